@@ -1,0 +1,98 @@
+# nngen: the two commands a user needs are `make run` and `make test`.
+#
+#   make            build build/nngen and build/libcusim.so
+#   make run        install what is missing, build, run the main job
+#   make test       the same, then every test (DEVICE=cuda: on the GPU)
+#   make bench      measurements, as tables
+#   make bless      accept the generated kernels as the new golden ones
+#   make install    PREFIX=/usr/local
+#   make clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules
+
+B        := build
+CC       := gcc
+CXX      := g++
+PREFIX   ?= /usr/local
+DEVICE   ?= sim
+OPT      ?= -O2 -g
+SAN      ?=
+CPPFLAGS := -I. -Iruntime -D_GNU_SOURCE -MMD -MP
+LUA_INC  := -I/usr/include/lua5.4
+WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wvla
+CFLAGS   := -std=c11 $(OPT) $(WARN) $(SAN) -fPIC
+CXXFLAGS := -std=c++17 $(OPT) -Wall -Wextra -Werror $(SAN) -fPIC
+# Static but for libc, libm, libdl, libpthread: the binary can be copied to another machine.
+LIBS     := -Wl,-Bstatic -llua5.4 -ljansson -lxxhash -lpng16 -lz -lopenblas -Wl,-Bdynamic \
+            -static-libgcc -lm -ldl -lpthread
+
+GEN_SRC  := $(wildcard gen/*.c)
+RUN_SRC  := $(wildcard runtime/*.c)
+SIM_SRC  := $(wildcard runtime/sim/*.c runtime/sim/*.cc runtime/sim/*.S)
+ASSETS   := $(wildcard gen/*.lua templates/*.cu templates/lib/*.cuh templates/lib/*.h)
+SIM_ASSETS := $(wildcard runtime/sim/device/*)
+
+obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
+LIB_OBJ  := $(call obj,$(filter-out gen/main.c,$(GEN_SRC)) $(RUN_SRC)) $(B)/obj/assets.o
+SIM_OBJ  := $(call obj,$(SIM_SRC)) $(B)/obj/sim_assets.o
+
+TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
+TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
+TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
+
+.PHONY: all run test bench bless install clean setup
+all: $(B)/nngen $(B)/libcusim.so
+
+setup:
+	@.ci/setup.sh
+
+run: setup
+	@$(MAKE) -s --no-print-directory all
+	$(B)/nngen models/resnet18.lua
+
+test: setup
+	@$(MAKE) -s --no-print-directory all $(TEST_BIN)
+	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
+
+$(B)/nngen: $(B)/obj/gen/main.o $(LIB_OBJ)
+	$(CC) $(SAN) -o $@ $^ $(LIBS)
+
+$(B)/libcusim.so: $(SIM_OBJ)
+	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
+
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(LUA_INC) $(CFLAGS) -c -o $@ $<
+
+$(B)/obj/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+
+$(B)/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
+
+# Files carried inside the binary: a table `assets` of name, begin, end (runtime/assets.h).
+define incbin
+	@mkdir -p $(@D)
+	@.ci/incbin.sh $(1) $(2) > $(@:.o=.S)
+	$(CC) -c -o $@ $(@:.o=.S)
+endef
+$(B)/obj/assets.o: $(ASSETS) .ci/incbin.sh
+	$(call incbin,assets,$(ASSETS))
+$(B)/obj/sim_assets.o: $(SIM_ASSETS) .ci/incbin.sh
+	$(call incbin,sim_assets,$(SIM_ASSETS))
+
+$(B)/tests/%: tests/%.c $(LIB_OBJ) $(B)/libcusim.so
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests -Igen $(CFLAGS) -o $@ $< $(LIB_OBJ) -lcmocka $(LIBS)
+
+install: all
+	install -D $(B)/nngen $(DESTDIR)$(PREFIX)/bin/nngen
+	install -D $(B)/libcusim.so $(DESTDIR)$(PREFIX)/lib/libcusim.so
+
+clean:
+	rm -rf $(filter-out $(B)/.gitignore,$(wildcard $(B)/*))
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

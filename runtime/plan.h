@@ -1,0 +1,141 @@
+// plan.h: the Plan, the wall between the compiler (gen) and the runtime.
+//
+// gen makes one Plan per model and lowering; the runtime loads it on a device and runs its entries.
+// A Plan is plain data: it owns its strings and arrays, refers to nothing outside itself (kernel
+// sources and the headers they include travel inside), and can be written as JSON and read back
+// (runtime/plan.c), so compiling can happen in another process or on another machine.
+//
+// Units: sizes and offsets in bytes, shapes in elements, work in floating-point operations.
+#ifndef NNGEN_PLAN_H
+#define NNGEN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+// Process exit codes, and the `code` of every error that reaches a user.
+enum ExitCode {
+  ExitOk = 0,
+  ExitMismatch = 1,    // a result is wrong, or slower than a stored one
+  ExitUsage = 2,       // the command line, or a model file, is wrong
+  ExitNoDevice = 3,    // no such device, or the device failed
+  ExitNoToolchain = 4, // NVRTC, a host compiler or a package is missing
+  ExitBadInput = 5     // a data file (weights, image, npy, plan) is unusable
+};
+
+// What went wrong, for the user: what, where, why, and what to do next.
+typedef struct Error {
+  int code;           // an ExitCode; ExitOk while nothing has failed
+  char message[4096]; // UTF-8, may hold several lines, no trailing newline
+} Error;
+
+// Sets *err (printf-style) and returns `code`, so that a caller can `return err_set(...)`.
+int err_set(Error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+enum { PlanMaxRank = 8 };
+
+typedef enum Dtype { DtF32, DtF16, DtBf16, DtF64, DtI32, DtU8, DtCount } Dtype;
+
+size_t dtype_size(Dtype dtype);        // bytes per element
+const char *dtype_name(Dtype dtype);   // "f32", "f16", "bf16", "f64", "i32", "u8"
+bool dtype_parse(const char *name, Dtype *dtype); // also takes "fp32", "float32", ...
+
+// Where a tensor lives. One device allocation per space.
+typedef enum Space {
+  SpaceStatic, // as long as the plan is loaded: parameters in use, folded weights, inputs, outputs
+  SpaceArena,  // activations; offsets are reused inside an entry
+  SpaceInit    // only while the entry `init` runs: parameters as the weights file has them
+} Space;
+
+typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp } Role;
+
+// How a parameter is filled when no weights file names it. Seeded by (plan seed, parameter name).
+typedef enum InitKind { InitNone, InitConstant, InitNormal, InitUniform } InitKind;
+
+typedef struct PlanTensor {
+  char *name;  // input, output, or parameter name; for RoleTemp the value's name in the model
+  Role role;
+  Space space;
+  Dtype dtype;
+  int rank;
+  int64_t shape[PlanMaxRank]; // as the model has it, e.g. N C H W
+  int order[PlanMaxRank];     // dimensions from outermost to innermost in memory; dense
+  int64_t offset, bytes;      // inside its space; offset is a multiple of 256
+  int value;                  // id of the IR value it holds, or -1
+  InitKind init;              // RoleParam only
+  double init_a, init_b;      // constant: a; normal: mean a, std b; uniform: from a to b
+  char *loc;                  // "resnet18.lua:12"
+} PlanTensor;
+
+typedef struct PlanArg {
+  char *name;   // the kernel's parameter name
+  int tensor;   // index into Plan.tensors
+  bool written; // the kernel writes it (else only reads)
+} PlanArg;
+
+typedef struct PlanKernel {
+  char *name;     // the kernel's symbol, and its place in the model: resnet18__layer1_0_conv1_relu
+  char *layer;    // the same for people and NVTX: layer1.0.conv1
+  char *ops;      // the ops it fuses: "conv2d+add+relu"
+  char *class_name; // op class of its anchor: map, reduce, rowwise, window, contract, ...
+  char *tile;     // the schedule in a word: "128x64x32 x3"
+  char *source;   // CUDA C++; includes only the plan's headers
+  char *file;     // file name for dumps and compiler messages: k07_layer1_0_conv1_relu.cu
+  char *loc;      // the model line of its anchor
+  int grid[3], block[3];
+  int smem;       // dynamic shared memory, bytes
+  double flops;   // per launch
+  int64_t bytes_read, bytes_written; // planned DRAM traffic per launch: each tensor once
+  PlanArg *args;
+  int nargs;
+} PlanKernel;
+
+typedef enum StepKind { StepLaunch, StepCopy, StepMemset, StepLibrary, StepHost } StepKind;
+
+typedef struct PlanStep {
+  StepKind kind;
+  int kernel;         // StepLaunch: index into Plan.kernels
+  int source, target; // StepCopy: tensors (source -> target, whole); StepMemset: target, zeroed
+} PlanStep;
+
+typedef struct PlanEntry {
+  char *name; // infer, init (train and eval later)
+  PlanStep *steps;
+  int nsteps;
+} PlanEntry;
+
+typedef struct PlanHeader {
+  char *name; // as included: "lib/prim.cuh"
+  char *text;
+} PlanHeader;
+
+typedef struct Plan {
+  char *model;    // "resnet18"
+  char *lowering; // fused, unfused, baseline
+  char *dtype;    // what the user asked for: fp32, tf32, fp16, bf16
+  char *arch;     // what it was scheduled for: sm_90a
+  int64_t static_bytes, arena_bytes, init_bytes;
+  int64_t arena_bound; // lower bound of arena_bytes: the most bytes alive at one time
+  int nops;            // ops of the model before fusion
+  PlanTensor *tensors;
+  int ntensors;
+  PlanKernel *kernels;
+  int nkernels;
+  PlanEntry *entries;
+  int nentries;
+  PlanHeader *headers;
+  int nheaders;
+} Plan;
+
+// Writes `plan` as JSON. Errors: ExitBadInput when the stream cannot be written.
+int plan_write(const Plan *plan, FILE *file, Error *err);
+
+// Reads and validates a plan (untrusted: every index, offset and size is checked). The caller
+// frees *plan with plan_free. Errors: ExitBadInput, naming the field.
+int plan_read(Plan **plan, const char *text, size_t length, Error *err);
+
+void plan_free(Plan *plan);
+
+// The kernel's NVRTC program is its source plus Plan.headers; see runtime/jit.c.
+#endif
