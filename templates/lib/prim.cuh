@@ -22,7 +22,9 @@ struct e4m3 { unsigned char bits; };             // fp8, 3 mantissa bits, larges
 struct e5m2 { unsigned char bits; };             // fp8, 2 mantissa bits, largest 57344
 
 // The largest power of two that divides `bytes`, 16 at most: the alignment of a vector access.
-constexpr int nn_alignment(int bytes) { return (bytes & -bytes) < 16 ? (bytes & -bytes) : 16; }
+NN_DEV constexpr int nn_alignment(int bytes) {
+  return (bytes & -bytes) < 16 ? (bytes & -bytes) : 16;
+}
 
 // N elements that are loaded and stored together.
 template <class T, int N> struct alignas(nn_alignment(int(sizeof(T)) * N)) Vec {
