@@ -1,0 +1,338 @@
+// cuda_api.h: the types of the CUDA driver API and of NVRTC that cuda_api.def speaks in.
+//
+// ABI-equal to cuda.h and nvrtc.h of CUDA 12 and 13 (tests/sim/test_abi.c compares every constant
+// and struct with them), so that nngen builds without CUDA and links to no CUDA library. Names are
+// NVIDIA's, as a reader who knows the driver API expects; only what nngen uses is here.
+#ifndef NNGEN_CUDA_API_H
+#define NNGEN_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUarray_st *CUarray;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef void (*CUhostFn)(void *data);
+typedef size_t (*CUoccupancyB2DSize)(int block_size);
+
+#define CU_STREAM_LEGACY ((CUstream)0x1)
+#define CU_STREAM_PER_THREAD ((CUstream)0x2)
+#define CU_LAUNCH_PARAM_END ((void *)0x00)
+#define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
+#define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)0x02)
+
+// CUDA_ERROR(name without prefix, code, text): the results of driver calls.
+#define CUDA_ERRORS(CUDA_ERROR)                                                                    \
+  CUDA_ERROR(INVALID_VALUE, 1, "invalid argument")                                                 \
+  CUDA_ERROR(OUT_OF_MEMORY, 2, "out of memory")                                                    \
+  CUDA_ERROR(NOT_INITIALIZED, 3, "initialization error")                                           \
+  CUDA_ERROR(DEINITIALIZED, 4, "driver shutting down")                                             \
+  CUDA_ERROR(STUB_LIBRARY, 34, "CUDA driver is a stub library")                                    \
+  CUDA_ERROR(NO_DEVICE, 100, "no CUDA-capable device is detected")                                 \
+  CUDA_ERROR(INVALID_DEVICE, 101, "invalid device ordinal")                                        \
+  CUDA_ERROR(INVALID_IMAGE, 200, "device kernel image is invalid")                                 \
+  CUDA_ERROR(INVALID_CONTEXT, 201, "invalid device context")                                       \
+  CUDA_ERROR(NO_BINARY_FOR_GPU, 209, "no kernel image is available for execution on the device")   \
+  CUDA_ERROR(INVALID_PTX, 218, "a PTX JIT compilation failed")                                     \
+  CUDA_ERROR(JIT_COMPILER_NOT_FOUND, 221, "PTX JIT compiler library not found")                    \
+  CUDA_ERROR(INVALID_SOURCE, 300, "device kernel image is invalid")                                \
+  CUDA_ERROR(FILE_NOT_FOUND, 301, "file not found")                                                \
+  CUDA_ERROR(SHARED_OBJECT_INIT_FAILED, 303, "shared object initialization failed")                \
+  CUDA_ERROR(OPERATING_SYSTEM, 304, "OS call failed or operation not supported on this OS")        \
+  CUDA_ERROR(INVALID_HANDLE, 400, "invalid resource handle")                                       \
+  CUDA_ERROR(ILLEGAL_STATE, 401, "the operation cannot be performed in the present state")         \
+  CUDA_ERROR(NOT_FOUND, 500, "named symbol not found")                                             \
+  CUDA_ERROR(NOT_READY, 600, "device not ready")                                                   \
+  CUDA_ERROR(ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered")                     \
+  CUDA_ERROR(LAUNCH_OUT_OF_RESOURCES, 701, "too many resources requested for launch")              \
+  CUDA_ERROR(LAUNCH_TIMEOUT, 702, "the launch timed out and was terminated")                       \
+  CUDA_ERROR(HOST_MEMORY_ALREADY_REGISTERED, 712,                                                  \
+             "part or all of the requested memory range is already mapped")                        \
+  CUDA_ERROR(HOST_MEMORY_NOT_REGISTERED, 713,                                                      \
+             "pointer does not correspond to a registered memory region")                          \
+  CUDA_ERROR(ASSERT, 710, "device-side assert triggered")                                          \
+  CUDA_ERROR(HARDWARE_STACK_ERROR, 714, "hardware stack error")                                    \
+  CUDA_ERROR(ILLEGAL_INSTRUCTION, 715, "an illegal instruction was encountered")                   \
+  CUDA_ERROR(MISALIGNED_ADDRESS, 716, "misaligned address")                                        \
+  CUDA_ERROR(LAUNCH_FAILED, 719, "unspecified launch failure")                                     \
+  CUDA_ERROR(COOPERATIVE_LAUNCH_TOO_LARGE, 720, "too many blocks in cooperative launch")           \
+  CUDA_ERROR(NOT_PERMITTED, 800, "operation not permitted")                                        \
+  CUDA_ERROR(NOT_SUPPORTED, 801, "operation not supported")                                        \
+  CUDA_ERROR(STREAM_CAPTURE_UNSUPPORTED, 900, "operation not permitted when stream is capturing")  \
+  CUDA_ERROR(STREAM_CAPTURE_INVALIDATED, 901,                                                      \
+             "operation failed due to a previous error during capture")                            \
+  CUDA_ERROR(STREAM_CAPTURE_MERGE, 902,                                                            \
+             "operation would result in a merge of separate capture sequences")                    \
+  CUDA_ERROR(STREAM_CAPTURE_UNMATCHED, 903, "capture was not ended in the same stream")            \
+  CUDA_ERROR(STREAM_CAPTURE_UNJOINED, 904, "capturing stream has unjoined work")                     \
+  CUDA_ERROR(STREAM_CAPTURE_ISOLATION, 905,                                                        \
+             "dependency created on uncaptured work in another stream")                            \
+  CUDA_ERROR(STREAM_CAPTURE_IMPLICIT, 906,                                                         \
+             "operation would make the legacy stream depend on a capturing blocking stream")       \
+  CUDA_ERROR(CAPTURED_EVENT, 907,                                                                  \
+             "operation not permitted on an event last recorded in a capturing stream")            \
+  CUDA_ERROR(GRAPH_EXEC_UPDATE_FAILURE, 910,                                                       \
+             "the graph update was not performed because of a violated constraint")                \
+  CUDA_ERROR(UNKNOWN, 999, "unknown error")
+
+#define CUDA_ERROR_CONSTANT(name, code, text) CUDA_ERROR_##name = code,
+typedef enum CUresult {
+  CUDA_SUCCESS = 0,
+  CUDA_ERRORS(CUDA_ERROR_CONSTANT)
+} CUresult;
+#undef CUDA_ERROR_CONSTANT
+
+typedef enum CUdevice_attribute {
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
+  CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY = 9,
+  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+  CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK = 12,
+  CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
+  CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY = 19,
+  CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS = 31,
+  CU_DEVICE_ATTRIBUTE_ECC_ENABLED = 32,
+  CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
+  CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,
+  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+  CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40,
+  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED = 78,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+  CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
+  CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
+  CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
+  CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK = 111,
+  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
+  CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH = 120,
+  CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED = 127
+} CUdevice_attribute;
+
+typedef enum CUfunction_attribute {
+  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1, // static
+  CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2,
+  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3, // spills and arrays
+  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+  CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
+  CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+  CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9,
+  CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
+} CUfunction_attribute;
+
+typedef enum CUpointer_attribute {
+  CU_POINTER_ATTRIBUTE_CONTEXT = 1,
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+  CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
+  CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,
+  CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+  CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+  CU_POINTER_ATTRIBUTE_MAPPED = 13
+} CUpointer_attribute;
+
+typedef enum CUmemorytype {
+  CU_MEMORYTYPE_HOST = 1,
+  CU_MEMORYTYPE_DEVICE = 2,
+  CU_MEMORYTYPE_ARRAY = 3,
+  CU_MEMORYTYPE_UNIFIED = 4
+} CUmemorytype;
+
+enum { // flags
+  CU_CTX_SCHED_AUTO = 0,
+  CU_STREAM_DEFAULT = 0,
+  CU_STREAM_NON_BLOCKING = 1,
+  CU_EVENT_DEFAULT = 0,
+  CU_EVENT_BLOCKING_SYNC = 1,
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_EVENT_RECORD_EXTERNAL = 1,
+  CU_EVENT_WAIT_EXTERNAL = 1,
+  CU_MEMHOSTALLOC_PORTABLE = 1,
+  CU_MEMHOSTALLOC_DEVICEMAP = 2,
+  CU_MEMHOSTALLOC_WRITECOMBINED = 4
+};
+
+typedef enum CUstreamCaptureMode {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2
+} CUstreamCaptureMode;
+
+typedef enum CUstreamCaptureStatus {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
+} CUstreamCaptureStatus;
+
+typedef enum CUgraphNodeType {
+  CU_GRAPH_NODE_TYPE_KERNEL = 0,
+  CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+  CU_GRAPH_NODE_TYPE_MEMSET = 2,
+  CU_GRAPH_NODE_TYPE_HOST = 3,
+  CU_GRAPH_NODE_TYPE_EMPTY = 5,
+  CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
+  CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
+  CU_GRAPH_NODE_TYPE_MEM_FREE = 11
+} CUgraphNodeType;
+
+typedef enum CUgraphExecUpdateResult {
+  CU_GRAPH_EXEC_UPDATE_SUCCESS = 0,
+  CU_GRAPH_EXEC_UPDATE_ERROR = 1,
+  CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 2,
+  CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED = 3,
+  CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED = 4,
+  CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED = 5
+} CUgraphExecUpdateResult;
+
+typedef struct CUgraphExecUpdateResultInfo {
+  CUgraphExecUpdateResult result;
+  CUgraphNode errorNode;
+  CUgraphNode errorFromNode;
+} CUgraphExecUpdateResultInfo;
+
+typedef enum CUmemPool_attribute {
+  CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+  CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+  CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+  CU_MEMPOOL_ATTR_USED_MEM_HIGH
+} CUmemPool_attribute;
+
+enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+
+typedef struct CUmemLocation {
+  int type;
+  int id;
+} CUmemLocation;
+
+typedef struct CUmemPoolProps {
+  int allocType;
+  int handleTypes;
+  CUmemLocation location;
+  void *win32SecurityAttributes;
+  size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+} CUmemPoolProps;
+
+typedef enum CUjit_option {
+  CU_JIT_MAX_REGISTERS = 0,
+  CU_JIT_INFO_LOG_BUFFER = 3,
+  CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,
+  CU_JIT_ERROR_LOG_BUFFER = 5,
+  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
+} CUjit_option;
+
+typedef struct CUDA_MEMCPY2D {
+  size_t srcXInBytes, srcY;
+  CUmemorytype srcMemoryType;
+  const void *srcHost;
+  CUdeviceptr srcDevice;
+  CUarray srcArray;
+  size_t srcPitch;
+  size_t dstXInBytes, dstY;
+  CUmemorytype dstMemoryType;
+  void *dstHost;
+  CUdeviceptr dstDevice;
+  CUarray dstArray;
+  size_t dstPitch;
+  size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
+typedef enum CUlaunchAttributeID {
+  CU_LAUNCH_ATTRIBUTE_IGNORE = 0,
+  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+  CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+  CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 5,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+  CU_LAUNCH_ATTRIBUTE_PRIORITY = 8
+} CUlaunchAttributeID;
+
+typedef union CUlaunchAttributeValue {
+  char pad[64];
+  int cooperative;
+  struct {
+    unsigned x, y, z;
+  } clusterDim;
+  int programmaticStreamSerializationAllowed;
+  int priority;
+} CUlaunchAttributeValue;
+
+typedef struct CUlaunchAttribute {
+  CUlaunchAttributeID id;
+  char pad[8 - sizeof(CUlaunchAttributeID)];
+  CUlaunchAttributeValue value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute *attrs;
+  unsigned numAttrs;
+} CUlaunchConfig;
+
+typedef struct CUDA_KERNEL_NODE_PARAMS {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  void **kernelParams;
+  void **extra;
+  CUkernel kern;
+  CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
+
+// ---- NVRTC -----------------------------------------------------------------------------------
+
+typedef struct _nvrtcProgram *nvrtcProgram;
+
+// NVRTC_ERROR(name with prefix, code)
+#define NVRTC_ERRORS(NVRTC_ERROR)                                                                  \
+  NVRTC_ERROR(NVRTC_SUCCESS, 0)                                                                    \
+  NVRTC_ERROR(NVRTC_ERROR_OUT_OF_MEMORY, 1)                                                        \
+  NVRTC_ERROR(NVRTC_ERROR_PROGRAM_CREATION_FAILURE, 2)                                             \
+  NVRTC_ERROR(NVRTC_ERROR_INVALID_INPUT, 3)                                                        \
+  NVRTC_ERROR(NVRTC_ERROR_INVALID_PROGRAM, 4)                                                      \
+  NVRTC_ERROR(NVRTC_ERROR_INVALID_OPTION, 5)                                                       \
+  NVRTC_ERROR(NVRTC_ERROR_COMPILATION, 6)                                                          \
+  NVRTC_ERROR(NVRTC_ERROR_BUILTIN_OPERATION_FAILURE, 7)                                            \
+  NVRTC_ERROR(NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION, 8)                                \
+  NVRTC_ERROR(NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION, 9)                                  \
+  NVRTC_ERROR(NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID, 10)                                           \
+  NVRTC_ERROR(NVRTC_ERROR_INTERNAL_ERROR, 11)
+
+#define NVRTC_ERROR_CONSTANT(name, code) name = code,
+typedef enum nvrtcResult { NVRTC_ERRORS(NVRTC_ERROR_CONSTANT) } nvrtcResult;
+#undef NVRTC_ERROR_CONSTANT
+
+#endif

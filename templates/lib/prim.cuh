@@ -1,0 +1,197 @@
+// prim.cuh: every device primitive that kernels are written with, declared and described.
+//
+// Kernels include this header alone. The bodies are inline PTX on a GPU (prim_cuda.cuh, no other
+// header needed: NVRTC bundles none) and portable C++ on libcusim (prim_sim.h). Both are held to
+// the descriptions here by the same tests. "Fragment" layouts are those of the PTX ISA, mma.sync.
+//
+// Warp-wide primitives take part with the lanes of `mask` (default: all 32); every lane of the
+// mask calls the same primitive, in the same order.
+#ifndef NNGEN_PRIM_CUH
+#define NNGEN_PRIM_CUH
+
+#define NN_DEV static __device__ __forceinline__
+
+constexpr int kWarp = 32;
+constexpr unsigned kFullMask = 0xffffffffu;
+
+// ---- storage types -------------------------------------------------------------------------
+
+struct alignas(2) f16 { unsigned short bits; };  // IEEE binary16
+struct alignas(2) bf16 { unsigned short bits; }; // the upper half of an IEEE binary32
+struct e4m3 { unsigned char bits; };             // fp8, 3 mantissa bits, largest 448, no infinity
+struct e5m2 { unsigned char bits; };             // fp8, 2 mantissa bits, largest 57344
+
+// The largest power of two that divides `bytes`, 16 at most: the alignment of a vector access.
+NN_DEV constexpr int nn_alignment(int bytes) {
+  return (bytes & -bytes) < 16 ? (bytes & -bytes) : 16;
+}
+
+// N elements that are loaded and stored together.
+template <class T, int N> struct alignas(nn_alignment(int(sizeof(T)) * N)) Vec {
+  T v[N];
+  __device__ __forceinline__ T &operator[](int i) { return v[i]; }
+  __device__ __forceinline__ const T &operator[](int i) const { return v[i]; }
+};
+
+// ---- conversions ---------------------------------------------------------------------------
+
+NN_DEV float nn_float(float x); // identity, so that templates need not ask for the type
+NN_DEV float nn_float(f16 x);   // exact
+NN_DEV float nn_float(bf16 x);  // exact
+NN_DEV float nn_float(double x);
+NN_DEV float nn_float(int x);
+NN_DEV float nn_float(unsigned char x);
+
+// float -> T. f16 and bf16: to nearest, ties to even, too large becomes infinity, NaN stays NaN.
+// int and unsigned char: toward zero, saturating; NaN becomes 0.
+template <class T> NN_DEV T nn_cast(float x);
+
+// Two floats as one register of two 16-bit values, `low` in the low half: a fragment register.
+template <class T> NN_DEV unsigned nn_pack(float low, float high);
+
+// Rounds to TF32 (10 mantissa bits, ties away from zero); the bits an mma operand register takes.
+NN_DEV unsigned nn_tf32(float x);
+
+NN_DEV unsigned nn_bits(float x);       // the float's bit pattern
+NN_DEV float nn_from_bits(unsigned x);
+
+// ---- memory --------------------------------------------------------------------------------
+
+// One access of sizeof(T) * N bytes (16 bytes each when larger); p is aligned to it.
+template <int N, class T> NN_DEV Vec<T, N> nn_load(const T *p);
+template <int N, class T> NN_DEV void nn_store(T *p, Vec<T, N> value);
+// Global memory that no thread of this kernel writes: through the read-only path.
+template <int N, class T> NN_DEV Vec<T, N> nn_load_ro(const T *p);
+template <class T> NN_DEV T nn_load_ro(const T *p);
+
+// NN_SMEM(Smem, smem): declares `Smem &smem`, the block's dynamic shared memory (1024-aligned).
+
+// ---- arithmetic on float -------------------------------------------------------------------
+
+NN_DEV float nn_exp(float x);
+NN_DEV float nn_exp2(float x);
+NN_DEV float nn_log(float x);
+NN_DEV float nn_sqrt(float x);
+NN_DEV float nn_rsqrt(float x);
+NN_DEV float nn_tanh(float x);
+NN_DEV float nn_erf(float x);
+NN_DEV float nn_sin(float x);
+NN_DEV float nn_cos(float x);
+NN_DEV float nn_pow(float x, float y);
+NN_DEV float nn_floor(float x);
+NN_DEV float nn_ceil(float x);
+NN_DEV float nn_round(float x); // to nearest, ties to even
+NN_DEV float nn_abs(float x);
+NN_DEV float nn_fma(float a, float b, float c); // a * b + c, rounded once
+NN_DEV float nn_max(float a, float b);          // NaN when either is NaN
+NN_DEV float nn_min(float a, float b);          // NaN when either is NaN
+NN_DEV bool nn_isnan(float x);
+NN_DEV float nn_inf();
+NN_DEV float nn_nan();
+
+// ---- threads and barriers ------------------------------------------------------------------
+
+NN_DEV int nn_lane();                           // threadIdx.x % 32; blocks are one-dimensional
+NN_DEV void nn_sync();                          // all threads of the block
+NN_DEV void nn_syncwarp(unsigned mask = kFullMask);
+// Named barrier `id` (1..15; 0 is nn_sync's): `threads`, a multiple of 32, take part in all.
+NN_DEV void nn_bar_sync(int id, int threads);   // arrives and waits
+NN_DEV void nn_bar_arrive(int id, int threads); // arrives, does not wait
+NN_DEV int nn_sync_count(bool predicate);       // nn_sync; the number of threads where it holds
+NN_DEV bool nn_sync_any(bool predicate);        // nn_sync; holds somewhere
+NN_DEV bool nn_sync_all(bool predicate);        // nn_sync; holds everywhere
+
+// Order of memory operations as others see them. Block: shared and global, to this block's threads.
+NN_DEV void nn_fence_block();
+NN_DEV void nn_fence_device();
+NN_DEV void nn_fence_system();
+
+NN_DEV long long nn_clock(); // a counter that grows
+NN_DEV void nn_trap();       // ends the launch with an error
+
+// ---- exchange within a warp ----------------------------------------------------------------
+// T is any type of 4 or 8 bytes.
+
+template <class T> NN_DEV T nn_shfl(T v, int lane, unsigned mask = kFullMask);
+template <class T> NN_DEV T nn_shfl_xor(T v, int lane_mask, unsigned mask = kFullMask);
+template <class T> NN_DEV T nn_shfl_down(T v, int delta, unsigned mask = kFullMask);
+template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask = kFullMask);
+NN_DEV unsigned nn_ballot(bool predicate, unsigned mask = kFullMask);
+NN_DEV bool nn_any(bool predicate, unsigned mask = kFullMask);
+NN_DEV bool nn_all(bool predicate, unsigned mask = kFullMask);
+// Over all 32 lanes, the same bits in each: the butterfly v = op(v, shfl_xor(v, 16, 8, 4, 2, 1)).
+NN_DEV float nn_warp_sum(float v);
+NN_DEV float nn_warp_max(float v); // NaN when a lane holds NaN
+NN_DEV float nn_warp_min(float v); // NaN when a lane holds NaN
+
+// ---- atomics: the old value; relaxed, device scope; global or shared memory ------------------
+
+NN_DEV float nn_atomic_add(float *p, float v);
+NN_DEV double nn_atomic_add(double *p, double v);
+NN_DEV int nn_atomic_add(int *p, int v);
+NN_DEV unsigned nn_atomic_add(unsigned *p, unsigned v);
+NN_DEV unsigned long long nn_atomic_add(unsigned long long *p, unsigned long long v);
+NN_DEV int nn_atomic_max(int *p, int v);
+NN_DEV unsigned nn_atomic_max(unsigned *p, unsigned v);
+NN_DEV float nn_atomic_max(float *p, float v); // not for NaN
+NN_DEV int nn_atomic_min(int *p, int v);
+NN_DEV unsigned nn_atomic_cas(unsigned *p, unsigned expected, unsigned desired);
+NN_DEV unsigned nn_atomic_exch(unsigned *p, unsigned v);
+
+// ---- asynchronous copies, global -> shared ---------------------------------------------------
+
+// Starts copying BYTES (4, 8 or 16; both addresses aligned to it); zero-fills when !pred, and then
+// does not read gmem. Lands at the latest when a wait below says so; other threads need a barrier.
+template <int BYTES> NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred = true);
+NN_DEV void nn_cp_async_commit();                // closes this thread's group of copies
+template <int N> NN_DEV void nn_cp_async_wait(); // all but this thread's N newest groups landed
+
+// ---- mbarriers: 8 bytes of shared memory -----------------------------------------------------
+
+struct alignas(8) Mbar { unsigned long long state; };
+
+NN_DEV void nn_mbar_init(Mbar *bar, int arrivals);  // by one thread; then fence and barrier
+NN_DEV void nn_mbar_init_fence();                   // makes inits visible to asynchronous copies
+NN_DEV void nn_mbar_arrive(Mbar *bar);
+NN_DEV void nn_mbar_arrive_expect_tx(Mbar *bar, int bytes); // arrives; the phase also needs bytes
+NN_DEV bool nn_mbar_try_wait(Mbar *bar, int parity); // phase `parity` done? may wait for a while
+NN_DEV void nn_mbar_wait(Mbar *bar, int parity);     // until phase `parity` is done
+// Arrives when this thread's earlier copies have landed. noinc: counted in the init's arrivals.
+NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar);
+
+// ---- matrices --------------------------------------------------------------------------------
+
+// Loads 1, 2 or 4 matrices of 8 rows of 16 bytes from shared memory. Lane 8 * i + j of the warp
+// gives the address of row j of matrix i (x1: lanes 0-7, x2: 0-15). Lane l receives in r[i] 4
+// bytes: row l / 4, 16-bit elements 2 * (l % 4) and the next; _trans: of the transposed matrix.
+NN_DEV void nn_ldmatrix_x1(unsigned r[1], const void *row);
+NN_DEV void nn_ldmatrix_x2(unsigned r[2], const void *row);
+NN_DEV void nn_ldmatrix_x4(unsigned r[4], const void *row);
+NN_DEV void nn_ldmatrix_x1_trans(unsigned r[1], const void *row);
+NN_DEV void nn_ldmatrix_x2_trans(unsigned r[2], const void *row);
+NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row);
+
+// d += a * b by the whole warp, row.col fragments. The last argument only names the type.
+NN_DEV void nn_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], f16);
+NN_DEV void nn_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], bf16);
+NN_DEV void nn_mma_m16n8k8_tf32(float d[4], const unsigned a[4], const unsigned b[2]);
+NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], signed char);
+NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], unsigned char);
+NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e4m3);
+NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e5m2);
+
+// M x N of the above, d[m][n] += a[m] * b[n]. The same bits as M * N calls; on libcusim one meeting
+// of the warp instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
+template <int M, int N, class T>
+NN_DEV void nn_mma_tile(float (&d)[M][N][4], const unsigned (&a)[M][4], const unsigned (&b)[N][2],
+                        T type);
+template <int M, int N>
+NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
+                             const unsigned (&b)[N][2]);
+
+#ifdef __CUSIM__
+#include "lib/prim_sim.h"
+#else
+#include "lib/prim_cuda.cuh"
+#endif
+#endif
