@@ -1,4 +1,4 @@
-// runtime.h: what the runtime's files share with each other, grouped by file in the order data passes.
+// runtime.h: what the files of the runtime share with each other, grouped by file.
 #ifndef NNGEN_RUNTIME_INTERNAL_H
 #define NNGEN_RUNTIME_INTERNAL_H
 
@@ -15,10 +15,44 @@ char *heap_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
 int heap_error(Error *err, const char *what); // "out of memory: WHAT"
 void heap_fail_after(int64_t allocations);    // tests: the allocation after so many fails; -1: none
 
+// ---- half.c: 16-bit floats -------------------------------------------------------------------
+
+float half_to_float(uint16_t bits); // IEEE binary16
+uint16_t half_from_float(float value); // to nearest even; overflows to infinity; NaN stays NaN
+float bf16_to_float(uint16_t bits);
+uint16_t bf16_from_float(float value);
+
+// ---- file.c: files read whole, files replaced whole ------------------------------------------
+
+typedef struct FileView { // a regular file, mapped for reading
+  const uint8_t *bytes;
+  size_t size;
+} FileView;
+
+// Errors: ExitBadInput, "KIND 'PATH': why".
+int file_view(const char *kind, const char *path, FileView *view, Error *err);
+void file_unview(FileView *view);
+
+typedef struct FileWriter { // bytes for a file that appears under its name only when complete
+  FILE *file;
+  const char *kind;
+  char path[512], temp[544];
+} FileWriter;
+
+int file_begin(const char *kind, const char *path, FileWriter *writer, Error *err);
+int file_write(FileWriter *writer, const void *bytes, size_t size, Error *err); // aborts on error
+int file_commit(FileWriter *writer, Error *err);                               // aborts on error
+void file_abort(FileWriter *writer);
+void file_fail_after(int64_t writes); // tests: the write after so many fails; -1: none
+
 // ---- log -------------------------------------------------------------------------------------
 
 void log_warn(const Log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_info(const Log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// ---- resize.c --------------------------------------------------------------------------------
+
+int resize_image(const Image *in, int width, int height, Image *out, Error *err);
 
 // ---- plan_check.c ----------------------------------------------------------------------------
 

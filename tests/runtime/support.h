@@ -47,7 +47,7 @@ __attribute__((unused)) static const char *temp_dir(void) { // one per process, 
 }
 
 __attribute__((unused)) static void temp_remove(void) {
-  char command[96];
+  char command[192];
   snprintf(command, sizeof command, "chmod -R u+w %s; rm -rf %s", temp_dir(), temp_dir());
   assert_int_equal(system(command), 0);
 }

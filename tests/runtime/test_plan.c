@@ -39,24 +39,60 @@ static void set_text(char **field, const char *text) {
   *field = strdup(text);
 }
 
-static void bad_arg(Plan *p) { p->kernels[0].args[1].tensor = SmallTensors; }
-static void bad_order(Plan *p) { p->tensors[1].order[1] = 0; }
-static void bad_offset(Plan *p) { p->tensors[SmallW].offset = 8192 + 256; }
-static void bad_align(Plan *p) { p->tensors[SmallT].offset = 8; }
-static void bad_negative(Plan *p) { p->tensors[SmallT].offset = -256; }
-static void bad_shape(Plan *p) { p->tensors[0].shape[0] = INT64_MAX, p->tensors[0].shape[1] = 8; }
-static void bad_bytes(Plan *p) { p->tensors[0].bytes = 3996; }
-static void bad_name(Plan *p) { set_text(&p->tensors[0].name, "../x"); }
-static void bad_twice(Plan *p) { set_text(&p->tensors[1].name, "x"); }
-static void bad_symbol(Plan *p) { set_text(&p->kernels[0].name, "a b"); }
-static void bad_file(Plan *p) { set_text(&p->kernels[0].file, "../k.cu"); }
-static void bad_header(Plan *p) { set_text(&p->headers[0].name, "lib/../../etc"); }
-static void bad_block(Plan *p) { p->kernels[2].block[1] = 64; }
-static void bad_kernel(Plan *p) { p->entries[1].steps[1].kernel = 3; }
-static void bad_target(Plan *p) { p->entries[1].steps[0].target = -1; }
-static void bad_init(Plan *p) { p->entries[1].steps[1].kernel = 0; }
-static void bad_model(Plan *p) { set_text(&p->model, "a/b"); }
-static void bad_space(Plan *p) { p->arena_bytes = -1; }
+static void bad_arg(Plan *p) {
+  p->kernels[0].args[1].tensor = SmallTensors;
+}
+static void bad_order(Plan *p) {
+  p->tensors[1].order[1] = 0;
+}
+static void bad_offset(Plan *p) {
+  p->tensors[SmallW].offset = 8192 + 256;
+}
+static void bad_align(Plan *p) {
+  p->tensors[SmallT].offset = 8;
+}
+static void bad_negative(Plan *p) {
+  p->tensors[SmallT].offset = -256;
+}
+static void bad_shape(Plan *p) {
+  p->tensors[0].shape[0] = INT64_MAX, p->tensors[0].shape[1] = 8;
+}
+static void bad_bytes(Plan *p) {
+  p->tensors[0].bytes = 3996;
+}
+static void bad_name(Plan *p) {
+  set_text(&p->tensors[0].name, "../x");
+}
+static void bad_twice(Plan *p) {
+  set_text(&p->tensors[1].name, "x");
+}
+static void bad_symbol(Plan *p) {
+  set_text(&p->kernels[0].name, "a b");
+}
+static void bad_file(Plan *p) {
+  set_text(&p->kernels[0].file, "../k.cu");
+}
+static void bad_header(Plan *p) {
+  set_text(&p->headers[0].name, "lib/../../etc");
+}
+static void bad_block(Plan *p) {
+  p->kernels[2].block[1] = 64;
+}
+static void bad_kernel(Plan *p) {
+  p->entries[1].steps[1].kernel = 3;
+}
+static void bad_target(Plan *p) {
+  p->entries[1].steps[0].target = -1;
+}
+static void bad_init(Plan *p) {
+  p->entries[1].steps[1].kernel = 0;
+}
+static void bad_model(Plan *p) {
+  set_text(&p->model, "a/b");
+}
+static void bad_space(Plan *p) {
+  p->arena_bytes = -1;
+}
 
 static void checks(void **state) {
   (void)state;
@@ -129,8 +165,8 @@ static void fuzz_bytes(void **state) {
     size_t size = round % 10 ? length : random_next() % length;
     memcpy(mutant, text, length);
     for (int i = 0; i < 1 + round % 4; i++)
-      mutant[random_next() % length] = round % 3 ? (char)('0' + random_next() % 10)
-                                                 : (char)random_next();
+      mutant[random_next() % length] =
+          round % 3 ? (char)('0' + random_next() % 10) : (char)random_next();
     int rc = plan_read(&read, mutant, size, &err);
     assert_true(rc == ExitOk || (rc == ExitBadInput && err.message[0]));
     accepted += rc == ExitOk;
@@ -183,9 +219,13 @@ static void dtypes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip), cmocka_unit_test(checks),
-      cmocka_unit_test(reader_names_the_place), cmocka_unit_test(fuzz_bytes),
-      cmocka_unit_test(fuzz_noise), cmocka_unit_test(no_memory), cmocka_unit_test(dtypes),
+      cmocka_unit_test(round_trip),
+      cmocka_unit_test(checks),
+      cmocka_unit_test(reader_names_the_place),
+      cmocka_unit_test(fuzz_bytes),
+      cmocka_unit_test(fuzz_noise),
+      cmocka_unit_test(no_memory),
+      cmocka_unit_test(dtypes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
