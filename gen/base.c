@@ -76,7 +76,7 @@ void buffer_put(Buffer *b, const char *format, ...) {
   va_list ap, again;
   va_start(ap, format);
   va_copy(again, ap);
-  size_t n = (size_t)vsnprintf(NULL, 0, format, ap);
+  size_t n = (size_t)vsnprintf(b->text, 0, format, ap);
   va_end(ap);
   if (b->size + n + 1 > b->capacity) {
     b->capacity = (b->size + n + 1) * 2;

@@ -217,6 +217,32 @@ static const struct { // CLASS
 
 const char *emit_template_name(Template tm) { return templates[tm].file + strlen("templates/"); }
 
+// The text with each line indented by the braces it stands in; lines with # stay at the left, a line
+// that continues the one before stands two further in.
+static char *indented(Arena *arena, const char *text) {
+  int lines = 1, deepest = 24, depth = 0;
+  for (const char *s = text; *s; s++) lines += *s == '\n';
+  char *out = arena_alloc(arena, strlen(text) + (size_t)(lines * deepest) + 1), *to = out;
+  bool continues = false;
+  for (const char *line = text; *line;) {
+    line += strspn(line, " ");
+    size_t n = strcspn(line, "\n");
+    int spaces = 2 * (depth - (*line == '}') + continues);
+    if (*line == '#' || n == 0) spaces = 0;
+    if (spaces > deepest) spaces = deepest;
+    memset(to, ' ', (size_t)(spaces > 0 ? spaces : 0));
+    to += spaces > 0 ? spaces : 0;
+    memcpy(to, line, n);
+    to += n;
+    *to++ = '\n';
+    bool code = *line != '#' && strncmp(line, "//", 2);
+    for (size_t i = 0; code && i < n; i++) depth += (line[i] == '{') - (line[i] == '}');
+    continues = code && n && strchr(",=(?:+", line[n - 1]);
+    line += n + (line[n] == '\n');
+  }
+  return out;
+}
+
 // Calls render(file, text, holes) of render.lua.
 static const char *render(Emitter *e, const char *file) {
   lua_State *lua = e->c->lua;
@@ -228,7 +254,7 @@ static const char *render(Emitter *e, const char *file) {
   lua_pushlstring(lua, text, length);
   lua_pushvalue(lua, -4);
   if (lua_pcall(lua, 3, 1, 0)) die("%s: %s", file, lua_tostring(lua, -1));
-  const char *out = arena_dup(e->c->arena, lua_tostring(lua, -1));
+  const char *out = indented(e->c->arena, lua_tostring(lua, -1));
   lua_pop(lua, 1);
   return out;
 }

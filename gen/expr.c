@@ -380,7 +380,7 @@ void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const 
   const char *offset = expr_offset(s, &n->type, at, &step), *type = expr_ctype(n->type.dtype);
   const char *pointer = expr_pointer(s->group, n);
   if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
-    const char *name = text_of("%s_out", identifier(n));
+    const char *name = text_of("%s_out", pointer + 2);
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", type, s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = nn_cast<%s>(%s);\n", s->indent, name, type, value);
     buffer_put(stores, "  nn_store<%d>(%s + %s, %s);\n", s->lanes, pointer, offset, name);

@@ -23,9 +23,9 @@ static Loc here(lua_State *lua) {
   for (int level = 0; lua_getstack(lua, level, &ar); level++) {
     lua_getinfo(lua, "Sl", &ar);
     if (ar.source[0] != '@') continue;
-    static const char *last; // most nodes come from one file: intern the last name
-    if (!last || strcmp(last, ar.source + 1)) last = arena_dup(compiler->arena, ar.source + 1);
-    return (Loc){last, ar.currentline};
+    const char **last = &compiler->source_path; // most nodes come from one file
+    if (!*last || strcmp(*last, ar.source + 1)) *last = arena_dup(compiler->arena, ar.source + 1);
+    return (Loc){*last, ar.currentline};
   }
   return (Loc){0};
 }

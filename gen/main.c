@@ -1,10 +1,30 @@
-#include "nngen.h"
-#include <string.h>
+// main.c: the verbs.
+//
+// A model goes through the passes of compile.c (front, shape, simp, prec, layout, fuse, sched,
+// emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
+#include "cli.h"
+
+#include <stdio.h>
+
+const Verb verbs[] = {
+    {"run", verb_run, true, "compile a model, run it, check it, show its kernels"},
+    {"show", verb_show, true, "print the IR after a pass, the plan, the CUDA, a drawing"},
+    {"doctor", verb_doctor, false, "what was searched, what was found, which versions"},
+    {"cache", verb_cache, false, "ls, verify or clear the compiled kernels"},
+    {NULL, NULL, false, NULL},
+};
+
 int main(int argc, char **argv) {
-  Compiler c; Error err = {0};
-  Options o = {.model = argv[1], .lowering = argc > 3 ? argv[3] : "fused", .dtype = argc > 4 ? argv[4] : "fp32", .arch = arch_default(), .stage = argc > 2 ? argv[2] : NULL};
-  if (compile_model(&c, &o, &err)) { fprintf(stderr, "%s\n", err.message); return err.code; }
-  if (!strcmp(o.stage, "emit")) for (int i = 0; i < c.graph->ngroups; i++) puts(c.graph->groups[i]->source);
-  else text_write(c.graph, stdout);
-  compile_close(&c);
+  Cli cli;
+  Error err = {0};
+  int code = cli_parse(argc, argv, &cli, &err);
+  if (!code && cli.help) {
+    cli_help(stdout, cli.verb);
+    return ExitOk;
+  }
+  for (const Verb *v = verbs; !code && v->name; v++)
+    if (v->name == cli.verb || !__builtin_strcmp(v->name, cli.verb)) code = v->run(&cli, &err);
+  progress_end();
+  if (code && err.message[0]) fprintf(stderr, "nngen: %s\n", err.message);
+  return code;
 }

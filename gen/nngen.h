@@ -36,7 +36,8 @@ enum OpFlag {
   FlagMul = 4,      // multiplication: what moves into the weights of a contraction
   FlagSub = 8,
   FlagNeg = 16,
-  FlagCopy = 32 // the identity; stays only where dtype or memory order change
+  FlagCopy = 32, // the identity; stays only where dtype or memory order change
+  FlagCalm = 64  // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 
 typedef struct Op {
@@ -205,7 +206,7 @@ typedef struct Compiler {
   Error *error;
   jmp_buf recover; // where err_at goes outside Lua
   bool in_lua;     // err_at raises a Lua error instead
-  const char *source_path; // last model source, for the line an error shows
+  const char *source_path; // the model file of the last node made
 } Compiler;
 
 extern Compiler *compiler; // the one being used; a process compiles one model at a time
@@ -275,6 +276,7 @@ Dtype prec_storage(const char *name);     // of fp32, tf32, fp16, bf16
 void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
 void fuse_pass(Compiler *c);              // fuse.c: groups
 void sched_pass(Compiler *c);             // sched.c: tiles
+void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
 void emit_pass(Compiler *c);              // emit.c: CUDA text
 Plan *plan_build(Compiler *c);            // plan.c (with mem.c)
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,

@@ -32,7 +32,7 @@ static const struct {
   const char *name;
   unsigned flag;
 } flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd}, {"mul", FlagMul},
-                  {"sub", FlagSub},           {"neg", FlagNeg}, {"copy", FlagCopy}};
+                  {"sub", FlagSub},           {"neg", FlagNeg}, {"copy", FlagCopy}, {"calm", FlagCalm}};
 
 const Op *op_find(const char *name) {
   for (int i = 0; i < compiler->nops; i++)

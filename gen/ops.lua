@@ -13,7 +13,8 @@
 --           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
 --   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
 --   flops   floating-point operations per element, for the tables
---   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy
+--   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
+--           error of the inputs grows no larger)
 
 -- sources
 op{name = "input", class = "source", form = "input", nin = 0}
@@ -21,9 +22,9 @@ op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "
 op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
 
 -- maps of two
-op{name = "add", nin = 2, cuda = "$1 + $2", flags = {"commutes", "add"},
+op{name = "add", nin = 2, cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
    ref = function(a, b) return a + b end, grad = function(g) return g, g end}
-op{name = "sub", nin = 2, cuda = "$1 - $2", flags = {"sub"},
+op{name = "sub", nin = 2, cuda = "$1 - $2", flags = {"sub", "calm"},
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
 op{name = "mul", nin = 2, cuda = "$1 * $2", flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
@@ -47,16 +48,16 @@ op{name = "eq", nin = 2, cuda = "($1 == $2 ? 1.f : 0.f)", flags = {"commutes"},
    ref = function(a, b) return eq(a, b) end}
 op{name = "where", nin = 3, cuda = "($1 != 0.f ? $2 : $3)",
    ref = function(c, a, b) return where(c, a, b) end,
-   grad = function(g, y, c, a, b) return nil, g * c, g * (1 - c) end}
+   grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}
 
 -- maps of one
-op{name = "copy", cuda = "$1", flops = 0, flags = {"copy"},
+op{name = "copy", cuda = "$1", flops = 0, flags = {"copy", "calm"},
    ref = function(x) return x end, grad = function(g) return g end}
-op{name = "neg", cuda = "-$1", flags = {"neg"},
+op{name = "neg", cuda = "-$1", flags = {"neg", "calm"},
    ref = function(x) return -x end, grad = function(g) return -g end}
-op{name = "relu", cuda = "nn_max($1, 0.f)",
+op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
    ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
-op{name = "abs", cuda = "nn_abs($1)", ref = function(x) return math.abs(x) end,
+op{name = "abs", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
 op{name = "exp", cuda = "nn_exp($1)", flops = 4, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
@@ -66,15 +67,15 @@ op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math
    grad = function(g, y) return g / (2 * y) end}
 op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, ref = function(x) return 1 / math.sqrt(x) end,
    grad = function(g, y) return g * y * y * y * -0.5 end}
-op{name = "sin", cuda = "nn_sin($1)", flops = 8, ref = function(x) return math.sin(x) end,
+op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.sin(x) end,
    grad = function(g, y, x) return g * cos(x) end}
-op{name = "cos", cuda = "nn_cos($1)", flops = 8, ref = function(x) return math.cos(x) end,
+op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
-op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, ref = function(x) return tanh(x) end,
+op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"calm"}, ref = function(x) return tanh(x) end,
    grad = function(g, y) return g * (1 - y * y) end}
 op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
-op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6,
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"calm"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,

@@ -3,7 +3,7 @@
 -- holes of a template are the fields of `k`.
 --
 -- The rendered text carries #line, so that a compiler's message names the template too: at the top,
--- and after anything that makes the two line counts differ.
+-- and after anything that makes the two line counts differ. emit.c indents it by its braces.
 
 -- Methods of strings are the sandbox's bounded ones: the full library is called by name.
 local match, find, gsub, gmatch, sub = string.match, string.find, string.gsub, string.gmatch, string.sub
@@ -34,22 +34,6 @@ local function compile(file, text)
   return assert(load("local put, k = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
--- The text with each line indented by the braces it stands in; #pragma and #line stay at the left.
-local function indent(lines)
-  local depth = 0
-  for i, line in ipairs(lines) do
-    local code = gsub(line, "^%s+", "")
-    if sub(code, 1, 1) ~= "#" and sub(code, 1, 2) ~= "//" then
-      local open, close = select(2, gsub(code, "{", "")), select(2, gsub(code, "}", ""))
-      local here = match(code, "^}") and depth - 1 or depth
-      local joined = i > 1 and match(lines[i - 1], "[,=(%%+:?]$") and "  " or ""
-      lines[i] = code == "" and "" or string.rep("  ", here) .. joined .. code
-      depth = depth + open - close
-    elseif sub(code, 1, 2) == "//" then lines[i] = string.rep("  ", depth) .. code end
-  end
-  return lines
-end
-
 return function(file, text, k)
   cache[file] = cache[file] or compile(file, text)
   local out, expected = {}, nil
@@ -60,9 +44,9 @@ return function(file, text, k)
     end
     if n ~= expected then out[#out + 1] = string.format('#line %d "%s"', n, file) end
     line = gsub(line, "\n+$", "")
-    for piece in gmatch(line .. "\n", "(.-)\n") do out[#out + 1] = piece end
+    out[#out + 1] = line
     expected = not find(line, "\n", 1, true) and n + 1 or nil
   end
   cache[file](put, k)
-  return table.concat(indent(out), "\n") .. "\n"
+  return table.concat(out, "\n") .. "\n"
 end

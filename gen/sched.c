@@ -127,40 +127,72 @@ static const Tile contract_tiles[] = {
     {.m = 32, .n = 32, .k = 32, .tm = 4, .tn = 4},
 };
 
+enum { kContractTiles = sizeof contract_tiles / sizeof contract_tiles[0] };
+
+typedef struct Problem { // the product behind a contraction, one per batch
+  int64_t m, n, k, batch;
+} Problem;
+
+static Problem problem_of(const Node *n) {
+  const Type *w = &n->in[1]->type, *y = &n->type;
+  Problem p;
+  if (n->op->form == FormConv) {
+    p.batch = n->attr.groups;
+    p.m = y->dim[0] * y->dim[2] * y->dim[3];
+    p.n = w->dim[0] / p.batch;
+    p.k = w->dim[1] * w->dim[2] * w->dim[3];
+  } else {
+    p.m = y->dim[y->rank - 2];
+    p.n = y->dim[y->rank - 1];
+    p.k = w->dim[w->rank - 2];
+    p.batch = type_count(y) / (p.m * p.n);
+  }
+  return p;
+}
+
 // Expected seconds: waves of tiles, each bound by arithmetic or by what it loads.
-static double contract_cost(const Tile *t, int64_t m, int64_t n, int64_t k, int64_t batch,
-                            const Arch *arch) {
-  double tiles = (double)(ceil_div(m, t->m) * ceil_div(n, t->n) * batch);
+static double contract_cost(const Tile *t, const Problem *p, const Arch *arch) {
+  double tiles = (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
   int threads = t->m * t->n / (t->tm * t->tn);
   double per_sm = fmin(2048. / threads, 8);
   double waves = ceil(tiles / (arch->sms * per_sm));
   double busy = fmin(tiles / arch->sms, per_sm);
-  double flops = 2. * t->m * t->n * (double)k * busy / (arch->fp32 / arch->sms);
-  double bytes = 4. * (t->m + t->n) * (double)k * busy / (arch->l2_rate / arch->sms);
+  double flops = 2. * t->m * t->n * (double)p->k * busy / (arch->fp32 / arch->sms);
+  double bytes = 4. * (t->m + t->n) * (double)p->k * busy / (arch->l2_rate / arch->sms);
   return waves * fmax(flops * (1 + 8. / (t->tm * t->tn)), bytes) + arch->launch_gap;
 }
 
 static void sched_contract(Group *g, const Arch *arch) {
-  const Node *n = g->anchor;
-  const Type *w = &n->in[1]->type, *y = &n->type;
-  bool conv = n->op->form == FormConv;
-  int64_t batch = conv ? n->attr.groups : 1;
-  int64_t cols = conv ? w->dim[0] / batch : y->dim[y->rank - 1];
-  int64_t rows = conv ? y->dim[0] * y->dim[2] * y->dim[3] : y->dim[y->rank - 2];
-  int64_t inner = conv ? w->dim[1] * w->dim[2] * w->dim[3] : w->dim[w->rank - 2];
-  if (!conv) batch = type_count(y) / (rows * cols);
+  Problem p = problem_of(g->anchor);
   Tile best = {.seconds = INFINITY};
-  for (size_t i = 0; i < sizeof contract_tiles / sizeof contract_tiles[0]; i++) {
+  for (size_t i = 0; i < kContractTiles; i++) {
     Tile t = contract_tiles[i];
-    t.seconds = contract_cost(&t, rows, cols, inner, batch, arch);
+    t.seconds = contract_cost(&t, &p, arch);
     if (t.seconds < best.seconds) best = t;
   }
   best.threads = best.m * best.n / (best.tm * best.tn);
-  best.lanes = divide_down(4, cols);
-  best.grid[0] = ceil_div(rows, best.m);
-  best.grid[1] = ceil_div(cols, best.n);
-  best.grid[2] = batch;
+  best.lanes = divide_down(4, p.n);
+  best.grid[0] = ceil_div(p.m, best.m);
+  best.grid[1] = ceil_div(p.n, best.n);
+  best.grid[2] = p.batch;
   g->tile = best;
+}
+
+void sched_explain(const Group *g, const Arch *arch, FILE *file) {
+  fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
+          g->flops / arch->fp32 * 1e6, (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
+  if (g->tm != TmContract) return;
+  Problem p = problem_of(g->anchor);
+  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates:\n", (long long)p.m, (long long)p.n,
+          (long long)p.k, (long long)p.batch);
+  for (size_t i = 0; i < kContractTiles; i++) {
+    const Tile *t = &contract_tiles[i];
+    int64_t tiles = ceil_div(p.m, t->m) * ceil_div(p.n, t->n) * p.batch;
+    fprintf(file, "  %c %3dx%dx%d: %lld tiles, padding %.2fx, modelled %.2f us\n",
+            t->m == g->tile.m && t->n == g->tile.n && t->k == g->tile.k ? '*' : ' ', t->m, t->n, t->k,
+            (long long)tiles, (double)tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch),
+            contract_cost(t, &p, arch) * 1e6);
+  }
 }
 
 static void (*const rules[TmCount])(Group *, const Arch *) = { // CLASS
