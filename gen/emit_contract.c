@@ -22,7 +22,7 @@ static void conv_holes(Emitter *e, const Node *n, Problem *p) {
   bool grouped = p->batch > 1;
   Index a[4] = {unless_one(x->dim[0], "image"), name(grouped ? "group_c" : "c"), name("y"), name("x")};
   Index b[4] = {name(grouped ? "group_n" : "n"), name("c"), name("r"), name("s")};
-  Index out[4] = {unless_one(y->dim[0], "image"), {grouped ? "group_n" : "n", false},
+  Index out[4] = {unless_one(y->dim[0], "image"), unless_one(y->dim[1], grouped ? "group_n" : "n"),
                   unless_one(y->dim[2], "p"), unless_one(y->dim[3], "q")};
   memcpy(p->a, a, sizeof a);
   memcpy(p->b, b, sizeof b);
@@ -52,7 +52,7 @@ static void matmul_holes(Emitter *e, const Node *n, Problem *p) {
   p->batch = type_count(y) / (p->m * p->n);
   for (int d = 0; d < rank - 2; d++) p->out[d] = unless_one(y->dim[d], batch_names[d]);
   p->out[rank - 2] = unless_one(p->m, "m");
-  p->out[rank - 1] = name("n");
+  p->out[rank - 1] = unless_one(p->n, "n");
   expr_broadcast(y, x, p->out, p->a);
   expr_broadcast(y, w, p->out, p->b);
   p->a[x->rank - 2] = unless_one(p->m, "m");

@@ -251,6 +251,21 @@ static int lua_place(lua_State *lua) { // place(scope, in_call): in_call begins 
   return 0;
 }
 
+static int lua_rows(lua_State *lua) { // rows() -> list of {name, class, nin}: the table of ops
+  lua_newtable(lua);
+  for (int i = 0; i < compiler->nops; i++) {
+    lua_newtable(lua);
+    lua_pushstring(lua, compiler->ops[i]->name);
+    lua_setfield(lua, -2, "name");
+    lua_pushstring(lua, op_class_name(compiler->ops[i]->cls));
+    lua_setfield(lua, -2, "class");
+    lua_pushinteger(lua, compiler->ops[i]->nin);
+    lua_setfield(lua, -2, "nin");
+    lua_seti(lua, -2, i + 1);
+  }
+  return 1;
+}
+
 static int lua_nearest(lua_State *lua) { // nearest(word, list) -> the closest, or nil
   const char *names[256];
   int count = 0;
@@ -297,7 +312,8 @@ static int lua_require(lua_State *lua) {
 static const luaL_Reg functions[] = {
     {"input", lua_input},     {"param", lua_param},         {"output", lua_output},
     {"shape", lua_shape},     {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
-    {"place", lua_place},     {"full", lua_full},           {"nearest", lua_nearest},     {"fail", lua_fail},
+    {"place", lua_place},     {"full", lua_full},           {"rows", lua_rows},
+    {"nearest", lua_nearest},     {"fail", lua_fail},
     {NULL, NULL},
 };
 

@@ -156,6 +156,9 @@ function nn.op_row(row)
   return f
 end
 
+-- nn.rows(): the table of ops, as a list of {name, class, nin}.
+function nn.rows() return core.rows() end
+
 -- ---- pointwise --------------------------------------------------------------------------------
 
 for name, f in pairs(op) do nn.op[name] = f end

@@ -89,7 +89,7 @@ static Node *fold_constants(Graph *to, Node *n) {
   return make_const(to, v, &n->type, n);
 }
 
-// x + 0, x - 0, x * 1 and moves that move nothing.
+// x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
 static Node *drop_identity(Graph *to, Node *n) {
   (void)to;
   Node *x = n->in[0];
@@ -100,6 +100,7 @@ static Node *drop_identity(Graph *to, Node *n) {
       if (n->attr.dims[d] != d) return NULL;
     return n->nin == 1 ? x : NULL;
   }
+  if (n->op->cls == OpReduce && same) return x;
   if (n->nin != 2 || n->op->cls != OpMap) return NULL;
   double neutral = n->op->flags & FlagMul ? 1 : 0;
   if (!(n->op->flags & (FlagAdd | FlagSub | FlagMul))) return NULL;
