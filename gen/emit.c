@@ -215,7 +215,10 @@ static const struct { // CLASS
     [TmContract] = {"templates/contract.cu", emit_contract},
 };
 
-const char *emit_template_name(Template tm) { return templates[tm].file + strlen("templates/"); }
+// The file a group is rendered from: contractions have one with tensor cores.
+const char *emit_template_file(const Group *g) {
+  return g->tile.stages ? "templates/contract_mma.cu" : templates[g->tm].file;
+}
 
 // The text with each line indented by the braces it stands in; lines with # stay at the left, a line
 // that continues the one before stands two further in.
@@ -280,7 +283,7 @@ void emit_pass(Compiler *c) {
     hole_int(&e, "lanes", g->tile.lanes);
     hole_int(&e, "threads", g->tile.threads);
     templates[g->tm].emit(&e);
-    g->source = render(&e, templates[g->tm].file);
+    g->source = render(&e, emit_template_file(g));
     lua_pop(c->lua, 1);
   }
 }

@@ -66,6 +66,32 @@ static void matmul_holes(Emitter *e, const Node *n, Problem *p) {
   hole_take(e, "decode_batch", &decode);
 }
 
+// May the operand be copied in chunks of 16 bytes? Then its k runs must be neighbours in memory, whole
+// chunks, and every other step a multiple of a chunk. `k_dim` is the dimension that is innermost in k.
+bool contract_direct(const Group *g, const Node *operand, Dtype dtype, int k_dim) {
+  int64_t stride[MaxRank], pack = 16 / (int64_t)dtype_size(dtype);
+  const Node *base = expr_view(g, operand, stride);
+  const Type *t = &operand->type;
+  if (!base || base->type.dtype != dtype) return false;
+  if ((t->dim[k_dim] > 1 && stride[k_dim] != 1) || t->dim[k_dim] % pack) return false;
+  for (int d = 0; d < t->rank; d++)
+    if (d != k_dim && stride[d] % pack) return false;
+  return true;
+}
+
+// Pointer and offset of element `at` of a direct operand.
+static void put_direct(Emitter *e, const char *which, const Node *operand, const Index *at) {
+  int64_t stride[MaxRank];
+  const Node *base = expr_view(e->g, operand, stride);
+  Buffer b = {0};
+  for (int d = 0; d < operand->type.rank; d++)
+    if (stride[d] && strcmp(at[d].text, "0"))
+      buffer_put(&b, stride[d] == 1 ? "%s%s" : "%s%s * %lld", b.size ? " + " : "", at[d].text, (long long)stride[d]);
+  if (!b.size) buffer_put(&b, "0");
+  hole_take(e, arena_printf(e->c->arena, "%s_offset", which), &b);
+  hole_text(e, arena_printf(e->c->arena, "%s_pointer", which), expr_pointer(e->g, base));
+}
+
 // One operand's element: statements, then the value.
 static void put_operand(Emitter *e, const char *which, const Node *operand, const Index *at,
                         const char *pred) {
@@ -78,27 +104,63 @@ static void put_operand(Emitter *e, const char *which, const Node *operand, cons
   scope_free(&s);
 }
 
+static void put_shape(Emitter *e, const Problem *p) {
+  const Tile *t = &e->g->tile;
+  hole_int(e, "m", p->m);
+  hole_int(e, "n", p->n);
+  hole_int(e, "k", p->k);
+  hole_int(e, "batch", p->batch);
+  hole_int(e, "tile_m", t->m);
+  hole_int(e, "tile_n", t->n);
+  hole_int(e, "tile_k", t->k);
+  hole_int(e, "thread_m", t->tm);
+  hole_int(e, "thread_n", t->tn);
+  hole_int(e, "stages", t->stages);
+  hole_int(e, "smem", t->smem);
+}
+
+// With tensor cores an operand is copied in chunks where it can be.
+static void put_operand_mma(Emitter *e, const char *which, const Node *n, const Index *at, int k_dim,
+                            const char *pred) {
+  Dtype dtype = prec_storage(e->c->options.dtype);
+  bool direct = contract_direct(e->g, n, dtype, k_dim);
+  hole_bool(e, arena_printf(e->c->arena, "%s_direct", which), direct);
+  if (!direct) {
+    put_operand(e, which, n, at, pred);
+    return;
+  }
+  Index first[MaxRank]; // b's k is one run over taps and channels
+  memcpy(first, at, sizeof *at * (size_t)n->type.rank);
+  if (*which == 'b' && e->g->anchor->op->form == FormConv) {
+    first[1] = name("k0");
+    first[2] = first[3] = name("0");
+  } else if (*which == 'b') {
+    first[k_dim] = name("k0");
+  }
+  put_direct(e, which, n, first);
+}
+
 void emit_contract(Emitter *e) {
   Node *n = e->g->anchor;
   Problem p = {0};
-  bool conv = n->op->form == FormConv;
+  bool conv = n->op->form == FormConv, mma = e->g->tile.stages > 0;
   (conv ? conv_holes : matmul_holes)(e, n, &p);
   hole_bool(e, "conv", conv);
   hole_bool(e, "grouped", conv && p.batch > 1);
-  hole_int(e, "m", p.m);
-  hole_int(e, "n", p.n);
-  hole_int(e, "k", p.k);
-  hole_int(e, "batch", p.batch);
-  hole_int(e, "tile_m", e->g->tile.m);
-  hole_int(e, "tile_n", e->g->tile.n);
-  hole_int(e, "tile_k", e->g->tile.k);
-  hole_int(e, "thread_m", e->g->tile.tm);
-  hole_int(e, "thread_n", e->g->tile.tn);
-  put_operand(e, "a", n->in[0], p.a, "a_inside");
-  put_operand(e, "b", n->in[1], p.b, "b_inside");
+  hole_text(e, "operand", expr_ctype(prec_storage(e->c->options.dtype)));
+  put_shape(e, &p);
+  Node *a = n->in[0], *b = n->in[1];
+  if (mma) {
+    put_operand_mma(e, "a", a, p.a, conv ? 1 : a->type.rank - 1, "a_inside");
+    put_operand_mma(e, "b", b, p.b, conv ? 1 : b->type.rank - 2, "b_inside");
+  } else {
+    put_operand(e, "a", a, p.a, "a_inside");
+    put_operand(e, "b", b, p.b, "b_inside");
+  }
   Scope s = {0};
   int channel = conv ? 1 : n->type.rank - 1;
-  p.out[channel].lane = e->g->tile.lanes > 1;
-  expr_bind(&s, n, p.out, e->g->tile.lanes > 1 ? "acc[i][v + j]" : "acc[i][v]");
+  bool lanes = e->g->tile.lanes > 1;
+  p.out[channel].lane = lanes;
+  expr_bind(&s, n, p.out, mma ? "acc[j]" : lanes ? "acc[i][v + j]" : "acc[i][v]");
   emit_epilogue(e, &s, &n->type, p.out, NULL);
 }

@@ -82,6 +82,7 @@ typedef struct Rows {
   Index full_at[MaxRank], row_at[MaxRank];
   int *phase;                // by node id: the sweep over the row in which it is computed
   Buffer text;               // all sweeps
+  int names;                 // locals named so far, at the level of the kernel
 } Rows;
 
 static bool is_full(const Rows *r, const Node *n) { return type_same_shape(&n->type, r->full); }
@@ -158,6 +159,8 @@ static void keep(Rows *r, Scope *s, bool *kept, const Node *n, int p) {
   kept[n->id] = true;
 }
 
+static const char *text_or_none(const Buffer *b) { return b->text ? b->text : ""; }
+
 static bool reads_full(const Rows *r, const Node *n, int p) {
   return r->phase[n->id] == p && (is_full(r, n) || n->op->cls == OpReduce);
 }
@@ -197,15 +200,18 @@ static void put_sweep(Rows *r, bool *kept, int p) {
     buffer_put(&r->text,
                "#pragma unroll\n  for (int item = 0; item < kItems; ++item) {\n"
                "    const int i = (item * kThreads + tid) * kLanes;\n    if (i < kColumns) {\n");
-    hole_take(r->e, "sweep", &s.loads); // the buffers' texts, in order
-    lua_getfield(r->e->c->lua, -1, "sweep");
-    Buffer cols = {0};
+    Buffer inner = {0}, cols = {0};
+    buffer_put(&inner, "%s#pragma unroll\nfor (int j = 0; j < kLanes; ++j) {\n%s}\n%s}\n}\n", text_or_none(&s.loads),
+               text_or_none(&s.body), text_or_none(&stores));
+    const char *names[MaxRank];
     int dims[MaxRank], count = pick_dims(r->full, g->anchor->attr.axes, true, dims);
-    decode_dims(&cols, "    ", "i", r->full, dims, count, emit_index_names(r->full->rank));
-    buffer_put(&r->text, "%s%s#pragma unroll\n      for (int j = 0; j < kLanes; ++j) {\n%s      }\n%s    }\n  }\n",
-               cols.text ? cols.text : "", lua_tostring(r->e->c->lua, -1), s.body.text ? s.body.text : "",
-               stores.text ? stores.text : "");
-    lua_pop(r->e->c->lua, 1);
+    for (int d = 0; d < r->full->rank; d++) {
+      const char *name = emit_index_names(r->full->rank)[d];
+      names[d] = expr_mentions(inner.text, name) ? name : NULL;
+    }
+    decode_dims(&cols, "", "i", r->full, dims, count, names);
+    buffer_put(&r->text, "%s%s", text_or_none(&cols), inner.text);
+    buffer_free(&inner);
     buffer_free(&cols);
   }
   buffer_free(&stores);
@@ -225,9 +231,7 @@ static void put_row_values(Rows *r, int p) {
       else buffer_put(&r->text, "%c", *c);
     buffer_put(&r->text, "; });\n");
   }
-  Scope s = {.group = g, .lanes = 1, .indent = "  "};
-  bind_rows(r, &s, p + 1);
-  s.nbound = 0;
+  Scope s = {.group = g, .lanes = 1, .indent = "  ", .names = r->names};
   for (int i = 0; i < g->nnodes; i++) { // reductions and row values known by now
     const Node *n = g->nodes[i];
     if (is_full(r, n)) continue;
@@ -251,6 +255,7 @@ static void put_row_values(Rows *r, int p) {
                expr_offset(&s, &n->type, r->row_at, &step), expr_ctype(n->type.dtype), value);
   }
   buffer_put(&r->text, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
+  r->names = s.names;
   scope_free(&s);
 }
 

@@ -179,6 +179,33 @@ static bool aligned(const Scope *s, const Type *t, const Index *at) {
   return true;
 }
 
+// Strides of a reshape's dimensions from those of its input, when only dimensions of size 1 differ.
+static bool reshape_strides(const Type *to, const Type *from, const int64_t *in, int64_t *out) {
+  int j = 0;
+  for (int d = 0; d < to->rank; d++) {
+    out[d] = 0;
+    if (to->dim[d] == 1) continue;
+    while (j < from->rank && from->dim[j] == 1) j++;
+    if (j == from->rank || from->dim[j] != to->dim[d]) return false;
+    out[d] = in[j++];
+  }
+  return true;
+}
+
+const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]) {
+  if (n->group != g) {
+    type_strides(&n->type, stride);
+    return n->op->cls == OpSource && n->op->form == SourceConst ? NULL : n;
+  }
+  if (n->op->cls != OpMove || n->op->form > MovePermute) return NULL;
+  int64_t in[MaxRank];
+  const Node *base = expr_view(g, n->in[0], in);
+  if (!base) return NULL;
+  if (n->op->form == MoveReshape) return reshape_strides(&n->type, &n->in[0]->type, in, stride) ? base : NULL;
+  for (int d = 0; d < n->type.rank; d++) stride[d] = in[n->attr.dims[d]];
+  return base;
+}
+
 // ---- values -----------------------------------------------------------------------------------
 
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
@@ -224,14 +251,14 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
     const char *lane = step == 0 ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
     buffer_put(&s->body, "%sconst float %s = %s ? nn_float(%s[%s]) : 0.f;\n", s->indent, name,
                s->pred, pointer, sum(offset, lane));
-  } else if (step == 0) {
+  } else if (step == 0 && !expr_mentions(offset, "j")) {
     buffer_put(&s->loads, "  const float %s = nn_float(%s[%s]);\n", name, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
+  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !expr_mentions(offset, "j")) {
     buffer_put(&s->loads, "  const Vec<%s, %d> %s = nn_load<%d>(%s + %s);\n", type, s->lanes, name,
                s->lanes, pointer, offset);
     return text_of("nn_float(%s[j])", name);
   } else {
-    const char *lane = s->lanes == 1 ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
+    const char *lane = s->lanes == 1 || !step ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
     buffer_put(&s->body, "%sconst float %s = nn_float(%s[%s]);\n", s->indent, name, pointer,
                sum(offset, lane));
   }

@@ -134,7 +134,8 @@ typedef struct Tile {
   int lanes;       // elements of the innermost dimension a thread handles at once
   int threads;     // per block
   int m, n, k;     // contract: block tile
-  int tm, tn;      // contract: thread tile
+  int tm, tn;      // contract: tile of a thread, or of a warp with tensor cores
+  int stages;      // contract: blocks of k in flight; 0: no tensor cores
   int rows;        // row, reduce: rows (or lane vectors) per block
   int items;       // row: elements of a row per thread
   int64_t grid[3];
@@ -278,6 +279,7 @@ void fuse_pass(Compiler *c);              // fuse.c: groups
 void sched_pass(Compiler *c);             // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
 void emit_pass(Compiler *c);              // emit.c: CUDA text
+const char *emit_template_file(const Group *g);
 Plan *plan_build(Compiler *c);            // plan.c (with mem.c)
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
               int64_t *total, int64_t *bound);
@@ -324,6 +326,9 @@ void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
+// The value in memory that n is a view of (permutations, dimensions of size 1 dropped or added), with
+// the stride of each of n's dimensions; null when its elements must be computed.
+const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]);
 // The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
 const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step);
 // C text that defines the indices of dimension dims[0..n) (outermost first) from linear `i`.

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *emit_template_name(Template tm);
 const char *asset_name(int i);
 
 typedef struct Builder {
@@ -65,7 +64,9 @@ static const char *tile_text(const Group *g) {
   const Tile *t = &g->tile;
   Arena *a = compiler->arena;
   switch (g->tm) { // CLASS
-  case TmContract: return arena_printf(a, "%dx%dx%d thread %dx%d", t->m, t->n, t->k, t->tm, t->tn);
+  case TmContract:
+    if (t->stages) return arena_printf(a, "%dx%dx%d x%d mma", t->m, t->n, t->k, t->stages);
+    return arena_printf(a, "%dx%dx%d fma %dx%d", t->m, t->n, t->k, t->tm, t->tn);
   case TmRow: return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
   case TmReduce: return arena_printf(a, "%d columns x %d", t->rows, t->lanes);
   default: return arena_printf(a, "x%d", t->lanes);
@@ -86,7 +87,7 @@ static void add_kernel(Builder *b, const Group *g) {
   k->name = copy_text(g->name);
   k->layer = copy_text(g->layer);
   k->ops = copy_text(g->ops);
-  k->class_name = copy_text(emit_template_name(g->tm));
+  k->class_name = copy_text(emit_template_file(g) + strlen("templates/"));
   *strchr(k->class_name, '.') = 0;
   k->tile = copy_text(tile_text(g));
   k->source = copy_text(g->source);
