@@ -1,6 +1,7 @@
 // heap.c: host memory that may run out, errors, and the log.
 //
 // Every allocation of the runtime goes through here, so that a test can make the n-th one fail.
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -69,10 +70,13 @@ int err_set(Error *err, int code, const char *format, ...) {
 }
 
 static void log_write(const Log *log, LogLevel level, const char *format, va_list args) {
+  static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; // kernels are compiled by many threads
   char message[2048];
   if (!log || !log->write) return;
   vsnprintf(message, sizeof message, format, args);
+  pthread_mutex_lock(&turn);
   log->write(log->user, level, message);
+  pthread_mutex_unlock(&turn);
 }
 
 void log_warn(const Log *log, const char *format, ...) {

@@ -53,10 +53,13 @@ void find_report_free(FindReport *report);
 
 typedef enum DeviceKind { DeviceAuto, DeviceCuda, DeviceSim } DeviceKind;
 
+typedef enum NvtxLevel { NvtxOff, NvtxModel, NvtxLayer } NvtxLevel;
+
 typedef struct DeviceOptions {
   DeviceKind kind;       // auto: a GPU if there is one, else the simulator
   int ordinal;           // which GPU
   const char *cuda_path; // searched before anything else (--cuda-path); NULL: NNGEN_CUDA_PATH
+  NvtxLevel nvtx;        // ranges of loading, parameters, and every run that names no level
   Log log;
 } DeviceOptions;
 
@@ -149,8 +152,6 @@ void cache_list_free(CacheList *list);
 
 // ---- load.c: a plan on a device --------------------------------------------------------------
 
-typedef enum NvtxLevel { NvtxOff, NvtxModel, NvtxLayer } NvtxLevel;
-
 typedef struct Loaded Loaded; // a plan, compiled and in device memory
 
 // Compiles the plan's kernels and takes its memory. The plan must outlive *loaded. Errors: those of
@@ -215,7 +216,7 @@ int run_steps(Loaded *loaded, const char *entry, RunHook hook, void *user, Error
 typedef struct RunOptions {
   int warmup, repeat; // repeat 0 is 1
   bool graph;         // replay one captured graph instead of launching
-  NvtxLevel nvtx;     // ranges of the launches; graph replay shows the model range only
+  NvtxLevel nvtx;     // NvtxOff: the device's level. A replayed graph has the model range only
   Progress progress;
 } RunOptions;
 

@@ -167,14 +167,22 @@ static int check_args(const Plan *plan, const PlanKernel *kernel, int index, Err
   return ExitOk;
 }
 
+// A kernel may stand in the plan again, for other tensors: same name, same program.
+static bool has_twin(const Plan *plan, int index) {
+  const PlanKernel *kernel = &plan->kernels[index];
+  for (int i = 0; i < index; i++)
+    if (!strcmp(plan->kernels[i].name, kernel->name))
+      return !strcmp(plan->kernels[i].source, kernel->source) &&
+             !strcmp(plan->kernels[i].file, kernel->file);
+  return false;
+}
+
 static int check_kernel(const Plan *plan, int index, Names *names, Error *err) {
   const PlanKernel *kernel = &plan->kernels[index];
   if (!is_symbol(kernel->name)) FAIL("kernels[%d]: name is no identifier", index);
   if (!is_file(kernel->file)) FAIL("kernels[%d]: file is no plain file name", index);
-  if (!names_add(names, kernel->name))
+  if (!names_add(names, kernel->name) && !has_twin(plan, index))
     FAIL("kernels[%d]: a second kernel named '%s'", index, kernel->name);
-  if (!names_add(names, kernel->file))
-    FAIL("kernels[%d]: a second file named '%s'", index, kernel->file);
   if (!is_printable(kernel->layer) || !is_printable(kernel->ops) || !is_printable(kernel->tile) ||
       !is_printable(kernel->class_name) || !is_printable(kernel->loc))
     FAIL("kernels[%d]: layer, ops, class_name, tile or loc has control characters", index);
