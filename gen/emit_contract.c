@@ -68,7 +68,7 @@ static void matmul_holes(Emitter *e, const Node *n, Problem *p) {
 
 // May the operand be copied in chunks of 16 bytes? Then its k runs must be neighbours in memory, whole
 // chunks, and every other step a multiple of a chunk. `k_dim` is the dimension that is innermost in k.
-bool contract_direct(const Group *g, const Node *operand, Dtype dtype, int k_dim) {
+static bool contract_direct(const Group *g, const Node *operand, Dtype dtype, int k_dim) {
   int64_t stride[MaxRank], pack = 16 / (int64_t)dtype_size(dtype);
   const Node *base = expr_view(g, operand, stride);
   const Type *t = &operand->type;
@@ -77,6 +77,20 @@ bool contract_direct(const Group *g, const Node *operand, Dtype dtype, int k_dim
   for (int d = 0; d < t->rank; d++)
     if (d != k_dim && stride[d] % pack) return false;
   return true;
+}
+
+// The weights of a convolution: k runs over taps and channels, so they must follow each other.
+static bool taps_follow(const Group *g, const Node *w) {
+  int64_t stride[MaxRank];
+  if (!expr_view(g, w, stride)) return false;
+  int64_t row = w->type.dim[3] > 1 ? stride[3] : w->type.dim[1];
+  int64_t plane = w->type.dim[2] > 1 ? stride[2] : w->type.dim[1] * w->type.dim[3];
+  return row == w->type.dim[1] && plane == w->type.dim[1] * w->type.dim[3];
+}
+
+// Channels of one group are whole chunks, for both operands of a convolution.
+static bool groups_align(const Node *n, Dtype dtype) {
+  return n->op->form != FormConv || n->in[1]->type.dim[1] % (16 / (int64_t)dtype_size(dtype)) == 0;
 }
 
 // Pointer and offset of element `at` of a direct operand.
@@ -123,7 +137,9 @@ static void put_shape(Emitter *e, const Problem *p) {
 static void put_operand_mma(Emitter *e, const char *which, const Node *n, const Index *at, int k_dim,
                             const char *pred) {
   Dtype dtype = prec_storage(e->c->options.dtype);
-  bool direct = contract_direct(e->g, n, dtype, k_dim);
+  const Node *anchor = e->g->anchor;
+  bool direct = contract_direct(e->g, n, dtype, k_dim) && groups_align(anchor, dtype);
+  if (*which == 'b' && anchor->op->form == FormConv) direct = direct && taps_follow(e->g, n);
   hole_bool(e, arena_printf(e->c->arena, "%s_direct", which), direct);
   if (!direct) {
     put_operand(e, which, n, at, pred);

@@ -120,22 +120,30 @@ static void sched_row(Group *g, const Arch *arch) {
   t->grid[0] = ceil_div(rows, t->rows);
 }
 
-// The tiles of the register-tiled product: m, n, k, outputs per thread along m and n.
-static const Tile contract_tiles[] = {
+// Block tiles of the register-tiled product (fp32): m, n, k, then outputs per thread along m and n.
+static const Tile fma_tiles[] = {
     {.m = 128, .n = 64, .k = 16, .tm = 8, .tn = 4}, {.m = 64, .n = 64, .k = 16, .tm = 4, .tn = 4},
     {.m = 32, .n = 64, .k = 16, .tm = 4, .tn = 4},  {.m = 64, .n = 32, .k = 16, .tm = 4, .tn = 4},
     {.m = 32, .n = 32, .k = 32, .tm = 4, .tn = 4},
 };
 
-enum { kContractTiles = sizeof contract_tiles / sizeof contract_tiles[0] };
+// Block tiles on tensor cores: m, n, then outputs per warp, then stages. k is 128 bytes.
+static const Tile mma_tiles[] = {
+    {.m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3}, {.m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
+    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},  {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
+    {.m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},   {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
+    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},   {.m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
+};
+enum { kMmaRowBytes = 128, kSmemPerBlock = 1024 }; // a row of k in shared memory; what a block costs
 
 typedef struct Problem { // the product behind a contraction, one per batch
   int64_t m, n, k, batch;
+  int size; // bytes of an operand's element
 } Problem;
 
 static Problem problem_of(const Node *n) {
   const Type *w = &n->in[1]->type, *y = &n->type;
-  Problem p;
+  Problem p = {.size = (int)dtype_size(prec_storage(compiler->options.dtype))};
   if (n->op->form == FormConv) {
     p.batch = n->attr.groups;
     p.m = y->dim[0] * y->dim[2] * y->dim[3];
@@ -150,28 +158,74 @@ static Problem problem_of(const Node *n) {
   return p;
 }
 
-// Expected seconds: waves of tiles, each bound by arithmetic or by what it loads.
-static double contract_cost(const Tile *t, const Problem *p, const Arch *arch) {
+// What one tile costs on one SM, in seconds, and how many share an SM. The terms are kept, so that
+// they can be shown.
+typedef struct Cost {
+  int per_sm;                            // blocks that fit an SM
+  double waves, math, l2, dram, seconds; // seconds each, for the whole launch
+} Cost;
+
+static int mma_smem(const Tile *t) {
+  int ring = t->stages * (t->m + t->n) * kMmaRowBytes, out = t->m * (t->n + 8) * 4;
+  return ring > out ? ring : out;
+}
+
+static int tile_threads(const Tile *t) {
+  return t->m * t->n / (t->tm * t->tn) * (t->stages ? 32 : 1);
+}
+
+static int blocks_per_sm(const Tile *t, const Arch *arch) {
+  int by_threads = 2048 / tile_threads(t);
+  int acc = t->tm * t->tn / (t->stages ? 32 : 1); // accumulators, and as many again for the rest
+  int by_regs = arch->regs / (tile_threads(t) * (acc * 2 < 64 ? 64 : acc * 2));
+  int smem = t->stages ? mma_smem(t) + kSmemPerBlock : (t->m + t->n) * t->k * 4 + kSmemPerBlock;
+  int by_smem = arch->smem / smem, least = by_threads;
+  if (by_regs < least) least = by_regs;
+  if (by_smem < least) least = by_smem;
+  return least > 0 ? least : 0;
+}
+
+// Waves of tiles, each bound by arithmetic or by what it reads from L2; all of it by DRAM.
+static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const Arch *arch) {
+  double size = t->stages ? p->size : 4, k = (double)p->k;
+  double rate = !t->stages ? arch->fp32 : p->size == 4 ? arch->tf32 : arch->tensor16;
   double tiles = (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
-  int threads = t->m * t->n / (t->tm * t->tn);
-  double per_sm = fmin(2048. / threads, 8);
-  double waves = ceil(tiles / (arch->sms * per_sm));
-  double busy = fmin(tiles / arch->sms, per_sm);
-  double flops = 2. * t->m * t->n * (double)p->k * busy / (arch->fp32 / arch->sms);
-  double bytes = 4. * (t->m + t->n) * (double)p->k * busy / (arch->l2_rate / arch->sms);
-  return waves * fmax(flops * (1 + 8. / (t->tm * t->tn)), bytes) + arch->launch_gap;
+  Cost c = {.per_sm = blocks_per_sm(t, arch)};
+  if (!c.per_sm) return (Cost){.seconds = INFINITY};
+  if (t->stages) k = (double)(ceil_div(p->k, kMmaRowBytes / p->size) * (kMmaRowBytes / p->size));
+  double slots = (double)arch->sms * c.per_sm;
+  c.waves = ceil(tiles / slots);
+  double busy = fmin(ceil(tiles / arch->sms), c.per_sm); // tiles that share an SM in a wave
+  double hidden = fmin(1, 0.35 + 0.2 * busy * tile_threads(t) / 128); // latency that others cover
+  // mma.sync reaches some 60 % of Hopper's peak; operands from shared memory cost more for slim tiles
+  double reuse = 2. * t->tm * t->tn / (t->tm + t->tn) / 64;
+  double efficiency = (t->stages ? 0.6 : 0.8) * fmin(1, 0.4 + reuse * 0.8) * hidden;
+  c.math = c.waves * busy * 2 * t->m * t->n * k / (rate / arch->sms * efficiency);
+  c.l2 = c.waves * busy * size * (t->m + t->n) * k / (arch->l2_rate / arch->sms);
+  c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
+  c.seconds = fmax(fmax(c.math, c.l2), c.dram) + arch->launch_gap;
+  return c;
+}
+
+static const Tile *candidates(int *count) {
+  bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
+  *count = mma ? (int)(sizeof mma_tiles / sizeof mma_tiles[0]) : (int)(sizeof fma_tiles / sizeof fma_tiles[0]);
+  return mma ? mma_tiles : fma_tiles;
 }
 
 static void sched_contract(Group *g, const Arch *arch) {
   Problem p = problem_of(g->anchor);
   Tile best = {.seconds = INFINITY};
-  for (size_t i = 0; i < kContractTiles; i++) {
-    Tile t = contract_tiles[i];
-    t.seconds = contract_cost(&t, &p, arch);
+  int count;
+  const Tile *list = candidates(&count);
+  for (int i = 0; i < count; i++) {
+    Tile t = list[i];
+    t.seconds = contract_cost(&t, &p, g, arch).seconds;
     if (t.seconds < best.seconds) best = t;
   }
-  best.threads = best.m * best.n / (best.tm * best.tn);
-  best.lanes = divide_down(4, p.n);
+  best.threads = tile_threads(&best);
+  if (best.stages) best.smem = mma_smem(&best), best.k = kMmaRowBytes / p.size;
+  best.lanes = divide_down(best.stages ? most_lanes(g) : 4, p.n);
   best.grid[0] = ceil_div(p.m, best.m);
   best.grid[1] = ceil_div(p.n, best.n);
   best.grid[2] = p.batch;
@@ -183,15 +237,19 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
           g->flops / arch->fp32 * 1e6, (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
   Problem p = problem_of(g->anchor);
-  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates:\n", (long long)p.m, (long long)p.n,
+  int count;
+  const Tile *list = candidates(&count);
+  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m, (long long)p.n,
           (long long)p.k, (long long)p.batch);
-  for (size_t i = 0; i < kContractTiles; i++) {
-    const Tile *t = &contract_tiles[i];
-    int64_t tiles = ceil_div(p.m, t->m) * ceil_div(p.n, t->n) * p.batch;
-    fprintf(file, "  %c %3dx%dx%d: %lld tiles, padding %.2fx, modelled %.2f us\n",
-            t->m == g->tile.m && t->n == g->tile.n && t->k == g->tile.k ? '*' : ' ', t->m, t->n, t->k,
-            (long long)tiles, (double)tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch),
-            contract_cost(t, &p, arch) * 1e6);
+  fprintf(file, "    tile         warps stages  tiles  on SM  waves  padding    math      L2    DRAM   total\n");
+  for (int i = 0; i < count; i++) {
+    const Tile *t = &list[i];
+    Cost c = contract_cost(t, &p, g, arch);
+    double tiles = (double)(ceil_div(p.m, t->m) * ceil_div(p.n, t->n) * p.batch);
+    fprintf(file, "  %c %4dx%-8d %4d %5d %7.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f\n",
+            t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32, t->stages, tiles,
+            c.per_sm, c.waves, tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch), c.math * 1e6,
+            c.l2 * 1e6, c.dram * 1e6, c.seconds * 1e6);
   }
 }
 
