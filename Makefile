@@ -19,6 +19,9 @@ DEVICE   ?= sim
 OPT      ?= -O2 -g
 SAN      ?=
 CPPFLAGS := -I. -Iruntime -D_GNU_SOURCE -MMD -MP
+# NVTX ranges need the headers of the CUDA toolkit; without them nngen builds without ranges.
+NVTX_INC := $(firstword $(wildcard $(CUDA_PATH)/include/nvtx3 /usr/local/cuda/include/nvtx3))
+CPPFLAGS += $(if $(NVTX_INC),-isystem $(dir $(NVTX_INC)))
 LUA_INC  := -I/usr/include/lua5.4
 WARN     := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wvla
 CFLAGS   := -std=c11 $(OPT) $(WARN) $(SAN) -fPIC

@@ -1,0 +1,219 @@
+// base.c: what every pass stands on: arenas, growing text, errors, embedded files.
+#include "nngen.h"
+
+#include <lauxlib.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+Compiler *compiler;
+
+// ---- arenas -----------------------------------------------------------------------------------
+
+typedef struct Block {
+  struct Block *next;
+  size_t used, size;
+  _Alignas(16) char data[];
+} Block;
+
+struct Arena {
+  Block *block;
+};
+
+enum { kBlockBytes = 1 << 18 };
+
+Arena *arena_new(void) {
+  Arena *arena = calloc(1, sizeof *arena);
+  if (!arena) die("out of memory");
+  return arena;
+}
+
+void arena_free(Arena *arena) {
+  if (!arena) return;
+  for (Block *b = arena->block, *next; b; b = next) {
+    next = b->next;
+    free(b);
+  }
+  free(arena);
+}
+
+void *arena_alloc(Arena *arena, size_t bytes) {
+  bytes = (bytes + 15) & ~(size_t)15;
+  Block *b = arena->block;
+  if (!b || b->size - b->used < bytes) {
+    size_t size = bytes > kBlockBytes ? bytes : kBlockBytes;
+    b = calloc(1, sizeof *b + size);
+    if (!b) die("out of memory");
+    b->size = size;
+    b->next = arena->block;
+    arena->block = b;
+  }
+  void *p = b->data + b->used;
+  b->used += bytes;
+  return p;
+}
+
+char *arena_printf(Arena *arena, const char *format, ...) {
+  va_list ap, again;
+  va_start(ap, format);
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, format, ap);
+  va_end(ap);
+  char *text = arena_alloc(arena, (size_t)n + 1);
+  vsnprintf(text, (size_t)n + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+char *arena_dup(Arena *arena, const char *text) {
+  size_t n = strlen(text) + 1;
+  return memcpy(arena_alloc(arena, n), text, n);
+}
+
+// ---- growing text -----------------------------------------------------------------------------
+
+void buffer_put(Buffer *b, const char *format, ...) {
+  va_list ap, again;
+  va_start(ap, format);
+  va_copy(again, ap);
+  size_t n = (size_t)vsnprintf(b->text, 0, format, ap);
+  va_end(ap);
+  if (b->size + n + 1 > b->capacity) {
+    b->capacity = (b->size + n + 1) * 2;
+    b->text = realloc(b->text, b->capacity);
+    if (!b->text) die("out of memory");
+  }
+  vsnprintf(b->text + b->size, n + 1, format, again);
+  va_end(again);
+  b->size += n;
+}
+
+void buffer_free(Buffer *b) {
+  free(b->text);
+  *b = (Buffer){0};
+}
+
+// ---- errors -----------------------------------------------------------------------------------
+
+// Appends line `line` of `path` to *err, as "\n  12 | text".
+static void quote_line(Error *err, const char *path, int line) {
+  FILE *file = fopen(path, "r");
+  if (!file) return;
+  char text[256];
+  for (int i = 1; fgets(text, sizeof text, file); i += strchr(text, '\n') != NULL) {
+    if (i != line) continue;
+    text[strcspn(text, "\r\n")] = 0;
+    size_t used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, "\n  %d | %s", line, text);
+    break;
+  }
+  fclose(file);
+}
+
+// Leaves to whoever waits: the Lua call under way, or the driver.
+static void leave(void) __attribute__((noreturn));
+static void leave(void) {
+  if (compiler->in_lua) {
+    lua_pushliteral(compiler->lua, "nngen error"); // the text is in compiler->error
+    lua_error(compiler->lua);
+  }
+  longjmp(compiler->recover, 1);
+}
+
+void err_at(Loc loc, const char *format, ...) {
+  Error *err = compiler->error;
+  err->code = ExitUsage;
+  int used = 0;
+  if (loc.file) used = snprintf(err->message, sizeof err->message, "%s:%d: ", loc.file, loc.line);
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(err->message + used, sizeof err->message - (size_t)used, format, ap);
+  va_end(ap);
+  if (loc.file) quote_line(err, loc.file, loc.line);
+  leave();
+}
+
+void err_code(int code, const char *format, ...) {
+  Error *err = compiler->error;
+  err->code = code;
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(err->message, sizeof err->message, format, ap);
+  va_end(ap);
+  leave();
+}
+
+void die(const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  fputs("nngen: internal error: ", stderr);
+  vfprintf(stderr, format, ap);
+  fputs("\n", stderr);
+  va_end(ap);
+  abort();
+}
+
+// Edit distance of two words, at most `limit` counted (words are short: a row on the stack).
+static int distance(const char *a, const char *b) {
+  enum { kMost = 63 };
+  int row[kMost + 1], na = (int)strlen(a), nb = (int)strlen(b);
+  if (na > kMost || nb > kMost) return kMost;
+  for (int j = 0; j <= nb; j++) row[j] = j;
+  for (int i = 1; i <= na; i++) {
+    int diagonal = row[0];
+    row[0] = i;
+    for (int j = 1; j <= nb; j++) {
+      int best = diagonal + (a[i - 1] != b[j - 1]);
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      diagonal = row[j];
+      row[j] = best;
+    }
+  }
+  return row[nb];
+}
+
+// The candidate closest to `word`, or null when none is close: "did you mean".
+const char *text_nearest(const char *word, const char *const *candidates, int count) {
+  const char *best = NULL;
+  int least = (int)strlen(word) / 3 + 2;
+  for (int i = 0; i < count; i++) {
+    int d = distance(word, candidates[i]);
+    if (d < least) least = d, best = candidates[i];
+  }
+  return best;
+}
+
+// ---- embedded files ---------------------------------------------------------------------------
+
+extern const struct {
+  const char *name, *begin, *end;
+} assets[];
+
+static const char *asset_override(const char *name, size_t *length) {
+  const char *dir = getenv("NNGEN_DIR");
+  if (!dir) return NULL;
+  FILE *file = fopen(arena_printf(compiler->arena, "%s/%s", dir, name), "rb");
+  if (!file) return NULL;
+  Buffer b = {0};
+  char chunk[4096];
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, file)) > 0;)
+    buffer_put(&b, "%.*s", (int)n, chunk);
+  fclose(file);
+  char *text = arena_dup(compiler->arena, b.text ? b.text : "");
+  *length = b.size;
+  buffer_free(&b);
+  return text;
+}
+
+const char *asset_text(const char *name, size_t *length) {
+  const char *text = asset_override(name, length);
+  for (int i = 0; !text && assets[i].name; i++) {
+    if (strcmp(assets[i].name, name)) continue;
+    *length = (size_t)(assets[i].end - assets[i].begin);
+    text = assets[i].begin; // the byte after the end is 0
+  }
+  return text;
+}
+
+const char *asset_name(int i) { return assets[i].name; }

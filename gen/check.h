@@ -1,0 +1,36 @@
+// check.h: results against the oracle. Runtime-free: values come through a callback.
+#ifndef NNGEN_CHECK_H
+#define NNGEN_CHECK_H
+
+#include "nngen.h"
+
+// Reads the value of node n as the device has it, row-major, into values[type_count]. False: it
+// cannot be read (the caller knows why).
+typedef bool (*CheckRead)(void *user, const Node *n, double *values);
+
+typedef struct CheckResult {
+  bool passed, failed_read;
+  const Node *node;   // the output that was compared
+  double relative;    // L2 error / L2 norm
+  double gate;        // what it may be
+  double max_error;   // largest absolute error
+  int64_t bad;        // elements outside their bound, or not finite
+  int64_t worst;      // index of the first of them, row-major; -1: none
+  double want, got;   // there
+} CheckResult;
+
+// The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
+double check_model_gate(const char *dtype);
+
+// Compares `got` with `want`; `bound` (may be null) holds the largest error of each element.
+CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
+                          double gate);
+
+// Evaluates the group in double on the inputs the device has, and compares all it wrote.
+CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user);
+
+// Evaluates the model as written; (*value)[id] holds its outputs. `read` gives inputs and
+// parameters. Free with eval_free(c->original, value) and free(value).
+bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
+
+#endif

@@ -1,0 +1,224 @@
+// cli.c: the command line. `nngen MODEL.lua` with no verb is `nngen run MODEL.lua`.
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum Kind { KindFlag, KindValue, KindSet, KindInput };
+
+typedef struct Option {
+  const char *name;
+  enum Kind kind;
+  size_t offset; // in Cli
+  const char *verbs; // that take it, separated by spaces
+  const char *value; // what the help calls its value
+  const char *help;
+} Option;
+
+#define AT(field) offsetof(Cli, field)
+static const Option options[] = {
+    {"set", KindSet, 0, "run show", "NAME=VALUE ...", "settings of the model (nn.config); dtype=... too"},
+    {"dtype", KindValue, AT(dtype), "run show", "fp32|tf32|fp16|bf16", "storage and tensor-core precision (fp32)"},
+    {"lowering", KindValue, AT(lowering), "run show", "fused|unfused", "fused kernels, or one per layer call (fused)"},
+    {"device", KindValue, AT(device), "run", "auto|cuda|sim", "a GPU if there is one, else the simulator (auto)"},
+    {"ordinal", KindValue, AT(ordinal), "run", "N", "which GPU (0)"},
+    {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a", "compile for this GPU, run nothing"},
+    {"weights", KindValue, AT(weights), "run", "FILE", "safetensors; without it, seeded random weights"},
+    {"input", KindInput, 0, "run", "[NAME=]FILE", "a .png or .npy; without it, a generated image or noise"},
+    {"output", KindValue, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
+    {"labels", KindValue, AT(labels), "run", "FILE", "a name per line: prints the five best"},
+    {"seed", KindValue, AT(seed), "run", "N", "of weights and inputs (0)"},
+    {"graph", KindFlag, AT(graph), "run", NULL, "replay one captured CUDA graph"},
+    {"repeat", KindValue, AT(repeat), "run", "N", "time N runs"},
+    {"warmup", KindValue, AT(warmup), "run", "N", "runs before the timed ones (3)"},
+    {"nvtx", KindValue, AT(nvtx), "run", "off|model|layer", "ranges for profilers (layer)"},
+    {"check", KindFlag, AT(check), "run", NULL, "compare every kernel with the oracle"},
+    {"no-check", KindFlag, AT(no_check), "run", NULL, "do not (default on a GPU when the plan was run before)"},
+    {"dump", KindValue, AT(dump), "run", "DIR", "write the generated kernels, their images, the plan"},
+    {"explain", KindValue, AT(explain), "run", "KERNEL", "say why this kernel is as it is"},
+    {"json", KindFlag, AT(json), "run show doctor cache", NULL, "results as JSON on stdout"},
+    {"quiet", KindFlag, AT(quiet), "run", NULL, "no progress"},
+    {"cache-dir", KindValue, AT(cache_dir), "run cache", "DIR", "where compiled kernels are kept"},
+    {"no-cache", KindFlag, AT(no_cache), "run", NULL, "compile every kernel"},
+    {"cuda-path", KindValue, AT(cuda_path), "run doctor", "DIR", "search CUDA libraries here first"},
+    {"stage", KindValue, AT(stage), "show", "PASS", "front shape simp prec layout fuse sched emit"},
+    {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
+    {"kernel", KindValue, AT(kernel), "show", "NAME", "of this kernel only"},
+    {"plan", KindFlag, AT(plan), "show", NULL, "the plan, as JSON"},
+    {"dot", KindFlag, AT(dot), "show", NULL, "a drawing for graphviz: | dot -Tsvg"},
+    {"help", KindFlag, AT(help), "run show doctor cache", NULL, "this"},
+};
+enum { kOptions = sizeof options / sizeof options[0] };
+
+static bool has_word(const char *list, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = list; (at = strstr(at, word)); at += n)
+    if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+  return false;
+}
+
+static const Option *find_option(const char *name, const char *verb) {
+  for (int i = 0; i < kOptions; i++)
+    if (!strcmp(options[i].name, name) && has_word(options[i].verbs, verb)) return &options[i];
+  return NULL;
+}
+
+static int unknown_option(const char *name, const char *verb, Error *err) {
+  const char *names[kOptions];
+  int count = 0;
+  for (int i = 0; i < kOptions; i++)
+    if (has_word(options[i].verbs, verb)) names[count++] = options[i].name;
+  const char *near = text_nearest(name, names, count);
+  if (near) return err_set(err, ExitUsage, "unknown option --%s; did you mean --%s?", name, near);
+  return err_set(err, ExitUsage, "unknown option --%s; see nngen %s --help", name, verb);
+}
+
+// ---- values -----------------------------------------------------------------------------------
+
+static int take_set(Cli *cli, char *text, Error *err) {
+  char *equal = strchr(text, '=');
+  if (!equal || equal == text) return err_set(err, ExitUsage, "--set wants NAME=VALUE, not '%s'", text);
+  if (cli->nset == kMostSets) return err_set(err, ExitUsage, "more than %d --set", kMostSets);
+  *equal = 0;
+  if (!strcmp(text, "dtype")) { // DESIGN of the command line: a setting of every model
+    cli->dtype = equal + 1;
+    return ExitOk;
+  }
+  cli->set_name[cli->nset] = text;
+  cli->set_value[cli->nset++] = equal + 1;
+  return ExitOk;
+}
+
+static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
+  switch (o->kind) {
+  case KindSet: return take_set(cli, value, err);
+  case KindInput:
+    if (cli->ninput == kMostInputs) return err_set(err, ExitUsage, "more than %d --input", kMostInputs);
+    cli->input[cli->ninput++] = value;
+    return ExitOk;
+  default: *(const char **)((char *)cli + o->offset) = value; return ExitOk;
+  }
+}
+
+// One --option at argv[i]; returns an ExitCode, *i is left at its last word.
+static int take_option(Cli *cli, int argc, char **argv, int *i, Error *err) {
+  char name[64];
+  const char *word = argv[*i] + 2;
+  char *equal = strchr(argv[*i], '=');
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+  const Option *o = find_option(name, cli->verb);
+  if (!o) return unknown_option(name, cli->verb, err);
+  if (o->kind == KindFlag) {
+    if (equal) return err_set(err, ExitUsage, "--%s takes no value", name);
+    *(bool *)((char *)cli + o->offset) = true;
+    return ExitOk;
+  }
+  if (!equal && (*i + 1 == argc || !strncmp(argv[*i + 1], "--", 2)))
+    return err_set(err, ExitUsage, "--%s wants a value: %s", name, o->value);
+  int code = take_value(cli, o, equal ? equal + 1 : argv[++*i], err);
+  while (!code && o->kind == KindSet && !equal && *i + 1 < argc && argv[*i + 1][0] != '-' &&
+         strchr(argv[*i + 1], '='))
+    code = take_set(cli, argv[++*i], err); // --set a=1 b=2
+  return code;
+}
+
+static const Verb *find_verb(const char *name) {
+  for (const Verb *v = verbs; v->name; v++)
+    if (!strcmp(v->name, name)) return v;
+  return NULL;
+}
+
+static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
+  cli->verb = "run";
+  *first = 1;
+  if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    cli->help = true;
+    cli->verb = NULL;
+    return ExitOk;
+  }
+  const char *word = argv[1];
+  size_t n = strlen(word);
+  if (find_verb(word)) {
+    cli->verb = word;
+    *first = 2;
+    return ExitOk;
+  }
+  if (word[0] == '-' || (n > 4 && !strcmp(word + n - 4, ".lua")) || strchr(word, '/')) return ExitOk;
+  const char *names[32];
+  int count = 0;
+  for (const Verb *v = verbs; v->name && count < 32; v++) names[count++] = v->name;
+  const char *near = text_nearest(word, names, count);
+  if (near) return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); did you mean '%s'?", word, near);
+  return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); see nngen --help", word);
+}
+
+int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
+  *cli = (Cli){.lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
+  int i, code = pick_verb(argc, argv, cli, &i, err);
+  if (code || !cli->verb) return code;
+  for (; !code && i < argc; i++) {
+    if (!strncmp(argv[i], "--", 2)) code = take_option(cli, argc, argv, &i, err);
+    else if (!cli->model) cli->model = argv[i];
+    else code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i], cli->model);
+  }
+  if (!code && !cli->help && find_verb(cli->verb)->takes_model && !cli->model)
+    code = err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
+                   cli->verb, cli->verb);
+  return code;
+}
+
+int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err) {
+  *value = fallback;
+  if (!text) return ExitOk;
+  char *end;
+  *value = strtoll(text, &end, 10);
+  if (end == text || *end || *value < 0)
+    return err_set(err, ExitUsage, "--%s wants a whole number, not '%s'", option, text);
+  return ExitOk;
+}
+
+static int one_of(const char *option, const char *value, const char *const *allowed, Error *err) {
+  for (int i = 0; allowed[i]; i++)
+    if (!strcmp(allowed[i], value)) return ExitOk;
+  char list[128] = "";
+  for (int i = 0; allowed[i]; i++) {
+    if (i) strcat(list, ", ");
+    strcat(list, allowed[i]);
+  }
+  return err_set(err, ExitUsage, "--%s %s: wants one of %s", option, value, list);
+}
+
+int cli_options(const Cli *cli, Options *o, Error *err) {
+  static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", NULL};
+  static const char *const lowerings[] = {"fused", "unfused", NULL};
+  static const char *const stages[] = {"front", "shape", "simp", "prec", "layout",
+                                       "fuse",  "sched", "emit", NULL};
+  int code = one_of("dtype", cli->dtype, dtypes, err);
+  if (!code) code = one_of("lowering", cli->lowering, lowerings, err);
+  if (!code && cli->stage) code = one_of("stage", cli->stage, stages, err);
+  if (code) return code;
+  *o = (Options){.model = cli->model, .lowering = cli->lowering, .dtype = cli->dtype,
+                 .arch = arch_default(), .nset = cli->nset, .set_name = (const char **)cli->set_name,
+                 .set_value = (const char **)cli->set_value, .stage = cli->stage};
+  if (cli->arch && !(o->arch = arch_find(cli->arch)))
+    return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
+  return ExitOk;
+}
+
+void cli_help(FILE *file, const char *verb) {
+  if (!verb) {
+    fputs("nngen: neural networks as fused CUDA kernels\n\nusage: nngen [VERB] MODEL.lua [options]\n\n", file);
+    for (const Verb *v = verbs; v->name; v++) fprintf(file, "  %-8s %s\n", v->name, v->help);
+    fputs("\nnngen VERB --help lists the options of a verb.\n", file);
+    return;
+  }
+  const Verb *v = find_verb(verb);
+  fprintf(file, "nngen %s%s: %s\n\n", verb, v->takes_model ? " MODEL.lua" : "", v->help);
+  for (int i = 0; i < kOptions; i++) {
+    if (!has_word(options[i].verbs, verb)) continue;
+    char left[64];
+    snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].value ? " " : "",
+             options[i].value ? options[i].value : "");
+    fprintf(file, "  %-32s %s\n", left, options[i].help);
+  }
+}

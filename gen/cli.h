@@ -1,0 +1,49 @@
+// cli.h: the command line, as data: one row per option, and the verbs that take it.
+#ifndef NNGEN_CLI_H
+#define NNGEN_CLI_H
+
+#include "nngen.h"
+#include "nngen_runtime.h"
+
+enum { kMostSets = 64, kMostInputs = 16 };
+
+typedef struct Cli {
+  const char *verb;
+  const char *model;             // the positional argument
+  const char *set_name[kMostSets], *set_value[kMostSets];
+  int nset;
+  const char *input[kMostInputs]; // FILE or NAME=FILE
+  int ninput;
+  const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx;
+  const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *repeat, *warmup;
+  bool json, graph, check, no_check, no_cache, cuda, plan, dot, source, help, quiet;
+} Cli;
+
+// Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
+int cli_parse(int argc, char **argv, Cli *cli, Error *err);
+// The value of a whole-number option, or `fallback` when not given. Errors: ExitUsage.
+int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err);
+void cli_help(FILE *file, const char *verb); // null: all verbs
+
+// A verb: what it does, and with what.
+typedef struct Verb {
+  const char *name;
+  int (*run)(const Cli *cli, Error *err);
+  bool takes_model;
+  const char *help;
+} Verb;
+extern const Verb verbs[]; // main.c; ends with a null name
+
+int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
+
+int verb_run(const Cli *cli, Error *err);
+int verb_show(const Cli *cli, Error *err);
+int verb_doctor(const Cli *cli, Error *err);
+int verb_cache(const Cli *cli, Error *err);
+
+// ---- progress.c: one line on a terminal, nothing elsewhere -------------------------------------
+Progress progress_bar(void);
+void progress_end(void);
+Log log_to_stderr(void);
+
+#endif

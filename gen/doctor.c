@@ -1,0 +1,93 @@
+// doctor.c: `nngen doctor` and `nngen cache`: what is on this machine.
+#include "cli.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+// ---- doctor -----------------------------------------------------------------------------------
+
+static void print_library(const FoundLibrary *l) {
+  if (l->path) printf("%-12s %s%s%s (%s)\n", l->role, l->path, *l->version ? ", version " : "", l->version, l->how);
+  else printf("%-12s not found\n", l->role);
+  for (int i = 0; !l->path && i < l->nsearched; i++) printf("             searched %s\n", l->searched[i]);
+  if (l->note && *l->note) printf("             %s\n", l->note);
+}
+
+static void print_device(const Cli *cli) {
+  DeviceOptions options = {.kind = DeviceAuto, .cuda_path = cli->cuda_path};
+  Device *device;
+  Error err = {0};
+  if (device_open(&options, &device, &err)) {
+    printf("%-12s none: %s\n", "device", err.message);
+    return;
+  }
+  const DeviceInfo *d = device_info(device);
+  printf("%-12s %s, %s%s\n", "device", d->name, d->arch, d->kind == DeviceSim ? " (simulated on the CPU)" : "");
+  device_close(device);
+}
+
+static json_t *json_report(const FindReport *r) {
+  json_t *list = json_array();
+  for (int i = 0; i < r->nlibraries; i++) {
+    const FoundLibrary *l = &r->libraries[i];
+    json_array_append_new(list, json_pack("{s:s s:s? s:s s:s? s:s?}", "role", l->role, "path", l->path, "version",
+                                          l->version ? l->version : "", "how", l->how, "note", l->note));
+  }
+  return json_pack("{s:i s:o s:b s:s s:s}", "schema_version", 1, "libraries", list, "nvtx", r->nvtx, "host_compiler",
+                   r->host_compiler ? r->host_compiler : "", "cache_dir", r->cache_dir ? r->cache_dir : "");
+}
+
+int verb_doctor(const Cli *cli, Error *err) {
+  (void)err;
+  FindReport r;
+  find_report(cli->cuda_path, &r);
+  if (cli->json) {
+    json_t *o = json_report(&r);
+    json_dumpf(o, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(o);
+  } else {
+    for (int i = 0; i < r.nlibraries; i++) print_library(&r.libraries[i]);
+    printf("%-12s %s\n", "compiler", r.host_compiler && *r.host_compiler ? r.host_compiler : "none: libcusim cannot build kernels; install g++");
+    printf("%-12s %s\n", "NVTX", r.nvtx ? "built in" : "not built in: the CUDA toolkit's headers were absent");
+    printf("%-12s %s\n", "cache", r.cache_dir ? r.cache_dir : "none");
+    print_device(cli);
+  }
+  find_report_free(&r);
+  return ExitOk;
+}
+
+// ---- cache ------------------------------------------------------------------------------------
+
+static void print_entries(const CacheList *list, bool verified) {
+  for (int i = 0; i < list->nentries; i++) {
+    const CacheEntry *e = &list->entries[i];
+    char when[32];
+    time_t used = (time_t)e->used;
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M", localtime(&used));
+    printf("%.16s  %-8s %9lld  %s  %s%s\n", e->name, e->arch, (long long)e->bytes, when, e->kernel,
+           verified ? (e->valid ? "  ok" : "  BROKEN") : "");
+  }
+  printf("%d entries, %.1f MB, in %s\n", list->nentries, (double)list->bytes * 1e-6, list->dir);
+}
+
+int verb_cache(const Cli *cli, Error *err) {
+  const char *what = cli->model ? cli->model : "ls";
+  bool verify = !strcmp(what, "verify");
+  if (!strcmp(what, "clear")) {
+    int removed;
+    int code = cache_clear(cli->cache_dir, &removed, err);
+    if (!code) printf("%d entries removed\n", removed);
+    return code;
+  }
+  if (!verify && strcmp(what, "ls")) return err_set(err, ExitUsage, "nngen cache %s: wants ls, verify or clear", what);
+  CacheList list;
+  int code = verify ? cache_verify(cli->cache_dir, &list, err) : cache_list(cli->cache_dir, &list, err);
+  if (code) return code;
+  print_entries(&list, verify);
+  int broken = 0;
+  for (int i = 0; i < list.nentries; i++) broken += verify && !list.entries[i].valid;
+  cache_list_free(&list);
+  return broken ? err_set(err, ExitMismatch, "%d cache entries are broken; they are rebuilt when next used", broken) : ExitOk;
+}

@@ -1,0 +1,436 @@
+// expr.c: fused expressions as CUDA text. expr_value walks from a node back to the values its group
+// reads, and writes one statement per op, named as the model names it. Moves (reshape, permute,
+// slice, concat, pad) become index arithmetic: nothing is ever copied for them.
+#include "nngen.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *expr_ctype(Dtype dtype) {
+  static const char *const names[DtCount] = {
+      [DtF32] = "float", [DtF16] = "f16", [DtBf16] = "bf16", [DtF64] = "double",
+      [DtI32] = "int",   [DtU8] = "unsigned char"};
+  return names[dtype];
+}
+
+static char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static char *text_of(const char *format, ...) {
+  char line[1024];
+  va_list ap;
+  va_start(ap, format);
+  int n = vsnprintf(line, sizeof line, format, ap);
+  va_end(ap);
+  if (n >= (int)sizeof line) die("an expression is longer than %zu", sizeof line);
+  return arena_dup(compiler->arena, line);
+}
+
+// ---- names ------------------------------------------------------------------------------------
+
+static bool reserved(const char *word) {
+  static const char *const words[] = {"float", "int", "double", "half", "const", "for", "if", "out",
+                                      "acc", "lane", "warp", "row", "tid", "item", "auto", "register",
+                                      "volatile", "switch", "default", "new", "this", "template",
+                                      "max", "min", "exp", "log", "erf", "pow", "sqrt", "abs", NULL};
+  for (int i = 0; words[i]; i++)
+    if (!strcmp(word, words[i])) return true;
+  return strlen(word) < 2; // index letters and i, j are ours
+}
+
+// The last part of the model's name, as an identifier.
+static const char *identifier(const Node *n) {
+  const char *dot = n->name ? strrchr(n->name, '.') : NULL;
+  const char *from = dot ? dot + 1 : n->name && *n->name ? n->name : n->op->name;
+  if (isdigit((unsigned char)*from) && dot) { // downsample.1
+    const char *whole = dot;
+    while (whole > n->name && whole[-1] != '.') whole--;
+    from = whole;
+  }
+  char *word = arena_dup(compiler->arena, from);
+  for (char *s = word; *s; s++)
+    if (!isalnum((unsigned char)*s)) *s = '_';
+  return reserved(word) ? text_of("%s_%s", n->op->name, word) : word;
+}
+
+static const Node *nth_arg(const Group *g, int i) {
+  return i < g->ninputs ? g->inputs[i] : g->outputs[i - g->ninputs];
+}
+
+void expr_name_args(Group *g) {
+  int count = g->ninputs + g->noutputs;
+  g->args = arena_alloc(compiler->arena, sizeof *g->args * (size_t)count);
+  for (int i = 0; i < count; i++) {
+    const char *name = text_of("g_%s", identifier(nth_arg(g, i)));
+    int same = 1;
+    for (int j = 0; j < i; j++) {
+      size_t n = strlen(name);
+      same += !strncmp(g->args[j], name, n) && (!g->args[j][n] || isdigit((unsigned char)g->args[j][n + 1]));
+    }
+    g->args[i] = same > 1 ? text_of("%s_%d", name, same) : name;
+  }
+}
+
+const char *expr_pointer(const Group *g, const Node *n) {
+  for (int i = 0; i < g->ninputs + g->noutputs; i++)
+    if (nth_arg(g, i) == n) return g->args[i];
+  die("%%%d is no argument of kernel %s", n->id, g->name);
+}
+
+static const char *fresh(Scope *s, const Node *n) {
+  const char *word = identifier(n);
+  const char *op = n->op->cls == OpMap ? n->op->name : "";
+  if (*op && strcmp(op, word)) word = text_of("%s_%s", word, op);
+  return text_of("%s_%d", word, ++s->names);
+}
+
+bool expr_mentions(const char *text, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = text; at && (at = strstr(at, word)); at += n) {
+    bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+    if (begins && !isalnum((unsigned char)at[n]) && at[n] != '_') return true;
+  }
+  return false;
+}
+
+// ---- index arithmetic -------------------------------------------------------------------------
+
+static bool is_zero(const char *text) { return !strcmp(text, "0"); }
+
+static bool is_number(const char *text) {
+  return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static const char *scaled(const char *text, int64_t by) {
+  if (is_zero(text) || by == 0) return "0";
+  if (by == 1) return text;
+  if (is_number(text)) return text_of("%lld", (long long)atoll(text) * by);
+  bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
+  return text_of(plain ? "%s * %lld" : "(%s) * %lld", text, (long long)by);
+}
+
+static const char *sum(const char *a, const char *b) {
+  if (is_zero(a)) return b;
+  if (is_zero(b)) return a;
+  return text_of("%s + %s", a, b);
+}
+
+static Index shifted(Index at, int64_t by) {
+  if (!by) return at;
+  if (is_number(at.text)) at.text = text_of("%lld", (long long)atoll(at.text) + by);
+  else at.text = by > 0 ? text_of("%s + %lld", at.text, (long long)by)
+                        : text_of("%s - %lld", at.text, (long long)-by);
+  return at;
+}
+
+// The index with its lane spelled out, for arithmetic that is no sum.
+static const char *whole(Index at) {
+  if (!at.lane) return at.text;
+  return is_zero(at.text) ? "j" : text_of("(%s + j)", at.text);
+}
+
+void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out) {
+  for (int d = 0; d < to->rank; d++) {
+    int of = from->rank - to->rank + d;
+    out[d] = to->dim[d] == 1 ? (Index){"0", false} : at[of];
+  }
+}
+
+static bool same_index(const Index *a, const Index *b, int rank) {
+  for (int d = 0; d < rank; d++)
+    if (a[d].lane != b[d].lane || strcmp(a[d].text, b[d].text)) return false;
+  return true;
+}
+
+// Does the flat offset of the scope stand for element `at` of a value laid out as t?
+static bool is_flat(const Scope *s, const Type *t, const Index *at) {
+  if (!s->flat || !type_same_shape(t, &s->flat_type) || !same_index(at, s->flat_at, t->rank))
+    return false;
+  int64_t a[MaxRank], b[MaxRank];
+  type_strides(t, a);
+  type_strides(&s->flat_type, b);
+  return !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
+}
+
+const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  *lane_step = 0;
+  const char *offset = "0";
+  for (int i = 0; i < t->rank; i++) {
+    int d = t->order[i];
+    if (at[d].lane) *lane_step += stride[d];
+    offset = sum(offset, scaled(at[d].text, stride[d]));
+  }
+  return is_flat(s, t, at) ? s->flat : offset;
+}
+
+// May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
+// stride is one, and the lane dimension's indices are (the template's promise for a bare index).
+static bool aligned(const Scope *s, const Type *t, const Index *at) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
+  for (int d = 0; d < t->rank; d++) {
+    if (at[d].lane && (strchr(at[d].text, ' ') || t->dim[d] % s->lanes)) return false;
+    if (!at[d].lane && stride[d] % s->lanes && !is_zero(at[d].text)) return false;
+  }
+  return true;
+}
+
+// Strides of a reshape's dimensions from those of its input, when only dimensions of size 1 differ.
+static bool reshape_strides(const Type *to, const Type *from, const int64_t *in, int64_t *out) {
+  int j = 0;
+  for (int d = 0; d < to->rank; d++) {
+    out[d] = 0;
+    if (to->dim[d] == 1) continue;
+    while (j < from->rank && from->dim[j] == 1) j++;
+    if (j == from->rank || from->dim[j] != to->dim[d]) return false;
+    out[d] = in[j++];
+  }
+  return true;
+}
+
+const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]) {
+  if (n->group != g) {
+    type_strides(&n->type, stride);
+    return n->op->cls == OpSource && n->op->form == SourceConst ? NULL : n;
+  }
+  if (n->op->cls != OpMove || n->op->form > MovePermute) return NULL;
+  int64_t in[MaxRank];
+  const Node *base = expr_view(g, n->in[0], in);
+  if (!base) return NULL;
+  if (n->op->form == MoveReshape) return reshape_strides(&n->type, &n->in[0]->type, in, stride) ? base : NULL;
+  for (int d = 0; d < n->type.rank; d++) stride[d] = in[n->attr.dims[d]];
+  return base;
+}
+
+// ---- values -----------------------------------------------------------------------------------
+
+void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
+  if (s->nbound == s->capacity) {
+    s->capacity = s->capacity ? s->capacity * 2 : 16;
+    s->bound = realloc(s->bound, sizeof *s->bound * (size_t)s->capacity);
+    if (!s->bound) die("out of memory");
+  }
+  struct Bound *b = &s->bound[s->nbound++];
+  b->node = n;
+  b->text = text;
+  memcpy(b->at, at, sizeof *at * (size_t)n->type.rank);
+}
+
+void scope_free(Scope *s) {
+  buffer_free(&s->loads);
+  buffer_free(&s->body);
+  free(s->bound);
+}
+
+static const char *find_bound(const Scope *s, const Node *n, const Index *at) {
+  for (int i = s->nbound - 1; i >= 0; i--)
+    if (s->bound[i].node == n && same_index(s->bound[i].at, at, n->type.rank))
+      return s->bound[i].text;
+  return NULL;
+}
+
+static const char *literal(double v) {
+  if (isnan(v)) return "nn_nan()";
+  if (isinf(v)) return v > 0 ? "nn_inf()" : "-nn_inf()";
+  char text[40];
+  snprintf(text, sizeof text, "%.9g", v);
+  return text_of(strpbrk(text, ".e") ? (v < 0 ? "(%sf)" : "%sf") : (v < 0 ? "(%s.f)" : "%s.f"), text);
+}
+
+// Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
+// scalar before it (the same for all lanes), a scalar in the loop.
+static const char *load(Scope *s, const Node *n, const Index *at) {
+  int64_t step;
+  const char *offset = expr_offset(s, &n->type, at, &step), *pointer = expr_pointer(s->group, n);
+  const char *name = fresh(s, n), *type = expr_ctype(n->type.dtype);
+  if (s->pred) {
+    const char *lane = step == 0 ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
+    buffer_put(&s->body, "%sconst float %s = %s ? nn_float(%s[%s]) : 0.f;\n", s->indent, name,
+               s->pred, pointer, sum(offset, lane));
+  } else if (step == 0 && !expr_mentions(offset, "j")) {
+    buffer_put(&s->loads, "  const float %s = nn_float(%s[%s]);\n", name, pointer, offset);
+  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !expr_mentions(offset, "j")) {
+    buffer_put(&s->loads, "  const Vec<%s, %d> %s = nn_load<%d>(%s + %s);\n", type, s->lanes, name,
+               s->lanes, pointer, offset);
+    return text_of("nn_float(%s[j])", name);
+  } else {
+    const char *lane = s->lanes == 1 || !step ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
+    buffer_put(&s->body, "%sconst float %s = nn_float(%s[%s]);\n", s->indent, name, pointer,
+               sum(offset, lane));
+  }
+  return name;
+}
+
+// Puts the arguments in place of $1 $2 ..; an argument that is no name is bracketed.
+static const char *substitute(const char *cuda, const char *const *args) {
+  Buffer b = {0};
+  for (; *cuda; cuda++) {
+    if (*cuda != '$') {
+      buffer_put(&b, "%c", *cuda);
+      continue;
+    }
+    const char *arg = args[*++cuda - '1'];
+    buffer_put(&b, "%s", arg);
+  }
+  const char *text = arena_dup(compiler->arena, b.text);
+  buffer_free(&b);
+  return text;
+}
+
+static const char *map_value(Scope *s, const Node *n, const Index *at) {
+  const char *args[3];
+  for (int i = 0; i < n->nin; i++) {
+    Index in[MaxRank];
+    expr_broadcast(&n->type, &n->in[i]->type, at, in);
+    args[i] = expr_value(s, n->in[i], in);
+  }
+  if (n->op->flags & FlagCopy) return args[0];
+  const char *name = fresh(s, n);
+  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, substitute(n->op->cuda, args));
+  return name;
+}
+
+// ---- moves ------------------------------------------------------------------------------------
+
+// reshape: dimensions are matched in runs of equal products, so that untouched ones stay as they
+// are; a run of several is made linear and cut again.
+static void reshape_index(const Type *to, const Type *from, const Index *at, Index *out) {
+  int i = 0, j = 0;
+  while (j < from->rank || i < to->rank) {
+    int i0 = i, j0 = j;
+    int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
+    while (a != b) {
+      if (a < b) a *= to->dim[i++];
+      else b *= from->dim[j++];
+    }
+    int live_i = -1, live_j = -1, ni = 0, nj = 0;
+    for (int d = i0; d < i; d++)
+      if (to->dim[d] > 1) live_i = d, ni++;
+    for (int d = j0; d < j; d++) {
+      out[d] = (Index){"0", false};
+      if (from->dim[d] > 1) live_j = d, nj++;
+    }
+    if (nj == 0) continue;
+    if (ni == 1 && nj == 1) {
+      out[live_j] = at[live_i];
+      continue;
+    }
+    const char *linear = "0";
+    int64_t step = 1;
+    for (int d = i - 1; d >= i0; d--) {
+      linear = sum(scaled(whole(at[d]), to->dim[d] == 1 ? 0 : step), linear);
+      step *= to->dim[d];
+    }
+    int64_t below = 1;
+    for (int d = j - 1; d >= j0; d--) {
+      if (from->dim[d] == 1) continue;
+      const char *q = below == 1 ? text_of("(%s)", linear) : text_of("(%s) / %lld", linear, (long long)below);
+      bool first = below * from->dim[d] == b;
+      out[d].text = first ? text_of("(%s)", q) : text_of("(%s %% %lld)", q, (long long)from->dim[d]);
+      below *= from->dim[d];
+    }
+  }
+}
+
+static const char *both(const char *a, const char *b) { return a ? text_of("%s && %s", a, b) : b; }
+
+// Elements outside the source are 0 and are not read.
+static const char *pad_value(Scope *s, const Node *n, const Index *at) {
+  const Type *from = &n->in[0]->type;
+  Index in[MaxRank];
+  const char *inside = NULL, *outer = s->pred;
+  for (int d = 0; d < from->rank; d++) {
+    in[d] = shifted(at[d], -n->attr.dims[d]);
+    if (n->attr.dims[d] || n->attr.ends[d])
+      inside = both(inside, text_of("unsigned(%s) < %lldu", whole(in[d]), (long long)from->dim[d]));
+  }
+  if (inside) s->pred = both(outer, inside);
+  const char *value = expr_value(s, n->in[0], in);
+  s->pred = outer;
+  return inside ? text_of("(%s ? %s : 0.f)", inside, value) : value;
+}
+
+static const char *concat_value(Scope *s, const Node *n, const Index *at) {
+  int64_t axis = n->attr.axis, begin = 0;
+  const char *outer = s->pred, *name = fresh(s, n), *chain = "";
+  for (int i = 0; i < n->nin; i++) {
+    const Type *from = &n->in[i]->type;
+    Index in[MaxRank];
+    memcpy(in, at, sizeof *at * (size_t)from->rank);
+    in[axis] = shifted(at[axis], -begin);
+    const char *mine = text_of("unsigned(%s) < %lldu", whole(in[axis]), (long long)from->dim[axis]);
+    s->pred = both(outer, mine);
+    const char *value = expr_value(s, n->in[i], in);
+    chain = i + 1 < n->nin ? text_of("%s%s ? %s : ", chain, mine, value) : text_of("%s%s", chain, value);
+    begin += from->dim[axis];
+  }
+  s->pred = outer;
+  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, chain);
+  return name;
+}
+
+static const char *move_value(Scope *s, const Node *n, const Index *at) {
+  Index in[MaxRank];
+  switch (n->op->form) {
+  case MovePad: return pad_value(s, n, at);
+  case MoveConcat: return concat_value(s, n, at);
+  case MoveReshape: reshape_index(&n->type, &n->in[0]->type, at, in); break;
+  case MovePermute:
+    for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];
+    break;
+  default: // slice
+    for (int d = 0; d < n->type.rank; d++) in[d] = shifted(at[d], n->attr.dims[d]);
+  }
+  return expr_value(s, n->in[0], in);
+}
+
+const char *expr_value(Scope *s, const Node *n, const Index *at) {
+  if (n->op->cls == OpSource && n->op->form == SourceConst) return literal(n->attr.value);
+  const char *text = find_bound(s, n, at);
+  if (text) return text;
+  if (n->group != s->group) text = load(s, n, at);
+  else if (n->op->cls == OpMap) text = map_value(s, n, at);
+  else if (n->op->cls == OpMove) text = move_value(s, n, at);
+  else die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
+  if (!s->pred) expr_bind(s, n, at, text);
+  return text;
+}
+
+// ---- stores -----------------------------------------------------------------------------------
+
+void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
+  int64_t step;
+  const char *offset = expr_offset(s, &n->type, at, &step), *type = expr_ctype(n->type.dtype);
+  const char *pointer = expr_pointer(s->group, n);
+  if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
+    const char *name = text_of("%s_out", pointer + 2);
+    buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", type, s->lanes, name);
+    buffer_put(&s->body, "%s%s[j] = nn_cast<%s>(%s);\n", s->indent, name, type, value);
+    buffer_put(stores, "  nn_store<%d>(%s + %s, %s);\n", s->lanes, pointer, offset, name);
+    return;
+  }
+  const char *lane = s->lanes == 1 || step == 0 ? "0"
+                     : step == 1                ? "j"
+                                                : text_of("j * %lld", (long long)step);
+  buffer_put(&s->body, "%s%s[%s] = nn_cast<%s>(%s);\n", s->indent, pointer, sum(offset, lane), type,
+             value);
+}
+
+// ---- linear to index --------------------------------------------------------------------------
+
+void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
+                 const char *const *name) {
+  int64_t below = 1;
+  for (int d = n - 1; d >= 0; d--) {
+    if (name[d]) {
+      const char *q = below == 1 ? i : text_of("%s / %lld", i, (long long)below);
+      if (d == 0) buffer_put(out, "%sconst int %s = %s;\n", indent, name[d], q);
+      else buffer_put(out, "%sconst int %s = %s %% %lld;\n", indent, name[d], q, (long long)size[d]);
+    }
+    below *= size[d];
+  }
+}

@@ -1,0 +1,455 @@
+// front.c: runs a model file. Calls become nodes that remember the file and line they come from.
+// The layers a model uses are written in Lua (nn.lua) over the few functions here.
+#include "nngen.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kMemoryLimit = 1 << 30 };
+static const char kTensor[] = "nngen.tensor";
+
+static struct { // where the next node stands in the model, told by nn.lua
+  const char *scope;
+  int call; // 0: every op is a call of its own
+} place;
+
+// ---- where we are in the user's text ----------------------------------------------------------
+
+// The innermost line of a model file on the Lua stack.
+static Loc here(lua_State *lua) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(lua, level, &ar); level++) {
+    lua_getinfo(lua, "Sl", &ar);
+    if (ar.source[0] != '@') continue;
+    const char **last = &compiler->source_path; // most nodes come from one file
+    if (!*last || strcmp(*last, ar.source + 1)) *last = arena_dup(compiler->arena, ar.source + 1);
+    return (Loc){*last, ar.currentline};
+  }
+  return (Loc){0};
+}
+
+static int lua_fail(lua_State *lua) { // fail(message)
+  err_at(here(lua), "%s", luaL_checkstring(lua, 1));
+  return 0;
+}
+
+// ---- tensors ----------------------------------------------------------------------------------
+
+static int push_node(lua_State *lua, Node *n) {
+  *(Node **)lua_newuserdatauv(lua, sizeof n, 0) = n;
+  luaL_setmetatable(lua, kTensor);
+  return 1;
+}
+
+static Node *add_const(double value) {
+  Attr attr = {.value = value};
+  Node *n = graph_add(compiler->graph, op_need("const"), 0, NULL, &attr, NULL);
+  n->type = type_make(DtF32, 0, NULL);
+  n->call = place.call;
+  n->name = "";
+  return n;
+}
+
+static Node *to_node(lua_State *lua, int at, const Op *op) {
+  if (lua_type(lua, at) == LUA_TNUMBER) return add_const(lua_tonumber(lua, at));
+  Node **n = luaL_testudata(lua, at, kTensor);
+  if (!n) err_at(here(lua), "%s: input %d is a %s, not a tensor", op->name, at, luaL_typename(lua, at));
+  return *n;
+}
+
+static const char *node_name(const char *op) {
+  if (place.call) return place.scope;
+  return *place.scope ? arena_printf(compiler->arena, "%s.%s", place.scope, op) : op;
+}
+
+static Node *place_node(lua_State *lua, Node *n) {
+  n->loc = here(lua);
+  n->name = node_name(n->op->name);
+  n->call = place.call ? place.call : ++compiler->ncalls;
+  return n;
+}
+
+static int64_t to_integer(lua_State *lua, const Op *op, const char *what) {
+  int ok;
+  int64_t v = lua_tointegerx(lua, -1, &ok);
+  if (!ok || v > INT32_MAX || v < INT32_MIN)
+    err_at(here(lua), "%s: %s must be whole numbers, not %s", op->name, what,
+           luaL_tolstring(lua, -1, NULL));
+  return v;
+}
+
+// Reads one attribute from the value on top: a number, or a list of as many as the field holds.
+static int read_field(lua_State *lua, const Op *op, const AttrField *field, Attr *attr) {
+  int most = field->count < 0 ? MaxRank : field->count, count = 1;
+  bool list = lua_istable(lua, -1);
+  if (list) count = (int)lua_rawlen(lua, -1);
+  if (count > most)
+    err_at(here(lua), "%s: %s has %d elements, at most %d", op->name, field->name, count, most);
+  for (int i = 0; i < count; i++) {
+    if (list) lua_geti(lua, -1, i + 1);
+    char *to = (char *)attr + field->offset;
+    if (field->real) ((double *)to)[i] = luaL_checknumber(lua, -1);
+    else ((int64_t *)to)[i] = to_integer(lua, op, field->name);
+    if (list) lua_pop(lua, 1);
+  }
+  return count;
+}
+
+// The attributes of `op` from the table at `at`; returns the length of the last list read.
+static int read_attrs(lua_State *lua, int at, const Op *op, Attr *attr) {
+  int length = 0;
+  for (int i = 0; i < attr_nfields; i++) {
+    if (!(op->attrs >> i & 1)) continue;
+    if (lua_getfield(lua, at, attr_fields[i].name) != LUA_TNIL)
+      length = read_field(lua, op, &attr_fields[i], attr);
+    lua_pop(lua, 1);
+  }
+  return length;
+}
+
+// The functions nn.op.NAME(input, ..., {attributes}); upvalue 1 is the row.
+static int lua_op(lua_State *lua) {
+  const Op *op = lua_touserdata(lua, lua_upvalueindex(1));
+  int nin = lua_gettop(lua);
+  Attr attr = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+  int length = 0;
+  if (nin && lua_istable(lua, nin)) length = read_attrs(lua, nin--, op, &attr);
+  if (op->nin >= 0 ? nin != op->nin : nin < 1)
+    err_at(here(lua), "%s: takes %d tensors, got %d", op->name, op->nin < 0 ? 1 : op->nin, nin);
+  Node **in = arena_alloc(compiler->arena, sizeof *in * (size_t)nin);
+  for (int i = 0; i < nin; i++) in[i] = to_node(lua, i + 1, op);
+  Node *n = place_node(lua, graph_add(compiler->graph, op, nin, in, &attr, NULL));
+  n->type.rank = length; // reshape: the rank of its result
+  shape_infer(n);
+  return push_node(lua, n);
+}
+
+static int lua_shape(lua_State *lua) { // shape(tensor) -> list
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensor);
+  lua_newtable(lua);
+  for (int d = 0; d < n->type.rank; d++) {
+    lua_pushinteger(lua, n->type.dim[d]);
+    lua_seti(lua, -2, d + 1);
+  }
+  return 1;
+}
+
+static int lua_is_tensor(lua_State *lua) {
+  lua_pushboolean(lua, luaL_testudata(lua, 1, kTensor) != NULL);
+  return 1;
+}
+
+static int lua_to_text(lua_State *lua) {
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensor);
+  lua_pushfstring(lua, "tensor %s of %s", type_shape_text(&n->type), n->op->name);
+  return 1;
+}
+
+// ---- sources ----------------------------------------------------------------------------------
+
+static Type read_shape(lua_State *lua, int at, const char *what) {
+  int64_t dim[MaxRank];
+  if (!lua_istable(lua, at)) err_at(here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
+  int rank = (int)lua_rawlen(lua, at);
+  if (rank > MaxRank) err_at(here(lua), "%s: more than %d dimensions", what, MaxRank);
+  for (int d = 0; d < rank; d++) {
+    int ok;
+    lua_geti(lua, at, d + 1);
+    dim[d] = lua_tointegerx(lua, -1, &ok);
+    if (!ok) err_at(here(lua), "%s: dimension %d is %s, not a whole number", what, d + 1,
+                    luaL_tolstring(lua, -1, NULL));
+    lua_pop(lua, 1);
+  }
+  return type_make(DtF32, rank, dim);
+}
+
+static void check_name(lua_State *lua, const char *name) {
+  if (!*name) err_at(here(lua), "a name may not be empty");
+  for (const char *s = name; *s; s++)
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.", *s))
+      err_at(here(lua), "name '%s': letters, digits, _ and . only", name);
+}
+
+// Every input and parameter has a name of its own: the registry keeps who has it.
+static void claim_name(lua_State *lua, const char *name, Node *n) {
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
+  if (lua_getfield(lua, -1, name) != LUA_TNIL) {
+    Node *other = lua_touserdata(lua, -1);
+    err_at(n->loc, "'%s' is declared already, at %s:%d", name, other->loc.file, other->loc.line);
+  }
+  lua_pushlightuserdata(lua, n);
+  lua_setfield(lua, -3, name);
+  lua_pop(lua, 2);
+}
+
+static Node *add_source(lua_State *lua, const char *op, const Attr *attr) {
+  const char *name = luaL_checkstring(lua, 1);
+  check_name(lua, name);
+  Type t = read_shape(lua, 2, name);
+  Node *n = place_node(lua, graph_add(compiler->graph, op_need(op), 0, NULL, attr, NULL));
+  n->name = arena_dup(compiler->arena, name);
+  n->type = t;
+  claim_name(lua, n->name, n);
+  shape_infer(n);
+  return n;
+}
+
+static int lua_input(lua_State *lua) { // input(name, shape)
+  return push_node(lua, add_source(lua, "input", NULL));
+}
+
+static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
+  static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
+  Attr attr = {.init = luaL_checkoption(lua, 3, "normal", kinds),
+               .init_a = luaL_optnumber(lua, 4, 0), .init_b = luaL_optnumber(lua, 5, 1)};
+  return push_node(lua, add_source(lua, "param", &attr));
+}
+
+static int lua_full(lua_State *lua) { // full(shape, value): a constant
+  Type t = read_shape(lua, 1, "full");
+  Attr attr = {.value = luaL_checknumber(lua, 2)};
+  Node *n = place_node(lua, graph_add(compiler->graph, op_need("const"), 0, NULL, &attr, NULL));
+  n->type = t;
+  shape_infer(n);
+  return push_node(lua, n);
+}
+
+static int lua_output(lua_State *lua) { // output(name, tensor)
+  const char *name = luaL_checkstring(lua, 1);
+  check_name(lua, name);
+  for (int i = 0; i < compiler->graph->noutputs; i++)
+    if (!strcmp(compiler->graph->outputs[i].name, name))
+      err_at(here(lua), "output '%s' is declared already", name);
+  Node **n = luaL_testudata(lua, 2, kTensor);
+  if (!n) err_at(here(lua), "output '%s' is a %s, not a tensor", name, luaL_typename(lua, 2));
+  graph_output(compiler->graph, name, *n, here(lua));
+  return 0;
+}
+
+// ---- settings and places ----------------------------------------------------------------------
+
+static int lua_setting(lua_State *lua) { // setting(name, default as text) -> text given, or nil
+  Compiler *c = compiler;
+  const char *name = luaL_checkstring(lua, 1), *given = NULL;
+  for (int i = 0; i < c->options.nset; i++)
+    if (!strcmp(c->options.set_name[i], name)) given = c->options.set_value[i];
+  Setting *grown = arena_alloc(c->arena, sizeof *grown * (size_t)(c->nsettings + 1));
+  if (c->nsettings) memcpy(grown, c->settings, sizeof *grown * (size_t)c->nsettings);
+  const char *fallback = arena_dup(c->arena, luaL_checkstring(lua, 2));
+  grown[c->nsettings++] = (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
+  c->settings = grown;
+  lua_pushstring(lua, given);
+  return 1;
+}
+
+static int lua_place(lua_State *lua) { // place(scope, in_call): in_call begins a call, false ends it
+  place.scope = arena_dup(compiler->arena, luaL_checkstring(lua, 1));
+  if (!lua_toboolean(lua, 2)) place.call = 0;
+  else if (!place.call) place.call = ++compiler->ncalls;
+  return 0;
+}
+
+static int lua_rows(lua_State *lua) { // rows() -> list of {name, class, nin}: the table of ops
+  lua_newtable(lua);
+  for (int i = 0; i < compiler->nops; i++) {
+    lua_newtable(lua);
+    lua_pushstring(lua, compiler->ops[i]->name);
+    lua_setfield(lua, -2, "name");
+    lua_pushstring(lua, op_class_name(compiler->ops[i]->cls));
+    lua_setfield(lua, -2, "class");
+    lua_pushinteger(lua, compiler->ops[i]->nin);
+    lua_setfield(lua, -2, "nin");
+    lua_seti(lua, -2, i + 1);
+  }
+  return 1;
+}
+
+static int lua_nearest(lua_State *lua) { // nearest(word, list) -> the closest, or nil
+  const char *names[256];
+  int count = 0;
+  for (int i = 1; count < 256 && lua_geti(lua, 2, i) == LUA_TSTRING; i++)
+    names[count++] = lua_tostring(lua, -1); // kept on the stack, so alive
+  lua_pushstring(lua, text_nearest(luaL_checkstring(lua, 1), names, count));
+  return 1;
+}
+
+// ---- files ------------------------------------------------------------------------------------
+
+static void load_chunk(lua_State *lua, const char *path) {
+  if (luaL_loadfilex(lua, path, "t") != LUA_OK) {
+    compiler->error->code = ExitUsage;
+    lua_error(lua);
+  }
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.sandbox");
+  lua_setupvalue(lua, -2, 1);
+}
+
+// require(name): "nn", or the model file name.lua beside the model.
+static int lua_require(lua_State *lua) {
+  const char *name = luaL_checkstring(lua, 1);
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.loaded");
+  if (lua_getfield(lua, -1, name) != LUA_TNIL) return 1;
+  lua_pop(lua, 1);
+  if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+                    strlen(name))
+    err_at(here(lua), "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
+  const char *model = compiler->options.model, *slash = strrchr(model, '/');
+  int folder = slash ? (int)(slash - model) + 1 : 0;
+  const char *path = arena_printf(compiler->arena, "%.*s%s.lua", folder, model, name);
+  FILE *file = fopen(path, "r");
+  if (!file) err_at(here(lua), "require: there is no %s (models require \"nn\" and files beside them)", path);
+  fclose(file);
+  load_chunk(lua, path);
+  lua_call(lua, 0, 1);
+  if (lua_isnil(lua, -1)) lua_pushboolean(lua, true), lua_replace(lua, -2);
+  lua_pushvalue(lua, -1);
+  lua_setfield(lua, -3, name);
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"input", lua_input},     {"param", lua_param},         {"output", lua_output},
+    {"shape", lua_shape},     {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
+    {"place", lua_place},     {"full", lua_full},           {"rows", lua_rows},
+    {"nearest", lua_nearest},     {"fail", lua_fail},
+    {NULL, NULL},
+};
+
+// The table `core` that nn.lua is given: the functions above, and core.op.
+static void push_core(Compiler *c) {
+  lua_State *lua = c->lua;
+  luaL_newlib(lua, functions);
+  lua_newtable(lua);
+  for (int i = 0; i < c->nops; i++) {
+    if (c->ops[i]->cls == OpSource) continue;
+    lua_pushlightuserdata(lua, (void *)c->ops[i]);
+    lua_pushcclosure(lua, lua_op, 1);
+    lua_setfield(lua, -2, c->ops[i]->name);
+  }
+  lua_setfield(lua, -2, "op");
+  luaL_newmetatable(lua, kTensor);
+  lua_pushcfunction(lua, lua_to_text);
+  lua_setfield(lua, -2, "__tostring");
+  lua_setfield(lua, -2, "meta");
+}
+
+// nn.op_row{...} of a model file: a row of its own, callable as nn.op.NAME at once.
+static int lua_user_op(lua_State *lua) {
+  lua_pushboolean(lua, true);
+  lua_pushcclosure(lua, op_lua_declare, 1);
+  lua_pushvalue(lua, 1);
+  lua_call(lua, 1, 0);
+  const Op *op = compiler->ops[compiler->nops - 1];
+  lua_pushstring(lua, op->name);
+  lua_pushlightuserdata(lua, (void *)op);
+  lua_pushcclosure(lua, lua_op, 1);
+  return 2;
+}
+
+static void run_asset(lua_State *lua, const char *name, int nargs) {
+  size_t length;
+  const char *text = asset_text(name, &length);
+  if (!text) die("%s is missing", name);
+  char chunk[64];
+  snprintf(chunk, sizeof chunk, "=%s", name);
+  if (luaL_loadbufferx(lua, text, length, chunk, "t")) die("%s", lua_tostring(lua, -1));
+  lua_insert(lua, -1 - nargs);
+  if (lua_pcall(lua, nargs, 1, 0)) die("%s", lua_tostring(lua, -1));
+}
+
+void front_open(Compiler *c) {
+  c->lua = sandbox_state(kMemoryLimit);
+  if (!c->lua) die("out of memory");
+  luaL_openlibs(c->lua);
+  run_asset(c->lua, "gen/ref.lua", 0); // what `ref` and `grad` of ops.lua are written in
+  lua_pop(c->lua, 1);
+  op_load(c);
+  lua_newtable(c->lua);
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.names");
+  sandbox_open(c->lua);
+  push_core(c);
+  lua_pushcfunction(c->lua, lua_user_op);
+  lua_setfield(c->lua, -2, "user_op");
+  run_asset(c->lua, "gen/nn.lua", 1);
+  lua_newtable(c->lua); // loaded modules
+  lua_insert(c->lua, -2);
+  lua_setfield(c->lua, -2, "nn");
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.loaded");
+  lua_pushcfunction(c->lua, lua_require);
+  lua_setfield(c->lua, -2, "require");
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.sandbox");
+}
+
+// ---- the model --------------------------------------------------------------------------------
+
+static int run_model(lua_State *lua) {
+  load_chunk(lua, compiler->options.model);
+  lua_call(lua, 0, 1);
+  Node **n = luaL_testudata(lua, -1, kTensor); // `return y` is short for one output
+  if (n && !compiler->graph->noutputs)
+    graph_output(compiler->graph, "output", *n, (Loc){compiler->options.model, 1});
+  return 0;
+}
+
+// Turns Lua's own message "file:line: text" into ours, with the line quoted.
+static void report(Compiler *c, int status) {
+  if (c->error->code) longjmp(c->recover, 1); // err_at was here
+  const char *text = lua_tostring(c->lua, -1), *path = c->options.model;
+  if (status == LUA_ERRMEM)
+    err_code(ExitUsage, "%s: the model file needs more than %d MB of memory", path,
+             kMemoryLimit >> 20);
+  if (!text) text = "error";
+  int line = 0, used = 0;
+  const char *colon = strstr(text, ".lua:");
+  if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
+    char *file = arena_printf(c->arena, "%.*s.lua", (int)(colon - text), text);
+    err_at((Loc){file, line}, "%s", colon + used);
+  }
+  err_code(ExitUsage, "%s: %s", path, text);
+}
+
+static void check_settings(Compiler *c) {
+  for (int i = 0; i < c->options.nset; i++) {
+    const char *names[64] = {0}, *name = c->options.set_name[i];
+    int count = 0;
+    bool known = false;
+    for (int j = 0; j < c->nsettings && count < 64; j++) {
+      names[count++] = c->settings[j].name;
+      known = known || !strcmp(name, c->settings[j].name);
+    }
+    if (known) continue;
+    const char *near = text_nearest(name, names, count);
+    if (near) err_code(ExitUsage, "--set %s: %s has no such setting; did you mean '%s'?", name,
+                       c->options.model, near);
+    Buffer list = {0};
+    for (int j = 0; j < count; j++) buffer_put(&list, j ? ", %s" : "%s", names[j]);
+    const char *all = list.text ? arena_dup(c->arena, list.text) : "none";
+    buffer_free(&list);
+    err_code(ExitUsage, "--set %s: %s has no such setting; it has: %s", name, c->options.model, all);
+  }
+}
+
+void front_run(Compiler *c) {
+  FILE *file = fopen(c->options.model, "r");
+  if (!file || fgetc(file) == EOF) {
+    if (file) fclose(file);
+    err_code(ExitUsage, file ? "%s: empty model file" : "%s: cannot be read", c->options.model);
+  }
+  fclose(file);
+  place.scope = "";
+  place.call = 0;
+  c->error->code = 0;
+  lua_pushcfunction(c->lua, run_model);
+  sandbox_limit(c->lua, true);
+  c->in_lua = true;
+  int status = lua_pcall(c->lua, 0, 0, 0);
+  c->in_lua = false;
+  sandbox_limit(c->lua, false);
+  if (status) report(c, status);
+  check_settings(c);
+  if (!c->graph->noutputs)
+    err_code(ExitUsage, "%s: the model has no output; end it with nn.output(\"name\", tensor)",
+             c->options.model);
+}

@@ -1,0 +1,454 @@
+// fuse.c: nodes become groups, one kernel each.
+//
+// Every group has at most one anchor (a node that is no map or move), or, in a row group, reductions
+// over the same innermost dimensions of one full domain. Groups grow in two sweeps:
+//   epilogue  forward: a map joins the group that makes one of its inputs, when it runs over the
+//             same domain; a reduction joins the maps before it, and a later one the same rows
+//   prologue  backward: a group of maps and moves joins its only reader, when that template can
+//             evaluate an expression at each element it reads
+// Legality is about domains and cycles; cost is about bytes: a merge must save more traffic than
+// recomputation or worse access adds. `unfused` merges only within one call of the model.
+#include "nngen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A row is kept in the registers of one block: at most this many elements.
+enum { kMostRow = 16384 };
+
+static bool one_call; // unfused
+
+static bool is_view(const Node *n) { return n->op->cls == OpMove; }
+static bool is_light(const Node *n) { return n->op->cls == OpMap || is_view(n); }
+static bool is_source(const Node *n) { return n->op->cls == OpSource; }
+
+// ---- domains ----------------------------------------------------------------------------------
+
+// Are the dimensions in `axes` the innermost in memory? Dimensions of size 1 are nowhere.
+static bool axes_innermost(const Type *t, int64_t axes) {
+  bool inside = true;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] == 1) continue;
+    bool reduced = axes >> d & 1;
+    if (reduced && !inside) return false;
+    inside = inside && reduced;
+  }
+  return true;
+}
+
+static int64_t reduced_count(const Node *n) {
+  return type_count(&n->in[0]->type) / type_count(&n->type);
+}
+
+static bool fits_row(const Node *n) {
+  return n->op->cls == OpReduce && axes_innermost(&n->in[0]->type, n->attr.axes) &&
+         reduced_count(n) <= kMostRow;
+}
+
+// The template of a group with this anchor. CLASS
+static Template template_of(const Node *n) {
+  switch (n->op->cls) {
+  case OpReduce: return fits_row(n) ? TmRow : TmReduce;
+  case OpWindow: return TmWindow;
+  case OpContract: return TmContract;
+  default: return TmMap;
+  }
+}
+
+// May a value of this shape be computed in the group's epilogue?
+static bool in_domain(const Group *g, const Type *t) {
+  if (g->tm == TmRow && type_same_shape(&g->anchor->in[0]->type, t)) return true;
+  return type_same_shape(&g->anchor->type, t);
+}
+
+// ---- groups -----------------------------------------------------------------------------------
+
+static Group *new_group(Graph *g, Node *n) {
+  Group *k = arena_alloc(g->arena, sizeof *k);
+  k->anchor = n;
+  k->tm = template_of(n);
+  k->fixed = n->fixed;
+  k->nodes = arena_alloc(g->arena, sizeof n);
+  k->nodes[0] = n;
+  k->nnodes = 1;
+  n->group = k;
+  return k;
+}
+
+static int first_id(const Group *k) { return k->nodes[0]->id; }
+static int last_id(const Group *k) { return k->nodes[k->nnodes - 1]->id; }
+
+// Moves the nodes of `from` into `to`, in topological order.
+static void absorb(Graph *g, Group *to, Group *from) {
+  Node **all = arena_alloc(g->arena, sizeof *all * (size_t)(to->nnodes + from->nnodes));
+  int i = 0, j = 0, n = 0;
+  while (i < to->nnodes || j < from->nnodes)
+    all[n++] = j == from->nnodes || (i < to->nnodes && to->nodes[i]->id < from->nodes[j]->id)
+                   ? to->nodes[i++]
+                   : from->nodes[j++];
+  to->nodes = all;
+  to->nnodes = n;
+  for (int k = 0; k < n; k++) all[k]->group = to;
+  from->nnodes = 0;
+}
+
+// Does `from` depend on `on`? Groups that end before `on` begins cannot.
+static bool depends(Group *from, const Group *on, Group **seen, int *nseen) {
+  if (from == on) return true;
+  if (from->visited || last_id(from) < first_id(on)) return false;
+  from->visited = true;
+  seen[(*nseen)++] = from;
+  for (int i = 0; i < from->nnodes; i++)
+    for (int j = 0; j < from->nodes[i]->nin; j++) {
+      Group *before = from->nodes[i]->in[j]->group;
+      if (before && before != from && depends(before, on, seen, nseen)) return true;
+    }
+  return false;
+}
+
+static Group **scratch; // as many as there are nodes
+
+// The nodes that read node i: users[first_user[i]] to users[first_user[i + 1] - 1].
+static Node **users;
+static int *first_user;
+
+static void find_users(const Graph *g) {
+  int total = 0;
+  first_user = arena_alloc(g->arena, sizeof *first_user * (size_t)(g->nnodes + 2));
+  int *count = first_user + 2; // shifted, so that filling leaves the starts in place
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++, total++)
+      count[g->nodes[i]->in[j]->id]++;
+  for (int i = 1; i + 2 < g->nnodes + 2; i++) first_user[i + 1] += first_user[i];
+  users = arena_alloc(g->arena, sizeof *users * (size_t)(total + 1));
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
+      users[first_user[g->nodes[i]->in[j]->id + 1]++] = g->nodes[i];
+}
+
+// Would one kernel of `a` (earlier) and `b` wait for itself, through a third group?
+static bool makes_cycle(const Group *a, const Group *b) {
+  int nseen = 0;
+  bool found = false;
+  for (int i = 0; !found && i < b->nnodes; i++)
+    for (int j = 0; !found && j < b->nodes[i]->nin; j++) {
+      Group *before = b->nodes[i]->in[j]->group;
+      if (before && before != a && before != b) found = depends(before, a, scratch, &nseen);
+    }
+  for (int i = 0; i < nseen; i++) scratch[i]->visited = false;
+  return found;
+}
+
+static bool same_call(const Group *a, const Group *b) {
+  return !one_call || a->nodes[0]->call == b->nodes[0]->call;
+}
+
+// ---- epilogues --------------------------------------------------------------------------------
+
+// Would the group store this map in runs? A transposing store writes one element of each sector.
+static bool stores_well(const Group *k, const Node *n) {
+  const Type *made = &k->anchor->type, *t = &n->type;
+  if (k->tm == TmMap || !type_same_shape(made, t)) return true;
+  int64_t a[MaxRank], b[MaxRank];
+  type_strides(made, a);
+  type_strides(t, b);
+  bool same = !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
+  return same || type_bytes(t) < 1 << 16;
+}
+
+// A reduction joins the group of its input: maps over its full domain, or the same rows.
+static bool rows_join(const Group *k, const Node *n) {
+  if (!fits_row(n)) return false;
+  if (k->tm == TmMap) return type_same_shape(&k->anchor->type, &n->in[0]->type);
+  return k->tm == TmRow && k->anchor->attr.axes == n->attr.axes &&
+         type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type);
+}
+
+static bool epilogue_legal(const Group *k, const Node *n) {
+  if (k->fixed != n->fixed || !k->nnodes || !same_call(k, n->group)) return false;
+  if (n->op->cls == OpReduce ? !rows_join(k, n) : n->op->cls != OpMap) return false;
+  if (n->op->cls == OpMap && (!in_domain(k, &n->type) || !stores_well(k, n))) return false;
+  return !makes_cycle(k, n->group);
+}
+
+// Bytes saved when n is computed where its input is: that input need not be read again, nor written
+// when nobody else reads it.
+static int64_t epilogue_gain(const Group *k, const Node *n) {
+  int64_t gain = 0;
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group == k)
+      gain += type_bytes(&n->in[i]->type) * (n->in[i]->uses == 1 ? 2 : 1);
+  return gain;
+}
+
+// The one group of its inputs that gains most from taking n in; contractions before others.
+static Group *best_producer(Node *n) {
+  Group *best = NULL;
+  int64_t most = 0;
+  for (int i = 0; i < n->nin; i++) {
+    Group *k = n->in[i]->group;
+    if (!k || k == best || k == n->group || !epilogue_legal(k, n)) continue;
+    int64_t gain = epilogue_gain(k, n) * (k->tm == TmMap ? 1 : 4);
+    if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
+  }
+  return best;
+}
+
+// n is in k now: other maps over the same domain that feed it come along.
+static void gather_feeders(Graph *g, Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++) {
+    Group *other = n->in[i]->group;
+    if (!other || other == k || other->tm != TmMap || k->tm != TmMap || other->fixed != k->fixed ||
+        !same_call(other, k) || !type_same_shape(&other->anchor->type, &n->type) ||
+        other->anchor->op->cls != OpMap || makes_cycle(other, k) || makes_cycle(k, other))
+      continue;
+    absorb(g, k, other);
+  }
+}
+
+static void grow_epilogues(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    if (!n->group || n->group->nnodes != 1 || (n->op->cls != OpMap && n->op->cls != OpReduce)) continue;
+    Group *k = best_producer(n), *own = n->group;
+    if (!k) continue;
+    absorb(g, k, own);
+    if (n->op->cls == OpReduce && k->tm == TmMap) k->tm = TmRow, k->anchor = n;
+    else if (k->tm == TmMap) k->anchor = n;
+    gather_feeders(g, k, n);
+  }
+}
+
+// ---- prologues --------------------------------------------------------------------------------
+
+// The only group that reads what k makes, or null.
+static Group *only_reader(const Group *k) {
+  Group *reader = NULL;
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i];
+    int readers = first_user[n->id + 1] - first_user[n->id];
+    if (readers != n->uses) return NULL; // an output of the model
+    for (int j = first_user[n->id]; j < first_user[n->id + 1]; j++) {
+      if (users[j]->group == k) continue;
+      if (reader && reader != users[j]->group) return NULL;
+      reader = users[j]->group;
+    }
+  }
+  return reader;
+}
+
+// How the reader touches each element of the value: how often, for how many it makes.
+static double reads_per_element(const Group *reader) {
+  const Node *a = reader->anchor;
+  if (reader->tm != TmWindow) return 1;
+  double taps = (double)(a->attr.kernel[0] * a->attr.kernel[1]);
+  return taps / (double)(a->attr.stride[0] * a->attr.stride[1]);
+}
+
+static int work(const Group *k) {
+  int flops = 0;
+  for (int i = 0; i < k->nnodes; i++) flops += k->nodes[i]->op->flops;
+  return flops;
+}
+
+static int count_inputs(const Group *k) {
+  int count = 0;
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      count += k->nodes[i]->in[j]->group != k && type_count(&k->nodes[i]->in[j]->type) > 1;
+  return count;
+}
+
+// Are all moves of k permutations, so that runs stay runs?
+static bool only_permutes(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls != OpMove || k->nodes[i]->op->form != MovePermute) return false;
+  return true;
+}
+
+// A contraction computes operand elements one by one only when it could not read runs anyway: then
+// the reduced run (channels, or the inner dimension) is no multiple of a 16-byte access.
+static bool contract_takes(const Group *reader, const Group *k) {
+  const Node *a = reader->anchor;
+  if (only_permutes(k)) return true;
+  Node *made = k->nodes[k->nnodes - 1];
+  if (made != a->in[0] && made != a->in[1]) return true; // feeds the epilogue
+  int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : a->in[0]->type.dim[a->in[0]->type.rank - 1];
+  bool views = true;
+  for (int i = 0; i < k->nnodes; i++) views = views && is_view(k->nodes[i]);
+  return made == a->in[0] && (run % 8 != 0 || views);
+}
+
+// What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
+// domain of rows, likewise. CLASS
+static bool prologue_pays(const Group *reader, const Group *k) {
+  double times = reads_per_element(reader);
+  switch (reader->tm) {
+  case TmContract: return contract_takes(reader, k);
+  case TmWindow: return count_inputs(k) <= 1 && work(k) * times <= 16;
+  default: return count_inputs(k) <= 2 || work(k) == 0;
+  }
+}
+
+// Evaluated inside a larger domain, an element is computed many times.
+static bool recomputes_little(const Group *reader, const Group *k) {
+  const Node *made = k->nodes[k->nnodes - 1];
+  double ratio = (double)type_count(&reader->anchor->type) / (double)type_count(&made->type);
+  return ratio <= 1.01 || work(k) <= 4;
+}
+
+// A reshape or permutation of a parameter is only another way to index it.
+static bool only_views(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls != OpMove || k->nodes[i]->op->form > MovePermute) return false;
+  return true;
+}
+
+static bool prologue_legal(const Group *reader, const Group *k) {
+  if (k->tm != TmMap || !same_call(k, reader)) return false;
+  if (k->fixed != reader->fixed && !only_views(k)) return false;
+  for (int i = 0; i < k->nnodes; i++)
+    if (!is_light(k->nodes[i])) return false;
+  return !makes_cycle(k, reader);
+}
+
+static void grow_prologues(Graph *g) {
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    Group *k = g->nodes[i]->group;
+    if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != g->nodes[i] || k->tm != TmMap) continue;
+    Group *reader = only_reader(k);
+    if (reader && prologue_legal(reader, k) && prologue_pays(reader, k) && recomputes_little(reader, k))
+      absorb(g, reader, k);
+  }
+}
+
+// ---- what a kernel reads and writes -----------------------------------------------------------
+
+static void add_unique(Node **list, int *count, Node *n) {
+  for (int i = 0; i < *count; i++)
+    if (list[i] == n) return;
+  list[(*count)++] = n;
+}
+
+static bool has_memory(const Node *n) { return !(is_source(n) && n->op->form == SourceConst); }
+
+// Values that leave their group: read by another one, or outputs of the model.
+static void find_borders(Graph *g) {
+  int *outside = arena_alloc(g->arena, sizeof *outside * (size_t)g->nnodes);
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
+      if (g->nodes[i]->in[j]->group != g->nodes[i]->group) outside[g->nodes[i]->in[j]->id] = 1;
+  for (int i = 0; i < g->noutputs; i++) outside[g->outputs[i].node->id] = 1;
+  for (int i = 0; i < g->ngroups; i++) {
+    Group *k = g->groups[i];
+    int most = 0;
+    for (int j = 0; j < k->nnodes; j++) most += k->nodes[j]->nin;
+    k->inputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)(most + 1));
+    k->outputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)k->nnodes);
+    for (int j = 0; j < k->nnodes; j++) {
+      Node *n = k->nodes[j];
+      for (int m = 0; m < n->nin; m++)
+        if (n->in[m]->group != k && has_memory(n->in[m])) add_unique(k->inputs, &k->ninputs, n->in[m]);
+      if (outside[n->id]) k->outputs[k->noutputs++] = n;
+    }
+    k->domain = k->outputs[k->noutputs - 1]->type;
+    expr_name_args(k);
+  }
+}
+
+// ---- names ------------------------------------------------------------------------------------
+
+static const char *leaf(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot && dot[1] ? dot + 1 : name;
+}
+
+// A name like downsample.1 keeps the word before its number.
+static const char *tail(const char *name) {
+  const char *last = leaf(name);
+  if (last == name || *last < '0' || *last > '9') return last;
+  for (last -= 2; last > name && *last != '.'; last--) {}
+  return *last == '.' ? last + 1 : last;
+}
+
+static void append_word(Buffer *b, const char *word) {
+  if (b->size) buffer_put(b, "_");
+  for (; *word; word++) buffer_put(b, "%c", *word == '.' || *word == '-' ? '_' : *word);
+}
+
+// The symbol: model, the anchor's place, then the other layers it fuses: resnet18__layer1_0_conv1_bn1_relu
+static void name_group(Graph *g, Group *k) {
+  Buffer name = {0}, ops = {0};
+  buffer_put(&name, "%s_", g->model);
+  append_word(&name, k->anchor->name);
+  const char *said = k->anchor->name;
+  for (int i = 0; i < k->nnodes; i++) {
+    Node *n = k->nodes[i];
+    if (n->id > k->anchor->id && strcmp(n->name, said) && strcmp(n->name, k->anchor->name) && name.size < 96)
+      append_word(&name, tail(n->name));
+    said = n->name;
+    buffer_put(&ops, i ? "+%s" : "%s", n->op->name);
+  }
+  if (k->fixed) buffer_put(&name, "_init");
+  k->name = arena_dup(g->arena, name.text);
+  k->ops = arena_dup(g->arena, ops.text);
+  k->layer = k->anchor->name;
+  buffer_free(&name);
+  buffer_free(&ops);
+}
+
+static int by_name(const void *a, const void *b) {
+  const Group *x = *(Group *const *)a, *y = *(Group *const *)b;
+  int order = strcmp(x->name, y->name);
+  return order ? order : x->id - y->id;
+}
+
+// Equal names get _2, _3, ...
+static void make_unique(Graph *g) {
+  Group **sorted = arena_alloc(g->arena, sizeof *sorted * (size_t)(g->ngroups + 1));
+  memcpy(sorted, g->groups, sizeof *sorted * (size_t)g->ngroups);
+  qsort(sorted, (size_t)g->ngroups, sizeof *sorted, by_name);
+  const char *said = "";
+  for (int i = 0, run = 1; i < g->ngroups; i++) {
+    run = strcmp(sorted[i]->name, said) ? 1 : run + 1;
+    said = run == 1 ? sorted[i]->name : said;
+    if (run > 1) sorted[i]->name = arena_printf(g->arena, "%s_%d", said, run);
+  }
+}
+
+// ---- the pass ---------------------------------------------------------------------------------
+
+static int place_group(Graph *g, Group *k, int count) { // depth first: what k reads comes before it
+  if (k->visited) return count;
+  k->visited = true;
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      if (k->nodes[i]->in[j]->group && k->nodes[i]->in[j]->group != k)
+        count = place_group(g, k->nodes[i]->in[j]->group, count);
+  k->id = count;
+  g->groups[count] = k;
+  return count + 1;
+}
+
+static void order_groups(Graph *g) {
+  g->groups = arena_alloc(g->arena, sizeof *g->groups * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->group) g->ngroups = place_group(g, g->nodes[i]->group, g->ngroups);
+}
+
+// Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
+void fuse_pass(Compiler *c) {
+  Graph *g = c->graph;
+  one_call = !strcmp(c->options.lowering, "unfused");
+  scratch = arena_alloc(g->arena, sizeof *scratch * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
+  find_users(g);
+  grow_epilogues(g);
+  grow_prologues(g);
+  order_groups(g);
+  find_borders(g);
+  for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i]);
+  make_unique(g);
+}

@@ -1,0 +1,149 @@
+// graph.c: nodes and graphs, and the walk that rewrites them. Nodes stand in topological order:
+// an input always has a smaller id than its user.
+#include "nngen.h"
+
+#include <string.h>
+
+Graph *graph_new(Arena *arena, const char *model) {
+  Graph *g = arena_alloc(arena, sizeof *g);
+  g->arena = arena;
+  g->model = model;
+  return g;
+}
+
+// Adds a node. Its place in the model (name, loc, call) is taken from `like`, when given; its type
+// is left to shape_infer.
+Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like) {
+  Node *n = arena_alloc(g->arena, sizeof *n);
+  n->id = g->nnodes;
+  n->op = op;
+  n->nin = nin;
+  n->in = arena_alloc(g->arena, sizeof *in * (size_t)(nin ? nin : 1));
+  if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
+  if (attr) n->attr = *attr;
+  if (like) n->name = like->name, n->loc = like->loc, n->call = like->call;
+  n->fixed = op->cls == OpSource ? op->form != SourceInput : true;
+  for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed;
+  if (g->nnodes == g->capacity) {
+    g->capacity = g->capacity ? g->capacity * 2 : 64;
+    Node **grown = arena_alloc(g->arena, sizeof *grown * (size_t)g->capacity);
+    if (g->nnodes) memcpy(grown, g->nodes, sizeof *grown * (size_t)g->nnodes);
+    g->nodes = grown;
+  }
+  return g->nodes[g->nnodes++] = n;
+}
+
+void graph_output(Graph *g, const char *name, Node *node, Loc loc) {
+  Output *grown = arena_alloc(g->arena, sizeof *grown * (size_t)(g->noutputs + 1));
+  if (g->noutputs) memcpy(grown, g->outputs, sizeof *grown * (size_t)g->noutputs);
+  g->outputs = grown;
+  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, loc};
+}
+
+// Node.uses of live nodes; 0 marks the dead.
+void graph_count_uses(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) g->nodes[i]->uses = 0;
+  for (int i = 0; i < g->noutputs; i++) g->outputs[i].node->uses++;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    Node *n = g->nodes[i];
+    for (int j = 0; n->uses && j < n->nin; j++) n->in[j]->uses++;
+  }
+}
+
+// A new graph in which each live node is what `rewrite` makes of it: a node of the new graph, found
+// or added. Inputs are handed over already rewritten. Inputs of the graph stay even when unused.
+Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in)) {
+  graph_count_uses(g);
+  Graph *to = graph_new(g->arena, g->model);
+  to->nops = g->nops;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    if (!n->uses && !(n->op->cls == OpSource && n->op->form == SourceInput)) continue;
+    Node *small[4], **in = n->nin <= 4 ? small : arena_alloc(g->arena, sizeof *in * (size_t)n->nin);
+    for (int j = 0; j < n->nin; j++) in[j] = n->in[j]->subst;
+    n->subst = rewrite(to, n, in);
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    graph_output(to, g->outputs[i].name, g->outputs[i].node->subst, g->outputs[i].loc);
+  graph_count_uses(to);
+  return to;
+}
+
+static Node *same(Graph *to, Node *n, Node **in) {
+  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  copy->type = n->type;
+  return copy;
+}
+
+Graph *graph_copy(Graph *g) { return graph_rebuild(g, same); }
+
+// ---- types ------------------------------------------------------------------------------------
+
+int64_t type_count(const Type *t) {
+  int64_t n = 1;
+  for (int d = 0; d < t->rank; d++) n *= t->dim[d];
+  return n;
+}
+
+int64_t type_bytes(const Type *t) { return type_count(t) * (int64_t)dtype_size(t->dtype); }
+
+void type_strides(const Type *t, int64_t stride[MaxRank]) {
+  int64_t step = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    stride[d] = t->dim[d] == 1 ? 0 : step;
+    step *= t->dim[d];
+  }
+}
+
+Type type_make(Dtype dtype, int rank, const int64_t *dim) {
+  Type t = {.dtype = dtype, .rank = rank};
+  for (int d = 0; d < rank; d++) t.dim[d] = dim[d], t.order[d] = (uint8_t)d;
+  return t;
+}
+
+bool type_same_shape(const Type *a, const Type *b) {
+  return a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank);
+}
+
+const char *type_shape_text(const Type *t) {
+  char text[MaxRank * 22 + 4] = "(";
+  size_t used = 1;
+  for (int d = 0; d < t->rank; d++)
+    used += (size_t)snprintf(text + used, sizeof text - used, d ? ", %lld" : "%lld",
+                             (long long)t->dim[d]);
+  snprintf(text + used, sizeof text - used, ")");
+  return arena_dup(compiler->arena, text);
+}
+
+// ---- the verifier -----------------------------------------------------------------------------
+
+static void verify_node(const Graph *g, const Node *n, bool grouped) {
+  if (n->op->nin >= 0 && n->nin != n->op->nin)
+    die("%%%d %s has %d inputs, wants %d", n->id, n->op->name, n->nin, n->op->nin);
+  for (int j = 0; j < n->nin; j++)
+    if (n->in[j]->id >= n->id || g->nodes[n->in[j]->id] != n->in[j])
+      die("%%%d %s: input %d is not an earlier node of this graph", n->id, n->op->name, j);
+  Node again = *n;
+  if (n->op->cls != OpSource) {
+    shape_infer(&again);
+    if (!type_same_shape(&again.type, &n->type))
+      die("%%%d %s: shape %s, its inputs give %s", n->id, n->op->name, type_shape_text(&n->type),
+          type_shape_text(&again.type));
+  }
+  unsigned seen = 0;
+  for (int d = 0; d < n->type.rank; d++) seen |= 1u << n->type.order[d];
+  if (seen != (1u << n->type.rank) - 1) die("%%%d: its order is no permutation", n->id);
+  if (grouped && n->uses && n->op->cls != OpSource && !n->group)
+    die("%%%d %s is in no group", n->id, n->op->name);
+}
+
+void graph_verify(const Graph *g, bool grouped) {
+  for (int i = 0; i < g->nnodes; i++) {
+    if (g->nodes[i]->id != i) die("node %d has id %d", i, g->nodes[i]->id);
+    verify_node(g, g->nodes[i], grouped);
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->nodes[g->outputs[i].node->id] != g->outputs[i].node)
+      die("output '%s' is no node of this graph", g->outputs[i].name);
+}

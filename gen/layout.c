@@ -1,0 +1,101 @@
+// layout.c: how each value lies in memory. Images are N C H W at the border, as users have them, and
+// channels last inside: a convolution then reads runs of channels. Where a value must change dtype
+// or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
+#include "nngen.h"
+
+#include <string.h>
+
+static const uint8_t channels_last[4] = {0, 2, 3, 1};
+
+static void set_order(Type *t, const uint8_t *order) { memcpy(t->order, order, (size_t)t->rank); }
+
+static bool same_order(const Type *a, const Type *b) {
+  int64_t sa[MaxRank], sb[MaxRank];
+  type_strides(a, sa);
+  type_strides(b, sb);
+  return !memcmp(sa, sb, sizeof sa[0] * (size_t)a->rank);
+}
+
+// n itself, when it lies as asked; else a copy of it that does.
+static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
+  Type t = n->type;
+  t.dtype = dtype;
+  set_order(&t, order);
+  if (dtype == n->type.dtype && same_order(&t, &n->type)) return n;
+  bool own = n->op->cls == OpMap && n->uses <= 1;
+  if (!own) n = graph_add(to, op_need("copy"), 1, &n, NULL, n);
+  n->type = t;
+  return n;
+}
+
+// The order that suits a node, from those of its inputs. CLASS
+static void choose_order(Node *n) {
+  Type *t = &n->type;
+  if (t->rank == 4 && (n->op->cls == OpWindow || n->op->cls == OpContract) &&
+      (n->op->cls == OpWindow || n->op->form == FormConv)) {
+    set_order(t, channels_last);
+    return;
+  }
+  bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce ||
+               (n->op->cls == OpMove && n->op->form >= MoveSlice);
+  int64_t most = -1; // the order of the largest input of this rank
+  for (int i = 0; keeps && i < n->nin; i++) {
+    const Type *in = &n->in[i]->type;
+    if (in->rank != t->rank || type_count(in) <= most) continue;
+    most = type_count(in);
+    set_order(t, in->order);
+  }
+}
+
+// The operands of a contraction: of one dtype, the reduced dimension innermost.
+static void place_operands(Graph *to, Node *n, Dtype dtype) {
+  Node *x = n->in[0], *w = n->in[1];
+  bool conv = n->op->form == FormConv;
+  n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
+  uint8_t order[MaxRank];
+  memcpy(order, w->type.order, sizeof order);
+  if (conv) memcpy(order, channels_last, sizeof channels_last);
+  else if (w->fixed && w->type.rank >= 2) { // N outside, K inside
+    for (int d = 0; d < w->type.rank; d++) order[d] = (uint8_t)d;
+    order[w->type.rank - 2] = (uint8_t)(w->type.rank - 1);
+    order[w->type.rank - 1] = (uint8_t)(w->type.rank - 2);
+  }
+  n->in[1] = as(to, w, dtype, order);
+}
+
+static Dtype asked_dtype; // what contractions read
+
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
+  n->type = node->type;
+  n->uses = node->uses;
+  if (n->op->cls != OpSource) choose_order(n);
+  if (n->op->cls == OpContract) {
+    place_operands(to, n, asked_dtype);
+    if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
+      Node *moved = graph_add(to, n->op, n->nin, n->in, &n->attr, n);
+      moved->type = n->type;
+      moved->uses = n->uses;
+      n->uses = 0;
+      return moved;
+    }
+  }
+  return n;
+}
+
+// Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
+void layout_pass(Compiler *c) {
+  asked_dtype = prec_storage(c->options.dtype);
+  Graph *g = c->graph = graph_rebuild(c->graph, rewrite);
+  for (int i = 0; i < g->noutputs; i++) { // row-major at the border
+    Output *out = &g->outputs[i];
+    Type plain = type_make(DtF32, out->node->type.rank, out->node->type.dim);
+    bool source = out->node->op->cls == OpSource;
+    if (source || !same_order(&plain, &out->node->type)) {
+      Node *copy = graph_add(g, op_need("copy"), 1, &out->node, NULL, out->node);
+      copy->type = plain;
+      out->node = copy;
+    }
+  }
+  c->graph = graph_copy(g);
+}

@@ -1,0 +1,30 @@
+// main.c: the verbs.
+//
+// A model goes through the passes of compile.c (front, shape, simp, prec, layout, fuse, sched,
+// emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
+#include "cli.h"
+
+#include <stdio.h>
+
+const Verb verbs[] = {
+    {"run", verb_run, true, "compile a model, run it, check it, show its kernels"},
+    {"show", verb_show, true, "print the IR after a pass, the plan, the CUDA, a drawing"},
+    {"doctor", verb_doctor, false, "what was searched, what was found, which versions"},
+    {"cache", verb_cache, false, "ls, verify or clear the compiled kernels"},
+    {NULL, NULL, false, NULL},
+};
+
+int main(int argc, char **argv) {
+  Cli cli;
+  Error err = {0};
+  int code = cli_parse(argc, argv, &cli, &err);
+  if (!code && cli.help) {
+    cli_help(stdout, cli.verb);
+    return ExitOk;
+  }
+  for (const Verb *v = verbs; !code && v->name; v++)
+    if (v->name == cli.verb || !__builtin_strcmp(v->name, cli.verb)) code = v->run(&cli, &err);
+  progress_end();
+  if (code && err.message[0]) fprintf(stderr, "nngen: %s\n", err.message);
+  return code;
+}

@@ -1,0 +1,459 @@
+-- nn.lua: the module `nn` of model files: layers made of ops. `core` (front.c) makes the nodes.
+--
+-- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
+-- parameters takes the tensor, its name, and a table of options; every function is a method too:
+-- x:conv2d("conv1", {out = 64, kernel = 3}):relu(). Names and defaults are PyTorch's.
+local core = ...
+local nn = {op = {}}
+local op = core.op
+local shape = core.shape
+
+local function fail(format, ...) core.fail(string.format(format, ...)) end
+
+-- ---- places: the names of values and the calls they belong to ---------------------------------
+
+local scope, depth = "", 0
+
+local function join(name)
+  if name == "" then return scope end
+  return scope == "" and name or scope .. "." .. name
+end
+
+-- Runs f under `name`. Inside a layer all ops belong to one call.
+local function within(name, in_call, f, ...)
+  local outer = scope
+  scope = join(name)
+  depth = depth + (in_call and 1 or 0)
+  core.place(scope, depth > 0)
+  local result = table.pack(f(...))
+  scope = outer
+  depth = depth - (in_call and 1 or 0)
+  core.place(scope, depth > 0)
+  return table.unpack(result, 1, result.n)
+end
+
+-- nn.scope(name, f): the layers that f makes are named name.*
+function nn.scope(name, f, ...) return within(name, false, f, ...) end
+
+-- Declares the layer nn.NAME. Its values are named after `named` (a layer's own name) or itself.
+local function layer(name, f)
+  nn[name] = function(...) return within(depth == 0 and name or "", true, f, ...) end
+end
+
+-- The same for a layer with parameters: nn.NAME(x, "its name", options).
+local function parameter_layer(name, f)
+  nn[name] = function(x, own, options)
+    if type(own) ~= "string" then fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name) end
+    return within(own, true, f, x, options)
+  end
+end
+
+-- ---- options ----------------------------------------------------------------------------------
+
+local REQUIRED = {}
+
+-- Checks `given` against `known` (name = default) and fills in the defaults.
+local function options(what, given, known)
+  given = given or {}
+  if type(given) ~= "table" then fail("%s: options are a table, as in {kernel = 3}, not %s", what, tostring(given)) end
+  local names = {}
+  for name in pairs(known) do names[#names + 1] = name end
+  table.sort(names)
+  for name in pairs(given) do
+    if known[name] == nil then
+      local near = core.nearest(tostring(name), names)
+      fail("%s: unknown option '%s'%s", what, tostring(name),
+           near and string.format("; did you mean '%s'?", near) or "; it has: " .. table.concat(names, ", "))
+    end
+  end
+  local all = {}
+  for name, default in pairs(known) do
+    all[name] = given[name]
+    if all[name] == nil then
+      if default == REQUIRED then fail("%s: option '%s' is missing", what, name) end
+      all[name] = default
+    end
+  end
+  return all
+end
+
+local function tensor(what, x)
+  if not core.is_tensor(x) then fail("%s: wants a tensor, not %s", what, tostring(x)) end
+  return x
+end
+
+local function pair(what, v)
+  if type(v) == "number" then return {v, v} end
+  if type(v) == "table" and #v == 2 then return v end
+  fail("%s: wants a number or {height, width}", what)
+end
+
+-- {height, width}, or {top, left, bottom, right}, as the four sides.
+local function sides(what, v)
+  if type(v) == "table" and #v == 4 then return v end
+  v = pair(what, v)
+  return {v[1], v[2], v[1], v[2]}
+end
+
+local function axis_of(what, x, axis)
+  local rank = #shape(x)
+  if math.type(axis) ~= "integer" or axis == 0 or axis > rank or axis < -rank then
+    fail("%s: %s has no axis %s", what, tostring(x), tostring(axis))
+  end
+  return axis > 0 and axis - 1 or rank + axis -- from 0
+end
+
+local function axes_bits(what, x, axes)
+  if axes == nil then return (1 << #shape(x)) - 1 end
+  if type(axes) == "number" then axes = {axes} end
+  local bits = 0
+  for _, axis in ipairs(axes) do bits = bits | 1 << axis_of(what, x, axis) end
+  return bits
+end
+
+-- ---- sources and results ----------------------------------------------------------------------
+
+-- nn.input(name, shape): a tensor given at each run, fp32 and row-major at the border.
+function nn.input(name, dims) return core.input(name, dims) end
+
+-- nn.param(name, shape, {init = "normal" | "uniform" | "constant", a, b}): a weight.
+function nn.param(name, dims, init)
+  init = init or {"normal", 0, 1}
+  return core.param(join(name), dims, init[1], init[2], init[3])
+end
+
+-- nn.output(name, x): a result of the model.
+function nn.output(name, x) core.output(name, x) end
+
+-- nn.config{name = default, ...}: settings that --set name=value changes.
+function nn.config(defaults)
+  local values = {}
+  local names = {}
+  for name in pairs(defaults) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local default = defaults[name]
+    local given = core.setting(name, tostring(default))
+    if given == nil then values[name] = default
+    elseif type(default) == "number" then
+      values[name] = tonumber(given) or fail("--set %s=%s: wants a number", name, given)
+      if math.type(default) == "integer" and math.type(values[name]) ~= "integer" then
+        fail("--set %s=%s: wants a whole number", name, given)
+      end
+    elseif type(default) == "boolean" then
+      if given ~= "true" and given ~= "false" then fail("--set %s=%s: wants true or false", name, given) end
+      values[name] = given == "true"
+    else values[name] = given end
+  end
+  return values
+end
+
+-- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua.
+function nn.op_row(row)
+  local name, f = core.user_op(row)
+  if nn[name] then fail("op_row: nn.%s exists already", name) end
+  nn.op[name], nn[name] = f, f
+  return f
+end
+
+-- nn.rows(): the table of ops, as a list of {name, class, nin}.
+function nn.rows() return core.rows() end
+
+-- ---- pointwise --------------------------------------------------------------------------------
+
+for name, f in pairs(op) do nn.op[name] = f end
+for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
+                      "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le", "gt", "ge",
+                      "eq", "where"} do
+  nn[name] = op[name]
+end
+
+local function binary(f) return function(a, b) return f(a, b) end end
+core.meta.__add, core.meta.__sub = binary(op.add), binary(op.sub)
+core.meta.__mul, core.meta.__div = binary(op.mul), binary(op.div)
+core.meta.__pow, core.meta.__unm = binary(op.pow), function(x) return op.neg(x) end
+core.meta.__index = function(x, name)
+  if name == "shape" then return shape(x) end
+  local f = nn[name]
+  if f == nil then
+    local names = {}
+    for known in pairs(nn) do names[#names + 1] = known end
+    table.sort(names)
+    local near = core.nearest(tostring(name), names)
+    fail("there is no layer or op '%s'%s", tostring(name), near and string.format("; did you mean '%s'?", near) or "")
+  end
+  return f
+end
+
+-- gelu(x, "tanh"): the exact function by default, or its tanh approximation.
+layer("gelu", function(x, approximate)
+  if approximate == nil or approximate == "none" then return x * 0.5 * (1 + op.erf(x * 0.7071067811865476)) end
+  if approximate ~= "tanh" then fail("gelu: approximate is \"none\" or \"tanh\"") end
+  return x * 0.5 * (1 + op.tanh((x + x * x * x * 0.044715) * 0.7978845608028654))
+end)
+layer("leaky_relu", function(x, slope) return op.where(op.gt(x, 0), x, x * (slope or 0.01)) end)
+layer("hardtanh", function(x, low, high) return op.min(op.max(x, low or -1), high or 1) end)
+layer("relu6", function(x) return op.min(op.relu(x), 6) end)
+layer("clamp", function(x, low, high)
+  if low then x = op.max(x, low) end
+  if high then x = op.min(x, high) end
+  return x
+end)
+
+-- ---- shapes -----------------------------------------------------------------------------------
+
+-- reshape(x, {d1, d2, ...}): one size may be -1, and follows from the others.
+function nn.reshape(x, dims)
+  local count, known, hole = 1, 1, nil
+  for _, d in ipairs(shape(tensor("reshape", x))) do count = count * d end
+  local new = {}
+  for i, d in ipairs(dims) do
+    new[i] = d
+    if d == -1 then hole = i else known = known * d end
+  end
+  if hole and known > 0 and count % known == 0 then new[hole] = count // known end
+  return op.reshape(x, {dims = new})
+end
+
+-- flatten(x, first): dimensions from `first` (default 2) on become one.
+function nn.flatten(x, first)
+  local dims, new = shape(tensor("flatten", x)), {}
+  first = axis_of("flatten", x, first or 2) + 1
+  for i = 1, first - 1 do new[i] = dims[i] end
+  new[first] = 1
+  for i = first, #dims do new[first] = new[first] * dims[i] end
+  return op.reshape(x, {dims = new})
+end
+
+-- permute(x, {a, b, ...}): dimension i of the result is dimension a_i of x.
+function nn.permute(x, axes)
+  local dims = {}
+  for i, axis in ipairs(axes) do dims[i] = axis_of("permute", x, axis) end
+  if #dims ~= #shape(x) then fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #dims) end
+  return op.permute(x, {dims = dims})
+end
+
+-- transpose(x, a, b): exchanges two dimensions (default: the last two).
+function nn.transpose(x, a, b)
+  local dims = {}
+  for i = 1, #shape(tensor("transpose", x)) do dims[i] = i - 1 end
+  a, b = axis_of("transpose", x, a or -2), axis_of("transpose", x, b or -1)
+  dims[a + 1], dims[b + 1] = b, a
+  return op.permute(x, {dims = dims})
+end
+
+-- concat({a, b, ...}, axis): joined along `axis` (default 2, the channels).
+function nn.concat(list, axis)
+  if type(list) ~= "table" or #list == 0 then fail("concat: wants a list of tensors") end
+  local args = {}
+  for i, x in ipairs(list) do args[i] = tensor("concat", x) end
+  args[#args + 1] = {axis = axis_of("concat", list[1], axis or 2)}
+  return op.concat(table.unpack(args))
+end
+
+-- slice(x, axis, first, last): elements first to last (from 1, inclusive) of one dimension.
+function nn.slice(x, axis, first, last)
+  local begin, ends = {}, {}
+  for i, d in ipairs(shape(tensor("slice", x))) do begin[i], ends[i] = 0, d end
+  local at = axis_of("slice", x, axis) + 1
+  begin[at], ends[at] = first - 1, last or ends[at]
+  return op.slice(x, {dims = begin, ends = ends})
+end
+
+-- ---- reductions -------------------------------------------------------------------------------
+
+local function count_of(x, bits)
+  local n = 1
+  for i, d in ipairs(shape(x)) do if bits >> (i - 1) & 1 == 1 then n = n * d end end
+  return n
+end
+
+-- Drops the reduced dimensions unless `keep`.
+local function squeeze(x, bits, keep)
+  if keep then return x end
+  local dims = {}
+  for i, d in ipairs(shape(x)) do if bits >> (i - 1) & 1 == 0 then dims[#dims + 1] = d end end
+  return op.reshape(x, {dims = dims})
+end
+
+-- sum, amax, amin, mean (x, axes, keep): over an axis or a list of axes (default: all).
+for name, row in pairs{sum = "reduce_sum", amax = "reduce_max", amin = "reduce_min"} do
+  layer(name, function(x, axes, keep)
+    local bits = axes_bits(name, tensor(name, x), axes)
+    return squeeze(op[row](x, {axes = bits}), bits, keep)
+  end)
+end
+layer("mean", function(x, axes, keep)
+  local bits = axes_bits("mean", tensor("mean", x), axes)
+  return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
+end)
+
+local function shifted(x, axis)
+  local bits = axes_bits("softmax", tensor("softmax", x), axis or -1)
+  return x - op.reduce_max(x, {axes = bits}), bits
+end
+-- softmax, log_softmax (x, axis): along one axis, the last by default.
+layer("softmax", function(x, axis)
+  local d, bits = shifted(x, axis)
+  local e = op.exp(d)
+  return e / op.reduce_sum(e, {axes = bits})
+end)
+layer("log_softmax", function(x, axis)
+  local d, bits = shifted(x, axis)
+  return d - op.log(op.reduce_sum(op.exp(d), {axes = bits}))
+end)
+
+-- ---- pooling ----------------------------------------------------------------------------------
+
+-- With ceil_mode the last window may hang over: more padding at the bottom and right.
+local function ceil_pad(x, o)
+  local dims = shape(x)
+  for i = 1, 2 do
+    local span = (o.kernel[i] - 1) * o.dilation[i] + 1
+    local padded = dims[2 + i] + o.pad[i] + o.pad[i + 2]
+    local over = (padded - span) % o.stride[i]
+    local last = (padded - span + o.stride[i] - 1) // o.stride[i] * o.stride[i]
+    if over > 0 and last < dims[2 + i] + o.pad[i] then o.pad[i + 2] = o.pad[i + 2] + o.stride[i] - over end
+  end
+end
+
+local function window_options(what, x, given, known)
+  known.kernel, known.stride, known.pad, known.ceil_mode = REQUIRED, false, 0, false
+  local o = options(what, given, known)
+  tensor(what, x)
+  o.kernel = pair(what .. ": kernel", o.kernel)
+  o.stride = pair(what .. ": stride", o.stride or o.kernel)
+  local pad = sides(what .. ": pad", o.pad)
+  o.pad = {pad[1], pad[2], pad[3], pad[4]}
+  o.dilation = pair(what .. ": dilation", o.dilation or 1)
+  for i = 1, 4 do
+    if o.pad[i] * 2 > o.kernel[(i - 1) % 2 + 1] then fail("%s: pad is more than half of the kernel", what) end
+  end
+  if o.ceil_mode then ceil_pad(x, o) end
+  return o
+end
+
+local function window(o) return {kernel = o.kernel, stride = o.stride, pad = o.pad, dilation = o.dilation} end
+
+-- max_pool2d(x, {kernel, stride = kernel, pad = 0, dilation = 1, ceil_mode = false})
+layer("max_pool2d", function(x, given)
+  return op.window_max(x, window(window_options("max_pool2d", x, given, {dilation = 1})))
+end)
+
+-- avg_pool2d(x, {kernel, stride = kernel, pad = 0, ceil_mode = false, count_include_pad = true})
+layer("avg_pool2d", function(x, given)
+  local plain = sides("avg_pool2d: pad", given and given.pad or 0)
+  local o = window_options("avg_pool2d", x, given, {count_include_pad = true})
+  local sum = op.window_sum(x, window(o))
+  local hangs = o.pad[3] ~= plain[3] or o.pad[4] ~= plain[4]
+  local padded = plain[1] + plain[2] + plain[3] + plain[4] > 0
+  if not hangs and (o.count_include_pad or not padded) then return sum * (1 / (o.kernel[1] * o.kernel[2])) end
+  -- How many elements each window has: the same sum over ones.
+  local dims = shape(x)
+  if o.count_include_pad then
+    dims[3], dims[4] = dims[3] + plain[1] + plain[3], dims[4] + plain[2] + plain[4]
+    o.pad = {0, 0, o.pad[3] - plain[3], o.pad[4] - plain[4]}
+  end
+  return sum / op.window_sum(core.full({1, 1, dims[3], dims[4]}, 1), window(o))
+end)
+
+-- global_avg_pool(x): (N, C, H, W) -> (N, C, 1, 1)
+layer("global_avg_pool", function(x)
+  local dims = shape(tensor("global_avg_pool", x))
+  if #dims ~= 4 then fail("global_avg_pool: wants (N, C, H, W), not %s", tostring(x)) end
+  return op.reduce_sum(x, {axes = 12}) * (1 / (dims[3] * dims[4]))
+end)
+
+-- adaptive_avg_pool2d(x, size): (N, C, H, W) -> (N, C, size, size), as PyTorch cuts the windows.
+layer("adaptive_avg_pool2d", function(x, size)
+  local dims, out = shape(tensor("adaptive_avg_pool2d", x)), pair("adaptive_avg_pool2d", size)
+  if #dims ~= 4 then fail("adaptive_avg_pool2d: wants (N, C, H, W), not %s", tostring(x)) end
+  for i = 1, 2 do
+    if out[i] > dims[2 + i] then fail("adaptive_avg_pool2d: %d outputs of %d elements", out[i], dims[2 + i]) end
+  end
+  if out[1] == 1 and out[2] == 1 then return nn.global_avg_pool(x) end
+  if dims[3] % out[1] == 0 and dims[4] % out[2] == 0 then
+    return nn.avg_pool2d(x, {kernel = {dims[3] // out[1], dims[4] // out[2]}})
+  end
+  local rows = {} -- windows of several sizes: a slice and a mean each
+  for i = 1, out[1] do
+    local cells = {}
+    for j = 1, out[2] do
+      local top, bottom = (i - 1) * dims[3] // out[1], -(-i * dims[3] // out[1])
+      local left, right = (j - 1) * dims[4] // out[2], -(-j * dims[4] // out[2])
+      local cell = nn.slice(nn.slice(x, 3, top + 1, bottom), 4, left + 1, right)
+      cells[j] = op.reduce_sum(cell, {axes = 12}) * (1 / ((bottom - top) * (right - left)))
+    end
+    rows[i] = nn.concat(cells, 4)
+  end
+  return nn.concat(rows, 3)
+end)
+
+-- ---- layers with parameters -------------------------------------------------------------------
+
+-- conv2d(x, name, {out, kernel, stride = 1, pad = 0, dilation = 1, groups = 1, bias = true})
+-- parameters name.weight (out, in / groups, kh, kw), name.bias (out); Kaiming fan-out init.
+parameter_layer("conv2d", function(x, given)
+  local o = options("conv2d", given, {out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0,
+                                      dilation = 1, groups = 1, bias = true})
+  local dims = shape(tensor("conv2d", x))
+  if #dims ~= 4 then fail("conv2d: wants an input (N, C, H, W), not %s", tostring(x)) end
+  local k = pair("conv2d: kernel", o.kernel)
+  if o.groups < 1 or dims[2] % o.groups ~= 0 or o.out % o.groups ~= 0 then
+    fail("conv2d: groups = %d does not divide %d input and %d output channels", o.groups, dims[2], o.out)
+  end
+  local std = math.sqrt(2 * o.groups / (o.out * k[1] * k[2]))
+  local w = nn.param("weight", {o.out, dims[2] // o.groups, k[1], k[2]}, {"normal", 0, std})
+  local y = op.conv2d(x, w, {stride = pair("conv2d: stride", o.stride), pad = sides("conv2d: pad", o.pad),
+                             dilation = pair("conv2d: dilation", o.dilation), groups = o.groups})
+  if not o.bias then return y end
+  local bound = 1 / math.sqrt(dims[2] // o.groups * k[1] * k[2])
+  return y + op.reshape(nn.param("bias", {o.out}, {"uniform", -bound, bound}), {dims = {1, o.out, 1, 1}})
+end)
+
+-- batch_norm2d(x, name, {eps = 1e-5, affine = true}): with running statistics
+-- parameters name.weight, bias, running_mean, running_var (C); weight 1, bias 0, mean 0, variance 1.
+parameter_layer("batch_norm2d", function(x, given)
+  local o = options("batch_norm2d", given, {eps = 1e-5, momentum = 0.1, affine = true})
+  local c = shape(tensor("batch_norm2d", x))[2]
+  if #shape(x) ~= 4 then fail("batch_norm2d: wants (N, C, H, W), not %s", tostring(x)) end
+  local function channel(name, value) return op.reshape(nn.param(name, {c}, {"constant", value}), {dims = {1, c, 1, 1}}) end
+  local weight = o.affine and channel("weight", 1)
+  local bias = o.affine and channel("bias", 0)
+  local mean, var = channel("running_mean", 0), channel("running_var", 1)
+  local scale = op.rsqrt(var + o.eps)
+  if not o.affine then return (x - mean) * scale end
+  return (x - mean) * (scale * weight) + bias
+end)
+
+-- linear(x, name, {out, bias = true}): x @ weight^T + bias over the last dimension
+-- parameters name.weight (out, in), name.bias (out); PyTorch's uniform init.
+parameter_layer("linear", function(x, given)
+  local o = options("linear", given, {out = REQUIRED, bias = true})
+  local dims = shape(tensor("linear", x))
+  local inner = dims[#dims]
+  if #dims < 2 then fail("linear: wants at least two dimensions, not %s", tostring(x)) end
+  local bound = 1 / math.sqrt(inner)
+  local w = nn.param("weight", {o.out, inner}, {"uniform", -bound, bound})
+  local y = op.matmul(x, op.permute(w, {dims = {1, 0}}))
+  return o.bias and y + nn.param("bias", {o.out}, {"uniform", -bound, bound}) or y
+end)
+
+-- layer_norm(x, name, {eps = 1e-5, affine = true}): over the last dimension
+-- parameters name.weight, name.bias (C).
+parameter_layer("layer_norm", function(x, given)
+  local o = options("layer_norm", given, {eps = 1e-5, affine = true})
+  local dims = shape(tensor("layer_norm", x))
+  local c, bits = dims[#dims], 1 << (#dims - 1)
+  local centred = x - op.reduce_sum(x, {axes = bits}) * (1 / c)
+  local var = op.reduce_sum(centred * centred, {axes = bits}) * (1 / c)
+  local y = centred * op.rsqrt(var + o.eps)
+  if not o.affine then return y end
+  return y * nn.param("weight", {c}, {"constant", 1}) + nn.param("bias", {c}, {"constant", 0})
+end)
+
+-- matmul(a, b): the last two dimensions are matrices, the others broadcast.
+layer("matmul", function(a, b) return op.matmul(a, b) end)
+
+-- A name that nn does not have is a mistake of the model, told with the nearest one.
+return setmetatable(nn, {__index = function(_, name) return core.meta.__index(nil, name) end})

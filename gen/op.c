@@ -1,0 +1,172 @@
+// op.c: the table of ops. Each row is declared in Lua (ops.lua, or a model file) and kept here as
+// data, so that passes branch on class, form and flags.
+#include "nngen.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#define FIELD(name, count, real) {#name, offsetof(Attr, name), count, real}
+const AttrField attr_fields[] = {
+    FIELD(value, 1, true),   FIELD(init, 1, false),     FIELD(init_a, 1, true),
+    FIELD(init_b, 1, true),  FIELD(axes, 1, false),     FIELD(kernel, 2, false),
+    FIELD(stride, 2, false), FIELD(pad, 4, false),      FIELD(dilation, 2, false),
+    FIELD(groups, 1, false), FIELD(axis, 1, false),     FIELD(dims, -1, false),
+    FIELD(ends, -1, false),
+};
+#undef FIELD
+const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
+
+static const char *const class_names[OpClassCount] = { // CLASS
+    "source", "map", "reduce", "window", "contract", "move"};
+
+const char *op_class_name(OpClass cls) { return class_names[cls]; }
+
+// The names a row's `form` may have, by class.
+static const char *const forms[OpClassCount][6] = {
+    [OpSource] = {"input", "param", "const"},
+    [OpContract] = {"matmul", "conv"},
+    [OpMove] = {"reshape", "permute", "slice", "concat", "pad"},
+};
+
+static const struct {
+  const char *name;
+  unsigned flag;
+} flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd}, {"mul", FlagMul},
+                  {"sub", FlagSub},           {"neg", FlagNeg}, {"copy", FlagCopy}, {"calm", FlagCalm}};
+
+const Op *op_find(const char *name) {
+  for (int i = 0; i < compiler->nops; i++)
+    if (!strcmp(compiler->ops[i]->name, name)) return compiler->ops[i];
+  return NULL;
+}
+
+const Op *op_need(const char *name) {
+  const Op *op = op_find(name);
+  if (!op) die("ops.lua has no row '%s'", name);
+  return op;
+}
+
+// ---- reading a row ----------------------------------------------------------------------------
+
+static const char *field_text(lua_State *lua, const char *name) {
+  lua_getfield(lua, 1, name);
+  const char *text = lua_tostring(lua, -1);
+  if (text) text = arena_dup(compiler->arena, text);
+  lua_pop(lua, 1);
+  return text;
+}
+
+static double field_number(lua_State *lua, const char *name, double fallback) {
+  lua_getfield(lua, 1, name);
+  double v = lua_isnumber(lua, -1) ? lua_tonumber(lua, -1) : fallback;
+  lua_pop(lua, 1);
+  return v;
+}
+
+static int field_function(lua_State *lua, const char *name) {
+  lua_getfield(lua, 1, name);
+  if (lua_isfunction(lua, -1)) return luaL_ref(lua, LUA_REGISTRYINDEX);
+  lua_pop(lua, 1);
+  return LUA_NOREF;
+}
+
+// The bits of the words listed in field `name`, looked up by `find`.
+static unsigned field_bits(lua_State *lua, const char *name, unsigned (*find)(const char *)) {
+  unsigned bits = 0;
+  if (lua_getfield(lua, 1, name) == LUA_TTABLE)
+    for (int i = 1; lua_geti(lua, -1, i) != LUA_TNIL; i++) {
+      bits |= find(luaL_checkstring(lua, -1));
+      lua_pop(lua, 1);
+    }
+  else
+    lua_pushnil(lua);
+  lua_pop(lua, 2);
+  return bits;
+}
+
+static unsigned attr_bit(const char *word) {
+  for (int i = 0; i < attr_nfields; i++)
+    if (!strcmp(word, attr_fields[i].name)) return 1u << i;
+  luaL_error(compiler->lua, "op: unknown attribute '%s'", word);
+  return 0;
+}
+
+static unsigned flag_bit(const char *word) {
+  for (size_t i = 0; i < sizeof flag_names / sizeof flag_names[0]; i++)
+    if (!strcmp(word, flag_names[i].name)) return flag_names[i].flag;
+  luaL_error(compiler->lua, "op: unknown flag '%s'", word);
+  return 0;
+}
+
+static int word_index(const char *word, const char *const *words, int count) {
+  for (int i = 0; i < count && words[i]; i++)
+    if (word && !strcmp(word, words[i])) return i;
+  return -1;
+}
+
+static void check_row(lua_State *lua, const Op *op) {
+  if (op_find(op->name)) luaL_error(lua, "op: '%s' is declared already", op->name);
+  for (const char *s = op->name; *s; s++)
+    if (!strchr("abcdefghijklmnopqrstuvwxyz_0123456789", *s))
+      luaL_error(lua, "op: name '%s' may have a-z, 0-9 and _ only", op->name);
+  if (op->cls == OpMap && (op->nin < 1 || op->nin > 3))
+    luaL_error(lua, "op '%s': nin must be 1 to 3, not %d", op->name, op->nin);
+  if ((op->cls == OpMap || op->cls == OpReduce || op->cls == OpWindow) && !op->cuda)
+    luaL_error(lua, "op '%s': needs cuda = \"expression over $1\"", op->name);
+  if (op->cls == OpMap && op->ref == LUA_NOREF)
+    luaL_error(lua, "op '%s': needs ref = function(x), the op on numbers", op->name);
+}
+
+// CUDA text of a model file is pasted into kernels: an expression, no more.
+static void check_user_text(lua_State *lua, const Op *op) {
+  if (op->cls != OpMap) luaL_error(lua, "op '%s': a model may declare class \"map\" only", op->name);
+  if (strpbrk(op->cuda, ";{}#\\\"'\n") || strstr(op->cuda, "asm") || strstr(op->cuda, "//") ||
+      strstr(op->cuda, "/*"))
+    luaL_error(lua, "op '%s': cuda must be one expression, not '%s'", op->name, op->cuda);
+}
+
+// op{ name=, class=, nin=, cuda=, ref=, grad=, ... }: adds a row. Upvalue 1: true in model files.
+int op_lua_declare(lua_State *lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  lua_settop(lua, 1);
+  Compiler *c = compiler;
+  Op *op = arena_alloc(c->arena, sizeof *op);
+  const char *name = field_text(lua, "name"), *cls = field_text(lua, "class");
+  if (!name) luaL_error(lua, "op: needs a name");
+  op->name = name;
+  int index = word_index(cls ? cls : "map", class_names, OpClassCount);
+  if (index < 0) luaL_error(lua, "op '%s': unknown class '%s'", name, cls);
+  op->cls = (OpClass)index;
+  const char *form = field_text(lua, "form");
+  op->form = form ? word_index(form, forms[index], 6) : 0;
+  if (op->form < 0) luaL_error(lua, "op '%s': unknown form '%s'", name, form);
+  op->nin = (int)field_number(lua, "nin", 1);
+  op->flags = field_bits(lua, "flags", flag_bit);
+  op->attrs = field_bits(lua, "attrs", attr_bit);
+  op->cuda = field_text(lua, "cuda");
+  op->init = field_text(lua, "init");
+  op->ref_init = field_number(lua, "ref_init", 0);
+  op->flops = (int)field_number(lua, "flops", 1);
+  op->ref = field_function(lua, "ref");
+  op->grad = field_function(lua, "grad");
+  op->user = lua_toboolean(lua, lua_upvalueindex(1));
+  check_row(lua, op);
+  if (op->user) check_user_text(lua, op);
+  if ((c->nops & (c->nops - 1)) == 0) { // a power of two: double
+    Op **grown = arena_alloc(c->arena, sizeof *grown * (size_t)(c->nops ? c->nops * 2 : 1));
+    if (c->nops) memcpy(grown, c->ops, sizeof *grown * (size_t)c->nops);
+    c->ops = grown;
+  }
+  c->ops[c->nops++] = op;
+  return 0;
+}
+
+void op_load(Compiler *c) {
+  size_t length;
+  const char *text = asset_text("gen/ops.lua", &length);
+  lua_pushboolean(c->lua, false);
+  lua_pushcclosure(c->lua, op_lua_declare, 1);
+  lua_setglobal(c->lua, "op");
+  if (luaL_loadbufferx(c->lua, text, length, "=gen/ops.lua", "t") || lua_pcall(c->lua, 0, 0, 0))
+    die("%s", lua_tostring(c->lua, -1));
+}

@@ -1,0 +1,111 @@
+-- ops.lua: the facts of every primitive op, a row each.
+--
+--   name    as in nn.op.NAME
+--   class   map       each output element from the same element of each input (broadcast as NumPy)
+--           reduce    combines the elements along `axes`, which become 1
+--           window    combines the elements under a sliding window (pooling)
+--           contract  sums of products: matmul, conv
+--           move      the same elements elsewhere
+--           source    input, param, const
+--   cuda    expression; $1 $2 .. are the inputs as float (reduce, window: $1 so far, $2 the next)
+--   init    reduce, window: the neutral element as CUDA text; ref_init the same as a number
+--   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
+--           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
+--   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
+--   flops   floating-point operations per element, for the tables
+--   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
+--           error of the inputs grows no larger)
+
+-- sources
+op{name = "input", class = "source", form = "input", nin = 0}
+op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b"}}
+op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
+
+-- maps of two
+op{name = "add", nin = 2, cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
+   ref = function(a, b) return a + b end, grad = function(g) return g, g end}
+op{name = "sub", nin = 2, cuda = "$1 - $2", flags = {"sub", "calm"},
+   ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
+op{name = "mul", nin = 2, cuda = "$1 * $2", flags = {"commutes", "mul"},
+   ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
+op{name = "div", nin = 2, cuda = "$1 / $2",
+   ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
+op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, ref = function(a, b) return a ^ b end,
+   grad = function(g, y, a, b) return g * b * a ^ (b - 1), g * y * log(a) end}
+op{name = "max", nin = 2, cuda = "nn_max($1, $2)", flags = {"commutes"},
+   ref = function(a, b) return math.max(a, b) end,
+   grad = function(g, y, a, b) return g * ge(a, b), g * lt(a, b) end}
+op{name = "min", nin = 2, cuda = "nn_min($1, $2)", flags = {"commutes"},
+   ref = function(a, b) return math.min(a, b) end,
+   grad = function(g, y, a, b) return g * le(a, b), g * gt(a, b) end}
+
+-- comparisons: 1 or 0
+op{name = "lt", nin = 2, cuda = "($1 < $2 ? 1.f : 0.f)", ref = function(a, b) return lt(a, b) end}
+op{name = "le", nin = 2, cuda = "($1 <= $2 ? 1.f : 0.f)", ref = function(a, b) return le(a, b) end}
+op{name = "gt", nin = 2, cuda = "($1 > $2 ? 1.f : 0.f)", ref = function(a, b) return lt(b, a) end}
+op{name = "ge", nin = 2, cuda = "($1 >= $2 ? 1.f : 0.f)", ref = function(a, b) return le(b, a) end}
+op{name = "eq", nin = 2, cuda = "($1 == $2 ? 1.f : 0.f)", flags = {"commutes"},
+   ref = function(a, b) return eq(a, b) end}
+op{name = "where", nin = 3, cuda = "($1 != 0.f ? $2 : $3)",
+   ref = function(c, a, b) return where(c, a, b) end,
+   grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}
+
+-- maps of one
+op{name = "copy", cuda = "$1", flops = 0, flags = {"copy", "calm"},
+   ref = function(x) return x end, grad = function(g) return g end}
+op{name = "neg", cuda = "-$1", flags = {"neg", "calm"},
+   ref = function(x) return -x end, grad = function(g) return -g end}
+op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
+   ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
+op{name = "abs", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
+   grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
+op{name = "exp", cuda = "nn_exp($1)", flops = 4, ref = function(x) return math.exp(x) end,
+   grad = function(g, y) return g * y end}
+op{name = "log", cuda = "nn_log($1)", flops = 4, ref = function(x) return math.log(x) end,
+   grad = function(g, y, x) return g / x end}
+op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math.sqrt(x) end,
+   grad = function(g, y) return g / (2 * y) end}
+op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, ref = function(x) return 1 / math.sqrt(x) end,
+   grad = function(g, y) return g * y * y * y * -0.5 end}
+op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.sin(x) end,
+   grad = function(g, y, x) return g * cos(x) end}
+op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.cos(x) end,
+   grad = function(g, y, x) return -g * sin(x) end}
+op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"calm"}, ref = function(x) return tanh(x) end,
+   grad = function(g, y) return g * (1 - y * y) end}
+op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
+   grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"calm"},
+   ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
+op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
+   ref = function(x) return x / (1 + math.exp(-x)) end,
+   grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
+op{name = "floor", cuda = "nn_floor($1)", ref = function(x) return floor(x) end}
+op{name = "ceil", cuda = "nn_ceil($1)", ref = function(x) return -floor(-x) end}
+
+-- reductions
+op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
+   ref_init = 0, ref = function(a, b) return a + b end}
+op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
+   init = "-nn_inf()", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
+   init = "nn_inf()", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
+
+-- windows
+op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
+   cuda = "nn_max($1, $2)", init = "-nn_inf()", ref_init = -1 / 0,
+   ref = function(a, b) return math.max(a, b) end}
+op{name = "window_sum", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
+   cuda = "$1 + $2", init = "0.f", ref_init = 0, ref = function(a, b) return a + b end}
+
+-- contractions
+op{name = "matmul", class = "contract", form = "matmul", nin = 2}
+op{name = "conv2d", class = "contract", form = "conv", nin = 2,
+   attrs = {"stride", "pad", "dilation", "groups"}}
+
+-- moves
+op{name = "reshape", class = "move", form = "reshape", attrs = {"dims"}, flops = 0}
+op{name = "permute", class = "move", form = "permute", attrs = {"dims"}, flops = 0}
+op{name = "slice", class = "move", form = "slice", attrs = {"dims", "ends"}, flops = 0}
+op{name = "concat", class = "move", form = "concat", nin = -1, attrs = {"axis"}, flops = 0}
+op{name = "pad", class = "move", form = "pad", attrs = {"dims", "ends"}, flops = 0}

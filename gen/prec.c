@@ -1,0 +1,27 @@
+// prec.c: the dtype each value is stored in. Arithmetic is fp32 inside a kernel; a dtype is what is
+// written to memory between kernels.
+//
+// Activations and the fixed operands of contractions have the dtype that was asked for; inputs and
+// outputs of the model, and every other fixed value (biases, scales), stay fp32. tf32 is fp32 in
+// memory: the contraction template rounds its operands.
+#include "nngen.h"
+
+#include <string.h>
+
+Dtype prec_storage(const char *name) {
+  Dtype dtype = DtF32;
+  if (!strcmp(name, "fp16")) dtype = DtF16;
+  if (!strcmp(name, "bf16")) dtype = DtBf16;
+  return dtype;
+}
+
+// Needs: shapes. Gives: Type.dtype of every value.
+void prec_pass(Compiler *c) {
+  Dtype dtype = prec_storage(c->options.dtype);
+  Graph *g = c->graph;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    n->type.dtype = n->op->cls == OpSource || n->fixed ? DtF32 : dtype;
+  }
+  for (int i = 0; i < g->noutputs; i++) g->outputs[i].node->type.dtype = DtF32;
+}

@@ -1,0 +1,52 @@
+-- render.lua: the template engine. A line that starts with //@ is Lua, $(e) inserts the value of e;
+-- nothing else. Line n of the Lua chunk is line n of the template, so an error names the line. The
+-- holes of a template are the fields of `k`.
+--
+-- The rendered text carries #line, so that a compiler's message names the template too: at the top,
+-- and after anything that makes the two line counts differ. emit.c indents it by its braces.
+
+-- Methods of strings are the sandbox's bounded ones: the full library is called by name.
+local match, find, gsub, gmatch, sub = string.match, string.find, string.gsub, string.gmatch, string.sub
+
+local cache = {} -- file -> compiled template
+
+-- One template line as Lua statements on one line.
+local function translate(line)
+  local code = match(line, "^%s*//@(.*)$")
+  if code then return code end
+  local parts, at = {}, 1
+  while true do
+    local first, last, e = find(line, "%$(%b())", at)
+    parts[#parts + 1] = string.format("%q", sub(line, at, (first or #line + 1) - 1))
+    if not first then break end
+    parts[#parts + 1] = "tostring(" .. e .. ")"
+    at = last + 1
+  end
+  return "put(__LINE__, " .. table.concat(parts, " .. ") .. ")"
+end
+
+local function compile(file, text)
+  local lines, n = {}, 0
+  for line in gmatch(gsub(text, "\n$", "") .. "\n", "(.-)\n") do
+    n = n + 1
+    lines[n] = gsub(translate(line), "__LINE__", tostring(n))
+  end
+  return assert(load("local put, k = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
+end
+
+return function(file, text, k)
+  cache[file] = cache[file] or compile(file, text)
+  local out, expected = {}, nil
+  local function put(n, line)
+    if match(line, "^%s*$") and #out > 0 and out[#out] == "" then
+      expected = nil
+      return
+    end
+    if n ~= expected then out[#out + 1] = string.format('#line %d "%s"', n, file) end
+    line = gsub(line, "\n+$", "")
+    out[#out + 1] = line
+    expected = not find(line, "\n", 1, true) and n + 1 or nil
+  end
+  cache[file](put, k)
+  return table.concat(out, "\n") .. "\n"
+end

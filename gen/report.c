@@ -1,0 +1,279 @@
+// report.c: what `nngen run` shows: a summary, a row per kernel, the check, the best labels; the
+// same as JSON with --json. Schema version 1 of the JSON is listed in README.md.
+#include "run.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double seconds_of(const Run *r, int step) { return r->ms ? r->ms[step] * 1e-3 : 0; }
+
+static double total_seconds(const Run *r) {
+  double sum = 0;
+  for (int i = 0; i < r->plan->entries[1].nsteps; i++) sum += seconds_of(r, i);
+  return sum;
+}
+
+static bool on_gpu(const Run *r) { return r->device && device_info(r->device)->kind == DeviceCuda; }
+
+static double peak_flops(const DeviceInfo *d, const char *dtype) { // FLOP/s
+  if (!strcmp(dtype, "tf32")) return d->peak_tf32 * 1e12;
+  if (!strcmp(dtype, "fp16") || !strcmp(dtype, "bf16")) return d->peak_fp16 * 1e12;
+  return d->peak_fp32 * 1e12;
+}
+
+// Share of the roofline a kernel reached: its floor over its time. 0: not known.
+static double roofline_share(const Run *r, const PlanKernel *k, double seconds) {
+  if (!on_gpu(r) || seconds <= 0) return 0;
+  const DeviceInfo *d = device_info(r->device);
+  double peak = peak_flops(d, r->cli->dtype), bytes = d->dram_gbs * 1e9;
+  if (peak <= 0 || bytes <= 0) return 0;
+  return fmax(k->flops / peak, (double)(k->bytes_read + k->bytes_written) / bytes) / seconds;
+}
+
+// ---- text -------------------------------------------------------------------------------------
+
+static const char *human(double v, const char *const *units, double step) {
+  static char text[4][32];
+  static int at;
+  at = (at + 1) % 4;
+  int u = 0;
+  while (v >= step && units[u + 1]) v /= step, u++;
+  snprintf(text[at], sizeof text[at], v < 10 && u ? "%.2f %s" : v < 100 && u ? "%.1f %s" : "%.0f %s", v, units[u]);
+  return text[at];
+}
+
+static const char *bytes_text(double v) {
+  static const char *const units[] = {"B", "KB", "MB", "GB", "TB", NULL};
+  return human(v, units, 1000);
+}
+
+static const char *flops_text(double v) {
+  static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", NULL};
+  return human(v, units, 1000);
+}
+
+static const char *time_text(double seconds) {
+  static const char *const units[] = {"us", "ms", "s", NULL};
+  return human(seconds * 1e6, units, 1000);
+}
+
+static void print_device(const Run *r) {
+  if (!r->device) {
+    printf("compiled for %s, not run\n", r->plan->arch);
+    return;
+  }
+  const DeviceInfo *d = device_info(r->device);
+  if (d->kind == DeviceSim)
+    printf("device    %s, %s: no GPU here, kernels run on the CPU (times are the simulator's)\n", d->name, d->arch);
+  else
+    printf("device    %s, %s, %d SMs, %s, driver %d.%d\n", d->name, d->arch, d->sm_count,
+           bytes_text((double)d->memory_total), d->driver_version / 1000, d->driver_version % 1000 / 10);
+}
+
+static void print_summary(const Run *r) {
+  const Plan *p = r->plan;
+  printf("model     %s, %s, %s\n", p->model, p->dtype, p->lowering);
+  print_device(r);
+  printf("kernels   %d ops -> %d kernels (unfused %d)\n", p->nops, r->fused.kernels, r->unfused.kernels);
+  printf("work      %s (unfused %s)\n", flops_text(r->fused.flops), flops_text(r->unfused.flops));
+  printf("traffic   %s planned (unfused %s, %.2fx)\n", bytes_text((double)r->fused.bytes),
+         bytes_text((double)r->unfused.bytes), (double)r->unfused.bytes / (double)r->fused.bytes);
+  printf("memory    arena %s, %.3f of its lower bound; parameters and borders %s\n",
+         bytes_text((double)p->arena_bytes),
+         p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1., bytes_text((double)p->static_bytes));
+  printf("compile   Lua to CUDA %s; %d kernels compiled, %d from the cache, %d shared, %s\n",
+         time_text(r->seconds_generate), r->jit->compiled, r->jit->cached, r->jit->shared, time_text(r->jit->seconds));
+  if (r->device) printf("input     %s\n", r->input_note);
+}
+
+static const char *number_or_dash(int v) {
+  static char text[4][16];
+  static int at;
+  at = (at + 1) % 4;
+  if (v < 0) return "-";
+  snprintf(text[at], sizeof text[at], "%d", v);
+  return text[at];
+}
+
+static const char *short_name(const Run *r, const PlanKernel *k) { // without the model's name
+  size_t n = strlen(r->plan->model);
+  return strncmp(k->name, r->plan->model, n) ? k->name : k->name + n + 2;
+}
+
+static void print_row(const Run *r, int step, double total) {
+  int index = r->plan->entries[1].steps[step].kernel;
+  const PlanKernel *k = &r->plan->kernels[index];
+  const KernelReport *j = &r->jit->kernels[index];
+  char grid[48], launch[64];
+  snprintf(grid, sizeof grid, k->grid[2] > 1 ? "%dx%dx%d" : k->grid[1] > 1 ? "%dx%d" : "%d", k->grid[0],
+           k->grid[1], k->grid[2]);
+  snprintf(launch, sizeof launch, "%s x %d", grid, k->block[0]);
+  printf("%-38.38s %-9s %-22s %-14s %5s %5s %7s  %11s %9s", short_name(r, k), k->class_name, k->tile, launch,
+         number_or_dash(j->registers), number_or_dash(j->spill_bytes),
+         bytes_text(k->smem + (j->smem_static > 0 ? j->smem_static : 0)), flops_text(k->flops),
+         bytes_text((double)(k->bytes_read + k->bytes_written)));
+  double s = seconds_of(r, step);
+  if (r->ms) printf(" %9s %5.1f%%", time_text(s), total > 0 ? 100 * s / total : 0);
+  if (on_gpu(r)) printf(" %5.1f%%", 100 * roofline_share(r, k, s));
+  if (r->checked && r->kernel_error[index] >= 0) printf("  %.1e", r->kernel_error[index]);
+  printf("\n");
+}
+
+static void print_table(const Run *r) {
+  const PlanEntry *e = &r->plan->entries[1];
+  printf("\n%-38s %-9s %-22s %-14s %5s %5s %7s  %11s %9s", "kernel", "template", "tile", "grid x block",
+         "regs", "spill", "smem", "work", "traffic");
+  if (r->ms) printf(" %9s %6s", "time", "share");
+  if (on_gpu(r)) printf(" %6s", "roof");
+  if (r->checked) printf("  %s", "error");
+  printf("\n");
+  double sum = total_seconds(r);
+  for (int i = 0; i < e->nsteps; i++) print_row(r, i, sum);
+  int spills = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
+  if (spills) printf("%d kernels spill registers\n", spills);
+  if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
+}
+
+static void print_checks(const Run *r) {
+  if (!r->checked) return;
+  int count = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) count += r->kernel_error[i] >= 0;
+  printf("\nchecked   %d kernels against the oracle, each on the inputs it read\n", count);
+  for (int i = 0; i < r->compiler.original->noutputs; i++) {
+    const CheckResult *c = &r->outputs[i];
+    printf("output    %s %s: relative error %.2e (gate %.0e) %s\n", r->compiler.original->outputs[i].name,
+           type_shape_text(&r->compiler.original->outputs[i].node->type), c->relative, c->gate,
+           c->passed ? "ok" : "WRONG");
+  }
+}
+
+static void print_timing(const Run *r) {
+  if (!r->timed) return;
+  const RunTiming *t = &r->timing;
+  printf("\n%d runs%s: min %s, mean %s, median %s, p99 %s; enqueue %s\n", t->runs,
+         r->cli->graph ? " of the captured graph" : "", time_text(t->min * 1e-3), time_text(t->mean * 1e-3),
+         time_text(t->median * 1e-3), time_text(t->p99 * 1e-3), time_text(t->enqueue * 1e-3));
+  if (!r->cli->graph && t->enqueue > 0.8 * t->median)
+    printf("bound by launching: try --graph\n");
+}
+
+void report_text(const Run *r) {
+  print_summary(r);
+  print_table(r);
+  print_checks(r);
+  print_timing(r);
+}
+
+// ---- labels -----------------------------------------------------------------------------------
+
+static double softmax_of(const float *x, int64_t n, int64_t i) { // a probability, of logits
+  double most = x[0], sum = 0;
+  for (int64_t j = 0; j < n; j++) most = fmax(most, x[j]);
+  for (int64_t j = 0; j < n; j++) sum += exp(x[j] - most);
+  return exp(x[i] - most) / sum;
+}
+
+int report_top(const Run *r, Error *err) {
+  Labels labels;
+  int code = labels_read(r->cli->labels, &labels, err);
+  if (code) return code;
+  int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
+  const PlanTensor *t = &r->plan->tensors[tensor];
+  int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
+  float *values = malloc(sizeof *values * (size_t)count);
+  if (!values) die("out of memory");
+  code = tensor_read_floats(r->loaded, tensor, values, count, err);
+  int best[5], n = code ? 0 : labels_top(values, (int)classes, 5, best);
+  if (!code && labels.count < classes)
+    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels, labels.count,
+                   (long long)classes);
+  if (!code) printf("\n");
+  for (int i = 0; !code && i < n; i++)
+    printf("%5.1f%%  %s\n", 100 * softmax_of(values, classes, best[i]), labels.names[best[i]]);
+  free(values);
+  labels_free(&labels);
+  return code;
+}
+
+// ---- JSON -------------------------------------------------------------------------------------
+
+static json_t *json_kernel(const Run *r, int step) {
+  int index = r->plan->entries[1].steps[step].kernel;
+  const PlanKernel *k = &r->plan->kernels[index];
+  const KernelReport *j = &r->jit->kernels[index];
+  json_t *o = json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name", k->name, "layer",
+                        k->layer, "ops", k->ops, "template", k->class_name, "tile", k->tile, "loc", k->loc, "grid",
+                        k->grid[0], k->grid[1], k->grid[2], "block", k->block[0], "registers", j->registers,
+                        "spill_bytes", j->spill_bytes, "smem", k->smem, "flops", k->flops, "bytes_read",
+                        (json_int_t)k->bytes_read, "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
+  if (r->ms) json_object_set_new(o, "ms", json_real(r->ms[step]));
+  if (r->kernel_error[index] >= 0) json_object_set_new(o, "error", json_real(r->kernel_error[index]));
+  return o;
+}
+
+static json_t *json_totals(const Totals *t) {
+  return json_pack("{s:i s:f s:I}", "kernels", t->kernels, "flops", t->flops, "bytes", (json_int_t)t->bytes);
+}
+
+static json_t *json_outputs(const Run *r) {
+  json_t *list = json_array();
+  for (int i = 0; i < r->compiler.original->noutputs; i++) {
+    const CheckResult *c = &r->outputs[i];
+    json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name", r->compiler.original->outputs[i].name,
+                                          "error", c->relative, "gate", c->gate, "passed", c->passed));
+  }
+  return list;
+}
+
+static json_t *json_timing(const RunTiming *t) {
+  json_t *samples = json_array();
+  for (int i = 0; i < t->runs; i++) json_array_append_new(samples, json_real(t->samples[i]));
+  return json_pack("{s:i s:f s:f s:f s:f s:f s:o}", "runs", t->runs, "min_ms", t->min, "mean_ms", t->mean, "median_ms",
+                   t->median, "p99_ms", t->p99, "enqueue_ms", t->enqueue, "samples_ms", samples);
+}
+
+int report_json(const Run *r, Error *err) {
+  json_t *kernels = json_array();
+  for (int i = 0; i < r->plan->entries[1].nsteps; i++) json_array_append_new(kernels, json_kernel(r, i));
+  json_t *o = json_pack(
+      "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version", 1, "model",
+      r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch", r->plan->arch, "device",
+      r->device ? device_info(r->device)->name : "none", "ops", r->plan->nops, "work", json_totals(&r->fused),
+      "unfused", json_totals(&r->unfused), "arena_bytes", (json_int_t)r->plan->arena_bytes, "arena_bound",
+      (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes, "generate_seconds",
+      r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled", r->jit->compiled, "cached", r->jit->cached,
+      "shared", r->jit->shared, "kernels", kernels);
+  if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
+  if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
+  int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+  json_decref(o);
+  printf("\n");
+  return failed ? err_set(err, ExitBadInput, "stdout cannot be written") : ExitOk;
+}
+
+// ---- --explain --------------------------------------------------------------------------------
+
+int report_explain(const Run *r, Error *err) {
+  const char *names[512];
+  int count = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) {
+    const PlanKernel *k = &r->plan->kernels[i];
+    if (count < 512) names[count++] = k->name;
+    if (!strstr(k->name, r->cli->explain)) continue;
+    printf("%s\n  %s, from %s\n", k->name, k->ops, k->loc);
+    for (int j = 0; j < k->nargs; j++) {
+      const PlanTensor *t = &r->plan->tensors[k->args[j].tensor];
+      Type shape = type_make(t->dtype, t->rank, t->shape);
+      printf("  %s %s: %s %s, %s\n", k->args[j].written ? "writes" : "reads ", t->name, dtype_name(t->dtype),
+             type_shape_text(&shape), bytes_text((double)t->bytes));
+    }
+    sched_explain(r->compiler.graph->groups[i], r->compiler.options.arch, stdout);
+    return ExitOk;
+  }
+  const char *near = text_nearest(r->cli->explain, names, count);
+  return err_set(err, ExitUsage, "--explain %s: there is no such kernel%s%s%s", r->cli->explain,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}

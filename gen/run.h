@@ -1,0 +1,40 @@
+// run.h: what one `nngen run` learns, gathered by run.c and shown by report.c.
+#ifndef NNGEN_RUN_H
+#define NNGEN_RUN_H
+
+#include "check.h"
+#include "cli.h"
+
+typedef struct Totals { // of one lowering, per run of `infer`
+  int kernels;
+  double flops;
+  int64_t bytes;
+} Totals;
+
+typedef struct Run {
+  const Cli *cli;
+  Compiler compiler;
+  Plan *plan;
+  Totals fused, unfused;     // fused: of the lowering that runs
+  Device *device;
+  Loaded *loaded;
+  Params *params;
+  JitReport *jit;            // owned by loaded, or by only_jit
+  JitReport only_jit;        // --arch: compiled, not run
+  double seconds_generate;   // Lua to plan
+  double *ms;                // per step of `infer`; null: not timed
+  RunTiming timing;          // --repeat
+  bool timed, checked, mismatch;
+  double *kernel_error;      // per kernel of the plan: relative error; negative: not checked
+  CheckResult *outputs;      // per output of the model
+  char first_bad[1024];      // the first kernel or output that is off
+  const char *input_note;    // where the inputs came from
+  double ***reference;
+} Run;
+
+void report_text(const Run *run);                 // stdout
+int report_json(const Run *run, Error *err);      // stdout
+int report_explain(const Run *run, Error *err);   // --explain KERNEL
+int report_top(const Run *run, Error *err);       // --labels
+
+#endif

@@ -1,0 +1,273 @@
+// sched.c: how each group is cut and launched. Candidates -> cost -> the cheapest, over the small
+// structs Arch and Tile, so that every choice can be printed and argued with.
+#include "nngen.h"
+
+#include <math.h>
+#include <string.h>
+
+// Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
+// SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
+// Sources: NVIDIA's A100, H200 and B200 data sheets and whitepapers.
+static const Arch archs[] = {
+    {"sm_80", "A100", 108, 164 << 10, 65536, 40 << 20, 2.0e12, 5e12, 19.5e12, 312e12, 156e12, 1.5e-6},
+    {"sm_90a", "H200", 132, 228 << 10, 65536, 60 << 20, 4.8e12, 8e12, 66.9e12, 989e12, 494e12, 1.3e-6},
+    {"sm_100a", "B200", 148, 228 << 10, 65536, 126 << 20, 8.0e12, 12e12, 75e12, 2250e12, 1125e12, 1.3e-6},
+};
+
+const Arch *arch_find(const char *name) {
+  for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+    if (!strcmp(archs[i].name, name)) return &archs[i];
+  return NULL;
+}
+
+const Arch *arch_default(void) { return arch_find("sm_90a"); }
+
+// ---- work -------------------------------------------------------------------------------------
+
+static double contract_flops(const Node *n) {
+  const Type *w = &n->in[1]->type;
+  double k = n->op->form == FormConv ? (double)(w->dim[1] * w->dim[2] * w->dim[3])
+                                     : (double)w->dim[w->rank - 2];
+  return 2 * k * (double)type_count(&n->type);
+}
+
+// Floating-point operations of one node. CLASS
+static double node_flops(const Node *n) {
+  double out = (double)type_count(&n->type);
+  switch (n->op->cls) {
+  case OpMap: return out * n->op->flops;
+  case OpReduce: return (double)type_count(&n->in[0]->type) * n->op->flops;
+  case OpWindow: return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
+  case OpContract: return contract_flops(n);
+  default: return 0;
+  }
+}
+
+static void count_work(Group *g) {
+  for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
+  for (int i = 0; i < g->ninputs; i++) g->bytes_read += type_bytes(&g->inputs[i]->type);
+  for (int i = 0; i < g->noutputs; i++) g->bytes_written += type_bytes(&g->outputs[i]->type);
+}
+
+// ---- lanes ------------------------------------------------------------------------------------
+
+// The largest dtype among what the group touches decides how many elements 16 bytes hold.
+static int most_lanes(const Group *g) {
+  size_t widest = 2;
+  for (int i = 0; i < g->ninputs; i++) {
+    size_t size = dtype_size(g->inputs[i]->type.dtype);
+    if (size > widest && type_count(&g->inputs[i]->type) * 2 > type_count(&g->domain)) widest = size;
+  }
+  for (int i = 0; i < g->noutputs; i++) {
+    size_t size = dtype_size(g->outputs[i]->type.dtype);
+    if (size > widest) widest = size;
+  }
+  return (int)(16 / widest);
+}
+
+static int divide_down(int lanes, int64_t run) {
+  while (lanes > 1 && run % lanes) lanes /= 2;
+  return lanes;
+}
+
+static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
+  return 1;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// ---- one rule per template --------------------------------------------------------------------
+
+static void sched_map(Group *g, const Arch *arch) {
+  (void)arch;
+  Tile *t = &g->tile;
+  t->lanes = divide_down(most_lanes(g), innermost(&g->anchor->type));
+  t->threads = 256;
+  t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
+}
+
+static void sched_reduce(Group *g, const Arch *arch) {
+  (void)arch;
+  Tile *t = &g->tile;
+  const Node *n = g->anchor;
+  const Type *in = &n->in[0]->type;
+  int last = in->rank - 1;
+  while (last > 0 && in->dim[in->order[last]] == 1) last--;
+  bool runs = !(n->attr.axes >> in->order[last] & 1); // outputs are neighbours
+  t->lanes = runs ? divide_down(4, in->dim[in->order[last]]) : 1;
+  t->threads = 256;
+  int64_t vectors = ceil_div(type_count(&n->type), t->lanes);
+  t->rows = 1; // threads over outputs
+  while (runs && t->rows < 32 && t->rows < vectors) t->rows *= 2;
+  t->grid[0] = ceil_div(vectors, t->rows);
+}
+
+static void sched_row(Group *g, const Arch *arch) {
+  (void)arch;
+  Tile *t = &g->tile;
+  const Type *full = &g->anchor->in[0]->type;
+  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
+  t->lanes = divide_down(4, innermost(full));
+  int64_t vectors = ceil_div(columns, t->lanes);
+  int per_row = 32;
+  while (per_row < 1024 && vectors > per_row * 8) per_row *= 2;
+  t->rows = per_row == 32 ? 8 : 1;
+  if (rows < t->rows) t->rows = 1;
+  t->threads = per_row * t->rows;
+  t->items = (int)ceil_div(vectors, per_row);
+  t->grid[0] = ceil_div(rows, t->rows);
+}
+
+// Block tiles of the register-tiled product (fp32): m, n, k, then outputs per thread along m and n.
+static const Tile fma_tiles[] = {
+    {.m = 128, .n = 64, .k = 16, .tm = 8, .tn = 4}, {.m = 64, .n = 64, .k = 16, .tm = 4, .tn = 4},
+    {.m = 32, .n = 64, .k = 16, .tm = 4, .tn = 4},  {.m = 64, .n = 32, .k = 16, .tm = 4, .tn = 4},
+    {.m = 32, .n = 32, .k = 32, .tm = 4, .tn = 4},
+};
+
+// Block tiles on tensor cores: m, n, then outputs per warp, then stages. k is 128 bytes.
+static const Tile mma_tiles[] = {
+    {.m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3}, {.m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
+    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},  {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
+    {.m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},   {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
+    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},   {.m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
+};
+enum { kMmaRowBytes = 128, kSmemPerBlock = 1024 }; // a row of k in shared memory; what a block costs
+
+typedef struct Problem { // the product behind a contraction, one per batch
+  int64_t m, n, k, batch;
+  int size; // bytes of an operand's element
+} Problem;
+
+static Problem problem_of(const Node *n) {
+  const Type *w = &n->in[1]->type, *y = &n->type;
+  Problem p = {.size = (int)dtype_size(prec_storage(compiler->options.dtype))};
+  if (n->op->form == FormConv) {
+    p.batch = n->attr.groups;
+    p.m = y->dim[0] * y->dim[2] * y->dim[3];
+    p.n = w->dim[0] / p.batch;
+    p.k = w->dim[1] * w->dim[2] * w->dim[3];
+  } else {
+    p.m = y->dim[y->rank - 2];
+    p.n = y->dim[y->rank - 1];
+    p.k = w->dim[w->rank - 2];
+    p.batch = type_count(y) / (p.m * p.n);
+  }
+  return p;
+}
+
+// What one tile costs on one SM, in seconds, and how many share an SM. The terms are kept, so that
+// they can be shown.
+typedef struct Cost {
+  int per_sm;                            // blocks that fit an SM
+  double waves, math, l2, dram, seconds; // seconds each, for the whole launch
+} Cost;
+
+static int mma_smem(const Tile *t) {
+  int ring = t->stages * (t->m + t->n) * kMmaRowBytes, out = t->m * (t->n + 8) * 4;
+  return ring > out ? ring : out;
+}
+
+static int tile_threads(const Tile *t) {
+  return t->m * t->n / (t->tm * t->tn) * (t->stages ? 32 : 1);
+}
+
+static int blocks_per_sm(const Tile *t, const Arch *arch) {
+  int by_threads = 2048 / tile_threads(t);
+  int acc = t->tm * t->tn / (t->stages ? 32 : 1); // accumulators, and as many again for the rest
+  int by_regs = arch->regs / (tile_threads(t) * (acc * 2 < 64 ? 64 : acc * 2));
+  int smem = t->stages ? mma_smem(t) + kSmemPerBlock : (t->m + t->n) * t->k * 4 + kSmemPerBlock;
+  int by_smem = arch->smem / smem, least = by_threads;
+  if (by_regs < least) least = by_regs;
+  if (by_smem < least) least = by_smem;
+  return least > 0 ? least : 0;
+}
+
+// Waves of tiles, each bound by arithmetic or by what it reads from L2; all of it by DRAM.
+static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const Arch *arch) {
+  double size = t->stages ? p->size : 4, k = (double)p->k;
+  double rate = !t->stages ? arch->fp32 : p->size == 4 ? arch->tf32 : arch->tensor16;
+  double tiles = (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
+  Cost c = {.per_sm = blocks_per_sm(t, arch)};
+  if (!c.per_sm) return (Cost){.seconds = INFINITY};
+  if (t->stages) k = (double)(ceil_div(p->k, kMmaRowBytes / p->size) * (kMmaRowBytes / p->size));
+  double slots = (double)arch->sms * c.per_sm;
+  c.waves = ceil(tiles / slots);
+  double busy = fmin(ceil(tiles / arch->sms), c.per_sm); // tiles that share an SM in a wave
+  double hidden = fmin(1, 0.35 + 0.2 * busy * tile_threads(t) / 128); // latency that others cover
+  // mma.sync reaches some 60 % of Hopper's peak; operands from shared memory cost more for slim tiles
+  double reuse = 2. * t->tm * t->tn / (t->tm + t->tn) / 64;
+  double efficiency = (t->stages ? 0.6 : 0.8) * fmin(1, 0.4 + reuse * 0.8) * hidden;
+  c.math = c.waves * busy * 2 * t->m * t->n * k / (rate / arch->sms * efficiency);
+  c.l2 = c.waves * busy * size * (t->m + t->n) * k / (arch->l2_rate / arch->sms);
+  c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
+  c.seconds = fmax(fmax(c.math, c.l2), c.dram) + arch->launch_gap;
+  return c;
+}
+
+static const Tile *candidates(int *count) {
+  bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
+  *count = mma ? (int)(sizeof mma_tiles / sizeof mma_tiles[0]) : (int)(sizeof fma_tiles / sizeof fma_tiles[0]);
+  return mma ? mma_tiles : fma_tiles;
+}
+
+static void sched_contract(Group *g, const Arch *arch) {
+  Problem p = problem_of(g->anchor);
+  Tile best = {.seconds = INFINITY};
+  int count;
+  const Tile *list = candidates(&count);
+  for (int i = 0; i < count; i++) {
+    Tile t = list[i];
+    t.seconds = contract_cost(&t, &p, g, arch).seconds;
+    if (t.seconds < best.seconds) best = t;
+  }
+  best.threads = tile_threads(&best);
+  if (best.stages) best.smem = mma_smem(&best), best.k = kMmaRowBytes / p.size;
+  best.lanes = divide_down(best.stages ? most_lanes(g) : 4, p.n);
+  best.grid[0] = ceil_div(p.m, best.m);
+  best.grid[1] = ceil_div(p.n, best.n);
+  best.grid[2] = p.batch;
+  g->tile = best;
+}
+
+void sched_explain(const Group *g, const Arch *arch, FILE *file) {
+  fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
+          g->flops / arch->fp32 * 1e6, (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
+  if (g->tm != TmContract) return;
+  Problem p = problem_of(g->anchor);
+  int count;
+  const Tile *list = candidates(&count);
+  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m, (long long)p.n,
+          (long long)p.k, (long long)p.batch);
+  fprintf(file, "    tile         warps stages  tiles  on SM  waves  padding    math      L2    DRAM   total\n");
+  for (int i = 0; i < count; i++) {
+    const Tile *t = &list[i];
+    Cost c = contract_cost(t, &p, g, arch);
+    double tiles = (double)(ceil_div(p.m, t->m) * ceil_div(p.n, t->n) * p.batch);
+    fprintf(file, "  %c %4dx%-8d %4d %5d %7.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f\n",
+            t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32, t->stages, tiles,
+            c.per_sm, c.waves, tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch), c.math * 1e6,
+            c.l2 * 1e6, c.dram * 1e6, c.seconds * 1e6);
+  }
+}
+
+static void (*const rules[TmCount])(Group *, const Arch *) = { // CLASS
+    [TmMap] = sched_map,    [TmWindow] = sched_map,          [TmReduce] = sched_reduce,
+    [TmRow] = sched_row,    [TmContract] = sched_contract,
+};
+
+// Needs: groups. Gives: Group.tile, flops and bytes.
+void sched_pass(Compiler *c) {
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    Group *g = c->graph->groups[i];
+    count_work(g);
+    rules[g->tm](g, c->options.arch);
+    for (int d = 0; d < 3; d++)
+      if (!g->tile.grid[d]) g->tile.grid[d] = 1;
+    double floor = fmax(g->flops / c->options.arch->fp32,
+                        (double)(g->bytes_read + g->bytes_written) / c->options.arch->dram);
+    if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
+  }
+}

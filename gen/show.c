@@ -1,0 +1,55 @@
+// show.c: `nngen show`: the IR after any pass, the generated CUDA, the plan, a drawing.
+#include "cli.h"
+
+#include <string.h>
+
+// The text without #line, which is for compilers.
+static void print_source(const char *text) {
+  for (const char *line = text; *line;) {
+    const char *end = strchr(line, '\n');
+    size_t n = end ? (size_t)(end - line) + 1 : strlen(line);
+    if (strncmp(line, "#line", 5)) fwrite(line, 1, n, stdout);
+    line += n;
+  }
+}
+
+static int print_sources(Compiler *c, const char *kernel, Error *err) {
+  const char *names[512];
+  int count = 0;
+  bool found = false;
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    Group *g = c->graph->groups[i];
+    if (count < 512) names[count++] = g->name;
+    if (kernel && !strstr(g->name, kernel)) continue;
+    print_source(g->source);
+    found = true;
+  }
+  if (found) return ExitOk;
+  const char *near = kernel ? text_nearest(kernel, names, count) : NULL;
+  return err_set(err, ExitUsage, "--kernel %s: there is no such kernel%s%s%s", kernel,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static int print_plan(Compiler *c, Error *err) {
+  Plan *plan = plan_build(c);
+  int code = plan_write(plan, stdout, err);
+  plan_free(plan);
+  return code;
+}
+
+int verb_show(const Cli *cli, Error *err) {
+  Options options;
+  int code = cli_options(cli, &options, err);
+  if (code) return code;
+  bool whole = cli->cuda || cli->plan || cli->kernel;
+  if (whole) options.stage = NULL;
+  else if (!options.stage) options.stage = "fuse";
+  Compiler c;
+  code = compile_model(&c, &options, err);
+  if (!code && (cli->cuda || cli->kernel)) code = print_sources(&c, cli->kernel, err);
+  else if (!code && cli->plan) code = print_plan(&c, err);
+  else if (!code && cli->dot) text_dot(c.graph, stdout);
+  else if (!code) text_write(c.graph, stdout);
+  compile_close(&c);
+  return code;
+}

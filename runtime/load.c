@@ -1,0 +1,231 @@
+// load.c: a plan on a device: its kernels as functions, its spaces as memory, every kernel's
+// argument list ready. After this nothing is allocated while a step runs.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime.h"
+
+static const double kGiB = 1024.0 * 1024 * 1024;
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static int64_t space_bytes(const Plan *plan, Space space) {
+  return space == SpaceStatic  ? plan->static_bytes
+         : space == SpaceArena ? plan->arena_bytes
+                               : plan->init_bytes;
+}
+
+// The three largest tensors, each as "name NxCxHxW 1.20 GiB (model.lua:12)".
+static void largest_tensors(const Plan *plan, char *text, size_t size) {
+  int taken[3], count = 0;
+  size_t at = 0;
+  *text = 0;
+  while (count < 3 && count < plan->ntensors) {
+    int best = -1;
+    for (int i = 0; i < plan->ntensors; i++) {
+      bool used = false;
+      for (int k = 0; k < count; k++) used = used || taken[k] == i;
+      if (!used && (best < 0 || plan->tensors[i].bytes > plan->tensors[best].bytes)) best = i;
+    }
+    const PlanTensor *tensor = &plan->tensors[taken[count++] = best];
+    char shape[128];
+    tensor_shape_text(tensor, shape, sizeof shape);
+    at += (size_t)snprintf(text + at, size - at, "%s%s %s %s %.2f GiB (%s)", count > 1 ? ", " : "",
+                           tensor->name, shape, dtype_name(tensor->dtype),
+                           (double)tensor->bytes / kGiB, tensor->loc);
+    if (at >= size) return;
+  }
+}
+
+static int out_of_memory(const Loaded *loaded, Error *err) {
+  const Plan *plan = loaded->plan;
+  size_t free_bytes = 0, total = 0;
+  char largest[1200];
+  loaded->device->api.cuMemGetInfo(&free_bytes, &total);
+  largest_tensors(plan, largest, sizeof largest);
+  double need = (double)plan->static_bytes + (double)plan->arena_bytes + (double)plan->init_bytes;
+  return err_set(err, ExitNoDevice,
+                 "out of device memory: %s needs %.2f GiB (%.2f parameters and borders, %.2f "
+                 "activations, %.2f while loading), '%s' has %.2f GiB free of %.2f\nthe largest "
+                 "tensors: %s\na smaller batch, or --dtype fp16, needs less",
+                 plan->model, need / kGiB, (double)plan->static_bytes / kGiB,
+                 (double)plan->arena_bytes / kGiB, (double)plan->init_bytes / kGiB,
+                 loaded->device->info.name, (double)free_bytes / kGiB, (double)total / kGiB,
+                 largest);
+}
+
+// Checks all spaces together before any is taken: a plan that cannot fit fails at once.
+static int check_memory(const Loaded *loaded, Error *err) {
+  const Plan *plan = loaded->plan;
+  size_t free_bytes = 0, total = 0;
+  int rc = CU(&loaded->device->api, err, cuMemGetInfo, &free_bytes, &total);
+  if (rc) return rc;
+  int64_t need = plan->static_bytes + plan->arena_bytes + plan->init_bytes;
+  return (uint64_t)need > free_bytes ? out_of_memory(loaded, err) : ExitOk;
+}
+
+CUdeviceptr load_pointer(const Loaded *loaded, int tensor) {
+  const PlanTensor *t = &loaded->plan->tensors[tensor];
+  CUdeviceptr base = loaded->spaces[t->space];
+  return base ? base + (CUdeviceptr)t->offset : 0;
+}
+
+static void bind_arguments(Loaded *loaded) {
+  for (int k = 0; k < loaded->plan->nkernels; k++) {
+    const PlanKernel *kernel = &loaded->plan->kernels[k];
+    for (int a = 0; a < kernel->nargs; a++)
+      loaded->pointers[loaded->first_param[k] + a] = load_pointer(loaded, kernel->args[a].tensor);
+  }
+}
+
+int load_space(Loaded *loaded, Space space, Error *err) {
+  size_t bytes = (size_t)space_bytes(loaded->plan, space);
+  if (!bytes || loaded->spaces[space]) return ExitOk;
+  CUresult result = loaded->device->api.cuMemAlloc(&loaded->spaces[space], bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return out_of_memory(loaded, err);
+  bind_arguments(loaded);
+  return api_check(&loaded->device->api, result, "cuMemAlloc", err);
+}
+
+void load_free_space(Loaded *loaded, Space space) {
+  if (loaded->spaces[space]) loaded->device->api.cuMemFree(loaded->spaces[space]);
+  loaded->spaces[space] = 0;
+  bind_arguments(loaded);
+}
+
+int load_poison(Loaded *loaded, Error *err) {
+  const DriverApi *api = &loaded->device->api;
+  if (!loaded->spaces[SpaceArena]) return ExitOk;
+  // All ones is a NaN in every float format we store.
+  int rc = CU(api, err, cuMemsetD8Async, loaded->spaces[SpaceArena], 0xff,
+              (size_t)loaded->plan->arena_bytes, loaded->device->stream);
+  return rc ? rc : CU(api, err, cuStreamSynchronize, loaded->device->stream);
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+static int check_smem(const Loaded *loaded, int index, Error *err) {
+  const PlanKernel *kernel = &loaded->plan->kernels[index];
+  int smem = loaded->report.kernels[index].smem_static;
+  int need = kernel->smem + (smem > 0 ? smem : 0), most = loaded->device->info.smem_per_block;
+  if (need <= most) return ExitOk;
+  return err_set(err, ExitNoDevice,
+                 "kernel %s (%s) needs %d bytes of shared memory per block, '%s' has %d; compile "
+                 "the model for this device",
+                 kernel->name, kernel->loc, need, loaded->device->info.name, most);
+}
+
+static int load_kernel(Loaded *loaded, int index, const KernelImage *images, Error *err) {
+  enum { FreeSmem = 48 * 1024 }; // a kernel must ask for more than that
+  const PlanKernel *kernel = &loaded->plan->kernels[index];
+  const DriverApi *api = &loaded->device->api;
+  int same = images[index].same;
+  int rc = check_smem(loaded, index, err);
+  if (!rc && same == index)
+    rc = CU(api, err, cuModuleLoadData, &loaded->modules[index], images[index].bytes);
+  if (!rc)
+    rc = CU(api, err, cuModuleGetFunction, &loaded->functions[index], loaded->modules[same],
+            kernel->name);
+  if (!rc && kernel->smem > FreeSmem)
+    rc = CU(api, err, cuFuncSetAttribute, loaded->functions[index],
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->smem);
+  if (!rc || strncmp(err->message, "cu", 2)) return rc; // only driver calls need their kernel named
+  return err_set(err, rc, "kernel %s (%s): %.3000s", kernel->name, kernel->loc, err->message);
+}
+
+static int load_kernels(Loaded *loaded, const JitOptions *options, Error *err) {
+  Device *device = loaded->device;
+  KernelImage *images = NULL;
+  nvtx_push_named(device->nvtx, "compile", NvtxCompile, ColorGrey);
+  int rc = jit_build(&device->toolkit, loaded->plan, device->info.arch, options, &images,
+                     &loaded->report, err);
+  for (int i = 0; i < loaded->plan->nkernels && !rc; i++) rc = load_kernel(loaded, i, images, err);
+  jit_images_free(images, loaded->plan->nkernels);
+  nvtx_pop(device->nvtx);
+  return rc;
+}
+
+static bool allocate(Loaded *loaded) {
+  size_t kernels = (size_t)loaded->plan->nkernels, params = 0;
+  loaded->modules = heap_alloc(kernels, sizeof *loaded->modules);
+  loaded->functions = heap_alloc(kernels, sizeof *loaded->functions);
+  loaded->first_param = heap_alloc(kernels, sizeof *loaded->first_param);
+  if (!loaded->modules || !loaded->functions || !loaded->first_param) return false;
+  for (size_t i = 0; i < kernels; i++) {
+    loaded->first_param[i] = (int)params;
+    params += (size_t)loaded->plan->kernels[i].nargs;
+  }
+  loaded->pointers = heap_alloc(params, sizeof *loaded->pointers);
+  loaded->params = heap_alloc(params, sizeof *loaded->params);
+  if (!loaded->pointers || !loaded->params) return false;
+  for (size_t i = 0; i < params; i++) loaded->params[i] = &loaded->pointers[i];
+  return true;
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static int load_memory(Loaded *loaded, Error *err) {
+  const DriverApi *api = &loaded->device->api;
+  nvtx_push_named(loaded->device->nvtx, "allocation", NvtxMemory, ColorMagenta);
+  int rc = check_memory(loaded, err);
+  if (!rc) rc = load_space(loaded, SpaceStatic, err);
+  if (!rc) rc = load_space(loaded, SpaceArena, err);
+  if (!rc) rc = CU(api, err, cuEventCreate, &loaded->begin, CU_EVENT_DEFAULT);
+  if (!rc) rc = CU(api, err, cuEventCreate, &loaded->end, CU_EVENT_DEFAULT);
+  nvtx_pop(loaded->device->nvtx);
+  return rc;
+}
+
+static int load_all(Loaded *loaded, const JitOptions *options, Error *err) {
+  const DriverApi *api = &loaded->device->api;
+  int rc = plan_check(loaded->plan, err);
+  if (!rc && !allocate(loaded)) rc = heap_error(err, "loading a plan");
+  if (!rc) rc = CU(api, err, cuCtxSetCurrent, loaded->device->context);
+  if (!rc) rc = load_memory(loaded, err); // first: it fails at once, compiling takes seconds
+  return rc ? rc : load_kernels(loaded, options, err);
+}
+
+int load_plan(Device *device, const Plan *plan, const JitOptions *options, Loaded **out,
+              Error *err) {
+  *out = NULL;
+  JitOptions jit = options ? *options : (JitOptions){0};
+  if (!jit.log.write) jit.log = device->log;
+  Loaded *loaded = heap_alloc(1, sizeof *loaded);
+  if (!loaded) return heap_error(err, "loading a plan");
+  loaded->device = device;
+  loaded->plan = plan;
+  loaded->nvtx_level = device->nvtx_level;
+  int rc = load_all(loaded, &jit, err);
+  if (rc)
+    load_close(loaded);
+  else
+    *out = loaded;
+  return rc;
+}
+
+const JitReport *load_report(const Loaded *loaded) {
+  return &loaded->report;
+}
+const Plan *load_get_plan(const Loaded *loaded) {
+  return loaded->plan;
+}
+
+void load_close(Loaded *loaded) {
+  if (!loaded) return;
+  const DriverApi *api = &loaded->device->api;
+  for (int i = 0; i < 3; i++)
+    if (loaded->spaces[i]) api->cuMemFree(loaded->spaces[i]);
+  for (int i = 0; loaded->modules && i < loaded->plan->nkernels; i++)
+    if (loaded->modules[i]) api->cuModuleUnload(loaded->modules[i]);
+  if (loaded->begin) api->cuEventDestroy(loaded->begin);
+  if (loaded->end) api->cuEventDestroy(loaded->end);
+  nvtx_ranges_free(loaded->ranges);
+  jit_report_free(&loaded->report);
+  free(loaded->modules);
+  free(loaded->functions);
+  free(loaded->first_param);
+  free(loaded->pointers);
+  free(loaded->params);
+  free(loaded);
+}

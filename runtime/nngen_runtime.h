@@ -1,0 +1,317 @@
+// nngen_runtime.h: the runtime's public C API, from a Plan to results.
+//
+// In the order data passes: find libraries, open a device, load a plan on it (compile its kernels,
+// take its memory), fill its parameters, set inputs, run an entry (at once, step by step, or as a
+// replayed graph), read outputs. Each group carries the name of the file that implements it.
+//
+// Every function that can fail returns an ExitCode and, unless that is ExitOk, fills *err. The
+// library never prints and never exits; warnings go to the log callback. One thread at a time may
+// use a Device and what is loaded on it. Options structs may be all zero: that is the default.
+#ifndef NNGEN_RUNTIME_H
+#define NNGEN_RUNTIME_H
+
+#include "plan.h"
+
+typedef enum LogLevel { LogInfo, LogWarning } LogLevel;
+
+typedef struct Log {
+  void (*write)(void *user, LogLevel level, const char *message); // NULL: nothing is logged
+  void *user;
+} Log;
+
+typedef struct Progress {
+  void (*step)(void *user, const char *what, int done, int total); // may be NULL
+  void *user;
+} Progress;
+
+// ---- find.c: which libraries there are -------------------------------------------------------
+
+// One library that nngen can use, as `nngen doctor` shows it.
+typedef struct FoundLibrary {
+  const char *role; // "CUDA driver", "NVRTC", "libcusim", ...
+  char *path;       // file it was loaded from; NULL when not found
+  char *version;    // "13.0", or "" when it does not say
+  char *how;        // which rule of the search found it: "ld.so", "CUDA_PATH", "beside nngen"
+  char **searched;  // every place that was tried, in order
+  int nsearched;
+  char *note;       // what is wrong and what to do, or ""
+} FoundLibrary;
+
+typedef struct FindReport {
+  FoundLibrary *libraries;
+  int nlibraries;
+  bool nvtx;            // built with the NVTX3 headers
+  char *host_compiler;  // what libcusim compiles kernels with, or ""
+  char *cache_dir;      // where compiled kernels are kept
+} FindReport;
+
+// Looks for every library without opening a device. `cuda_path` (may be NULL) is searched first.
+void find_report(const char *cuda_path, FindReport *report);
+void find_report_free(FindReport *report);
+
+// ---- device.c: a device ----------------------------------------------------------------------
+
+typedef enum DeviceKind { DeviceAuto, DeviceCuda, DeviceSim } DeviceKind;
+
+typedef enum NvtxLevel { NvtxOff, NvtxModel, NvtxLayer } NvtxLevel;
+
+typedef struct DeviceOptions {
+  DeviceKind kind;       // auto: a GPU if there is one, else the simulator
+  int ordinal;           // which GPU
+  const char *cuda_path; // searched before anything else (--cuda-path); NULL: NNGEN_CUDA_PATH
+  NvtxLevel nvtx;        // ranges of loading, parameters, and every run that names no level
+  Log log;
+} DeviceOptions;
+
+typedef struct DeviceInfo {
+  DeviceKind kind; // DeviceCuda or DeviceSim
+  int ordinal;
+  char name[256];
+  char arch[16]; // what kernels are compiled for: "sm_90a"
+  int major, minor;
+  int sm_count, max_threads_per_sm, regs_per_sm, warp_size;
+  int smem_per_block; // most dynamic shared memory a block may ask for
+  int smem_per_sm, l2_bytes;
+  size_t memory_total, memory_free;
+  int driver_version, nvrtc_version; // 13000 is 13.0
+  char driver_library[512], nvrtc_library[512];
+  double clock_ghz;   // highest SM clock
+  double dram_gbs;    // peak DRAM bandwidth, GB/s; the roofs are 0 where they are not known
+  double peak_fp32, peak_tf32, peak_fp16; // peak TFLOP/s: CUDA cores, tensor cores (dense)
+} DeviceInfo;
+
+typedef struct Device Device;
+
+bool device_parse(const char *name, DeviceKind *kind); // "auto", "cuda", "sim"
+
+// Opens a device. Errors: ExitNoDevice (which libraries were tried, where), ExitNoToolchain.
+int device_open(const DeviceOptions *options, Device **device, Error *err);
+const DeviceInfo *device_info(const Device *device);
+void device_close(Device *device); // everything loaded on it must be closed before
+
+// ---- jit.c: kernels to machine code ----------------------------------------------------------
+
+typedef struct KernelReport {
+  int registers;    // per thread; -1: not known (the simulator has none)
+  int spill_bytes;  // spill stores + spill loads; -1: not known
+  int stack_bytes;  // -1: not known
+  int smem_static;  // bytes of static shared memory; -1: not known
+  bool cached;      // came from the cache
+  bool shared;      // the same program as an earlier kernel: compiled once
+  double seconds;   // compile time of this kernel alone
+  size_t image_bytes;
+} KernelReport;
+
+typedef struct JitOptions {
+  const char *arch;      // jit_compile only: "sm_90a". load_plan compiles for its device
+  const char *cuda_path; // jit_compile only
+  const char *cache_dir; // NULL: the default folder; "": no cache
+  const char *dump_dir;  // sources and images are written here; NULL: none
+  int threads;           // 0: one per core
+  bool line_info;        // source lines for profilers
+  Progress progress;
+  Log log;
+} JitOptions;
+
+typedef struct JitReport {
+  int compiled, cached, shared; // sum = kernels of the plan
+  double seconds;               // wall clock, all kernels
+  KernelReport *kernels;        // one per kernel of the plan
+  int nkernels;
+} JitReport;
+
+// Compiles every kernel of `plan` for options->arch with NVRTC; needs no device. Errors:
+// ExitNoToolchain (no NVRTC, unknown arch), ExitMismatch (a kernel does not compile: NVRTC's log,
+// and where the .cu was kept).
+int jit_compile(const Plan *plan, const JitOptions *options, JitReport *report, Error *err);
+void jit_report_free(JitReport *report);
+
+// ---- cache.c: compiled kernels on disk -------------------------------------------------------
+
+typedef struct CacheEntry {
+  char name[64]; // file name: the key in hex
+  char kernel[128];
+  char arch[16];
+  int64_t bytes;
+  int64_t used;  // time of last use, seconds since 1970
+  bool valid;    // set by cache_verify
+} CacheEntry;
+
+typedef struct CacheList {
+  char *dir;
+  CacheEntry *entries; // least recently used first
+  int nentries;
+  int64_t bytes;
+} CacheList;
+
+// `dir` NULL is the default folder. Errors: ExitBadInput (the folder cannot be used, and why).
+int cache_list(const char *dir, CacheList *list, Error *err);   // headers only
+int cache_verify(const char *dir, CacheList *list, Error *err); // reads and checks every byte
+int cache_clear(const char *dir, int *removed, Error *err);
+void cache_list_free(CacheList *list);
+
+// ---- load.c: a plan on a device --------------------------------------------------------------
+
+typedef struct Loaded Loaded; // a plan, compiled and in device memory
+
+// Compiles the plan's kernels and takes its memory. The plan must outlive *loaded. Errors: those of
+// jit_compile; ExitNoDevice: out of memory (how much, of how much, and the largest tensors).
+int load_plan(Device *device, const Plan *plan, const JitOptions *options, Loaded **loaded,
+              Error *err);
+const JitReport *load_report(const Loaded *loaded);
+const Plan *load_get_plan(const Loaded *loaded);
+int load_poison(Loaded *loaded, Error *err); // fills the arena with NaN: shows reads of nothing
+void load_close(Loaded *loaded);
+
+// ---- params.c: parameters --------------------------------------------------------------------
+
+typedef struct Params Params; // where parameter values come from: a weights file, or a seed
+
+typedef struct ParamsReport {
+  int filled;     // parameters given a value
+  int64_t count;  // their elements
+  char **unused;  // tensors of the weights file that no parameter took
+  int nunused;
+} ParamsReport;
+
+// `weights` is a safetensors file, or NULL: seeded random values. Errors: ExitBadInput.
+int params_open(const char *weights, uint64_t seed, Params **params, Error *err);
+
+// The values of parameter `tensor`, rounded to its dtype, row-major in its model shape. Errors:
+// ExitBadInput: no such weight, or its shape (name, expected and found).
+int params_values(const Params *params, const PlanTensor *tensor, float *values, Error *err);
+
+// Fills every parameter of the plan, runs its entry `init` if there is one, and frees SpaceInit.
+// `report` may be NULL.
+int params_fill(const Params *params, Loaded *loaded, ParamsReport *report, Error *err);
+void params_report_free(ParamsReport *report);
+void params_close(Params *params);
+
+// ---- tensor.c: values in and out -------------------------------------------------------------
+
+int tensor_find(const Plan *plan, const char *name); // input, output, parameter, else value; or -1
+int64_t tensor_count(const PlanTensor *tensor);      // elements
+
+// Whole tensors as stored (order, dtype); `bytes` must be the tensor's.
+int tensor_read(Loaded *loaded, int tensor, void *stored, size_t bytes, Error *err);
+int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, Error *err);
+
+// Whole tensors as floats, row-major in the model's shape; `count` must be tensor_count.
+int tensor_read_floats(Loaded *loaded, int tensor, float *values, int64_t count, Error *err);
+int tensor_write_floats(Loaded *loaded, int tensor, const float *values, int64_t count, Error *err);
+
+// The same without a device. Rounds to nearest even; i32 and u8 saturate.
+void tensor_to_floats(const PlanTensor *tensor, const void *stored, float *values);
+void tensor_from_floats(const PlanTensor *tensor, const float *values, void *stored);
+
+// ---- run.c, replay.c: entries ----------------------------------------------------------------
+
+int run_entry(Loaded *loaded, const char *entry, Error *err); // returns when the device is done
+
+// Runs step by step; after each, the device is idle and `hook` is called with the step's own time
+// (milliseconds, by events). A hook that does not return ExitOk ends the run with its result.
+typedef int (*RunHook)(void *user, int step, const PlanStep *what, double ms, Error *err);
+int run_steps(Loaded *loaded, const char *entry, RunHook hook, void *user, Error *err);
+
+typedef struct RunOptions {
+  int warmup, repeat; // repeat 0 is 1
+  bool graph;         // replay one captured graph instead of launching
+  NvtxLevel nvtx;     // NvtxOff: the device's level. A replayed graph has the model range only
+  Progress progress;
+} RunOptions;
+
+typedef struct RunTiming { // milliseconds, device time by events
+  int runs;
+  double min, mean, median, p99, max, stddev;
+  double enqueue; // mean host time to enqueue one run
+  double *samples;
+} RunTiming;
+
+int run_time(Loaded *loaded, const char *entry, const RunOptions *options, RunTiming *timing,
+             Error *err);
+void run_timing_free(RunTiming *timing);
+
+// Median time of every step of the entry over options->repeat runs, into ms[nsteps].
+int run_time_steps(Loaded *loaded, const char *entry, const RunOptions *options, double *ms,
+                   Error *err);
+
+typedef struct Replay Replay; // an entry captured as a CUDA graph
+int replay_capture(Loaded *loaded, const char *entry, Replay **replay, Error *err);
+int replay_run(Replay *replay, Error *err); // launches and waits
+void replay_close(Replay *replay);
+
+// ---- nvtx.c: ranges for profilers ------------------------------------------------------------
+
+bool nvtx_parse(const char *name, NvtxLevel *level); // "off", "model", "layer"
+bool nvtx_available(void);                           // false: built without the NVTX3 headers
+
+// ---- weights.c: safetensors ------------------------------------------------------------------
+
+typedef struct WeightTensor {
+  const char *name;
+  const char *dtype; // as safetensors spells it: "F32", "BF16", "I64", ...
+  int rank;
+  int64_t shape[PlanMaxRank];
+  const void *data; // little endian, row-major; unaligned
+  size_t bytes;
+} WeightTensor;
+
+typedef struct Weights Weights;
+
+int weights_open(const char *path, Weights **weights, Error *err);
+int weights_count(const Weights *weights);
+const WeightTensor *weights_at(const Weights *weights, int index); // by offset in the file
+const WeightTensor *weights_find(const Weights *weights, const char *name); // or NULL
+const char *weights_metadata(const Weights *weights, const char *key);      // or NULL
+int weights_floats(const WeightTensor *tensor, float *values, Error *err);
+void weights_close(Weights *weights);
+
+// `metadata` is pairs of key, value, ended by NULL, or NULL. The file appears whole or not at all.
+int weights_write(const char *path, const WeightTensor *tensors, int ntensors,
+                  const char *const *metadata, Error *err);
+
+// ---- npy.c, image.c, labels.c, photo.c: data files -------------------------------------------
+
+typedef struct Npy {
+  int rank;
+  int64_t shape[PlanMaxRank];
+  int64_t count;
+  float *values; // row-major, whatever the file's order and dtype
+} Npy;
+
+int npy_read(const char *path, Npy *npy, Error *err);
+int npy_write(const char *path, const float *values, int rank, const int64_t *shape, Error *err);
+void npy_free(Npy *npy);
+
+typedef struct Image {
+  int width, height;
+  uint8_t *rgb; // height x width x 3
+} Image;
+
+int image_read(const char *path, Image *image, Error *err); // PNG, any kind, to 8-bit RGB
+int image_write(const char *path, const Image *image, Error *err);
+void image_free(Image *image);
+
+typedef struct ImageTransform { // zero fields take the values of ImageNet inference
+  int resize; // short side, pixels (256)
+  int crop;   // side of the centre crop (224)
+  float mean[3], std[3];
+} ImageTransform;
+
+// torchvision's inference transform: resize (bilinear, antialias), centre crop, to [0,1],
+// normalise. Writes planes R G B of crop x crop to `chw`.
+int image_transform(const Image *image, const ImageTransform *transform, float *chw, Error *err);
+
+typedef struct Labels {
+  char **names; // UTF-8
+  int count;
+} Labels;
+
+int labels_read(const char *path, Labels *labels, Error *err); // a label per line
+void labels_free(Labels *labels);
+int labels_top(const float *scores, int count, int k, int *indices); // returns min(k, count)
+
+// A picture that looks like a photograph, always the same: light, objects, texture, noise.
+int photo_make(int width, int height, uint64_t seed, Image *image, Error *err);
+
+#endif

@@ -1,0 +1,42 @@
+$(k.header)
+#include "lib/prim.cuh"
+
+constexpr int kThreads = $(k.threads);
+constexpr int kColumns = $(k.columns);     // threads over outputs; the others share the reduction
+constexpr int kRows = kThreads / kColumns;
+constexpr int kLanes = $(k.lanes);         // neighbouring outputs per thread
+constexpr int kCount = $(k.count);         // outputs
+constexpr int kReduced = $(k.reduced);     // elements combined into each
+
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)($(k.params)) {
+  __shared__ float part[kRows][kColumns * kLanes];
+  const int x = threadIdx.x % kColumns, row = threadIdx.x / kColumns;
+  const int i = (blockIdx.x * kColumns + x) * kLanes;
+$(k.decode)
+  float acc[kLanes];
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) acc[j] = $(k.init);
+  for (int e = row; e < kReduced && i < kCount; e += kRows) {
+$(k.decode_element)
+$(k.element_loads)
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+$(k.element_body)
+      acc[j] = $(k.combine);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) part[row][x * kLanes + j] = acc[j];
+  nn_sync();
+  if (row != 0 || i >= kCount) return;
+#pragma unroll 4
+  for (int y = 1; y < kRows; ++y) {
+    for (int j = 0; j < kLanes; ++j) acc[j] = $(k.join);
+  }
+$(k.loads)
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+$(k.body)
+  }
+$(k.stores)
+}

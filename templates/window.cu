@@ -1,0 +1,38 @@
+$(k.header)
+#include "lib/prim.cuh"
+
+constexpr int kThreads = $(k.threads);
+constexpr int kLanes = $(k.lanes);  // neighbouring channels per thread
+constexpr int kCount = $(k.count);
+
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)($(k.params)) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+$(k.decode)
+  float acc[kLanes];
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) acc[j] = $(k.init);
+//@ local H, W = k.height, k.width
+#pragma unroll
+  for (int r = 0; r < $(H.kernel); ++r) {
+    const int y = $(H.name) * $(H.stride) - $(H.pad) + r * $(H.dilation);
+    if (unsigned(y) >= $(H.size)u) continue;  // padding does not count
+#pragma unroll
+    for (int s = 0; s < $(W.kernel); ++s) {
+      const int x = $(W.name) * $(W.stride) - $(W.pad) + s * $(W.dilation);
+      if (unsigned(x) >= $(W.size)u) continue;
+$(k.tap_loads)
+#pragma unroll
+      for (int j = 0; j < kLanes; ++j) {
+$(k.tap_body)
+        acc[j] = $(k.combine);
+      }
+    }
+  }
+$(k.loads)
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+$(k.body)
+  }
+$(k.stores)
+}

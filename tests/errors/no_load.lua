@@ -1,0 +1,1 @@
+load("return 1")()

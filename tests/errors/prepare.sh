@@ -1,0 +1,14 @@
+# prepare.sh FOLDER: broken data files for cases.txt, made here so that the tree holds none.
+w=$1
+printf 'not a png' >"$w/broken.png"
+printf '\211PNG\r\n\032\n\0\0\0\rIHDR' >"$w/cut.png"
+printf '\223NUMPY\1\0' >"$w/cut.npy"
+printf 'x' >"$w/short.safetensors"
+printf '\377\377\377\377\377\377\377\177{}' >"$w/huge.safetensors"
+printf '\100\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},' >"$w/truncated.safetensors"
+header='{"fc1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'
+printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s0123456789ab" "$header" >"$w/overlap.safetensors"
+header='{"fc1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s01234567" "$header" >"$w/wrong_shape.safetensors"
+header='{"other":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s01234567" "$header" >"$w/missing.safetensors"

@@ -1,0 +1,4 @@
+local nn = require "nn"
+local x = nn.input("image", {1, 3, 8, 8})
+local t = nil
+nn.output("y", x + t.weight)

@@ -1,0 +1,54 @@
+// support.h: what the compiler's tests share.
+#ifndef NNGEN_TESTS_GEN_SUPPORT_H
+#define NNGEN_TESTS_GEN_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "../../gen/nngen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A compiler with ops loaded and no model yet.
+static inline void open_compiler(Compiler *c, Error *err, const char *lowering, const char *dtype) {
+  *c = (Compiler){.error = err};
+  c->options = (Options){.model = "test.lua", .lowering = lowering, .dtype = dtype, .arch = arch_default()};
+  compiler = c;
+  c->arena = arena_new();
+  c->graph = graph_new(c->arena, "test");
+  front_open(c);
+}
+
+// The model of a file, compiled up to `stage` (null: all). Fails the test with its message.
+static inline void compile_file(Compiler *c, const char *path, const char *lowering, const char *dtype,
+                                const char *stage) {
+  static Error err;
+  Options o = {.model = path, .lowering = lowering, .dtype = dtype, .arch = arch_default(), .stage = stage};
+  if (compile_model(c, &o, &err)) fail_msg("%s", err.message);
+}
+
+static inline char *graph_text(const Graph *g) { // to be freed
+  char *text = NULL;
+  size_t size;
+  FILE *file = open_memstream(&text, &size);
+  text_write(g, file);
+  fclose(file);
+  return text;
+}
+
+static inline char *read_whole(const char *path) { // to be freed
+  FILE *file = fopen(path, "rb");
+  if (!file) fail_msg("cannot read %s", path);
+  char *text = NULL, chunk[4096];
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, file)) > 0;) fwrite(chunk, 1, n, out);
+  fclose(out);
+  fclose(file);
+  return text;
+}
+
+#endif

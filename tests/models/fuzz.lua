@@ -1,0 +1,86 @@
+-- A random model: nngen tests/models/fuzz.lua --set seed=17. Every seed is a valid model that uses
+-- layers and ops in odd shapes; values stay near 1, so that errors show and nothing overflows.
+local nn = require "nn"
+local cfg = nn.config{seed = 1, ops = 10}
+
+local state = cfg.seed * 7919 + 104729
+local function random(n) -- 1 to n
+  state = (state * 1103515245 + 12345) % 2147483648
+  return state // 65536 % n + 1
+end
+local function pick(list) return list[random(#list)] end
+
+local count = 0
+local function name(kind)
+  count = count + 1
+  return kind .. count
+end
+
+local pool = {}
+local function add(x) pool[#pool + 1] = x end
+local function any(rank)
+  local fit = {}
+  for _, x in ipairs(pool) do if not rank or #x.shape == rank then fit[#fit + 1] = x end end
+  return fit[random(#fit)]
+end
+
+-- A tensor that broadcasts with x: x's shape with some dimensions 1, as a parameter.
+local function partner(x)
+  local dims = {}
+  for i, d in ipairs(x.shape) do dims[i] = random(3) == 1 and 1 or d end
+  return nn.param(name("p"), dims, {"uniform", 0.5, 1.5})
+end
+
+local steps = {
+  function() return pick{nn.relu, nn.tanh, nn.sigmoid, nn.abs, nn.gelu, nn.silu, nn.neg}(any()) end,
+  function() local x = any(); return pick{function(a, b) return a + b end, function(a, b) return a - b end,
+                                          function(a, b) return a * b end, nn.max, nn.min}(x, partner(x)) end,
+  function() local x = any(); return x / (nn.abs(partner(x)) + 1) end,
+  function() local x = any(); return x + nn.tanh(x) * 0.5 end,
+  function()
+    local x = any(4)
+    local groups = x.shape[2] % 2 == 0 and random(2) or 1
+    local k = pick{1, 3, {3, 1}, 2}
+    if x.shape[3] < 3 or x.shape[4] < 3 then k = 1 end
+    return x:conv2d(name("conv"), {out = groups * random(12), kernel = k, stride = random(2), pad = random(2),
+                                   groups = groups, bias = random(2) == 1})
+  end,
+  function() local x = any(4); return x:conv2d(name("depthwise"), {out = x.shape[2], kernel = 3, pad = 1, groups = x.shape[2]}) end,
+  function() local x = any(4); return x:batch_norm2d(name("bn")) end,
+  function()
+    local x = any(4)
+    if x.shape[3] < 2 or x.shape[4] < 2 then return x end
+    return pick{nn.max_pool2d, nn.avg_pool2d}(x, {kernel = 2, stride = random(2), pad = random(2) - 1,
+                                                                             ceil_mode = random(2) == 1})
+  end,
+  function() return any(4):global_avg_pool() end,
+  function()
+    local x = any(4)
+    return x:adaptive_avg_pool2d{random(math.min(3, x.shape[3])), random(math.min(3, x.shape[4]))}
+  end,
+  function() local x = any(); return x:linear(name("fc"), {out = random(40), bias = random(2) == 1}) end,
+  function() local x = any(); return x:softmax(random(#x.shape)) end,
+  function() local x = any(); return x:layer_norm(name("ln")) end,
+  function() local x = any(); return x:mean(random(#x.shape), true) end,
+  function() local x = any(); return x:amax(-1, true) + x end,
+  function() return any(4):permute(pick{{1, 3, 4, 2}, {2, 1, 3, 4}, {1, 2, 4, 3}, {4, 3, 2, 1}}) end,
+  function() return any():flatten() end,
+  function()
+    local x = any()
+    local axis = random(#x.shape)
+    return nn.slice(x, axis, 1 + (x.shape[axis] > 1 and 1 or 0), x.shape[axis])
+  end,
+  function() local x = any(); return nn.concat({x, nn.tanh(x)}, random(#x.shape)) end,
+  function() local x = any(2); return nn.matmul(x, nn.transpose(x)) * (1 / x.shape[2]) end,
+}
+
+add(nn.input("image", {random(3), pick{1, 3, 4, 6, 8}, 4 + random(7), 4 + random(7)}))
+add(nn.input("rows", {1 + random(9), random(50)}))
+for _ = 1, cfg.ops do
+  local ok = pick(steps)()
+  local size = 1
+  for _, d in ipairs(ok.shape) do size = size * d end
+  if size <= 60000 and size > 0 then add(ok) end
+end
+nn.output("last", pool[#pool])
+nn.output("other", pool[2 + random(#pool - 2)] * 1)
