@@ -1,0 +1,44 @@
+// cusim.h: CUDA C++ for the host compiler. Included before every kernel source.
+//
+// Needs no other header, so that a kernel compiles quickly. Keywords that C++ lacks become marker
+// words, which libcusim's rewriter turns into C++ (runtime/sim/rewrite.c).
+#ifndef CUSIM_H
+#define CUSIM_H
+
+#include "cusim_abi.h"
+
+#define __host__
+#define __device__
+#define __constant__
+#define __grid_constant__
+#define __global__ __cusim_global__
+#define __shared__ __cusim_shared__
+#define __launch_bounds__ __cusim_bounds__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __restrict__ __restrict
+#define __managed__ static_assert(false, "managed memory is not modelled");
+
+#define CUSIM_FN static inline __attribute__((always_inline, unused))
+
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char *)0 - (char *)0) ptrdiff_t;
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __INTPTR_TYPE__ intptr_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+
+#include "cusim_types.h"
+#include "cusim_kernel.h"
+#include "cusim_sync.h"
+#include "cusim_math.h"
+#include "cusim_atomic.h"
+
+#endif

@@ -1,0 +1,95 @@
+// cusim_abi.h: what a compiled kernel and libcusim agree on. C and C++; included by both.
+//
+// A kernel image is a shared object. It exports `cusim_image`, the list of its kernels, and calls
+// the functions below, which libcusim exports. CUSIM_ABI changes whenever anything here does.
+#ifndef CUSIM_ABI_H
+#define CUSIM_ABI_H
+
+#define CUSIM_ABI 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The CUDA thread that runs now, as the built-in variables show it.
+typedef struct CusimThread {
+  unsigned thread[3], block[3]; // threadIdx, blockIdx
+  unsigned block_dim[3], grid_dim[3];
+  unsigned linear;     // index in the block, x fastest; lane = linear % 32
+  unsigned smem_bytes; // of dynamic shared memory
+  unsigned char *smem; // dynamic shared memory, 1024-aligned
+} CusimThread;
+
+// NOTE: initial-exec costs one load where the general model costs a call.
+extern __thread CusimThread *cusim_self __attribute__((tls_model("initial-exec")));
+
+// Calls a kernel for the running thread: params[i] points to the value of parameter i.
+typedef void (*CusimEntry)(void *const *params);
+
+typedef struct CusimKernel {
+  const char *name;   // as written: "scale", "ns::scale<float>"; null ends the list
+  const void *symbol; // the function, to look its linker name up
+  CusimEntry enter;
+  const unsigned *param_sizes; // bytes, ended by 0
+  int max_threads;             // of __launch_bounds__; 0: none given
+} CusimKernel;
+
+typedef struct CusimImage {
+  int abi;            // CUSIM_ABI
+  int checks;         // how it was instrumented, CusimCheck bits
+  int arch;           // 800, 900, 1000: what __CUDA_ARCH__ was
+  const char *cpu;    // the instruction sets it was compiled for
+  const CusimKernel *kernels;
+} CusimImage;
+
+enum CusimCheck { CusimTrace = 1 }; // memory accesses are reported through __tsan_*
+
+// ---- meetings of lanes -----------------------------------------------------------------------
+
+// Does the work of a warp-wide operation. operands[lane] is what that lane brought, null for lanes
+// that take no part.
+typedef void (*CusimWork)(void *const *operands, unsigned mask);
+
+// Each lane of `mask` brings operands; the last one does the work; all return after it. A null
+// work only meets. Lanes that have exited count as present, with null operands.
+void cusim_meet(unsigned mask, CusimWork work, void *operands);
+
+// Block barriers. id 0 with threads 0: every live thread of the block.
+void cusim_barrier(int id, int threads);
+void cusim_barrier_arrive(int id, int threads);
+// __syncthreads that also counts the threads whose predicate holds.
+int cusim_barrier_count(int predicate);
+int cusim_live_threads(void); // threads of the block that have not exited
+
+// Lets other threads run; called where a program may spin.
+void cusim_yield(void);
+
+// ---- asynchronous copies and mbarriers -------------------------------------------------------
+
+void cusim_cp_async(void *smem, const void *gmem, int bytes, int source_bytes);
+void cusim_cp_async_commit(void);
+void cusim_cp_async_wait(int groups); // all but the newest `groups` groups have landed
+void cusim_cp_async_mbar_arrive(unsigned long long *bar);
+
+void cusim_mbar_init(unsigned long long *bar, int arrivals);
+void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes);
+int cusim_mbar_try_wait(unsigned long long *bar, int parity);
+void cusim_mbar_wait(unsigned long long *bar, int parity);
+
+// ---- faults, counters, host services -----------------------------------------------------------
+
+void cusim_misaligned(const void *address, int alignment) __attribute__((noreturn));
+void cusim_trap(void) __attribute__((noreturn));
+void cusim_assert_fail(const char *condition, const char *file, int line, const char *function)
+    __attribute__((noreturn));
+long long cusim_clock(void);     // a cycle counter
+long long cusim_nanotime(void);
+
+// Adds floating-point operations of one kind to the running kernel's count.
+enum CusimFlops { CusimFlopsMma16, CusimFlopsMmaTf32, CusimFlopsMma8, CusimFlopsKinds };
+void cusim_count_flops(int kind, long long flops);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

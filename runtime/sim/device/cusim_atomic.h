@@ -1,0 +1,65 @@
+// cusim_atomic.h: CUDA's atomic functions: relaxed, on global and shared memory; the old value.
+#ifndef CUSIM_ATOMIC_H
+#define CUSIM_ATOMIC_H
+
+namespace cusim {
+
+// *p = f(*p) in one step, for types and operations the host has no instruction for.
+template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
+  T old, desired;
+  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  do desired = f(old);
+  while (!__atomic_compare_exchange(p, &old, &desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
+
+} // namespace cusim
+
+#define CUSIM_ATOMIC_INT(T)                                                                        \
+  CUSIM_FN T atomicAdd(T *p, T v) {                                                                \
+    if (v == 0) cusim_yield(); /* a read, most likely by a loop that waits */                      \
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                             \
+  }                                                                                                \
+  CUSIM_FN T atomicSub(T *p, T v) { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); }           \
+  CUSIM_FN T atomicAnd(T *p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_RELAXED); }           \
+  CUSIM_FN T atomicOr(T *p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }             \
+  CUSIM_FN T atomicXor(T *p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED); }           \
+  CUSIM_FN T atomicMin(T *p, T v) {                                                                \
+    return cusim::atomic_update(p, [v](T old) { return v < old ? v : old; });                      \
+  }                                                                                                \
+  CUSIM_FN T atomicMax(T *p, T v) {                                                                \
+    return cusim::atomic_update(p, [v](T old) { return old < v ? v : old; });                      \
+  }                                                                                                \
+  CUSIM_FN T atomicExch(T *p, T v) {                                                               \
+    T old = __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                           \
+    cusim_yield();                                                                                 \
+    return old;                                                                                    \
+  }                                                                                                \
+  CUSIM_FN T atomicCAS(T *p, T expected, T desired) {                                              \
+    __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+    cusim_yield();                                                                                 \
+    return expected;                                                                               \
+  }
+CUSIM_ATOMIC_INT(int)
+CUSIM_ATOMIC_INT(unsigned)
+CUSIM_ATOMIC_INT(unsigned long long)
+#undef CUSIM_ATOMIC_INT
+
+CUSIM_FN float atomicAdd(float *p, float v) {
+  return cusim::atomic_update(p, [v](float old) { return old + v; });
+}
+CUSIM_FN double atomicAdd(double *p, double v) {
+  return cusim::atomic_update(p, [v](double old) { return old + v; });
+}
+CUSIM_FN float atomicExch(float *p, float v) {
+  return cusim::atomic_update(p, [v](float) { return v; });
+}
+CUSIM_FN unsigned atomicInc(unsigned *p, unsigned most) {
+  return cusim::atomic_update(p, [most](unsigned old) { return old >= most ? 0 : old + 1; });
+}
+CUSIM_FN unsigned atomicDec(unsigned *p, unsigned most) {
+  return cusim::atomic_update(
+      p, [most](unsigned old) { return old == 0 || old > most ? most : old - 1; });
+}
+
+#endif

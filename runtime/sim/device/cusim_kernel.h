@@ -1,0 +1,43 @@
+// cusim_kernel.h: how libcusim calls a kernel: its parameters' sizes, and an entry that unpacks them.
+#ifndef CUSIM_KERNEL_H
+#define CUSIM_KERNEL_H
+
+namespace cusim {
+
+template <int...> struct Indices {};
+template <int N, int... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
+template <int... I> struct MakeIndices<0, I...> { using type = Indices<I...>; };
+
+template <class T> struct NoReference { using type = T; };
+template <class T> struct NoReference<T &> { using type = T *; };
+
+template <class F, F f> struct Describe;
+template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
+  template <int... I> static void call(void *const *params, Indices<I...>) {
+    f(*static_cast<A *>(params[I])...);
+  }
+  static void enter(void *const *params) {
+    call(params, typename MakeIndices<sizeof...(A)>::type());
+  }
+  static constexpr unsigned sizes[sizeof...(A) + 1] = {unsigned(sizeof(A))..., 0};
+};
+
+// `extern __shared__ T name[]` outside a function.
+template <class T> struct DynamicShared {
+  operator T *() const { return reinterpret_cast<T *>(cusim_self->smem); }
+  template <class I> T &operator[](I i) const { return reinterpret_cast<T *>(cusim_self->smem)[i]; }
+};
+
+} // namespace cusim
+
+extern "C" int printf(const char *, ...) __attribute__((format(printf, 1, 2)));
+#undef assert
+#define assert(condition)                                                                          \
+  ((condition) ? (void)0 : cusim_assert_fail(#condition, __FILE__, __LINE__, __func__))
+#define __trap() cusim_trap()
+#define __brkpt() cusim_trap()
+#define __nanosleep(ns) cusim_yield()
+#define clock64() cusim_clock()
+#define clock() ((int)cusim_clock())
+
+#endif

@@ -1,0 +1,146 @@
+// cusim_math.h: CUDA's math functions and bit intrinsics, over the host's libm.
+#ifndef CUSIM_MATH_H
+#define CUSIM_MATH_H
+
+#define CUSIM_MATH1(name)                                                                          \
+  extern "C" float name##f(float) noexcept;                                                        \
+  extern "C" double name(double) noexcept;                                                         \
+  CUSIM_FN float name(float x) { return name##f(x); }
+#define CUSIM_MATH2(name)                                                                          \
+  extern "C" float name##f(float, float) noexcept;                                                 \
+  extern "C" double name(double, double) noexcept;                                                 \
+  CUSIM_FN float name(float x, float y) { return name##f(x, y); }
+CUSIM_MATH1(exp) CUSIM_MATH1(exp2) CUSIM_MATH1(expm1) CUSIM_MATH1(log) CUSIM_MATH1(log2)
+CUSIM_MATH1(log10) CUSIM_MATH1(log1p) CUSIM_MATH1(sqrt) CUSIM_MATH1(cbrt) CUSIM_MATH1(sin)
+CUSIM_MATH1(cos) CUSIM_MATH1(tan) CUSIM_MATH1(asin) CUSIM_MATH1(acos) CUSIM_MATH1(atan)
+CUSIM_MATH1(sinh) CUSIM_MATH1(cosh) CUSIM_MATH1(tanh) CUSIM_MATH1(erf) CUSIM_MATH1(erfc)
+CUSIM_MATH1(floor) CUSIM_MATH1(ceil) CUSIM_MATH1(trunc) CUSIM_MATH1(round) CUSIM_MATH1(rint)
+CUSIM_MATH1(nearbyint) CUSIM_MATH1(fabs) CUSIM_MATH1(tgamma) CUSIM_MATH1(lgamma)
+CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2) CUSIM_MATH2(fmax) CUSIM_MATH2(fmin)
+CUSIM_MATH2(hypot) CUSIM_MATH2(copysign) CUSIM_MATH2(fdim) CUSIM_MATH2(remainder)
+#undef CUSIM_MATH1
+#undef CUSIM_MATH2
+
+CUSIM_FN float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+CUSIM_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+CUSIM_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+CUSIM_FN float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
+CUSIM_FN float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+CUSIM_FN double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+CUSIM_FN float exp10f(float x) { return powf(10.0f, x); }
+CUSIM_FN void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
+CUSIM_FN float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f); }
+CUSIM_FN float ldexpf(float x, int e) { return __builtin_ldexpf(x, e); }
+
+CUSIM_FN int abs(int x) { return x < 0 ? -x : x; }
+CUSIM_FN long long abs(long long x) { return x < 0 ? -x : x; }
+CUSIM_FN float abs(float x) { return __builtin_fabsf(x); }
+CUSIM_FN double abs(double x) { return __builtin_fabs(x); }
+#define CUSIM_MINMAX(T)                                                                            \
+  CUSIM_FN T min(T a, T b) { return b < a ? b : a; }                                               \
+  CUSIM_FN T max(T a, T b) { return a < b ? b : a; }
+CUSIM_MINMAX(int) CUSIM_MINMAX(unsigned) CUSIM_MINMAX(long) CUSIM_MINMAX(unsigned long)
+CUSIM_MINMAX(long long) CUSIM_MINMAX(unsigned long long)
+#undef CUSIM_MINMAX
+CUSIM_FN float min(float a, float b) { return fminf(a, b); }
+CUSIM_FN float max(float a, float b) { return fmaxf(a, b); }
+CUSIM_FN double min(double a, double b) { return fmin(a, b); }
+CUSIM_FN double max(double a, double b) { return fmax(a, b); }
+
+CUSIM_FN bool isnan(float x) { return __builtin_isnan(x); }
+CUSIM_FN bool isnan(double x) { return __builtin_isnan(x); }
+CUSIM_FN bool isinf(float x) { return __builtin_isinf(x); }
+CUSIM_FN bool isinf(double x) { return __builtin_isinf(x); }
+CUSIM_FN bool isfinite(float x) { return __builtin_isfinite(x); }
+CUSIM_FN bool isfinite(double x) { return __builtin_isfinite(x); }
+
+// The fast and the explicitly rounded forms: here all are rounded to nearest.
+CUSIM_FN float __expf(float x) { return expf(x); }
+CUSIM_FN float __exp10f(float x) { return exp10f(x); }
+CUSIM_FN float __logf(float x) { return logf(x); }
+CUSIM_FN float __log2f(float x) { return log2f(x); }
+CUSIM_FN float __log10f(float x) { return log10f(x); }
+CUSIM_FN float __sinf(float x) { return sinf(x); }
+CUSIM_FN float __cosf(float x) { return cosf(x); }
+CUSIM_FN float __tanf(float x) { return tanf(x); }
+CUSIM_FN float __powf(float x, float y) { return powf(x, y); }
+CUSIM_FN float __fdividef(float x, float y) { return x / y; }
+CUSIM_FN float __fdiv_rn(float x, float y) { return x / y; }
+CUSIM_FN float __frcp_rn(float x) { return 1.0f / x; }
+CUSIM_FN float __frsqrt_rn(float x) { return 1.0f / __builtin_sqrtf(x); }
+CUSIM_FN float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
+CUSIM_FN float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+CUSIM_FN float __fadd_rn(float a, float b) {
+  volatile float r = a + b; // volatile: never contracted into an fma, which is what callers ask for
+  return r;
+}
+CUSIM_FN float __fsub_rn(float a, float b) { return __fadd_rn(a, -b); }
+CUSIM_FN float __fmul_rn(float a, float b) {
+  volatile float r = a * b;
+  return r;
+}
+CUSIM_FN float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
+
+template <class To, class From> CUSIM_FN To cusim_bits(From x) {
+  static_assert(sizeof(To) == sizeof(From), "reinterpretation keeps the size");
+  To r;
+  __builtin_memcpy(&r, &x, sizeof r);
+  return r;
+}
+CUSIM_FN int __float_as_int(float x) { return cusim_bits<int>(x); }
+CUSIM_FN unsigned __float_as_uint(float x) { return cusim_bits<unsigned>(x); }
+CUSIM_FN float __int_as_float(int x) { return cusim_bits<float>(x); }
+CUSIM_FN float __uint_as_float(unsigned x) { return cusim_bits<float>(x); }
+CUSIM_FN long long __double_as_longlong(double x) { return cusim_bits<long long>(x); }
+CUSIM_FN double __longlong_as_double(long long x) { return cusim_bits<double>(x); }
+CUSIM_FN int __float2int_rn(float x) { return int(__builtin_rintf(x)); }
+CUSIM_FN int __float2int_rz(float x) { return int(x); }
+CUSIM_FN int __float2int_rd(float x) { return int(__builtin_floorf(x)); }
+CUSIM_FN int __float2int_ru(float x) { return int(__builtin_ceilf(x)); }
+CUSIM_FN unsigned __float2uint_rn(float x) { return unsigned(__builtin_rintf(x)); }
+CUSIM_FN float __int2float_rn(int x) { return float(x); }
+CUSIM_FN float __uint2float_rn(unsigned x) { return float(x); }
+
+CUSIM_FN int __popc(unsigned x) { return __builtin_popcount(x); }
+CUSIM_FN int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+CUSIM_FN int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
+CUSIM_FN int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+CUSIM_FN int __ffs(int x) { return __builtin_ffs(x); }
+CUSIM_FN int __ffsll(long long x) { return __builtin_ffsll(x); }
+CUSIM_FN unsigned __brev(unsigned x) {
+  unsigned r = 0;
+  for (int i = 0; i < 32; i++) r |= (x >> i & 1) << (31 - i);
+  return r;
+}
+CUSIM_FN int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
+CUSIM_FN unsigned __umulhi(unsigned a, unsigned b) {
+  return unsigned((unsigned long long)a * b >> 32);
+}
+CUSIM_FN unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+CUSIM_FN unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
+  return unsigned((((unsigned long long)high << 32 | low) << (n & 31)) >> 32);
+}
+CUSIM_FN unsigned __funnelshift_r(unsigned low, unsigned high, unsigned n) {
+  return unsigned(((unsigned long long)high << 32 | low) >> (n & 31));
+}
+CUSIM_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+  unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned r = 0;
+  for (int i = 0; i < 4; i++) r |= unsigned(bytes >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return r;
+}
+CUSIM_FN int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; i++) c += int((signed char)(a >> 8 * i)) * int((signed char)(b >> 8 * i));
+  return c;
+}
+
+template <class T> CUSIM_FN T __ldg(const T *p) { return *p; }
+template <class T> CUSIM_FN T __ldcg(const T *p) { return *p; }
+template <class T> CUSIM_FN T __ldcs(const T *p) { return *p; }
+template <class T> CUSIM_FN void __stcg(T *p, T v) { *p = v; }
+template <class T> CUSIM_FN void __stcs(T *p, T v) { *p = v; }
+CUSIM_FN size_t __cvta_generic_to_shared(const void *p) { return size_t(p); }
+
+#endif

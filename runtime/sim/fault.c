@@ -1,0 +1,258 @@
+// fault.c: a kernel did something wrong: says what, where and who, and ends its launch.
+//
+// Faults come from checks (fault_raise) and from the host's signals: a touched guard page, a wild
+// pointer, a division by zero. The signal handler continues the thread in fault_resume, on the
+// fiber's own stack, so that the report is written by ordinary code. The launch then carries the
+// driver's error code, which the next synchronising call returns.
+#include "sim/sim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+// ---- source lines ------------------------------------------------------------------------------------
+
+// Asks binutils for the line. Only while a report is written; the compiler brought binutils along.
+static bool ask_addr2line(const struct CUmod_st *module, uintptr_t offset, char *text,
+                          size_t size) {
+  char command[128], function[256];
+  snprintf(command, sizeof command, "addr2line -f -C -e /proc/%d/fd/%d 0x%lx 2>/dev/null",
+           (int)getpid(), module->fd, (unsigned long)offset);
+  FILE *pipe = popen(command, "r");
+  if (!pipe) return false;
+  bool found = fgets(function, sizeof function, pipe) && fgets(text, (int)size, pipe);
+  pclose(pipe);
+  if (!found || strstr(text, "??") || !strchr(text, ':')) return false;
+  text[strcspn(text, "\n")] = 0;
+  char *note = strstr(text, " (discriminator");
+  if (note) *note = 0;
+  char *slash = strrchr(text, '/'); // NVRTC names are relative; the compiler puts its folder first
+  const char *kept = strstr(text, "/cusim-");
+  if (kept && slash) {
+    const char *after = strchr(kept + 1, '/');
+    if (after) memmove(text, after + 1, strlen(after + 1) + 1);
+  }
+  return true;
+}
+
+const char *fault_line(const void *pc, char *text, size_t size) {
+  Dl_info info;
+  const struct CUmod_st *module = pc ? module_of_address(pc) : NULL;
+  if (module && ask_addr2line(module, (uintptr_t)pc - module->base - 1, text, size)) return text;
+  if (pc && dladdr(pc, &info) && info.dli_sname)
+    snprintf(text, size, "%s+0x%lx", info.dli_sname,
+             (unsigned long)((uintptr_t)pc - (uintptr_t)info.dli_saddr));
+  else
+    snprintf(text, size, "%p", pc);
+  return text;
+}
+
+// ---- reports -------------------------------------------------------------------------------------------
+
+static bool first_fault(Launch *launch, CUresult error) {
+  int none = 0;
+  return atomic_compare_exchange_strong(&launch->error, &none, (int)error);
+}
+
+// "kernel k, block (0,0,0), thread (5,0,0), template.cu:12"
+static void describe_thread(FILE *out, const Fiber *fiber, const void *pc) {
+  const CusimThread *self = &fiber->self;
+  char line[512];
+  fprintf(out, "kernel %s, block (%u,%u,%u), thread (%u,%u,%u)",
+          fiber->block->launch->function->name, self->block[0], self->block[1], self->block[2],
+          self->thread[0], self->thread[1], self->thread[2]);
+  if (pc) fprintf(out, ", %s", fault_line(pc, line, sizeof line));
+}
+
+static void describe_address(FILE *out, uintptr_t address) {
+  const Worker *worker = sim_worker;
+  const Allocation *a = memory_find(address);
+  uintptr_t smem = (uintptr_t)worker->smem;
+  if (a && address < a->begin)
+    fprintf(out, ": %lu bytes before allocation %d of %zu bytes",
+            (unsigned long)(a->begin - address), a->serial, a->bytes);
+  else if (a && address >= a->begin + a->bytes)
+    fprintf(out, ": %lu bytes past the end of allocation %d of %zu bytes",
+            (unsigned long)(address - a->begin - a->bytes), a->serial, a->bytes);
+  else if (a)
+    fprintf(out, ": offset %lu of allocation %d of %zu bytes",
+            (unsigned long)(address - a->begin), a->serial, a->bytes);
+  else if (address - smem + 4096 < (2ul << 20))
+    fprintf(out, ": offset %ld of dynamic shared memory of %u bytes", (long)(address - smem),
+            cusim_self ? cusim_self->smem_bytes : 0);
+}
+
+void fault_raise(CUresult error, const void *pc, const char *format, ...) {
+  Fiber *fiber = fiber_running();
+  if (first_fault(fiber->block->launch, error)) {
+    const char *name = NULL;
+    cuGetErrorName(error, &name);
+    flockfile(stderr);
+    fputs("libcusim: ", stderr);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputs("\nlibcusim:   in ", stderr);
+    describe_thread(stderr, fiber, pc);
+    fprintf(stderr, " (%s)\n", name);
+    funlockfile(stderr);
+  }
+  block_abandon();
+}
+
+static const char *wait_name(const Fiber *fiber) {
+  switch (fiber->wait) {
+  case WaitMeeting: return "waits for other lanes of its warp";
+  case WaitBarrier: return "waits at a block barrier";
+  case WaitMbar: case WaitTryMbar: return "waits for an mbarrier that never completes";
+  default: return "runs";
+  }
+}
+
+// All threads of the block wait. Prints each distinct place once, with how many wait there.
+void fault_deadlock(Block *block) {
+  enum { kPlaces = 8 };
+  struct { const void *pc; Fiber *fiber; int count; } places[kPlaces];
+  int nplaces = 0;
+  for (int t = 0; t < block->threads; t++) {
+    Warp *warp = &block->warps[t / kWarpLanes];
+    Fiber *fiber = warp->fibers[t % kWarpLanes];
+    if (!(warp->live >> t % kWarpLanes & 1)) continue;
+    int i = 0;
+    while (i < nplaces && places[i].pc != fiber->wait_pc) i++;
+    if (i == kPlaces) continue;
+    if (i == nplaces) places[nplaces++].pc = fiber->wait_pc, places[i].fiber = fiber,
+                                   places[i].count = 0;
+    places[i].count++;
+  }
+  if (first_fault(block->launch, CUDA_ERROR_LAUNCH_FAILED)) {
+    flockfile(stderr);
+    fprintf(stderr, "libcusim: deadlock: no thread of the block can go on (%d of %d have exited)\n",
+            block->threads - block->live, block->threads);
+    for (int i = 0; i < nplaces; i++) {
+      fputs("libcusim:   ", stderr);
+      describe_thread(stderr, places[i].fiber, places[i].pc);
+      fprintf(stderr, " %s", wait_name(places[i].fiber));
+      if (places[i].count > 1) fprintf(stderr, ", like %d more", places[i].count - 1);
+      fputc('\n', stderr);
+    }
+    funlockfile(stderr);
+  }
+  block_abandon();
+}
+
+void block_stall(Block *block) {
+  if (copy_land_deferred(block) || mbar_wake_trying(block)) return;
+  fault_deadlock(block);
+}
+
+void cusim_misaligned(const void *address, int alignment) {
+  fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, __builtin_return_address(0),
+              "misaligned access: %p is not a multiple of %d", address, alignment);
+}
+
+void cusim_trap(void) {
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0), "the kernel trapped");
+}
+
+void cusim_assert_fail(const char *condition, const char *file, int line, const char *function) {
+  fault_raise(CUDA_ERROR_ASSERT, __builtin_return_address(0), "%s:%d: %s: assertion `%s` failed",
+              file, line, function, condition);
+}
+
+// ---- signals -------------------------------------------------------------------------------------------
+
+static struct sigaction before[64]; // the program's own handlers
+
+static CUresult signal_error(int signal) {
+  switch (signal) {
+  case SIGBUS: return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case SIGILL: case SIGFPE: return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  default: return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+}
+
+static void fault_resume(void) {
+  Worker *worker = sim_worker;
+  Fiber *fiber = fiber_running();
+  uintptr_t address = (uintptr_t)worker->fault_address;
+  if (worker->fault_signal == SIGALRM)
+    fault_raise(CUDA_ERROR_LAUNCH_TIMEOUT, worker->fault_pc, "the launch runs for too long");
+  if (address < (uintptr_t)fiber->stack && address + 65536 >= (uintptr_t)fiber->stack)
+    fault_raise(CUDA_ERROR_HARDWARE_STACK_ERROR, worker->fault_pc,
+                "stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than %zu KiB",
+                fiber->stack_bytes >> 10);
+  if (worker->fault_signal == SIGFPE)
+    fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "integer division by zero");
+  if (first_fault(fiber->block->launch, signal_error(worker->fault_signal))) {
+    flockfile(stderr);
+    fprintf(stderr, "libcusim: illegal access to %p", worker->fault_address);
+    describe_address(stderr, address);
+    fputs("\nlibcusim:   in ", stderr);
+    describe_thread(stderr, fiber, worker->fault_pc);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+  }
+  block_abandon();
+}
+
+static void pass_on(int signal, siginfo_t *info, void *context) {
+  struct sigaction *old = &before[signal];
+  if (old->sa_flags & SA_SIGINFO && old->sa_sigaction)
+    old->sa_sigaction(signal, info, context);
+  else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
+    old->sa_handler(signal);
+  else
+    sigaction(signal, old, NULL); // returns to the instruction, which faults again, for good
+}
+
+static void on_signal(int signal, siginfo_t *info, void *data) {
+  ucontext_t *context = data;
+  Worker *worker = sim_worker;
+  if (!worker || !cusim_self) {
+    pass_on(signal, info, data);
+    return;
+  }
+  Fiber *fiber = fiber_running();
+  uintptr_t top = (uintptr_t)(fiber->stack + fiber->stack_bytes) & ~(uintptr_t)63;
+  worker->fault_signal = signal;
+  worker->fault_address = info->si_addr;
+#if defined(__x86_64__)
+  worker->fault_pc = (void *)(context->uc_mcontext.gregs[REG_RIP] + 1);
+  context->uc_mcontext.gregs[REG_RSP] = (greg_t)(top - 8);
+  context->uc_mcontext.gregs[REG_RIP] = (greg_t)fault_resume;
+#elif defined(__aarch64__)
+  worker->fault_pc = (void *)(context->uc_mcontext.pc + 1);
+  context->uc_mcontext.sp = top;
+  context->uc_mcontext.pc = (uintptr_t)fault_resume;
+#else
+  fault_resume();
+#endif
+}
+
+void fault_install(void) {
+  static bool done;
+  static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+  if (done) return;
+  done = true;
+  struct sigaction action = {.sa_sigaction = on_signal,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    sigaction(signals[i], &action, &before[signals[i]]);
+}
+
+void fault_thread(void) {
+  enum { kAlternateStack = 64 << 10 };
+  stack_t old;
+  if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return;
+  stack_t mine = {.ss_sp = malloc(kAlternateStack), .ss_size = kAlternateStack};
+  if (mine.ss_sp) sigaltstack(&mine, NULL);
+}

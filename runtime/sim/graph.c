@@ -1,0 +1,443 @@
+// graph.c: stream capture, graphs, and their replay.
+//
+// While a stream captures, its work becomes graph nodes: a node depends on the stream's tips, the
+// last nodes submitted there or waited for. A graph keeps its nodes in an order that respects the
+// dependencies; replay runs them one by one, with NNGEN_SIM_SEED in a random such order, so that a
+// dependency the program forgot to capture shows.
+#include "sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { kGraphMagic = 0x67726170, kExecMagic = 0x65786563 };
+
+// ---- graphs --------------------------------------------------------------------------------------------
+
+static bool is_graph(CUgraph graph) { return graph && graph->magic == kGraphMagic; }
+static bool is_exec(CUgraphExec exec) { return exec && exec->magic == kExecMagic; }
+
+CUgraph graph_make(void) {
+  CUgraph graph = calloc(1, sizeof *graph);
+  if (graph) graph->magic = kGraphMagic;
+  return graph;
+}
+
+void graph_free(CUgraph graph) {
+  if (!graph) return;
+  for (int i = 0; i < graph->nnodes; i++) {
+    work_free(&graph->nodes[i]->work);
+    free(graph->nodes[i]->deps);
+    free(graph->nodes[i]);
+  }
+  free(graph->nodes);
+  graph->magic = 0;
+  free(graph);
+}
+
+CUresult graph_add(CUgraph graph, const CUgraphNode *deps, int ndeps, Work *work,
+                   CUgraphNode *out) {
+  CUgraphNode node = calloc(1, sizeof *node);
+  CUgraphNode *nodes =
+      realloc(graph->nodes, (size_t)(graph->nnodes + 1) * sizeof *nodes);
+  if (nodes) graph->nodes = nodes;
+  CUgraphNode *copy = malloc((size_t)(ndeps + 1) * sizeof *copy);
+  if (!node || !nodes || !copy) {
+    free(node), free(copy), work_free(work);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  for (int i = 0; i < ndeps; i++) copy[i] = deps[i];
+  *node = (struct CUgraphNode_st){*work, graph, copy, ndeps, graph->nnodes};
+  graph->nodes[graph->nnodes++] = node;
+  if (out) *out = node;
+  return CUDA_SUCCESS;
+}
+
+static CUgraph duplicate(CUgraph from) {
+  CUgraph to = graph_make();
+  for (int i = 0; to && i < from->nnodes; i++) {
+    Work work;
+    CUgraphNode node, *deps = malloc((size_t)(from->nodes[i]->ndeps + 1) * sizeof *deps);
+    bool ok = deps && work_copy(&work, &from->nodes[i]->work) == CUDA_SUCCESS;
+    for (int d = 0; ok && d < from->nodes[i]->ndeps; d++)
+      deps[d] = to->nodes[from->nodes[i]->deps[d]->index];
+    if (!ok || graph_add(to, deps, from->nodes[i]->ndeps, &work, &node) != CUDA_SUCCESS)
+      graph_free(to), to = NULL;
+    free(deps);
+  }
+  return to;
+}
+
+// ---- capture -------------------------------------------------------------------------------------------
+
+static CUresult set_tips(CUgraphNode **tips, int *ntips, const CUgraphNode *from, int count) {
+  CUgraphNode *copy = malloc((size_t)(count + 1) * sizeof *copy);
+  if (!copy) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (int i = 0; i < count; i++) copy[i] = from[i];
+  free(*tips);
+  *tips = copy;
+  *ntips = count;
+  return CUDA_SUCCESS;
+}
+
+static CUresult add_tip(CUstream stream, CUgraphNode node) {
+  for (int i = 0; i < stream->ncapture_tips; i++)
+    if (stream->capture_tips[i] == node) return CUDA_SUCCESS;
+  CUgraphNode *tips =
+      realloc(stream->capture_tips, (size_t)(stream->ncapture_tips + 1) * sizeof *tips);
+  if (!tips) return CUDA_ERROR_OUT_OF_MEMORY;
+  stream->capture_tips = tips;
+  tips[stream->ncapture_tips++] = node;
+  return CUDA_SUCCESS;
+}
+
+CUresult graph_capture_work(CUstream stream, Work *work) {
+  Capture *capture = stream->capture;
+  if (capture->invalid) return work_free(work), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  CUgraphNode node;
+  CUresult r =
+      graph_add(capture->graph, stream->capture_tips, stream->ncapture_tips, work, &node);
+  return r == CUDA_SUCCESS ? set_tips(&stream->capture_tips, &stream->ncapture_tips, &node, 1) : r;
+}
+
+CUresult graph_capture_event(CUstream stream, CUevent event) {
+  if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  event->capture = stream->capture;
+  return set_tips(&event->tips, &event->ntips, stream->capture_tips, stream->ncapture_tips);
+}
+
+// A stream that waits for a captured event joins that capture.
+CUresult graph_capture_wait(CUstream stream, CUevent event) {
+  if (!event->capture) {
+    if (!event->op) return CUDA_SUCCESS; // never recorded: nothing to wait for
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  if (stream->capture && stream->capture != event->capture) {
+    stream->capture->invalid = event->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  if (event->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (!stream->capture) {
+    stream->capture = event->capture;
+    stream->capture->refs++;
+  }
+  CUresult r = CUDA_SUCCESS;
+  for (int i = 0; i < event->ntips && r == CUDA_SUCCESS; i++) r = add_tip(stream, event->tips[i]);
+  return r;
+}
+
+void graph_capture_release(Capture *capture) {
+  if (--capture->refs > 0) return;
+  graph_free(capture->graph);
+  free(capture);
+}
+
+static CUresult begin(CUstream stream, CUstreamCaptureMode mode) {
+  if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  Capture *capture = calloc(1, sizeof *capture);
+  CUgraph graph = graph_make();
+  if (!capture || !graph) return free(capture), graph_free(graph), CUDA_ERROR_OUT_OF_MEMORY;
+  *capture = (Capture){.graph = graph, .origin = stream, .mode = mode, .refs = 1};
+  stream->capture = capture;
+  stream->ncapture_tips = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if ((int)mode < 0 || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  CUstream stream;
+  pthread_mutex_lock(&sim_lock);
+  r = stream_find(handle, &stream);
+  if (r == CUDA_SUCCESS) r = begin(stream, mode);
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+// Whether work of other streams is not behind the origin's tips: it was forked, never joined.
+static bool unjoined(const Capture *capture, CUstream origin) {
+  int n = capture->graph->nnodes;
+  bool *reached = calloc((size_t)n + 1, sizeof *reached), all = reached != NULL;
+  for (int i = 0; all && i < origin->ncapture_tips; i++)
+    reached[origin->capture_tips[i]->index] = true;
+  for (int i = n - 1; all && i >= 0; i--) {
+    CUgraphNode node = capture->graph->nodes[i];
+    for (int d = 0; reached[i] && d < node->ndeps; d++) reached[node->deps[d]->index] = true;
+    all = reached[i];
+  }
+  free(reached);
+  return !all;
+}
+
+static CUresult end(CUstream stream, CUgraph *graph) {
+  Capture *capture = stream->capture;
+  if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  CUresult r = CUDA_SUCCESS;
+  if (capture->invalid) r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  else if (unjoined(capture, stream)) r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  if (r == CUDA_SUCCESS) *graph = capture->graph, capture->graph = NULL;
+  for (CUstream s = stream_first(); s; s = s->next)
+    if (s->capture == capture) {
+      s->capture = NULL;
+      s->ncapture_tips = 0;
+      graph_capture_release(capture);
+    }
+  return r;
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!graph) return CUDA_ERROR_INVALID_VALUE;
+  *graph = NULL;
+  CUstream stream;
+  pthread_mutex_lock(&sim_lock);
+  r = stream_find(handle, &stream);
+  if (r == CUDA_SUCCESS) r = end(stream, graph);
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!status) return CUDA_ERROR_INVALID_VALUE;
+  CUstream stream;
+  r = stream_find(handle, &stream);
+  if (r != CUDA_SUCCESS) return r;
+  *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
+            : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  static __thread CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (!mode || (int)*mode < 0 || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUstreamCaptureMode old = mine;
+  mine = *mode;
+  *mode = old;
+  return CUDA_SUCCESS;
+}
+
+// ---- building and looking ------------------------------------------------------------------------------
+
+CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!graph || flags) return CUDA_ERROR_INVALID_VALUE;
+  *graph = graph_make();
+  return *graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  if (!is_graph(graph)) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  graph_free(graph);
+  pthread_mutex_unlock(&sim_lock);
+  return CUDA_SUCCESS;
+}
+
+static CUresult launch_from(const CUDA_KERNEL_NODE_PARAMS *p, Work *work) {
+  unsigned grid[3] = {p->gridDimX, p->gridDimY, p->gridDimZ};
+  unsigned block[3] = {p->blockDimX, p->blockDimY, p->blockDimZ};
+  Launch *launch = calloc(1, sizeof *launch);
+  if (!launch) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult r = launch_make(launch, p->func, grid, block, p->sharedMemBytes, p->kernelParams,
+                           p->extra);
+  if (r != CUDA_SUCCESS) return free(launch), r;
+  *work = (Work){WorkKernel, .launch = launch};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+                                 size_t count, const CUDA_KERNEL_NODE_PARAMS *params) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!node || !is_graph(graph) || !params || (count && !deps)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++)
+    if (!deps[i] || deps[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  Work work;
+  r = launch_from(params, &work);
+  if (r == CUDA_SUCCESS) r = graph_add(graph, deps, (int)count, &work, node);
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+// Both queries: a null array asks for the count; else *count is the room, then what was written.
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+  if (!is_graph(graph) || !count) return CUDA_ERROR_INVALID_VALUE;
+  size_t n = (size_t)graph->nnodes;
+  for (size_t i = 0; nodes && i < *count; i++) nodes[i] = i < n ? graph->nodes[i] : NULL;
+  if (!nodes || *count > n) *count = n;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count) {
+  if (!is_graph(graph) || !count || !from != !to) return CUDA_ERROR_INVALID_VALUE;
+  size_t n = 0;
+  for (int i = 0; i < graph->nnodes; i++)
+    for (int d = 0; d < graph->nodes[i]->ndeps; d++, n++)
+      if (from && n < *count) from[n] = graph->nodes[i]->deps[d], to[n] = graph->nodes[i];
+  if (!from || *count > n) *count = n;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
+  static const CUgraphNodeType types[] = {
+      [WorkNothing] = CU_GRAPH_NODE_TYPE_EMPTY, [WorkKernel] = CU_GRAPH_NODE_TYPE_KERNEL,
+      [WorkCopy] = CU_GRAPH_NODE_TYPE_MEMCPY,   [WorkFill] = CU_GRAPH_NODE_TYPE_MEMSET,
+      [WorkHost] = CU_GRAPH_NODE_TYPE_HOST,     [WorkEvent] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+      [WorkFree] = CU_GRAPH_NODE_TYPE_MEM_FREE, [WorkGraph] = CU_GRAPH_NODE_TYPE_EMPTY};
+  if (!node || !type) return CUDA_ERROR_INVALID_VALUE;
+  *type = types[node->work.kind];
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p) {
+  if (!node || !p || node->work.kind != WorkKernel) return CUDA_ERROR_INVALID_VALUE;
+  const Launch *l = node->work.launch;
+  *p = (CUDA_KERNEL_NODE_PARAMS){l->function, l->grid[0],  l->grid[1], l->grid[2], l->block[0],
+                                 l->block[1], l->block[2], l->smem,    l->params,  NULL,
+                                 NULL,        NULL};
+  return CUDA_SUCCESS;
+}
+
+// ---- executable graphs -----------------------------------------------------------------------------------
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!out || !is_graph(graph) || flags > 15) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphExec exec = calloc(1, sizeof *exec);
+  if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
+  pthread_mutex_lock(&sim_lock);
+  exec->magic = kExecMagic;
+  exec->graph = duplicate(graph);
+  pthread_mutex_unlock(&sim_lock);
+  if (!exec->graph) return free(exec), CUDA_ERROR_OUT_OF_MEMORY;
+  *out = exec;
+  return CUDA_SUCCESS;
+}
+
+static void exec_free(CUgraphExec exec) {
+  graph_free(exec->graph);
+  exec->magic = 0;
+  free(exec);
+}
+
+void graph_exec_release(CUgraphExec exec) {
+  if (--exec->running == 0 && exec->destroyed) exec_free(exec);
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  if (!is_exec(exec) || exec->destroyed) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  exec->destroyed = true;
+  if (!exec->running) exec_free(exec);
+  pthread_mutex_unlock(&sim_lock);
+  return CUDA_SUCCESS;
+}
+
+static bool ready(CUgraphNode node, const bool *done) {
+  for (int d = 0; d < node->ndeps; d++)
+    if (!done[node->deps[d]->index]) return false;
+  return true;
+}
+
+// Runs the nodes in a random order that respects the dependencies.
+static void run_shuffled(CUgraph graph, uint64_t seed) {
+  int n = graph->nnodes;
+  bool *done = calloc((size_t)n + 1, sizeof *done);
+  for (int ran = 0; done && ran < n; ran++) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    int i = (int)((seed >> 33) % (unsigned)n);
+    while (done[i] || !ready(graph->nodes[i], done)) i = (i + 1) % n;
+    work_run(&graph->nodes[i]->work);
+    done[i] = true;
+  }
+  free(done);
+}
+
+void graph_run(CUgraphExec exec) {
+  uint64_t seed = sim_settings()->seed;
+  if (seed) {
+    run_shuffled(exec->graph, seed);
+    return;
+  }
+  for (int i = 0; i < exec->graph->nnodes; i++) work_run(&exec->graph->nodes[i]->work);
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!is_exec(exec)) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  Work work = {WorkGraph, .exec = exec};
+  exec->running++;
+  r = stream_submit(stream, &work);
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
+  CUresult r = sim_context_check();
+  CUstream found;
+  if (r == CUDA_SUCCESS) r = stream_find(stream, &found);
+  return r == CUDA_SUCCESS && !is_exec(exec) ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+// Where the two graphs differ in shape, or null.
+static CUgraphNode difference(CUgraph old, CUgraph new, CUgraphExecUpdateResult *why) {
+  *why = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  if (old->nnodes != new->nnodes) return new->nnodes ? new->nodes[0] : old->nodes[0];
+  for (int i = 0; i < new->nnodes; i++) {
+    CUgraphNode a = old->nodes[i], b = new->nodes[i];
+    bool same = a->ndeps == b->ndeps;
+    for (int d = 0; same && d < a->ndeps; d++) same = a->deps[d]->index == b->deps[d]->index;
+    if (!same) return b;
+    if (a->work.kind != b->work.kind)
+      return *why = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, b;
+  }
+  *why = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  return NULL;
+}
+
+CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!is_exec(exec) || !is_graph(graph)) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphExecUpdateResult why;
+  CUgraphNode node = difference(exec->graph, graph, &why);
+  if (info) *info = (CUgraphExecUpdateResultInfo){why, node, NULL};
+  if (why != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  pthread_mutex_lock(&sim_lock);
+  if (exec->running) stream_drain_all(); // launches already made keep the old parameters
+  CUgraph copy = duplicate(graph);
+  if (copy) graph_free(exec->graph), exec->graph = copy;
+  pthread_mutex_unlock(&sim_lock);
+  return copy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS *params) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!is_exec(exec) || !node || !params || node->index >= exec->graph->nnodes ||
+      exec->graph->nodes[node->index]->work.kind != WorkKernel)
+    return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  if (exec->running) stream_drain_all();
+  Work work;
+  r = launch_from(params, &work);
+  CUgraphNode mine = exec->graph->nodes[node->index];
+  if (r == CUDA_SUCCESS) work_free(&mine->work), mine->work = work;
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}

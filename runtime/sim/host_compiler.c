@@ -1,0 +1,253 @@
+// host_compiler.c: CUDA C++ source -> kernel image, by the host's C++ compiler.
+//
+// In a private temporary folder: the source and its in-memory headers are written out, the compiler
+// preprocesses them behind cusim.h, rewrite.c turns the result into C++, and the compiler makes a
+// shared object of it. Programs are compiled side by side; nothing here is shared between them.
+#include "sim/sim.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+typedef struct Asset {
+  const char *name, *begin, *end;
+} Asset;
+extern const Asset sim_assets[]; // runtime/sim/device/*
+
+enum { kMaxArgs = 128 };
+
+typedef struct Args {
+  const char *list[kMaxArgs + 1];
+  int count;
+} Args;
+
+static void add(Args *args, const char *arg) {
+  if (args->count < kMaxArgs) args->list[args->count++] = arg;
+}
+
+static void add_all(Args *args, const char *const *list) {
+  for (; *list; list++) add(args, *list);
+}
+
+// ---- the compiler --------------------------------------------------------------------------------------
+
+static bool on_path(const char *program) {
+  if (strchr(program, '/')) return access(program, X_OK) == 0;
+  const char *path = getenv("PATH");
+  while (path && *path) {
+    char file[4096];
+    size_t n = strcspn(path, ":");
+    snprintf(file, sizeof file, "%.*s/%s", (int)n, path, program);
+    if (access(file, X_OK) == 0) return true;
+    path += n + (path[n] == ':');
+  }
+  return false;
+}
+
+// The compiler's words ("ccache g++" is two) into args; words must outlive them. False: none found.
+static bool find_compiler(Args *args, char words[1024]) {
+  const char *candidates[] = {getenv("NNGEN_CXX"), getenv("CXX"), "c++", "g++", "clang++"};
+  for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+    if (!candidates[i] || !*candidates[i]) continue;
+    snprintf(words, 1024, "%s", candidates[i]);
+    char *rest = words, *word = strtok_r(words, " ", &rest);
+    if (!word || !on_path(word)) {
+      if (i == 0) return false; // the user's own choice is not passed over in silence
+      continue;
+    }
+    for (; word; word = strtok_r(NULL, " ", &rest)) add(args, word);
+    return true;
+  }
+  return false;
+}
+
+const char *host_cpu(void) {
+#if defined(__x86_64__)
+  static char text[128];
+  if (!text[0]) {
+    __builtin_cpu_init();
+    snprintf(text, sizeof text, "x86-64%s%s%s%s%s%s", __builtin_cpu_supports("avx") ? " avx" : "",
+             __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
+             __builtin_cpu_supports("avx512f") ? " avx512f" : "",
+             __builtin_cpu_supports("avx512vl") ? " avx512vl" : "",
+             __builtin_cpu_supports("avx512vnni") ? " avx512vnni" : "");
+  }
+  return text;
+#else
+  return "host";
+#endif
+}
+
+// ---- files ---------------------------------------------------------------------------------------------
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+  (void)st, (void)flag, (void)ftw;
+  return remove(path);
+}
+
+static void remove_folder(const char *folder) {
+  if (!getenv("NNGEN_SIM_KEEP")) nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static bool make_folder(char folder[512], Text *log) {
+  const char *bases[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+  for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+    if (!bases[i] || !*bases[i]) continue;
+    snprintf(folder, 512, "%.480s/cusim-XXXXXX", bases[i]);
+    if (mkdtemp(folder)) return true;
+  }
+  text_print(log, "libcusim: no temporary folder can be made in TMPDIR, /tmp, /var/tmp, /dev/shm: %s\n",
+             strerror(errno));
+  return false;
+}
+
+static bool make_parents(char *path, size_t base) {
+  for (char *p = path + base + 1; (p = strchr(p, '/')); p++) {
+    *p = 0;
+    int r = mkdir(path, 0700);
+    *p = '/';
+    if (r != 0 && errno != EEXIST) return false;
+  }
+  return true;
+}
+
+static bool write_file(const char *folder, const char *name, const char *begin, size_t length,
+                       Text *log) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = make_parents(path, strlen(folder)) ? fopen(path, "wb") : NULL;
+  bool ok = f && fwrite(begin, 1, length, f) == length;
+  if (f && fclose(f) != 0) ok = false;
+  if (!ok) text_print(log, "libcusim: %s cannot be written: %s\n", path, strerror(errno));
+  return ok;
+}
+
+static bool read_file(const char *folder, const char *name, Text *out) {
+  char path[1024], part[65536];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "rb");
+  if (!f) return false;
+  for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;) text_append(out, part, n);
+  fclose(f);
+  return !out->failed;
+}
+
+static bool is_safe(const char *name) { return *name && *name != '/' && !strstr(name, ".."); }
+
+static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
+  for (const Asset *a = sim_assets; a->name; a++) {
+    char name[256];
+    snprintf(name, sizeof name, "device/%s", strrchr(a->name, '/') + 1);
+    if (!write_file(folder, name, a->begin, (size_t)(a->end - a->begin), log)) return false;
+  }
+  for (int i = 0; i < job->header_count; i++)
+    if (is_safe(job->header_names[i]) &&
+        !write_file(folder, job->header_names[i], job->headers[i], strlen(job->headers[i]), log))
+      return false;
+  Text source = {0};
+  text_print(&source, "# 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
+             job->source);
+  bool ok = !source.failed && write_file(folder, "source.cu", source.data, source.length, log);
+  text_free(&source);
+  return ok;
+}
+
+// ---- running the compiler ------------------------------------------------------------------------------
+
+// Runs args inside the folder; its messages go to "messages" there. The exit code, or -1.
+static int run_in(const char *folder, Args *args, Text *log) {
+  char messages[600];
+  snprintf(messages, sizeof messages, "%s/messages", folder);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, messages, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawn_file_actions_addchdir_np(&actions, folder);
+  args->list[args->count] = NULL;
+  pid_t pid;
+  int status = -1;
+  int r = posix_spawnp(&pid, args->list[0], &actions, NULL, (char *const *)args->list, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (r != 0) {
+    text_print(log, "libcusim: %s cannot be started: %s\n", args->list[0], strerror(r));
+    return -1;
+  }
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  read_file(folder, "messages", log);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool preprocess(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
+  char arch[64];
+  snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", job->arch * 10);
+  Args args = *compiler;
+  add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
+                                  "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
+                                  "-march=native", "-I.", "-Idevice", "-include",
+                                  "device/cusim.h", NULL});
+  add_all(&args, job->options);
+  add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});
+  return run_in(folder, &args, log) == 0;
+}
+
+static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
+  Text before = {0}, after = {0};
+  bool ok = read_file(folder, "source.ii", &before);
+  if (ok) rewrite_source(before.data, job->expressions, job->arch * 10, job->checks, &after);
+  ok = ok && !after.failed && write_file(folder, "kernels.ii", after.data, after.length, log);
+  text_free(&before);
+  text_free(&after);
+  return ok;
+}
+
+// NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows.
+static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
+  Args args = *compiler;
+  add_all(&args,
+          (const char *[]){"-x", "c++", "-fpreprocessed", "-std=c++17", "-O2", "-g1",
+                           "-march=native", "-fPIC", "-shared", "-w", "-fno-exceptions",
+                           "-fno-rtti", "-fno-math-errno", "-fno-trapping-math",
+                           "-ffp-contract=fast", "-fno-strict-aliasing", "-fvisibility=hidden",
+                           "-fno-stack-protector", "-fno-semantic-interposition",
+                           "-fmax-errors=20", NULL});
+  if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
+  add_all(&args, job->options);
+  add_all(&args, (const char *[]){"kernels.ii", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  return run_in(folder, &args, log) == 0;
+}
+
+static nvrtcResult compile_in(const CompileJob *job, const char *folder, Text *image, Text *log) {
+  Args compiler = {.count = 0};
+  char words[1024];
+  if (!find_compiler(&compiler, words)) {
+    text_print(log, "libcusim: no host C++ compiler: looked for %s\n",
+               getenv("NNGEN_CXX") ? getenv("NNGEN_CXX") : "NNGEN_CXX, CXX, c++, g++, clang++");
+    return NVRTC_ERROR_INTERNAL_ERROR;
+  }
+  if (!write_inputs(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
+  if (!preprocess(job, &compiler, folder, log)) return NVRTC_ERROR_COMPILATION;
+  if (!rewrite(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
+  if (!make_image(job, &compiler, folder, log)) return NVRTC_ERROR_COMPILATION;
+  if (!read_file(folder, "image.so", image) || image->length < sizeof(Elf64_Ehdr))
+    return NVRTC_ERROR_INTERNAL_ERROR;
+  ((Elf64_Ehdr *)image->data)->e_flags = module_checksum(image->data, image->length);
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log) {
+  char folder[512];
+  if (!make_folder(folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
+  nvrtcResult r = compile_in(job, folder, image, log);
+  remove_folder(folder);
+  return r;
+}

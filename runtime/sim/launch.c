@@ -1,0 +1,339 @@
+// launch.c: checks a launch, and runs its blocks on all cores.
+//
+// The calling thread and a pool of helpers take block after block from a counter. With a seed the
+// order of blocks is a random permutation, so that nothing may rely on it.
+#include "sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { kRedZone = 4096, kSmemAlignment = 1024 };
+
+__extension__ typedef struct TlsIndex {
+  size_t module, offset;
+} TlsIndex;
+extern void *__tls_get_addr(TlsIndex *index);
+
+// ---- checks ----------------------------------------------------------------------------------------
+
+static CUresult check_shape(CUfunction function, const unsigned grid[3], const unsigned block[3]) {
+  const unsigned grid_most[3] = {0x7fffffff, 65535, 65535}, block_most[3] = {1024, 1024, 64};
+  for (int i = 0; i < 3; i++)
+    if (!grid[i] || !block[i] || grid[i] > grid_most[i] || block[i] > block_most[i])
+      return CUDA_ERROR_INVALID_VALUE;
+  unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
+  if (threads > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
+  int bound = function->kernel->max_threads;
+  if (bound > 0 && threads > (unsigned long)bound) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+static CUresult check_smem(CUfunction function, unsigned smem) {
+  size_t fixed = function->module->tls_bytes;
+  size_t most = function->max_dynamic_smem ? (size_t)function->max_dynamic_smem
+                                           : (size_t)sim_device()->smem_default - fixed;
+  if (fixed > (size_t)sim_device()->smem_default || smem > most) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+// Copies the parameters' values: pointers first, the bytes behind them, each 16-aligned.
+static CUresult take_params(Launch *launch, void **params, void **extra) {
+  const CusimKernel *kernel = launch->function->kernel;
+  int count = launch->function->param_count;
+  size_t bytes = (size_t)count * sizeof(void *) + 16;
+  for (int i = 0; i < count; i++) bytes += (kernel->param_sizes[i] + 15) & ~15u;
+  if (extra || (count && !params)) return CUDA_ERROR_INVALID_VALUE;
+  launch->params = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+  if (!launch->params) return CUDA_ERROR_OUT_OF_MEMORY;
+  char *at = (char *)launch->params + (((size_t)count * sizeof(void *) + 15) & ~(size_t)15);
+  for (int i = 0; i < count; i++) {
+    if (!params[i]) return free(launch->params), CUDA_ERROR_INVALID_VALUE;
+    launch->params[i] = memcpy(at, params[i], kernel->param_sizes[i]);
+    at += (kernel->param_sizes[i] + 15) & ~15u;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3],
+                     const unsigned block[3], unsigned smem, void **params, void **extra) {
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *launch = (Launch){.function = function, .smem = smem};
+  CUresult r = check_shape(function, grid, block);
+  if (r == CUDA_SUCCESS) r = check_smem(function, smem);
+  if (r != CUDA_SUCCESS) return r;
+  memcpy(launch->grid, grid, sizeof launch->grid);
+  memcpy(launch->block, block, sizeof launch->block);
+  launch->total = (unsigned long)grid[0] * grid[1] * grid[2];
+  return take_params(launch, params, extra);
+}
+
+void launch_free(Launch *launch) {
+  free(launch->params);
+  launch->params = NULL;
+}
+
+Launch *launch_copy(const Launch *from) {
+  Launch *to = malloc(sizeof *to);
+  if (!to) return NULL;
+  memcpy(to, from, sizeof *to);
+  if (take_params(to, from->params, NULL) != CUDA_SUCCESS) return free(to), NULL;
+  return to;
+}
+
+// ---- workers -----------------------------------------------------------------------------------------
+
+// Dynamic shared memory between two guard pages; its end lies at the upper one when smem is a
+// multiple of 1024, else up to 1023 bytes before it.
+static unsigned char *map_smem(void) {
+  size_t bytes = ((size_t)sim_device()->smem_optin + kRedZone - 1) & ~(size_t)(kRedZone - 1);
+  unsigned char *map = mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return NULL;
+  mprotect(map, kRedZone, PROT_NONE);
+  mprotect(map + kRedZone + bytes, kRedZone, PROT_NONE);
+  return map + kRedZone + bytes; // its end
+}
+
+static __thread unsigned char *smem_end;
+
+static Worker *worker_here(void) {
+  if (sim_worker) return sim_worker;
+  Worker *worker = aligned_alloc(64, (sizeof *worker + 63) & ~(size_t)63);
+  if (!worker) return NULL;
+  memset(worker, 0, sizeof *worker);
+  smem_end = map_smem();
+  if (!smem_end) return free(worker), NULL;
+  fault_thread();
+  return sim_worker = worker;
+}
+
+static void place_smem(Worker *worker, const Launch *launch) {
+  const struct CUmod_st *module = launch->function->module;
+  size_t rounded = ((size_t)launch->smem + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
+  worker->smem = smem_end - rounded;
+  worker->tls_bytes = module->tls_bytes;
+  TlsIndex index = {module->tls_module, 0};
+  worker->tls_shared = module->tls_bytes ? __tls_get_addr(&index) : NULL;
+}
+
+static void poison(Worker *worker, const Launch *launch) {
+  if (!sim_settings()->basic) return;
+  memset(worker->smem, kPoisonByte, launch->smem);
+  if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes);
+}
+
+static void run_blocks(Launch *launch) {
+  Worker *worker = worker_here();
+  if (!worker) {
+    int none = 0;
+    atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+    return;
+  }
+  place_smem(worker, launch);
+  unsigned long i;
+  while (!atomic_load_explicit(&launch->error, memory_order_relaxed) &&
+         (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
+    poison(worker, launch);
+    block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
+  }
+}
+
+// ---- the pool ------------------------------------------------------------------------------------------
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t work, done;
+  Launch *launch;
+  int helpers, wanted, busy;
+  unsigned long serial; // of the launch; a helper takes part in each at most once
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .work = PTHREAD_COND_INITIALIZER,
+          .done = PTHREAD_COND_INITIALIZER};
+
+static void *helper(void *unused) {
+  (void)unused;
+  unsigned long seen = 0;
+  pthread_mutex_lock(&pool.lock);
+  for (;;) {
+    while (!pool.launch || pool.wanted == 0 || pool.serial == seen)
+      pthread_cond_wait(&pool.work, &pool.lock);
+    Launch *launch = pool.launch;
+    seen = pool.serial;
+    pool.wanted--;
+    pool.busy++;
+    pthread_mutex_unlock(&pool.lock);
+    run_blocks(launch);
+    pthread_mutex_lock(&pool.lock);
+    if (--pool.busy == 0) pthread_cond_signal(&pool.done);
+  }
+  return NULL;
+}
+
+static void ensure_helpers(int count) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  while (pool.helpers < count && pthread_create(&thread, &attributes, helper, NULL) == 0)
+    pool.helpers++;
+  pthread_attr_destroy(&attributes);
+}
+
+static void invite_helpers(Launch *launch) {
+  unsigned long most = (unsigned long)sim_settings()->threads;
+  int wanted = (int)(launch->total < most ? launch->total : most) - 1;
+  if (wanted <= 0) return;
+  pthread_mutex_lock(&pool.lock);
+  ensure_helpers(wanted);
+  pool.launch = launch;
+  pool.wanted = wanted;
+  pool.serial++;
+  pthread_cond_broadcast(&pool.work);
+  pthread_mutex_unlock(&pool.lock);
+}
+
+static void await_helpers(void) {
+  pthread_mutex_lock(&pool.lock);
+  pool.launch = NULL;
+  while (pool.busy) pthread_cond_wait(&pool.done, &pool.lock);
+  pthread_mutex_unlock(&pool.lock);
+}
+
+static unsigned long gcd(unsigned long a, unsigned long b) { return b ? gcd(b, a % b) : a; }
+
+static void choose_order(Launch *launch) {
+  uint64_t seed = sim_settings()->seed * 0x9e3779b97f4a7c15ull;
+  launch->order_add = 0;
+  launch->order_mul = 1;
+  if (!seed || launch->total < 2 || launch->total > 0xffffffff) return;
+  launch->order_add = (seed >> 33) % launch->total;
+  unsigned long mul = (seed >> 11) % launch->total | 1;
+  while (gcd(mul, launch->total) != 1) mul++;
+  launch->order_mul = mul;
+}
+
+CUresult launch_run(Launch *launch) {
+  fault_install();
+  atomic_store(&launch->next, 0);
+  atomic_store(&launch->error, 0);
+  choose_order(launch);
+  invite_helpers(launch);
+  run_blocks(launch);
+  await_helpers();
+  launch->function->counters->launches++;
+  return (CUresult)atomic_load(&launch->error);
+}
+
+// ---- the API ---------------------------------------------------------------------------------------------
+
+int launch_blocks_per_sm(CUfunction function, int threads, size_t smem) {
+  const DeviceModel *device = sim_device();
+  int warps = (threads + kWarpLanes - 1) / kWarpLanes;
+  size_t need = smem + function->module->tls_bytes + 1024;
+  int blocks = device->threads_per_sm / (warps * kWarpLanes);
+  if (blocks > device->blocks_per_sm) blocks = device->blocks_per_sm;
+  if ((size_t)blocks > (size_t)device->smem_per_sm / need)
+    blocks = (int)((size_t)device->smem_per_sm / need);
+  return blocks;
+}
+
+static CUresult submit(CUfunction function, const unsigned grid[3], const unsigned block[3],
+                       unsigned smem, bool cooperative, CUstream stream, void **params,
+                       void **extra) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  Launch *launch = calloc(1, sizeof *launch);
+  if (!launch) return CUDA_ERROR_OUT_OF_MEMORY;
+  pthread_mutex_lock(&sim_lock);
+  r = launch_make(launch, function, grid, block, smem, params, extra);
+  if (r != CUDA_SUCCESS) {
+    free(launch);
+  } else {
+    launch->cooperative = cooperative;
+    Work work = {WorkKernel, .launch = launch};
+    r = stream_submit(stream, &work);
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem,
+                        CUstream stream, void **params, void **extra) {
+  return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
+                (unsigned[]){block_x, block_y, block_z}, smem, false, stream, params, extra);
+}
+
+static CUresult check_cooperative(CUfunction function, const unsigned grid[3],
+                                  const unsigned block[3], unsigned smem) {
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
+  if (!threads || threads > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long most = (unsigned long)launch_blocks_per_sm(function, (int)threads, smem) *
+                       (unsigned long)sim_device()->multiprocessors;
+  unsigned long blocks = (unsigned long)grid[0] * grid[1] * grid[2];
+  return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned smem, CUstream stream,
+                                   void **params) {
+  unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+  CUresult r = sim_context_check();
+  if (r == CUDA_SUCCESS) r = check_cooperative(function, grid, block, smem);
+  return r == CUDA_SUCCESS ? submit(function, grid, block, smem, true, stream, params, NULL) : r;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
+                          void **extra) {
+  if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+  bool cooperative = false;
+  for (unsigned i = 0; i < config->numAttrs; i++) {
+    const CUlaunchAttribute *a = &config->attrs[i];
+    if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a->value.cooperative != 0;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+        (unsigned long)a->value.clusterDim.x * a->value.clusterDim.y * a->value.clusterDim.z > 1)
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+  unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
+  CUresult r = sim_context_check();
+  if (r == CUDA_SUCCESS && cooperative)
+    r = check_cooperative(function, grid, block, config->sharedMemBytes);
+  if (r != CUDA_SUCCESS) return r;
+  return submit(function, grid, block, config->sharedMemBytes, cooperative, config->hStream,
+                params, extra);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                     int block_size, size_t smem) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!blocks || block_size < 1 || block_size > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *blocks = launch_blocks_per_sm(function, block_size, smem);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block_size, CUfunction function,
+                                          CUoccupancyB2DSize smem_of_block, size_t smem,
+                                          int limit) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!min_grid || !block_size) return CUDA_ERROR_INVALID_VALUE;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  int most = 0;
+  cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
+  if (limit > 0 && limit < most) most = limit;
+  int best = 0;
+  for (int size = most / kWarpLanes * kWarpLanes; size > 0; size -= kWarpLanes) {
+    int blocks = launch_blocks_per_sm(function, size, smem_of_block ? smem_of_block(size) : smem);
+    if (blocks * size <= best) continue;
+    best = blocks * size;
+    *block_size = size;
+    *min_grid = blocks * sim_device()->multiprocessors;
+  }
+  return best ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}

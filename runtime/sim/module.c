@@ -1,0 +1,335 @@
+// module.c: loads kernel images, finds their kernels and globals, answers about functions.
+//
+// An image is an ELF shared object that libcusim's NVRTC made. cuModuleLoadData is given no length,
+// so it is taken from the ELF headers; the bytes are read by write(2), which reports a bad address
+// instead of faulting. A kernel's static shared memory is the image's thread-local segment.
+#include "sim/sim.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static CUmodule modules;
+
+// ---- reading the image ---------------------------------------------------------------------------
+
+// A new anonymous file; without memfd, an unlinked one.
+static int open_anonymous(void) {
+  int fd = memfd_create("cusim-kernels", MFD_CLOEXEC);
+  if (fd >= 0) return fd;
+  char path[] = "/tmp/cusim-XXXXXX";
+  fd = mkostemp(path, O_CLOEXEC);
+  if (fd >= 0) unlink(path);
+  return fd;
+}
+
+// Appends bytes at a program's address to the file; false when they cannot be read or stored.
+static bool take_bytes(int fd, const void *from, size_t bytes) {
+  for (const char *at = from; bytes;) {
+    ssize_t n = write(fd, at, bytes);
+    if (n <= 0) return false;
+    at += n, bytes -= (size_t)n;
+  }
+  return true;
+}
+
+// The length of the ELF file whose header this is; 0 when it is none of ours.
+static size_t elf_length(const Elf64_Ehdr *head) {
+  enum { kMost = 1 << 30 };
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_ident[EI_CLASS] != ELFCLASS64) return 0;
+#if defined(__x86_64__)
+  if (head->e_machine != EM_X86_64) return 0;
+#endif
+  if (head->e_type != ET_DYN || head->e_shentsize != sizeof(Elf64_Shdr)) return 0;
+  size_t length = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
+  return head->e_shoff < kMost && length > sizeof *head ? length : 0;
+}
+
+// A checksum of the image, kept in e_flags (unused on x86-64): a flipped bit is no crash later.
+uint32_t module_checksum(const void *image, size_t length) {
+  uint32_t hash = 2166136261u;
+  const unsigned char *bytes = image;
+  size_t flags = offsetof(Elf64_Ehdr, e_flags);
+  for (size_t i = 0; i < length; i++)
+    hash = (hash ^ (i - flags < 4 ? 0 : bytes[i])) * 16777619u;
+  return hash;
+}
+
+static bool image_is_whole(int fd, size_t length) {
+  void *map = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (map == MAP_FAILED) return false;
+  bool whole = ((Elf64_Ehdr *)map)->e_flags == module_checksum(map, length);
+  munmap(map, length);
+  return whole;
+}
+
+static CUresult store_image(const void *image, int *fd) {
+  Elf64_Ehdr head;
+  *fd = open_anonymous();
+  if (*fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (!take_bytes(*fd, image, sizeof head) || pread(*fd, &head, sizeof head, 0) != sizeof head)
+    return CUDA_ERROR_INVALID_IMAGE;
+  size_t length = elf_length(&head);
+  if (!length) return CUDA_ERROR_INVALID_IMAGE;
+  if (!take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head) ||
+      !image_is_whole(*fd, length))
+    return CUDA_ERROR_INVALID_IMAGE;
+  return CUDA_SUCCESS;
+}
+
+// ---- loading ---------------------------------------------------------------------------------------
+
+// Images refer to libcusim's functions by name: makes them visible when the program has loaded
+// libcusim privately.
+static void publish_self(void) {
+  static bool done;
+  Dl_info info;
+  if (done || !dladdr((void *)publish_self, &info)) return;
+  dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NOW);
+  done = true;
+}
+
+static int find_segments(struct dl_phdr_info *info, size_t size, void *data) {
+  (void)size;
+  CUmodule module = data;
+  struct link_map *map = NULL;
+  dlinfo(module->handle, RTLD_DI_LINKMAP, &map);
+  if (!map || info->dlpi_addr != map->l_addr) return 0;
+  module->base = info->dlpi_addr;
+  for (int i = 0; i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_TLS) {
+      module->tls_module = info->dlpi_tls_modid;
+      module->tls_bytes = info->dlpi_phdr[i].p_memsz;
+    }
+  return 1;
+}
+
+static int count_params(const CusimKernel *kernel) {
+  int n = 0;
+  while (kernel->param_sizes[n]) n++;
+  return n;
+}
+
+static CUresult add_function(CUmodule module, const CusimKernel *kernel) {
+  CUfunction function = calloc(1, sizeof *function);
+  if (!function) return CUDA_ERROR_OUT_OF_MEMORY;
+  Dl_info info;
+  bool named = dladdr(kernel->symbol, &info) && info.dli_sname && info.dli_saddr == kernel->symbol;
+  *function = (struct CUfunc_st){.module = module, .kernel = kernel, .carveout = -1};
+  function->name = strdup(named ? info.dli_sname : kernel->name);
+  function->counters = calloc(1, sizeof *function->counters);
+  function->param_count = count_params(kernel);
+  function->next = module->functions;
+  module->functions = function;
+  return function->name && function->counters ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult open_image(CUmodule module) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", module->fd);
+  publish_self();
+  module->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!module->handle) {
+    fprintf(stderr, "libcusim: the kernel image cannot be loaded: %s\n", dlerror());
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  module->image = dlsym(module->handle, "cusim_image");
+  if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
+  if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
+    return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
+  dl_iterate_phdr(find_segments, module);
+  CUresult r = CUDA_SUCCESS;
+  for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
+    r = add_function(module, k);
+  return r;
+}
+
+static void unload(CUmodule module) {
+  for (CUfunction f = module->functions, next; f; f = next) {
+    next = f->next;
+    free(f->name);
+    free(f->counters);
+    free(f);
+  }
+  if (module->handle) dlclose(module->handle);
+  if (module->fd >= 0) close(module->fd);
+  free(module);
+}
+
+char *module_lower_name(const void *image, const char *name) {
+  CUmodule module = calloc(1, sizeof *module);
+  char *lowered = NULL;
+  if (!module) return NULL;
+  pthread_mutex_lock(&sim_lock);
+  if (store_image(image, &module->fd) == CUDA_SUCCESS && open_image(module) == CUDA_SUCCESS)
+    for (CUfunction f = module->functions; f && !lowered; f = f->next)
+      if (!strcmp(f->kernel->name, name)) lowered = strdup(f->name);
+  unload(module);
+  pthread_mutex_unlock(&sim_lock);
+  return lowered;
+}
+
+CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
+                            CUjit_option *options, void **values) {
+  (void)count, (void)options, (void)values;
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+  CUmodule module = calloc(1, sizeof *module);
+  if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
+  pthread_mutex_lock(&sim_lock);
+  r = store_image(image, &module->fd);
+  if (r == CUDA_SUCCESS) r = open_image(module);
+  if (r == CUDA_SUCCESS) {
+    module->next = modules;
+    *out = modules = module;
+  } else {
+    unload(module);
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult cuModuleLoad(CUmodule *module, const char *path) {
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return CUDA_ERROR_FILE_NOT_FOUND;
+  off_t length = lseek(fd, 0, SEEK_END);
+  void *map = length > 0 ? mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+  close(fd);
+  if (map == MAP_FAILED) return CUDA_ERROR_INVALID_IMAGE;
+  CUresult r = cuModuleLoadData(module, map);
+  munmap(map, (size_t)length);
+  return r;
+}
+
+static CUmodule *find_module(CUmodule module) {
+  CUmodule *at = &modules;
+  while (*at && *at != module) at = &(*at)->next;
+  return *at ? at : NULL;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  CUresult r = sim_context_check();
+  if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT) return r;
+  pthread_mutex_lock(&sim_lock);
+  CUmodule *at = find_module(module);
+  if (at) {
+    stream_drain_all();
+    *at = module->next;
+    unload(module);
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return at ? r : CUDA_ERROR_INVALID_HANDLE;
+}
+
+bool module_owns(CUfunction function) {
+  for (CUmodule m = modules; m; m = m->next)
+    for (CUfunction f = m->functions; f; f = f->next)
+      if (f == function) return true;
+  return false;
+}
+
+const struct CUmod_st *module_of_address(const void *pc) {
+  Dl_info info;
+  if (!dladdr(pc, &info)) return NULL;
+  for (CUmodule m = modules; m; m = m->next)
+    if (m->base == (uintptr_t)info.dli_fbase) return m;
+  return NULL;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
+  for (CUfunction f = module->functions; f; f = f->next)
+    if (!strcmp(f->name, name) || !strcmp(f->kernel->name, name))
+      return *function = f, CUDA_SUCCESS;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, const char *name) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!name || (!ptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
+  void *address = dlsym(module->handle, name);
+  Dl_info info;
+  const Elf64_Sym *symbol = NULL;
+  if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+      info.dli_saddr != address || (uintptr_t)info.dli_fbase != module->base ||
+      ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+    return CUDA_ERROR_NOT_FOUND;
+  if (ptr) *ptr = (CUdeviceptr)(uintptr_t)address;
+  if (bytes) *bytes = symbol->st_size;
+  return CUDA_SUCCESS;
+}
+
+// ---- functions ---------------------------------------------------------------------------------------
+
+static int function_threads(CUfunction function) {
+  int most = function->kernel->max_threads;
+  return most > 0 && most < kMaxThreads ? most : kMaxThreads;
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  int arch = function->module->image->arch / 10;
+  switch ((int)which) {
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = function_threads(function); break;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)function->module->tls_bytes; break;
+  case CU_FUNC_ATTRIBUTE_NUM_REGS: // not modelled: as many as the launch bounds leave
+    *value = sim_device()->registers_per_sm / function_threads(function);
+    if (*value > 255) *value = 255;
+    break;
+  case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+  case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = arch; break;
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    *value = function->max_dynamic_smem
+                 ? function->max_dynamic_smem
+                 : sim_device()->smem_default - (int)function->module->tls_bytes;
+    break;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = function->carveout; break;
+  default:
+    if ((int)which < 0 || (int)which > 15) return CUDA_ERROR_INVALID_VALUE;
+    *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    if (value < 0 || value + (int)function->module->tls_bytes > sim_device()->smem_optin)
+      return CUDA_ERROR_INVALID_VALUE;
+    function->max_dynamic_smem = value;
+  } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+    if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
+    function->carveout = value;
+  } else if (which != CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction function, int config) {
+  CUresult r = sim_context_check();
+  if (r != CUDA_SUCCESS) return r;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  return config >= 0 && config <= 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

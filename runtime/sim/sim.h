@@ -1,0 +1,422 @@
+// sim.h: every struct of libcusim, and the prototypes of each file, in the order a call passes
+// through them: API -> queue -> launch -> block -> fiber; compiling and loading beside it.
+//
+// Locking: `sim_lock` is held by every API call while it reads or changes the state below, and
+// while queued work runs. Worker threads touch only their Block and the Launch they are given.
+#ifndef CUSIM_SIM_H
+#define CUSIM_SIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cuda_api.h"
+#include "sim/device/cusim_abi.h"
+
+#define CUDA_API(name, symbol, params) __attribute__((visibility("default"))) CUresult symbol params;
+#define NVRTC_API(name, symbol, params)                                                            \
+  __attribute__((visibility("default"))) nvrtcResult symbol params;
+#define NVRTC_TEXT(name, symbol, params)                                                           \
+  __attribute__((visibility("default"))) const char *symbol params;
+#include "cuda_api.def"
+
+#pragma GCC visibility push(hidden)
+
+enum {
+  kWarpLanes = 32,
+  kMaxThreads = 1024,
+  kMaxWarps = kMaxThreads / kWarpLanes,
+  kBarriers = 16,
+  kPoisonByte = 0xff // as float, half, bfloat16 and double: a NaN
+};
+
+// ---- settings (device.c): read once from the environment ----------------------------------------
+
+typedef struct Settings {
+  bool basic;     // poison, red zones, late copies, alignment
+  bool trace;     // kernels are built with instrumented accesses
+  bool race;      // two threads, one location, no barrier between
+  bool address;   // each access lies inside an allocation or the block's shared memory
+  bool count;     // NNGEN_SIM_COUNT: fill KernelCounters
+  uint64_t seed;  // NNGEN_SIM_SEED; 0: the natural order
+  int threads;    // NNGEN_SIM_THREADS; OS threads that run blocks
+  double timeout; // NNGEN_SIM_TIMEOUT: seconds a launch may take; 0: for ever
+} Settings;
+
+// The GPU that is modelled: NNGEN_SIM_DEVICE=sm_80|sm_90a|sm_100a, fields by NNGEN_SIM_<FIELD>.
+typedef struct DeviceModel {
+  const char *arch, *name;
+  int major, minor;
+  int multiprocessors, threads_per_sm, blocks_per_sm, registers_per_sm;
+  int smem_per_sm, smem_optin, smem_default; // bytes; optin: most a block may ask for
+  int clock_khz, memory_clock_khz, bus_bits, l2_bytes;
+  size_t memory; // bytes; 0: what the host has
+} DeviceModel;
+
+const Settings *sim_settings(void);
+const DeviceModel *sim_device(void);
+extern pthread_mutex_t sim_lock; // recursive
+bool sim_initialized(void);      // cuInit was called
+CUresult sim_context_check(void); // success, or why the calling thread may not call
+CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
+void sim_error_set(CUresult error);
+
+// ---- fibers (fiber.c) ---------------------------------------------------------------------------
+
+typedef struct CopyEntry { // an asynchronous copy that has not landed, or an arrival behind such
+  unsigned char *target;
+  const unsigned char *source;
+  int bytes, source_bytes; // the rest is zero-filled
+  unsigned group;          // the commit group it belongs to
+  unsigned long long *bar; // arrive there instead of copying
+} CopyEntry;
+
+typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
+
+// One CUDA thread at a time; when it ends, the fiber takes the next thread of the block, so that
+// kernels without barriers run as plain loops on one fiber.
+typedef struct Fiber {
+  CusimThread self; // first: cusim_self points here
+  void *sp;         // saved stack pointer while it does not run
+  struct Block *block;
+  struct Fiber *next_free;
+  unsigned char *stack;   // lowest usable byte
+  size_t stack_bytes;
+  WaitKind wait;          // what it waits for, for reports
+  const void *wait_object;
+  const void *wait_pc;
+  int wait_parity;
+  bool try_result;        // what mbar_try_wait returns
+  CopyEntry *copies;      // ring of kCopies, made on first use
+  unsigned copy_head, copy_tail, copy_group;
+  int spins;              // yields since it last made progress
+} Fiber;
+
+enum { kCopies = 512 };
+
+// ---- blocks (block.c, barrier.c, copy_async.c) ---------------------------------------------------
+
+typedef struct Meeting {
+  unsigned mask, arrived;
+  CusimWork work;
+  const void *pc;
+} Meeting;
+
+typedef struct Warp {
+  unsigned live;  // lanes that have not exited
+  unsigned ready; // lanes whose fiber can run
+  unsigned fresh; // lanes that have not started
+  int open;       // meetings in progress
+  Meeting meetings[kWarpLanes];
+  void *operands[kWarpLanes]; // of the meeting each lane is in
+  Fiber *fibers[kWarpLanes];
+} Warp;
+
+typedef struct BlockBarrier {
+  int expected; // threads; 0: all live
+  int arrived;  // threads, waiting or not
+  int count, result; // predicates that held: of this phase, of the last
+  const void *pc;    // of the first arrival
+  unsigned waiting[kMaxWarps];
+} BlockBarrier;
+
+typedef struct Block {
+  struct Launch *launch;
+  Warp warps[kMaxWarps];
+  BlockBarrier barriers[kBarriers];
+  int threads, live;
+  CusimThread place; // the built-in variables that all its threads share
+  unsigned ready_warps; // warps that may have ready or fresh lanes
+  int warp;             // the one that runs
+  int start;            // thread that the next free fiber begins
+  int deferred;         // mbarrier arrivals that wait for copies
+  int try_waiters;      // fibers inside mbar_try_wait
+  uint64_t random;      // state of the seeded order
+  unsigned long phase;  // block barriers passed
+} Block;
+
+// An OS thread that runs blocks.
+typedef struct Worker {
+  Block block;
+  void *main_sp;    // its own stack, while a fiber runs
+  Fiber *free;
+  Fiber **fibers;   // all it has made
+  int nfibers;
+  bool abandoned;   // the block ended with a fault
+  unsigned char *smem;       // dynamic shared memory between red zones
+  unsigned char *tls_shared; // the module's static shared memory of this thread
+  size_t tls_bytes;
+  const void *fault_pc, *fault_address; // signal -> report
+  int fault_signal;
+} Worker;
+
+extern __thread Worker *sim_worker __attribute__((tls_model("initial-exec")));
+
+static inline Fiber *fiber_running(void) { return (Fiber *)cusim_self; }
+static inline Warp *fiber_warp(Fiber *fiber) {
+  return &fiber->block->warps[fiber->self.linear / kWarpLanes];
+}
+
+void fiber_switch(void **save, void *load); // fiber_switch.S, or fiber.c with ucontext
+Fiber *fiber_take(Worker *worker);          // from the free list, or made; null without memory
+void fiber_reset(Fiber *fiber);             // its stack starts over
+
+void block_run(Worker *worker, struct Launch *launch, unsigned long index);
+void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
+void block_ready(Fiber *fiber);       // the fiber may go on
+void block_yield(Fiber *fiber);
+void block_stall(Block *block);       // nothing can run: free a waiter, or report a deadlock
+void block_abandon(void) __attribute__((noreturn)); // gives the running block up
+uint64_t block_random(Block *block);
+
+void meeting_exit(Fiber *fiber);      // a lane has exited: meetings may be complete
+void barrier_exit(Block *block);
+bool mbar_done(unsigned long long *bar, int parity);
+void mbar_arrive(Block *block, unsigned long long *bar, int arrivals, int expect_bytes, int bytes);
+bool mbar_wake_trying(Block *block);
+void copy_land_all(Fiber *fiber);
+bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
+
+// ---- modules (module.c), launches (launch.c) -----------------------------------------------------
+
+struct CUfunc_st {
+  struct CUmod_st *module;
+  const CusimKernel *kernel;
+  char *name;          // the linker's
+  int param_count;
+  int max_dynamic_smem;
+  int carveout;
+  struct KernelCounters *counters;
+  struct CUfunc_st *next;
+};
+
+struct CUmod_st {
+  void *handle;         // of dlopen
+  int fd;               // the image's file, kept for line numbers
+  const CusimImage *image;
+  size_t tls_module;    // of the static shared memory; 0: none
+  size_t tls_bytes;
+  uintptr_t base;       // load address
+  CUfunction functions;
+  struct CUmod_st *next;
+};
+
+typedef struct Launch {
+  CUfunction function;
+  unsigned grid[3], block[3];
+  unsigned smem;
+  bool cooperative;
+  void **params;       // param_count pointers into the bytes behind them; owned
+  unsigned long total; // blocks
+  atomic_ulong next;   // block index to hand out
+  atomic_int error;    // first fault's CUresult
+  uint64_t order_add, order_mul; // seeded block order: (i * mul + add) % total
+} Launch;
+
+CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3],
+                     const unsigned block[3], unsigned smem, void **params, void **extra);
+Launch *launch_copy(const Launch *launch);
+void launch_free(Launch *launch); // the params it owns
+CUresult launch_run(Launch *launch);
+int launch_blocks_per_sm(CUfunction function, int threads, size_t smem);
+const struct CUmod_st *module_of_address(const void *pc);
+bool module_owns(CUfunction function);
+// The linker's name of a kernel of an image, by its name in the source; owned by the caller.
+char *module_lower_name(const void *image, const char *name);
+uint32_t module_checksum(const void *image, size_t length);
+
+// ---- faults (fault.c) ----------------------------------------------------------------------------
+
+void fault_install(void); // signal handlers, once; per worker an alternate stack
+void fault_thread(void);
+// Prints one report about the running thread and gives its block up with `error`.
+void fault_raise(CUresult error, const void *pc, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+void fault_deadlock(Block *block) __attribute__((noreturn));
+// "template.cu:12" of a code address, or its symbol; into text, which is returned.
+const char *fault_line(const void *pc, char *text, size_t size);
+
+// ---- memory (memory.c) ---------------------------------------------------------------------------
+
+typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered, MemoryPool } MemoryKind;
+
+typedef struct Allocation {
+  uintptr_t begin;
+  size_t bytes;      // as asked for
+  size_t reserved;   // begin + reserved is the guard page
+  void *map;         // the whole mapping, guards included
+  size_t map_bytes;
+  MemoryKind kind;
+  int serial;
+} Allocation;
+
+const Allocation *memory_find(uintptr_t address); // the allocation that holds it, or null
+CUresult memory_range_check(CUdeviceptr ptr, size_t bytes); // a device range that a call names
+void memory_check_red_zones(void);
+bool memory_is_pageable(const void *ptr); // host memory the driver does not know
+void memory_release(CUdeviceptr ptr);
+
+// ---- work, streams, graphs (work.c, stream.c, graph.c) --------------------------------------------
+
+typedef enum WorkKind {
+  WorkNothing, WorkKernel, WorkCopy, WorkFill, WorkHost, WorkEvent, WorkFree, WorkGraph
+} WorkKind;
+
+typedef struct Work {
+  WorkKind kind;
+  union {
+    Launch *launch; // owned
+    struct {
+      unsigned char *target;
+      const unsigned char *source;
+      size_t target_pitch, source_pitch, width, height;
+      void *staging; // owned copy of pageable source bytes, or null
+    } copy;
+    struct {
+      CUdeviceptr ptr;
+      unsigned value;
+      int size; // of one element
+      size_t count;
+    } fill;
+    struct {
+      CUhostFn function;
+      void *data;
+    } host;
+    CUevent event;
+    CUdeviceptr ptr;
+    CUgraphExec exec;
+  };
+} Work;
+
+void work_run(Work *work);
+void work_free(Work *work);
+CUresult work_copy(Work *to, const Work *from); // deep
+
+// One entry of a stream's queue. Kept until it is done and no event or stream refers to it.
+typedef struct Op {
+  Work work;
+  struct Op *next;
+  struct CUstream_st *stream;
+  struct Op **deps; // done before it, besides the stream's earlier ones
+  int ndeps;
+  int refs;
+  bool done;
+} Op;
+
+struct CUstream_st {
+  unsigned magic;
+  unsigned flags;
+  int priority;
+  Op *head, *tail;  // not yet run; tail also when done, as the last one submitted
+  int pending;
+  struct Capture *capture;
+  CUgraphNode *capture_tips; // the nodes the next one depends on
+  int ncapture_tips;
+  struct CUstream_st *next;
+};
+
+struct CUevent_st {
+  unsigned magic;
+  unsigned flags;
+  Op *op;           // the record; null: never recorded
+  int64_t when;     // ns
+  struct Capture *capture; // recorded in a capture
+  CUgraphNode *tips;
+  int ntips;
+};
+
+struct CUgraphNode_st {
+  Work work;
+  CUgraph graph;
+  CUgraphNode *deps;
+  int ndeps;
+  int index;
+};
+
+struct CUgraph_st {
+  unsigned magic;
+  CUgraphNode *nodes; // in an order that respects deps
+  int nnodes;
+};
+
+struct CUgraphExec_st {
+  unsigned magic;
+  CUgraph graph; // its own copy
+  int running;   // launches in queues
+  bool destroyed;
+};
+
+typedef struct Capture {
+  CUgraph graph;
+  CUstream origin;
+  CUstreamCaptureMode mode;
+  bool invalid;
+  int refs;
+} Capture;
+
+CUresult stream_submit(CUstream stream, Work *work); // takes the work's contents
+CUresult stream_find(CUstream handle, CUstream *stream); // resolves 0, legacy and per-thread
+void stream_drain(CUstream stream, Op *until); // until null: everything
+void stream_drain_all(void);
+CUresult stream_sync_allowed(CUstream stream); // no capture forbids waiting; null: for the context
+int64_t stream_now(void); // ns, monotonic
+CUstream stream_first(void);
+
+CUresult graph_capture_work(CUstream stream, Work *work);
+CUresult graph_add(CUgraph graph, const CUgraphNode *deps, int ndeps, Work *work,
+                   CUgraphNode *node);
+CUgraph graph_make(void);
+void graph_free(CUgraph graph);
+void graph_run(CUgraphExec exec);
+void graph_exec_release(CUgraphExec exec);
+CUresult graph_capture_event(CUstream stream, CUevent event);
+CUresult graph_capture_wait(CUstream stream, CUevent event);
+void graph_capture_release(Capture *capture);
+
+// ---- compiling (nvrtc.c, rewrite.c, host_compiler.c) -----------------------------------------------
+
+typedef struct Text { // growing bytes, always NUL-terminated
+  char *data;
+  size_t length, room;
+  bool failed; // out of memory; later appends do nothing
+} Text;
+
+void text_append(Text *text, const char *bytes, size_t length);
+void text_print(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_free(Text *text);
+
+// Rewrites preprocessed CUDA C++ into C++: shared memory, and the list of kernels at the end.
+// expressions: name expressions of template kernels, ended by null.
+void rewrite_source(const char *source, const char *const *expressions, int arch, int checks,
+                    Text *out);
+
+typedef struct CompileJob {
+  const char *source, *name;
+  int header_count;
+  const char *const *headers, *const *header_names;
+  const char *const *expressions; // ended by null
+  const char *const *options;     // for the preprocessor and compiler, ended by null
+  int arch;                       // 900
+  int checks; // CusimCheck bits
+} CompileJob;
+
+// Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
+nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
+const char *host_cpu(void); // names the instruction sets that images are compiled for
+
+// ---- tracing and counting (trace.c) -----------------------------------------------------------------
+
+// What one kernel did, all launches together; cusimKernelCounters fills it.
+typedef struct KernelCounters {
+  uint64_t launches, blocks, threads;
+  uint64_t global_read, global_written; // bytes, each access
+  uint64_t shared_read, shared_written;
+  uint64_t flops[CusimFlopsKinds];
+  uint64_t barriers, meetings;
+} KernelCounters;
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,416 @@
+// prim_sim.h: the bodies of prim.cuh on libcusim. Stands on libcusim's own CUDA C++ (cusim.h).
+//
+// Warp-wide primitives are meetings: each lane brings pointers to its operands, the last one does
+// the whole warp's work. Matrix products first gather the fragments into plain row-major floats,
+// multiply them in loops that the compiler vectorises, and scatter the sums.
+#ifndef NNGEN_PRIM_SIM_H
+#define NNGEN_PRIM_SIM_H
+
+#define NN_SMEM(type, name)                                                                        \
+  static_assert(alignof(type) <= 1024, "dynamic shared memory is 1024-aligned");                   \
+  type &name = *reinterpret_cast<type *>(cusim_self->smem)
+
+// ---- conversions ---------------------------------------------------------------------------
+
+NN_DEV unsigned nn_bits(float x) { return __float_as_uint(x); }
+NN_DEV float nn_from_bits(unsigned x) { return __uint_as_float(x); }
+
+#if defined(__F16C__)
+typedef short cusim_short8 __attribute__((vector_size(16)));
+typedef float cusim_float4 __attribute__((vector_size(16)));
+NN_DEV float cusim_half_to_float(unsigned short h) {
+  return __builtin_ia32_vcvtph2ps(cusim_short8{short(h)})[0];
+}
+NN_DEV unsigned short cusim_float_to_half(float x) { // to nearest even
+  return (unsigned short)__builtin_ia32_vcvtps2ph(cusim_float4{x}, 0)[0];
+}
+#else
+NN_DEV float cusim_half_to_float(unsigned short h) {
+  unsigned sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ffu;
+  if (exponent == 31) return nn_from_bits(sign | 0x7f800000u | mantissa << 13);
+  if (exponent) return nn_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+  float tiny = float(mantissa) * 0x1p-24f;
+  return sign ? -tiny : tiny;
+}
+NN_DEV unsigned short cusim_float_to_half(float x) {
+  unsigned bits = nn_bits(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
+  if (size >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u); // rounds to infinity
+  if (size < 0x38800000u) // subnormal: let the addition round
+    return (unsigned short)(sign | (nn_bits(nn_from_bits(size) + 0.5f) - 0x3f000000u));
+  return (unsigned short)(sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13);
+}
+#endif
+
+NN_DEV unsigned short cusim_float_to_bfloat(float x) {
+  unsigned bits = nn_bits(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+  return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+NN_DEV float nn_float(float x) { return x; }
+NN_DEV float nn_float(f16 x) { return cusim_half_to_float(x.bits); }
+NN_DEV float nn_float(bf16 x) { return nn_from_bits(unsigned(x.bits) << 16); }
+NN_DEV float nn_float(double x) { return float(x); }
+NN_DEV float nn_float(int x) { return float(x); }
+NN_DEV float nn_float(unsigned char x) { return float(x); }
+
+template <class T> struct Cast;
+template <> struct Cast<float> {
+  NN_DEV float from(float x) { return x; }
+};
+template <> struct Cast<double> {
+  NN_DEV double from(float x) { return x; }
+};
+template <> struct Cast<int> {
+  NN_DEV int from(float x) {
+    if (x != x) return 0;
+    return x >= 0x1p31f ? 0x7fffffff : x <= -0x1p31f ? -0x7fffffff - 1 : int(x);
+  }
+};
+template <> struct Cast<unsigned char> {
+  NN_DEV unsigned char from(float x) {
+    return x >= 255.0f ? 255 : x > 0.0f ? (unsigned char)(int(x)) : 0;
+  }
+};
+template <> struct Cast<f16> {
+  NN_DEV f16 from(float x) { return {cusim_float_to_half(x)}; }
+};
+template <> struct Cast<bf16> {
+  NN_DEV bf16 from(float x) { return {cusim_float_to_bfloat(x)}; }
+};
+template <class T> NN_DEV T nn_cast(float x) { return Cast<T>::from(x); }
+
+template <class T> NN_DEV unsigned nn_pack(float low, float high) {
+  return unsigned(nn_cast<T>(low).bits) | unsigned(nn_cast<T>(high).bits) << 16;
+}
+
+NN_DEV unsigned nn_tf32(float x) { // adding half a unit to the magnitude rounds ties away
+  unsigned bits = nn_bits(x);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return bits & 0x007fffffu ? 0x7fffffffu : bits;
+  return (bits + 0x1000u) & 0xffffe000u;
+}
+
+// ---- memory --------------------------------------------------------------------------------
+
+template <class V> NN_DEV void cusim_check_aligned(const void *p) {
+  if (size_t(p) % alignof(V)) cusim_misaligned(p, int(alignof(V)));
+}
+
+template <int N, class T> NN_DEV Vec<T, N> nn_load(const T *p) {
+  cusim_check_aligned<Vec<T, N>>(p);
+  return *reinterpret_cast<const Vec<T, N> *>(p);
+}
+template <int N, class T> NN_DEV void nn_store(T *p, Vec<T, N> value) {
+  cusim_check_aligned<Vec<T, N>>(p);
+  *reinterpret_cast<Vec<T, N> *>(p) = value;
+}
+template <int N, class T> NN_DEV Vec<T, N> nn_load_ro(const T *p) { return nn_load<N>(p); }
+template <class T> NN_DEV T nn_load_ro(const T *p) { return *p; }
+
+// ---- arithmetic ------------------------------------------------------------------------------
+
+NN_DEV float nn_exp(float x) { return expf(x); }
+NN_DEV float nn_exp2(float x) { return exp2f(x); }
+NN_DEV float nn_log(float x) { return logf(x); }
+NN_DEV float nn_sqrt(float x) { return __builtin_sqrtf(x); }
+NN_DEV float nn_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+NN_DEV float nn_tanh(float x) { return tanhf(x); }
+NN_DEV float nn_erf(float x) { return erff(x); }
+NN_DEV float nn_sin(float x) { return sinf(x); }
+NN_DEV float nn_cos(float x) { return cosf(x); }
+NN_DEV float nn_pow(float x, float y) { return powf(x, y); }
+NN_DEV float nn_floor(float x) { return __builtin_floorf(x); }
+NN_DEV float nn_ceil(float x) { return __builtin_ceilf(x); }
+NN_DEV float nn_round(float x) { return __builtin_rintf(x); }
+NN_DEV float nn_abs(float x) { return __builtin_fabsf(x); }
+NN_DEV float nn_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+NN_DEV bool nn_isnan(float x) { return x != x; }
+NN_DEV float nn_inf() { return __builtin_inff(); }
+NN_DEV float nn_nan() { return nn_from_bits(0x7fffffffu); }
+// max(-0, +0) is +0, as on the GPU.
+NN_DEV float nn_max(float a, float b) {
+  if (a != a || b != b) return nn_nan();
+  return a > b || (a == b && !__builtin_signbit(a)) ? a : b;
+}
+NN_DEV float nn_min(float a, float b) {
+  if (a != a || b != b) return nn_nan();
+  return a < b || (a == b && __builtin_signbit(a)) ? a : b;
+}
+
+// ---- threads and barriers ------------------------------------------------------------------
+
+NN_DEV int nn_lane() { return int(cusim_self->linear % kWarp); }
+NN_DEV void nn_sync() { cusim_barrier(0, 0); }
+NN_DEV void nn_syncwarp(unsigned mask) { cusim_meet(mask, 0, 0); }
+NN_DEV void nn_bar_sync(int id, int threads) { cusim_barrier(id, threads); }
+NN_DEV void nn_bar_arrive(int id, int threads) { cusim_barrier_arrive(id, threads); }
+NN_DEV int nn_sync_count(bool predicate) { return cusim_barrier_count(predicate); }
+NN_DEV bool nn_sync_any(bool predicate) { return cusim_barrier_count(predicate) != 0; }
+NN_DEV bool nn_sync_all(bool predicate) { return cusim_barrier_count(!predicate) == 0; }
+NN_DEV void nn_fence_block() { __threadfence_block(); }
+NN_DEV void nn_fence_device() { __threadfence(); }
+NN_DEV void nn_fence_system() { __threadfence_system(); }
+NN_DEV long long nn_clock() { return cusim_clock(); }
+NN_DEV void nn_trap() { cusim_trap(); }
+
+// ---- exchange within a warp ----------------------------------------------------------------
+
+template <class T> NN_DEV T nn_shfl(T v, int lane, unsigned mask) {
+  return __shfl_sync(mask, v, lane);
+}
+template <class T> NN_DEV T nn_shfl_xor(T v, int lane_mask, unsigned mask) {
+  return __shfl_xor_sync(mask, v, lane_mask);
+}
+template <class T> NN_DEV T nn_shfl_down(T v, int delta, unsigned mask) {
+  return __shfl_down_sync(mask, v, unsigned(delta));
+}
+template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask) {
+  return __shfl_up_sync(mask, v, unsigned(delta));
+}
+NN_DEV unsigned nn_ballot(bool predicate, unsigned mask) { return __ballot_sync(mask, predicate); }
+NN_DEV bool nn_any(bool predicate, unsigned mask) { return __any_sync(mask, predicate) != 0; }
+NN_DEV bool nn_all(bool predicate, unsigned mask) { return __all_sync(mask, predicate) != 0; }
+
+// The butterfly over all lanes at once, in place of five shuffles: op(v[l], v[l ^ step]).
+template <class F> void cusim_butterfly(void *const *operands, unsigned mask) {
+  float v[kWarp], w[kWarp];
+  F op;
+  CUSIM_LANES(l, mask) v[l] = *static_cast<float *>(operands[l]);
+  CUSIM_LANES(l, ~mask) v[l] = nn_nan(); // exited: what a shuffle would read from it
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    for (int l = 0; l < kWarp; l++) w[l] = op(v[l], v[l ^ step]);
+    for (int l = 0; l < kWarp; l++) v[l] = w[l];
+  }
+  CUSIM_LANES(l, mask) *static_cast<float *>(operands[l]) = v[l];
+}
+struct CusimSum {
+  float operator()(float a, float b) const { return a + b; }
+};
+struct CusimMax {
+  float operator()(float a, float b) const { return nn_max(a, b); }
+};
+struct CusimMin {
+  float operator()(float a, float b) const { return nn_min(a, b); }
+};
+template <class F> NN_DEV float cusim_reduce(float v) {
+  cusim_meet(kFullMask, cusim_butterfly<F>, &v);
+  return v;
+}
+NN_DEV float nn_warp_sum(float v) { return cusim_reduce<CusimSum>(v); }
+NN_DEV float nn_warp_max(float v) { return cusim_reduce<CusimMax>(v); }
+NN_DEV float nn_warp_min(float v) { return cusim_reduce<CusimMin>(v); }
+
+// ---- atomics -------------------------------------------------------------------------------
+
+NN_DEV float nn_atomic_add(float *p, float v) { return atomicAdd(p, v); }
+NN_DEV double nn_atomic_add(double *p, double v) { return atomicAdd(p, v); }
+NN_DEV int nn_atomic_add(int *p, int v) { return atomicAdd(p, v); }
+NN_DEV unsigned nn_atomic_add(unsigned *p, unsigned v) { return atomicAdd(p, v); }
+NN_DEV unsigned long long nn_atomic_add(unsigned long long *p, unsigned long long v) {
+  return atomicAdd(p, v);
+}
+NN_DEV int nn_atomic_max(int *p, int v) { return atomicMax(p, v); }
+NN_DEV unsigned nn_atomic_max(unsigned *p, unsigned v) { return atomicMax(p, v); }
+NN_DEV float nn_atomic_max(float *p, float v) {
+  return cusim::atomic_update(p, [v](float old) { return nn_max(old, v); });
+}
+NN_DEV int nn_atomic_min(int *p, int v) { return atomicMin(p, v); }
+NN_DEV unsigned nn_atomic_cas(unsigned *p, unsigned expected, unsigned desired) {
+  return atomicCAS(p, expected, desired);
+}
+NN_DEV unsigned nn_atomic_exch(unsigned *p, unsigned v) { return atomicExch(p, v); }
+
+// ---- asynchronous copies and mbarriers -------------------------------------------------------
+
+template <int BYTES> NN_DEV void nn_cp_async(void *smem, const void *gmem, bool pred) {
+  static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async moves 4, 8 or 16 bytes");
+  cusim_cp_async(smem, gmem, BYTES, pred ? BYTES : 0);
+}
+NN_DEV void nn_cp_async_commit() { cusim_cp_async_commit(); }
+template <int N> NN_DEV void nn_cp_async_wait() { cusim_cp_async_wait(N); }
+
+NN_DEV void nn_mbar_init(Mbar *bar, int arrivals) { cusim_mbar_init(&bar->state, arrivals); }
+NN_DEV void nn_mbar_init_fence() {}
+NN_DEV void nn_mbar_arrive(Mbar *bar) { cusim_mbar_arrive(&bar->state, 0); }
+NN_DEV void nn_mbar_arrive_expect_tx(Mbar *bar, int bytes) {
+  cusim_mbar_arrive(&bar->state, bytes);
+}
+NN_DEV bool nn_mbar_try_wait(Mbar *bar, int parity) {
+  return cusim_mbar_try_wait(&bar->state, parity) != 0;
+}
+NN_DEV void nn_mbar_wait(Mbar *bar, int parity) { cusim_mbar_wait(&bar->state, parity); }
+NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar) { cusim_cp_async_mbar_arrive(&bar->state); }
+
+// ---- ldmatrix ----------------------------------------------------------------------------------
+
+struct CusimMatrixLoad {
+  const unsigned short *row;
+  unsigned *r;
+};
+
+template <int COUNT, bool TRANS> void cusim_ldmatrix_work(void *const *operands, unsigned mask) {
+  CusimMatrixLoad *lanes[kWarp];
+  if (mask != kFullMask) cusim_trap(); // a lane has exited
+  CUSIM_LANES(l, mask) lanes[l] = static_cast<CusimMatrixLoad *>(operands[l]);
+  for (int m = 0; m < COUNT; m++) {
+    const unsigned short *rows[8];
+    for (int j = 0; j < 8; j++) rows[j] = lanes[8 * m + j]->row;
+    for (int l = 0; l < kWarp; l++) {
+      int i = l / 4, j = 2 * (l % 4);
+      unsigned low = TRANS ? rows[j][i] : rows[i][j];
+      unsigned high = TRANS ? rows[j + 1][i] : rows[i][j + 1];
+      lanes[l]->r[m] = low | high << 16;
+    }
+  }
+}
+
+template <int COUNT, bool TRANS> NN_DEV void cusim_ldmatrix(unsigned *r, const void *row) {
+  if (size_t(row) % 16 && nn_lane() < 8 * COUNT) cusim_misaligned(row, 16);
+  CusimMatrixLoad load{static_cast<const unsigned short *>(row), r};
+  cusim_meet(kFullMask, cusim_ldmatrix_work<COUNT, TRANS>, &load);
+}
+NN_DEV void nn_ldmatrix_x1(unsigned r[1], const void *row) { cusim_ldmatrix<1, false>(r, row); }
+NN_DEV void nn_ldmatrix_x2(unsigned r[2], const void *row) { cusim_ldmatrix<2, false>(r, row); }
+NN_DEV void nn_ldmatrix_x4(unsigned r[4], const void *row) { cusim_ldmatrix<4, false>(r, row); }
+NN_DEV void nn_ldmatrix_x1_trans(unsigned r[1], const void *row) { cusim_ldmatrix<1, true>(r, row); }
+NN_DEV void nn_ldmatrix_x2_trans(unsigned r[2], const void *row) { cusim_ldmatrix<2, true>(r, row); }
+NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatrix<4, true>(r, row); }
+
+// ---- mma ---------------------------------------------------------------------------------------
+
+// How a 32-bit fragment register unpacks: kElements values, in k order, as Number.
+struct CusimF16 {
+  using Number = float;
+  static constexpr int kElements = 2, kKind = CusimFlopsMma16;
+  static float get(unsigned r, int i) { return cusim_half_to_float((unsigned short)(r >> 16 * i)); }
+};
+struct CusimBf16 {
+  using Number = float;
+  static constexpr int kElements = 2, kKind = CusimFlopsMma16;
+  static float get(unsigned r, int i) { return nn_from_bits(i ? r & 0xffff0000u : r << 16); }
+};
+struct CusimTf32 { // the hardware reads the upper 19 bits only
+  using Number = float;
+  static constexpr int kElements = 1, kKind = CusimFlopsMmaTf32;
+  static float get(unsigned r, int) { return nn_from_bits(r & 0xffffe000u); }
+};
+struct CusimS8 {
+  using Number = int;
+  static constexpr int kElements = 4, kKind = CusimFlopsMma8;
+  static int get(unsigned r, int i) { return (signed char)(r >> 8 * i); }
+};
+struct CusimU8 {
+  using Number = int;
+  static constexpr int kElements = 4, kKind = CusimFlopsMma8;
+  static int get(unsigned r, int i) { return (unsigned char)(r >> 8 * i); }
+};
+struct CusimE5m2 { // the upper byte of a binary16
+  using Number = float;
+  static constexpr int kElements = 4, kKind = CusimFlopsMma8;
+  static float get(unsigned r, int i) {
+    return cusim_half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
+  }
+};
+struct CusimE4m3 {
+  using Number = float;
+  static constexpr int kElements = 4, kKind = CusimFlopsMma8;
+  static float get(unsigned r, int i) {
+    unsigned b = r >> 8 * i & 0xff, exponent = b >> 3 & 15, mantissa = b & 7;
+    if ((b & 0x7f) == 0x7f) return nn_nan();
+    float size = exponent ? nn_from_bits((exponent + 120) << 23 | mantissa << 20)
+                          : float(mantissa) * 0x1p-9f;
+    return b & 0x80 ? -size : size;
+  }
+};
+
+// One lane's operands of M x N products; A and B are the type's registers.
+template <class Number> struct CusimProduct {
+  Number *d;
+  const unsigned *a, *b;
+};
+
+// NOTE: AREGS registers of A hold rows g and g + 8, k groups in turn: m16n8k16 and k32 have 4
+// registers of A and 2 of B (two k groups), as has the TF32 m16n8k8.
+template <class F, int M, int N> void cusim_mma_work(void *const *operands, unsigned mask) {
+  using Number = typename F::Number;
+  constexpr int kE = F::kElements, kGroup = 4 * kE, kDepth = 2 * kGroup, kCols = 8 * N;
+  alignas(64) Number a[16][kDepth], b[kDepth][kCols], d[16][kCols];
+  if (mask != kFullMask) cusim_trap(); // a lane has exited
+  for (int l = 0; l < kWarp; l++) {
+    const CusimProduct<Number> *p = static_cast<CusimProduct<Number> *>(operands[l]);
+    for (int n = 0; n < N; n++)
+      for (int h = 0; h < 2; h++)
+        for (int i = 0; i < kE; i++)
+          b[h * kGroup + l % 4 * kE + i][8 * n + l / 4] = F::get(p->b[2 * n + h], i);
+  }
+  for (int m = 0; m < M; m++) {
+    for (int l = 0; l < kWarp; l++) {
+      const CusimProduct<Number> *p = static_cast<CusimProduct<Number> *>(operands[l]);
+      for (int r = 0; r < 4; r++)
+        for (int i = 0; i < kE; i++)
+          a[l / 4 + r % 2 * 8][r / 2 * kGroup + l % 4 * kE + i] = F::get(p->a[4 * m + r], i);
+      for (int n = 0; n < N; n++)
+        for (int c = 0; c < 4; c++)
+          d[l / 4 + c / 2 * 8][8 * n + l % 4 * 2 + c % 2] = p->d[(m * N + n) * 4 + c];
+    }
+    for (int row = 0; row < 16; row++) {
+      Number sum[kCols];
+      for (int j = 0; j < kCols; j++) sum[j] = d[row][j];
+      for (int k = 0; k < kDepth; k++)
+        for (int j = 0; j < kCols; j++) sum[j] += a[row][k] * b[k][j];
+      for (int j = 0; j < kCols; j++) d[row][j] = sum[j];
+    }
+    for (int l = 0; l < kWarp; l++) {
+      const CusimProduct<Number> *p = static_cast<CusimProduct<Number> *>(operands[l]);
+      for (int n = 0; n < N; n++)
+        for (int c = 0; c < 4; c++)
+          p->d[(m * N + n) * 4 + c] = d[l / 4 + c / 2 * 8][8 * n + l % 4 * 2 + c % 2];
+    }
+  }
+  cusim_count_flops(F::kKind, 2ll * 16 * kDepth * kCols * M);
+}
+
+template <class F, int M, int N>
+NN_DEV void cusim_mma(typename F::Number *d, const unsigned *a, const unsigned *b) {
+  CusimProduct<typename F::Number> product{d, a, b};
+  cusim_meet(kFullMask, cusim_mma_work<F, M, N>, &product);
+}
+
+NN_DEV void nn_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], f16) {
+  cusim_mma<CusimF16, 1, 1>(d, a, b);
+}
+NN_DEV void nn_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2], bf16) {
+  cusim_mma<CusimBf16, 1, 1>(d, a, b);
+}
+NN_DEV void nn_mma_m16n8k8_tf32(float d[4], const unsigned a[4], const unsigned b[2]) {
+  cusim_mma<CusimTf32, 1, 1>(d, a, b);
+}
+NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], signed char) {
+  cusim_mma<CusimS8, 1, 1>(d, a, b);
+}
+NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], unsigned char) {
+  cusim_mma<CusimU8, 1, 1>(d, a, b);
+}
+NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e4m3) {
+  cusim_mma<CusimE4m3, 1, 1>(d, a, b);
+}
+NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e5m2) {
+  cusim_mma<CusimE5m2, 1, 1>(d, a, b);
+}
+
+template <class T> struct CusimFragment;
+template <> struct CusimFragment<f16> { using type = CusimF16; };
+template <> struct CusimFragment<bf16> { using type = CusimBf16; };
+
+template <int M, int N, class T>
+NN_DEV void nn_mma_tile(float (&d)[M][N][4], const unsigned (&a)[M][4], const unsigned (&b)[N][2],
+                        T) {
+  cusim_mma<typename CusimFragment<T>::type, M, N>(&d[0][0][0], &a[0][0], &b[0][0]);
+}
+template <int M, int N>
+NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
+                             const unsigned (&b)[N][2]) {
+  cusim_mma<CusimTf32, M, N>(&d[0][0][0], &a[0][0], &b[0][0]);
+}
+#endif

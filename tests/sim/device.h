@@ -1,0 +1,152 @@
+// device.h: what tests of device code stand on: the driver API and NVRTC through one table, of
+// libcusim (DEVICE=sim, the default) or of the GPU's libraries (DEVICE=cuda).
+#ifndef TESTS_DEVICE_H
+#define TESTS_DEVICE_H
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda_api.h"
+
+#define CUDA_API(name, symbol, params) static CUresult(*name) params;
+#define NVRTC_API(name, symbol, params) static nvrtcResult(*name) params;
+#define NVRTC_TEXT(name, symbol, params) static const char *(*name)params;
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "cuda_api.def"
+
+#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
+
+static bool on_gpu(void) {
+  const char *device = getenv("DEVICE");
+  return device && !strcmp(device, "cuda");
+}
+
+static void *library_open(const char *const *names) {
+  for (; *names; names++) {
+    void *handle = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+    if (handle) return handle;
+  }
+  return NULL;
+}
+
+// Loads the table and makes a context current. False: there is no such device.
+static bool device_open(void) {
+  const char *sim[] = {"build/libcusim.so", NULL};
+  const char *driver[] = {"libcuda.so.1", NULL};
+  const char *compiler[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                            "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+  void *cuda = library_open(on_gpu() ? driver : sim);
+  void *nvrtc = on_gpu() ? library_open(compiler) : cuda;
+  if (!cuda || !nvrtc) return fprintf(stderr, "%s\n", dlerror()), false;
+#define CUDA_API(name, symbol, params)                                                             \
+  *(void **)&name = dlsym(cuda, #symbol);                                                          \
+  if (!name) return fprintf(stderr, "no %s\n", #symbol), false;
+#define NVRTC_API(name, symbol, params)                                                            \
+  *(void **)&name = dlsym(nvrtc, #symbol);                                                         \
+  if (!name) return fprintf(stderr, "no %s\n", #symbol), false;
+#define NVRTC_TEXT(name, symbol, params) NVRTC_API(name, symbol, params)
+#include "cuda_api.def"
+  CUcontext ctx;
+  return cuInit(0) == CUDA_SUCCESS && cuDevicePrimaryCtxRetain(&ctx, 0) == CUDA_SUCCESS &&
+         cuCtxSetCurrent(ctx) == CUDA_SUCCESS;
+}
+
+static int device_setup(void **state) {
+  (void)state;
+  return device_open() ? 0 : -1;
+}
+
+static char *file_read(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  char *text = NULL;
+  size_t length = 0, got;
+  do {
+    text = realloc(text, length + 65537);
+    got = fread(text + length, 1, 65536, f);
+    length += got;
+    text[length] = 0;
+  } while (got);
+  fclose(f);
+  return text;
+}
+
+static const char *device_arch(void) {
+  static char option[32];
+  int major = 0, minor = 0;
+  OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  OK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+  snprintf(option, sizeof option, "-arch=sm_%d%d%s", major, minor, major >= 9 ? "a" : "");
+  return option;
+}
+
+// Compiles CUDA source, which may include lib/prim.cuh. *image is the caller's to free.
+static nvrtcResult device_compile(const char *source, const char *name, char **image, char **log) {
+  static const char *names[] = {"lib/prim.cuh", "lib/prim_cuda.cuh", "lib/prim_sim.h"};
+  const char *headers[3];
+  for (int i = 0; i < 3; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "templates/%s", names[i]);
+    headers[i] = file_read(path);
+    assert_non_null(headers[i]);
+  }
+  nvrtcProgram program;
+  const char *options[] = {device_arch(), "-std=c++17"};
+  assert_int_equal(nvrtcCreateProgram(&program, source, name, 3, headers, names), NVRTC_SUCCESS);
+  nvrtcResult r = nvrtcCompileProgram(program, 2, options);
+  size_t bytes = 0;
+  assert_int_equal(nvrtcGetProgramLogSize(program, &bytes), NVRTC_SUCCESS);
+  *log = calloc(bytes + 1, 1);
+  assert_int_equal(nvrtcGetProgramLog(program, *log), NVRTC_SUCCESS);
+  *image = NULL;
+  if (r == NVRTC_SUCCESS) {
+    assert_int_equal(nvrtcGetCUBINSize(program, &bytes), NVRTC_SUCCESS);
+    *image = malloc(bytes);
+    assert_int_equal(nvrtcGetCUBIN(program, *image), NVRTC_SUCCESS);
+  }
+  nvrtcDestroyProgram(&program);
+  for (int i = 0; i < 3; i++) free((char *)headers[i]);
+  return r;
+}
+
+static CUmodule device_module(const char *source) {
+  char *image, *log;
+  nvrtcResult r = device_compile(source, "test.cu", &image, &log);
+  if (r != NVRTC_SUCCESS) fail_msg("%s: %s", nvrtcGetErrorString(r), log);
+  CUmodule module;
+  OK(cuModuleLoadData(&module, image));
+  free(image);
+  free(log);
+  return module;
+}
+
+static CUfunction device_function(const char *source, const char *name) {
+  CUfunction function;
+  OK(cuModuleGetFunction(&function, device_module(source), name));
+  return function;
+}
+
+static CUdeviceptr device_upload(const void *data, size_t bytes) {
+  CUdeviceptr ptr;
+  OK(cuMemAlloc(&ptr, bytes));
+  if (data) OK(cuMemcpyHtoD(ptr, data, bytes));
+  return ptr;
+}
+
+// Runs one kernel on the legacy stream and waits; its result or the launch's error.
+static CUresult device_run(CUfunction function, int grid, int block, int smem, void **params) {
+  CUresult r = cuLaunchKernel(function, (unsigned)grid, 1, 1, (unsigned)block, 1, 1, (unsigned)smem,
+                              NULL, params, NULL);
+  return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
+}
+#endif
