@@ -117,9 +117,11 @@ int toolkit_open_sim(void *library, const char *path, Toolkit *toolkit, Error *e
 int toolkit_check_arch(const Toolkit *toolkit, const char *arch, Error *err);
 void toolkit_close(Toolkit *toolkit); // leaves libcusim open: the device owns it
 
-// ---- doctor.c --------------------------------------------------------------------------------
+// ---- host.c: the machine the simulator compiles kernels for ----------------------------------
 
-bool find_host_compiler(char *path, size_t size); // the C++ compiler the simulator will use
+bool host_compiler(char *path, size_t size); // the C++ compiler it will use; false: there is none
+void host_stamp(const char *path, char *text, size_t size); // size and time of a file
+void host_identity(char *text, size_t size); // a hash of compiler, processor and checks
 
 // ---- cache.c, cache_list.c: compiled kernels on disk -----------------------------------------
 
