@@ -98,6 +98,7 @@ bool api_load_nvrtc(void *library, NvrtcApi *api, const char **missing);
 
 // ExitOk, or ExitNoDevice with "CALL failed: NAME (code): text".
 int api_check(const DriverApi *api, CUresult result, const char *call, Error *err);
+void api_fail_after(int64_t calls); // tests: the call after so many is taken for failed; -1: none
 #define CU(api, err, function, ...) api_check((api), (api)->function(__VA_ARGS__), #function, (err))
 
 // ---- toolkit.c: NVRTC, or the simulator's compiler -------------------------------------------

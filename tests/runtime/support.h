@@ -54,10 +54,10 @@ __attribute__((unused)) static void temp_remove(void) {
 }
 
 __attribute__((unused)) static const char *
-temp_path(const char *name) { // valid until 4 calls later
-  static char paths[4][256];
+temp_path(const char *name) { // valid until 16 calls later
+  static char paths[16][256];
   static int next;
-  char *path = paths[next++ % 4];
+  char *path = paths[next++ % 16];
   snprintf(path, sizeof paths[0], "%s/%s", temp_dir(), name);
   return path;
 }

@@ -385,6 +385,47 @@ static void no_host_memory(void **state) {
   assert_in_range(failed, 10, 70);
 }
 
+// The n-th driver call fails, for every n: an error is told, nothing is left behind.
+static int whole_run(Error *err) {
+  Loaded *loaded = NULL;
+  Params *params = NULL;
+  Replay *replay = NULL;
+  double ms[4];
+  int rc = load_plan(device, plan, &jit, &loaded, err);
+  if (!rc) rc = params_open(NULL, 1, &params, err);
+  if (!rc) rc = params_fill(params, loaded, NULL, err);
+  if (!rc) rc = run_entry(loaded, "infer", err);
+  if (!rc) rc = run_steps(loaded, "infer", NULL, NULL, err);
+  if (!rc) rc = replay_capture(loaded, "infer", &replay, err);
+  if (!rc) rc = replay_run(replay, err);
+  if (!rc) rc = run_time_steps(loaded, "infer", NULL, ms, err);
+  replay_close(replay);
+  params_close(params);
+  load_close(loaded);
+  return rc;
+}
+
+static void failing_calls(void **state) {
+  (void)state;
+  size_t before, after, total;
+  int rc = ExitNoDevice, n = 0;
+  device->api.cuMemGetInfo(&before, &total);
+  for (; rc; n++) {
+    Error err = {0};
+    api_fail_after(n);
+    rc = whole_run(&err);
+    api_fail_after(-1);
+    assert_true(!rc || (rc == ExitNoDevice && strstr(err.message, "failed: CUDA_ERROR_UNKNOWN")));
+    CUstreamCaptureStatus capturing;
+    assert_int_equal(device->api.cuStreamIsCapturing(device->stream, &capturing), 0);
+    assert_int_equal(capturing, CU_STREAM_CAPTURE_STATUS_NONE);
+    device->api.cuStreamSynchronize(device->stream);
+  }
+  assert_true(n > 40);
+  device->api.cuMemGetInfo(&after, &total);
+  if (device_info(device)->kind == DeviceSim) assert_int_equal(before, after);
+}
+
 // ---- ends --------------------------------------------------------------------------------------
 
 static int prepare(void **state) {
@@ -423,6 +464,7 @@ int main(void) {
       cmocka_unit_test(out_of_memory),
       cmocka_unit_test(too_much_shared_memory),
       cmocka_unit_test(no_host_memory),
+      cmocka_unit_test(failing_calls),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
 }
