@@ -154,7 +154,7 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
         !write_file(folder, job->header_names[i], job->headers[i], strlen(job->headers[i]), log))
       return false;
   Text source = {0};
-  text_print(&source, "# 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
+  text_print(&source, "#line 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
              job->source);
   bool ok = !source.failed && write_file(folder, "source.cu", source.data, source.length, log);
   text_free(&source);

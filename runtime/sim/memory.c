@@ -107,6 +107,7 @@ static CUresult make(size_t bytes, MemoryKind kind, void **out) {
   if (!insert(a)) return munmap(a->map, a->map_bytes), free(a), CUDA_ERROR_OUT_OF_MEMORY;
   if (kind == MemoryDevice) used += bytes;
   if (sim_settings()->basic) fill_fresh(a);
+  if (sim_settings()->address && kind == MemoryDevice) a->written = calloc(bytes / 8 + 1, 1);
   *out = begin;
   return CUDA_SUCCESS;
 }
@@ -144,6 +145,7 @@ static void destroy(Allocation *a) {
   if (a->kind == MemoryDevice) used -= a->bytes;
   take_out(a);
   if (a->map) munmap(a->map, a->map_bytes);
+  free(a->written);
   free(a);
 }
 
@@ -302,7 +304,7 @@ CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags) {
   else if (!(a = calloc(1, sizeof *a)))
     r = CUDA_ERROR_OUT_OF_MEMORY;
   if (a) {
-    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial};
+    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial, NULL};
     if (!insert(a)) free(a), r = CUDA_ERROR_OUT_OF_MEMORY;
   }
   pthread_mutex_unlock(&sim_lock);
