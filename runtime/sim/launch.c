@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { kRedZone = 4096, kSmemAlignment = 1024 };
+enum { kRedZone = 1 << 20, kSmemAlignment = 1024 };
 
 __extension__ typedef struct TlsIndex {
   size_t module, offset;
@@ -84,10 +84,10 @@ Launch *launch_copy(const Launch *from) {
 
 // ---- workers -----------------------------------------------------------------------------------------
 
-// Dynamic shared memory between two guard pages; its end lies at the upper one when smem is a
+// Dynamic shared memory between two guards; its end lies at the upper one when smem is a
 // multiple of 1024, else up to 1023 bytes before it.
 static unsigned char *map_smem(void) {
-  size_t bytes = ((size_t)sim_device()->smem_optin + kRedZone - 1) & ~(size_t)(kRedZone - 1);
+  size_t bytes = ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
   unsigned char *map = mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return NULL;

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { kAlign = 256, kRedByte = 0xa5, kPitch = 512 };
+enum { kAlign = 256, kRedByte = 0xa5, kPitch = 512, kFarGuard = 256 << 10 };
 
 static Allocation **table; // by address
 static int ntable, room;
@@ -75,12 +75,12 @@ static Allocation *find_begin(uintptr_t address) {
 static void *map_guarded(size_t bytes, Allocation *a) {
   a->reserved = round_up(bytes ? bytes : 1, kAlign);
   size_t body = round_up(a->reserved, page());
-  a->map_bytes = body + 2 * page();
+  a->map_bytes = body + page() + kFarGuard;
   a->map = mmap(NULL, a->map_bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (a->map == MAP_FAILED) return NULL;
   mprotect(a->map, page(), PROT_NONE);
-  mprotect((char *)a->map + page() + body, page(), PROT_NONE);
+  mprotect((char *)a->map + page() + body, kFarGuard, PROT_NONE);
   return (char *)a->map + page() + body - a->reserved;
 }
 
