@@ -91,10 +91,10 @@ static bool trace(const Op *op, Program *p) {
   lua_State *lua = compiler->lua;
   lua_getglobal(lua, "trace");
   lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
-  lua_pushinteger(lua, op->nin);
+  p->nin = op->cls == OpMap ? op->nin : 2; // a reduction combines two
+  lua_pushinteger(lua, p->nin);
   if (lua_pcall(lua, 2, 1, 0)) die("%s: %s", op->name, lua_tostring(lua, -1));
   bool ok = lua_istable(lua, -1) && lua_rawlen(lua, -1) <= kMostSteps;
-  p->nin = op->nin;
   p->nsteps = ok ? (int)lua_rawlen(lua, -1) : 0;
   for (int i = 0; i < p->nsteps; i++) {
     lua_geti(lua, -1, i + 1);

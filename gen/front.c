@@ -18,7 +18,7 @@ static struct { // where the next node stands in the model, told by nn.lua
 // ---- where we are in the user's text ----------------------------------------------------------
 
 // The innermost line of a model file on the Lua stack.
-static Loc here(lua_State *lua) {
+Loc front_here(lua_State *lua) {
   lua_Debug ar;
   for (int level = 0; lua_getstack(lua, level, &ar); level++) {
     lua_getinfo(lua, "Sl", &ar);
@@ -31,7 +31,7 @@ static Loc here(lua_State *lua) {
 }
 
 static int lua_fail(lua_State *lua) { // fail(message)
-  err_at(here(lua), "%s", luaL_checkstring(lua, 1));
+  err_at(front_here(lua), "%s", luaL_checkstring(lua, 1));
   return 0;
 }
 
@@ -55,7 +55,7 @@ static Node *add_const(double value) {
 static Node *to_node(lua_State *lua, int at, const Op *op) {
   if (lua_type(lua, at) == LUA_TNUMBER) return add_const(lua_tonumber(lua, at));
   Node **n = luaL_testudata(lua, at, kTensor);
-  if (!n) err_at(here(lua), "%s: input %d is a %s, not a tensor", op->name, at, luaL_typename(lua, at));
+  if (!n) err_at(front_here(lua), "%s: input %d is a %s, not a tensor", op->name, at, luaL_typename(lua, at));
   return *n;
 }
 
@@ -65,7 +65,7 @@ static const char *node_name(const char *op) {
 }
 
 static Node *place_node(lua_State *lua, Node *n) {
-  n->loc = here(lua);
+  n->loc = front_here(lua);
   n->name = node_name(n->op->name);
   n->call = place.call ? place.call : ++compiler->ncalls;
   return n;
@@ -75,7 +75,7 @@ static int64_t to_integer(lua_State *lua, const Op *op, const char *what) {
   int ok;
   int64_t v = lua_tointegerx(lua, -1, &ok);
   if (!ok || v > INT32_MAX || v < INT32_MIN)
-    err_at(here(lua), "%s: %s must be whole numbers, not %s", op->name, what,
+    err_at(front_here(lua), "%s: %s must be whole numbers, not %s", op->name, what,
            luaL_tolstring(lua, -1, NULL));
   return v;
 }
@@ -86,7 +86,7 @@ static int read_field(lua_State *lua, const Op *op, const AttrField *field, Attr
   bool list = lua_istable(lua, -1);
   if (list) count = (int)lua_rawlen(lua, -1);
   if (count > most)
-    err_at(here(lua), "%s: %s has %d elements, at most %d", op->name, field->name, count, most);
+    err_at(front_here(lua), "%s: %s has %d elements, at most %d", op->name, field->name, count, most);
   for (int i = 0; i < count; i++) {
     if (list) lua_geti(lua, -1, i + 1);
     char *to = (char *)attr + field->offset;
@@ -117,7 +117,7 @@ static int lua_op(lua_State *lua) {
   int length = 0;
   if (nin && lua_istable(lua, nin)) length = read_attrs(lua, nin--, op, &attr);
   if (op->nin >= 0 ? nin != op->nin : nin < 1)
-    err_at(here(lua), "%s: takes %d tensors, got %d", op->name, op->nin < 0 ? 1 : op->nin, nin);
+    err_at(front_here(lua), "%s: takes %d tensors, got %d", op->name, op->nin < 0 ? 1 : op->nin, nin);
   Node **in = arena_alloc(compiler->arena, sizeof *in * (size_t)nin);
   for (int i = 0; i < nin; i++) in[i] = to_node(lua, i + 1, op);
   Node *n = place_node(lua, graph_add(compiler->graph, op, nin, in, &attr, NULL));
@@ -151,14 +151,14 @@ static int lua_to_text(lua_State *lua) {
 
 static Type read_shape(lua_State *lua, int at, const char *what) {
   int64_t dim[MaxRank];
-  if (!lua_istable(lua, at)) err_at(here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
+  if (!lua_istable(lua, at)) err_at(front_here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
   int rank = (int)lua_rawlen(lua, at);
-  if (rank > MaxRank) err_at(here(lua), "%s: more than %d dimensions", what, MaxRank);
+  if (rank > MaxRank) err_at(front_here(lua), "%s: more than %d dimensions", what, MaxRank);
   for (int d = 0; d < rank; d++) {
     int ok;
     lua_geti(lua, at, d + 1);
     dim[d] = lua_tointegerx(lua, -1, &ok);
-    if (!ok) err_at(here(lua), "%s: dimension %d is %s, not a whole number", what, d + 1,
+    if (!ok) err_at(front_here(lua), "%s: dimension %d is %s, not a whole number", what, d + 1,
                     luaL_tolstring(lua, -1, NULL));
     lua_pop(lua, 1);
   }
@@ -166,10 +166,10 @@ static Type read_shape(lua_State *lua, int at, const char *what) {
 }
 
 static void check_name(lua_State *lua, const char *name) {
-  if (!*name) err_at(here(lua), "a name may not be empty");
+  if (!*name) err_at(front_here(lua), "a name may not be empty");
   for (const char *s = name; *s; s++)
     if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.", *s))
-      err_at(here(lua), "name '%s': letters, digits, _ and . only", name);
+      err_at(front_here(lua), "name '%s': letters, digits, _ and . only", name);
 }
 
 // Every input and parameter has a name of its own: the registry keeps who has it.
@@ -221,10 +221,10 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
   check_name(lua, name);
   for (int i = 0; i < compiler->graph->noutputs; i++)
     if (!strcmp(compiler->graph->outputs[i].name, name))
-      err_at(here(lua), "output '%s' is declared already", name);
+      err_at(front_here(lua), "output '%s' is declared already", name);
   Node **n = luaL_testudata(lua, 2, kTensor);
-  if (!n) err_at(here(lua), "output '%s' is a %s, not a tensor", name, luaL_typename(lua, 2));
-  graph_output(compiler->graph, name, *n, here(lua));
+  if (!n) err_at(front_here(lua), "output '%s' is a %s, not a tensor", name, luaL_typename(lua, 2));
+  graph_output(compiler->graph, name, *n, front_here(lua));
   return 0;
 }
 
@@ -278,10 +278,7 @@ static int lua_nearest(lua_State *lua) { // nearest(word, list) -> the closest, 
 // ---- files ------------------------------------------------------------------------------------
 
 static void load_chunk(lua_State *lua, const char *path) {
-  if (luaL_loadfilex(lua, path, "t") != LUA_OK) {
-    compiler->error->code = ExitUsage;
-    lua_error(lua);
-  }
+  if (luaL_loadfilex(lua, path, "t") != LUA_OK) lua_error(lua);
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.sandbox");
   lua_setupvalue(lua, -2, 1);
 }
@@ -294,12 +291,12 @@ static int lua_require(lua_State *lua) {
   lua_pop(lua, 1);
   if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
                     strlen(name))
-    err_at(here(lua), "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
+    err_at(front_here(lua), "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
   const char *model = compiler->options.model, *slash = strrchr(model, '/');
   int folder = slash ? (int)(slash - model) + 1 : 0;
   const char *path = arena_printf(compiler->arena, "%.*s%s.lua", folder, model, name);
   FILE *file = fopen(path, "r");
-  if (!file) err_at(here(lua), "require: there is no %s (models require \"nn\" and files beside them)", path);
+  if (!file) err_at(front_here(lua), "require: there is no %s (models require \"nn\" and files beside them)", path);
   fclose(file);
   load_chunk(lua, path);
   lua_call(lua, 0, 1);
@@ -337,6 +334,7 @@ static void push_core(Compiler *c) {
 
 // nn.op_row{...} of a model file: a row of its own, callable as nn.op.NAME at once.
 static int lua_user_op(lua_State *lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
   lua_pushboolean(lua, true);
   lua_pushcclosure(lua, op_lua_declare, 1);
   lua_pushvalue(lua, 1);
@@ -431,6 +429,23 @@ static void check_settings(Compiler *c) {
   }
 }
 
+// A file that ends in .ir is a graph as `nngen show` prints it.
+static bool is_ir(const char *path) {
+  size_t n = strlen(path);
+  return n > 3 && !strcmp(path + n - 3, ".ir");
+}
+
+static void read_ir(Compiler *c) {
+  FILE *file = fopen(c->options.model, "r");
+  Buffer text = {0};
+  char line[4096];
+  while (fgets(line, sizeof line, file)) buffer_put(&text, "%s", line);
+  fclose(file);
+  const char *copy = arena_dup(c->arena, text.text);
+  buffer_free(&text);
+  c->graph = text_read(c, copy);
+}
+
 void front_run(Compiler *c) {
   FILE *file = fopen(c->options.model, "r");
   if (!file || fgetc(file) == EOF) {
@@ -438,6 +453,10 @@ void front_run(Compiler *c) {
     err_code(ExitUsage, file ? "%s: empty model file" : "%s: cannot be read", c->options.model);
   }
   fclose(file);
+  if (is_ir(c->options.model)) {
+    read_ir(c);
+    return;
+  }
   place.scope = "";
   place.call = 0;
   c->error->code = 0;

@@ -90,8 +90,9 @@ void layout_pass(Compiler *c) {
   for (int i = 0; i < g->noutputs; i++) { // row-major at the border
     Output *out = &g->outputs[i];
     Type plain = type_make(DtF32, out->node->type.rank, out->node->type.dim);
-    bool source = out->node->op->cls == OpSource;
-    if (source || !same_order(&plain, &out->node->type)) {
+    bool taken = out->node->op->cls == OpSource; // each output has memory of its own
+    for (int j = 0; j < i; j++) taken = taken || g->outputs[j].node == out->node;
+    if (taken || !same_order(&plain, &out->node->type)) {
       Node *copy = graph_add(g, op_need("copy"), 1, &out->node, NULL, out->node);
       copy->type = plain;
       out->node = copy;

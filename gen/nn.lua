@@ -151,7 +151,7 @@ end
 -- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua.
 function nn.op_row(row)
   local name, f = core.user_op(row)
-  if nn[name] then fail("op_row: nn.%s exists already", name) end
+  if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end
   nn.op[name], nn[name] = f, f
   return f
 end
@@ -174,7 +174,7 @@ core.meta.__mul, core.meta.__div = binary(op.mul), binary(op.div)
 core.meta.__pow, core.meta.__unm = binary(op.pow), function(x) return op.neg(x) end
 core.meta.__index = function(x, name)
   if name == "shape" then return shape(x) end
-  local f = nn[name]
+  local f = rawget(nn, name)
   if f == nil then
     local names = {}
     for known in pairs(nn) do names[#names + 1] = known end

@@ -264,6 +264,7 @@ const char *type_shape_text(const Type *t); // "(1, 3, 224, 224)", in the compil
 // ---- front.c, sandbox.c: Lua state, the model API ----------------------------------------------
 void front_open(Compiler *c);
 void front_run(Compiler *c);
+Loc front_here(lua_State *lua);           // the innermost line of a model file on the Lua stack
 void sandbox_open(lua_State *lua);        // pushes the environment of a model file
 void sandbox_limit(lua_State *lua, bool on);
 lua_State *sandbox_state(size_t memory_limit);

@@ -87,15 +87,13 @@ static unsigned field_bits(lua_State *lua, const char *name, unsigned (*find)(co
 static unsigned attr_bit(const char *word) {
   for (int i = 0; i < attr_nfields; i++)
     if (!strcmp(word, attr_fields[i].name)) return 1u << i;
-  luaL_error(compiler->lua, "op: unknown attribute '%s'", word);
-  return 0;
+  err_at(front_here(compiler->lua), "op: unknown attribute '%s'", word);
 }
 
 static unsigned flag_bit(const char *word) {
   for (size_t i = 0; i < sizeof flag_names / sizeof flag_names[0]; i++)
     if (!strcmp(word, flag_names[i].name)) return flag_names[i].flag;
-  luaL_error(compiler->lua, "op: unknown flag '%s'", word);
-  return 0;
+  err_at(front_here(compiler->lua), "op: unknown flag '%s'", word);
 }
 
 static int word_index(const char *word, const char *const *words, int count) {
@@ -105,24 +103,24 @@ static int word_index(const char *word, const char *const *words, int count) {
 }
 
 static void check_row(lua_State *lua, const Op *op) {
-  if (op_find(op->name)) luaL_error(lua, "op: '%s' is declared already", op->name);
+  if (op_find(op->name)) err_at(front_here(lua), "op: '%s' is declared already", op->name);
   for (const char *s = op->name; *s; s++)
     if (!strchr("abcdefghijklmnopqrstuvwxyz_0123456789", *s))
-      luaL_error(lua, "op: name '%s' may have a-z, 0-9 and _ only", op->name);
+      err_at(front_here(lua), "op: name '%s' may have a-z, 0-9 and _ only", op->name);
   if (op->cls == OpMap && (op->nin < 1 || op->nin > 3))
-    luaL_error(lua, "op '%s': nin must be 1 to 3, not %d", op->name, op->nin);
+    err_at(front_here(lua), "op '%s': nin must be 1 to 3, not %d", op->name, op->nin);
   if ((op->cls == OpMap || op->cls == OpReduce || op->cls == OpWindow) && !op->cuda)
-    luaL_error(lua, "op '%s': needs cuda = \"expression over $1\"", op->name);
+    err_at(front_here(lua), "op '%s': needs cuda = \"expression over $1\"", op->name);
   if (op->cls == OpMap && op->ref == LUA_NOREF)
-    luaL_error(lua, "op '%s': needs ref = function(x), the op on numbers", op->name);
+    err_at(front_here(lua), "op '%s': needs ref = function(x), the op on numbers", op->name);
 }
 
 // CUDA text of a model file is pasted into kernels: an expression, no more.
 static void check_user_text(lua_State *lua, const Op *op) {
-  if (op->cls != OpMap) luaL_error(lua, "op '%s': a model may declare class \"map\" only", op->name);
+  if (op->cls != OpMap) err_at(front_here(lua), "op '%s': a model may declare class \"map\" only", op->name);
   if (strpbrk(op->cuda, ";{}#\\\"'\n") || strstr(op->cuda, "asm") || strstr(op->cuda, "//") ||
       strstr(op->cuda, "/*"))
-    luaL_error(lua, "op '%s': cuda must be one expression, not '%s'", op->name, op->cuda);
+    err_at(front_here(lua), "op '%s': cuda must be one expression, not '%s'", op->name, op->cuda);
 }
 
 // op{ name=, class=, nin=, cuda=, ref=, grad=, ... }: adds a row. Upvalue 1: true in model files.
@@ -132,14 +130,14 @@ int op_lua_declare(lua_State *lua) {
   Compiler *c = compiler;
   Op *op = arena_alloc(c->arena, sizeof *op);
   const char *name = field_text(lua, "name"), *cls = field_text(lua, "class");
-  if (!name) luaL_error(lua, "op: needs a name");
+  if (!name) err_at(front_here(lua), "op: needs a name");
   op->name = name;
   int index = word_index(cls ? cls : "map", class_names, OpClassCount);
-  if (index < 0) luaL_error(lua, "op '%s': unknown class '%s'", name, cls);
+  if (index < 0) err_at(front_here(lua), "op '%s': unknown class '%s'", name, cls);
   op->cls = (OpClass)index;
   const char *form = field_text(lua, "form");
   op->form = form ? word_index(form, forms[index], 6) : 0;
-  if (op->form < 0) luaL_error(lua, "op '%s': unknown form '%s'", name, form);
+  if (op->form < 0) err_at(front_here(lua), "op '%s': unknown form '%s'", name, form);
   op->nin = (int)field_number(lua, "nin", 1);
   op->flags = field_bits(lua, "flags", flag_bit);
   op->attrs = field_bits(lua, "attrs", attr_bit);

@@ -45,14 +45,27 @@ static int compile_unfused(Run *r, Options options, Error *err) {
   return code;
 }
 
+static int open_device(Run *r, Error *err) {
+  DeviceOptions options = {.cuda_path = r->cli->cuda_path, .log = log_to_stderr()};
+  int64_t ordinal;
+  const char *name = getenv("NNGEN_DEVICE");
+  if (strcmp(r->cli->device, "auto") || !name) name = r->cli->device;
+  if (!device_parse(name, &options.kind))
+    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
+  int code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
+  options.ordinal = (int)ordinal;
+  return code ? code : device_open(&options, &r->device, err);
+}
+
 static int compile(Run *r, Error *err) {
   Options options;
   int code = cli_options(r->cli, &options, err);
+  if (!code) code = compile_unfused(r, options, err); // also finds the model's mistakes first
+  if (!code && !r->cli->arch) code = open_device(r, err);
   if (!code && r->device) {
     const Arch *arch = arch_find(device_info(r->device)->arch);
     if (arch) options.arch = arch; // else the default's figures
   }
-  if (!code) code = compile_unfused(r, options, err);
   double begin = now();
   if (!code) code = compile_model(&r->compiler, &options, err);
   if (code) return code;
@@ -228,24 +241,25 @@ static bool to_doubles(Reader *reader, int tensor, bool parameter, double *value
   return code == ExitOk;
 }
 
+// Evaluates a fixed node, and what it depends on, once.
+static bool find_fixed(Reader *reader, Node *n) {
+  double **fixed = reader->fixed;
+  if (fixed[n->id]) return true;
+  for (int j = 0; j < n->nin; j++)
+    if (!find_fixed(reader, n->in[j])) return false;
+  if (n->op->cls != OpSource || n->op->form != SourceParam) {
+    eval_node(n, fixed);
+    return true;
+  }
+  int tensor = find_tensor(reader->run, n);
+  fixed[n->id] = alloc((size_t)type_count(&n->type), sizeof(double));
+  return tensor >= 0 && to_doubles(reader, tensor, true, fixed[n->id]);
+}
+
 // What `init` made and freed again, from the oracle.
 static bool read_fixed(Reader *reader, const Node *n, double *values) {
-  double **fixed = reader->fixed;
-  if (!fixed[n->id]) {
-    for (int j = 0; j < n->nin; j++) {
-      Node *in = n->in[j];
-      if (fixed[in->id]) continue;
-      fixed[in->id] = alloc((size_t)type_count(&in->type), sizeof(double));
-      if (!read_fixed(reader, in, fixed[in->id])) return false;
-    }
-    if (n->op->cls == OpSource && n->op->form == SourceParam) {
-      int tensor = find_tensor(reader->run, n);
-      return tensor >= 0 && to_doubles(reader, tensor, true, values);
-    }
-    eval_node((Node *)n, fixed);
-  }
-  if (fixed[n->id] != values)
-    memcpy(values, fixed[n->id], sizeof *values * (size_t)type_count(&n->type));
+  if (!find_fixed(reader, (Node *)n)) return false;
+  memcpy(values, reader->fixed[n->id], sizeof *values * (size_t)type_count(&n->type));
   return true;
 }
 
@@ -402,18 +416,6 @@ static int execute(Run *r, Error *err) {
   return code;
 }
 
-static int open_device(Run *r, Error *err) {
-  DeviceOptions options = {.cuda_path = r->cli->cuda_path, .log = log_to_stderr()};
-  int64_t ordinal;
-  const char *name = getenv("NNGEN_DEVICE");
-  if (strcmp(r->cli->device, "auto") || !name) name = r->cli->device;
-  if (!device_parse(name, &options.kind))
-    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
-  int code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
-  options.ordinal = (int)ordinal;
-  return code ? code : device_open(&options, &r->device, err);
-}
-
 static void close_run(Run *r) {
   run_timing_free(&r->timing);
   free(r->ms);
@@ -429,8 +431,7 @@ static void close_run(Run *r) {
 
 int verb_run(const Cli *cli, Error *err) {
   Run r = {.cli = cli};
-  int code = cli->arch ? ExitOk : open_device(&r, err);
-  if (!code) code = compile(&r, err);
+  int code = compile(&r, err);
   if (!code) {
     r.kernel_error = alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
     for (int i = 0; i < r.plan->nkernels; i++) r.kernel_error[i] = -1;

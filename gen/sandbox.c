@@ -38,8 +38,8 @@ static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
 static void count(lua_State *lua, lua_Debug *ar) {
   (void)ar;
   if (++usage.steps > kMostSteps)
-    luaL_error(lua, "the model file runs too long (%d million instructions); is there an endless loop?",
-               kMostSteps / (1000000 / kHookStep));
+    err_at(front_here(lua), "the model file runs too long (%d million instructions); is there an endless loop?",
+           kMostSteps / (1000000 / kHookStep));
 }
 
 lua_State *sandbox_state(size_t memory_limit) {

@@ -3,6 +3,7 @@
 // The symbols in cuda_api.def carry their version (cuMemAlloc_v2), so plain dlsym finds the same
 // functions in libcuda and in libcusim.
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "runtime.h"
@@ -33,8 +34,22 @@ bool api_load_nvrtc(void *library, NvrtcApi *api, const char **missing) {
   return true;
 }
 
+static atomic_llong calls_left = -1;
+
+void api_fail_after(int64_t calls) {
+  atomic_store(&calls_left, calls);
+}
+
+// Counts one call; true when it has to be taken for failed.
+static bool must_fail(void) {
+  long long left = atomic_load(&calls_left);
+  if (left >= 0) atomic_store(&calls_left, left - 1);
+  return left == 0;
+}
+
 int api_check(const DriverApi *api, CUresult result, const char *call, Error *err) {
   const char *name = NULL, *text = NULL;
+  if (must_fail()) result = CUDA_ERROR_UNKNOWN;
   if (result == CUDA_SUCCESS) return ExitOk;
   api->cuGetErrorName(result, &name);
   api->cuGetErrorString(result, &text);

@@ -3,30 +3,8 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "runtime.h"
-
-static bool find_program(const char *name, char *path, size_t size) {
-  const char *dirs = getenv("PATH");
-  if (strchr(name, '/')) return snprintf(path, size, "%s", name), !access(path, X_OK);
-  while (dirs && *dirs) {
-    int length = (int)strcspn(dirs, ":");
-    snprintf(path, size, "%.*s/%s", length, dirs, name);
-    if (!access(path, X_OK)) return true;
-    dirs += length + (dirs[length] == ':');
-  }
-  return false;
-}
-
-bool find_host_compiler(char *path, size_t size) {
-  const char *const names[] = {getenv("NNGEN_CXX"), getenv("CXX"), "g++", "c++", "clang++"};
-  for (int i = 0; i < COUNT(names); i++)
-    if (names[i] && *names[i] && find_program(names[i], path, size)) return true;
-  if (size) *path = 0;
-  return false;
-}
 
 static void replace(char **field, char *text) {
   if (!text) return;
@@ -77,7 +55,7 @@ void find_report(const char *cuda_path, FindReport *report) {
     if (i == FindNvrtc) ask_nvrtc(library, found);
     dlclose(library);
   }
-  find_host_compiler(compiler, sizeof compiler);
+  host_compiler(compiler, sizeof compiler);
   report->host_compiler = heap_copy(compiler);
   report->cache_dir = cache_default_dir();
 }

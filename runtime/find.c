@@ -150,7 +150,8 @@ static bool find_wheel(Search *search) {
 static bool find_toolkit(Search *search, const char *cuda_path) {
   const char *named = cuda_path ? cuda_path : getenv("NNGEN_CUDA_PATH");
   const char *how = cuda_path ? "--cuda-path" : "NNGEN_CUDA_PATH";
-  if (named && (try_dir(search, named, how) || try_pattern(search, named, TOOLKIT_DIRS, how)))
+  bool given = named && *named;
+  if (given && (try_dir(search, named, how) || try_pattern(search, named, TOOLKIT_DIRS, how)))
     return true;
   searched(search, "ld.so");
   if (try_sonames(search, RTLD_NOLOAD, "already loaded") || try_sonames(search, 0, "ld.so"))
@@ -165,8 +166,9 @@ static bool find_toolkit(Search *search, const char *cuda_path) {
 static bool find_sim(Search *search) {
   char exe[PATH_MAX], dir[PATH_MAX + 8];
   const char *named = getenv("NNGEN_SIM");
-  if (named) searched(search, named);
-  if (named && try_file(search, named, 0, "NNGEN_SIM")) return true;
+  bool given = named && *named;
+  if (given) searched(search, named);
+  if (given && try_file(search, named, 0, "NNGEN_SIM")) return true;
   ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
   if (length > 0) {
     exe[length] = 0;

@@ -109,7 +109,7 @@ static int build_all(JitBuild *build, Error *err) {
   if (build->failed_kernel >= 0) {
     *err = build->failure;
     rc = err->code;
-    if (build->toolkit->simulator && !find_host_compiler(compiler, sizeof compiler))
+    if (build->toolkit->simulator && !host_compiler(compiler, sizeof compiler))
       rc = err_set(err, ExitNoToolchain,
                    "the simulator compiles kernels with a C++ compiler, and "
                    "there is none; install one: apt-get install g++");

@@ -17,9 +17,8 @@ static int capture(Replay *replay, Error *err) {
   NvtxLevel level = loaded->nvtx_level;
   int rc = CU(api, err, cuStreamBeginCapture, loaded->device->stream,
               CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-  if (rc) return rc;
   loaded->nvtx_level = NvtxOff;
-  rc = run_enqueue(loaded, replay->entry, err);
+  if (!rc) rc = run_enqueue(loaded, replay->entry, err);
   loaded->nvtx_level = level;
   Error end = {0}; // the capture must end whatever happened; the first failure is the one to tell
   int ended = CU(api, &end, cuStreamEndCapture, loaded->device->stream, &replay->graph);

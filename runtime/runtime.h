@@ -98,6 +98,7 @@ bool api_load_nvrtc(void *library, NvrtcApi *api, const char **missing);
 
 // ExitOk, or ExitNoDevice with "CALL failed: NAME (code): text".
 int api_check(const DriverApi *api, CUresult result, const char *call, Error *err);
+void api_fail_after(int64_t calls); // tests: the call after so many is taken for failed; -1: none
 #define CU(api, err, function, ...) api_check((api), (api)->function(__VA_ARGS__), #function, (err))
 
 // ---- toolkit.c: NVRTC, or the simulator's compiler -------------------------------------------
@@ -117,9 +118,11 @@ int toolkit_open_sim(void *library, const char *path, Toolkit *toolkit, Error *e
 int toolkit_check_arch(const Toolkit *toolkit, const char *arch, Error *err);
 void toolkit_close(Toolkit *toolkit); // leaves libcusim open: the device owns it
 
-// ---- doctor.c --------------------------------------------------------------------------------
+// ---- host.c: the machine the simulator compiles kernels for ----------------------------------
 
-bool find_host_compiler(char *path, size_t size); // the C++ compiler the simulator will use
+bool host_compiler(char *path, size_t size); // the C++ compiler it will use; false: there is none
+void host_stamp(const char *path, char *text, size_t size); // size and time of a file
+void host_identity(char *text, size_t size); // a hash of compiler, processor and checks
 
 // ---- cache.c, cache_list.c: compiled kernels on disk -----------------------------------------
 

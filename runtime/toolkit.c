@@ -7,7 +7,6 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runtime.h"
 
@@ -45,28 +44,17 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user) {
   return 1;
 }
 
-// Size and time of a file stand in where there is no build-id, and for the host compiler.
-static void describe_file(const char *path, char *text, size_t size) {
-  struct stat info;
-  if (stat(path, &info)) return;
-  snprintf(text, size, "%lld.%lld.%09ld", (long long)info.st_size, (long long)info.st_mtim.tv_sec,
-           info.st_mtim.tv_nsec);
-}
-
 static void identify(Toolkit *toolkit) {
   struct link_map *map;
-  char id[80] = "", compiler[512], stamp[64] = "";
+  char id[80] = "", stamp[64] = "", host[32] = "";
   if (!dlinfo(toolkit->library, RTLD_DI_LINKMAP, &map)) {
     BuildId build = {map->l_name, id, sizeof id};
     dl_iterate_phdr(visit, &build);
   }
-  if (!id[0]) describe_file(toolkit->path, id, sizeof id);
-  if (toolkit->simulator) {
-    find_host_compiler(compiler, sizeof compiler);
-    describe_file(compiler, stamp, sizeof stamp);
-  }
-  snprintf(toolkit->identity, sizeof toolkit->identity, "%s %d %s %s",
-           toolkit->simulator ? "cusim" : "nvrtc", toolkit->version, id, stamp);
+  if (!id[0] || toolkit->simulator) host_stamp(toolkit->path, stamp, sizeof stamp);
+  if (toolkit->simulator) host_identity(host, sizeof host);
+  snprintf(toolkit->identity, sizeof toolkit->identity, "%s %d %s %s %s",
+           toolkit->simulator ? "cusim" : "nvrtc", toolkit->version, id, stamp, host);
 }
 
 static int open_api(Toolkit *toolkit, Error *err) {

@@ -2,6 +2,7 @@
 # run.sh TEST...: runs each test program (it speaks TAP on stdout), prints what failed, and ends
 # with one line `N passed, N failed, N skipped`. NNGEN_TEST=REGEX picks programs by name.
 set -u
+export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}
 out=$(mktemp -d) || exit 4
 trap 'rm -rf "$out"' EXIT

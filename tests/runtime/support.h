@@ -37,7 +37,8 @@ __attribute__((unused)) static void random_seed(const char *test) {
 
 // ---- files -------------------------------------------------------------------------------------
 
-__attribute__((unused)) static const char *temp_dir(void) { // one per process, never removed by name
+__attribute__((unused)) static const char *
+temp_dir(void) { // one per process, never removed by name
   static char dir[64];
   if (!dir[0]) {
     snprintf(dir, sizeof dir, "/tmp/nngen-test-XXXXXX");
@@ -52,10 +53,11 @@ __attribute__((unused)) static void temp_remove(void) {
   assert_int_equal(system(command), 0);
 }
 
-__attribute__((unused)) static const char *temp_path(const char *name) { // valid until 4 calls later
-  static char paths[4][256];
+__attribute__((unused)) static const char *
+temp_path(const char *name) { // valid until 16 calls later
+  static char paths[16][256];
   static int next;
-  char *path = paths[next++ % 4];
+  char *path = paths[next++ % 16];
   snprintf(path, sizeof paths[0], "%s/%s", temp_dir(), name);
   return path;
 }
@@ -88,9 +90,18 @@ enum { SmallCount = 1000 };
 
 __attribute__((unused)) static PlanTensor small_tensor(const char *name, Role role, Space space,
                                                        int64_t offset) {
-  return (PlanTensor){.name = strdup(name), .role = role, .space = space, .dtype = DtF32, .rank = 2,
-                      .shape = {10, 100}, .order = {0, 1}, .offset = offset, .bytes = 4000,
-                      .value = -1, .init = role == RoleParam ? InitNormal : InitNone, .init_b = 0.5,
+  return (PlanTensor){.name = strdup(name),
+                      .role = role,
+                      .space = space,
+                      .dtype = DtF32,
+                      .rank = 2,
+                      .shape = {10, 100},
+                      .order = {0, 1},
+                      .offset = offset,
+                      .bytes = 4000,
+                      .value = -1,
+                      .init = role == RoleParam ? InitNormal : InitNone,
+                      .init_b = 0.5,
                       .loc = strdup("small.lua:1")};
 }
 
@@ -108,11 +119,21 @@ __attribute__((unused)) static PlanKernel small_kernel(const char *name, const c
   args[0] = (PlanArg){strdup("a"), in, false};
   args[1] = (PlanArg){strdup("b"), other, false};
   args[2] = (PlanArg){strdup("c"), out, true};
-  return (PlanKernel){.name = strdup(name), .layer = strdup(name), .ops = strdup("mul+add"),
-                      .class_name = strdup("map"), .tile = strdup("128"), .source = strdup(source),
-                      .file = strdup(file), .loc = strdup("small.lua:2"), .grid = {8, 1, 1},
-                      .block = {128, 1, 1}, .flops = 2000, .bytes_read = 8000,
-                      .bytes_written = 4000, .args = args, .nargs = 3};
+  return (PlanKernel){.name = strdup(name),
+                      .layer = strdup(name),
+                      .ops = strdup("mul+add"),
+                      .class_name = strdup("map"),
+                      .tile = strdup("128"),
+                      .source = strdup(source),
+                      .file = strdup(file),
+                      .loc = strdup("small.lua:2"),
+                      .grid = {8, 1, 1},
+                      .block = {128, 1, 1},
+                      .flops = 2000,
+                      .bytes_read = 8000,
+                      .bytes_written = 4000,
+                      .args = args,
+                      .nargs = 3};
 }
 
 __attribute__((unused)) static PlanEntry small_entry(const char *name, int nsteps,
@@ -124,9 +145,15 @@ __attribute__((unused)) static PlanEntry small_entry(const char *name, int nstep
 
 __attribute__((unused)) static Plan *small_plan(void) {
   Plan *plan = calloc(1, sizeof *plan);
-  *plan = (Plan){.model = strdup("small"), .lowering = strdup("fused"), .dtype = strdup("fp32"),
-                 .arch = strdup("sm_80"), .static_bytes = 3 * 4096, .arena_bytes = 4096,
-                 .init_bytes = 4096, .arena_bound = 4000, .nops = 3};
+  *plan = (Plan){.model = strdup("small"),
+                 .lowering = strdup("fused"),
+                 .dtype = strdup("fp32"),
+                 .arch = strdup("sm_80"),
+                 .static_bytes = 3 * 4096,
+                 .arena_bytes = 4096,
+                 .init_bytes = 4096,
+                 .arena_bound = 4000,
+                 .nops = 3};
   plan->tensors = calloc(plan->ntensors = SmallTensors, sizeof *plan->tensors);
   plan->tensors[SmallX] = small_tensor("x", RoleInput, SpaceStatic, 0);
   plan->tensors[SmallY] = small_tensor("y", RoleOutput, SpaceStatic, 4096);
@@ -139,13 +166,38 @@ __attribute__((unused)) static Plan *small_plan(void) {
   plan->kernels[2] = small_kernel("small__relu", "a[i] > 0.f ? b[i] : 0.f", SmallT, SmallT, SmallY);
   plan->entries = calloc(plan->nentries = 2, sizeof *plan->entries);
   plan->entries[0] = small_entry("init", 1, &(PlanStep){StepLaunch, 0, -1, -1});
-  plan->entries[1] = small_entry("infer", 4, (PlanStep[]){{StepMemset, -1, -1, SmallY},
-                                                          {StepLaunch, 1, -1, -1},
-                                                          {StepLaunch, 2, -1, -1},
-                                                          {StepCopy, -1, SmallY, SmallT}});
+  plan->entries[1] = small_entry("infer", 4,
+                                 (PlanStep[]){{StepMemset, -1, -1, SmallY},
+                                              {StepLaunch, 1, -1, -1},
+                                              {StepLaunch, 2, -1, -1},
+                                              {StepCopy, -1, SmallY, SmallT}});
   plan->headers = calloc(plan->nheaders = 1, sizeof *plan->headers);
-  plan->headers[0] = (PlanHeader){strdup("lib/small.cuh"), strdup("enum { kSmallCount = 1000 };\n")};
+  plan->headers[0] =
+      (PlanHeader){strdup("lib/small.cuh"), strdup("enum { kSmallCount = 1000 };\n")};
   return plan;
+}
+
+// ---- a device: the simulator, or with NNGEN_DEVICE=cuda the GPU --------------------------------
+
+__attribute__((unused)) static DeviceOptions device_options(void) {
+  DeviceOptions options = {.kind = DeviceSim};
+  const char *named = getenv("NNGEN_DEVICE");
+  char path[600];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 40);
+  assert_true(length > 0);
+  path[length] = 0;
+  strcpy(strstr(path, "/tests/runtime/"), "/libcusim.so"); // build/tests/runtime/test_x
+  setenv("NNGEN_SIM", path, 0);
+  if (named && *named) assert_true(device_parse(named, &options.kind));
+  return options;
+}
+
+__attribute__((unused)) static Device *open_device(void) {
+  Error err = {0};
+  Device *device;
+  DeviceOptions options = device_options();
+  if (device_open(&options, &device, &err)) fail_msg("%s", err.message);
+  return device;
 }
 
 #endif
