@@ -58,6 +58,10 @@ test: setup
 	@$(MAKE) -s --no-print-directory all $(TEST_BIN)
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
 
+bless: all $(B)/tests/gen/test_ir
+	@BLESS=1 $(B)/tests/gen/test_ir >/dev/null; BLESS=1 tests/gen/test_golden.sh; BLESS=1 tests/errors/test_errors.sh >/dev/null
+	@git diff --stat -- tests
+
 $(B)/nngen: $(B)/obj/gen/main.o $(B)/libnngen.a
 	$(CC) $(SAN) -o $@ $^ $(LIBS)
 

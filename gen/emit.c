@@ -87,10 +87,10 @@ static void put_params(Emitter *e) {
   const Group *g = e->g;
   Buffer b = {0};
   for (int i = 0; i < g->ninputs; i++)
-    buffer_put(&b, "%sconst %s *__restrict__ %s", i ? ", " : "", expr_ctype(g->inputs[i]->type.dtype),
+    buffer_put(&b, "%sconst %s *__restrict__ %s", i ? ",\n" : "", expr_ctype(g->inputs[i]->type.dtype),
                expr_pointer(g, g->inputs[i]));
   for (int i = 0; i < g->noutputs; i++)
-    buffer_put(&b, "%s%s *__restrict__ %s", i || g->ninputs ? ", " : "",
+    buffer_put(&b, "%s%s *__restrict__ %s", i || g->ninputs ? ",\n" : "",
                expr_ctype(g->outputs[i]->type.dtype), expr_pointer(g, g->outputs[i]));
   hole_take(e, "params", &b);
 }

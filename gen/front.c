@@ -429,6 +429,23 @@ static void check_settings(Compiler *c) {
   }
 }
 
+// A file that ends in .ir is a graph as `nngen show` prints it.
+static bool is_ir(const char *path) {
+  size_t n = strlen(path);
+  return n > 3 && !strcmp(path + n - 3, ".ir");
+}
+
+static void read_ir(Compiler *c) {
+  FILE *file = fopen(c->options.model, "r");
+  Buffer text = {0};
+  char line[4096];
+  while (fgets(line, sizeof line, file)) buffer_put(&text, "%s", line);
+  fclose(file);
+  const char *copy = arena_dup(c->arena, text.text);
+  buffer_free(&text);
+  c->graph = text_read(c, copy);
+}
+
 void front_run(Compiler *c) {
   FILE *file = fopen(c->options.model, "r");
   if (!file || fgetc(file) == EOF) {
@@ -436,6 +453,10 @@ void front_run(Compiler *c) {
     err_code(ExitUsage, file ? "%s: empty model file" : "%s: cannot be read", c->options.model);
   }
   fclose(file);
+  if (is_ir(c->options.model)) {
+    read_ir(c);
+    return;
+  }
   place.scope = "";
   place.call = 0;
   c->error->code = 0;

@@ -17,7 +17,8 @@ struct Smem {
   float b[kTileK][kTileN + 4];
 };
 
-extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)($(k.params)) {
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
+$(k.params)) {
   __shared__ Smem smem;
   const int tid = threadIdx.x;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
@@ -39,7 +40,7 @@ $(k.decode_batch)
     const int group_c = batch * $(k.C) + c;
 //@ end
 //@ end
-#pragma unroll
+#pragma unroll 4
     for (int i = 0; i < kRowsA; ++i) {
       const int m = m0 + load_row + i * kStep;
 //@ if k.conv then
@@ -53,7 +54,7 @@ $(k.decode_batch)
 $(k.a_body)
       smem.a[load_k][load_row + i * kStep] = a_inside ? $(k.a_value) : 0.f;
     }
-#pragma unroll
+#pragma unroll 4
     for (int i = 0; i < kRowsB; ++i) {
       const int n = n0 + load_row + i * kStep;
       const bool b_inside = n < kN && k < kK;
@@ -66,7 +67,7 @@ $(k.b_body)
     nn_sync();
     const int thread_m = tid / (kTileN / kThreadN) * kThreadM;
     const int thread_n = tid % (kTileN / kThreadN) * kThreadN;
-#pragma unroll
+#pragma unroll 8
     for (int kk = 0; kk < kTileK; ++kk) {
       float a[kThreadM], b[kThreadN];
       for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];

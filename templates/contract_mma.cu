@@ -29,7 +29,8 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == $(k.smem), "the planner's figure");
 
-extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)($(k.params)) {
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
+$(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
@@ -49,7 +50,8 @@ $(k.decode_batch)
     const int tap = k0 / $(k.C), c = k0 % $(k.C);
     const int r = tap / $(k.S), s = tap % $(k.S);
 //@ end
-#pragma unroll
+//@ -- Copies overlap when unrolled; elements that are computed would only need more registers.
+#pragma unroll $(k.a_direct and "" or "1")
     for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
       const int row = load_row + i * kRowsAtOnce, m = m0 + row;
 //@ if k.conv then
@@ -90,7 +92,7 @@ $(k.a_body)
       nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
 //@ end
     }
-#pragma unroll
+#pragma unroll $(k.b_direct and "" or "1")
     for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
       const int row = load_row + i * kRowsAtOnce, n = n0 + row;
 //@ if k.grouped then

@@ -8,7 +8,8 @@ constexpr int kLanes = $(k.lanes);         // neighbouring outputs per thread
 constexpr int kCount = $(k.count);         // outputs
 constexpr int kReduced = $(k.reduced);     // elements combined into each
 
-extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)($(k.params)) {
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
+$(k.params)) {
   __shared__ float part[kRows][kColumns * kLanes];
   const int x = threadIdx.x % kColumns, row = threadIdx.x / kColumns;
   const int i = (blockIdx.x * kColumns + x) * kLanes;

@@ -10,7 +10,8 @@ constexpr int kItems = $(k.items);    // accesses per thread: the row stays in r
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
-extern "C" __global__ void __launch_bounds__($(k.threads)) $(k.name)($(k.params)) {
+extern "C" __global__ void __launch_bounds__($(k.threads)) $(k.name)(
+$(k.params)) {
   __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;

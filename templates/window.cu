@@ -5,7 +5,8 @@ constexpr int kThreads = $(k.threads);
 constexpr int kLanes = $(k.lanes);  // neighbouring channels per thread
 constexpr int kCount = $(k.count);
 
-extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)($(k.params)) {
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
+$(k.params)) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
 $(k.decode)

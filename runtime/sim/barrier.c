@@ -20,12 +20,9 @@ static Meeting *find(Warp *warp, unsigned mask, CusimWork work, const void *pc) 
   for (int i = 0; i < warp->open; i++) {
     Meeting *meeting = &warp->meetings[i];
     if (meeting->mask == mask && meeting->work == work) return meeting;
-    if (meeting->mask & mask)
+    if (meeting->mask == mask)
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                  "lanes of one warp meet in different operations: mask %08x here, mask %08x in "
-                  "another%s",
-                  mask, meeting->mask,
-                  meeting->mask == mask ? " (the same lanes, but not the same operation)" : "");
+                  "lanes of one warp, all of mask %08x, meet in different operations", mask);
   }
   Meeting *meeting = &warp->meetings[warp->open++];
   *meeting = (Meeting){mask, 0, work, pc};

@@ -214,7 +214,7 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
   add_all(&args,
-          (const char *[]){"-x", "c++", "-fpreprocessed", "-std=c++17", "-O2", "-g1",
+          (const char *[]){"-x", "c++-cpp-output", "-std=c++17", "-O2", "-g1",
                            "-march=native", "-fPIC", "-shared", "-w", "-fno-exceptions",
                            "-fno-rtti", "-fno-math-errno", "-fno-trapping-math",
                            "-ffp-contract=fast", "-fno-strict-aliasing", "-fvisibility=hidden",

@@ -1,0 +1,424 @@
+// mlp__fc1_init: permute+copy
+// from models/mlp.lua:6
+//   in  g_weight: f32(256, 784), fc1.weight
+//   out g_fc1: f16(784, 256) in memory order 1,0, fc1
+// grid 196x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 0 FLOP, 802816 bytes read, 401408 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 200704;
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
+  const float *__restrict__ g_weight,
+  f16 *__restrict__ g_fc1) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int m = i % 784;
+  const int n = i / 784;
+  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + n * 784 + m);
+  Vec<f16, 4> fc1_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    fc1_out[j] = nn_cast<f16>(nn_float(weight_1[j]));
+  }
+  nn_store<4>(g_fc1 + i, fc1_out);
+}
+// mlp__x: copy
+// from models/mlp.lua:5
+//   in  g_input_x: f32(8, 784), x
+//   out g_copy_x: f16(8, 784), x
+// grid 7x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 0 FLOP, 25088 bytes read, 12544 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 6272;
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
+  const float *__restrict__ g_input_x,
+  f16 *__restrict__ g_copy_x) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+
+  const Vec<float, 4> input_x_1 = nn_load<4>(g_input_x + i);
+  Vec<f16, 4> copy_x_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    copy_x_out[j] = nn_cast<f16>(nn_float(input_x_1[j]));
+  }
+  nn_store<4>(g_copy_x + i, copy_x_out);
+}
+// mlp__fc1_relu: matmul+add+relu
+// from models/mlp.lua:6
+//   in  g_copy_x: f16(8, 784), x
+//   in  g_fc1: f16(784, 256) in memory order 1,0, fc1
+//   in  g_bias: f32(256), fc1.bias
+//   out g_relu: f16(8, 256), relu
+// grid 1x8x1 of 128 threads, 32768 bytes of dynamic shared memory
+// 3215360 FLOP, 414976 bytes read, 4096 bytes written
+#include "lib/prim.cuh"
+#include "lib/mma.cuh"
+
+// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+constexpr int kM = 8, kN = 256, kK = 784;
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
+using T = f16;             // float: TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
+constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
+
+struct Smem {
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kStageStride];
+  };
+};
+static_assert(sizeof(Smem) == 32768, "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_relu(
+  const f16 *__restrict__ g_copy_x,
+  const f16 *__restrict__ g_fc1,
+  const float *__restrict__ g_bias,
+  f16 *__restrict__ g_relu) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
+  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+#pragma unroll 
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      const int k = k0;
+      const bool inside = m < kM && k0 < kK;
+      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_copy_x + (inside ? m * 784 + k : 0), inside);
+    }
+#pragma unroll 
+    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      const bool inside = n < kN && k0 < kK;
+      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc1 + (inside ? k0 + n * 784 : 0), inside);
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  WarpTile<T, kWarpM, kWarpN> tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int block = 0; block < kStages - 1; ++block) {
+    if (block < kBlocks) load(block);
+    nn_cp_async_commit();
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    nn_cp_async_commit();
+    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  nn_sync();
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
+    Vec<f16, 8> relu_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float fc1_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float relu_3 = nn_max(fc1_add_2, 0.f);
+      relu_out[j] = nn_cast<f16>(relu_3);
+    }
+    nn_store<8>(g_relu + m * 256 + n, relu_out);
+  }
+}
+// mlp__fc2_init: permute+copy
+// from models/mlp.lua:6
+//   in  g_weight: f32(256, 256), fc2.weight
+//   out g_fc2: f16(256, 256) in memory order 1,0, fc2
+// grid 64x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 0 FLOP, 262144 bytes read, 131072 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 65536;
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
+  const float *__restrict__ g_weight,
+  f16 *__restrict__ g_fc2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int m = i % 256;
+  const int n = i / 256;
+  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + n * 256 + m);
+  Vec<f16, 4> fc2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    fc2_out[j] = nn_cast<f16>(nn_float(weight_1[j]));
+  }
+  nn_store<4>(g_fc2 + i, fc2_out);
+}
+// mlp__fc2_relu: matmul+add+relu
+// from models/mlp.lua:6
+//   in  g_relu: f16(8, 256), relu
+//   in  g_fc2: f16(256, 256) in memory order 1,0, fc2
+//   in  g_bias: f32(256), fc2.bias
+//   out g_relu_2: f16(8, 256), relu
+// grid 1x8x1 of 128 threads, 32768 bytes of dynamic shared memory
+// 1052672 FLOP, 136192 bytes read, 4096 bytes written
+#include "lib/prim.cuh"
+#include "lib/mma.cuh"
+
+// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+constexpr int kM = 8, kN = 256, kK = 256;
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
+using T = f16;             // float: TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
+constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
+
+struct Smem {
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kStageStride];
+  };
+};
+static_assert(sizeof(Smem) == 32768, "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_relu(
+  const f16 *__restrict__ g_relu,
+  const f16 *__restrict__ g_fc2,
+  const float *__restrict__ g_bias,
+  f16 *__restrict__ g_relu_2) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
+  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+#pragma unroll 
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      const int k = k0;
+      const bool inside = m < kM && k0 < kK;
+      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? m * 256 + k : 0), inside);
+    }
+#pragma unroll 
+    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      const bool inside = n < kN && k0 < kK;
+      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc2 + (inside ? k0 + n * 256 : 0), inside);
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  WarpTile<T, kWarpM, kWarpN> tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int block = 0; block < kStages - 1; ++block) {
+    if (block < kBlocks) load(block);
+    nn_cp_async_commit();
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    nn_cp_async_commit();
+    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  nn_sync();
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
+    Vec<f16, 8> relu_2_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float fc2_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float relu_3 = nn_max(fc2_add_2, 0.f);
+      relu_2_out[j] = nn_cast<f16>(relu_3);
+    }
+    nn_store<8>(g_relu_2 + m * 256 + n, relu_2_out);
+  }
+}
+// mlp__fc3_init: permute+copy
+// from models/mlp.lua:7
+//   in  g_weight: f32(10, 256), fc3.weight
+//   out g_fc3: f16(256, 10) in memory order 1,0, fc3
+// grid 3x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 0 FLOP, 10240 bytes read, 5120 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 2560;
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
+  const float *__restrict__ g_weight,
+  f16 *__restrict__ g_fc3) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int m = i % 256;
+  const int n = i / 256;
+  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + n * 256 + m);
+  Vec<f16, 4> fc3_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    fc3_out[j] = nn_cast<f16>(nn_float(weight_1[j]));
+  }
+  nn_store<4>(g_fc3 + i, fc3_out);
+}
+// mlp__fc3: matmul+add
+// from models/mlp.lua:7
+//   in  g_relu: f16(8, 256), relu
+//   in  g_fc3: f16(256, 10) in memory order 1,0, fc3
+//   in  g_bias: f32(10), fc3.bias
+//   out g_fc3_2: f32(8, 10), fc3
+// grid 1x1x1 of 128 threads, 32768 bytes of dynamic shared memory
+// 41040 FLOP, 9256 bytes read, 320 bytes written
+#include "lib/prim.cuh"
+#include "lib/mma.cuh"
+
+// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+constexpr int kM = 8, kN = 10, kK = 256;
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
+using T = f16;             // float: TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
+constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
+
+struct Smem {
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kStageStride];
+  };
+};
+static_assert(sizeof(Smem) == 32768, "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3(
+  const f16 *__restrict__ g_relu,
+  const f16 *__restrict__ g_fc3,
+  const float *__restrict__ g_bias,
+  float *__restrict__ g_fc3_2) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
+  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+#pragma unroll 
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      const int k = k0;
+      const bool inside = m < kM && k0 < kK;
+      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? m * 256 + k : 0), inside);
+    }
+#pragma unroll 
+    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      const bool inside = n < kN && k0 < kK;
+      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc3 + (inside ? k0 + n * 256 : 0), inside);
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  WarpTile<T, kWarpM, kWarpN> tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int block = 0; block < kStages - 1; ++block) {
+    if (block < kBlocks) load(block);
+    nn_cp_async_commit();
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    nn_cp_async_commit();
+    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  nn_sync();
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+    Vec<float, 2> fc3_2_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float fc3_add_2 = acc[j] + nn_float(bias_1[j]);
+      fc3_2_out[j] = nn_cast<float>(fc3_add_2);
+    }
+    nn_store<2>(g_fc3_2 + m * 10 + n, fc3_2_out);
+  }
+}

@@ -1,0 +1,567 @@
+// resnet18__layer2_0_bn1_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
+// from models/resnet.lua:9
+//   in  g_weight: f32(128), layer2.0.bn1.weight
+//   in  g_bias: f32(128), layer2.0.bn1.bias
+//   in  g_running_mean: f32(128), layer2.0.bn1.running_mean
+//   in  g_running_var: f32(128), layer2.0.bn1.running_var
+//   out g_bn1: f32(1, 128, 1, 1), layer2.0.bn1
+//   out g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
+// grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 1152 FLOP, 2048 bytes read, 1024 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 128;
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_init(
+  const float *__restrict__ g_weight,
+  const float *__restrict__ g_bias,
+  const float *__restrict__ g_running_mean,
+  const float *__restrict__ g_running_var,
+  float *__restrict__ g_bn1,
+  float *__restrict__ g_bn1_2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int c = i % 128;
+  const Vec<float, 4> running_var_1 = nn_load<4>(g_running_var + c);
+  const Vec<float, 4> weight_4 = nn_load<4>(g_weight + c);
+  Vec<float, 4> bn1_out;
+  const Vec<float, 4> running_mean_6 = nn_load<4>(g_running_mean + c);
+  const Vec<float, 4> bias_9 = nn_load<4>(g_bias + c);
+  Vec<float, 4> bn1_2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    const float bn1_add_2 = nn_float(running_var_1[j]) + 1e-05f;
+    const float bn1_rsqrt_3 = nn_rsqrt(bn1_add_2);
+    const float bn1_mul_5 = bn1_rsqrt_3 * nn_float(weight_4[j]);
+    bn1_out[j] = nn_cast<float>(bn1_mul_5);
+    const float bn1_neg_7 = -nn_float(running_mean_6[j]);
+    const float bn1_mul_8 = bn1_neg_7 * bn1_mul_5;
+    const float bn1_add_10 = bn1_mul_8 + nn_float(bias_9[j]);
+    bn1_2_out[j] = nn_cast<float>(bn1_add_10);
+  }
+  nn_store<4>(g_bn1 + i, bn1_out);
+  nn_store<4>(g_bn1_2 + i, bn1_2_out);
+}
+// resnet18__layer2_0_bn1_init_2: reshape+mul
+// from models/resnet.lua:9
+//   in  g_bn1: f32(1, 128, 1, 1), layer2.0.bn1
+//   in  g_weight: f32(128, 64, 3, 3), layer2.0.conv1.weight
+//   out g_bn1_2: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
+// grid 72x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 73728 FLOP, 295424 bytes read, 147456 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 73728;
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_init_2(
+  const float *__restrict__ g_bn1,
+  const float *__restrict__ g_weight,
+  bf16 *__restrict__ g_bn1_2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int c = i % 64;
+  const int w = i / 64 % 3;
+  const int h = i / 192 % 3;
+  const int n = i / 576;
+  const float bn1_mul_2 = nn_float(g_bn1[n]);
+  Vec<bf16, 4> bn1_2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    const float weight_1 = nn_float(g_weight[n * 576 + c * 9 + h * 3 + w + j * 9]);
+    const float bn1_mul_3 = weight_1 * bn1_mul_2;
+    bn1_2_out[j] = nn_cast<bf16>(bn1_mul_3);
+  }
+  nn_store<4>(g_bn1_2 + i, bn1_2_out);
+}
+// resnet18__layer2_0_conv1_bn1_relu: conv2d+add+relu
+// from models/resnet.lua:9
+//   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
+//   in  g_bn1: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
+//   in  g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
+//   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
+// grid 25x4x1 of 128 threads, 32768 bytes of dynamic shared memory
+// 115806208 FLOP, 549376 bytes read, 200704 bytes written
+#include "lib/prim.cuh"
+#include "lib/mma.cuh"
+
+// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+constexpr int kM = 784, kN = 128, kK = 576;
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
+using T = bf16;             // float: TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
+constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
+
+struct Smem {
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kStageStride];
+  };
+};
+static_assert(sizeof(Smem) == 32768, "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_conv1_bn1_relu(
+  const bf16 *__restrict__ g_relu,
+  const bf16 *__restrict__ g_bn1,
+  const float *__restrict__ g_bn1_2,
+  bf16 *__restrict__ g_relu_2) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
+  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+    const int tap = k0 / 64, c = k0 % 64;
+    const int r = tap / 3, s = tap % 3;
+#pragma unroll 
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      const int image = m / 784, pixel = m % 784;
+      const int y0 = pixel / 28 * 2 - 1, x0 = pixel % 28 * 2 - 1;
+      const int y = y0 + r * 1, x = x0 + s * 1;
+      const bool inside = m < kM && k0 < kK && unsigned(y) < 56u && unsigned(x) < 56u;
+      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? c + y * 3584 + x * 64 : 0), inside);
+    }
+#pragma unroll 
+    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      const bool inside = n < kN && k0 < kK;
+      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn1 + (inside ? n * 576 + k0 : 0), inside);
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  WarpTile<T, kWarpM, kWarpN> tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int block = 0; block < kStages - 1; ++block) {
+    if (block < kBlocks) load(block);
+    nn_cp_async_commit();
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    nn_cp_async_commit();
+    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  nn_sync();
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, 8> bn1_add_1 = nn_load<8>(g_bn1_2 + n);
+    Vec<bf16, 8> relu_2_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float bn1_add_2 = acc[j] + nn_float(bn1_add_1[j]);
+      const float relu_3 = nn_max(bn1_add_2, 0.f);
+      relu_2_out[j] = nn_cast<bf16>(relu_3);
+    }
+    nn_store<8>(g_relu_2 + p * 3584 + q * 128 + n, relu_2_out);
+  }
+}
+// resnet18__layer2_0_bn2_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
+// from models/resnet.lua:10
+//   in  g_weight: f32(128), layer2.0.bn2.weight
+//   in  g_bias: f32(128), layer2.0.bn2.bias
+//   in  g_running_mean: f32(128), layer2.0.bn2.running_mean
+//   in  g_running_var: f32(128), layer2.0.bn2.running_var
+//   out g_bn2: f32(1, 128, 1, 1), layer2.0.bn2
+//   out g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
+// grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 1152 FLOP, 2048 bytes read, 1024 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 128;
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_init(
+  const float *__restrict__ g_weight,
+  const float *__restrict__ g_bias,
+  const float *__restrict__ g_running_mean,
+  const float *__restrict__ g_running_var,
+  float *__restrict__ g_bn2,
+  float *__restrict__ g_bn2_2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int c = i % 128;
+  const Vec<float, 4> running_var_1 = nn_load<4>(g_running_var + c);
+  const Vec<float, 4> weight_4 = nn_load<4>(g_weight + c);
+  Vec<float, 4> bn2_out;
+  const Vec<float, 4> running_mean_6 = nn_load<4>(g_running_mean + c);
+  const Vec<float, 4> bias_9 = nn_load<4>(g_bias + c);
+  Vec<float, 4> bn2_2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    const float bn2_add_2 = nn_float(running_var_1[j]) + 1e-05f;
+    const float bn2_rsqrt_3 = nn_rsqrt(bn2_add_2);
+    const float bn2_mul_5 = bn2_rsqrt_3 * nn_float(weight_4[j]);
+    bn2_out[j] = nn_cast<float>(bn2_mul_5);
+    const float bn2_neg_7 = -nn_float(running_mean_6[j]);
+    const float bn2_mul_8 = bn2_neg_7 * bn2_mul_5;
+    const float bn2_add_10 = bn2_mul_8 + nn_float(bias_9[j]);
+    bn2_2_out[j] = nn_cast<float>(bn2_add_10);
+  }
+  nn_store<4>(g_bn2 + i, bn2_out);
+  nn_store<4>(g_bn2_2 + i, bn2_2_out);
+}
+// resnet18__layer2_0_bn2_init_2: reshape+mul
+// from models/resnet.lua:10
+//   in  g_bn2: f32(1, 128, 1, 1), layer2.0.bn2
+//   in  g_weight: f32(128, 128, 3, 3), layer2.0.conv2.weight
+//   out g_bn2_2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
+// grid 144x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 147456 FLOP, 590336 bytes read, 294912 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 147456;
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_init_2(
+  const float *__restrict__ g_bn2,
+  const float *__restrict__ g_weight,
+  bf16 *__restrict__ g_bn2_2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int c = i % 128;
+  const int w = i / 128 % 3;
+  const int h = i / 384 % 3;
+  const int n = i / 1152;
+  const float bn2_mul_2 = nn_float(g_bn2[n]);
+  Vec<bf16, 4> bn2_2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    const float weight_1 = nn_float(g_weight[n * 1152 + c * 9 + h * 3 + w + j * 9]);
+    const float bn2_mul_3 = weight_1 * bn2_mul_2;
+    bn2_2_out[j] = nn_cast<bf16>(bn2_mul_3);
+  }
+  nn_store<4>(g_bn2_2 + i, bn2_2_out);
+}
+// resnet18__layer2_0_conv2_bn2: conv2d+add
+// from models/resnet.lua:10
+//   in  g_relu: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
+//   in  g_bn2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
+//   in  g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
+//   out g_bn2_3: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
+// grid 25x4x1 of 128 threads, 32768 bytes of dynamic shared memory
+// 231311360 FLOP, 496128 bytes read, 200704 bytes written
+#include "lib/prim.cuh"
+#include "lib/mma.cuh"
+
+// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+constexpr int kM = 784, kN = 128, kK = 1152;
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
+using T = bf16;             // float: TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
+constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
+
+struct Smem {
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kStageStride];
+  };
+};
+static_assert(sizeof(Smem) == 32768, "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_conv2_bn2(
+  const bf16 *__restrict__ g_relu,
+  const bf16 *__restrict__ g_bn2,
+  const float *__restrict__ g_bn2_2,
+  bf16 *__restrict__ g_bn2_3) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
+  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+    const int tap = k0 / 128, c = k0 % 128;
+    const int r = tap / 3, s = tap % 3;
+#pragma unroll 
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      const int image = m / 784, pixel = m % 784;
+      const int y0 = pixel / 28 * 1 - 1, x0 = pixel % 28 * 1 - 1;
+      const int y = y0 + r * 1, x = x0 + s * 1;
+      const bool inside = m < kM && k0 < kK && unsigned(y) < 28u && unsigned(x) < 28u;
+      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? c + y * 3584 + x * 128 : 0), inside);
+    }
+#pragma unroll 
+    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      const bool inside = n < kN && k0 < kK;
+      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn2 + (inside ? n * 1152 + k0 : 0), inside);
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  WarpTile<T, kWarpM, kWarpN> tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int block = 0; block < kStages - 1; ++block) {
+    if (block < kBlocks) load(block);
+    nn_cp_async_commit();
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    nn_cp_async_commit();
+    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  nn_sync();
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, 8> bn2_add_1 = nn_load<8>(g_bn2_2 + n);
+    Vec<bf16, 8> bn2_3_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float bn2_add_2 = acc[j] + nn_float(bn2_add_1[j]);
+      bn2_3_out[j] = nn_cast<bf16>(bn2_add_2);
+    }
+    nn_store<8>(g_bn2_3 + p * 3584 + q * 128 + n, bn2_3_out);
+  }
+}
+// resnet18__layer2_0_downsample_1_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
+// from models/resnet.lua:12
+//   in  g_weight: f32(128), layer2.0.downsample.1.weight
+//   in  g_bias: f32(128), layer2.0.downsample.1.bias
+//   in  g_running_mean: f32(128), layer2.0.downsample.1.running_mean
+//   in  g_running_var: f32(128), layer2.0.downsample.1.running_var
+//   out g_downsample_1: f32(1, 128, 1, 1), layer2.0.downsample.1
+//   out g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
+// grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 1152 FLOP, 2048 bytes read, 1024 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 128;
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsample_1_init(
+  const float *__restrict__ g_weight,
+  const float *__restrict__ g_bias,
+  const float *__restrict__ g_running_mean,
+  const float *__restrict__ g_running_var,
+  float *__restrict__ g_downsample_1,
+  float *__restrict__ g_downsample_1_2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int c = i % 128;
+  const Vec<float, 4> running_var_1 = nn_load<4>(g_running_var + c);
+  const Vec<float, 4> weight_4 = nn_load<4>(g_weight + c);
+  Vec<float, 4> downsample_1_out;
+  const Vec<float, 4> running_mean_6 = nn_load<4>(g_running_mean + c);
+  const Vec<float, 4> bias_9 = nn_load<4>(g_bias + c);
+  Vec<float, 4> downsample_1_2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    const float downsample_1_add_2 = nn_float(running_var_1[j]) + 1e-05f;
+    const float downsample_1_rsqrt_3 = nn_rsqrt(downsample_1_add_2);
+    const float downsample_1_mul_5 = downsample_1_rsqrt_3 * nn_float(weight_4[j]);
+    downsample_1_out[j] = nn_cast<float>(downsample_1_mul_5);
+    const float downsample_1_neg_7 = -nn_float(running_mean_6[j]);
+    const float downsample_1_mul_8 = downsample_1_neg_7 * downsample_1_mul_5;
+    const float downsample_1_add_10 = downsample_1_mul_8 + nn_float(bias_9[j]);
+    downsample_1_2_out[j] = nn_cast<float>(downsample_1_add_10);
+  }
+  nn_store<4>(g_downsample_1 + i, downsample_1_out);
+  nn_store<4>(g_downsample_1_2 + i, downsample_1_2_out);
+}
+// resnet18__layer2_0_downsample_1_init_2: reshape+mul
+// from models/resnet.lua:12
+//   in  g_downsample_1: f32(1, 128, 1, 1), layer2.0.downsample.1
+//   in  g_weight: f32(128, 64, 1, 1), layer2.0.downsample.0.weight
+//   out g_downsample_1_2: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
+// grid 8x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 8192 FLOP, 33280 bytes read, 16384 bytes written
+#include "lib/prim.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kLanes = 4;  // neighbouring elements per thread
+constexpr int kCount = 8192;
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsample_1_init_2(
+  const float *__restrict__ g_downsample_1,
+  const float *__restrict__ g_weight,
+  bf16 *__restrict__ g_downsample_1_2) {
+  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
+  if (i >= kCount) return;
+  const int n = i / 64;
+  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + i);
+  const float downsample_1_mul_2 = nn_float(g_downsample_1[n]);
+  Vec<bf16, 4> downsample_1_2_out;
+#pragma unroll
+  for (int j = 0; j < kLanes; ++j) {
+    const float downsample_1_mul_3 = nn_float(weight_1[j]) * downsample_1_mul_2;
+    downsample_1_2_out[j] = nn_cast<bf16>(downsample_1_mul_3);
+  }
+  nn_store<4>(g_downsample_1_2 + i, downsample_1_2_out);
+}
+// resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
+// from models/resnet.lua:12, models/resnet.lua:15
+//   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
+//   in  g_downsample_1: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
+//   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
+//   in  g_bn2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
+//   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
+// grid 25x4x1 of 128 threads, 32768 bytes of dynamic shared memory
+// 13146112 FLOP, 619008 bytes read, 200704 bytes written
+#include "lib/prim.cuh"
+#include "lib/mma.cuh"
+
+// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+constexpr int kM = 784, kN = 128, kK = 64;
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
+using T = bf16;             // float: TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
+constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
+
+struct Smem {
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kStageStride];
+  };
+};
+static_assert(sizeof(Smem) == 32768, "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsample_0_downsample_1_add_relu(
+  const bf16 *__restrict__ g_relu,
+  const bf16 *__restrict__ g_downsample_1,
+  const float *__restrict__ g_downsample_1_2,
+  const bf16 *__restrict__ g_bn2,
+  bf16 *__restrict__ g_relu_2) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
+  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+    const int tap = k0 / 64, c = k0 % 64;
+    const int r = tap / 1, s = tap % 1;
+#pragma unroll 
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      const int image = m / 784, pixel = m % 784;
+      const int y0 = pixel / 28 * 2 - 0, x0 = pixel % 28 * 2 - 0;
+      const int y = y0 + r * 1, x = x0 + s * 1;
+      const bool inside = m < kM && k0 < kK && unsigned(y) < 56u && unsigned(x) < 56u;
+      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? c + y * 3584 + x * 64 : 0), inside);
+    }
+#pragma unroll 
+    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      const bool inside = n < kN && k0 < kK;
+      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_downsample_1 + (inside ? n * 64 + k0 : 0), inside);
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  WarpTile<T, kWarpM, kWarpN> tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int block = 0; block < kStages - 1; ++block) {
+    if (block < kBlocks) load(block);
+    nn_cp_async_commit();
+  }
+  for (int block = 0; block < kBlocks; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    nn_cp_async_commit();
+    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  nn_sync();
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<bf16, 8> bn2_add_1 = nn_load<8>(g_bn2 + p * 3584 + q * 128 + n);
+    const Vec<float, 8> downsample_1_add_2 = nn_load<8>(g_downsample_1_2 + n);
+    Vec<bf16, 8> relu_2_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float downsample_1_add_3 = acc[j] + nn_float(downsample_1_add_2[j]);
+      const float add_4 = nn_float(bn2_add_1[j]) + downsample_1_add_3;
+      const float relu_5 = nn_max(add_4, 0.f);
+      relu_2_out[j] = nn_cast<bf16>(relu_5);
+    }
+    nn_store<8>(g_relu_2 + p * 3584 + q * 128 + n, relu_2_out);
+  }
+}

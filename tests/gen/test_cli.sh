@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The command line as a user meets it.
+. "$(dirname "$0")/../tap.sh"
+show() { build/nngen show models/lenet.lua "$@"; }
+reads_back() { # the IR printed after a stage is a model itself
+  local stage
+  for stage in shape simp prec layout; do
+    show --stage $stage >"$work/lenet.ir" && build/nngen run "$work/lenet.ir" --quiet >"$work/o" &&
+      grep -q 'probabilities.*ok$' "$work/o" || { echo "after $stage"; return 1; }
+  done
+}
+json_holds() { # json_holds KEY...: the keys are there, and the text is JSON
+  build/nngen models/mlp.lua --quiet --json >"$work/j" && for key; do grep -q "\"$key\":" "$work/j" || return 1; done &&
+    { ! command -v python3 >/dev/null || python3 -m json.tool <"$work/j" >/dev/null; }
+}
+moved() { # the binary and libcusim.so, copied elsewhere, run without the tree
+  mkdir -p "$work/away" && cp build/nngen build/libcusim.so models/mlp.lua "$work/away/" &&
+    (cd "$work/away" && unset NNGEN_DIR && ./nngen mlp.lua --quiet --no-cache)
+}
+static_binary() { ! ldd build/nngen | grep -vE 'linux-vdso|libc\.so|libm\.so|libdl\.so|libpthread\.so|ld-linux'; }
+labels() {
+  seq 1 10 | sed 's/^/digit /' >"$work/names" && build/nngen models/lenet.lua --quiet --labels "$work/names" >"$work/o" &&
+    [ "$(grep -c '% *digit ' "$work/o")" = 5 ]
+}
+piped() { # results on stdout, nothing but warnings on stderr, no progress bar in a pipe
+  build/nngen models/mlp.lua >"$work/o" 2>"$work/e" && [ ! -s "$work/e" ] && [ -s "$work/o" ]
+}
+output_reads() { # an output written as npy is an input again
+  build/nngen models/mlp.lua --quiet --set inputs=10 --output "$work/n" && build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy"
+}
+ok "--help" build/nngen --help
+ok "run --help" build/nngen run --help
+ok "the IR of a stage reads back" reads_back
+ok "show --dot is for graphviz" bash -c 'build/nngen show models/lenet.lua --dot | grep -q "^digraph lenet {"'
+ok "show --plan is JSON" bash -c 'build/nngen show models/mlp.lua --plan | grep -q "\"kernels\""'
+ok "--json" json_holds schema_version kernels unfused arena_bound outputs error
+ok "--explain shows the candidates" bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
+ok "--set name=value and dtype" bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
+ok "--labels prints the five best" labels
+ok "the binary moves to another place" moved
+ok "the binary is static but for libc" static_binary
+ok "results to stdout, progress to a terminal only" piped
+ok "--output and --input are the same format" output_reads
+ok "--dump writes sources and the plan" bash -c "build/nngen models/mlp.lua --quiet --dump $work/d && ls $work/d/*.cu $work/d/mlp.plan.json"
+ok "doctor" build/nngen doctor
+ok "cache ls, verify" bash -c 'build/nngen cache ls && build/nngen cache verify'
+ok "at most 23 kernels in resnet18" bash -c '[ $(build/nngen show models/resnet18.lua | grep -c "^# kernel.*infer") -le 23 ]'
+tap_done

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Random models (fuzz.lua): every kernel and output against the oracle, fused and unfused. A failing
+# seed is printed; try it with: build/nngen tests/models/fuzz.lua --set seed=N
+. "$(dirname "$0")/../tap.sh"
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-24}
+dtypes=(fp32 fp16 bf16 tf32)
+for ((i = first; i < first + count; i++)); do
+  dtype=${dtypes[i % 4]}
+  ok "seed $i $dtype" build/nngen tests/models/fuzz.lua --quiet --set seed=$i --dtype $dtype
+  [ $((i % 4)) = 0 ] && ok "seed $i unfused" build/nngen tests/models/fuzz.lua --quiet --set seed=$i --lowering unfused
+done
+tap_done

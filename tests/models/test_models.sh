@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Every model and lowering, small, in every dtype: each kernel against the oracle on the inputs it
+# read, the outputs against the model as written. `nngen` exits 1 when one is off.
+. "$(dirname "$0")/../tap.sh"
+run() { build/nngen "$@" --quiet --check; }
+for dtype in fp32 tf32 fp16 bf16; do
+  for lowering in fused unfused; do
+    o="--dtype $dtype --lowering $lowering"
+    ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
+    ok "lenet $dtype $lowering" run models/lenet.lua $o --set batch=2
+    ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o --set size=32 batch=2
+  done
+  ok "every map, $dtype" run tests/models/all_maps.lua --dtype $dtype
+  ok "every map, odd length, $dtype" run tests/models/all_maps.lua --dtype $dtype --set size=7
+done
+ok "resnet18 with the CIFAR stem" run models/resnet18.lua --dtype fp16 --set stem=cifar
+ok "resnet34" run models/resnet34.lua --dtype bf16 --set size=64
+ok "resnet18 at 224x224, fp32" run models/resnet18.lua
+ok "resnet18 at 224x224, fp16, as a graph" run models/resnet18.lua --dtype fp16 --graph --repeat 2
+for seed in 1 2 3; do
+  ok "lenet fp16 under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen models/lenet.lua --quiet --dtype fp16
+done
+same_bits() { # the same seed gives the same bits
+  build/nngen models/lenet.lua --quiet --output "$work/a" && build/nngen models/lenet.lua --quiet --output "$work/b" &&
+    cmp "$work/a/probabilities.npy" "$work/b/probabilities.npy"
+}
+ok "the same run twice, the same bits" same_bits
+tap_done

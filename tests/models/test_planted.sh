@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Planted bugs: a copy of the Lua files and templates with one fault each (NNGEN_DIR overrides the
+# embedded ones). The checks must find every one: a run that still passes is a failed test.
+. "$(dirname "$0")/../tap.sh"
+plant() { # plant FILE SED-EXPRESSION: a fresh copy with the fault in it
+  rm -rf "$work/tree" && mkdir -p "$work/tree/gen" && cp gen/*.lua "$work/tree/gen/" && cp -r templates "$work/tree/" &&
+    sed -i "$2" "$work/tree/$1" && ! cmp -s "$1" "$work/tree/$1" || { echo "the fault did not change $1"; return 1; }
+}
+found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fails
+  plant "$1" "$2" || return 1
+  shift 2
+  local seed
+  for seed in 1 2 3; do
+    NNGEN_DIR=$work/tree NNGEN_SIM_SEED=$seed "$@" || { [ $? -le 3 ] && return 0; echo "ended by a crash"; return 1; }
+  done
+  echo "not found under three thread orders"
+  return 1
+}
+run() { build/nngen "$@" --quiet --check --no-cache; }
+ok "no fault, no complaint" run models/lenet.lua --dtype fp16
+ok "epilogue: relu that cuts at 0.01" found gen/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
+ok "epilogue: the addition loses its second input" found gen/ops.lua 's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' run models/lenet.lua
+ok "gradient: product rule with its inputs exchanged" found gen/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
+ok "reference: an oracle that is wrong itself" found gen/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
+ok "fma: the barrier before the product is missing" found templates/contract.cu '0,/^    nn_sync();/s/^    nn_sync();//' run models/lenet.lua
+ok "fma: padding is read" found templates/contract.cu 's/ \&\& unsigned(y) < \$(k.H)u//' run models/lenet.lua
+ok "mma: the wait is missing" found templates/contract_mma.cu 's/nn_cp_async_wait<kStages - 2>();//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "mma: the wait is one group short" found templates/contract_mma.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "mma: the staged outputs have no barrier" found templates/contract_mma.cu '/tile.store/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "mma: the ring's barrier is missing" found templates/contract_mma.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16
+ok "rowwise: the butterfly stops early" found templates/lib/row.cuh 's/offset > 0/offset > 1/' run models/lenet.lua
+ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
+ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run models/resnet18.lua --set stem=cifar size=8
+tap_done

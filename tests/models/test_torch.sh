@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Logits against PyTorch: a torchvision state dict, written as safetensors, loads unchanged.
+. "$(dirname "$0")/../tap.sh"
+python=
+for p in /usr/bin/python3 python3; do
+  [ -z "$python" ] && $p -c 'import torch, torchvision, numpy' 2>/dev/null && python=$p
+done
+against() { # against ARCH DTYPE GATE STEM OPTIONS...
+  local arch=$1 dtype=$2 gate=$3 stem=$4; shift 4
+  [ -f "$work/$arch$stem/y.npy" ] || { mkdir -p "$work/$arch$stem" && $python tests/models/torch_reference.py $arch "$work/$arch$stem" $stem || return; }
+  build/nngen models/$arch.lua --quiet --no-check --dtype $dtype --weights "$work/$arch$stem/$arch.safetensors" \
+    --input "$work/$arch$stem/x.npy" --output "$work/out_$arch$dtype" "$@" &&
+    $python tests/models/compare_npy.py "$work/$arch$stem/y.npy" "$work/out_$arch$dtype/logits.npy" $gate
+}
+one() { # one NAME ARGUMENTS...
+  if [ -z "$python" ]; then skip "$1" "python3-torch and python3-torchvision are not installed"
+  else local name=$1; shift; ok "$name" against "$@"; fi
+}
+one "resnet18 fp32" resnet18 fp32 1e-5 imagenet
+one "resnet18 tf32" resnet18 tf32 1e-3 imagenet
+one "resnet18 fp16" resnet18 fp16 2e-3 imagenet
+one "resnet18 bf16" resnet18 bf16 1e-2 imagenet
+one "resnet18 CIFAR stem, batch 2" resnet18 fp32 1e-5 cifar --set stem=cifar batch=2
+one "resnet34 fp32" resnet34 fp32 1e-5 imagenet
+tap_done
