@@ -4,13 +4,22 @@
 
 // ---- meetings ----------------------------------------------------------------------------------
 
+// A meeting without work is __syncwarp, which also orders memory.
+static void order_lanes(Block *block, Warp *warp, Meeting *meeting, unsigned lanes) {
+  for (unsigned rest = lanes; rest && meeting->clock; rest &= rest - 1)
+    clock_take(block, meeting->clock,
+               (int)(warp - block->warps) * kWarpLanes + __builtin_ctz(rest));
+}
+
 static void close_meeting(Warp *warp, Meeting *meeting) {
+  clock_drop(&meeting->clock);
   *meeting = warp->meetings[--warp->open];
 }
 
 // All that live have arrived: does the work and lets them go on.
 static void finish(Block *block, Warp *warp, Meeting *meeting) {
   if (meeting->work) meeting->work(warp->operands, meeting->arrived);
+  order_lanes(block, warp, meeting, meeting->arrived);
   warp->ready |= meeting->arrived;
   block->ready_warps |= 1u << (warp - block->warps);
   close_meeting(warp, meeting);
@@ -25,7 +34,7 @@ static Meeting *find(Warp *warp, unsigned mask, CusimWork work, const void *pc) 
                   "lanes of one warp, all of mask %08x, meet in different operations", mask);
   }
   Meeting *meeting = &warp->meetings[warp->open++];
-  *meeting = (Meeting){mask, 0, work, pc};
+  *meeting = (Meeting){mask, 0, work, pc, NULL};
   return meeting;
 }
 
@@ -39,6 +48,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands) {
   Meeting *meeting = find(warp, mask, work, pc);
   warp->operands[lane] = operands;
   meeting->arrived |= 1u << lane;
+  if (!work) clock_publish(fiber->block, &meeting->clock, (int)fiber->self.linear);
   if (warp->live & mask & ~meeting->arrived) {
     block_wait(fiber, WaitMeeting, meeting, pc);
     return;
@@ -46,6 +56,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands) {
   meeting->arrived &= ~(1u << lane); // this one runs on
   unsigned others = meeting->arrived;
   if (work) work(warp->operands, others | 1u << lane);
+  order_lanes(fiber->block, warp, meeting, others | 1u << lane);
   close_meeting(warp, meeting);
   warp->ready |= others;
   fiber->block->ready_warps |= 1u << (warp - fiber->block->warps);
@@ -66,17 +77,22 @@ static bool complete(Block *block, const BlockBarrier *barrier) {
                                                                     : block->live);
 }
 
-static void release(Block *block, BlockBarrier *barrier) {
+// Lets those go on that wait; `last`, the thread whose arrival completed it, goes on too, if it
+// is not negative.
+static void release(Block *block, BlockBarrier *barrier, int last) {
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
   for (int w = 0; w < warps; w++) {
     if (!barrier->waiting[w]) continue;
     block->warps[w].ready |= barrier->waiting[w];
     block->ready_warps |= 1u << w;
+    for (unsigned rest = barrier->waiting[w]; rest && barrier->clock; rest &= rest - 1)
+      clock_take(block, barrier->clock, w * kWarpLanes + __builtin_ctz(rest));
     barrier->waiting[w] = 0;
   }
+  if (last >= 0) clock_take(block, barrier->clock, last);
+  clock_drop(&barrier->clock);
   barrier->result = barrier->count;
   barrier->count = barrier->arrived = 0;
-  block->phase++;
 }
 
 // A warning sign: threads of one block are at one barrier from different source lines, which the
@@ -109,12 +125,13 @@ static BlockBarrier *arrive(Fiber *fiber, int id, int threads, const void *pc) {
   check_place(barrier, id, pc);
   barrier->expected = threads;
   barrier->arrived++;
+  clock_publish(block, &barrier->clock, (int)fiber->self.linear);
   return barrier;
 }
 
 static void wait_at(Fiber *fiber, BlockBarrier *barrier, const void *pc) {
   if (complete(fiber->block, barrier)) {
-    release(fiber->block, barrier);
+    release(fiber->block, barrier, (int)fiber->self.linear);
     return;
   }
   barrier->waiting[fiber->self.linear / kWarpLanes] |= 1u << fiber->self.linear % kWarpLanes;
@@ -130,7 +147,7 @@ void cusim_barrier(int id, int threads) {
 void cusim_barrier_arrive(int id, int threads) {
   Fiber *fiber = fiber_running();
   BlockBarrier *barrier = arrive(fiber, id, threads, __builtin_return_address(0));
-  if (complete(fiber->block, barrier)) release(fiber->block, barrier);
+  if (complete(fiber->block, barrier)) release(fiber->block, barrier, -1);
 }
 
 int cusim_barrier_count(int predicate) {
@@ -147,7 +164,7 @@ int cusim_live_threads(void) { return fiber_running()->block->live; }
 // A thread has exited: it counts as present where all live threads are awaited.
 void barrier_exit(Block *block) {
   BlockBarrier *all = &block->barriers[0];
-  if (!all->expected && complete(block, all)) release(block, all);
+  if (!all->expected && complete(block, all)) release(block, all, -1);
 }
 
 // ---- mbarriers -------------------------------------------------------------------------------------
@@ -162,6 +179,34 @@ typedef union Mbarrier {
 } Mbarrier;
 
 enum { kMbarMagic = 0x2b5, kMbarArrivals = (1 << 13) - 1 };
+
+// Where an mbarrier's clocks are kept; null when races are not looked for.
+static MbarClock *mbar_clock(Block *block, const void *bar) {
+  if (!sim_settings()->race) return NULL;
+  int i = 0;
+  while (i < block->nmbars && block->mbars[i].bar != bar) i++;
+  if (i == kMbarClocks) return NULL;
+  if (i == block->nmbars) block->mbars[block->nmbars++] = (MbarClock){bar, NULL, NULL};
+  return &block->mbars[i];
+}
+
+static void publish_at(Block *block, const void *bar, int thread) {
+  MbarClock *clocks = mbar_clock(block, bar);
+  if (clocks) clock_publish(block, &clocks->clock, thread);
+}
+
+static void take_from(Block *block, const void *bar, int thread) {
+  MbarClock *clocks = mbar_clock(block, bar);
+  if (clocks) clock_take(block, clocks->done, thread);
+}
+
+static void turn_phase(Block *block, const void *bar) {
+  MbarClock *clocks = mbar_clock(block, bar);
+  if (!clocks) return;
+  clock_drop(&clocks->done);
+  clocks->done = clocks->clock;
+  clocks->clock = NULL;
+}
 
 static Mbarrier read_mbar(unsigned long long *bar, const void *pc) {
   if ((uintptr_t)bar % sizeof *bar)
@@ -199,24 +244,27 @@ static void wake(Block *block, unsigned long long *bar) {
   }
 }
 
-void mbar_arrive(Block *block, unsigned long long *bar, int arrivals, int expect_bytes,
-                 int landed_bytes) {
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes) {
+  Block *block = fiber->block;
   Mbarrier state = {*bar};
-  if (state.pending < (unsigned)arrivals)
+  if (!state.pending)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, NULL,
                 "more threads arrive at the mbarrier at %p than the %d it was initialised for",
                 (void *)bar, (int)state.expected);
-  state.bytes += expect_bytes - landed_bytes;
-  state.pending -= (unsigned)arrivals;
+  state.bytes += expect_bytes;
+  state.pending--;
+  publish_at(block, bar, (int)fiber->self.linear);
   bool done = state.pending == 0 && state.bytes == 0;
   if (done) state.pending = state.expected, state.phase ^= 1;
   *bar = state.word;
-  if (done) wake(block, bar);
+  if (!done) return;
+  turn_phase(block, bar);
+  wake(block, bar);
 }
 
 void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes) {
   read_mbar(bar, __builtin_return_address(0));
-  mbar_arrive(fiber_running()->block, bar, 1, expect_bytes, 0);
+  mbar_arrive(fiber_running(), bar, expect_bytes);
 }
 
 bool mbar_done(unsigned long long *bar, int parity) {
@@ -230,6 +278,7 @@ void cusim_mbar_wait(unsigned long long *bar, int parity) {
   read_mbar(bar, pc);
   fiber->wait_parity = parity;
   while (!mbar_done(bar, parity)) block_wait(fiber, WaitMbar, bar, pc);
+  take_from(fiber->block, bar, (int)fiber->self.linear);
 }
 
 // Waits like mbar_wait, but gives false when the block could not go on otherwise.
@@ -238,13 +287,15 @@ int cusim_mbar_try_wait(unsigned long long *bar, int parity) {
   Block *block = fiber->block;
   const void *pc = __builtin_return_address(0);
   read_mbar(bar, pc);
-  if (mbar_done(bar, parity)) return fiber->spins = 0, 1;
+  int thread = (int)fiber->self.linear;
+  if (mbar_done(bar, parity)) return take_from(block, bar, thread), fiber->spins = 0, 1;
   fiber->wait_parity = parity;
   fiber->try_result = false;
   block->try_waiters++;
   block_wait(fiber, WaitTryMbar, bar, pc);
   block->try_waiters--;
   fiber->spins = fiber->try_result ? 0 : fiber->spins + 1;
+  if (fiber->try_result) take_from(block, bar, thread);
   return fiber->try_result;
 }
 

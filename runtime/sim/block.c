@@ -162,12 +162,16 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
     warp->ready = 0;
     warp->open = 0;
   }
+  for (int i = 0; i < kBarriers; i++) clock_drop(&block->barriers[i].clock);
   memset(block->barriers, 0, sizeof block->barriers);
+  for (; block->nmbars; block->nmbars--) {
+    clock_drop(&block->mbars[block->nmbars - 1].clock);
+    clock_drop(&block->mbars[block->nmbars - 1].done);
+  }
   block->ready_warps = warps == kMaxWarps ? ~0u : (1u << warps) - 1;
   block->warp = 0;
   block->deferred = block->try_waiters = 0;
   block->random = random;
-  block->phase = 0;
 }
 
 // Gives up on a block whose launch has failed: its fibers start over.
@@ -194,6 +198,7 @@ void block_run(Worker *worker, Launch *launch, unsigned long index) {
   Block *block = &worker->block;
   clear(block, launch, seed ? (seed * 0x9e3779b97f4a7c15ull + index) | 1 : 0);
   block->place = place(worker, launch, index);
+  trace_block(block);
   Fiber *first = pick(block);
   cusim_self = &first->self;
   fiber_switch(&worker->main_sp, first->sp);

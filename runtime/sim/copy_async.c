@@ -6,12 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The accesses count as its thread's, made when the copy lands, from where it was started.
+static void trace(Fiber *fiber, const CopyEntry *entry) {
+  if (entry->source_bytes)
+    trace_access(fiber, (uintptr_t)entry->source, entry->source_bytes, false, false, entry->pc);
+  trace_access(fiber, (uintptr_t)entry->target, entry->bytes, true, false, entry->pc);
+}
+
 static void land(Fiber *fiber, CopyEntry *entry) {
   if (entry->bar) {
     fiber->block->deferred--;
-    mbar_arrive(fiber->block, entry->bar, 1, 0, 0);
+    mbar_arrive(fiber, entry->bar, 0);
     return;
   }
+  if (sim_settings()->trace) trace(fiber, entry);
   memcpy(entry->target, entry->source, (size_t)entry->source_bytes);
   memset(entry->target + entry->source_bytes, 0, (size_t)(entry->bytes - entry->source_bytes));
 }
@@ -35,7 +43,8 @@ void cusim_cp_async(void *smem, const void *gmem, int bytes, int source_bytes) {
   if (odd)
     fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, __builtin_return_address(0),
                 "cp.async of %d bytes from %p to %p: not aligned to its size", bytes, gmem, smem);
-  CopyEntry copy = {smem, gmem, bytes, source_bytes, fiber->copy_group, NULL};
+  CopyEntry copy = {smem, gmem, bytes, source_bytes, fiber->copy_group, NULL,
+                    __builtin_return_address(0)};
   if (sim_settings()->basic)
     *append(fiber) = copy;
   else

@@ -18,27 +18,30 @@
 
 // ---- source lines ------------------------------------------------------------------------------------
 
-// Asks binutils for the line. Only while a report is written; the compiler brought binutils along.
+// Whether a place is inside what kernels stand on, not in the kernel's own source.
+static bool is_plumbing(const char *place) {
+  return strstr(place, "device/cusim") || strstr(place, "lib/prim_sim.h") || strstr(place, "??");
+}
+
+// Asks binutils for the line: of the functions inlined there, the innermost that is not plumbing.
+// Only while a report is written; the compiler brought binutils along.
 static bool ask_addr2line(const struct CUmod_st *module, uintptr_t offset, char *text,
                           size_t size) {
-  char command[128], function[256];
-  snprintf(command, sizeof command, "addr2line -f -C -e /proc/%d/fd/%d 0x%lx 2>/dev/null",
+  char command[128], line[512];
+  snprintf(command, sizeof command, "addr2line -i -e /proc/%d/fd/%d 0x%lx 2>/dev/null",
            (int)getpid(), module->fd, (unsigned long)offset);
   FILE *pipe = popen(command, "r");
-  if (!pipe) return false;
-  bool found = fgets(function, sizeof function, pipe) && fgets(text, (int)size, pipe);
-  pclose(pipe);
-  if (!found || strstr(text, "??") || !strchr(text, ':')) return false;
-  text[strcspn(text, "\n")] = 0;
-  char *note = strstr(text, " (discriminator");
-  if (note) *note = 0;
-  char *slash = strrchr(text, '/'); // NVRTC names are relative; the compiler puts its folder first
-  const char *kept = strstr(text, "/cusim-");
-  if (kept && slash) {
-    const char *after = strchr(kept + 1, '/');
-    if (after) memmove(text, after + 1, strlen(after + 1) + 1);
+  bool found = false;
+  while (pipe && fgets(line, sizeof line, pipe)) {
+    line[strcspn(line, " \n")] = 0;
+    if (found || is_plumbing(line)) continue;
+    const char *folder = strstr(line, "/cusim-"); // the compiler's; names in it are the program's
+    const char *name = folder ? strchr(folder + 1, '/') + 1 : line;
+    snprintf(text, size, "%s", strncmp(name, "./", 2) ? name : name + 2);
+    found = true;
   }
-  return true;
+  if (pipe) pclose(pipe);
+  return found;
 }
 
 const char *fault_line(const void *pc, char *text, size_t size) {
@@ -70,22 +73,23 @@ static void describe_thread(FILE *out, const Fiber *fiber, const void *pc) {
   if (pc) fprintf(out, ", %s", fault_line(pc, line, sizeof line));
 }
 
-static void describe_address(FILE *out, uintptr_t address) {
+void fault_describe(uintptr_t address, char *text, size_t size) {
   const Worker *worker = sim_worker;
   const Allocation *a = memory_find(address);
-  uintptr_t smem = (uintptr_t)worker->smem;
+  long into = (long)(address - (uintptr_t)worker->smem);
+  *text = 0;
   if (a && address < a->begin)
-    fprintf(out, ": %lu bytes before allocation %d of %zu bytes",
-            (unsigned long)(a->begin - address), a->serial, a->bytes);
+    snprintf(text, size, ": %lu bytes before allocation %d of %zu bytes",
+             (unsigned long)(a->begin - address), a->serial, a->bytes);
   else if (a && address >= a->begin + a->bytes)
-    fprintf(out, ": %lu bytes past the end of allocation %d of %zu bytes",
-            (unsigned long)(address - a->begin - a->bytes), a->serial, a->bytes);
+    snprintf(text, size, ": %lu bytes past the end of allocation %d of %zu bytes",
+             (unsigned long)(address - a->begin - a->bytes), a->serial, a->bytes);
   else if (a)
-    fprintf(out, ": offset %lu of allocation %d of %zu bytes",
-            (unsigned long)(address - a->begin), a->serial, a->bytes);
-  else if (address - smem + 4096 < (2ul << 20))
-    fprintf(out, ": offset %ld of dynamic shared memory of %u bytes", (long)(address - smem),
-            cusim_self ? cusim_self->smem_bytes : 0);
+    snprintf(text, size, ": offset %lu of allocation %d of %zu bytes",
+             (unsigned long)(address - a->begin), a->serial, a->bytes);
+  else if (into >= -4096 && into < 2l << 20)
+    snprintf(text, size, ": offset %ld of dynamic shared memory of %u bytes", into,
+             cusim_self->smem_bytes);
 }
 
 void fault_raise(CUresult error, const void *pc, const char *format, ...) {
@@ -193,9 +197,10 @@ static void fault_resume(void) {
     fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "integer division by zero");
   if (first_fault(fiber->block->launch, signal_error(worker->fault_signal))) {
     flockfile(stderr);
-    fprintf(stderr, "libcusim: illegal access to %p", worker->fault_address);
-    describe_address(stderr, address);
-    fputs("\nlibcusim:   in ", stderr);
+    char where[256];
+    fault_describe(address, where, sizeof where);
+    fprintf(stderr, "libcusim: illegal access to %p%s\nlibcusim:   in ", worker->fault_address,
+            where);
     describe_thread(stderr, fiber, worker->fault_pc);
     fputc('\n', stderr);
     funlockfile(stderr);

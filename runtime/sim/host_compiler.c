@@ -154,7 +154,7 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
         !write_file(folder, job->header_names[i], job->headers[i], strlen(job->headers[i]), log))
       return false;
   Text source = {0};
-  text_print(&source, "# 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
+  text_print(&source, "#line 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
              job->source);
   bool ok = !source.failed && write_file(folder, "source.cu", source.data, source.length, log);
   text_free(&source);
@@ -214,7 +214,7 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
   add_all(&args,
-          (const char *[]){"-x", "c++-cpp-output", "-std=c++17", "-O2", "-g1",
+          (const char *[]){"-x", "c++-cpp-output", "-std=c++17", "-O2", "-g1", "-gdwarf-4",
                            "-march=native", "-fPIC", "-shared", "-w", "-fno-exceptions",
                            "-fno-rtti", "-fno-math-errno", "-fno-trapping-math",
                            "-ffp-contract=fast", "-fno-strict-aliasing", "-fvisibility=hidden",

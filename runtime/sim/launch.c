@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { kRedZone = 4096, kSmemAlignment = 1024 };
+enum { kRedZone = 1 << 20, kSmemAlignment = 1024 };
 
 __extension__ typedef struct TlsIndex {
   size_t module, offset;
@@ -46,6 +46,7 @@ static CUresult take_params(Launch *launch, void **params, void **extra) {
   if (extra || (count && !params)) return CUDA_ERROR_INVALID_VALUE;
   launch->params = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
   if (!launch->params) return CUDA_ERROR_OUT_OF_MEMORY;
+  launch->params_bytes = bytes;
   char *at = (char *)launch->params + (((size_t)count * sizeof(void *) + 15) & ~(size_t)15);
   for (int i = 0; i < count; i++) {
     if (!params[i]) return free(launch->params), CUDA_ERROR_INVALID_VALUE;
@@ -83,10 +84,10 @@ Launch *launch_copy(const Launch *from) {
 
 // ---- workers -----------------------------------------------------------------------------------------
 
-// Dynamic shared memory between two guard pages; its end lies at the upper one when smem is a
+// Dynamic shared memory between two guards; its end lies at the upper one when smem is a
 // multiple of 1024, else up to 1023 bytes before it.
 static unsigned char *map_smem(void) {
-  size_t bytes = ((size_t)sim_device()->smem_optin + kRedZone - 1) & ~(size_t)(kRedZone - 1);
+  size_t bytes = ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
   unsigned char *map = mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return NULL;
@@ -181,7 +182,7 @@ static void ensure_helpers(int count) {
 }
 
 static void invite_helpers(Launch *launch) {
-  unsigned long most = (unsigned long)sim_settings()->threads;
+  unsigned long most = sim_settings()->race ? 1 : (unsigned long)sim_settings()->threads;
   int wanted = (int)(launch->total < most ? launch->total : most) - 1;
   if (wanted <= 0) return;
   pthread_mutex_lock(&pool.lock);
@@ -218,6 +219,7 @@ CUresult launch_run(Launch *launch) {
   atomic_store(&launch->next, 0);
   atomic_store(&launch->error, 0);
   choose_order(launch);
+  trace_launch();
   invite_helpers(launch);
   run_blocks(launch);
   await_helpers();

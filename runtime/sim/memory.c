@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { kAlign = 256, kRedByte = 0xa5, kPitch = 512 };
+enum { kAlign = 256, kRedByte = 0xa5, kPitch = 512, kFarGuard = 256 << 10 };
 
 static Allocation **table; // by address
 static int ntable, room;
@@ -75,12 +75,12 @@ static Allocation *find_begin(uintptr_t address) {
 static void *map_guarded(size_t bytes, Allocation *a) {
   a->reserved = round_up(bytes ? bytes : 1, kAlign);
   size_t body = round_up(a->reserved, page());
-  a->map_bytes = body + 2 * page();
+  a->map_bytes = body + page() + kFarGuard;
   a->map = mmap(NULL, a->map_bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (a->map == MAP_FAILED) return NULL;
   mprotect(a->map, page(), PROT_NONE);
-  mprotect((char *)a->map + page() + body, page(), PROT_NONE);
+  mprotect((char *)a->map + page() + body, kFarGuard, PROT_NONE);
   return (char *)a->map + page() + body - a->reserved;
 }
 
@@ -107,6 +107,7 @@ static CUresult make(size_t bytes, MemoryKind kind, void **out) {
   if (!insert(a)) return munmap(a->map, a->map_bytes), free(a), CUDA_ERROR_OUT_OF_MEMORY;
   if (kind == MemoryDevice) used += bytes;
   if (sim_settings()->basic) fill_fresh(a);
+  if (sim_settings()->address && kind == MemoryDevice) a->written = calloc(bytes / 8 + 1, 1);
   *out = begin;
   return CUDA_SUCCESS;
 }
@@ -144,6 +145,7 @@ static void destroy(Allocation *a) {
   if (a->kind == MemoryDevice) used -= a->bytes;
   take_out(a);
   if (a->map) munmap(a->map, a->map_bytes);
+  free(a->written);
   free(a);
 }
 
@@ -302,7 +304,7 @@ CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags) {
   else if (!(a = calloc(1, sizeof *a)))
     r = CUDA_ERROR_OUT_OF_MEMORY;
   if (a) {
-    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial};
+    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial, NULL};
     if (!insert(a)) free(a), r = CUDA_ERROR_OUT_OF_MEMORY;
   }
   pthread_mutex_unlock(&sim_lock);

@@ -72,6 +72,7 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
   int bytes, source_bytes; // the rest is zero-filled
   unsigned group;          // the commit group it belongs to
   unsigned long long *bar; // arrive there instead of copying
+  const void *pc;
 } CopyEntry;
 
 typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
@@ -99,10 +100,13 @@ enum { kCopies = 512 };
 
 // ---- blocks (block.c, barrier.c, copy_async.c) ---------------------------------------------------
 
+struct Clock; // clock.c
+
 typedef struct Meeting {
   unsigned mask, arrived;
   CusimWork work;
   const void *pc;
+  struct Clock *clock; // what those that arrived published
 } Meeting;
 
 typedef struct Warp {
@@ -121,7 +125,15 @@ typedef struct BlockBarrier {
   int count, result; // predicates that held: of this phase, of the last
   const void *pc;    // of the first arrival
   unsigned waiting[kMaxWarps];
+  struct Clock *clock; // what those that arrived published
 } BlockBarrier;
+
+typedef struct MbarClock { // the same for an mbarrier: of this phase, and of the last complete one
+  const void *bar;
+  struct Clock *clock, *done;
+} MbarClock;
+
+enum { kMbarClocks = 64 };
 
 typedef struct Block {
   struct Launch *launch;
@@ -135,7 +147,12 @@ typedef struct Block {
   int deferred;         // mbarrier arrivals that wait for copies
   int try_waiters;      // fibers inside mbar_try_wait
   uint64_t random;      // state of the seeded order
-  unsigned long phase;  // block barriers passed
+  uint32_t serial;      // of the block, over all launches (race checking)
+  uint32_t last_atomic; // number of its last atomic operation
+  struct Clock *known[kMaxThreads]; // what each thread knows of the others
+  uint32_t own[kMaxThreads];
+  MbarClock mbars[kMbarClocks];
+  int nmbars;
 } Block;
 
 // An OS thread that runs blocks.
@@ -175,7 +192,7 @@ uint64_t block_random(Block *block);
 void meeting_exit(Fiber *fiber);      // a lane has exited: meetings may be complete
 void barrier_exit(Block *block);
 bool mbar_done(unsigned long long *bar, int parity);
-void mbar_arrive(Block *block, unsigned long long *bar, int arrivals, int expect_bytes, int bytes);
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes);
 bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
 bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
@@ -210,6 +227,7 @@ typedef struct Launch {
   unsigned smem;
   bool cooperative;
   void **params;       // param_count pointers into the bytes behind them; owned
+  size_t params_bytes;
   unsigned long total; // blocks
   atomic_ulong next;   // block index to hand out
   atomic_int error;    // first fault's CUresult
@@ -235,6 +253,8 @@ void fault_thread(void);
 // Prints one report about the running thread and gives its block up with `error`.
 void fault_raise(CUresult error, const void *pc, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
+// ": offset 12 of allocation 3 of 64 bytes", or nothing, into text.
+void fault_describe(uintptr_t address, char *text, size_t size);
 void fault_deadlock(Block *block) __attribute__((noreturn));
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
@@ -251,6 +271,7 @@ typedef struct Allocation {
   size_t map_bytes;
   MemoryKind kind;
   int serial;
+  uint8_t *written; // a bit per byte, when unwritten reads are looked for
 } Allocation;
 
 const Allocation *memory_find(uintptr_t address); // the allocation that holds it, or null
@@ -407,7 +428,7 @@ typedef struct CompileJob {
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 
-// ---- tracing and counting (trace.c) -----------------------------------------------------------------
+// ---- tracing and counting (clock.c, trace.c, tsan_abi.c) -----------------------------------------------------------------
 
 // What one kernel did, all launches together; cusimKernelCounters fills it.
 typedef struct KernelCounters {
@@ -417,6 +438,19 @@ typedef struct KernelCounters {
   uint64_t flops[CusimFlopsKinds];
   uint64_t barriers, meetings;
 } KernelCounters;
+
+void trace_launch(void);
+void trace_block(Block *block);
+void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+                  const void *pc);
+void trace_host_write(uintptr_t address, size_t bytes);
+
+// All do nothing unless races are looked for.
+void clock_begin(Block *block);
+void clock_publish(Block *block, struct Clock **place, int thread); // a release by the thread
+void clock_take(Block *block, struct Clock *from, int thread);      // an acquire
+void clock_drop(struct Clock **place);
+bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
 
 #pragma GCC visibility pop
 #endif

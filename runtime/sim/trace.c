@@ -1,9 +1,225 @@
-// trace.c: counters of kernels, and the host services kernels call.
+// trace.c: what is done with every memory access of a kernel, when NNGEN_SIM_CHECK or
+// NNGEN_SIM_COUNT asks: bounds, unwritten memory, races, and counters.
+//
+// The host compiler's thread-sanitizer instrumentation calls __tsan_* before each access; those
+// functions are here (tsan_abi.c) in place of its run-time library. For races, a shadow cell per
+// 4 bytes of memory holds the last write and the last read: who, when (clock.c), from where.
 #include "sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
+
+typedef struct Access {
+  const void *pc;
+  uint32_t block;  // serial of the block; 0: none
+  uint32_t clock;  // of the thread
+  uint32_t atomics; // atomic operations in the launch before it
+  uint16_t thread;
+  uint8_t bytes;   // of the 4, as a mask
+  bool atomic;
+} Access;
+
+typedef struct Cell {
+  Access write, read;
+} Cell;
+
+enum { kCellBytes = 4, kPageBytes = 4096, kTable = 1 << 16 };
+
+typedef struct Page {
+  uintptr_t base;
+  struct Page *next;
+  Cell cells[kPageBytes / kCellBytes];
+} Page;
+
+static Page *pages[kTable]; // used by one worker: race checking runs the blocks one by one
+static uint32_t block_serial, launch_serial; // of the running block; of the launch's first
+static uint32_t atomics;
+
+static Cell *cell_of(uintptr_t address) {
+  static Page *last;
+  uintptr_t base = address & ~(uintptr_t)(kPageBytes - 1);
+  if (!last || last->base != base) {
+    Page **at = &pages[(base >> 12) * 0x9e3779b1u % kTable];
+    while (*at && (*at)->base != base) at = &(*at)->next;
+    if (!*at) {
+      *at = calloc(1, sizeof **at);
+      if (!*at) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for the race detector");
+      (*at)->base = base;
+    }
+    last = *at;
+  }
+  return &last->cells[(address - base) / kCellBytes];
+}
+
+void trace_launch(void) { launch_serial = block_serial + 1; }
+
+void trace_block(Block *block) {
+  if (!sim_settings()->race) return;
+  block->serial = ++block_serial;
+  block->last_atomic = 0;
+  clock_begin(block);
+}
+
+// ---- races ---------------------------------------------------------------------------------------
+
+// Blocks are ordered by nothing but atomics: the earlier block did one after its access, and the
+// running one did one after that. (An over-approximation: it forgives, it does not accuse.)
+static bool ordered_by_atomics(const Access *earlier, const Block *block) {
+  return atomics > earlier->atomics && block->last_atomic > earlier->atomics;
+}
+
+static bool conflicts(const Access *old, const Access *now, const Block *block, bool shared) {
+  if (old->block < launch_serial || !(old->bytes & now->bytes)) return false;
+  if (old->atomic && now->atomic) return false;
+  if (old->block == now->block)
+    return !clock_ordered(block, old->thread, old->clock, now->thread);
+  return !shared && !ordered_by_atomics(old, block);
+}
+
+static void report_race(const Access *old, bool old_writes, const Access *now, bool writes,
+                        uintptr_t address, bool shared) {
+  char there[512];
+  fault_line(old->pc, there, sizeof there);
+  const Block *block = fiber_running()->block;
+  const char *whose = old->block == now->block ? "thread" : "another block's thread";
+  (void)block;
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, now->pc,
+              "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between",
+              shared ? "shared" : "global", (void *)address, writes ? "write" : "read",
+              old_writes ? "write" : "read", whose, old->thread, there);
+}
+
+static void check_cell(Cell *cell, Access now, bool writes, const Block *block, uintptr_t address,
+                       bool shared) {
+  if (conflicts(&cell->write, &now, block, shared))
+    report_race(&cell->write, true, &now, writes, address, shared);
+  if (writes && conflicts(&cell->read, &now, block, shared))
+    report_race(&cell->read, false, &now, writes, address, shared);
+  Access *slot = writes ? &cell->write : &cell->read;
+  bool same = slot->block == now.block && slot->thread == now.thread;
+  if (same && slot->clock == now.clock) now.bytes |= slot->bytes;
+  *slot = now;
+}
+
+static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+                       const void *pc, bool shared) {
+  Block *block = fiber->block;
+  int thread = (int)fiber->self.linear;
+  Access now = {pc, block->serial, block->own[thread], atomics, (uint16_t)thread, 0, atomic};
+  while (bytes > 0) {
+    int first = (int)(address % kCellBytes);
+    int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;
+    now.bytes = (uint8_t)(((1 << part) - 1) << first);
+    check_cell(cell_of(address), now, writes, block, address, shared);
+    address += (uintptr_t)part, bytes -= part;
+  }
+}
+
+// ---- bounds and unwritten memory -----------------------------------------------------------------
+
+static bool in_range(uintptr_t address, int bytes, const void *begin, size_t size) {
+  return begin && address >= (uintptr_t)begin && address + (size_t)bytes <= (uintptr_t)begin + size;
+}
+
+static bool on_stack(const Fiber *fiber, uintptr_t address) {
+  return address - (uintptr_t)fiber->stack < fiber->stack_bytes;
+}
+
+static bool on_any_stack(const Worker *worker, uintptr_t address) {
+  for (int i = 0; i < worker->nfibers; i++)
+    if (on_stack(worker->fibers[i], address)) return true;
+  return false;
+}
+
+// What kernels read behind the scenes: built-in variables, parameters, operands of meetings.
+static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t address) {
+  const Launch *launch = fiber->block->launch;
+  return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
+         in_range(address, 1, worker, sizeof *worker) ||
+         in_range(address, 1, launch->params, launch->params_bytes);
+}
+
+static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
+  return in_range(address, bytes, worker->smem, cusim_self->smem_bytes) ||
+         in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
+}
+
+static void report_bounds(uintptr_t address, int bytes, bool writes, const void *pc) {
+  char where[256];
+  fault_describe(address, where, sizeof where);
+  fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s of %d bytes at %p is out of bounds%s",
+              writes ? "write" : "read", bytes, (void *)address, where);
+}
+
+static void check_written(const Allocation *a, uintptr_t address, int bytes, bool writes,
+                          const void *pc) {
+  if (!a->written) return;
+  size_t offset = address - a->begin;
+  for (size_t i = offset; i < offset + (size_t)bytes; i++) {
+    if (writes) {
+      __atomic_fetch_or(&a->written[i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
+    } else if (!(a->written[i / 8] >> i % 8 & 1)) {
+      char where[256];
+      fault_describe(address, where, sizeof where);
+      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "read of %d bytes that nobody wrote, at %p%s",
+                  bytes, (void *)address, where);
+    }
+  }
+}
+
+static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {
+  for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes)
+    if (cell_of(at)->write.block != fiber->block->serial)
+      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                  "read of %d bytes of shared memory that no thread of this block wrote, at %p",
+                  bytes, (void *)address);
+}
+
+// ---- every access --------------------------------------------------------------------------------
+
+static void count(KernelCounters *c, int bytes, bool writes, bool shared) {
+  uint64_t *sum = shared ? (writes ? &c->shared_written : &c->shared_read)
+                         : (writes ? &c->global_written : &c->global_read);
+  __atomic_fetch_add(sum, (uint64_t)bytes, __ATOMIC_RELAXED);
+}
+
+void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+                  const void *pc) {
+  const Settings *settings = sim_settings();
+  const Worker *worker = sim_worker;
+  if (on_stack(fiber, address) || is_internal(worker, fiber, address) ||
+      on_any_stack(worker, address))
+    return;
+  bool shared = is_shared(worker, address, bytes);
+  const Allocation *a = shared ? NULL : memory_find(address);
+  bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
+  if (settings->address && !shared && !global && !module_of_address((void *)address))
+    report_bounds(address, bytes, writes, pc);
+  if (settings->count && (shared || global))
+    count(fiber->block->launch->function->counters, bytes, writes, shared);
+  if (settings->address && global) check_written(a, address, bytes, writes, pc);
+  if (!settings->race || !(shared || global)) return;
+  if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
+  if (atomic) fiber->block->last_atomic = ++atomics;
+  check_race(fiber, address, bytes, writes, atomic, pc, shared);
+}
+
+// Memory that a copy or a fill of the host wrote.
+void trace_host_write(uintptr_t address, size_t bytes) {
+  const Allocation *a = memory_find(address);
+  if (!a || !a->written || address < a->begin) return;
+  size_t i = address - a->begin, end = i + bytes < a->bytes ? i + bytes : a->bytes;
+  for (; i < end && i % 8; i++) a->written[i / 8] |= (uint8_t)(1u << i % 8);
+  if (i < end) memset(a->written + i / 8, 0xff, (end - i) / 8);
+  for (i = i < end ? i + (end - i) / 8 * 8 : end; i < end; i++)
+    a->written[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
+// ---- services and counters -------------------------------------------------------------------------
 
 long long cusim_clock(void) {
 #if defined(__x86_64__)
@@ -19,4 +235,15 @@ void cusim_count_flops(int kind, long long flops) {
   if (!sim_settings()->count) return;
   KernelCounters *counters = fiber_running()->block->launch->function->counters;
   __atomic_fetch_add(&counters->flops[kind], (uint64_t)flops, __ATOMIC_RELAXED);
+}
+
+__attribute__((visibility("default"))) CUresult cusimKernelCounters(CUfunction function,
+                                                                    KernelCounters *counters,
+                                                                    size_t size) {
+  if (!counters || size > sizeof *counters) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  bool known = module_owns(function);
+  if (known) memcpy(counters, function->counters, size);
+  pthread_mutex_unlock(&sim_lock);
+  return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -10,6 +10,10 @@ static void run_copy(const Work *work) {
   for (size_t row = 0; row < work->copy.height; row++)
     memmove(work->copy.target + row * work->copy.target_pitch,
             source + row * work->copy.source_pitch, work->copy.width);
+  if (!sim_settings()->address) return;
+  for (size_t row = 0; row < work->copy.height; row++)
+    trace_host_write((uintptr_t)work->copy.target + row * work->copy.target_pitch,
+                     work->copy.width);
 }
 
 static void run_fill(const Work *work) {
@@ -19,6 +23,8 @@ static void run_fill(const Work *work) {
     ((uint16_t *)target)[i] = (uint16_t)work->fill.value;
   for (size_t i = 0; work->fill.size == 4 && i < work->fill.count; i++)
     ((uint32_t *)target)[i] = work->fill.value;
+  if (sim_settings()->address)
+    trace_host_write((uintptr_t)target, work->fill.count * (size_t)work->fill.size);
 }
 
 // After a fault nothing more runs on the device, as on a GPU; events are still recorded.

@@ -1,0 +1,120 @@
+// tsan_abi.c: the functions that -fsanitize=thread makes a kernel call. GCC and Clang share this
+// interface; here it leads to trace_access instead of to a run-time library.
+#include "sim/sim.h"
+
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static inline void access(const void *address, int bytes, bool writes, const void *pc) {
+  if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, false, pc);
+}
+
+#define PC __builtin_return_address(0)
+#define PLAIN(name, bytes, writes)                                                                 \
+  EXPORT void __tsan_##name(void *address);                                                        \
+  EXPORT void __tsan_##name(void *address) { access(address, bytes, writes, PC); }
+#define SIZE(n)                                                                                    \
+  PLAIN(read##n, n, false)                                                                         \
+  PLAIN(write##n, n, true)                                                                         \
+  PLAIN(unaligned_read##n, n, false)                                                               \
+  PLAIN(unaligned_write##n, n, true)                                                               \
+  PLAIN(volatile_read##n, n, false)                                                                \
+  PLAIN(volatile_write##n, n, true)                                                                \
+  PLAIN(unaligned_volatile_read##n, n, false)                                                      \
+  PLAIN(unaligned_volatile_write##n, n, true)
+SIZE(1)
+SIZE(2)
+SIZE(4)
+SIZE(8)
+SIZE(16)
+
+#define NOTHING(name, params)                                                                      \
+  EXPORT void name params;                                                                         \
+  EXPORT void name params {}
+NOTHING(__tsan_init, (void))
+NOTHING(__tsan_func_exit, (void))
+EXPORT void __tsan_func_entry(void *pc);
+EXPORT void __tsan_func_entry(void *pc) { (void)pc; }
+
+static void range(const void *address, size_t bytes, bool writes, const void *pc) {
+  for (size_t i = 0; i < bytes; i += 16)
+    access((const char *)address + i, (int)(bytes - i < 16 ? bytes - i : 16), writes, pc);
+}
+
+EXPORT void __tsan_read_range(void *address, size_t bytes);
+EXPORT void __tsan_read_range(void *address, size_t bytes) { range(address, bytes, false, PC); }
+EXPORT void __tsan_write_range(void *address, size_t bytes);
+EXPORT void __tsan_write_range(void *address, size_t bytes) { range(address, bytes, true, PC); }
+
+EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes);
+EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+  range(from, bytes, false, PC);
+  range(to, bytes, true, PC);
+  return memcpy(to, from, bytes);
+}
+EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes);
+EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
+  range(from, bytes, false, PC);
+  range(to, bytes, true, PC);
+  return memmove(to, from, bytes);
+}
+EXPORT void *__tsan_memset(void *to, int value, size_t bytes);
+EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
+  range(to, bytes, true, PC);
+  return memset(to, value, bytes);
+}
+
+// ---- atomics ---------------------------------------------------------------------------------------
+
+static inline void atomic(const volatile void *address, int bytes, bool writes, const void *pc) {
+  if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, true, pc);
+}
+
+#define FETCH(T, bits, name, builtin)                                                              \
+  EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T v, int order);                            \
+  EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T v, int order) {                           \
+    (void)order;                                                                                   \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    return builtin(p, v, __ATOMIC_SEQ_CST);                                                        \
+  }
+#define COMPARE(T, bits, name)                                                                     \
+  EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed);        \
+  EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed) {       \
+    (void)order, (void)failed;                                                                     \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    return __atomic_compare_exchange_n(p, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+  }
+#define ATOMIC(T, bits)                                                                            \
+  FETCH(T, bits, exchange, __atomic_exchange_n)                                                    \
+  FETCH(T, bits, fetch_add, __atomic_fetch_add)                                                    \
+  FETCH(T, bits, fetch_sub, __atomic_fetch_sub)                                                    \
+  FETCH(T, bits, fetch_and, __atomic_fetch_and)                                                    \
+  FETCH(T, bits, fetch_or, __atomic_fetch_or)                                                      \
+  FETCH(T, bits, fetch_xor, __atomic_fetch_xor)                                                    \
+  COMPARE(T, bits, compare_exchange_strong)                                                        \
+  COMPARE(T, bits, compare_exchange_weak)                                                          \
+  EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order);                             \
+  EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order) {                            \
+    (void)order;                                                                                   \
+    atomic(p, bits / 8, false, PC);                                                                \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                   \
+  }                                                                                                \
+  EXPORT void __tsan_atomic##bits##_store(volatile T *p, T v, int order);                          \
+  EXPORT void __tsan_atomic##bits##_store(volatile T *p, T v, int order) {                         \
+    (void)order;                                                                                   \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                      \
+  }
+ATOMIC(uint8_t, 8)
+ATOMIC(uint16_t, 16)
+ATOMIC(uint32_t, 32)
+ATOMIC(uint64_t, 64)
+
+EXPORT void __tsan_atomic_thread_fence(int order);
+EXPORT void __tsan_atomic_thread_fence(int order) {
+  (void)order;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+EXPORT void __tsan_atomic_signal_fence(int order);
+EXPORT void __tsan_atomic_signal_fence(int order) { (void)order; }

@@ -1,0 +1,235 @@
+// test_planted.c: small kernels with one planted bug each, and their corrected twins.
+//
+// In each kernel BUG(faulty, correct) is the whole difference. The faulty one must be caught: by a
+// report, or, where the check level is too low for one, by a wrong result. The twin must run with
+// the right result and without a report, at every level and seed. Only on libcusim.
+#include "tests/sim/device.h"
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { kThreads = 64, kGrid = 2, kFloats = 1000, kSmem = 1024 };
+
+typedef struct Planted {
+  const char *name;
+  const char *body; // sees t, lane, warp, mem[1000] = 0, 1, 2.., fresh[1000] never written, s; sets y
+  const char *want; // C expression of t, what y must be
+  bool basic;       // caught at the default level too
+} Planted;
+
+#define READ_NEIGHBOUR "y = s.x[t ^ 33];"
+
+static const Planted cases[] = {
+    {"missing block barrier", "s.x[t] = t; BUG(, nn_sync();) y = s.x[63 - t];", "63 - t", true},
+    {"missing barrier before reuse",
+     "for (int i = 0; i < 3; i++) { s.x[t] = t + i; nn_sync(); y = s.x[63 - t]; BUG(, nn_sync();) }",
+     "63 - t + 2", false},
+    {"missing syncwarp", "s.x[t] = t; BUG(, nn_syncwarp();) y = s.x[t ^ 31];", "t ^ 31", true},
+    {"syncwarp of the wrong lanes",
+     "s.x[t] = t; nn_syncwarp(BUG(lane < 16 ? 0xffffu : 0xffff0000u, kFullMask)); y = s.x[t ^ 31];",
+     "t ^ 31", true},
+    {"global read past the end", "y = mem[BUG(1000 + t, t)];", "t", true},
+    {"global write past the end", "if (t == 63) mem[BUG(1000, 998) + blockIdx.x] = 5; y = t;", "t", true},
+    {"global write before the beginning", "if (t == 0) mem[BUG(-2, 0) + blockIdx.x] = 0; y = t;", "t", true},
+    {"global read far away", "y = mem[BUG(1 << 28, 3)];", "3", true},
+    {"null pointer", "float *p = BUG((float *)0, mem); y = *p + t;", "t", true},
+    {"dynamic shared memory past the end",
+     "s.x[t] = t; nn_sync(); y = s.x[BUG(t + 240, t ^ 1)];", "t ^ 1", true},
+    {"dynamic shared memory that was not asked for",
+     "s.x[BUG(4096, 0) + t] = t; nn_sync(); y = s.x[BUG(4096, 0) + (t ^ 1)];", "t ^ 1", true},
+    {"static shared memory past the end",
+     "__shared__ float z[64]; z[t] = t; nn_sync(); y = z[BUG(t + 64, 63 - t)];", "63 - t", true},
+    {"shared memory nobody wrote", "if (t < BUG(60, 64)) s.x[t] = t; nn_sync(); y = s.x[63 - t];",
+     "63 - t", true},
+    {"global memory nobody wrote", "y = BUG(fresh, mem)[t];", "t", true},
+    {"misaligned vector load", "y = nn_load<4>(mem + BUG(1, 4))[0] + t;", "4 + t", true},
+    {"misaligned vector store",
+     "Vec<float, 2> v; v[0] = v[1] = t; nn_store<2>(s.x + 2 * t + BUG(1, 0), v); nn_sync(); y = s.x[2 * t];",
+     "t", true},
+    {"misaligned asynchronous copy",
+     "if (t < 16) nn_cp_async<16>(s.x + 4 * t, mem + 4 * t + BUG(1, 0)); nn_cp_async_commit();"
+     "nn_cp_async_wait<0>(); nn_sync(); y = s.x[t];",
+     "t", true},
+    {"asynchronous copy without a wait",
+     "nn_cp_async<4>(s.x + t, mem + t); nn_cp_async_commit(); BUG(, nn_cp_async_wait<0>();)"
+     "nn_sync(); y = s.x[63 - t];",
+     "63 - t", true},
+    {"wait for one group too few",
+     "for (int i = 0; i < 2; i++) nn_cp_async<4>(s.x + 64 * i + t, mem + t), nn_cp_async_commit();"
+     "nn_cp_async_wait<BUG(1, 0)>(); nn_sync(); y = s.x[64 + (t ^ 1)];",
+     "t ^ 1", true},
+    {"asynchronous copy without a barrier",
+     "nn_cp_async<4>(s.x + t, mem + t); nn_cp_async_commit(); nn_cp_async_wait<0>();"
+     "BUG(, nn_sync();) y = s.x[63 - t];",
+     "63 - t", true},
+    {"stage overwritten while it is read",
+     "for (int i = 0; i < 4; i++) { nn_cp_async<4>(s.x + t, mem + t + i); nn_cp_async_commit();"
+     "nn_cp_async_wait<0>(); nn_sync(); y = s.x[63 - t]; BUG(, nn_sync();) }",
+     "63 - t + 3", false},
+    {"barrier in a branch", "s.x[t] = t;\nBUG(if (t < 32) nn_sync();,)\nnn_sync();\ny = s.x[t];",
+     "t", true},
+    {"named barrier that half the threads reach",
+     "s.x[t] = t; if (t < BUG(32, 64)) nn_bar_sync(1, 64); nn_sync(); y = s.x[63 - t];", "63 - t",
+     true},
+    {"named barrier with two counts",
+     "if (t < 32) nn_bar_sync(1, 64); else nn_bar_sync(1, BUG(32, 64)); y = t;", "t", true},
+    {"mbarrier that waits for one arrival too many",
+     "if (t == 0) nn_mbar_init(&s.bar, BUG(65, 64)); nn_sync(); s.x[t] = t; nn_mbar_arrive(&s.bar);"
+     "nn_mbar_wait(&s.bar, 0); y = s.x[63 - t];",
+     "63 - t", true},
+    {"mbarrier polled for ever",
+     "if (t == 0) nn_mbar_init(&s.bar, BUG(65, 64)); nn_sync(); s.x[t] = t; nn_mbar_arrive(&s.bar);"
+     "while (!nn_mbar_try_wait(&s.bar, 0)) {} y = s.x[63 - t];",
+     "63 - t", true},
+    {"mbarrier with the wrong phase",
+     "if (t == 0) nn_mbar_init(&s.bar, 64); nn_sync(); s.x[t] = t; nn_mbar_arrive(&s.bar);"
+     "nn_mbar_wait(&s.bar, BUG(1, 0)); y = s.x[63 - t];",
+     "63 - t", true},
+    {"mbarrier not initialised",
+     "if (t == 0 && BUG(false, true)) nn_mbar_init(&s.bar, 64); nn_sync(); nn_mbar_arrive(&s.bar); y = t;",
+     "t", true},
+    {"mbarrier with too many arrivals",
+     "if (t == 0) nn_mbar_init(&s.bar, 64); nn_sync(); if (t == 0) nn_mbar_arrive_expect_tx(&s.bar, 0);"
+     "if (t || BUG(true, false)) nn_mbar_arrive(&s.bar); if (t == 1 && BUG(true, false))"
+     "for (int i = 0; i < 64; i++) nn_mbar_arrive_expect_tx(&s.bar, 16); y = t;",
+     "t", true},
+    {"shuffle whose mask lacks the caller",
+     "y = lane < 16 ? nn_shfl_xor(t, 1, BUG(0xffff0000u, 0xffffu)) : t ^ 1;", "t ^ 1", true},
+    {"shuffle from a lane that takes no part",
+     "y = t; if (lane < 16) y = nn_shfl(float(t), BUG(20, 4), 0xffffu) + lane - 4;", "t", true},
+    {"full mask in half a warp",
+     "y = t; if (lane < 16) y = nn_shfl_xor(t, 1, BUG(kFullMask, 0xffffu)) ^ 1; nn_sync();", "t",
+     true},
+    {"shuffle meets ballot",
+     "if (BUG(lane % 2, false)) y = nn_ballot(true) != 0; else y = nn_shfl(t, lane) + 0;", "t", true},
+    {"counter without an atomic",
+     "__shared__ int n; if (t == 0) n = 0; nn_sync();\nBUG(n = n + 1;, nn_atomic_add(&n, 1);)\n"
+     "nn_sync(); y = n;",
+     "64", false},
+    {"two blocks write one place",
+     "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1; y = t;", "t", false},
+    {"two blocks add to one place",
+     "if (t == 0) { BUG(mem[999] = mem[999] + 1;, nn_atomic_add(mem + 999, 1.0f);) } y = t;", "t",
+     false},
+    {"ldmatrix from a misaligned row",
+     "s.x[t] = t; s.x[t + 64] = t; nn_sync(); unsigned r[1];"
+     "nn_ldmatrix_x1(r, (char *)s.x + 16 * (lane % 8) + BUG(4, 0)); y = t;",
+     "t", true},
+    {"endless recursion", "y = BUG(deep(mem, t), t);", "t", true},
+    {"failed assertion", "assert(t < BUG(63, 64)); y = t;", "t", true},
+};
+enum { kCases = sizeof cases / sizeof *cases };
+
+static CUresult run_case(const Planted *c, bool faulty, float out[kThreads * kGrid]) {
+  char source[4096];
+  snprintf(source, sizeof source,
+           "#include \"lib/prim.cuh\"\n"
+           "#define BUG(faulty, correct) %s\n"
+           "struct Smem { float x[128]; Mbar bar; };\n"
+           "__device__ __noinline__ float deep(float *mem, int n) {\n"
+           "  volatile float a[64]; a[n & 63] = mem[n & 63];\n"
+           "  return n < -1000000 ? 0.0f : deep(mem, n - 1) + a[n & 63]; }\n"
+           "extern \"C\" __global__ void k(float *out, float *mem, float *fresh) {\n"
+           "  NN_SMEM(Smem, s); int t = threadIdx.x, lane = nn_lane(), warp = t / 32;\n"
+           "  float y = 0; (void)warp; (void)lane; (void)fresh; (void)s;\n"
+           "%s\n"
+           "  out[blockIdx.x * blockDim.x + t] = y;\n}\n",
+           faulty ? "faulty" : "correct", c->body);
+  char *image, *log;
+  if (device_compile(source, "planted.cu", &image, &log) != NVRTC_SUCCESS) {
+    fprintf(stderr, "%s: %s\n", c->name, log);
+    _exit(99);
+  }
+  CUmodule module;
+  CUfunction f;
+  CUdeviceptr pm, po, pf;
+  float mem[kFloats];
+  for (int i = 0; i < kFloats; i++) mem[i] = (float)i;
+  if (cuModuleLoadData(&module, image) || cuModuleGetFunction(&f, module, "k") ||
+      cuMemAlloc(&pm, sizeof mem) || cuMemAlloc(&pf, sizeof mem) ||
+      cuMemAlloc(&po, sizeof(float) * kThreads * kGrid) || cuMemcpyHtoD(pm, mem, sizeof mem))
+    _exit(98);
+  CUresult r = device_run(f, kGrid, kThreads, 520, (void *[]){&po, &pm, &pf});
+  if (r == CUDA_SUCCESS && cuMemcpyDtoH(out, po, sizeof(float) * kThreads * kGrid)) _exit(97);
+  free(image);
+  free(log);
+  cuModuleUnload(module);
+  CUresult f1 = cuMemFree(pm), f2 = cuMemFree(pf), f3 = cuMemFree(po);
+  return r ? r : f1 ? f1 : f2 ? f2 : f3;
+}
+
+// The expressions of `want`, evaluated here: of t and small constants, left to right, ^ last.
+static float wanted(const char *text, int t) {
+  int sum = 0, sign = 1, used = 0;
+  const char *at = text;
+  for (int value; *at && *at != '^'; at += used) {
+    while (*at == ' ' || *at == '+' || *at == '-') sign = *at == '-' ? -1 : *at == '+' ? 1 : sign, at++;
+    if (*at == 't') value = t, used = 1;
+    else if (sscanf(at, "%d%n", &value, &used) != 1) break;
+    sum += sign * value;
+    sign = 1;
+    while (at[used] == ' ') used++;
+  }
+  if (*at == '^') sum ^= atoi(at + 1);
+  return (float)sum;
+}
+
+static bool result_is_right(const Planted *c, const float *out) {
+  for (int i = 0; i < kThreads * kGrid; i++)
+    if (!(out[i] == wanted(c->want, i % kThreads))) return false;
+  return true;
+}
+
+// In a process of its own, because a fault ends the device: 0 right, 1 reported, 2 wrong result.
+static int outcome(const Planted *c, bool faulty, const char *level, const char *seed) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    setenv("NNGEN_SIM_CHECK", level, 1);
+    setenv("NNGEN_SIM_SEED", seed, 1);
+    float out[kThreads * kGrid];
+    if (faulty) freopen("/dev/null", "w", stderr);
+    if (!device_open()) _exit(96);
+    CUresult r = run_case(c, faulty, out);
+    _exit(r != CUDA_SUCCESS ? 1 : result_is_right(c, out) ? 0 : 2);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+static void test_twins(void **state) {
+  const char **setting = *state;
+  int alarms = 0;
+  for (int i = 0; i < kCases; i++) {
+    int r = outcome(&cases[i], false, setting[0], setting[1]);
+    if (r != 0) fprintf(stderr, "false alarm (%d): %s\n", r, cases[i].name), alarms++;
+  }
+  assert_int_equal(alarms, 0);
+}
+
+static void test_bugs(void **state) {
+  const char **setting = *state;
+  int missed = 0;
+  bool all = !strcmp(setting[0], "all");
+  for (int i = 0; i < kCases; i++) {
+    if (!all && !cases[i].basic) continue;
+    int r = outcome(&cases[i], true, setting[0], setting[1]);
+    if (r != 1 && r != 2) fprintf(stderr, "missed (%d): %s\n", r, cases[i].name), missed++;
+  }
+  assert_int_equal(missed, 0);
+}
+
+int main(void) {
+  static const char *all[] = {"all", "0"}, *seeded[] = {"all", "7"}, *basic[] = {"basic", "3"};
+  const struct CMUnitTest tests[] = {
+      {"bugs are caught, all checks", test_bugs, NULL, NULL, all},
+      {"bugs are caught, all checks, seed 7", test_bugs, NULL, NULL, seeded},
+      {"bugs are caught, default checks", test_bugs, NULL, NULL, basic},
+      {"twins pass, all checks", test_twins, NULL, NULL, all},
+      {"twins pass, all checks, seed 7", test_twins, NULL, NULL, seeded},
+      {"twins pass, default checks", test_twins, NULL, NULL, basic}};
+  if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
+  printf("# %d planted bugs\n", kCases);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
