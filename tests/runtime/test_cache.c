@@ -91,12 +91,10 @@ static void every_length_and_byte(void **state) {
   put(kImage, sizeof kImage);
   char *bytes = read_bytes(entry_path(), &size);
   for (size_t length = 0; length < size; length++) {
-    put(kImage, sizeof kImage);
-    assert_int_equal(truncate(entry_path(), (off_t)length), 0);
+    write_bytes(entry_path(), bytes, length);
     expect_rebuilt("is cut off");
   }
   for (size_t i = 0; i < 8 * size; i++) {
-    put(kImage, sizeof kImage);
     bytes[i / 8] ^= (char)(1 << i % 8);
     write_bytes(entry_path(), bytes, size);
     expect_rebuilt(NULL);
@@ -195,7 +193,7 @@ static void race(void **state) {
     children[c] = fork();
     if (children[c]) continue;
     int bad = 0;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 30; i++) {
       CacheItem item;
       put(image, sizeof image);
       if (!get(&item) || item.size != sizeof image || memcmp(item.image, image, sizeof image) ||
