@@ -54,7 +54,7 @@ static Fiber *pick(Block *block) {
   }
 }
 
-static inline void go(Fiber *from, Fiber *to) {
+static inline __attribute__((always_inline)) void go(Fiber *from, Fiber *to) {
   if (from == to) return;
   cusim_self = &to->self;
   fiber_switch(&from->sp, to->sp);

@@ -43,7 +43,7 @@ typedef struct Settings {
   bool count;     // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed;  // NNGEN_SIM_SEED; 0: the natural order
   int threads;    // NNGEN_SIM_THREADS; OS threads that run blocks
-  double timeout; // NNGEN_SIM_TIMEOUT: seconds a launch may take; 0: for ever
+  bool ready;     // they have been read
 } Settings;
 
 // The GPU that is modelled: NNGEN_SIM_DEVICE=sm_80|sm_90a|sm_100a, fields by NNGEN_SIM_<FIELD>.
@@ -56,7 +56,12 @@ typedef struct DeviceModel {
   size_t memory; // bytes; 0: what the host has
 } DeviceModel;
 
-const Settings *sim_settings(void);
+extern Settings sim_current_settings;
+void sim_settings_read(void);
+static inline const Settings *sim_settings(void) {
+  if (__builtin_expect(!sim_current_settings.ready, 0)) sim_settings_read();
+  return &sim_current_settings;
+}
 const DeviceModel *sim_device(void);
 extern pthread_mutex_t sim_lock; // recursive
 bool sim_initialized(void);      // cuInit was called
@@ -447,9 +452,15 @@ void trace_host_write(uintptr_t address, size_t bytes);
 
 // All do nothing unless races are looked for.
 void clock_begin(Block *block);
-void clock_publish(Block *block, struct Clock **place, int thread); // a release by the thread
-void clock_take(Block *block, struct Clock *from, int thread);      // an acquire
-void clock_drop(struct Clock **place);
+void clock_publish_slowly(Block *block, struct Clock **place, int thread);
+void clock_take(Block *block, struct Clock *from, int thread); // an acquire
+void clock_drop_slowly(struct Clock **place);
+static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
+  if (sim_settings()->race) clock_publish_slowly(block, place, thread);
+}
+static inline void clock_drop(struct Clock **place) {
+  if (*place) clock_drop_slowly(place);
+}
 bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
 
 #pragma GCC visibility pop
