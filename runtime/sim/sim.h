@@ -253,7 +253,7 @@ uint32_t module_checksum(const void *image, size_t length);
 
 // ---- faults (fault.c) ----------------------------------------------------------------------------
 
-void fault_install(void); // signal handlers, once; per worker an alternate stack
+void fault_install(void); // signal handlers; per worker an alternate stack
 void fault_thread(void);
 // Prints one report about the running thread and gives its block up with `error`.
 void fault_raise(CUresult error, const void *pc, const char *format, ...)

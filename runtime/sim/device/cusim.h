@@ -8,8 +8,9 @@
 #include "cusim_abi.h"
 
 #define __host__
-#define __device__
-#define __constant__
+// Visible, so that cuModuleGetGlobal finds variables and the compiler takes none for constant.
+#define __device__ __attribute__((visibility("default")))
+#define __constant__ __attribute__((visibility("default")))
 #define __grid_constant__
 #define __global__ __cusim_global__
 #define __shared__ __cusim_shared__
