@@ -15,41 +15,8 @@
 NN_DEV unsigned nn_bits(float x) { return __float_as_uint(x); }
 NN_DEV float nn_from_bits(unsigned x) { return __uint_as_float(x); }
 
-#if defined(__F16C__)
-typedef short cusim_short8 __attribute__((vector_size(16)));
-typedef float cusim_float4 __attribute__((vector_size(16)));
-NN_DEV float cusim_half_to_float(unsigned short h) {
-  return __builtin_ia32_vcvtph2ps(cusim_short8{short(h)})[0];
-}
-NN_DEV unsigned short cusim_float_to_half(float x) { // to nearest even
-  return (unsigned short)__builtin_ia32_vcvtps2ph(cusim_float4{x}, 0)[0];
-}
-#else
-NN_DEV float cusim_half_to_float(unsigned short h) {
-  unsigned sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ffu;
-  if (exponent == 31) return nn_from_bits(sign | 0x7f800000u | mantissa << 13);
-  if (exponent) return nn_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-  float tiny = float(mantissa) * 0x1p-24f;
-  return sign ? -tiny : tiny;
-}
-NN_DEV unsigned short cusim_float_to_half(float x) {
-  unsigned bits = nn_bits(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
-  if (size >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u); // rounds to infinity
-  if (size < 0x38800000u) // subnormal: let the addition round
-    return (unsigned short)(sign | (nn_bits(nn_from_bits(size) + 0.5f) - 0x3f000000u));
-  return (unsigned short)(sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13);
-}
-#endif
-
-NN_DEV unsigned short cusim_float_to_bfloat(float x) {
-  unsigned bits = nn_bits(x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
-  return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
 NN_DEV float nn_float(float x) { return x; }
-NN_DEV float nn_float(f16 x) { return cusim_half_to_float(x.bits); }
+NN_DEV float nn_float(f16 x) { return cusim::half_to_float(x.bits); }
 NN_DEV float nn_float(bf16 x) { return nn_from_bits(unsigned(x.bits) << 16); }
 NN_DEV float nn_float(double x) { return float(x); }
 NN_DEV float nn_float(int x) { return float(x); }
@@ -74,10 +41,10 @@ template <> struct Cast<unsigned char> {
   }
 };
 template <> struct Cast<f16> {
-  NN_DEV f16 from(float x) { return {cusim_float_to_half(x)}; }
+  NN_DEV f16 from(float x) { return {cusim::float_to_half(x)}; }
 };
 template <> struct Cast<bf16> {
-  NN_DEV bf16 from(float x) { return {cusim_float_to_bfloat(x)}; }
+  NN_DEV bf16 from(float x) { return {cusim::float_to_bfloat(x)}; }
 };
 template <class T> NN_DEV T nn_cast(float x) { return Cast<T>::from(x); }
 
@@ -283,7 +250,7 @@ NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatri
 struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static float get(unsigned r, int i) { return cusim_half_to_float((unsigned short)(r >> 16 * i)); }
+  static float get(unsigned r, int i) { return cusim::half_to_float((unsigned short)(r >> 16 * i)); }
 };
 struct CusimBf16 {
   using Number = float;
@@ -309,7 +276,7 @@ struct CusimE5m2 { // the upper byte of a binary16
   using Number = float;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
   static float get(unsigned r, int i) {
-    return cusim_half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
+    return cusim::half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
   }
 };
 struct CusimE4m3 {

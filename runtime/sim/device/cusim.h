@@ -40,6 +40,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_kernel.h"
 #include "cusim_sync.h"
 #include "cusim_math.h"
+#include "cusim_half.h"
 #include "cusim_atomic.h"
 
 #endif
