@@ -152,6 +152,7 @@ typedef struct Block {
   int deferred;         // mbarrier arrivals that wait for copies
   int try_waiters;      // fibers inside mbar_try_wait
   uint64_t random;      // state of the seeded order
+  uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;      // of the block, over all launches (race checking)
   uint32_t last_atomic; // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
@@ -435,17 +436,19 @@ const char *host_cpu(void); // names the instruction sets that images are compil
 
 // ---- tracing and counting (clock.c, trace.c, tsan_abi.c) -----------------------------------------------------------------
 
-// What one kernel did, all launches together; cusimKernelCounters fills it.
+// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
+// cusimKernelCounters(function, counters, sizeof *counters) fills it.
 typedef struct KernelCounters {
   uint64_t launches, blocks, threads;
   uint64_t global_read, global_written; // bytes, each access
   uint64_t shared_read, shared_written;
   uint64_t flops[CusimFlopsKinds];
-  uint64_t barriers, meetings;
+  uint64_t barriers, meetings; // arrivals of threads, of lanes
 } KernelCounters;
 
 void trace_launch(void);
 void trace_block(Block *block);
+void trace_block_end(Block *block);
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
                   const void *pc);
 void trace_host_write(uintptr_t address, size_t bytes);

@@ -64,6 +64,15 @@ void trace_block(Block *block) {
   clock_begin(block);
 }
 
+void trace_block_end(Block *block) {
+  if (!sim_settings()->count) return;
+  KernelCounters *c = block->launch->function->counters;
+  __atomic_fetch_add(&c->blocks, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&c->threads, (uint64_t)block->threads, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&c->barriers, block->arrivals, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&c->meetings, block->meetings, __ATOMIC_RELAXED);
+}
+
 // ---- races ---------------------------------------------------------------------------------------
 
 // Blocks are ordered by nothing but atomics: the earlier block did one after its access, and the
