@@ -3,7 +3,7 @@
 #   make            build build/nngen and build/libcusim.so
 #   make run        install what is missing, build, run the main job
 #   make test       the same, then every test (DEVICE=cuda: on the GPU)
-#   make bench      measurements, as tables
+#   make bench      measurements, as tables (UPDATE=1: into README.md)
 #   make bless      accept the generated kernels as the new golden ones
 #   make install    PREFIX=/usr/local
 #   make clean
@@ -57,6 +57,11 @@ run: setup
 test: setup
 	@$(MAKE) -s --no-print-directory all $(TEST_BIN)
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
+
+BENCH_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
+bench: setup
+	@$(MAKE) -s --no-print-directory all $(BENCH_BIN)
+	@tests/bench/bench.sh $(if $(UPDATE),--update)
 
 bless: all $(B)/tests/gen/test_ir
 	@BLESS=1 $(B)/tests/gen/test_ir >/dev/null; BLESS=1 tests/gen/test_golden.sh; BLESS=1 tests/errors/test_errors.sh >/dev/null

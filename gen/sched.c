@@ -7,11 +7,13 @@
 
 // Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
 // SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
-// Sources: NVIDIA's A100, H200 and B200 data sheets and whitepapers.
+// Sources: NVIDIA's A100, H200 and B200 data sheets and whitepapers. L2: A100 5120 B/clk (whitepaper);
+// the others 47 B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between kernels of a
+// graph on H100 (hazyresearch.stanford.edu, "no bubbles"); taken for all.
 static const Arch archs[] = {
-    {"sm_80", "A100", 108, 164 << 10, 65536, 40 << 20, 2.0e12, 5e12, 19.5e12, 312e12, 156e12, 1.5e-6},
-    {"sm_90a", "H200", 132, 228 << 10, 65536, 60 << 20, 4.8e12, 8e12, 66.9e12, 989e12, 494e12, 1.3e-6},
-    {"sm_100a", "B200", 148, 228 << 10, 65536, 126 << 20, 8.0e12, 12e12, 75e12, 2250e12, 1125e12, 1.3e-6},
+    {"sm_80", "A100", 108, 164 << 10, 65536, 40 << 20, 2.0e12, 7.2e12, 19.5e12, 312e12, 156e12, 1.3e-6},
+    {"sm_90a", "H200", 132, 228 << 10, 65536, 60 << 20, 4.8e12, 10.8e12, 66.9e12, 989e12, 494e12, 1.3e-6},
+    {"sm_100a", "B200", 148, 228 << 10, 65536, 126 << 20, 8.0e12, 12.9e12, 75e12, 2250e12, 1125e12, 1.3e-6},
 };
 
 const Arch *arch_find(const char *name) {
@@ -21,6 +23,13 @@ const Arch *arch_find(const char *name) {
 }
 
 const Arch *arch_default(void) { return arch_find("sm_90a"); }
+
+// FLOP/s that contractions of the asked dtype can reach; everything else runs in fp32.
+static double flop_rate(const Group *g, const Arch *arch) {
+  const char *dtype = compiler->options.dtype;
+  if (g->tm != TmContract || !strcmp(dtype, "fp32")) return arch->fp32;
+  return !strcmp(dtype, "tf32") ? arch->tf32 : arch->tensor16;
+}
 
 // ---- work -------------------------------------------------------------------------------------
 
@@ -188,7 +197,7 @@ static int blocks_per_sm(const Tile *t, const Arch *arch) {
 // Waves of tiles, each bound by arithmetic or by what it reads from L2; all of it by DRAM.
 static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const Arch *arch) {
   double size = t->stages ? p->size : 4, k = (double)p->k;
-  double rate = !t->stages ? arch->fp32 : p->size == 4 ? arch->tf32 : arch->tensor16;
+  double rate = flop_rate(g, arch);
   double tiles = (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
   Cost c = {.per_sm = blocks_per_sm(t, arch)};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -234,7 +243,7 @@ static void sched_contract(Group *g, const Arch *arch) {
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / arch->fp32 * 1e6, (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
+          g->flops / flop_rate(g, arch) * 1e6, (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
   Problem p = problem_of(g->anchor);
   int count;
@@ -266,7 +275,7 @@ void sched_pass(Compiler *c) {
     rules[g->tm](g, c->options.arch);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
-    double floor = fmax(g->flops / c->options.arch->fp32,
+    double floor = fmax(g->flops / flop_rate(g, c->options.arch),
                         (double)(g->bytes_read + g->bytes_written) / c->options.arch->dram);
     if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }

@@ -34,8 +34,7 @@ static bool make_key(const JitBuild *build, const char *source, CacheKey *key) {
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, &format, sizeof format);
     hash_text(state, build->toolkit->identity);
-    hash_text(state, build->arch);
-    for (int i = 0; i < build->nflags; i++) hash_text(state, build->flags[i]);
+    for (int i = 0; i < build->nflags; i++) hash_text(state, build->flags[i]); // with the arch
     for (int i = 0; i < build->plan->nheaders; i++) {
       hash_text(state, build->plan->headers[i].name);
       hash_text(state, build->plan->headers[i].text);

@@ -82,7 +82,8 @@ __attribute__((unused)) static char *read_bytes(const char *path, size_t *size) 
   return bytes;
 }
 
-// ---- a plan: y = relu(2 x + w), w filled by init from p (negated there) -------------------------
+// ---- a plan: y = relu(2 x + w), w = -p made by init; zeros of y by memset; t = y at the end
+// -------------------------
 
 // Tensors of the small plan, in order.
 enum { SmallX, SmallY, SmallP, SmallW, SmallT, SmallTensors };
@@ -163,7 +164,8 @@ __attribute__((unused)) static Plan *small_plan(void) {
   plan->kernels = calloc(plan->nkernels = 3, sizeof *plan->kernels);
   plan->kernels[0] = small_kernel("small__neg", "-a[i] + 0.f * b[i]", SmallP, SmallP, SmallW);
   plan->kernels[1] = small_kernel("small__add", "2.f * a[i] + b[i]", SmallX, SmallW, SmallT);
-  plan->kernels[2] = small_kernel("small__relu", "a[i] > 0.f ? b[i] : 0.f", SmallT, SmallT, SmallY);
+  plan->kernels[2] =
+      small_kernel("small__relu", "a[i] > 0.f ? b[i] : c[i]", SmallT, SmallT, SmallY);
   plan->entries = calloc(plan->nentries = 2, sizeof *plan->entries);
   plan->entries[0] = small_entry("init", 1, &(PlanStep){StepLaunch, 0, -1, -1});
   plan->entries[1] = small_entry("infer", 4,

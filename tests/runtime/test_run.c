@@ -36,14 +36,18 @@ static void fill(Loaded *loaded, uint64_t seed, float *values) {
   assert_true(report.filled == 1 && report.count == SmallCount && report.nunused == 0);
   params_report_free(&report);
   params_close(params);
+  float gone[SmallCount]; // what init read is freed
+  assert_int_equal(tensor_read_floats(loaded, SmallP, gone, SmallCount, &err), ExitUsage);
 }
 
 static void check_output(Loaded *loaded, float scale, const float *p) {
-  float y[SmallCount];
+  float y[SmallCount], t[SmallCount];
   Error err = {0};
+  assert_int_equal(tensor_read_floats(loaded, SmallT, t, SmallCount, &err), ExitOk);
   assert_int_equal(tensor_read_floats(loaded, SmallY, y, SmallCount, &err), ExitOk);
   for (int i = 0; i < SmallCount; i++) {
     float want = fmaxf(0, 2 * scale * input_at(i) - p[i]);
+    assert_true(t[i] == y[i]);
     if (!(fabsf(y[i] - want) <= 1e-6f * (1 + want))) fail_msg("y[%d] = %g, not %g", i, y[i], want);
   }
 }
@@ -115,8 +119,12 @@ static void stored_orders(void **state) {
   PlanTensor last = {.dtype = DtF32, .rank = 4, .shape = {2, 3, 4, 5}, .order = {0, 2, 3, 1}};
   float stored[120];
   tensor_from_floats(&last, values, stored);
-  // n 1, c 2, h 3, w 4 of NCHW stands at ((1 * 4 + 3) * 5 + 4) * 3 + 2 of NHWC
-  assert_true(stored[((1 * 4 + 3) * 5 + 4) * 3 + 2] == values[((1 * 3 + 2) * 4 + 3) * 5 + 4]);
+  for (int n = 0; n < 2; n++)
+    for (int c = 0; c < 3; c++)
+      for (int h = 0; h < 4; h++)
+        for (int w = 0; w < 5; w++)
+          assert_true(stored[((n * 4 + h) * 5 + w) * 3 + c] ==
+                      values[((n * 3 + c) * 4 + h) * 5 + w]);
 }
 
 static void saturation(void **state) {
@@ -369,6 +377,33 @@ static void too_much_shared_memory(void **state) {
   plan_free(large);
 }
 
+// More shared memory than a kernel has without asking.
+static void large_shared_memory(void **state) {
+  (void)state;
+  enum { Bytes = 96 * 1024 };
+  float p[SmallCount];
+  Error err = {0};
+  Loaded *loaded;
+  if (device_info(device)->smem_per_block < Bytes) skip();
+  Plan *large = small_plan();
+  PlanKernel *kernel = &large->kernels[1];
+  free(kernel->source);
+  kernel->source =
+      strdup("extern \"C\" __global__ void small__add(const float *a, const float *b, float *c) {\n"
+             "  extern __shared__ float tile[];\n"
+             "  int i = blockIdx.x * blockDim.x + threadIdx.x, at = 24 * 1024 - 1 - threadIdx.x;\n"
+             "  if (i < 1000) tile[at] = 2.f * a[i];\n"
+             "  if (i < 1000) c[i] = tile[at] + b[i];\n}\n");
+  kernel->smem = Bytes;
+  if (load_plan(device, large, &jit, &loaded, &err)) fail_msg("%s", err.message);
+  fill(loaded, 8, p);
+  set_input(loaded, 1);
+  if (run_entry(loaded, "infer", &err)) fail_msg("%s", err.message);
+  check_output(loaded, 1, p);
+  load_close(loaded);
+  plan_free(large);
+}
+
 static void no_host_memory(void **state) {
   (void)state;
   int failed = 0;
@@ -464,6 +499,7 @@ int main(void) {
       cmocka_unit_test(out_of_memory),
       cmocka_unit_test(too_much_shared_memory),
       cmocka_unit_test(no_host_memory),
+      cmocka_unit_test(large_shared_memory),
       cmocka_unit_test(failing_calls),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
