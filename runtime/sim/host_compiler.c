@@ -210,6 +210,7 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
   Args args = *compiler;
   add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
                                   "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
+                                  job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
                                   "-march=native", "-I.", "-Idevice", "-include",
                                   "device/cusim.h", "-include", "device/macros.h", NULL});
   for (const char *const *o = job->options; *o; o++)

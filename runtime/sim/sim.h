@@ -444,6 +444,8 @@ typedef struct KernelCounters {
   uint64_t shared_read, shared_written;
   uint64_t flops[CusimFlopsKinds];
   uint64_t barriers, meetings; // arrivals of threads, of lanes
+  uint64_t global_requests, global_sectors, global_ideal_sectors; // of warps; 32 bytes a sector
+  uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
 } KernelCounters;
 
 void trace_launch(void);
@@ -451,6 +453,8 @@ void trace_block(Block *block);
 void trace_block_end(Block *block);
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
                   const void *pc);
+void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
+void coalesce_block_end(KernelCounters *counters);
 void trace_host_write(uintptr_t address, size_t bytes);
 
 // All do nothing unless races are looked for.

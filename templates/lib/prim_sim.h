@@ -66,11 +66,19 @@ template <class V> NN_DEV void cusim_check_aligned(const void *p) {
 
 template <int N, class T> NN_DEV Vec<T, N> nn_load(const T *p) {
   cusim_check_aligned<Vec<T, N>>(p);
+  if constexpr (CUSIM_TRACE) {
+    Vec<T, N> value;
+    cusim_load(&value, p, int(sizeof value));
+    return value;
+  }
   return *reinterpret_cast<const Vec<T, N> *>(p);
 }
 template <int N, class T> NN_DEV void nn_store(T *p, Vec<T, N> value) {
   cusim_check_aligned<Vec<T, N>>(p);
-  *reinterpret_cast<Vec<T, N> *>(p) = value;
+  if constexpr (CUSIM_TRACE)
+    cusim_store(p, &value, int(sizeof value));
+  else
+    *reinterpret_cast<Vec<T, N> *>(p) = value;
 }
 template <int N, class T> NN_DEV Vec<T, N> nn_load_ro(const T *p) { return nn_load<N>(p); }
 template <class T> NN_DEV T nn_load_ro(const T *p) { return *p; }
@@ -216,7 +224,8 @@ struct CusimMatrixLoad {
   unsigned *r;
 };
 
-template <int COUNT, bool TRANS> void cusim_ldmatrix_work(void *const *operands, unsigned mask) {
+template <int COUNT, bool TRANS>
+CUSIM_UNTRACED void cusim_ldmatrix_work(void *const *operands, unsigned mask) {
   CusimMatrixLoad *lanes[kWarp];
   if (mask != kFullMask) cusim_trap(); // a lane has exited
   CUSIM_LANES(l, mask) lanes[l] = static_cast<CusimMatrixLoad *>(operands[l]);
@@ -233,7 +242,10 @@ template <int COUNT, bool TRANS> void cusim_ldmatrix_work(void *const *operands,
 }
 
 template <int COUNT, bool TRANS> NN_DEV void cusim_ldmatrix(unsigned *r, const void *row) {
-  if (size_t(row) % 16 && nn_lane() < 8 * COUNT) cusim_misaligned(row, 16);
+  if (nn_lane() < 8 * COUNT) {
+    if (size_t(row) % 16) cusim_misaligned(row, 16);
+    if (CUSIM_TRACE) cusim_access(row, 16, 0);
+  }
   CusimMatrixLoad load{static_cast<const unsigned short *>(row), r};
   cusim_meet(kFullMask, cusim_ldmatrix_work<COUNT, TRANS>, &load);
 }
@@ -299,7 +311,7 @@ template <class Number> struct CusimProduct {
 
 // NOTE: AREGS registers of A hold rows g and g + 8, k groups in turn: m16n8k16 and k32 have 4
 // registers of A and 2 of B (two k groups), as has the TF32 m16n8k8.
-template <class F, int M, int N> void cusim_mma_work(void *const *operands, unsigned mask) {
+template <class F, int M, int N> CUSIM_UNTRACED void cusim_mma_work(void *const *operands, unsigned mask) {
   using Number = typename F::Number;
   constexpr int kE = F::kElements, kGroup = 4 * kE, kDepth = 2 * kGroup, kCols = 8 * N;
   alignas(64) Number a[16][kDepth], b[kDepth][kCols], d[16][kCols];

@@ -21,6 +21,9 @@
 #define __restrict__ __restrict
 #define __managed__ static_assert(false, "managed memory is not modelled");
 
+// Work that libcusim's checks must not see as the running thread's own.
+#define CUSIM_UNTRACED __attribute__((no_sanitize("thread")))
+
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 
 typedef decltype(sizeof(0)) size_t;
