@@ -80,7 +80,8 @@ static void expect_rebuilt(const char *why) {
   char expected[400];
   assert_false(get_right());
   assert_int_equal(warnings, 1);
-  snprintf(expected, sizeof expected, "cache entry '%s' %s: it is built again", entry_path(), why);
+  snprintf(expected, sizeof expected, "cache entry '%s' %s: it is built again", entry_path(),
+           why ? why : "");
   if (why) assert_string_equal(warning, expected);
   assert_int_not_equal(access(entry_path(), F_OK), 0);
 }
