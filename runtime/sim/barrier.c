@@ -47,6 +47,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands) {
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "lane %d is not in its own mask %08x", lane, mask);
   Meeting *meeting = find(warp, mask, work, pc);
   warp->operands[lane] = operands;
+  fiber->block->meetings++;
   meeting->arrived |= 1u << lane;
   if (!work) clock_publish(fiber->block, &meeting->clock, (int)fiber->self.linear);
   if (warp->live & mask & ~meeting->arrived) {
@@ -124,6 +125,7 @@ static BlockBarrier *arrive(Fiber *fiber, int id, int threads, const void *pc) {
                 threads, block->threads);
   check_place(barrier, id, pc);
   barrier->expected = threads;
+  block->arrivals++;
   barrier->arrived++;
   clock_publish(block, &barrier->clock, (int)fiber->self.linear);
   return barrier;

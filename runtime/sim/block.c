@@ -54,7 +54,7 @@ static Fiber *pick(Block *block) {
   }
 }
 
-static inline void go(Fiber *from, Fiber *to) {
+static inline __attribute__((always_inline)) void go(Fiber *from, Fiber *to) {
   if (from == to) return;
   cusim_self = &to->self;
   fiber_switch(&from->sp, to->sp);
@@ -172,6 +172,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   block->warp = 0;
   block->deferred = block->try_waiters = 0;
   block->random = random;
+  block->arrivals = block->meetings = 0;
 }
 
 // Gives up on a block whose launch has failed: its fibers start over.
@@ -203,5 +204,6 @@ void block_run(Worker *worker, Launch *launch, unsigned long index) {
   cusim_self = &first->self;
   fiber_switch(&worker->main_sp, first->sp);
   cusim_self = NULL;
+  trace_block_end(block);
   if (worker->abandoned) recover(worker);
 }

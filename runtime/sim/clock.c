@@ -47,8 +47,7 @@ void clock_begin(Block *block) {
   }
 }
 
-void clock_publish(Block *block, struct Clock **place, int thread) {
-  if (!sim_settings()->race) return;
+void clock_publish_slowly(Block *block, struct Clock **place, int thread) {
   if (!*place) *place = make(block->threads);
   join(*place, block->known[thread], block->threads);
   (*place)->at[thread] = block->own[thread]++;
@@ -68,7 +67,7 @@ void clock_take(Block *block, struct Clock *from, int thread) {
   block->known[thread] = mine;
 }
 
-void clock_drop(struct Clock **place) {
+void clock_drop_slowly(struct Clock **place) {
   drop(*place);
   *place = NULL;
 }

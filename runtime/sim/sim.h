@@ -43,7 +43,7 @@ typedef struct Settings {
   bool count;     // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed;  // NNGEN_SIM_SEED; 0: the natural order
   int threads;    // NNGEN_SIM_THREADS; OS threads that run blocks
-  double timeout; // NNGEN_SIM_TIMEOUT: seconds a launch may take; 0: for ever
+  bool ready;     // they have been read
 } Settings;
 
 // The GPU that is modelled: NNGEN_SIM_DEVICE=sm_80|sm_90a|sm_100a, fields by NNGEN_SIM_<FIELD>.
@@ -56,7 +56,12 @@ typedef struct DeviceModel {
   size_t memory; // bytes; 0: what the host has
 } DeviceModel;
 
-const Settings *sim_settings(void);
+extern Settings sim_current_settings;
+void sim_settings_read(void);
+static inline const Settings *sim_settings(void) {
+  if (__builtin_expect(!sim_current_settings.ready, 0)) sim_settings_read();
+  return &sim_current_settings;
+}
 const DeviceModel *sim_device(void);
 extern pthread_mutex_t sim_lock; // recursive
 bool sim_initialized(void);      // cuInit was called
@@ -147,6 +152,7 @@ typedef struct Block {
   int deferred;         // mbarrier arrivals that wait for copies
   int try_waiters;      // fibers inside mbar_try_wait
   uint64_t random;      // state of the seeded order
+  uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;      // of the block, over all launches (race checking)
   uint32_t last_atomic; // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
@@ -248,7 +254,7 @@ uint32_t module_checksum(const void *image, size_t length);
 
 // ---- faults (fault.c) ----------------------------------------------------------------------------
 
-void fault_install(void); // signal handlers, once; per worker an alternate stack
+void fault_install(void); // signal handlers; per worker an alternate stack
 void fault_thread(void);
 // Prints one report about the running thread and gives its block up with `error`.
 void fault_raise(CUresult error, const void *pc, const char *format, ...)
@@ -430,26 +436,38 @@ const char *host_cpu(void); // names the instruction sets that images are compil
 
 // ---- tracing and counting (clock.c, trace.c, tsan_abi.c) -----------------------------------------------------------------
 
-// What one kernel did, all launches together; cusimKernelCounters fills it.
+// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
+// cusimKernelCounters(function, counters, sizeof *counters) fills it.
 typedef struct KernelCounters {
   uint64_t launches, blocks, threads;
   uint64_t global_read, global_written; // bytes, each access
   uint64_t shared_read, shared_written;
   uint64_t flops[CusimFlopsKinds];
-  uint64_t barriers, meetings;
+  uint64_t barriers, meetings; // arrivals of threads, of lanes
+  uint64_t global_requests, global_sectors, global_ideal_sectors; // of warps; 32 bytes a sector
+  uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
 } KernelCounters;
 
 void trace_launch(void);
 void trace_block(Block *block);
+void trace_block_end(Block *block);
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
                   const void *pc);
+void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
+void coalesce_block_end(KernelCounters *counters);
 void trace_host_write(uintptr_t address, size_t bytes);
 
 // All do nothing unless races are looked for.
 void clock_begin(Block *block);
-void clock_publish(Block *block, struct Clock **place, int thread); // a release by the thread
-void clock_take(Block *block, struct Clock *from, int thread);      // an acquire
-void clock_drop(struct Clock **place);
+void clock_publish_slowly(Block *block, struct Clock **place, int thread);
+void clock_take(Block *block, struct Clock *from, int thread); // an acquire
+void clock_drop_slowly(struct Clock **place);
+static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
+  if (sim_settings()->race) clock_publish_slowly(block, place, thread);
+}
+static inline void clock_drop(struct Clock **place) {
+  if (*place) clock_drop_slowly(place);
+}
 bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
 
 #pragma GCC visibility pop

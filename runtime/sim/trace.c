@@ -64,6 +64,16 @@ void trace_block(Block *block) {
   clock_begin(block);
 }
 
+void trace_block_end(Block *block) {
+  if (!sim_settings()->count) return;
+  KernelCounters *c = block->launch->function->counters;
+  __atomic_fetch_add(&c->blocks, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&c->threads, (uint64_t)block->threads, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&c->barriers, block->arrivals, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&c->meetings, block->meetings, __ATOMIC_RELAXED);
+  coalesce_block_end(c);
+}
+
 // ---- races ---------------------------------------------------------------------------------------
 
 // Blocks are ordered by nothing but atomics: the earlier block did one after its access, and the
@@ -199,13 +209,38 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
   if (settings->address && !shared && !global && !module_of_address((void *)address))
     report_bounds(address, bytes, writes, pc);
-  if (settings->count && (shared || global))
+  if (settings->count && (shared || global)) {
     count(fiber->block->launch->function->counters, bytes, writes, shared);
+    coalesce_access(fiber, address, bytes, shared, pc);
+  }
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
   if (!settings->race || !(shared || global)) return;
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   if (atomic) fiber->block->last_atomic = ++atomics;
   check_race(fiber, address, bytes, writes, atomic, pc, shared);
+}
+
+void cusim_access(const void *address, int bytes, int writes) {
+  if (sim_settings()->trace)
+    trace_access(fiber_running(), (uintptr_t)address, bytes, writes != 0, false,
+                 __builtin_return_address(0));
+}
+
+static void access_vector(const void *address, int bytes, bool writes, const void *pc) {
+  enum { kWidest = 16 };
+  for (int i = 0; i < bytes; i += kWidest)
+    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
+                 bytes - i < kWidest ? bytes - i : kWidest, writes, false, (const char *)pc + i);
+}
+
+void cusim_load(void *to, const void *from, int bytes) {
+  access_vector(from, bytes, false, __builtin_return_address(0));
+  memcpy(to, from, (size_t)bytes);
+}
+
+void cusim_store(void *to, const void *from, int bytes) {
+  access_vector(to, bytes, true, __builtin_return_address(0));
+  memcpy(to, from, (size_t)bytes);
 }
 
 // Memory that a copy or a fill of the host wrote.

@@ -15,41 +15,8 @@
 NN_DEV unsigned nn_bits(float x) { return __float_as_uint(x); }
 NN_DEV float nn_from_bits(unsigned x) { return __uint_as_float(x); }
 
-#if defined(__F16C__)
-typedef short cusim_short8 __attribute__((vector_size(16)));
-typedef float cusim_float4 __attribute__((vector_size(16)));
-NN_DEV float cusim_half_to_float(unsigned short h) {
-  return __builtin_ia32_vcvtph2ps(cusim_short8{short(h)})[0];
-}
-NN_DEV unsigned short cusim_float_to_half(float x) { // to nearest even
-  return (unsigned short)__builtin_ia32_vcvtps2ph(cusim_float4{x}, 0)[0];
-}
-#else
-NN_DEV float cusim_half_to_float(unsigned short h) {
-  unsigned sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ffu;
-  if (exponent == 31) return nn_from_bits(sign | 0x7f800000u | mantissa << 13);
-  if (exponent) return nn_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-  float tiny = float(mantissa) * 0x1p-24f;
-  return sign ? -tiny : tiny;
-}
-NN_DEV unsigned short cusim_float_to_half(float x) {
-  unsigned bits = nn_bits(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
-  if (size >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u); // rounds to infinity
-  if (size < 0x38800000u) // subnormal: let the addition round
-    return (unsigned short)(sign | (nn_bits(nn_from_bits(size) + 0.5f) - 0x3f000000u));
-  return (unsigned short)(sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13);
-}
-#endif
-
-NN_DEV unsigned short cusim_float_to_bfloat(float x) {
-  unsigned bits = nn_bits(x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
-  return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
 NN_DEV float nn_float(float x) { return x; }
-NN_DEV float nn_float(f16 x) { return cusim_half_to_float(x.bits); }
+NN_DEV float nn_float(f16 x) { return cusim::half_to_float(x.bits); }
 NN_DEV float nn_float(bf16 x) { return nn_from_bits(unsigned(x.bits) << 16); }
 NN_DEV float nn_float(double x) { return float(x); }
 NN_DEV float nn_float(int x) { return float(x); }
@@ -74,10 +41,10 @@ template <> struct Cast<unsigned char> {
   }
 };
 template <> struct Cast<f16> {
-  NN_DEV f16 from(float x) { return {cusim_float_to_half(x)}; }
+  NN_DEV f16 from(float x) { return {cusim::float_to_half(x)}; }
 };
 template <> struct Cast<bf16> {
-  NN_DEV bf16 from(float x) { return {cusim_float_to_bfloat(x)}; }
+  NN_DEV bf16 from(float x) { return {cusim::float_to_bfloat(x)}; }
 };
 template <class T> NN_DEV T nn_cast(float x) { return Cast<T>::from(x); }
 
@@ -99,11 +66,19 @@ template <class V> NN_DEV void cusim_check_aligned(const void *p) {
 
 template <int N, class T> NN_DEV Vec<T, N> nn_load(const T *p) {
   cusim_check_aligned<Vec<T, N>>(p);
+  if constexpr (CUSIM_TRACE) {
+    Vec<T, N> value;
+    cusim_load(&value, p, int(sizeof value));
+    return value;
+  }
   return *reinterpret_cast<const Vec<T, N> *>(p);
 }
 template <int N, class T> NN_DEV void nn_store(T *p, Vec<T, N> value) {
   cusim_check_aligned<Vec<T, N>>(p);
-  *reinterpret_cast<Vec<T, N> *>(p) = value;
+  if constexpr (CUSIM_TRACE)
+    cusim_store(p, &value, int(sizeof value));
+  else
+    *reinterpret_cast<Vec<T, N> *>(p) = value;
 }
 template <int N, class T> NN_DEV Vec<T, N> nn_load_ro(const T *p) { return nn_load<N>(p); }
 template <class T> NN_DEV T nn_load_ro(const T *p) { return *p; }
@@ -249,7 +224,8 @@ struct CusimMatrixLoad {
   unsigned *r;
 };
 
-template <int COUNT, bool TRANS> void cusim_ldmatrix_work(void *const *operands, unsigned mask) {
+template <int COUNT, bool TRANS>
+CUSIM_UNTRACED void cusim_ldmatrix_work(void *const *operands, unsigned mask) {
   CusimMatrixLoad *lanes[kWarp];
   if (mask != kFullMask) cusim_trap(); // a lane has exited
   CUSIM_LANES(l, mask) lanes[l] = static_cast<CusimMatrixLoad *>(operands[l]);
@@ -266,7 +242,10 @@ template <int COUNT, bool TRANS> void cusim_ldmatrix_work(void *const *operands,
 }
 
 template <int COUNT, bool TRANS> NN_DEV void cusim_ldmatrix(unsigned *r, const void *row) {
-  if (size_t(row) % 16 && nn_lane() < 8 * COUNT) cusim_misaligned(row, 16);
+  if (nn_lane() < 8 * COUNT) {
+    if (size_t(row) % 16) cusim_misaligned(row, 16);
+    if (CUSIM_TRACE) cusim_access(row, 16, 0);
+  }
   CusimMatrixLoad load{static_cast<const unsigned short *>(row), r};
   cusim_meet(kFullMask, cusim_ldmatrix_work<COUNT, TRANS>, &load);
 }
@@ -283,7 +262,7 @@ NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatri
 struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static float get(unsigned r, int i) { return cusim_half_to_float((unsigned short)(r >> 16 * i)); }
+  static float get(unsigned r, int i) { return cusim::half_to_float((unsigned short)(r >> 16 * i)); }
 };
 struct CusimBf16 {
   using Number = float;
@@ -309,7 +288,7 @@ struct CusimE5m2 { // the upper byte of a binary16
   using Number = float;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
   static float get(unsigned r, int i) {
-    return cusim_half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
+    return cusim::half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
   }
 };
 struct CusimE4m3 {
@@ -332,7 +311,7 @@ template <class Number> struct CusimProduct {
 
 // NOTE: AREGS registers of A hold rows g and g + 8, k groups in turn: m16n8k16 and k32 have 4
 // registers of A and 2 of B (two k groups), as has the TF32 m16n8k8.
-template <class F, int M, int N> void cusim_mma_work(void *const *operands, unsigned mask) {
+template <class F, int M, int N> CUSIM_UNTRACED void cusim_mma_work(void *const *operands, unsigned mask) {
   using Number = typename F::Number;
   constexpr int kE = F::kElements, kGroup = 4 * kE, kDepth = 2 * kGroup, kCols = 8 * N;
   alignas(64) Number a[16][kDepth], b[kDepth][kCols], d[16][kCols];

@@ -8,8 +8,9 @@
 #include "cusim_abi.h"
 
 #define __host__
-#define __device__
-#define __constant__
+// Visible, so that cuModuleGetGlobal finds variables and the compiler takes none for constant.
+#define __device__ __attribute__((visibility("default")))
+#define __constant__ __attribute__((visibility("default")))
 #define __grid_constant__
 #define __global__ __cusim_global__
 #define __shared__ __cusim_shared__
@@ -19,6 +20,9 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
 #define __managed__ static_assert(false, "managed memory is not modelled");
+
+// Work that libcusim's checks must not see as the running thread's own.
+#define CUSIM_UNTRACED __attribute__((no_sanitize("thread")))
 
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 
@@ -39,6 +43,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_kernel.h"
 #include "cusim_sync.h"
 #include "cusim_math.h"
+#include "cusim_half.h"
 #include "cusim_atomic.h"
 
 #endif

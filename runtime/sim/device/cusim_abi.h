@@ -85,6 +85,13 @@ void cusim_assert_fail(const char *condition, const char *file, int line, const 
 long long cusim_clock(void);     // a cycle counter
 long long cusim_nanotime(void);
 
+// Announces an access of the running thread that is made on its behalf, outside instrumentation.
+void cusim_access(const void *address, int bytes, int writes);
+
+// The same with the copy: a vector access in one, which instrumentation would see in pieces.
+void cusim_load(void *to, const void *from, int bytes);
+void cusim_store(void *to, const void *from, int bytes);
+
 // Adds floating-point operations of one kind to the running kernel's count.
 enum CusimFlops { CusimFlopsMma16, CusimFlopsMmaTf32, CusimFlopsMma8, CusimFlopsKinds };
 void cusim_count_flops(int kind, long long flops);
