@@ -53,6 +53,7 @@ static int open_device(Run *r, Error *err) {
   if (strcmp(r->cli->device, "auto") || !name) name = r->cli->device;
   if (!device_parse(name, &options.kind))
     return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
+  if (r->cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
   int code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
   options.ordinal = (int)ordinal;
   return code ? code : device_open(&options, &r->device, err);
@@ -411,6 +412,14 @@ static int afford_check(Run *r, bool *check, Error *err) {
   return ExitOk;
 }
 
+static int read_counts(Run *r, Error *err) {
+  if (!r->cli->count) return ExitOk;
+  r->counts = alloc((size_t)r->plan->nkernels, sizeof *r->counts);
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->nkernels; i++) code = count_kernel(r->loaded, i, &r->counts[i], err);
+  return code;
+}
+
 static int execute(Run *r, Error *err) {
   int64_t seed, repeat, warmup;
   int code = cli_number("seed", r->cli->seed, 0, &seed, err);
@@ -429,6 +438,7 @@ static int execute(Run *r, Error *err) {
   if (!code) code = afford_check(r, &check, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, "infer", err);
   if (!code) code = write_outputs(r, err);
+  if (!code) code = read_counts(r, err);
   if (!code) code = time_steps(r, repeat, warmup, err);
   return code;
 }
@@ -438,6 +448,7 @@ static void close_run(Run *r) {
   free(r->ms);
   free(r->kernel_error);
   free(r->outputs);
+  free(r->counts);
   if (r->params) params_close(r->params);
   if (r->loaded) load_close(r->loaded);
   if (r->device) device_close(r->device);
