@@ -9,8 +9,8 @@ static const char *plant(const char *folder, const char *name) {
   char command[1200];
   Dl_info cmocka;
   assert_true(dladdr(dlsym(RTLD_DEFAULT, "_cmocka_run_group_tests"), &cmocka));
-  snprintf(command, sizeof command, "mkdir -p %s && cp %s %s/%s", temp_path(folder), library,
-           temp_path(folder), name);
+  snprintf(command, sizeof command, "mkdir -p %s && cp %s %s/%s", temp_path(folder),
+           cmocka.dli_fname, temp_path(folder), name);
   assert_int_equal(system(command), 0);
   return temp_path(folder);
 }
