@@ -142,6 +142,8 @@ static CUresult open_image(CUmodule module) {
   if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
   if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
+  if (sim_settings()->trace && !(module->image->checks & CusimTrace))
+    return CUDA_ERROR_NO_BINARY_FOR_GPU; // its accesses cannot be checked
   dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
