@@ -18,7 +18,7 @@ uint64_t block_random(Block *block) { // xorshift64*
 }
 
 // The lowest set bit, or with a seed any of them. bits is not 0.
-static int choose(Block *block, unsigned bits) {
+static inline int choose(Block *block, unsigned bits) {
   if (!block->random) return __builtin_ctz(bits);
   int turn = (int)(block_random(block) % 32);
   unsigned turned = bits >> turn | (turn ? bits << (32 - turn) : 0);
@@ -26,7 +26,7 @@ static int choose(Block *block, unsigned bits) {
 }
 
 // Takes the lane off its warp's masks; the fiber to continue, or a free one to start the lane.
-static Fiber *take_lane(Block *block, Warp *warp, int lane) {
+static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp *warp, int lane) {
   unsigned bit = 1u << lane;
   if (warp->ready & bit) {
     warp->ready &= ~bit;
@@ -40,7 +40,7 @@ static Fiber *take_lane(Block *block, Warp *warp, int lane) {
 }
 
 // The next fiber to run. Not called when all threads have ended.
-static Fiber *pick(Block *block) {
+static inline __attribute__((always_inline)) Fiber *pick(Block *block) {
   for (;;) {
     Warp *warp = &block->warps[block->warp];
     unsigned lanes = warp->ready ? warp->ready : warp->fresh;

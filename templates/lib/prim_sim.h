@@ -323,11 +323,14 @@ CUSIM_UNTRACED inline void cusim_multiply(Number (*d)[8 * N], const Number (*a)[
   typedef Number Wide __attribute__((vector_size(kWide * sizeof(Number)), may_alias));
   for (int row = 0; row < 16; row++) {
     Wide *out = reinterpret_cast<Wide *>(d[row]), sum[kVectors];
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; j++) sum[j] = out[j];
     for (int k = 0; k < kDepth; k++) {
       const Wide *in = reinterpret_cast<const Wide *>(b[k]);
+#pragma GCC unroll 8
       for (int j = 0; j < kVectors; j++) sum[j] += a[row][k] * in[j];
     }
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; j++) out[j] = sum[j];
   }
 }
