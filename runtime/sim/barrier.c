@@ -71,11 +71,12 @@ void meeting_exit(Fiber *fiber) {
   }
 }
 
-// ---- block barriers ------------------------------------------------------------------------------
+// ---- block barriers
+// ------------------------------------------------------------------------------
 
 static bool complete(Block *block, const BlockBarrier *barrier) {
-  return barrier->arrived && barrier->arrived >= (barrier->expected ? barrier->expected
-                                                                    : block->live);
+  return barrier->arrived &&
+         barrier->arrived >= (barrier->expected ? barrier->expected : block->live);
 }
 
 // Lets those go on that wait; `last`, the thread whose arrival completed it, goes on too, if it
@@ -108,7 +109,8 @@ static void compare_places(BlockBarrier *barrier, const void *pc) {
   barrier->pc = pc;
 }
 
-static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads, const void *pc) {
+static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
+                                                                  const void *pc) {
   Block *block = fiber->block;
   if (id < 0 || id >= kBarriers)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "there is no barrier %d, only 0 to 15", id);
@@ -160,7 +162,9 @@ int cusim_barrier_count(int predicate) {
   return barrier->result;
 }
 
-int cusim_live_threads(void) { return fiber_running()->block->live; }
+int cusim_live_threads(void) {
+  return fiber_running()->block->live;
+}
 
 // A thread has exited: it counts as present where all live threads are awaited.
 void barrier_exit(Block *block) {
@@ -168,7 +172,8 @@ void barrier_exit(Block *block) {
   if (!all->expected && complete(block, all)) release(block, all, -1);
 }
 
-// ---- mbarriers -------------------------------------------------------------------------------------
+// ---- mbarriers
+// -------------------------------------------------------------------------------------
 
 // An mbarrier's 8 bytes, as libcusim packs them. `magic` tells an initialised one from garbage.
 typedef union Mbarrier {

@@ -152,8 +152,7 @@ static CusimThread place(const Worker *worker, const Launch *launch, unsigned lo
 
 static void clear(Block *block, Launch *launch, uint64_t random) {
   block->launch = launch;
-  block->threads = block->live =
-      (int)(launch->block[0] * launch->block[1] * launch->block[2]);
+  block->threads = block->live = (int)(launch->block[0] * launch->block[1] * launch->block[2]);
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
   for (int w = 0; w < warps; w++) {
     Warp *warp = &block->warps[w];

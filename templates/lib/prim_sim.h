@@ -249,12 +249,17 @@ template <int COUNT, bool TRANS> NN_DEV void cusim_ldmatrix(unsigned *r, const v
   CusimMatrixLoad load{static_cast<const unsigned short *>(row), r};
   cusim_meet(kFullMask, cusim_ldmatrix_work<COUNT, TRANS>, &load);
 }
-NN_DEV void nn_ldmatrix_x1(unsigned r[1], const void *row) { cusim_ldmatrix<1, false>(r, row); }
-NN_DEV void nn_ldmatrix_x2(unsigned r[2], const void *row) { cusim_ldmatrix<2, false>(r, row); }
-NN_DEV void nn_ldmatrix_x4(unsigned r[4], const void *row) { cusim_ldmatrix<4, false>(r, row); }
-NN_DEV void nn_ldmatrix_x1_trans(unsigned r[1], const void *row) { cusim_ldmatrix<1, true>(r, row); }
-NN_DEV void nn_ldmatrix_x2_trans(unsigned r[2], const void *row) { cusim_ldmatrix<2, true>(r, row); }
-NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatrix<4, true>(r, row); }
+#define CUSIM_LDMATRIX(count)                                                                      \
+  NN_DEV void nn_ldmatrix_x##count(unsigned r[count], const void *row) {                           \
+    cusim_ldmatrix<count, false>(r, row);                                                          \
+  }                                                                                                \
+  NN_DEV void nn_ldmatrix_x##count##_trans(unsigned r[count], const void *row) {                   \
+    cusim_ldmatrix<count, true>(r, row);                                                           \
+  }
+CUSIM_LDMATRIX(1)
+CUSIM_LDMATRIX(2)
+CUSIM_LDMATRIX(4)
+#undef CUSIM_LDMATRIX
 
 // ---- mma ---------------------------------------------------------------------------------------
 
@@ -262,7 +267,9 @@ NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatri
 struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static float get(unsigned r, int i) { return cusim::half_to_float((unsigned short)(r >> 16 * i)); }
+  static float get(unsigned r, int i) {
+    return cusim::half_to_float((unsigned short)(r >> 16 * i));
+  }
 };
 struct CusimBf16 {
   using Number = float;
@@ -335,8 +342,8 @@ CUSIM_UNTRACED inline void cusim_multiply(Number (*d)[8 * N], const Number (*a)[
   }
 }
 
-// Fragments: registers 0..3 of A hold rows g, g + 8, g, g + 8 of k group 0, 0, 1, 1, with g = lane / 4;
-// those of B the k groups 0 and 1 of column g. In a group, lane % 4 holds kElements values of k.
+// Fragments, with g = lane / 4: registers 0..3 of A hold rows g, g + 8, g, g + 8 of the k groups 0,
+// 0, 1, 1; those of B column g of the k groups 0, 1. In a group, lane % 4 holds kElements values.
 template <class F, int M, int N>
 CUSIM_UNTRACED void cusim_mma_work(void *const *operands, unsigned mask) {
   using Number = typename F::Number;
