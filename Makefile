@@ -3,6 +3,7 @@
 #   make            build build/nngen and build/libcusim.so
 #   make run        install what is missing, build, run the main job
 #   make test       the same, then every test (DEVICE=cuda: on the GPU)
+#   make check      the tests alone, from a ready-made build/
 #   make bench      measurements, as tables (UPDATE=1: into README.md)
 #   make bless      accept the generated kernels as the new golden ones
 #   make install    PREFIX=/usr/local
@@ -44,7 +45,7 @@ TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
 
-.PHONY: all run test bench bless install clean setup
+.PHONY: all run test check bench bless install clean setup
 all: $(B)/nngen $(B)/libcusim.so
 
 setup:
@@ -56,6 +57,10 @@ run: setup
 
 test: setup
 	@$(MAKE) -s --no-print-directory all $(TEST_BIN)
+	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
+
+# The tests of a ready-made build/, on a machine that has no compiler or packages.
+check:
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
 
 BENCH_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
@@ -103,7 +108,9 @@ $(B)/obj/sim_assets.o: $(SIM_ASSETS) .ci/incbin.sh
 
 $(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests -Igen $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka $(LIBS)
+	@cp -u $$($(CC) -print-file-name=libcmocka.so.0) $(B)/
+	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests -Igen $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka \
+	  -Wl,-rpath,'$$ORIGIN/../..' $(LIBS)
 
 install: all
 	install -D $(B)/nngen $(DESTDIR)$(PREFIX)/bin/nngen

@@ -23,7 +23,10 @@ else
 fi
 echo "nngen: installing ${packages[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
-$sudo apt-get update -qq >&2 && $sudo $install -qq >&2 || {
+log=$(mktemp)
+{ $sudo apt-get update -qq && $sudo $install -qq; } >"$log" 2>&1 || {
+  tail -20 "$log" >&2
   echo "nngen: installing failed; type: sudo $install" >&2
   exit 4
 }
+rm -f "$log"

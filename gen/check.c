@@ -150,6 +150,25 @@ CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user)
   return r;
 }
 
+// ---- memory -----------------------------------------------------------------------------------
+
+// What the oracle needs at most, roughly: the values alive together in double, twice for bounds, and
+// the columns of one image of the largest convolution.
+int64_t check_bytes(const Graph *g) {
+  int64_t fixed = 0, most = 0, columns = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    int64_t here = type_count(&n->type);
+    if (n->op->cls == OpSource) fixed += here;
+    for (int j = 0; j < n->nin; j++) here += type_count(&n->in[j]->type);
+    if (here > most) most = here;
+    if (n->op->cls != OpContract || n->op->form != FormConv) continue;
+    int64_t col = inner_count(n) * n->type.dim[2] * n->type.dim[3];
+    if (col > columns) columns = col;
+  }
+  return 8 * (2 * fixed + 3 * most + columns);
+}
+
 // ---- the model --------------------------------------------------------------------------------
 
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***result) {

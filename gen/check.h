@@ -26,6 +26,9 @@ double check_model_gate(const char *dtype);
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
                           double gate);
 
+// Bytes of host memory that checking takes, roughly.
+int64_t check_bytes(const Graph *g);
+
 // Evaluates the group in double on the inputs the device has, and compares all it wrote.
 CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user);
 

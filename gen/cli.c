@@ -36,6 +36,7 @@ static const Option options[] = {
     {"no-check", KindFlag, AT(no_check), "run", NULL, "do not (default on a GPU when the plan was run before)"},
     {"dump", KindValue, AT(dump), "run", "DIR", "write the generated kernels, their images, the plan"},
     {"explain", KindValue, AT(explain), "run", "KERNEL", "say why this kernel is as it is"},
+    {"count", KindFlag, AT(count), "run", NULL, "simulator: count accesses, sectors and bank conflicts"},
     {"json", KindFlag, AT(json), "run show doctor cache", NULL, "results as JSON on stdout"},
     {"quiet", KindFlag, AT(quiet), "run", NULL, "no progress"},
     {"cache-dir", KindValue, AT(cache_dir), "run cache", "DIR", "where compiled kernels are kept"},

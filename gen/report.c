@@ -137,6 +137,23 @@ static void print_table(const Run *r) {
   if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
 }
 
+// What libcusim counted of each kernel, beside what was planned: bytes of every access over the
+// planned bytes (re-reads served by caches are in it), sectors over the fewest possible, conflicts.
+static void print_counts(const Run *r) {
+  if (!r->counts) return;
+  const PlanEntry *e = &r->plan->entries[1];
+  printf("\n%-38s %10s %10s %9s %9s %9s\n", "counted by libcusim", "planned", "accessed", "sectors", "ideal",
+         "conflicts");
+  for (int i = 0; i < e->nsteps; i++) {
+    const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
+    const KernelCounts *c = &r->counts[e->steps[i].kernel];
+    int64_t n = c->launches ? c->launches : 1;
+    printf("%-38.38s %10s %10s %9lld %8.2fx %9lld\n", short_name(r, k), bytes_text((double)(k->bytes_read + k->bytes_written)),
+           bytes_text((double)((c->bytes_read + c->bytes_written) / n)), (long long)(c->sectors / n),
+           c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1., (long long)(c->bank_conflicts / n));
+  }
+}
+
 static void print_checks(const Run *r) {
   if (!r->checked) return;
   int count = 0;
@@ -163,6 +180,7 @@ static void print_timing(const Run *r) {
 void report_text(const Run *r) {
   print_summary(r);
   print_table(r);
+  print_counts(r);
   print_checks(r);
   print_timing(r);
 }
@@ -211,6 +229,14 @@ static json_t *json_kernel(const Run *r, int step) {
                         (json_int_t)k->bytes_read, "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
   if (r->ms) json_object_set_new(o, "ms", json_real(r->ms[step]));
   if (r->kernel_error[index] >= 0) json_object_set_new(o, "error", json_real(r->kernel_error[index]));
+  if (r->counts) {
+    const KernelCounts *c = &r->counts[index];
+    json_object_set_new(o, "counted", json_pack("{s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
+                                                "bytes_read", (json_int_t)c->bytes_read, "bytes_written",
+                                                (json_int_t)c->bytes_written, "sectors", (json_int_t)c->sectors,
+                                                "ideal_sectors", (json_int_t)c->ideal_sectors, "bank_conflicts",
+                                                (json_int_t)c->bank_conflicts));
+  }
   return o;
 }
 

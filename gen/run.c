@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now(void) {
   struct timespec t;
@@ -52,6 +53,7 @@ static int open_device(Run *r, Error *err) {
   if (strcmp(r->cli->device, "auto") || !name) name = r->cli->device;
   if (!device_parse(name, &options.kind))
     return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
+  if (r->cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
   int code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
   options.ordinal = (int)ordinal;
   return code ? code : device_open(&options, &r->device, err);
@@ -395,6 +397,29 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   return code;
 }
 
+// Is there memory for the oracle? When checking was not asked for, it is left out with a warning.
+static int afford_check(Run *r, bool *check, Error *err) {
+  double need = (double)check_bytes(r->compiler.original) * 1e-9;
+  double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-9;
+  if (!*check || need < have) return ExitOk;
+  if (r->cli->check)
+    return err_set(err, ExitNoDevice, "--check: the oracle needs some %.1f GB, this machine has %.1f GB free; "
+                   "try a smaller batch", need, have);
+  char text[160];
+  snprintf(text, sizeof text, "not checked: the oracle needs some %.1f GB, this machine has %.1f GB free", need, have);
+  log_to_stderr().write(NULL, LogWarning, text);
+  *check = false;
+  return ExitOk;
+}
+
+static int read_counts(Run *r, Error *err) {
+  if (!r->cli->count) return ExitOk;
+  r->counts = alloc((size_t)r->plan->nkernels, sizeof *r->counts);
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->nkernels; i++) code = count_kernel(r->loaded, i, &r->counts[i], err);
+  return code;
+}
+
 static int execute(Run *r, Error *err) {
   int64_t seed, repeat, warmup;
   int code = cli_number("seed", r->cli->seed, 0, &seed, err);
@@ -410,8 +435,10 @@ static int execute(Run *r, Error *err) {
   if (!code) code = set_inputs(r, (uint64_t)seed, err);
   bool cold = r->jit->compiled > 0, sim = device_info(r->device)->kind == DeviceSim;
   bool check = r->cli->check || (!r->cli->no_check && (sim || cold));
+  if (!code) code = afford_check(r, &check, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, "infer", err);
   if (!code) code = write_outputs(r, err);
+  if (!code) code = read_counts(r, err);
   if (!code) code = time_steps(r, repeat, warmup, err);
   return code;
 }
@@ -421,6 +448,7 @@ static void close_run(Run *r) {
   free(r->ms);
   free(r->kernel_error);
   free(r->outputs);
+  free(r->counts);
   if (r->params) params_close(r->params);
   if (r->loaded) load_close(r->loaded);
   if (r->device) device_close(r->device);

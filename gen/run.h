@@ -26,6 +26,7 @@ typedef struct Run {
   RunTiming timing;          // --repeat
   bool timed, checked, mismatch;
   double *kernel_error;      // per kernel of the plan: relative error; negative: not checked
+  KernelCounts *counts;      // per kernel of the plan, with --count; else null
   CheckResult *outputs;      // per output of the model
   char first_bad[1024];      // the first kernel or output that is off
   const char *input_note;    // where the inputs came from

@@ -31,7 +31,7 @@ static bool list_add(CacheList *list, const char *name, const struct stat *info)
   list->entries = entries;
   CacheEntry *entry = &entries[list->nentries++];
   *entry = (CacheEntry){.bytes = info->st_size, .used = info->st_mtim.tv_sec};
-  snprintf(entry->name, sizeof entry->name, "%s", name);
+  snprintf(entry->name, sizeof entry->name, "%.63s", name);
   list->bytes += info->st_size;
   return true;
 }

@@ -3,7 +3,7 @@
 // One row per library, one per place; the places are tried in order and each is written down, so
 // that `nngen doctor` and the error for a missing library can show the search. Order: what the user
 // named, what the process already has, the system's loader, conda, CUDA_PATH and CUDA_HOME, the
-// usual toolkit folders, wheels of the virtual environment.
+// usual toolkit folders, wheels of the Pythons at hand.
 #include <dlfcn.h>
 #include <glob.h>
 #include <libgen.h>
@@ -136,14 +136,21 @@ static bool find_driver(Search *search) {
          try_dir(search, "/usr/lib/wsl/lib", "WSL");
 }
 
+// Wheels lie below a Python: the virtual environment's, conda's, the user's, the system's.
 static bool find_wheel(Search *search) {
-  const char *base = getenv("VIRTUAL_ENV");
-  char pattern[128];
-  for (int i = 0; base && i < 2; i++) {
-    snprintf(pattern, sizeof pattern, "/lib/python*/site-packages/nvidia/%s/lib",
-             search->row->wheels[i]);
-    if (try_pattern(search, base, pattern, "VIRTUAL_ENV")) return true;
-  }
+  const char *home = getenv("HOME");
+  char user[PATH_MAX] = "", pattern[160];
+  if (home) snprintf(user, sizeof user, "%s/.local", home);
+  const char *const bases[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"), user, "/usr/local",
+                               "/usr"};
+  static const char *const hows[] = {"VIRTUAL_ENV", "CONDA_PREFIX", "~/.local", "/usr/local",
+                                     "/usr"};
+  for (int b = 0; b < COUNT(bases); b++)
+    for (int i = 0; bases[b] && *bases[b] && i < 2; i++) {
+      snprintf(pattern, sizeof pattern, "/lib/python*/{site,dist}-packages/nvidia/%s/lib",
+               search->row->wheels[i]);
+      if (try_pattern(search, bases[b], pattern, hows[b])) return true;
+    }
   return false;
 }
 

@@ -240,6 +240,21 @@ int replay_capture(Loaded *loaded, const char *entry, Replay **replay, Error *er
 int replay_run(Replay *replay, Error *err); // launches and waits
 void replay_close(Replay *replay);
 
+// ---- count.c: what libcusim counted ----------------------------------------------------------
+
+// Of one kernel, all its launches together. libcusim counts while NNGEN_SIM_COUNT=1, which must be
+// set before its device is opened.
+typedef struct KernelCounts {
+  int64_t launches;
+  int64_t bytes_read, bytes_written;     // global memory, every access
+  int64_t requests, sectors, ideal_sectors; // of warps, global; 32 bytes a sector
+  int64_t shared_requests, bank_conflicts;  // wavefronts beyond the least possible
+} KernelCounts;
+
+bool count_available(const Device *device);
+// Errors: ExitNoDevice (the device does not count).
+int count_kernel(const Loaded *loaded, int kernel, KernelCounts *counts, Error *err);
+
 // ---- nvtx.c: ranges for profilers ------------------------------------------------------------
 
 bool nvtx_parse(const char *name, NvtxLevel *level); // "off", "model", "layer"

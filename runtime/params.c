@@ -30,10 +30,14 @@ static double uniform(uint64_t key, uint64_t at) { // in (0, 1)
   return ((double)(splitmix(key + at * 0xD1342543DE82EF95u) >> 11) + 0.5) * 0x1p-53;
 }
 
-static double normal(uint64_t key, uint64_t at) { // Box and Muller 1958; two values per pair
-  double radius = sqrt(-2 * log(uniform(key, at & ~(uint64_t)1)));
-  double angle = 2 * M_PI * uniform(key, at | 1);
-  return radius * (at & 1 ? sin(angle) : cos(angle));
+// Box and Muller 1958: two uniform numbers make a pair of normal ones, at 2k and 2k + 1.
+static void fill_normal(uint64_t key, double mean, double deviation, float *values, int64_t count) {
+  for (int64_t i = 0; i < count; i += 2) {
+    double radius = deviation * sqrt(-2 * log(uniform(key, (uint64_t)i)));
+    double angle = 2 * M_PI * uniform(key, (uint64_t)i + 1);
+    values[i] = (float)(mean + radius * cos(angle));
+    if (i + 1 < count) values[i + 1] = (float)(mean + radius * sin(angle));
+  }
 }
 
 static int seeded(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
@@ -43,12 +47,12 @@ static int seeded(const Params *params, const PlanTensor *tensor, float *values,
   if (tensor->init == InitNone)
     return err_set(err, ExitBadInput, "parameter '%s' (%s) has no initial value: give --weights",
                    tensor->name, tensor->loc);
-  for (int64_t i = 0; i < count; i++) {
-    double value = tensor->init == InitConstant ? a
-                   : tensor->init == InitNormal ? a + b * normal(key, (uint64_t)i)
-                                                : a + (b - a) * uniform(key, (uint64_t)i);
-    values[i] = (float)value;
-  }
+  if (tensor->init == InitNormal)
+    fill_normal(key, a, b, values, count);
+  else
+    for (int64_t i = 0; i < count; i++)
+      values[i] =
+          (float)(tensor->init == InitConstant ? a : a + (b - a) * uniform(key, (uint64_t)i));
   return ExitOk;
 }
 

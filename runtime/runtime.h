@@ -138,9 +138,9 @@ typedef struct CacheItem { // what one entry holds
 } CacheItem;
 
 typedef struct Cache {
-  char *dir;     // NULL: no cache
-  bool writable; // until a write fails
-  bool stored;   // something was put
+  char *dir;            // NULL: no cache
+  atomic_bool writable; // until a write fails
+  atomic_bool stored;   // something was put
   Log log;
 } Cache;
 

@@ -1,19 +1,26 @@
 #!/usr/bin/env bash
 # Every bad model and command line of cases.txt, with its exact exit code and message.
 #
-# cases.txt holds blocks: a line "## NAME: ARGUMENTS", then "=> CODE", then what stderr must be.
+# cases.txt holds blocks: a line "## NAME: [VARIABLE=VALUE ...] ARGUMENTS", then "=> CODE", then what
+# stderr must be.
 # BLESS=1 rewrites it from what happens now: read the difference before committing it.
 set -u
 cd "$(dirname "$0")/../.."
-export NNGEN_DEVICE=sim NO_COLOR=1 XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/tests/cache}
+export LC_ALL=C NNGEN_DEVICE=sim NO_COLOR=1 XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/tests/cache}
 cases=tests/errors/cases.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 n=0 failed=0
+plain() { # what differs by machine, compiler and key is made the same
+  sed -E "s#$work#WORK#g; s#$XDG_CACHE_HOME#CACHE#g; s/[0-9a-f]{32}/KEY/; /: In function/d;
+    s/^(templates[^:]*:[0-9]+)[:0-9 ]*error.*/\\1: error ... of the host compiler/" "$1" | uniq
+}
 run() { # run NAME ARGUMENTS: stderr to $work/got, after "=> CODE"
-  eval "timeout 60 build/nngen $2" >"$work/out" 2>"$work/err" </dev/null
+  local args=$2 variables=
+  while [[ "$args" =~ ^([A-Z_]+=[^ ]*)\ (.*)$ ]]; do variables+=" ${BASH_REMATCH[1]}" args=${BASH_REMATCH[2]}; done
+  eval "timeout 60 env $variables build/nngen $args" >"$work/out" 2>"$work/err" </dev/null
   local code=$?
-  { echo "=> $code"; sed "s#$work#WORK#g" "$work/err"; } >"$work/got"
+  { echo "=> $code"; plain "$work/err"; } >"$work/got"
 }
 export WORK=$work
 . tests/errors/prepare.sh "$work"

@@ -80,7 +80,8 @@ static void expect_rebuilt(const char *why) {
   char expected[400];
   assert_false(get_right());
   assert_int_equal(warnings, 1);
-  snprintf(expected, sizeof expected, "cache entry '%s' %s: it is built again", entry_path(), why);
+  snprintf(expected, sizeof expected, "cache entry '%s' %s: it is built again", entry_path(),
+           why ? why : "");
   if (why) assert_string_equal(warning, expected);
   assert_int_not_equal(access(entry_path(), F_OK), 0);
 }
@@ -91,12 +92,10 @@ static void every_length_and_byte(void **state) {
   put(kImage, sizeof kImage);
   char *bytes = read_bytes(entry_path(), &size);
   for (size_t length = 0; length < size; length++) {
-    put(kImage, sizeof kImage);
-    assert_int_equal(truncate(entry_path(), (off_t)length), 0);
+    write_bytes(entry_path(), bytes, length);
     expect_rebuilt("is cut off");
   }
   for (size_t i = 0; i < 8 * size; i++) {
-    put(kImage, sizeof kImage);
     bytes[i / 8] ^= (char)(1 << i % 8);
     write_bytes(entry_path(), bytes, size);
     expect_rebuilt(NULL);
@@ -195,7 +194,7 @@ static void race(void **state) {
     children[c] = fork();
     if (children[c]) continue;
     int bad = 0;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 30; i++) {
       CacheItem item;
       put(image, sizeof image);
       if (!get(&item) || item.size != sizeof image || memcmp(item.image, image, sizeof image) ||

@@ -123,7 +123,7 @@ static void npy_damaged(void **state) {
   random_seed("npy damaged");
   const char *path = temp_path("c.npy");
   assert_int_equal(npy_write(path, values, 2, (int64_t[]){2, 3}, &err), ExitOk);
-  damage(path, 3000, read_npy);
+  damage(path, 1500, read_npy);
 }
 
 // ---- images ------------------------------------------------------------------------------------
@@ -207,9 +207,9 @@ static void png_damaged(void **state) {
   Image image = pattern(9, 8);
   random_seed("png damaged");
   assert_int_equal(image_write(path, &image, &err), ExitOk);
-  damage(path, 3000, read_png);
+  damage(path, 1000, read_png);
   write_kind(path, PNG_COLOR_TYPE_PALETTE, 1, PNG_INTERLACE_ADAM7);
-  damage(path, 2000, read_png);
+  damage(path, 700, read_png);
   image_free(&image);
 }
 
@@ -327,6 +327,70 @@ static void top(void **state) {
   assert_true(indices[4] == 5 && indices[5] == 1);
 }
 
+// ---- no memory ---------------------------------------------------------------------------------
+
+// Calls `use` with the n-th allocation failing, until none fails; each failure must be told.
+static void starve(int (*use)(Error *err), int least) {
+  int rc = ExitNoDevice, n = 0;
+  for (; rc; n++) {
+    Error err = {0};
+    heap_fail_after(n);
+    rc = use(&err);
+    heap_fail_after(-1);
+    if (rc && !strstr(err.message, "out of ")) fail_msg("%d: %s", n, err.message);
+  }
+  assert_true(n > least);
+}
+
+static int use_npy(Error *err) {
+  Npy npy;
+  int rc = npy_read(temp_path("o.npy"), &npy, err);
+  if (!rc) npy_free(&npy);
+  return rc;
+}
+
+static int use_image(Error *err) {
+  static float chw[3 * 8 * 8];
+  Image image;
+  int rc = image_read(temp_path("o.png"), &image, err);
+  if (rc) return rc;
+  rc = image_transform(&image, &(ImageTransform){.resize = 10, .crop = 8}, chw, err);
+  if (!rc) rc = image_write(temp_path("o2.png"), &image, err);
+  image_free(&image);
+  return rc;
+}
+
+static int use_labels(Error *err) {
+  Labels names;
+  int rc = labels_read(temp_path("o.txt"), &names, err);
+  if (!rc) labels_free(&names);
+  return rc;
+}
+
+static int use_photo(Error *err) {
+  Image image;
+  int rc = photo_make(20, 15, 1, &image, err);
+  if (!rc) image_free(&image);
+  return rc;
+}
+
+static void no_memory(void **state) {
+  (void)state;
+  Error err = {0};
+  Image image = pattern(17, 13);
+  const float columns[6] = {1, 2, 3, 4, 5, 6};
+  const char *npy =
+      make_npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", columns, 24);
+  assert_int_equal(rename(npy, temp_path("o.npy")), 0);
+  assert_int_equal(image_write(temp_path("o.png"), &image, &err), ExitOk);
+  write_bytes(temp_path("o.txt"), "cat\ndog\n", 8);
+  image_free(&image);
+  starve(use_npy, 1);
+  starve(use_image, 8);
+  starve(use_labels, 3);
+  starve(use_photo, 0);
+}
+
 static int clean(void **state) {
   (void)state;
   temp_remove();
@@ -348,6 +412,7 @@ int main(void) {
       cmocka_unit_test(photo_is_a_picture),
       cmocka_unit_test(labels),
       cmocka_unit_test(top),
+      cmocka_unit_test(no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, clean);
 }

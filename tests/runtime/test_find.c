@@ -52,6 +52,40 @@ static void older_toolkit(void **state) {
   expect(find(FindNvrtc, top, 1), "--cuda-path", folder, "libnvrtc.so.12");
 }
 
+// Each place is found by its own variable, on a machine that has no NVRTC 12 of its own.
+static void every_place(void **state) {
+  (void)state;
+  static const struct {
+    const char *variable, *folder;
+    int up; // how many folders above it the variable points
+  } places[] = {{"CONDA_PREFIX", "conda/lib", 1},
+                {"CUDA_PATH", "path/targets/x86_64-linux/lib", 3},
+                {"CUDA_HOME", "home/lib64", 1},
+                {"VIRTUAL_ENV", "venv/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib", 6}};
+  char *saved = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+  FoundLibrary found = find(FindNvrtc, NULL, 1);
+  bool has_own = found.path != NULL;
+  find_free(&found);
+  if (has_own) skip();
+  for (int i = 0; i < COUNT(places); i++) {
+    char folder[300], top[300];
+    snprintf(folder, sizeof folder, "%s", plant(places[i].folder, "libnvrtc.so.12"));
+    snprintf(top, sizeof top, "%s", folder);
+    for (int k = 0; k < places[i].up; k++) *strrchr(top, '/') = 0;
+    setenv(places[i].variable, top, 1);
+    expect(find(FindNvrtc, NULL, 1), places[i].variable, folder, "libnvrtc.so.12");
+    unsetenv(places[i].variable);
+  }
+  char folder[300];
+  snprintf(
+      folder, sizeof folder, "%s",
+      plant("user/.local/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib", "libnvrtc.so.12"));
+  setenv("HOME", temp_path("user"), 1);
+  expect(find(FindNvrtc, NULL, 1), "~/.local", folder, "libnvrtc.so.12");
+  if (saved) setenv("HOME", saved, 1);
+  free(saved);
+}
+
 static void stubs_and_rubbish(void **state) {
   (void)state;
   const char *stubs = plant("d/stubs", "libnvrtc.so.13");
@@ -146,6 +180,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(named_path_comes_first),
       cmocka_unit_test(older_toolkit),
+      cmocka_unit_test(every_place),
       cmocka_unit_test(stubs_and_rubbish),
       cmocka_unit_test(simulator),
       cmocka_unit_test(doctor),
