@@ -71,11 +71,12 @@ void meeting_exit(Fiber *fiber) {
   }
 }
 
-// ---- block barriers ------------------------------------------------------------------------------
+// ---- block barriers
+// ------------------------------------------------------------------------------
 
 static bool complete(Block *block, const BlockBarrier *barrier) {
-  return barrier->arrived && barrier->arrived >= (barrier->expected ? barrier->expected
-                                                                    : block->live);
+  return barrier->arrived &&
+         barrier->arrived >= (barrier->expected ? barrier->expected : block->live);
 }
 
 // Lets those go on that wait; `last`, the thread whose arrival completed it, goes on too, if it
@@ -98,9 +99,7 @@ static void release(Block *block, BlockBarrier *barrier, int last) {
 
 // A warning sign: threads of one block are at one barrier from different source lines, which the
 // language only allows for named barriers.
-static void check_place(BlockBarrier *barrier, int id, const void *pc) {
-  if (!barrier->arrived) barrier->pc = pc;
-  if (barrier->pc == pc || id != 0 || !sim_settings()->basic) return;
+static void compare_places(BlockBarrier *barrier, const void *pc) {
   char here[256], there[256];
   fault_line(pc, here, sizeof here);
   fault_line(barrier->pc, there, sizeof there);
@@ -110,7 +109,8 @@ static void check_place(BlockBarrier *barrier, int id, const void *pc) {
   barrier->pc = pc;
 }
 
-static BlockBarrier *arrive(Fiber *fiber, int id, int threads, const void *pc) {
+static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
+                                                                  const void *pc) {
   Block *block = fiber->block;
   if (id < 0 || id >= kBarriers)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "there is no barrier %d, only 0 to 15", id);
@@ -123,7 +123,8 @@ static BlockBarrier *arrive(Fiber *fiber, int id, int threads, const void *pc) {
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                 "barrier %d: %d threads is no multiple of 32, or more than the block's %d", id,
                 threads, block->threads);
-  check_place(barrier, id, pc);
+  if (!barrier->arrived) barrier->pc = pc;
+  if (barrier->pc != pc && id == 0 && sim_settings()->basic) compare_places(barrier, pc);
   barrier->expected = threads;
   block->arrivals++;
   barrier->arrived++;
@@ -131,7 +132,7 @@ static BlockBarrier *arrive(Fiber *fiber, int id, int threads, const void *pc) {
   return barrier;
 }
 
-static void wait_at(Fiber *fiber, BlockBarrier *barrier, const void *pc) {
+static inline void wait_at(Fiber *fiber, BlockBarrier *barrier, const void *pc) {
   if (complete(fiber->block, barrier)) {
     release(fiber->block, barrier, (int)fiber->self.linear);
     return;
@@ -161,7 +162,9 @@ int cusim_barrier_count(int predicate) {
   return barrier->result;
 }
 
-int cusim_live_threads(void) { return fiber_running()->block->live; }
+int cusim_live_threads(void) {
+  return fiber_running()->block->live;
+}
 
 // A thread has exited: it counts as present where all live threads are awaited.
 void barrier_exit(Block *block) {
@@ -169,7 +172,8 @@ void barrier_exit(Block *block) {
   if (!all->expected && complete(block, all)) release(block, all, -1);
 }
 
-// ---- mbarriers -------------------------------------------------------------------------------------
+// ---- mbarriers
+// -------------------------------------------------------------------------------------
 
 // An mbarrier's 8 bytes, as libcusim packs them. `magic` tells an initialised one from garbage.
 typedef union Mbarrier {

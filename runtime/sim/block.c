@@ -18,7 +18,7 @@ uint64_t block_random(Block *block) { // xorshift64*
 }
 
 // The lowest set bit, or with a seed any of them. bits is not 0.
-static int choose(Block *block, unsigned bits) {
+static inline int choose(Block *block, unsigned bits) {
   if (!block->random) return __builtin_ctz(bits);
   int turn = (int)(block_random(block) % 32);
   unsigned turned = bits >> turn | (turn ? bits << (32 - turn) : 0);
@@ -26,7 +26,7 @@ static int choose(Block *block, unsigned bits) {
 }
 
 // Takes the lane off its warp's masks; the fiber to continue, or a free one to start the lane.
-static Fiber *take_lane(Block *block, Warp *warp, int lane) {
+static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp *warp, int lane) {
   unsigned bit = 1u << lane;
   if (warp->ready & bit) {
     warp->ready &= ~bit;
@@ -40,7 +40,7 @@ static Fiber *take_lane(Block *block, Warp *warp, int lane) {
 }
 
 // The next fiber to run. Not called when all threads have ended.
-static Fiber *pick(Block *block) {
+static inline __attribute__((always_inline)) Fiber *pick(Block *block) {
   for (;;) {
     Warp *warp = &block->warps[block->warp];
     unsigned lanes = warp->ready ? warp->ready : warp->fresh;
@@ -152,8 +152,7 @@ static CusimThread place(const Worker *worker, const Launch *launch, unsigned lo
 
 static void clear(Block *block, Launch *launch, uint64_t random) {
   block->launch = launch;
-  block->threads = block->live =
-      (int)(launch->block[0] * launch->block[1] * launch->block[2]);
+  block->threads = block->live = (int)(launch->block[0] * launch->block[1] * launch->block[2]);
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
   for (int w = 0; w < warps; w++) {
     Warp *warp = &block->warps[w];

@@ -1,10 +1,11 @@
 // coalesce.c: how the accesses of a warp fall on memory: 32-byte sectors of global memory, banks of
 // shared memory (NNGEN_SIM_COUNT=1).
 //
-// A request is what the lanes of a warp access at one place in the code for the n-th time. Lanes run
-// one after the other, so requests are collected per (warp, place) until every live lane has come
-// by, or the block ends. A shared-memory request takes as many wavefronts as the fullest of the 32
-// four-byte banks has distinct words; accesses of 8 and 16 bytes go by half and quarter warps.
+// A request is what the lanes of a warp access at one place in the code for the n-th time. Lanes
+// run one after the other, so requests are collected per (warp, place) until every live lane has
+// come by, or the block ends. A shared-memory request takes as many wavefronts as the fullest of
+// the 32 four-byte banks has distinct words; accesses of 8 and 16 bytes go by half and quarter
+// warps.
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -84,7 +85,9 @@ static int wavefronts(const Request *r, int *ideal) {
   return sum;
 }
 
-static void add(uint64_t *sum, int n) { __atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED); }
+static void add(uint64_t *sum, int n) {
+  __atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED);
+}
 
 static void finish(KernelCounters *c, const Site *site, const Request *r) {
   if (!r->lanes) return;

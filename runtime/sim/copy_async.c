@@ -24,7 +24,9 @@ static void land(Fiber *fiber, CopyEntry *entry) {
   memset(entry->target + entry->source_bytes, 0, (size_t)(entry->bytes - entry->source_bytes));
 }
 
-static void land_first(Fiber *fiber) { land(fiber, &fiber->copies[fiber->copy_head++ % kCopies]); }
+static void land_first(Fiber *fiber) {
+  land(fiber, &fiber->copies[fiber->copy_head++ % kCopies]);
+}
 
 void copy_land_all(Fiber *fiber) {
   while (fiber->copy_head != fiber->copy_tail) land_first(fiber);
@@ -43,15 +45,17 @@ void cusim_cp_async(void *smem, const void *gmem, int bytes, int source_bytes) {
   if (odd)
     fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, __builtin_return_address(0),
                 "cp.async of %d bytes from %p to %p: not aligned to its size", bytes, gmem, smem);
-  CopyEntry copy = {smem, gmem, bytes, source_bytes, fiber->copy_group, NULL,
-                    __builtin_return_address(0)};
+  CopyEntry copy = {
+      smem, gmem, bytes, source_bytes, fiber->copy_group, NULL, __builtin_return_address(0)};
   if (sim_settings()->basic)
     *append(fiber) = copy;
   else
     land(fiber, &copy);
 }
 
-void cusim_cp_async_commit(void) { fiber_running()->copy_group++; }
+void cusim_cp_async_commit(void) {
+  fiber_running()->copy_group++;
+}
 
 void cusim_cp_async_wait(int groups) {
   Fiber *fiber = fiber_running();

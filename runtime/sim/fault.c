@@ -16,7 +16,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-// ---- source lines ------------------------------------------------------------------------------------
+// ---- source lines
+// ------------------------------------------------------------------------------------
 
 // Whether a place is inside what kernels stand on, not in the kernel's own source.
 static bool is_plumbing(const char *place) {
@@ -56,7 +57,8 @@ const char *fault_line(const void *pc, char *text, size_t size) {
   return text;
 }
 
-// ---- reports -------------------------------------------------------------------------------------------
+// ---- reports
+// -------------------------------------------------------------------------------------------
 
 static bool first_fault(Launch *launch, CUresult error) {
   int none = 0;
@@ -113,17 +115,26 @@ void fault_raise(CUresult error, const void *pc, const char *format, ...) {
 
 static const char *wait_name(const Fiber *fiber) {
   switch (fiber->wait) {
-  case WaitMeeting: return "waits for other lanes of its warp";
-  case WaitBarrier: return "waits at a block barrier";
-  case WaitMbar: case WaitTryMbar: return "waits for an mbarrier that never completes";
-  default: return "runs";
+  case WaitMeeting:
+    return "waits for other lanes of its warp";
+  case WaitBarrier:
+    return "waits at a block barrier";
+  case WaitMbar:
+  case WaitTryMbar:
+    return "waits for an mbarrier that never completes";
+  default:
+    return "runs";
   }
 }
 
 // All threads of the block wait. Prints each distinct place once, with how many wait there.
 void fault_deadlock(Block *block) {
   enum { kPlaces = 8 };
-  struct { const void *pc; Fiber *fiber; int count; } places[kPlaces];
+  struct {
+    const void *pc;
+    Fiber *fiber;
+    int count;
+  } places[kPlaces];
   int nplaces = 0;
   for (int t = 0; t < block->threads; t++) {
     Warp *warp = &block->warps[t / kWarpLanes];
@@ -132,8 +143,8 @@ void fault_deadlock(Block *block) {
     int i = 0;
     while (i < nplaces && places[i].pc != fiber->wait_pc) i++;
     if (i == kPlaces) continue;
-    if (i == nplaces) places[nplaces++].pc = fiber->wait_pc, places[i].fiber = fiber,
-                                   places[i].count = 0;
+    if (i == nplaces)
+      places[nplaces++].pc = fiber->wait_pc, places[i].fiber = fiber, places[i].count = 0;
     places[i].count++;
   }
   if (first_fault(block->launch, CUDA_ERROR_LAUNCH_FAILED)) {
@@ -171,15 +182,20 @@ void cusim_assert_fail(const char *condition, const char *file, int line, const 
               file, line, function, condition);
 }
 
-// ---- signals -------------------------------------------------------------------------------------------
+// ---- signals
+// -------------------------------------------------------------------------------------------
 
 static struct sigaction before[64]; // the program's own handlers
 
 static CUresult signal_error(int signal) {
   switch (signal) {
-  case SIGBUS: return CUDA_ERROR_MISALIGNED_ADDRESS;
-  case SIGILL: case SIGFPE: return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-  default: return CUDA_ERROR_ILLEGAL_ADDRESS;
+  case SIGBUS:
+    return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case SIGILL:
+  case SIGFPE:
+    return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  default:
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
 }
 

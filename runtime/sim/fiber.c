@@ -31,13 +31,15 @@ static size_t stack_bytes(void) {
 #if defined(__x86_64__) || defined(__aarch64__)
 
 // Registers that fiber_switch restores first, then the address it jumps to.
-enum { kSaved = sizeof(void *) == 8 ?
+enum {
+  kSaved = sizeof(void *) == 8 ?
 #if defined(__x86_64__)
-       6
+                               6
 #else
-       20
+                               20
 #endif
-       : 0 };
+                               : 0
+};
 
 void fiber_reset(Fiber *fiber) {
   size_t spread = ((uintptr_t)fiber / sizeof(Fiber) * kSpread) % 4096 & ~(size_t)63;

@@ -38,7 +38,8 @@ static void add_all(Args *args, const char *const *list) {
   for (; *list; list++) add(args, *list);
 }
 
-// ---- the compiler --------------------------------------------------------------------------------------
+// ---- the compiler
+// --------------------------------------------------------------------------------------
 
 static bool on_path(const char *program) {
   if (strchr(program, '/')) return access(program, X_OK) == 0;
@@ -76,7 +77,8 @@ const char *host_cpu(void) {
   if (!text[0]) {
     __builtin_cpu_init();
     snprintf(text, sizeof text, "x86-64%s%s%s%s%s%s", __builtin_cpu_supports("avx") ? " avx" : "",
-             __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
+             __builtin_cpu_supports("avx2") ? " avx2" : "",
+             __builtin_cpu_supports("fma") ? " fma" : "",
              __builtin_cpu_supports("avx512f") ? " avx512f" : "",
              __builtin_cpu_supports("avx512vl") ? " avx512vl" : "",
              __builtin_cpu_supports("avx512vnni") ? " avx512vnni" : "");
@@ -87,7 +89,8 @@ const char *host_cpu(void) {
 #endif
 }
 
-// ---- files ---------------------------------------------------------------------------------------------
+// ---- files
+// ---------------------------------------------------------------------------------------------
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
   (void)st, (void)flag, (void)ftw;
@@ -105,7 +108,8 @@ static bool make_folder(char folder[512], Text *log) {
     snprintf(folder, 512, "%.480s/cusim-XXXXXX", bases[i]);
     if (mkdtemp(folder)) return true;
   }
-  text_print(log, "libcusim: no temporary folder can be made in TMPDIR, /tmp, /var/tmp, /dev/shm: %s\n",
+  text_print(log,
+             "libcusim: no temporary folder can be made in TMPDIR, /tmp, /var/tmp, /dev/shm: %s\n",
              strerror(errno));
   return false;
 }
@@ -141,7 +145,9 @@ static bool read_file(const char *folder, const char *name, Text *out) {
   return !out->failed;
 }
 
-static bool is_safe(const char *name) { return *name && *name != '/' && !strstr(name, ".."); }
+static bool is_safe(const char *name) {
+  return *name && *name != '/' && !strstr(name, "..");
+}
 
 // -D and -U as a file: on the command line they would reach cusim.h, too.
 static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
@@ -153,8 +159,8 @@ static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
     const char *value = *o + 2 + name;
     text_print(&text, "#define %.*s %s\n", name, *o + 2, *value ? value + 1 : "1");
   }
-  bool ok = !text.failed && write_file(folder, "device/macros.h", text.data ? text.data : "",
-                                       text.length, log);
+  bool ok = !text.failed &&
+            write_file(folder, "device/macros.h", text.data ? text.data : "", text.length, log);
   text_free(&text);
   return ok;
 }
@@ -170,15 +176,16 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
         !write_file(folder, job->header_names[i], job->headers[i], strlen(job->headers[i]), log))
       return false;
   Text source = {0};
-  text_print(&source, "#line 1 \"%s\"\n%s\n", job->name && *job->name ? job->name : "default_program",
-             job->source);
+  text_print(&source, "#line 1 \"%s\"\n%s\n",
+             job->name && *job->name ? job->name : "default_program", job->source);
   bool ok = !source.failed && write_macros(job, folder, log) &&
             write_file(folder, "source.cu", source.data, source.length, log);
   text_free(&source);
   return ok;
 }
 
-// ---- running the compiler ------------------------------------------------------------------------------
+// ---- running the compiler
+// ------------------------------------------------------------------------------
 
 // Runs args inside the folder; its messages go to "messages" there. The exit code, or -1.
 static int run_in(const char *folder, Args *args, Text *log) {
@@ -199,7 +206,8 @@ static int run_in(const char *folder, Args *args, Text *log) {
     text_print(log, "libcusim: %s cannot be started: %s\n", args->list[0], strerror(r));
     return -1;
   }
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
   read_file(folder, "messages", log);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -211,8 +219,8 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
   add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
                                   "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
                                   job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
-                                  "-march=native", "-I.", "-Idevice", "-include",
-                                  "device/cusim.h", "-include", "device/macros.h", NULL});
+                                  "-march=native", "-I.", "-Idevice", "-include", "device/cusim.h",
+                                  "-include", "device/macros.h", NULL});
   for (const char *const *o = job->options; *o; o++)
     if (strncmp(*o, "-D", 2) && strncmp(*o, "-U", 2)) add(&args, *o);
   add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});
@@ -232,13 +240,30 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows.
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  add_all(&args,
-          (const char *[]){"-x", "c++-cpp-output", "-std=c++17", "-O2", "-g1", "-gdwarf-4",
-                           "-march=native", "-fPIC", "-shared", "-w", "-fno-exceptions",
-                           "-fno-rtti", "-fno-math-errno", "-fno-trapping-math",
-                           "-ffp-contract=fast", "-fno-strict-aliasing", "-fvisibility=hidden",
-                           "-fno-stack-protector", "-fno-semantic-interposition",
-                           "-fmax-errors=20", NULL});
+  add_all(&args, (const char *[]){"-x",
+                                  "c++-cpp-output",
+                                  "-std=c++17",
+                                  "-O2",
+                                  "-g1",
+                                  "-gdwarf-4",
+                                  "-march=native",
+                                  "-fPIC",
+                                  "-shared",
+                                  "-w",
+                                  "-fno-exceptions",
+                                  "-fno-rtti",
+                                  "-fno-math-errno",
+                                  "-fno-trapping-math",
+                                  "-ffp-contract=fast",
+                                  "-fno-strict-aliasing",
+                                  "-fvisibility=hidden",
+                                  "-fno-stack-protector",
+                                  "-fno-semantic-interposition",
+                                  "-fmax-errors=20",
+                                  NULL});
+#if defined(__x86_64__)
+  add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
+#endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
   add_all(&args, job->options);
   add_all(&args, (const char *[]){"kernels.ii", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});

@@ -10,12 +10,11 @@
 
 enum { kRedZone = 1 << 20, kSmemAlignment = 1024 };
 
-__extension__ typedef struct TlsIndex {
-  size_t module, offset;
-} TlsIndex;
+__extension__ typedef struct TlsIndex { size_t module, offset; } TlsIndex;
 extern void *__tls_get_addr(TlsIndex *index);
 
-// ---- checks ----------------------------------------------------------------------------------------
+// ---- checks
+// ----------------------------------------------------------------------------------------
 
 static CUresult check_shape(CUfunction function, const unsigned grid[3], const unsigned block[3]) {
   const unsigned grid_most[3] = {0x7fffffff, 65535, 65535}, block_most[3] = {1024, 1024, 64};
@@ -82,14 +81,15 @@ Launch *launch_copy(const Launch *from) {
   return to;
 }
 
-// ---- workers -----------------------------------------------------------------------------------------
+// ---- workers
+// -----------------------------------------------------------------------------------------
 
 // Dynamic shared memory between two guards; its end lies at the upper one when smem is a
 // multiple of 1024, else up to 1023 bytes before it.
 static unsigned char *map_smem(void) {
   size_t bytes = ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
-  unsigned char *map = mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char *map =
+      mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return NULL;
   mprotect(map, kRedZone, PROT_NONE);
   mprotect(map + kRedZone + bytes, kRedZone, PROT_NONE);
@@ -140,7 +140,8 @@ static void run_blocks(Launch *launch) {
   }
 }
 
-// ---- the pool ------------------------------------------------------------------------------------------
+// ---- the pool
+// ------------------------------------------------------------------------------------------
 
 static struct {
   pthread_mutex_t lock;
@@ -201,7 +202,9 @@ static void await_helpers(void) {
   pthread_mutex_unlock(&pool.lock);
 }
 
-static unsigned long gcd(unsigned long a, unsigned long b) { return b ? gcd(b, a % b) : a; }
+static unsigned long gcd(unsigned long a, unsigned long b) {
+  return b ? gcd(b, a % b) : a;
+}
 
 static void choose_order(Launch *launch) {
   uint64_t seed = sim_settings()->seed * 0x9e3779b97f4a7c15ull;
@@ -227,7 +230,8 @@ CUresult launch_run(Launch *launch) {
   return (CUresult)atomic_load(&launch->error);
 }
 
-// ---- the API ---------------------------------------------------------------------------------------------
+// ---- the API
+// ---------------------------------------------------------------------------------------------
 
 int launch_blocks_per_sm(CUfunction function, int threads, size_t smem) {
   const DeviceModel *device = sim_device();
@@ -305,8 +309,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
   if (r == CUDA_SUCCESS && cooperative)
     r = check_cooperative(function, grid, block, config->sharedMemBytes);
   if (r != CUDA_SUCCESS) return r;
-  return submit(function, grid, block, config->sharedMemBytes, cooperative, config->hStream,
-                params, extra);
+  return submit(function, grid, block, config->sharedMemBytes, cooperative, config->hStream, params,
+                extra);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,

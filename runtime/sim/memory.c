@@ -18,16 +18,22 @@ static int ntable, room;
 static size_t used;
 static int serial;
 
-static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
-static size_t round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
+static size_t page(void) {
+  return (size_t)sysconf(_SC_PAGESIZE);
+}
+static size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) & ~(to - 1);
+}
 
 // Index of the first allocation that begins after the address.
 static int above(uintptr_t address) {
   int low = 0, high = ntable;
   while (low < high) {
     int middle = (low + high) / 2;
-    if (table[middle]->begin > address) high = middle;
-    else low = middle + 1;
+    if (table[middle]->begin > address)
+      high = middle;
+    else
+      low = middle + 1;
   }
   return low;
 }
@@ -70,7 +76,8 @@ static Allocation *find_begin(uintptr_t address) {
   return at > 0 && table[at - 1]->begin == address ? table[at - 1] : NULL;
 }
 
-// ---- making and freeing ----------------------------------------------------------------------------
+// ---- making and freeing
+// ----------------------------------------------------------------------------
 
 static void *map_guarded(size_t bytes, Allocation *a) {
   a->reserved = round_up(bytes ? bytes : 1, kAlign);
@@ -92,10 +99,9 @@ static void fill_fresh(const Allocation *a) {
   memset(begin + a->bytes, kRedByte, a->reserved - a->bytes);
 }
 
-static CUresult make(size_t bytes, MemoryKind kind, void **out) {
+CUresult memory_make(size_t bytes, MemoryKind kind, void **out) {
   if (!bytes || !out) return CUDA_ERROR_INVALID_VALUE;
-  if (kind == MemoryDevice && (bytes > sim_device()->memory ||
-                               used > sim_device()->memory - bytes))
+  if (kind == MemoryDevice && (bytes > sim_device()->memory || used > sim_device()->memory - bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation *a = calloc(1, sizeof *a);
   void *begin = a ? map_guarded(bytes, a) : NULL;
@@ -163,19 +169,29 @@ CUresult memory_range_check(CUdeviceptr ptr, size_t bytes) {
   return module_of_address((void *)(uintptr_t)ptr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+size_t memory_used(void) {
+  return used;
+}
+
+bool memory_is_device(CUdeviceptr ptr) {
+  const Allocation *a = find_begin((uintptr_t)ptr);
+  return a && a->kind == MemoryDevice;
+}
+
 bool memory_is_pageable(const void *ptr) {
   const Allocation *a = memory_find((uintptr_t)ptr);
   return !a || !inside(a, (uintptr_t)ptr);
 }
 
-// ---- the API ---------------------------------------------------------------------------------------
+// ---- the API
+// ---------------------------------------------------------------------------------------
 
 static CUresult locked_make(size_t bytes, MemoryKind kind, void **out) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
   r = stream_sync_allowed(NULL);
-  if (r == CUDA_SUCCESS) r = make(bytes, kind, out);
+  if (r == CUDA_SUCCESS) r = memory_make(bytes, kind, out);
   pthread_mutex_unlock(&sim_lock);
   return r;
 }
@@ -218,15 +234,21 @@ CUresult cuMemAllocManaged(CUdeviceptr *ptr, size_t bytes, unsigned flags) {
   return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : r;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr ptr) { return locked_free((uintptr_t)ptr, false); }
+CUresult cuMemFree_v2(CUdeviceptr ptr) {
+  return locked_free((uintptr_t)ptr, false);
+}
 
 CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned flags) {
   if (!ptr || flags > 7) return CUDA_ERROR_INVALID_VALUE;
   return locked_make(bytes, MemoryHost, ptr);
 }
 
-CUresult cuMemAllocHost_v2(void **ptr, size_t bytes) { return cuMemHostAlloc(ptr, bytes, 0); }
-CUresult cuMemFreeHost(void *ptr) { return locked_free((uintptr_t)ptr, true); }
+CUresult cuMemAllocHost_v2(void **ptr, size_t bytes) {
+  return cuMemHostAlloc(ptr, bytes, 0);
+}
+CUresult cuMemFreeHost(void *ptr) {
+  return locked_free((uintptr_t)ptr, true);
+}
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
   CUresult r = sim_context_check();
@@ -253,21 +275,35 @@ static CUresult pointer_attribute(void *value, CUpointer_attribute which, const 
                                   CUdeviceptr ptr) {
   bool host = a->kind == MemoryHost || a->kind == MemoryRegistered;
   switch ((int)which) {
-  case CU_POINTER_ATTRIBUTE_CONTEXT: return cuCtxGetCurrent(value);
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    return cuCtxGetCurrent(value);
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     *(unsigned *)value = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)value = ptr; break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    *(CUdeviceptr *)value = ptr;
+    break;
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     if (!host) return CUDA_ERROR_INVALID_VALUE;
     *(void **)value = (void *)(uintptr_t)ptr;
     break;
-  case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(bool *)value = false; break;
-  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value = 0; break;
-  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)value = a->begin; break;
-  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)value = a->bytes; break;
-  case CU_POINTER_ATTRIBUTE_MAPPED: *(bool *)value = true; break;
-  default: return CUDA_ERROR_NOT_SUPPORTED;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    *(bool *)value = false;
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    *(int *)value = 0;
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    *(CUdeviceptr *)value = a->begin;
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    *(size_t *)value = a->bytes;
+    break;
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    *(bool *)value = true;
+    break;
+  default:
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
   return CUDA_SUCCESS;
 }
@@ -323,98 +359,4 @@ CUresult cuMemHostUnregister(void *ptr) {
   }
   pthread_mutex_unlock(&sim_lock);
   return mine ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-}
-
-// ---- stream-ordered memory: one pool that hands out ordinary allocations -----------------------------
-
-struct CUmemPoolHandle_st {
-  bool live;
-  uint64_t threshold;
-};
-
-enum { kPools = 16 };
-static struct CUmemPoolHandle_st default_pool = {true, 0}, pools[kPools];
-
-static bool pool_valid(CUmemoryPool pool) {
-  return pool == &default_pool || (pool >= pools && pool < pools + kPools && pool->live);
-}
-
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-  if (!sim_initialized()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (device) return CUDA_ERROR_INVALID_DEVICE;
-  if (!pool) return CUDA_ERROR_INVALID_VALUE;
-  *pool = &default_pool;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
-  if (!sim_initialized()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-      props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->location.id)
-    return CUDA_ERROR_INVALID_VALUE;
-  for (int i = 0; i < kPools; i++)
-    if (!pools[i].live) return pools[i].live = true, *pool = &pools[i], CUDA_SUCCESS;
-  return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-  if (!pool_valid(pool) || pool == &default_pool) return CUDA_ERROR_INVALID_VALUE;
-  pool->live = false;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void *value) {
-  if (!pool_valid(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
-  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) pool->threshold = *(uint64_t *)value;
-  return which >= 1 && which <= CU_MEMPOOL_ATTR_USED_MEM_HIGH ? CUDA_SUCCESS
-                                                              : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void *value) {
-  if (!pool_valid(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
-  if (which >= 1 && which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
-    *(int *)value = 1;
-  else if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
-    *(uint64_t *)value = pool->threshold;
-  else if (which <= CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-    *(uint64_t *)value = used;
-  else
-    return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes_to_keep) {
-  (void)bytes_to_keep; // nothing is kept
-  return pool_valid(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
-                                 CUstream handle) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  CUstream stream;
-  if (!ptr || !pool_valid(pool)) return CUDA_ERROR_INVALID_VALUE;
-  pthread_mutex_lock(&sim_lock);
-  r = stream_find(handle, &stream);
-  if (r == CUDA_SUCCESS && stream->capture) r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  void *memory = NULL;
-  if (r == CUDA_SUCCESS) r = make(bytes, MemoryDevice, &memory);
-  if (r == CUDA_SUCCESS) *ptr = (CUdeviceptr)(uintptr_t)memory;
-  pthread_mutex_unlock(&sim_lock);
-  return r;
-}
-
-CUresult cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, CUstream stream) {
-  return cuMemAllocFromPoolAsync(ptr, bytes, &default_pool, stream);
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS || !ptr) return r;
-  pthread_mutex_lock(&sim_lock);
-  Allocation *a = find_begin((uintptr_t)ptr);
-  Work work = {WorkFree, .ptr = ptr};
-  r = a && a->kind == MemoryDevice ? stream_submit(stream, &work) : CUDA_ERROR_INVALID_VALUE;
-  pthread_mutex_unlock(&sim_lock);
-  return r;
 }

@@ -16,7 +16,8 @@
 
 static CUmodule modules;
 
-// ---- reading the image ---------------------------------------------------------------------------
+// ---- reading the image
+// ---------------------------------------------------------------------------
 
 // A new anonymous file; without memfd, an unlinked one.
 static int open_anonymous(void) {
@@ -55,8 +56,7 @@ uint32_t module_checksum(const void *image, size_t length) {
   uint32_t hash = 2166136261u;
   const unsigned char *bytes = image;
   size_t flags = offsetof(Elf64_Ehdr, e_flags);
-  for (size_t i = 0; i < length; i++)
-    hash = (hash ^ (i - flags < 4 ? 0 : bytes[i])) * 16777619u;
+  for (size_t i = 0; i < length; i++) hash = (hash ^ (i - flags < 4 ? 0 : bytes[i])) * 16777619u;
   return hash;
 }
 
@@ -82,7 +82,8 @@ static CUresult store_image(const void *image, int *fd) {
   return CUDA_SUCCESS;
 }
 
-// ---- loading ---------------------------------------------------------------------------------------
+// ---- loading
+// ---------------------------------------------------------------------------------------
 
 // Images refer to libcusim's functions by name: makes them visible when the program has loaded
 // libcusim privately.
@@ -142,6 +143,8 @@ static CUresult open_image(CUmodule module) {
   if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
   if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
+  if (sim_settings()->trace && !(module->image->checks & CusimTrace))
+    return CUDA_ERROR_NO_BINARY_FOR_GPU; // its accesses cannot be checked
   dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
@@ -174,8 +177,8 @@ char *module_lower_name(const void *image, const char *name) {
   return lowered;
 }
 
-CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
-                            CUjit_option *options, void **values) {
+CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
+                            void **values) {
   (void)count, (void)options, (void)values;
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
@@ -275,7 +278,8 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   return CUDA_SUCCESS;
 }
 
-// ---- functions ---------------------------------------------------------------------------------------
+// ---- functions
+// ---------------------------------------------------------------------------------------
 
 static int function_threads(CUfunction function) {
   int most = function->kernel->max_threads;
@@ -289,20 +293,28 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction f
   if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
   int arch = function->module->image->arch / 10;
   switch ((int)which) {
-  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = function_threads(function); break;
-  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)function->module->tls_bytes; break;
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = function_threads(function);
+    break;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = (int)function->module->tls_bytes;
+    break;
   case CU_FUNC_ATTRIBUTE_NUM_REGS: // not modelled: as many as the launch bounds leave
     *value = sim_device()->registers_per_sm / function_threads(function);
     if (*value > 255) *value = 255;
     break;
   case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-  case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = arch; break;
+  case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+    *value = arch;
+    break;
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
     *value = function->max_dynamic_smem
                  ? function->max_dynamic_smem
                  : sim_device()->smem_default - (int)function->module->tls_bytes;
     break;
-  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = function->carveout; break;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    *value = function->carveout;
+    break;
   default:
     if ((int)which < 0 || (int)which > 15) return CUDA_ERROR_INVALID_VALUE;
     *value = 0;

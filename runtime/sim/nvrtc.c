@@ -20,14 +20,18 @@ struct _nvrtcProgram {
   Text image, log;
 };
 
-static bool is_program(nvrtcProgram p) { return p && p->magic == kProgramMagic; }
+static bool is_program(nvrtcProgram p) {
+  return p && p->magic == kProgramMagic;
+}
 
 const char *nvrtcGetErrorString(nvrtcResult result) {
 #define CASE(name, code)                                                                           \
-  case code: return #name;
+  case code:                                                                                       \
+    return #name;
   switch ((int)result) {
     NVRTC_ERRORS(CASE)
-  default: return "NVRTC_ERROR unknown";
+  default:
+    return "NVRTC_ERROR unknown";
   }
 #undef CASE
 }
@@ -53,7 +57,8 @@ nvrtcResult nvrtcGetSupportedArchs(int *list) {
   return NVRTC_SUCCESS;
 }
 
-// ---- programs ----------------------------------------------------------------------------------------
+// ---- programs
+// ----------------------------------------------------------------------------------------
 
 static void free_list(char **list, int count) {
   for (int i = 0; list && i < count; i++) free(list[i]);
@@ -110,7 +115,8 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p) {
   return NVRTC_SUCCESS;
 }
 
-// ---- options -------------------------------------------------------------------------------------------
+// ---- options
+// -------------------------------------------------------------------------------------------
 
 typedef struct Options {
   char *list[128]; // for the host compiler, ended by null
@@ -125,30 +131,53 @@ static const struct {
   bool value;
   const char *host;
 } translations[] = {
-    {"-D", true, "-D%s"},           {"--define-macro", true, "-D%s"},
-    {"-U", true, "-U%s"},           {"--undefine-macro", true, "-U%s"},
-    {"-I", true, "-I%s"},           {"--include-path", true, "-I%s"},
-    {"-include", true, ""},         {"--pre-include", true, ""},
-    {"-std", true, "-std=%s"},      {"--std", true, "-std=%s"},
-    {"-fmad", true, "fmad"},        {"--fmad", true, "fmad"},
-    {"-arch", true, "arch"},        {"--gpu-architecture", true, "arch"},
-    {"-G", false, "-O0"},           {"--device-debug", false, "-O0"},
-    {"-lineinfo", false, ""},       {"--generate-line-info", false, ""},
-    {"-use_fast_math", false, ""},  {"--use_fast_math", false, ""},
-    {"-ftz", true, ""},             {"--ftz", true, ""},
-    {"-prec-div", true, ""},        {"--prec-div", true, ""},
-    {"-prec-sqrt", true, ""},       {"--prec-sqrt", true, ""},
-    {"-maxrregcount", true, ""},    {"--maxrregcount", true, ""},
-    {"-default-device", false, ""}, {"--device-as-default-execution-space", false, ""},
-    {"-dc", false, ""},             {"-rdc", true, ""},
+    {"-D", true, "-D%s"},
+    {"--define-macro", true, "-D%s"},
+    {"-U", true, "-U%s"},
+    {"--undefine-macro", true, "-U%s"},
+    {"-I", true, "-I%s"},
+    {"--include-path", true, "-I%s"},
+    {"-include", true, ""},
+    {"--pre-include", true, ""},
+    {"-std", true, "-std=%s"},
+    {"--std", true, "-std=%s"},
+    {"-fmad", true, "fmad"},
+    {"--fmad", true, "fmad"},
+    {"-arch", true, "arch"},
+    {"--gpu-architecture", true, "arch"},
+    {"-G", false, "-O0"},
+    {"--device-debug", false, "-O0"},
+    {"-lineinfo", false, ""},
+    {"--generate-line-info", false, ""},
+    {"-use_fast_math", false, ""},
+    {"--use_fast_math", false, ""},
+    {"-ftz", true, ""},
+    {"--ftz", true, ""},
+    {"-prec-div", true, ""},
+    {"--prec-div", true, ""},
+    {"-prec-sqrt", true, ""},
+    {"--prec-sqrt", true, ""},
+    {"-maxrregcount", true, ""},
+    {"--maxrregcount", true, ""},
+    {"-default-device", false, ""},
+    {"--device-as-default-execution-space", false, ""},
+    {"-dc", false, ""},
+    {"-rdc", true, ""},
     {"--relocatable-device-code", true, ""},
-    {"-restrict", false, ""},       {"--restrict", false, ""},
-    {"-w", false, ""},              {"--disable-warnings", false, ""},
-    {"-minimal", false, ""},        {"--minimal", false, ""},
-    {"-ptxas-options", true, ""},   {"--ptxas-options", true, ""},
-    {"-Xptxas", true, ""},          {"--extra-device-vectorization", false, ""},
-    {"--split-compile", true, ""},  {"-no-source-include", false, ""},
-    {"--no-source-include", false, ""}, {"-diag-suppress", true, ""},
+    {"-restrict", false, ""},
+    {"--restrict", false, ""},
+    {"-w", false, ""},
+    {"--disable-warnings", false, ""},
+    {"-minimal", false, ""},
+    {"--minimal", false, ""},
+    {"-ptxas-options", true, ""},
+    {"--ptxas-options", true, ""},
+    {"-Xptxas", true, ""},
+    {"--extra-device-vectorization", false, ""},
+    {"--split-compile", true, ""},
+    {"-no-source-include", false, ""},
+    {"--no-source-include", false, ""},
+    {"-diag-suppress", true, ""},
     {"--diag-suppress", true, ""},
 };
 
@@ -221,7 +250,8 @@ static bool parse_options(Options *o, int count, const char *const *words, Text 
   return true;
 }
 
-// ---- compiling -----------------------------------------------------------------------------------------
+// ---- compiling
+// -----------------------------------------------------------------------------------------
 
 static nvrtcResult compile(nvrtcProgram p, Options *o) {
   const Settings *settings = sim_settings();
@@ -264,10 +294,18 @@ static nvrtcResult get_image(nvrtcProgram p, char *out) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *bytes) { return get_size(p, bytes); }
-nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out) { return get_image(p, out); }
-nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes) { return get_size(p, bytes); }
-nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *out) { return get_image(p, out); }
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *bytes) {
+  return get_size(p, bytes);
+}
+nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out) {
+  return get_image(p, out);
+}
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes) {
+  return get_size(p, bytes);
+}
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *out) {
+  return get_image(p, out);
+}
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *bytes) {
   if (!is_program(p)) return NVRTC_ERROR_INVALID_PROGRAM;
@@ -283,7 +321,8 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *out) {
   return NVRTC_SUCCESS;
 }
 
-// ---- names ---------------------------------------------------------------------------------------------
+// ---- names
+// ---------------------------------------------------------------------------------------------
 
 nvrtcResult nvrtcAddNameExpression(nvrtcProgram p, const char *expression) {
   if (!is_program(p)) return NVRTC_ERROR_INVALID_PROGRAM;

@@ -26,25 +26,30 @@ typedef struct Kernel {
 typedef struct Rewriter {
   const char *at;
   Text *out;
-  Token last;      // the token before the current one
-  bool template;   // inside a declaration that began with `template`
-  int depth;       // open braces
-  int namespaces;  // how many of them are namespaces (or extern "C")
+  Token last;             // the token before the current one
+  bool template;          // inside a declaration that began with `template`
+  int depth;              // open braces
+  int namespaces;         // how many of them are namespaces (or extern "C")
   Token names[kMaxDepth]; // of the open namespaces; empty for unnamed ones and extern "C"
   int name_depth[kMaxDepth];
   Kernel kernels[kMaxKernels];
   int nkernels;
 } Rewriter;
 
-// ---- tokens ------------------------------------------------------------------------------------------
+// ---- tokens
+// ------------------------------------------------------------------------------------------
 
 static bool is(Token t, const char *word) {
   size_t n = strlen(word);
   return (size_t)(t.end - t.begin) == n && !memcmp(t.begin, word, n);
 }
 
-static bool is_word_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$'; }
-static bool is_name(Token t) { return t.begin < t.end && is_word_char(*t.begin) && !isdigit(*t.begin); }
+static bool is_word_char(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '$';
+}
+static bool is_name(Token t) {
+  return t.begin < t.end && is_word_char(*t.begin) && !isdigit(*t.begin);
+}
 
 static const char *skip_raw_string(const char *p) { // at R"delim(
   const char *open = strchr(p, '(');
@@ -64,11 +69,16 @@ static const char *skip_quoted(const char *p) {
 // Blank space, comments and the preprocessor's line markers before the next token.
 static const char *skip_blank(const char *p, const char *start) {
   for (;;) {
-    if (isspace((unsigned char)*p)) p++;
-    else if (p[0] == '/' && p[1] == '/') p += strcspn(p, "\n");
-    else if (p[0] == '/' && p[1] == '*') p = strstr(p + 2, "*/") ? strstr(p + 2, "*/") + 2 : p + strlen(p);
-    else if (*p == '#' && (p == start || p[-1] == '\n')) p += strcspn(p, "\n");
-    else return p;
+    if (isspace((unsigned char)*p))
+      p++;
+    else if (p[0] == '/' && p[1] == '/')
+      p += strcspn(p, "\n");
+    else if (p[0] == '/' && p[1] == '*')
+      p = strstr(p + 2, "*/") ? strstr(p + 2, "*/") + 2 : p + strlen(p);
+    else if (*p == '#' && (p == start || p[-1] == '\n'))
+      p += strcspn(p, "\n");
+    else
+      return p;
   }
 }
 
@@ -84,7 +94,9 @@ static Token token_at(const char *p) {
   return (Token){p, *p ? p + 1 : p};
 }
 
-static Token peek(const Rewriter *r, const char *p) { return token_at(skip_blank(p, r->out->data)); }
+static Token peek(const Rewriter *r, const char *p) {
+  return token_at(skip_blank(p, r->out->data));
+}
 
 // Past the bracket that closes the one at p.
 static const char *skip_brackets(const char *p) {
@@ -103,7 +115,8 @@ static void keep_lines(Rewriter *r, const char *from, const char *to) {
     if (*from == '\n') text_append(r->out, "\n", 1);
 }
 
-// ---- shared memory -------------------------------------------------------------------------------------
+// ---- shared memory
+// -------------------------------------------------------------------------------------
 
 // The end of the declaration at p when it contains the marker before any bracket; else null.
 static const char *shared_declaration(const Rewriter *r, const char *p) {
@@ -117,7 +130,9 @@ static const char *shared_declaration(const Rewriter *r, const char *p) {
   return NULL;
 }
 
-static bool is_attribute(Token t) { return is(t, "__attribute__") || is(t, "alignas"); }
+static bool is_attribute(Token t) {
+  return is(t, "__attribute__") || is(t, "alignas");
+}
 
 // extern __shared__ T name[]...;  ->  T (*name)... = (T (*)...)(dynamic shared memory);
 static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) {
@@ -134,7 +149,8 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
     } else if (*t.begin == '[') {
       suffix = skip_brackets(t.begin);
     } else {
-      if (name.begin < name.end) text_append(&type, name.begin, (size_t)(name.end - name.begin)), text_append(&type, " ", 1);
+      if (name.begin < name.end)
+        text_append(&type, name.begin, (size_t)(name.end - name.begin)), text_append(&type, " ", 1);
       name = t;
     }
   }
@@ -156,7 +172,8 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
   return end;
 }
 
-// ---- kernels -------------------------------------------------------------------------------------------
+// ---- kernels
+// -------------------------------------------------------------------------------------------
 
 // Notes `ns::name` unless it is there already (an overload).
 static void note_kernel(Rewriter *r, Token name, Token bounds) {
@@ -171,8 +188,10 @@ static void note_kernel(Rewriter *r, Token name, Token bounds) {
     text_free(&full);
     return;
   }
-  if (i == r->nkernels) r->kernels[r->nkernels++] = (Kernel){.name = full};
-  else text_free(&full);
+  if (i == r->nkernels)
+    r->kernels[r->nkernels++] = (Kernel){.name = full};
+  else
+    text_free(&full);
   if (bounds.begin < bounds.end && !r->kernels[i].bounds.length)
     text_append(&r->kernels[i].bounds, bounds.begin, (size_t)(bounds.end - bounds.begin));
 }
@@ -219,7 +238,8 @@ static const char *rewrite_global(Rewriter *r, const char *p) {
   return p;
 }
 
-// ---- the pass ------------------------------------------------------------------------------------------
+// ---- the pass
+// ------------------------------------------------------------------------------------------
 
 // Follows `namespace a::b {` and `extern "C" {`, so that kernels get their full names.
 static void open_namespace(Rewriter *r, Token name) {
@@ -275,7 +295,8 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   return t.end;
 }
 
-// ---- the table -----------------------------------------------------------------------------------------
+// ---- the table
+// -----------------------------------------------------------------------------------------
 
 static void print_row(Text *out, const char *name, const char *bounds) {
   text_print(out,

@@ -16,7 +16,8 @@
 #include "cuda_api.h"
 #include "sim/device/cusim_abi.h"
 
-#define CUDA_API(name, symbol, params) __attribute__((visibility("default"))) CUresult symbol params;
+#define CUDA_API(name, symbol, params)                                                             \
+  __attribute__((visibility("default"))) CUresult symbol params;
 #define NVRTC_API(name, symbol, params)                                                            \
   __attribute__((visibility("default"))) nvrtcResult symbol params;
 #define NVRTC_TEXT(name, symbol, params)                                                           \
@@ -33,17 +34,17 @@ enum {
   kPoisonByte = 0xff // as float, half, bfloat16 and double: a NaN
 };
 
-// ---- settings (device.c): read once from the environment ----------------------------------------
+// ---- settings (settings.c), devices (device.c) ----------------------------------------
 
 typedef struct Settings {
-  bool basic;     // poison, red zones, late copies, alignment
-  bool trace;     // kernels are built with instrumented accesses
-  bool race;      // two threads, one location, no barrier between
-  bool address;   // each access lies inside an allocation or the block's shared memory
-  bool count;     // NNGEN_SIM_COUNT: fill KernelCounters
-  uint64_t seed;  // NNGEN_SIM_SEED; 0: the natural order
-  int threads;    // NNGEN_SIM_THREADS; OS threads that run blocks
-  bool ready;     // they have been read
+  bool basic;    // poison, red zones, late copies, alignment
+  bool trace;    // kernels are built with instrumented accesses
+  bool race;     // two threads, one location, no barrier between
+  bool address;  // each access lies inside an allocation or the block's shared memory
+  bool count;    // NNGEN_SIM_COUNT: fill KernelCounters
+  uint64_t seed; // NNGEN_SIM_SEED; 0: the natural order
+  int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
+  bool ready;    // they have been read
 } Settings;
 
 // The GPU that is modelled: NNGEN_SIM_DEVICE=sm_80|sm_90a|sm_100a, fields by NNGEN_SIM_<FIELD>.
@@ -63,8 +64,8 @@ static inline const Settings *sim_settings(void) {
   return &sim_current_settings;
 }
 const DeviceModel *sim_device(void);
-extern pthread_mutex_t sim_lock; // recursive
-bool sim_initialized(void);      // cuInit was called
+extern pthread_mutex_t sim_lock;  // recursive
+bool sim_initialized(void);       // cuInit was called
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
@@ -89,21 +90,22 @@ typedef struct Fiber {
   void *sp;         // saved stack pointer while it does not run
   struct Block *block;
   struct Fiber *next_free;
-  unsigned char *stack;   // lowest usable byte
+  unsigned char *stack; // lowest usable byte
   size_t stack_bytes;
-  WaitKind wait;          // what it waits for, for reports
+  WaitKind wait; // what it waits for, for reports
   const void *wait_object;
   const void *wait_pc;
   int wait_parity;
-  bool try_result;        // what mbar_try_wait returns
-  CopyEntry *copies;      // ring of kCopies, made on first use
+  bool try_result;   // what mbar_try_wait returns
+  CopyEntry *copies; // ring of kCopies, made on first use
   unsigned copy_head, copy_tail, copy_group;
-  int spins;              // yields since it last made progress
+  int spins; // yields since it last made progress
 } Fiber;
 
 enum { kCopies = 512 };
 
-// ---- blocks (block.c, barrier.c, copy_async.c) ---------------------------------------------------
+// ---- blocks (block.c, barrier.c, copy_async.c)
+// ---------------------------------------------------
 
 struct Clock; // clock.c
 
@@ -125,8 +127,8 @@ typedef struct Warp {
 } Warp;
 
 typedef struct BlockBarrier {
-  int expected; // threads; 0: all live
-  int arrived;  // threads, waiting or not
+  int expected;      // threads; 0: all live
+  int arrived;       // threads, waiting or not
   int count, result; // predicates that held: of this phase, of the last
   const void *pc;    // of the first arrival
   unsigned waiting[kMaxWarps];
@@ -145,16 +147,16 @@ typedef struct Block {
   Warp warps[kMaxWarps];
   BlockBarrier barriers[kBarriers];
   int threads, live;
-  CusimThread place; // the built-in variables that all its threads share
-  unsigned ready_warps; // warps that may have ready or fresh lanes
-  int warp;             // the one that runs
-  int start;            // thread that the next free fiber begins
-  int deferred;         // mbarrier arrivals that wait for copies
-  int try_waiters;      // fibers inside mbar_try_wait
-  uint64_t random;      // state of the seeded order
+  CusimThread place;           // the built-in variables that all its threads share
+  unsigned ready_warps;        // warps that may have ready or fresh lanes
+  int warp;                    // the one that runs
+  int start;                   // thread that the next free fiber begins
+  int deferred;                // mbarrier arrivals that wait for copies
+  int try_waiters;             // fibers inside mbar_try_wait
+  uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
-  uint32_t serial;      // of the block, over all launches (race checking)
-  uint32_t last_atomic; // number of its last atomic operation
+  uint32_t serial;             // of the block, over all launches (race checking)
+  uint32_t last_atomic;        // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
   MbarClock mbars[kMbarClocks];
@@ -164,11 +166,11 @@ typedef struct Block {
 // An OS thread that runs blocks.
 typedef struct Worker {
   Block block;
-  void *main_sp;    // its own stack, while a fiber runs
+  void *main_sp; // its own stack, while a fiber runs
   Fiber *free;
-  Fiber **fibers;   // all it has made
+  Fiber **fibers; // all it has made
   int nfibers;
-  bool abandoned;   // the block ended with a fault
+  bool abandoned;            // the block ended with a fault
   unsigned char *smem;       // dynamic shared memory between red zones
   unsigned char *tls_shared; // the module's static shared memory of this thread
   size_t tls_bytes;
@@ -178,7 +180,9 @@ typedef struct Worker {
 
 extern __thread Worker *sim_worker __attribute__((tls_model("initial-exec")));
 
-static inline Fiber *fiber_running(void) { return (Fiber *)cusim_self; }
+static inline Fiber *fiber_running(void) {
+  return (Fiber *)cusim_self;
+}
 static inline Warp *fiber_warp(Fiber *fiber) {
   return &fiber->block->warps[fiber->self.linear / kWarpLanes];
 }
@@ -189,13 +193,13 @@ void fiber_reset(Fiber *fiber);             // its stack starts over
 
 void block_run(Worker *worker, struct Launch *launch, unsigned long index);
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
-void block_ready(Fiber *fiber);       // the fiber may go on
+void block_ready(Fiber *fiber); // the fiber may go on
 void block_yield(Fiber *fiber);
-void block_stall(Block *block);       // nothing can run: free a waiter, or report a deadlock
+void block_stall(Block *block); // nothing can run: free a waiter, or report a deadlock
 void block_abandon(void) __attribute__((noreturn)); // gives the running block up
 uint64_t block_random(Block *block);
 
-void meeting_exit(Fiber *fiber);      // a lane has exited: meetings may be complete
+void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
 void barrier_exit(Block *block);
 bool mbar_done(unsigned long long *bar, int parity);
 void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes);
@@ -203,12 +207,13 @@ bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
 bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
 
-// ---- modules (module.c), launches (launch.c) -----------------------------------------------------
+// ---- modules (module.c), launches (launch.c)
+// -----------------------------------------------------
 
 struct CUfunc_st {
   struct CUmod_st *module;
   const CusimKernel *kernel;
-  char *name;          // the linker's
+  char *name; // the linker's
   int param_count;
   int max_dynamic_smem;
   int carveout;
@@ -217,12 +222,12 @@ struct CUfunc_st {
 };
 
 struct CUmod_st {
-  void *handle;         // of dlopen
-  int fd;               // the image's file, kept for line numbers
+  void *handle; // of dlopen
+  int fd;       // the image's file, kept for line numbers
   const CusimImage *image;
-  size_t tls_module;    // of the static shared memory; 0: none
+  size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
-  uintptr_t base;       // load address
+  uintptr_t base; // load address
   CUfunction functions;
   struct CUmod_st *next;
 };
@@ -232,11 +237,11 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem;
   bool cooperative;
-  void **params;       // param_count pointers into the bytes behind them; owned
+  void **params; // param_count pointers into the bytes behind them; owned
   size_t params_bytes;
-  unsigned long total; // blocks
-  atomic_ulong next;   // block index to hand out
-  atomic_int error;    // first fault's CUresult
+  unsigned long total;           // blocks
+  atomic_ulong next;             // block index to hand out
+  atomic_int error;              // first fault's CUresult
   uint64_t order_add, order_mul; // seeded block order: (i * mul + add) % total
 } Launch;
 
@@ -252,7 +257,8 @@ bool module_owns(CUfunction function);
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
 
-// ---- faults (fault.c) ----------------------------------------------------------------------------
+// ---- faults (fault.c)
+// ----------------------------------------------------------------------------
 
 void fault_install(void); // signal handlers; per worker an alternate stack
 void fault_thread(void);
@@ -265,31 +271,43 @@ void fault_deadlock(Block *block) __attribute__((noreturn));
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
 
-// ---- memory (memory.c) ---------------------------------------------------------------------------
+// ---- memory (memory.c, pool.c)
+// ---------------------------------------------------------------------------
 
-typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered, MemoryPool } MemoryKind;
+typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered } MemoryKind;
 
 typedef struct Allocation {
   uintptr_t begin;
-  size_t bytes;      // as asked for
-  size_t reserved;   // begin + reserved is the guard page
-  void *map;         // the whole mapping, guards included
+  size_t bytes;    // as asked for
+  size_t reserved; // begin + reserved is the guard page
+  void *map;       // the whole mapping, guards included
   size_t map_bytes;
   MemoryKind kind;
   int serial;
   uint8_t *written; // a bit per byte, when unwritten reads are looked for
 } Allocation;
 
-const Allocation *memory_find(uintptr_t address); // the allocation that holds it, or null
+const Allocation *memory_find(uintptr_t address);           // the allocation that holds it, or null
 CUresult memory_range_check(CUdeviceptr ptr, size_t bytes); // a device range that a call names
+CUresult memory_make(size_t bytes, MemoryKind kind, void **out);
+size_t memory_used(void);               // of device memory, bytes
+bool memory_is_device(CUdeviceptr ptr); // the begin of a device allocation
 void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
 
-// ---- work, streams, graphs (work.c, stream.c, graph.c) --------------------------------------------
+// ---- work, streams, graphs (work.c, stream.c, capture.c, graph.c)
+// --------------------------------------------
 
 typedef enum WorkKind {
-  WorkNothing, WorkKernel, WorkCopy, WorkFill, WorkHost, WorkEvent, WorkFree, WorkGraph
+  WorkNothing,
+  WorkKernel,
+  WorkCopy,
+  WorkFill,
+  WorkHost,
+  WorkEvent,
+  WorkFree,
+  WorkGraph
 } WorkKind;
 
 typedef struct Work {
@@ -337,7 +355,7 @@ struct CUstream_st {
   unsigned magic;
   unsigned flags;
   int priority;
-  Op *head, *tail;  // not yet run; tail also when done, as the last one submitted
+  Op *head, *tail; // not yet run; tail also when done, as the last one submitted
   int pending;
   struct Capture *capture;
   CUgraphNode *capture_tips; // the nodes the next one depends on
@@ -348,8 +366,8 @@ struct CUstream_st {
 struct CUevent_st {
   unsigned magic;
   unsigned flags;
-  Op *op;           // the record; null: never recorded
-  int64_t when;     // ns
+  Op *op;                  // the record; null: never recorded
+  int64_t when;            // ns
   struct Capture *capture; // recorded in a capture
   CUgraphNode *tips;
   int ntips;
@@ -384,12 +402,12 @@ typedef struct Capture {
   int refs;
 } Capture;
 
-CUresult stream_submit(CUstream stream, Work *work); // takes the work's contents
+CUresult stream_submit(CUstream stream, Work *work);     // takes the work's contents
 CUresult stream_find(CUstream handle, CUstream *stream); // resolves 0, legacy and per-thread
-void stream_drain(CUstream stream, Op *until); // until null: everything
+void stream_drain(CUstream stream, Op *until);           // until null: everything
 void stream_drain_all(void);
 CUresult stream_sync_allowed(CUstream stream); // no capture forbids waiting; null: for the context
-int64_t stream_now(void); // ns, monotonic
+int64_t stream_now(void);                      // ns, monotonic
 CUstream stream_first(void);
 
 CUresult graph_capture_work(CUstream stream, Work *work);
@@ -403,7 +421,8 @@ CUresult graph_capture_event(CUstream stream, CUevent event);
 CUresult graph_capture_wait(CUstream stream, CUevent event);
 void graph_capture_release(Capture *capture);
 
-// ---- compiling (nvrtc.c, rewrite.c, host_compiler.c) -----------------------------------------------
+// ---- compiling (nvrtc.c, rewrite.c, host_compiler.c)
+// -----------------------------------------------
 
 typedef struct Text { // growing bytes, always NUL-terminated
   char *data;
@@ -427,14 +446,15 @@ typedef struct CompileJob {
   const char *const *expressions; // ended by null
   const char *const *options;     // for the preprocessor and compiler, ended by null
   int arch;                       // 900
-  int checks; // CusimCheck bits
+  int checks;                     // CusimCheck bits
 } CompileJob;
 
 // Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 
-// ---- tracing and counting (clock.c, trace.c, tsan_abi.c) -----------------------------------------------------------------
+// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c)
+// -----------------------------------------------------------------
 
 // What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
 // cusimKernelCounters(function, counters, sizeof *counters) fills it.
@@ -443,7 +463,7 @@ typedef struct KernelCounters {
   uint64_t global_read, global_written; // bytes, each access
   uint64_t shared_read, shared_written;
   uint64_t flops[CusimFlopsKinds];
-  uint64_t barriers, meetings; // arrivals of threads, of lanes
+  uint64_t barriers, meetings;                                    // arrivals of threads, of lanes
   uint64_t global_requests, global_sectors, global_ideal_sectors; // of warps; 32 bytes a sector
   uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
 } KernelCounters;

@@ -16,7 +16,9 @@ static struct CUstream_st legacy = {.magic = kStreamMagic};
 static CUstream streams; // all but legacy
 static int waiting;      // operations that have not run
 
-CUstream stream_first(void) { return streams; }
+CUstream stream_first(void) {
+  return streams;
+}
 
 int64_t stream_now(void) {
   struct timespec t;
@@ -24,7 +26,8 @@ int64_t stream_now(void) {
   return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-// ---- the queue ---------------------------------------------------------------------------------------
+// ---- the queue
+// ---------------------------------------------------------------------------------------
 
 static void op_release(Op *op) {
   if (!op || --op->refs > 0) return;
@@ -89,8 +92,10 @@ static CUresult enqueue(CUstream stream, Work *work, Op *dep, Op **out) {
   CUresult r = add_legacy_deps(op);
   if (r == CUDA_SUCCESS) r = add_dep(op, dep);
   if (r != CUDA_SUCCESS) return op_release(op), r;
-  if (stream->head) stream->tail->next = op;
-  else stream->head = op;
+  if (stream->head)
+    stream->tail->next = op;
+  else
+    stream->head = op;
   op_release(stream->tail);
   stream->tail = op;
   op->refs += 1 + (out != NULL); // the queue's, the tail's, the caller's
@@ -135,7 +140,8 @@ CUresult stream_sync_allowed(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-// ---- streams -------------------------------------------------------------------------------------------
+// ---- streams
+// -------------------------------------------------------------------------------------------
 
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
   CUresult r = sim_context_check();
@@ -206,7 +212,9 @@ CUresult cuStreamSynchronize(CUstream handle) {
 }
 
 // Asking is a kind of waiting here: the work runs, so that a program which polls makes progress.
-CUresult cuStreamQuery(CUstream handle) { return cuStreamSynchronize(handle); }
+CUresult cuStreamQuery(CUstream handle) {
+  return cuStreamSynchronize(handle);
+}
 
 CUresult cuCtxSynchronize(void) {
   CUresult r = sim_context_check();
@@ -248,9 +256,12 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
   return r;
 }
 
-// ---- events ----------------------------------------------------------------------------------------------
+// ---- events
+// ----------------------------------------------------------------------------------------------
 
-static bool is_event(CUevent event) { return event && event->magic == kEventMagic; }
+static bool is_event(CUevent event) {
+  return event && event->magic == kEventMagic;
+}
 
 CUresult cuEventCreate(CUevent *out, unsigned flags) {
   CUresult r = sim_context_check();
@@ -331,14 +342,18 @@ CUresult cuEventSynchronize(CUevent event) {
   if (r != CUDA_SUCCESS) return r;
   if (!is_event(event)) return CUDA_ERROR_INVALID_HANDLE;
   pthread_mutex_lock(&sim_lock);
-  if (event->capture) r = CUDA_ERROR_CAPTURED_EVENT;
-  else if (event->op && !event->op->done) stream_drain(event->op->stream, event->op);
+  if (event->capture)
+    r = CUDA_ERROR_CAPTURED_EVENT;
+  else if (event->op && !event->op->done)
+    stream_drain(event->op->stream, event->op);
   if (r == CUDA_SUCCESS) r = sim_error_take();
   pthread_mutex_unlock(&sim_lock);
   return r;
 }
 
-CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
+CUresult cuEventQuery(CUevent event) {
+  return cuEventSynchronize(event);
+}
 
 CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
   CUresult r = sim_context_check();

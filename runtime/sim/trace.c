@@ -15,11 +15,11 @@
 
 typedef struct Access {
   const void *pc;
-  uint32_t block;  // serial of the block; 0: none
-  uint32_t clock;  // of the thread
+  uint32_t block;   // serial of the block; 0: none
+  uint32_t clock;   // of the thread
   uint32_t atomics; // atomic operations in the launch before it
   uint16_t thread;
-  uint8_t bytes;   // of the 4, as a mask
+  uint8_t bytes; // of the 4, as a mask
   bool atomic;
 } Access;
 
@@ -55,7 +55,9 @@ static Cell *cell_of(uintptr_t address) {
   return &last->cells[(address - base) / kCellBytes];
 }
 
-void trace_launch(void) { launch_serial = block_serial + 1; }
+void trace_launch(void) {
+  launch_serial = block_serial + 1;
+}
 
 void trace_block(Block *block) {
   if (!sim_settings()->race) return;
@@ -74,7 +76,8 @@ void trace_block_end(Block *block) {
   coalesce_block_end(c);
 }
 
-// ---- races ---------------------------------------------------------------------------------------
+// ---- races
+// ---------------------------------------------------------------------------------------
 
 // Blocks are ordered by nothing but atomics: the earlier block did one after its access, and the
 // running one did one after that. (An over-approximation: it forgives, it does not accuse.)
@@ -85,8 +88,7 @@ static bool ordered_by_atomics(const Access *earlier, const Block *block) {
 static bool conflicts(const Access *old, const Access *now, const Block *block, bool shared) {
   if (old->block < launch_serial || !(old->bytes & now->bytes)) return false;
   if (old->atomic && now->atomic) return false;
-  if (old->block == now->block)
-    return !clock_ordered(block, old->thread, old->clock, now->thread);
+  if (old->block == now->block) return !clock_ordered(block, old->thread, old->clock, now->thread);
   return !shared && !ordered_by_atomics(old, block);
 }
 
@@ -129,7 +131,8 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
   }
 }
 
-// ---- bounds and unwritten memory -----------------------------------------------------------------
+// ---- bounds and unwritten memory
+// -----------------------------------------------------------------
 
 static bool in_range(uintptr_t address, int bytes, const void *begin, size_t size) {
   return begin && address >= (uintptr_t)begin && address + (size_t)bytes <= (uintptr_t)begin + size;
@@ -189,7 +192,8 @@ static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, con
                   bytes, (void *)address);
 }
 
-// ---- every access --------------------------------------------------------------------------------
+// ---- every access
+// --------------------------------------------------------------------------------
 
 static void count(KernelCounters *c, int bytes, bool writes, bool shared) {
   uint64_t *sum = shared ? (writes ? &c->shared_written : &c->shared_read)
@@ -254,7 +258,8 @@ void trace_host_write(uintptr_t address, size_t bytes) {
     a->written[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-// ---- services and counters -------------------------------------------------------------------------
+// ---- services and counters
+// -------------------------------------------------------------------------
 
 long long cusim_clock(void) {
 #if defined(__x86_64__)
@@ -264,7 +269,9 @@ long long cusim_clock(void) {
 #endif
 }
 
-long long cusim_nanotime(void) { return stream_now(); }
+long long cusim_nanotime(void) {
+  return stream_now();
+}
 
 void cusim_count_flops(int kind, long long flops) {
   if (!sim_settings()->count) return;
@@ -272,9 +279,8 @@ void cusim_count_flops(int kind, long long flops) {
   __atomic_fetch_add(&counters->flops[kind], (uint64_t)flops, __ATOMIC_RELAXED);
 }
 
-__attribute__((visibility("default"))) CUresult cusimKernelCounters(CUfunction function,
-                                                                    KernelCounters *counters,
-                                                                    size_t size) {
+__attribute__((visibility("default"))) CUresult
+cusimKernelCounters(CUfunction function, KernelCounters *counters, size_t size) {
   if (!counters || size > sizeof *counters) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&sim_lock);
   bool known = module_owns(function);

@@ -13,7 +13,9 @@ static inline void access(const void *address, int bytes, bool writes, const voi
 #define PC __builtin_return_address(0)
 #define PLAIN(name, bytes, writes)                                                                 \
   EXPORT void __tsan_##name(void *address);                                                        \
-  EXPORT void __tsan_##name(void *address) { access(address, bytes, writes, PC); }
+  EXPORT void __tsan_##name(void *address) {                                                       \
+    access(address, bytes, writes, PC);                                                            \
+  }
 #define SIZE(n)                                                                                    \
   PLAIN(read##n, n, false)                                                                         \
   PLAIN(write##n, n, true)                                                                         \
@@ -35,7 +37,9 @@ SIZE(16)
 NOTHING(__tsan_init, (void))
 NOTHING(__tsan_func_exit, (void))
 EXPORT void __tsan_func_entry(void *pc);
-EXPORT void __tsan_func_entry(void *pc) { (void)pc; }
+EXPORT void __tsan_func_entry(void *pc) {
+  (void)pc;
+}
 
 static void range(const void *address, size_t bytes, bool writes, const void *pc) {
   for (size_t i = 0; i < bytes; i += 16)
@@ -43,9 +47,13 @@ static void range(const void *address, size_t bytes, bool writes, const void *pc
 }
 
 EXPORT void __tsan_read_range(void *address, size_t bytes);
-EXPORT void __tsan_read_range(void *address, size_t bytes) { range(address, bytes, false, PC); }
+EXPORT void __tsan_read_range(void *address, size_t bytes) {
+  range(address, bytes, false, PC);
+}
 EXPORT void __tsan_write_range(void *address, size_t bytes);
-EXPORT void __tsan_write_range(void *address, size_t bytes) { range(address, bytes, true, PC); }
+EXPORT void __tsan_write_range(void *address, size_t bytes) {
+  range(address, bytes, true, PC);
+}
 
 EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes);
 EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
@@ -65,7 +73,8 @@ EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
   return memset(to, value, bytes);
 }
 
-// ---- atomics ---------------------------------------------------------------------------------------
+// ---- atomics
+// ---------------------------------------------------------------------------------------
 
 static inline void atomic(const volatile void *address, int bytes, bool writes, const void *pc) {
   if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, true, pc);
@@ -117,4 +126,6 @@ EXPORT void __tsan_atomic_thread_fence(int order) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 EXPORT void __tsan_atomic_signal_fence(int order);
-EXPORT void __tsan_atomic_signal_fence(int order) { (void)order; }
+EXPORT void __tsan_atomic_signal_fence(int order) {
+  (void)order;
+}

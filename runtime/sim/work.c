@@ -37,13 +37,26 @@ void work_run(Work *work) {
       if (r != CUDA_SUCCESS) sim_error_set(r);
     }
     break;
-  case WorkCopy: if (!dead) run_copy(work); break;
-  case WorkFill: if (!dead) run_fill(work); break;
-  case WorkHost: if (!dead) work->host.function(work->host.data); break;
-  case WorkEvent: work->event->when = stream_now(); break;
-  case WorkFree: memory_release(work->ptr); break;
-  case WorkGraph: if (!dead) graph_run(work->exec); break;
-  case WorkNothing: break;
+  case WorkCopy:
+    if (!dead) run_copy(work);
+    break;
+  case WorkFill:
+    if (!dead) run_fill(work);
+    break;
+  case WorkHost:
+    if (!dead) work->host.function(work->host.data);
+    break;
+  case WorkEvent:
+    work->event->when = stream_now();
+    break;
+  case WorkFree:
+    memory_release(work->ptr);
+    break;
+  case WorkGraph:
+    if (!dead) graph_run(work->exec);
+    break;
+  case WorkNothing:
+    break;
   }
 }
 
@@ -69,7 +82,8 @@ CUresult work_copy(Work *to, const Work *from) {
   return CUDA_SUCCESS;
 }
 
-// ---- copies ----------------------------------------------------------------------------------------
+// ---- copies
+// ----------------------------------------------------------------------------------------
 
 typedef enum Place { PlaceDevice, PlaceHost, PlaceAny } Place;
 
@@ -174,10 +188,17 @@ static CUresult side(CUmemorytype type, const void *host, CUdeviceptr device, si
                      size_t pitch, size_t width, Place *place, uintptr_t *begin) {
   if (pitch && pitch < width + x) return CUDA_ERROR_INVALID_VALUE;
   switch ((int)type) {
-  case CU_MEMORYTYPE_HOST: *place = PlaceHost, *begin = (uintptr_t)host; break;
-  case CU_MEMORYTYPE_DEVICE: *place = PlaceDevice, *begin = (uintptr_t)device; break;
-  case CU_MEMORYTYPE_UNIFIED: *place = PlaceAny, *begin = (uintptr_t)device; break;
-  default: return CUDA_ERROR_NOT_SUPPORTED;
+  case CU_MEMORYTYPE_HOST:
+    *place = PlaceHost, *begin = (uintptr_t)host;
+    break;
+  case CU_MEMORYTYPE_DEVICE:
+    *place = PlaceDevice, *begin = (uintptr_t)device;
+    break;
+  case CU_MEMORYTYPE_UNIFIED:
+    *place = PlaceAny, *begin = (uintptr_t)device;
+    break;
+  default:
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
   *begin += y * pitch + x;
   return CUDA_SUCCESS;
@@ -202,12 +223,15 @@ static CUresult copy_described(const CUDA_MEMCPY2D *c, CUstream stream, bool asy
   return copy_2d(request);
 }
 
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) { return copy_described(c, NULL, false); }
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) {
+  return copy_described(c, NULL, false);
+}
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) {
   return copy_described(c, stream, true);
 }
 
-// ---- fills -------------------------------------------------------------------------------------------
+// ---- fills
+// -------------------------------------------------------------------------------------------
 
 static CUresult fill(CUdeviceptr ptr, unsigned value, int size, size_t count, CUstream stream) {
   CUresult r = sim_context_check();

@@ -249,12 +249,17 @@ template <int COUNT, bool TRANS> NN_DEV void cusim_ldmatrix(unsigned *r, const v
   CusimMatrixLoad load{static_cast<const unsigned short *>(row), r};
   cusim_meet(kFullMask, cusim_ldmatrix_work<COUNT, TRANS>, &load);
 }
-NN_DEV void nn_ldmatrix_x1(unsigned r[1], const void *row) { cusim_ldmatrix<1, false>(r, row); }
-NN_DEV void nn_ldmatrix_x2(unsigned r[2], const void *row) { cusim_ldmatrix<2, false>(r, row); }
-NN_DEV void nn_ldmatrix_x4(unsigned r[4], const void *row) { cusim_ldmatrix<4, false>(r, row); }
-NN_DEV void nn_ldmatrix_x1_trans(unsigned r[1], const void *row) { cusim_ldmatrix<1, true>(r, row); }
-NN_DEV void nn_ldmatrix_x2_trans(unsigned r[2], const void *row) { cusim_ldmatrix<2, true>(r, row); }
-NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatrix<4, true>(r, row); }
+#define CUSIM_LDMATRIX(count)                                                                      \
+  NN_DEV void nn_ldmatrix_x##count(unsigned r[count], const void *row) {                           \
+    cusim_ldmatrix<count, false>(r, row);                                                          \
+  }                                                                                                \
+  NN_DEV void nn_ldmatrix_x##count##_trans(unsigned r[count], const void *row) {                   \
+    cusim_ldmatrix<count, true>(r, row);                                                           \
+  }
+CUSIM_LDMATRIX(1)
+CUSIM_LDMATRIX(2)
+CUSIM_LDMATRIX(4)
+#undef CUSIM_LDMATRIX
 
 // ---- mma ---------------------------------------------------------------------------------------
 
@@ -262,7 +267,9 @@ NN_DEV void nn_ldmatrix_x4_trans(unsigned r[4], const void *row) { cusim_ldmatri
 struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static float get(unsigned r, int i) { return cusim::half_to_float((unsigned short)(r >> 16 * i)); }
+  static float get(unsigned r, int i) {
+    return cusim::half_to_float((unsigned short)(r >> 16 * i));
+  }
 };
 struct CusimBf16 {
   using Number = float;
@@ -309,43 +316,65 @@ template <class Number> struct CusimProduct {
   const unsigned *a, *b;
 };
 
-// NOTE: AREGS registers of A hold rows g and g + 8, k groups in turn: m16n8k16 and k32 have 4
-// registers of A and 2 of B (two k groups), as has the TF32 m16n8k8.
-template <class F, int M, int N> CUSIM_UNTRACED void cusim_mma_work(void *const *operands, unsigned mask) {
+// Two neighbouring columns of an accumulator, moved as one.
+template <class Number> struct CusimPair {
+  Number v[2];
+};
+
+// d[16][8 N] += a[16][kDepth] * b[kDepth][8 N]. NOTE: with vector types, since -O2 leaves the loop
+// over columns scalar.
+template <class Number, int kDepth, int N>
+CUSIM_UNTRACED inline void cusim_multiply(Number (*d)[8 * N], const Number (*a)[kDepth],
+                                          const Number (*b)[8 * N]) {
+  constexpr int kWide = N % 2 ? 8 : 16, kVectors = 8 * N / kWide;
+  typedef Number Wide __attribute__((vector_size(kWide * sizeof(Number)), may_alias));
+  for (int row = 0; row < 16; row++) {
+    Wide *out = reinterpret_cast<Wide *>(d[row]), sum[kVectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; j++) sum[j] = out[j];
+    for (int k = 0; k < kDepth; k++) {
+      const Wide *in = reinterpret_cast<const Wide *>(b[k]);
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; j++) sum[j] += a[row][k] * in[j];
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; j++) out[j] = sum[j];
+  }
+}
+
+// Fragments, with g = lane / 4: registers 0..3 of A hold rows g, g + 8, g, g + 8 of the k groups 0,
+// 0, 1, 1; those of B column g of the k groups 0, 1. In a group, lane % 4 holds kElements values.
+template <class F, int M, int N>
+CUSIM_UNTRACED void cusim_mma_work(void *const *operands, unsigned mask) {
   using Number = typename F::Number;
+  using Pair = CusimPair<Number>;
   constexpr int kE = F::kElements, kGroup = 4 * kE, kDepth = 2 * kGroup, kCols = 8 * N;
   alignas(64) Number a[16][kDepth], b[kDepth][kCols], d[16][kCols];
+  const CusimProduct<Number> *lanes[kWarp];
   if (mask != kFullMask) cusim_trap(); // a lane has exited
   for (int l = 0; l < kWarp; l++) {
-    const CusimProduct<Number> *p = static_cast<CusimProduct<Number> *>(operands[l]);
+    lanes[l] = static_cast<CusimProduct<Number> *>(operands[l]);
     for (int n = 0; n < N; n++)
       for (int h = 0; h < 2; h++)
         for (int i = 0; i < kE; i++)
-          b[h * kGroup + l % 4 * kE + i][8 * n + l / 4] = F::get(p->b[2 * n + h], i);
+          b[h * kGroup + l % 4 * kE + i][8 * n + l / 4] = F::get(lanes[l]->b[2 * n + h], i);
   }
   for (int m = 0; m < M; m++) {
-    for (int l = 0; l < kWarp; l++) {
-      const CusimProduct<Number> *p = static_cast<CusimProduct<Number> *>(operands[l]);
+    for (int l = 0; l < kWarp; l++)
       for (int r = 0; r < 4; r++)
         for (int i = 0; i < kE; i++)
-          a[l / 4 + r % 2 * 8][r / 2 * kGroup + l % 4 * kE + i] = F::get(p->a[4 * m + r], i);
+          a[l / 4 + r % 2 * 8][r / 2 * kGroup + l % 4 * kE + i] = F::get(lanes[l]->a[4 * m + r], i);
+    for (int l = 0; l < kWarp; l++)
       for (int n = 0; n < N; n++)
-        for (int c = 0; c < 4; c++)
-          d[l / 4 + c / 2 * 8][8 * n + l % 4 * 2 + c % 2] = p->d[(m * N + n) * 4 + c];
-    }
-    for (int row = 0; row < 16; row++) {
-      Number sum[kCols];
-      for (int j = 0; j < kCols; j++) sum[j] = d[row][j];
-      for (int k = 0; k < kDepth; k++)
-        for (int j = 0; j < kCols; j++) sum[j] += a[row][k] * b[k][j];
-      for (int j = 0; j < kCols; j++) d[row][j] = sum[j];
-    }
-    for (int l = 0; l < kWarp; l++) {
-      const CusimProduct<Number> *p = static_cast<CusimProduct<Number> *>(operands[l]);
+        for (int h = 0; h < 2; h++)
+          __builtin_memcpy(&d[l / 4 + h * 8][8 * n + l % 4 * 2],
+                           lanes[l]->d + (m * N + n) * 4 + h * 2, sizeof(Pair));
+    cusim_multiply<Number, kDepth, N>(d, a, b);
+    for (int l = 0; l < kWarp; l++)
       for (int n = 0; n < N; n++)
-        for (int c = 0; c < 4; c++)
-          p->d[(m * N + n) * 4 + c] = d[l / 4 + c / 2 * 8][8 * n + l % 4 * 2 + c % 2];
-    }
+        for (int h = 0; h < 2; h++)
+          __builtin_memcpy(lanes[l]->d + (m * N + n) * 4 + h * 2,
+                           &d[l / 4 + h * 8][8 * n + l % 4 * 2], sizeof(Pair));
   }
   cusim_count_flops(F::kKind, 2ll * 16 * kDepth * kCols * M);
 }

@@ -67,9 +67,14 @@ int main(void) {
                     "  float s = 0;\n"
                     "  for (int i = 0; i < 128; i++) s += d[i / 32][i / 4 %% 8][i %% 4];\n"
                     "  p[threadIdx.x] = s; }";
-  const struct { const char *name, *body; double macs; } forms[] = {
-      {"mma.sync bf16 m16n8k16, single", "for (int m = 0; m < 4; m++) for (int n = 0; n < 8; n++)\n"
-       "nn_mma_m16n8k16(d[m][n], a[m], b[n], bf16{});", 16 * 8 * 16 * 32.0},
+  const struct {
+    const char *name, *body;
+    double macs;
+  } forms[] = {
+      {"mma.sync bf16 m16n8k16, single",
+       "for (int m = 0; m < 4; m++) for (int n = 0; n < 8; n++)\n"
+       "nn_mma_m16n8k16(d[m][n], a[m], b[n], bf16{});",
+       16 * 8 * 16 * 32.0},
       {"mma.sync bf16, tiles of 4x8", "nn_mma_tile(d, a, b, bf16{});", 16 * 8 * 16 * 32.0},
       {"mma.sync f16, tiles of 4x8", "nn_mma_tile(d, a, b, f16{});", 16 * 8 * 16 * 32.0},
       {"mma.sync tf32 m16n8k8, tiles of 4x8", "nn_mma_tile_tf32(d, a, b);", 16 * 8 * 8 * 32.0}};

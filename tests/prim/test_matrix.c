@@ -45,15 +45,23 @@ static unsigned as_f32(float x) {
   memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-static unsigned as_bf16(int x) { return as_f32((float)x) >> 16; }
+static unsigned as_bf16(int x) {
+  return as_f32((float)x) >> 16;
+}
 static unsigned as_f16(int x) { // exact for small integers
   if (!x) return 0;
   unsigned bits = as_f32((float)x);
   return (bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 0x3ff);
 }
-static unsigned as_tf32(int x) { return as_f32((float)x); }
-static unsigned as_e5m2(int x) { return as_f16(x) >> 8; }
-static unsigned as_s8(int x) { return (unsigned)x & 0xff; }
+static unsigned as_tf32(int x) {
+  return as_f32((float)x);
+}
+static unsigned as_e5m2(int x) {
+  return as_f16(x) >> 8;
+}
+static unsigned as_s8(int x) {
+  return (unsigned)x & 0xff;
+}
 static unsigned as_e4m3(int x) {
   if (!x) return 0;
   unsigned bits = as_f32((float)x);
@@ -61,13 +69,13 @@ static unsigned as_e4m3(int x) {
 }
 
 typedef struct Case {
-  const char *call;     // of the primitive
-  const char *result;   // float or int
+  const char *call;   // of the primitive
+  const char *result; // float or int
   int depth, per_register;
   unsigned (*encode)(int);
-  const char *a, *b;    // titles in layouts.txt; null: the 8-bit layout of the PTX ISA
+  const char *a, *b; // titles in layouts.txt; null: the 8-bit layout of the PTX ISA
   int min_arch;
-  int limit;            // operands are cut to -limit..limit, to be exact in the type
+  int limit; // operands are cut to -limit..limit, to be exact in the type
 } Case;
 
 static const Case cases[] = {
@@ -96,8 +104,10 @@ static void pack(const Case *c, const Layout *layout, const int *matrix, int reg
   for (int lane = 0; lane < kLanes; lane++)
     for (int v = 0; v < registers * c->per_register; v++) {
       int reg = v / c->per_register, i = v % c->per_register, row, k;
-      if (c->a) row = layout->row[lane][v], k = layout->col[lane][v];
-      else byte_place(lane, reg, i, is_a, &row, &k);
+      if (c->a)
+        row = layout->row[lane][v], k = layout->col[lane][v];
+      else
+        byte_place(lane, reg, i, is_a, &row, &k);
       int bits = 32 / c->per_register;
       out[lane * registers + reg] |= c->encode(matrix[row * c->depth + k]) << (bits * i);
     }
@@ -180,7 +190,8 @@ static void run_tile(const char *type, const char *tile, const char *one) {
   CUfunction f = device_function(source, "k");
   unsigned x[14 * 32];
   for (int i = 0; i < 14 * 32; i++)
-    x[i] = 0x3c003c00u ^ ((unsigned)(small_random() + 8) << 20 | (unsigned)(small_random() + 8) << 3);
+    x[i] =
+        0x3c003c00u ^ ((unsigned)(small_random() + 8) << 20 | (unsigned)(small_random() + 8) << 3);
   float out[24 * 32];
   CUdeviceptr px = device_upload(x, sizeof x), pd = device_upload(NULL, sizeof out);
   OK(device_run(f, 1, 32, 0, (void *[]){&px, &pd}));
@@ -203,7 +214,8 @@ static void run_ldmatrix(int count, bool trans) {
            "#include \"lib/prim.cuh\"\n"
            "extern \"C\" __global__ void k(unsigned *out) {\n"
            "  __shared__ __align__(16) unsigned short s[4][8][8]; int l = threadIdx.x;\n"
-           "  for (int i = l; i < 256; i += 32) s[i / 64][i / 8 %% 8][i %% 8] = i / 64 * 256 + i %% 64;\n"
+           "  for (int i = l; i < 256; i += 32) s[i / 64][i / 8 %% 8][i %% 8] = i / 64 * 256 + i "
+           "%% 64;\n"
            "  nn_sync();\n"
            "  unsigned r[%d];\n"
            "  nn_ldmatrix_x%d%s(r, s[l / 8][l %% 8]);\n"

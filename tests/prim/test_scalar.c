@@ -34,8 +34,10 @@ static unsigned encode(double x, int exponent_bits, int mantissa_bits) {
   unsigned low = 0, high = infinity;
   while (high - low > 1) {
     unsigned middle = (low + high) / 2;
-    if (decode(middle, exponent_bits, mantissa_bits) <= size) low = middle;
-    else high = middle;
+    if (decode(middle, exponent_bits, mantissa_bits) <= size)
+      low = middle;
+    else
+      high = middle;
   }
   double below = decode(low, exponent_bits, mantissa_bits);
   double above = high == infinity ? below + step : decode(high, exponent_bits, mantissa_bits);
@@ -54,7 +56,8 @@ static void run_elementwise(const char *body, const char *in, const char *out, c
            "  %s x = X[i]; %s y; %s; Y[i] = y;\n}\n",
            in, out, in, out, body);
   CUfunction f = device_function(source, "k");
-  CUdeviceptr px = device_upload(x, in_size * (size_t)n), py = device_upload(NULL, out_size * (size_t)n);
+  CUdeviceptr px = device_upload(x, in_size * (size_t)n),
+              py = device_upload(NULL, out_size * (size_t)n);
   OK(device_run(f, (n + 255) / 256, 256, 0, (void *[]){&px, &py, &n}));
   OK(cuMemcpyDtoH(y, py, out_size * (size_t)n));
   OK(cuMemFree(px)), OK(cuMemFree(py));
@@ -79,9 +82,28 @@ static float samples[kSamples];
 
 static void make_samples(void) {
   unsigned state = 7;
-  const float special[] = {0, -0.0f, 1, -1, 65504, 65519.996f, 65520, 65536, 1e-8f, 5.9604645e-8f,
-                           2.9802322e-8f, 2.9802326e-8f, 6.1e-5f, 3.4e38f, -3.4e38f, INFINITY,
-                           -INFINITY, NAN, 1.00048828125f, 1.00146484375f, 1.00390625f, 1.01171875f};
+  const float special[] = {0,
+                           -0.0f,
+                           1,
+                           -1,
+                           65504,
+                           65519.996f,
+                           65520,
+                           65536,
+                           1e-8f,
+                           5.9604645e-8f,
+                           2.9802322e-8f,
+                           2.9802326e-8f,
+                           6.1e-5f,
+                           3.4e38f,
+                           -3.4e38f,
+                           INFINITY,
+                           -INFINITY,
+                           NAN,
+                           1.00048828125f,
+                           1.00146484375f,
+                           1.00390625f,
+                           1.01171875f};
   int n = sizeof special / sizeof *special;
   for (int i = 0; i < kSamples; i++) {
     state = state * 1664525u + 1013904223u;
@@ -142,8 +164,8 @@ static void test_casts(void **state) {
   double doubles[8];
   run_elementwise("y = nn_cast<int>(x)", "float", "int", x, ints, 4, 4, 8);
   run_elementwise("y = nn_cast<unsigned char>(x)", "float", "unsigned char", x, bytes, 4, 1, 8);
-  run_elementwise("y = nn_cast<double>(nn_float(nn_cast<int>(x)))", "float", "double", x, doubles, 4,
-                  8, 8);
+  run_elementwise("y = nn_cast<double>(nn_float(nn_cast<int>(x)))", "float", "double", x, doubles,
+                  4, 8, 8);
   for (int i = 0; i < 8; i++) {
     assert_int_equal(ints[i], want_int[i]);
     assert_int_equal(bytes[i], want_byte[i]);
@@ -162,19 +184,29 @@ typedef struct Function {
   double low, high, ulps;
 } Function;
 
-static double rsqrt_reference(double x) { return 1 / sqrt(x); }
-static double square(double x) { return x * x; }
+static double rsqrt_reference(double x) {
+  return 1 / sqrt(x);
+}
+static double square(double x) {
+  return x * x;
+}
 
 static void test_functions(void **state) {
   (void)state;
-  static const Function functions[] = {
-      {"nn_exp(x)", exp, -80, 80, 2},       {"nn_exp2(x)", exp2, -100, 100, 2},
-      {"nn_log(x)", log, 1e-6, 1e6, 2},     {"nn_sqrt(x)", sqrt, 0, 1e9, 0.51},
-      {"nn_rsqrt(x)", rsqrt_reference, 1e-6, 1e6, 2}, {"nn_tanh(x)", tanh, -9, 9, 2},
-      {"nn_erf(x)", erf, -4, 4, 2},         {"nn_sin(x)", sin, -30, 30, 2},
-      {"nn_cos(x)", cos, -30, 30, 2},       {"nn_pow(x, 2.0f)", square, -1e5, 1e5, 8},
-      {"nn_floor(x)", floor, -100, 100, 0}, {"nn_ceil(x)", ceil, -100, 100, 0},
-      {"nn_round(x)", rint, -100, 100, 0},  {"nn_abs(x)", fabs, -100, 100, 0}};
+  static const Function functions[] = {{"nn_exp(x)", exp, -80, 80, 2},
+                                       {"nn_exp2(x)", exp2, -100, 100, 2},
+                                       {"nn_log(x)", log, 1e-6, 1e6, 2},
+                                       {"nn_sqrt(x)", sqrt, 0, 1e9, 0.51},
+                                       {"nn_rsqrt(x)", rsqrt_reference, 1e-6, 1e6, 2},
+                                       {"nn_tanh(x)", tanh, -9, 9, 2},
+                                       {"nn_erf(x)", erf, -4, 4, 2},
+                                       {"nn_sin(x)", sin, -30, 30, 2},
+                                       {"nn_cos(x)", cos, -30, 30, 2},
+                                       {"nn_pow(x, 2.0f)", square, -1e5, 1e5, 8},
+                                       {"nn_floor(x)", floor, -100, 100, 0},
+                                       {"nn_ceil(x)", ceil, -100, 100, 0},
+                                       {"nn_round(x)", rint, -100, 100, 0},
+                                       {"nn_abs(x)", fabs, -100, 100, 0}};
   enum { kPoints = 20001 };
   static float x[kPoints], y[kPoints];
   for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
@@ -234,8 +266,7 @@ static void test_vectors(void **state) {
   OK(device_run(f, 6, 32, 0, (void *[]){&px, &py}));
   OK(cuMemcpyDtoH(y, py, sizeof y));
   const int moved[6] = {32, 64, 128, 128, 256, 96};
-  for (int i = 0; i < 6144; i++)
-    assert_true(y[i] == (i % 1024 < moved[i / 1024] ? x[i] : 0));
+  for (int i = 0; i < 6144; i++) assert_true(y[i] == (i % 1024 < moved[i / 1024] ? x[i] : 0));
 }
 
 int main(void) {

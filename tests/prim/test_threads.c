@@ -76,10 +76,11 @@ static void test_barriers(void **state) {
               "bad += 4 * (nn_sync_any(t == 1023) != true) + 8 * (nn_sync_any(false) != false);\n"
               "bad += 16 * (nn_sync_all(t >= 0) != true) + 32 * (nn_sync_all(t != 77) != false);",
               1024, 0);
-  check_block("", // exited threads count as present
-              "__shared__ int s[64]; s[t] = t; if (t >= 32) { out[blockIdx.x * 64 + t] = 0; return; }\n"
-              "nn_sync(); bad = s[t ^ 1] != (t ^ 1);",
-              64, 0);
+  check_block(
+      "", // exited threads count as present
+      "__shared__ int s[64]; s[t] = t; if (t >= 32) { out[blockIdx.x * 64 + t] = 0; return; }\n"
+      "nn_sync(); bad = s[t ^ 1] != (t ^ 1);",
+      64, 0);
 }
 
 static void test_named_barriers(void **state) {
@@ -105,39 +106,41 @@ static void test_syncwarp(void **state) {
 
 static void test_atomics(void **state) {
   (void)state;
-  check_block("__device__ int total;\n",
-              "__shared__ int i; __shared__ unsigned u, x; __shared__ float f, m; __shared__ double d;\n"
-              "__shared__ unsigned long long l; __shared__ int hi, lo;\n"
-              "if (t == 0) i = 0, u = 0, x = 7, f = 0, m = -1e30f, d = 0, l = 0, hi = -9, lo = 9;\n"
-              "nn_sync();\n"
-              "nn_atomic_add(&i, t); nn_atomic_add(&u, 2u); nn_atomic_add(&f, 0.5f);\n"
-              "nn_atomic_add(&d, 0.25); nn_atomic_add(&l, 1ull << 40); nn_atomic_max(&hi, t);\n"
-              "nn_atomic_min(&lo, -t); nn_atomic_max(&m, t - 300.0f); nn_sync();\n"
-              "bad += i != 255 * 128; bad += 2 * (u != 512) + 4 * (f != 128.0f) + 8 * (d != 64);\n"
-              "bad += 16 * (l != 256ull << 40) + 32 * (hi != 255) + 64 * (lo != -255);\n"
-              "bad += 128 * (m != -45.0f);\n"
-              "bool won = nn_atomic_cas(&x, 7, 100 + t) == 7; int winners = nn_sync_count(won);\n"
-              "bad += 256 * (winners != 1); nn_sync();\n"
-              "if (t == 3) bad += 512 * (nn_atomic_exch(&x, 1) < 100); nn_atomic_add(&total, 1);",
-              256, 0);
+  check_block(
+      "__device__ int total;\n",
+      "__shared__ int i; __shared__ unsigned u, x; __shared__ float f, m; __shared__ double d;\n"
+      "__shared__ unsigned long long l; __shared__ int hi, lo;\n"
+      "if (t == 0) i = 0, u = 0, x = 7, f = 0, m = -1e30f, d = 0, l = 0, hi = -9, lo = 9;\n"
+      "nn_sync();\n"
+      "nn_atomic_add(&i, t); nn_atomic_add(&u, 2u); nn_atomic_add(&f, 0.5f);\n"
+      "nn_atomic_add(&d, 0.25); nn_atomic_add(&l, 1ull << 40); nn_atomic_max(&hi, t);\n"
+      "nn_atomic_min(&lo, -t); nn_atomic_max(&m, t - 300.0f); nn_sync();\n"
+      "bad += i != 255 * 128; bad += 2 * (u != 512) + 4 * (f != 128.0f) + 8 * (d != 64);\n"
+      "bad += 16 * (l != 256ull << 40) + 32 * (hi != 255) + 64 * (lo != -255);\n"
+      "bad += 128 * (m != -45.0f);\n"
+      "bool won = nn_atomic_cas(&x, 7, 100 + t) == 7; int winners = nn_sync_count(won);\n"
+      "bad += 256 * (winners != 1); nn_sync();\n"
+      "if (t == 3) bad += 512 * (nn_atomic_exch(&x, 1) < 100); nn_atomic_add(&total, 1);",
+      256, 0);
 }
 
 static void test_copies(void **state) {
   (void)state;
-  check_block("struct Smem { alignas(16) float x[3][128]; };",
-              "NN_SMEM(Smem, s);\n"
-              "for (int stage = 0; stage < 3; stage++) {\n"
-              "  if (t < 32) nn_cp_async<16>(&s.x[stage][4 * t], mem + 128 * stage + 4 * t,\n"
-              "                              stage != 1 || t < 16);\n"
-              "  nn_cp_async_commit(); }\n"
-              "nn_cp_async_wait<2>(); nn_sync(); bad += s.x[0][t] != t;\n"
-              "nn_cp_async_wait<1>(); nn_sync(); bad += 2 * (s.x[1][t] != (t < 64 ? 128 + t : 0));\n"
-              "nn_cp_async_wait<0>(); nn_sync(); bad += 4 * (s.x[2][t] != 256 + t);\n"
-              "nn_sync(); nn_cp_async<4>(&s.x[0][t], mem + 1000 + t);\n"
-              "if (t < 64) nn_cp_async<8>(&s.x[1][2 * t], mem + 2 * t);\n"
-              "nn_cp_async_commit(); nn_cp_async_wait<0>(); nn_sync();\n"
-              "bad += 8 * (s.x[0][127 - t] != 1127 - t) + 16 * (s.x[1][127 - t] != 127 - t);",
-              128, 3 * 128 * 4);
+  check_block(
+      "struct Smem { alignas(16) float x[3][128]; };",
+      "NN_SMEM(Smem, s);\n"
+      "for (int stage = 0; stage < 3; stage++) {\n"
+      "  if (t < 32) nn_cp_async<16>(&s.x[stage][4 * t], mem + 128 * stage + 4 * t,\n"
+      "                              stage != 1 || t < 16);\n"
+      "  nn_cp_async_commit(); }\n"
+      "nn_cp_async_wait<2>(); nn_sync(); bad += s.x[0][t] != t;\n"
+      "nn_cp_async_wait<1>(); nn_sync(); bad += 2 * (s.x[1][t] != (t < 64 ? 128 + t : 0));\n"
+      "nn_cp_async_wait<0>(); nn_sync(); bad += 4 * (s.x[2][t] != 256 + t);\n"
+      "nn_sync(); nn_cp_async<4>(&s.x[0][t], mem + 1000 + t);\n"
+      "if (t < 64) nn_cp_async<8>(&s.x[1][2 * t], mem + 2 * t);\n"
+      "nn_cp_async_commit(); nn_cp_async_wait<0>(); nn_sync();\n"
+      "bad += 8 * (s.x[0][127 - t] != 1127 - t) + 16 * (s.x[1][127 - t] != 127 - t);",
+      128, 3 * 128 * 4);
 }
 
 static void test_mbarriers(void **state) {
@@ -161,10 +164,10 @@ static void test_mbarriers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shuffles),       cmocka_unit_test(test_votes),
+      cmocka_unit_test(test_shuffles),        cmocka_unit_test(test_votes),
       cmocka_unit_test(test_warp_reductions), cmocka_unit_test(test_barriers),
-      cmocka_unit_test(test_named_barriers), cmocka_unit_test(test_syncwarp),
-      cmocka_unit_test(test_atomics),        cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_named_barriers),  cmocka_unit_test(test_syncwarp),
+      cmocka_unit_test(test_atomics),         cmocka_unit_test(test_copies),
       cmocka_unit_test(test_mbarriers)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -126,7 +126,8 @@ static void test_headers(void **state) {
             constants[i].value, constants[i].text);
   assert_int_equal(fclose(f), 0);
   char command[256];
-  snprintf(command, sizeof command, "cc -std=c11 -fsyntax-only -I%s build/abi_check.c 1>&2", folder);
+  snprintf(command, sizeof command, "cc -std=c11 -fsyntax-only -I%s build/abi_check.c 1>&2",
+           folder);
   assert_int_equal(system(command), 0);
 }
 

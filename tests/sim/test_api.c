@@ -95,13 +95,24 @@ static void test_copies_2d(void **state) {
   assert_true(pitch >= 12);
   int in[5][4], out[5][3];
   for (int i = 0; i < 20; i++) in[i / 4][i % 4] = i;
-  CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcXInBytes = 4,
-                        .srcPitch = 16, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p,
-                        .dstPitch = pitch, .WidthInBytes = 12, .Height = 5};
+  CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = in,
+                        .srcXInBytes = 4,
+                        .srcPitch = 16,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = p,
+                        .dstPitch = pitch,
+                        .WidthInBytes = 12,
+                        .Height = 5};
   OK(cuMemcpy2D(&copy));
-  CUDA_MEMCPY2D back = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = pitch,
-                        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out, .dstPitch = 12,
-                        .WidthInBytes = 12, .Height = 5};
+  CUDA_MEMCPY2D back = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .srcDevice = p,
+                        .srcPitch = pitch,
+                        .dstMemoryType = CU_MEMORYTYPE_HOST,
+                        .dstHost = out,
+                        .dstPitch = 12,
+                        .WidthInBytes = 12,
+                        .Height = 5};
   OK(cuMemcpy2DAsync(&back, NULL));
   OK(cuCtxSynchronize());
   for (int i = 0; i < 15; i++) assert_int_equal(out[i / 3][i % 3], i / 3 * 4 + i % 3 + 1);
@@ -146,7 +157,9 @@ static void test_events(void **state) {
   OK(cuEventDestroy(end));
 }
 
-static void bump(void *data) { ++*(int *)data; }
+static void bump(void *data) {
+  ++*(int *)data;
+}
 
 static void test_host_functions(void **state) {
   Fixture *f = *state;
@@ -205,7 +218,8 @@ static void test_launch_errors(void **state) {
   int n = kN;
   void *params[] = {&x, &a, &n};
   CUfunction s = f->scale;
-#define LAUNCH(gx, gy, bx, by, smem) cuLaunchKernel(s, gx, gy, 1, bx, by, 1, smem, NULL, params, NULL)
+#define LAUNCH(gx, gy, bx, by, smem)                                                               \
+  cuLaunchKernel(s, gx, gy, 1, bx, by, 1, smem, NULL, params, NULL)
   assert_int_equal(LAUNCH(0, 1, 32, 1, 0), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(LAUNCH(1, 65536, 32, 1, 0), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(LAUNCH(1u << 31, 1, 32, 1, 0), CUDA_ERROR_INVALID_VALUE);
@@ -328,9 +342,11 @@ static void test_sticky_error(void **state) {
 #define API_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      API_TEST(test_memory),     API_TEST(test_copies_2d),      API_TEST(test_streams),
-      API_TEST(test_events),     API_TEST(test_host_functions), API_TEST(test_modules),
-      API_TEST(test_functions),  API_TEST(test_launch_errors),  API_TEST(test_graphs),
-      API_TEST(test_capture_errors), API_TEST(test_cooperative), cmocka_unit_test(test_sticky_error)};
+      API_TEST(test_memory),         API_TEST(test_copies_2d),
+      API_TEST(test_streams),        API_TEST(test_events),
+      API_TEST(test_host_functions), API_TEST(test_modules),
+      API_TEST(test_functions),      API_TEST(test_launch_errors),
+      API_TEST(test_graphs),         API_TEST(test_capture_errors),
+      API_TEST(test_cooperative),    cmocka_unit_test(test_sticky_error)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

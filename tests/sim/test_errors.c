@@ -18,7 +18,8 @@ static char *good_image(size_t *bytes) {
   return image;
 }
 
-// Every 97th byte flipped in turn; the image is refused each time, or (in the file's padding) works.
+// Every 97th byte flipped in turn; the image is refused each time, or (in the file's padding)
+// works.
 static void test_flipped_images(void **state) {
   (void)state;
   size_t bytes;
@@ -65,7 +66,8 @@ static char *log_of(const char *source, int count, const char *const *options, n
   assert_int_equal(nvrtcGetProgramLogSize(program, &bytes), 0);
   char *log = malloc(bytes);
   assert_int_equal(nvrtcGetProgramLog(program, log), 0);
-  if (r != want) fail_msg("%s instead of %s: %s", nvrtcGetErrorString(r), nvrtcGetErrorString(want), log);
+  if (r != want)
+    fail_msg("%s instead of %s: %s", nvrtcGetErrorString(r), nvrtcGetErrorString(want), log);
   if (r) assert_int_equal(nvrtcGetCUBINSize(program, &bytes), NVRTC_ERROR_INVALID_PROGRAM);
   nvrtcDestroyProgram(&program);
   return log;
@@ -79,9 +81,10 @@ static void expect_log(const char *source, const char *text, nvrtcResult want) {
 
 static void test_compile_errors(void **state) {
   (void)state;
-  expect_log("\n\n__global__ void k(float *x) { x[0] = nothing; }\n", "model.cu:3:", NVRTC_ERROR_COMPILATION);
-  expect_log("#line 77 \"templates/map.cu\"\n__global__ void k() { oops }\n", "templates/map.cu:77:",
-             NVRTC_ERROR_COMPILATION);
+  expect_log("\n\n__global__ void k(float *x) { x[0] = nothing; }\n",
+             "model.cu:3:", NVRTC_ERROR_COMPILATION);
+  expect_log("#line 77 \"templates/map.cu\"\n__global__ void k() { oops }\n",
+             "templates/map.cu:77:", NVRTC_ERROR_COMPILATION);
   expect_log("#include \"lib/none.cuh\"\n", "lib/none.cuh", NVRTC_ERROR_COMPILATION);
   expect_log("__global__ void k( {\n", "model.cu:1:", NVRTC_ERROR_COMPILATION);
   expect_log("__global__ void k() { \"\n", "model.cu:1:", NVRTC_ERROR_COMPILATION);
@@ -89,8 +92,16 @@ static void test_compile_errors(void **state) {
   const char *bad_option[] = {"--no-such-option"}, *bad_arch[] = {"-arch=sm_12"};
   free(log_of(good, 1, bad_option, NVRTC_ERROR_INVALID_OPTION));
   free(log_of(good, 1, bad_arch, NVRTC_ERROR_INVALID_OPTION));
-  const char *fine[] = {"-arch=sm_90a", "-D", "N=3", "-DM=4", "--define-macro=P=5", "-lineinfo",
-                        "--use_fast_math", "--fmad=false", "-std=c++17", "-maxrregcount=64"};
+  const char *fine[] = {"-arch=sm_90a",
+                        "-D",
+                        "N=3",
+                        "-DM=4",
+                        "--define-macro=P=5",
+                        "-lineinfo",
+                        "--use_fast_math",
+                        "--fmad=false",
+                        "-std=c++17",
+                        "-maxrregcount=64"};
   free(log_of("static_assert(N + M + P == 12 && __CUDA_ARCH__ == 900, \"\");\n", 10, fine, 0));
 }
 
@@ -99,7 +110,8 @@ static void test_programs(void **state) {
   nvrtcProgram program;
   const char *name;
   size_t bytes;
-  assert_int_equal(nvrtcCreateProgram(&program, NULL, "x", 0, NULL, NULL), NVRTC_ERROR_INVALID_INPUT);
+  assert_int_equal(nvrtcCreateProgram(&program, NULL, "x", 0, NULL, NULL),
+                   NVRTC_ERROR_INVALID_INPUT);
   assert_int_equal(nvrtcCreateProgram(&program, good, NULL, 0, NULL, NULL), 0);
   assert_int_equal(nvrtcGetPTXSize(program, &bytes), NVRTC_ERROR_INVALID_PROGRAM);
   assert_int_equal(nvrtcGetLoweredName(program, "k", &name),
@@ -110,7 +122,8 @@ static void test_programs(void **state) {
                    NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION);
   assert_int_equal(nvrtcGetLoweredName(program, "&k", &name), 0);
   assert_string_equal(name, "k");
-  assert_int_equal(nvrtcGetLoweredName(program, "other", &name), NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID);
+  assert_int_equal(nvrtcGetLoweredName(program, "other", &name),
+                   NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID);
   assert_int_equal(nvrtcDestroyProgram(&program), 0);
   assert_int_equal(nvrtcDestroyProgram(&program), NVRTC_ERROR_INVALID_PROGRAM);
 }
@@ -120,8 +133,10 @@ static void test_no_compiler(void **state) {
   char *old = getenv("NNGEN_CXX"), *kept = old ? strdup(old) : NULL;
   setenv("NNGEN_CXX", "/nowhere/c++", 1);
   expect_log(good, "no host C++ compiler: looked for /nowhere/c++", NVRTC_ERROR_INTERNAL_ERROR);
-  if (kept) setenv("NNGEN_CXX", kept, 1);
-  else unsetenv("NNGEN_CXX");
+  if (kept)
+    setenv("NNGEN_CXX", kept, 1);
+  else
+    unsetenv("NNGEN_CXX");
   free(kept);
   expect_log(good, "", NVRTC_SUCCESS);
 }
@@ -151,15 +166,15 @@ static Counters counters_of(CUfunction f) {
 
 static void test_counters(void **state) {
   (void)state;
-  CUfunction f = device_function(
-      "#include \"lib/prim.cuh\"\n"
-      "extern \"C\" __global__ void k(const float *x, float *y) {\n"
-      "  __shared__ float s[64]; int t = threadIdx.x;\n"
-      "  s[t] = x[t]; nn_sync();\n"
-      "  nn_store<4>(y + 4 * t, Vec<float, 4>{{s[t ^ 1], 0, 0, 0}});\n"
-      "  unsigned a[4] = {}, b[2] = {}; float d[4] = {};\n"
-      "  nn_mma_m16n8k16(d, a, b, bf16{}); if (d[0] > 1) y[0] = d[0];\n"
-      "}\n", "k");
+  CUfunction f = device_function("#include \"lib/prim.cuh\"\n"
+                                 "extern \"C\" __global__ void k(const float *x, float *y) {\n"
+                                 "  __shared__ float s[64]; int t = threadIdx.x;\n"
+                                 "  s[t] = x[t]; nn_sync();\n"
+                                 "  nn_store<4>(y + 4 * t, Vec<float, 4>{{s[t ^ 1], 0, 0, 0}});\n"
+                                 "  unsigned a[4] = {}, b[2] = {}; float d[4] = {};\n"
+                                 "  nn_mma_m16n8k16(d, a, b, bf16{}); if (d[0] > 1) y[0] = d[0];\n"
+                                 "}\n",
+                                 "k");
   float x[64] = {0};
   CUdeviceptr px = device_upload(x, sizeof x), py = device_upload(NULL, 4096);
   OK(device_run(f, 3, 64, 0, (void *[]){&px, &py}));
@@ -184,7 +199,8 @@ static Counters pattern(const char *access) {
            "struct Smem { alignas(16) float x[4096]; };\n"
            "extern \"C\" __global__ void k(float *p, unsigned *out) {\n"
            "  NN_SMEM(Smem, s); int t = threadIdx.x; unsigned r[4] = {}; float y = 0;\n"
-           "  for (int i = 0; i < 2; i++) { float *q = p + 1024 * i, *z = s.x + 1024 * i; (void)q; (void)z; %s; }\n"
+           "  for (int i = 0; i < 2; i++) { float *q = p + 1024 * i, *z = s.x + 1024 * i; (void)q; "
+           "(void)z; %s; }\n"
            "  if (y == 12345.0f) out[0] = r[0]; (void)s; }\n",
            access);
   CUfunction f = device_function(source, "k");

@@ -55,7 +55,8 @@ static const char *source =
     "extern \"C\" __global__ void lock(int *mutex, int *count) {\n"
     "  bool done = false;\n"
     "  while (!done) if (atomicCAS(mutex, 0, 1) == 0) {\n"
-    "    volatile int *c = count; *c = *c + 1; __threadfence(); atomicExch(mutex, 0); done = true; }\n"
+    "    volatile int *c = count; *c = *c + 1; __threadfence(); atomicExch(mutex, 0); done = true; "
+    "}\n"
     "}\n";
 
 static CUmodule module;
@@ -109,7 +110,11 @@ static void test_template(void **state) {
 
 static void test_struct_parameter(void **state) {
   (void)state;
-  struct { float scale; int n; _Alignas(16) float offset[4]; } params = {2, 300, {1, 2, 3, 4}};
+  struct {
+    float scale;
+    int n;
+    _Alignas(16) float offset[4];
+  } params = {2, 300, {1, 2, 3, 4}};
   float x[300][4];
   for (int i = 0; i < 1200; i++) x[i / 4][i % 4] = (float)i;
   CUdeviceptr px = device_upload(x, sizeof x);

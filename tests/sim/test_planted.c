@@ -13,7 +13,8 @@ enum { kThreads = 64, kGrid = 2, kFloats = 1000, kSmem = 1024 };
 
 typedef struct Planted {
   const char *name;
-  const char *body; // sees t, lane, warp, mem[1000] = 0, 1, 2.., fresh[1000] never written, s; sets y
+  const char
+      *body; // sees t, lane, warp, mem[1000] = 0, 1, 2.., fresh[1000] never written, s; sets y
   const char *want; // C expression of t, what y must be
   bool basic;       // caught at the default level too
 } Planted;
@@ -23,19 +24,22 @@ typedef struct Planted {
 static const Planted cases[] = {
     {"missing block barrier", "s.x[t] = t; BUG(, nn_sync();) y = s.x[63 - t];", "63 - t", true},
     {"missing barrier before reuse",
-     "for (int i = 0; i < 3; i++) { s.x[t] = t + i; nn_sync(); y = s.x[63 - t]; BUG(, nn_sync();) }",
+     "for (int i = 0; i < 3; i++) { s.x[t] = t + i; nn_sync(); y = s.x[63 - t]; BUG(, nn_sync();) "
+     "}",
      "63 - t + 2", false},
     {"missing syncwarp", "s.x[t] = t; BUG(, nn_syncwarp();) y = s.x[t ^ 31];", "t ^ 31", true},
     {"syncwarp of the wrong lanes",
      "s.x[t] = t; nn_syncwarp(BUG(lane < 16 ? 0xffffu : 0xffff0000u, kFullMask)); y = s.x[t ^ 31];",
      "t ^ 31", true},
     {"global read past the end", "y = mem[BUG(1000 + t, t)];", "t", true},
-    {"global write past the end", "if (t == 63) mem[BUG(1000, 998) + blockIdx.x] = 5; y = t;", "t", true},
-    {"global write before the beginning", "if (t == 0) mem[BUG(-2, 0) + blockIdx.x] = 0; y = t;", "t", true},
+    {"global write past the end", "if (t == 63) mem[BUG(1000, 998) + blockIdx.x] = 5; y = t;", "t",
+     true},
+    {"global write before the beginning", "if (t == 0) mem[BUG(-2, 0) + blockIdx.x] = 0; y = t;",
+     "t", true},
     {"global read far away", "y = mem[BUG(1 << 28, 3)];", "3", true},
     {"null pointer", "float *p = BUG((float *)0, mem); y = *p + t;", "t", true},
-    {"dynamic shared memory past the end",
-     "s.x[t] = t; nn_sync(); y = s.x[BUG(t + 240, t ^ 1)];", "t ^ 1", true},
+    {"dynamic shared memory past the end", "s.x[t] = t; nn_sync(); y = s.x[BUG(t + 240, t ^ 1)];",
+     "t ^ 1", true},
     {"dynamic shared memory that was not asked for",
      "s.x[BUG(4096, 0) + t] = t; nn_sync(); y = s.x[BUG(4096, 0) + (t ^ 1)];", "t ^ 1", true},
     {"static shared memory past the end",
@@ -45,7 +49,8 @@ static const Planted cases[] = {
     {"global memory nobody wrote", "y = BUG(fresh, mem)[t];", "t", true},
     {"misaligned vector load", "y = nn_load<4>(mem + BUG(1, 4))[0] + t;", "4 + t", true},
     {"misaligned vector store",
-     "Vec<float, 2> v; v[0] = v[1] = t; nn_store<2>(s.x + 2 * t + BUG(1, 0), v); nn_sync(); y = s.x[2 * t];",
+     "Vec<float, 2> v; v[0] = v[1] = t; nn_store<2>(s.x + 2 * t + BUG(1, 0), v); nn_sync(); y = "
+     "s.x[2 * t];",
      "t", true},
     {"misaligned asynchronous copy",
      "if (t < 16) nn_cp_async<16>(s.x + 4 * t, mem + 4 * t + BUG(1, 0)); nn_cp_async_commit();"
@@ -87,10 +92,12 @@ static const Planted cases[] = {
      "nn_mbar_wait(&s.bar, BUG(1, 0)); y = s.x[63 - t];",
      "63 - t", true},
     {"mbarrier not initialised",
-     "if (t == 0 && BUG(false, true)) nn_mbar_init(&s.bar, 64); nn_sync(); nn_mbar_arrive(&s.bar); y = t;",
+     "if (t == 0 && BUG(false, true)) nn_mbar_init(&s.bar, 64); nn_sync(); nn_mbar_arrive(&s.bar); "
+     "y = t;",
      "t", true},
     {"mbarrier with too many arrivals",
-     "if (t == 0) nn_mbar_init(&s.bar, 64); nn_sync(); if (t == 0) nn_mbar_arrive_expect_tx(&s.bar, 0);"
+     "if (t == 0) nn_mbar_init(&s.bar, 64); nn_sync(); if (t == 0) "
+     "nn_mbar_arrive_expect_tx(&s.bar, 0);"
      "if (t || BUG(true, false)) nn_mbar_arrive(&s.bar); if (t == 1 && BUG(true, false))"
      "for (int i = 0; i < 64; i++) nn_mbar_arrive_expect_tx(&s.bar, 16); y = t;",
      "t", true},
@@ -102,13 +109,14 @@ static const Planted cases[] = {
      "y = t; if (lane < 16) y = nn_shfl_xor(t, 1, BUG(kFullMask, 0xffffu)) ^ 1; nn_sync();", "t",
      true},
     {"shuffle meets ballot",
-     "if (BUG(lane % 2, false)) y = nn_ballot(true) != 0; else y = nn_shfl(t, lane) + 0;", "t", true},
+     "if (BUG(lane % 2, false)) y = nn_ballot(true) != 0; else y = nn_shfl(t, lane) + 0;", "t",
+     true},
     {"counter without an atomic",
      "__shared__ int n; if (t == 0) n = 0; nn_sync();\nBUG(n = n + 1;, nn_atomic_add(&n, 1);)\n"
      "nn_sync(); y = n;",
      "64", false},
-    {"two blocks write one place",
-     "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1; y = t;", "t", false},
+    {"two blocks write one place", "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1; y = t;", "t",
+     false},
     {"two blocks add to one place",
      "if (t == 0) { BUG(mem[999] = mem[999] + 1;, nn_atomic_add(mem + 999, 1.0f);) } y = t;", "t",
      false},
@@ -165,9 +173,9 @@ static CUresult run_case(const Planted *c, bool faulty, float out[kThreads * kGr
   CUdeviceptr pm, po, pf;
   float mem[kFloats];
   for (int i = 0; i < kFloats; i++) mem[i] = (float)i;
-  if (cuModuleGetFunction(&f, module, "k") ||
-      cuMemAlloc(&pm, sizeof mem) || cuMemAlloc(&pf, sizeof mem) ||
-      cuMemAlloc(&po, sizeof(float) * kThreads * kGrid) || cuMemcpyHtoD(pm, mem, sizeof mem))
+  if (cuModuleGetFunction(&f, module, "k") || cuMemAlloc(&pm, sizeof mem) ||
+      cuMemAlloc(&pf, sizeof mem) || cuMemAlloc(&po, sizeof(float) * kThreads * kGrid) ||
+      cuMemcpyHtoD(pm, mem, sizeof mem))
     _exit(98);
   CUresult r = device_run(f, kGrid, kThreads, 520, (void *[]){&po, &pm, &pf});
   if (r == CUDA_SUCCESS && cuMemcpyDtoH(out, po, sizeof(float) * kThreads * kGrid)) _exit(97);
@@ -181,9 +189,12 @@ static float wanted(const char *text, int t) {
   int sum = 0, sign = 1, used = 0;
   const char *at = text;
   for (int value; *at && *at != '^'; at += used) {
-    while (*at == ' ' || *at == '+' || *at == '-') sign = *at == '-' ? -1 : *at == '+' ? 1 : sign, at++;
-    if (*at == 't') value = t, used = 1;
-    else if (sscanf(at, "%d%n", &value, &used) != 1) break;
+    while (*at == ' ' || *at == '+' || *at == '-')
+      sign = *at == '-' ? -1 : *at == '+' ? 1 : sign, at++;
+    if (*at == 't')
+      value = t, used = 1;
+    else if (sscanf(at, "%d%n", &value, &used) != 1)
+      break;
     sum += sign * value;
     sign = 1;
     while (at[used] == ' ') used++;

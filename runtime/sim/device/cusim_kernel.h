@@ -1,4 +1,4 @@
-// cusim_kernel.h: how libcusim calls a kernel: its parameters' sizes, and an entry that unpacks them.
+// cusim_kernel.h: how libcusim calls a kernel: its parameters' sizes, an entry that unpacks them.
 #ifndef CUSIM_KERNEL_H
 #define CUSIM_KERNEL_H
 

@@ -121,21 +121,20 @@ CUSIM_FN unsigned __ballot_sync(unsigned mask, int p) {
 }
 CUSIM_FN int __any_sync(unsigned mask, int p) { return cusim::vote<cusim::Or>(mask, p != 0) != 0; }
 CUSIM_FN int __all_sync(unsigned mask, int p) { return cusim::vote<cusim::And>(mask, p != 0) != 0; }
-CUSIM_FN unsigned __reduce_add_sync(unsigned m, unsigned v) { return cusim::vote<cusim::Add>(m, v); }
-CUSIM_FN int __reduce_add_sync(unsigned m, int v) {
-  return int(cusim::vote<cusim::Add>(m, unsigned(v)));
-}
-CUSIM_FN unsigned __reduce_min_sync(unsigned m, unsigned v) { return cusim::vote<cusim::MinU>(m, v); }
-CUSIM_FN unsigned __reduce_max_sync(unsigned m, unsigned v) { return cusim::vote<cusim::MaxU>(m, v); }
-CUSIM_FN int __reduce_min_sync(unsigned m, int v) {
-  return int(cusim::vote<cusim::MinI>(m, unsigned(v)));
-}
-CUSIM_FN int __reduce_max_sync(unsigned m, int v) {
-  return int(cusim::vote<cusim::MaxI>(m, unsigned(v)));
-}
-CUSIM_FN unsigned __reduce_and_sync(unsigned m, unsigned v) { return cusim::vote<cusim::And>(m, v); }
-CUSIM_FN unsigned __reduce_or_sync(unsigned m, unsigned v) { return cusim::vote<cusim::Or>(m, v); }
-CUSIM_FN unsigned __reduce_xor_sync(unsigned m, unsigned v) { return cusim::vote<cusim::Xor>(m, v); }
+#define CUSIM_REDUCE(T, name, F)                                                                   \
+  CUSIM_FN T __reduce_##name##_sync(unsigned mask, T v) {                                          \
+    return T(cusim::vote<cusim::F>(mask, unsigned(v)));                                            \
+  }
+CUSIM_REDUCE(unsigned, add, Add)
+CUSIM_REDUCE(int, add, Add)
+CUSIM_REDUCE(unsigned, min, MinU)
+CUSIM_REDUCE(int, min, MinI)
+CUSIM_REDUCE(unsigned, max, MaxU)
+CUSIM_REDUCE(int, max, MaxI)
+CUSIM_REDUCE(unsigned, and, And)
+CUSIM_REDUCE(unsigned, or, Or)
+CUSIM_REDUCE(unsigned, xor, Xor)
+#undef CUSIM_REDUCE
 template <class T> CUSIM_FN unsigned __match_any_sync(unsigned mask, T value) {
   cusim::Match<T> m{value, 0};
   cusim_meet(mask, cusim::match_work<T>, &m);

@@ -1,0 +1,91 @@
+// cusim_16bit.h: one 16-bit type and its functions, for cuda_fp16.h and cuda_bf16.h, which define
+// CUSIM_T, CUSIM_T2 (the pair), CUSIM_NAME(before, after) (a function's name around the type's) and
+// the conversions CUSIM_WIDEN and CUSIM_NARROW. Arithmetic is done in float and rounded once, which
+// for one operation gives the correctly rounded result.
+
+struct CUSIM_T {
+  unsigned short bits;
+  CUSIM_T() = default;
+  CUSIM_T(float x) : bits(CUSIM_NARROW(x)) {}
+  CUSIM_T(double x) : bits(CUSIM_NARROW(float(x))) {}
+  CUSIM_T(int x) : bits(CUSIM_NARROW(float(x))) {}
+  operator float() const { return CUSIM_WIDEN(bits); }
+};
+struct alignas(4) CUSIM_T2 {
+  CUSIM_T x, y;
+};
+
+CUSIM_FN CUSIM_T CUSIM_NAME(__float2, )(float x) { return CUSIM_T(x); }
+CUSIM_FN CUSIM_T CUSIM_NAME(__float2, _rn)(float x) { return CUSIM_T(x); }
+CUSIM_FN CUSIM_T CUSIM_NAME(__int2, _rn)(int x) { return CUSIM_T(x); }
+CUSIM_FN float CUSIM_NAME(__, 2float)(CUSIM_T x) { return float(x); }
+CUSIM_FN CUSIM_T2 CUSIM_NAME(__floats2, 2_rn)(float x, float y) { return {CUSIM_T(x), CUSIM_T(y)}; }
+CUSIM_FN CUSIM_T2 CUSIM_NAME(__float2, 2_rn)(float x) { return {CUSIM_T(x), CUSIM_T(x)}; }
+CUSIM_FN CUSIM_T2 CUSIM_NAME(__halves2, 2)(CUSIM_T x, CUSIM_T y) { return {x, y}; }
+CUSIM_FN CUSIM_T CUSIM_NAME(__low2, )(CUSIM_T2 v) { return v.x; }
+CUSIM_FN CUSIM_T CUSIM_NAME(__high2, )(CUSIM_T2 v) { return v.y; }
+CUSIM_FN float2 CUSIM_NAME(__, 22float2)(CUSIM_T2 v) { return {float(v.x), float(v.y)}; }
+CUSIM_FN CUSIM_T2 CUSIM_NAME(__float22, 2_rn)(float2 v) { return {CUSIM_T(v.x), CUSIM_T(v.y)}; }
+CUSIM_FN unsigned short CUSIM_NAME(__, _as_ushort)(CUSIM_T x) { return x.bits; }
+CUSIM_FN CUSIM_T CUSIM_NAME(__ushort_as_, )(unsigned short bits) {
+  CUSIM_T x;
+  x.bits = bits;
+  return x;
+}
+
+#define CUSIM_OPERATOR(name, op)                                                                   \
+  CUSIM_FN CUSIM_T name(CUSIM_T a, CUSIM_T b) { return CUSIM_T(float(a) op float(b)); }            \
+  CUSIM_FN CUSIM_T2 name##2(CUSIM_T2 a, CUSIM_T2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }   \
+  CUSIM_FN CUSIM_T operator op(CUSIM_T a, CUSIM_T b) { return name(a, b); }                        \
+  CUSIM_FN CUSIM_T2 operator op(CUSIM_T2 a, CUSIM_T2 b) { return name##2(a, b); }                  \
+  CUSIM_FN CUSIM_T &operator op##=(CUSIM_T &a, CUSIM_T b) { return a = name(a, b); }
+CUSIM_OPERATOR(__hadd, +)
+CUSIM_OPERATOR(__hsub, -)
+CUSIM_OPERATOR(__hmul, *)
+CUSIM_OPERATOR(__hdiv, /)
+#undef CUSIM_OPERATOR
+
+#define CUSIM_COMPARE(name, op)                                                                    \
+  CUSIM_FN bool name(CUSIM_T a, CUSIM_T b) { return float(a) op float(b); }                        \
+  CUSIM_FN bool operator op(CUSIM_T a, CUSIM_T b) { return name(a, b); }
+CUSIM_COMPARE(__heq, ==)
+CUSIM_COMPARE(__hne, !=)
+CUSIM_COMPARE(__hlt, <)
+CUSIM_COMPARE(__hle, <=)
+CUSIM_COMPARE(__hgt, >)
+CUSIM_COMPARE(__hge, >=)
+#undef CUSIM_COMPARE
+
+// NOTE: the product is exact in double, but double -> float -> 16 bits rounds twice: off by one unit
+// in the rare case that the first rounding makes a tie.
+CUSIM_FN CUSIM_T __hfma(CUSIM_T a, CUSIM_T b, CUSIM_T c) {
+  return CUSIM_T(float(__builtin_fma(float(a), float(b), float(c))));
+}
+CUSIM_FN CUSIM_T2 __hfma2(CUSIM_T2 a, CUSIM_T2 b, CUSIM_T2 c) {
+  return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
+CUSIM_FN CUSIM_T __hneg(CUSIM_T a) {
+  return CUSIM_NAME(__ushort_as_, )((unsigned short)(a.bits ^ 0x8000));
+}
+CUSIM_FN CUSIM_T __habs(CUSIM_T a) {
+  return CUSIM_NAME(__ushort_as_, )((unsigned short)(a.bits & 0x7fff));
+}
+CUSIM_FN CUSIM_T operator-(CUSIM_T a) { return __hneg(a); }
+CUSIM_FN bool __hisnan(CUSIM_T a) { return __builtin_isnan(float(a)); }
+CUSIM_FN CUSIM_T __hmax(CUSIM_T a, CUSIM_T b) { return CUSIM_T(fmaxf(float(a), float(b))); }
+CUSIM_FN CUSIM_T __hmin(CUSIM_T a, CUSIM_T b) { return CUSIM_T(fminf(float(a), float(b))); }
+CUSIM_FN CUSIM_T hexp(CUSIM_T a) { return CUSIM_T(expf(float(a))); }
+CUSIM_FN CUSIM_T hlog(CUSIM_T a) { return CUSIM_T(logf(float(a))); }
+CUSIM_FN CUSIM_T hsqrt(CUSIM_T a) { return CUSIM_T(__builtin_sqrtf(float(a))); }
+CUSIM_FN CUSIM_T hrsqrt(CUSIM_T a) { return CUSIM_T(rsqrtf(float(a))); }
+CUSIM_FN CUSIM_T atomicAdd(CUSIM_T *p, CUSIM_T v) {
+  return CUSIM_NAME(__ushort_as_, )(cusim::atomic_update(&p->bits, [v](unsigned short bits) {
+    return __hadd(CUSIM_NAME(__ushort_as_, )(bits), v).bits;
+  }));
+}
+
+#undef CUSIM_T
+#undef CUSIM_T2
+#undef CUSIM_NAME
+#undef CUSIM_WIDEN
+#undef CUSIM_NARROW
