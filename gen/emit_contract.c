@@ -130,6 +130,7 @@ static void put_shape(Emitter *e, const Problem *p) {
   hole_int(e, "thread_m", t->tm);
   hole_int(e, "thread_n", t->tn);
   hole_int(e, "stages", t->stages);
+  hole_int(e, "blocks", t->blocks);
   hole_int(e, "smem", t->smem);
 }
 

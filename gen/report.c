@@ -102,6 +102,19 @@ static const char *short_name(const Run *r, const PlanKernel *k) { // without th
   return strncmp(k->name, r->plan->model, n) ? k->name : k->name + n + 2;
 }
 
+// The ops without those that only index.
+static const char *ops_text(const char *ops) {
+  static char text[256];
+  text[0] = 0;
+  for (const char *at = ops; *at; at += strcspn(at, "+"), at += *at == '+') {
+    size_t n = strcspn(at, "+"), used = strlen(text);
+    bool index = (n == 7 && (!strncmp(at, "reshape", n) || !strncmp(at, "permute", n)));
+    if (!index && used + n + 2 < sizeof text) snprintf(text + used, n + 2 + (used > 0), used ? "+%s" : "%s", at);
+    if (!index) text[used + n + (used > 0)] = 0;
+  }
+  return *text ? text : ops;
+}
+
 static void print_row(const Run *r, int step, double total) {
   int index = r->plan->entries[1].steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
@@ -110,7 +123,7 @@ static void print_row(const Run *r, int step, double total) {
   snprintf(grid, sizeof grid, k->grid[2] > 1 ? "%dx%dx%d" : k->grid[1] > 1 ? "%dx%d" : "%d", k->grid[0],
            k->grid[1], k->grid[2]);
   snprintf(launch, sizeof launch, "%s x %d", grid, k->block[0]);
-  printf("%-38.38s %-9s %-22s %-14s %5s %5s %7s  %11s %9s", short_name(r, k), k->class_name, k->tile, launch,
+  printf("%-38.38s %-24.24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", short_name(r, k), ops_text(k->ops), k->class_name, k->tile, launch,
          number_or_dash(j->registers), number_or_dash(j->spill_bytes),
          bytes_text(k->smem + (j->smem_static > 0 ? j->smem_static : 0)), flops_text(k->flops),
          bytes_text((double)(k->bytes_read + k->bytes_written)));
@@ -123,7 +136,7 @@ static void print_row(const Run *r, int step, double total) {
 
 static void print_table(const Run *r) {
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %-9s %-22s %-14s %5s %5s %7s  %11s %9s", "kernel", "template", "tile", "grid x block",
+  printf("\n%-38s %-24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", "kernel", "ops", "template", "tile", "grid x block",
          "regs", "spill", "smem", "work", "traffic");
   if (r->ms) printf(" %9s %6s", "time", "share");
   if (on_gpu(r)) printf(" %6s", "roof");

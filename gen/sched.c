@@ -243,7 +243,13 @@ static void sched_contract(Group *g, const Arch *arch) {
     if (t.seconds < best.seconds) best = t;
   }
   best.threads = tile_threads(&best);
-  if (best.stages) best.smem = mma_smem(&best), best.k = kMmaRowBytes / p.size;
+  if (best.stages) {
+    best.smem = mma_smem(&best);
+    best.k = kMmaRowBytes / p.size;
+    best.blocks = blocks_per_sm(&best, arch); // but never at the price of fewer than 128 registers
+    int most = arch->regs / (best.threads * 128);
+    if (best.blocks > most) best.blocks = most;
+  }
   best.lanes = divide_down(best.stages ? most_lanes(g) : 4, p.n);
   best.grid[0] = ceil_div(p.m, best.m);
   best.grid[1] = ceil_div(p.n, best.n);

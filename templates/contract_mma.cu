@@ -8,6 +8,7 @@ constexpr int kTileM = $(k.tile_m), kTileN = $(k.tile_n);
 constexpr int kWarpM = $(k.thread_m), kWarpN = $(k.thread_n);  // outputs per warp
 constexpr int kStages = $(k.stages);
 constexpr int kThreads = $(k.threads);
+constexpr int kBlocksPerSm = $(k.blocks);
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 using T = $(k.operand);             // float: TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
@@ -28,7 +29,7 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == $(k.smem), "the planner's figure");
 
-extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
