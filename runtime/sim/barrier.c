@@ -71,8 +71,7 @@ void meeting_exit(Fiber *fiber) {
   }
 }
 
-// ---- block barriers
-// ------------------------------------------------------------------------------
+// ---- block barriers -----------------------------------------------------------------------------
 
 static bool complete(Block *block, const BlockBarrier *barrier) {
   return barrier->arrived &&
@@ -172,8 +171,7 @@ void barrier_exit(Block *block) {
   if (!all->expected && complete(block, all)) release(block, all, -1);
 }
 
-// ---- mbarriers
-// -------------------------------------------------------------------------------------
+// ---- mbarriers ----------------------------------------------------------------------------------
 
 // An mbarrier's 8 bytes, as libcusim packs them. `magic` tells an initialised one from garbage.
 typedef union Mbarrier {

@@ -38,8 +38,7 @@ static void add_all(Args *args, const char *const *list) {
   for (; *list; list++) add(args, *list);
 }
 
-// ---- the compiler
-// --------------------------------------------------------------------------------------
+// ---- the compiler -------------------------------------------------------------------------------
 
 static bool on_path(const char *program) {
   if (strchr(program, '/')) return access(program, X_OK) == 0;
@@ -89,8 +88,7 @@ const char *host_cpu(void) {
 #endif
 }
 
-// ---- files
-// ---------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
   (void)st, (void)flag, (void)ftw;
@@ -184,8 +182,7 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
   return ok;
 }
 
-// ---- running the compiler
-// ------------------------------------------------------------------------------
+// ---- running the compiler -----------------------------------------------------------------------
 
 // Runs args inside the folder; its messages go to "messages" there. The exit code, or -1.
 static int run_in(const char *folder, Args *args, Text *log) {
