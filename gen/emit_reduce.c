@@ -58,7 +58,7 @@ void emit_reduce(Emitter *e) {
   hole_take(e, "element_loads", &element.loads);
   hole_take(e, "element_body", &element.body);
   scope_free(&element);
-  put_combine(e, "join", n->op, "acc[j]", "part[y][x * kLanes + j]");
+  put_combine(e, "join", n->op, "acc[j]", "other[j]");
   hole_text(e, "init", n->op->init);
   hole_int(e, "columns", e->g->tile.rows);
   hole_int(e, "count", type_count(&n->type));

@@ -133,7 +133,7 @@ static void sched_row(Group *g, const Arch *arch) {
 static const Tile fma_tiles[] = {
     {.m = 128, .n = 64, .k = 16, .tm = 8, .tn = 4}, {.m = 64, .n = 64, .k = 16, .tm = 4, .tn = 4},
     {.m = 32, .n = 64, .k = 16, .tm = 4, .tn = 4},  {.m = 64, .n = 32, .k = 16, .tm = 4, .tn = 4},
-    {.m = 32, .n = 32, .k = 32, .tm = 4, .tn = 4},
+    {.m = 32, .n = 32, .k = 16, .tm = 4, .tn = 4},
 };
 
 // Block tiles on tensor cores: m, n, then outputs per warp, then stages. k is 128 bytes.
@@ -175,7 +175,7 @@ typedef struct Cost {
 } Cost;
 
 static int mma_smem(const Tile *t) {
-  int ring = t->stages * (t->m + t->n) * kMmaRowBytes, out = t->m * (t->n + 8) * 4;
+  int ring = t->stages * (t->m + t->n) * kMmaRowBytes, out = t->m * t->n * 4;
   return ring > out ? ring : out;
 }
 

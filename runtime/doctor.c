@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime.h"
 
@@ -43,6 +44,34 @@ static void ask_nvrtc(void *library, FoundLibrary *found) {
   replace(&found->version, heap_format("%d.%d", major, minor));
 }
 
+// cuBLAS and cuDNN know their versions better than their file names do. Both calls need no device.
+static void ask_cublas(void *library, FoundLibrary *found) {
+  int (*get)(int property, int *value) = NULL;
+  int parts[3] = {0};
+  void *symbol = dlsym(library, "cublasGetProperty");
+  memcpy(&get, &symbol, sizeof get);
+  for (int i = 0; i < 3; i++) // major, minor, patch
+    if (!get || get(i, &parts[i])) return;
+  replace(&found->version, heap_format("%d.%d.%d", parts[0], parts[1], parts[2]));
+}
+
+static void ask_cudnn(void *library, FoundLibrary *found) {
+  size_t (*get)(void) = NULL;
+  void *symbol = dlsym(library, "cudnnGetVersion");
+  memcpy(&get, &symbol, sizeof get);
+  size_t version = get ? get() : 0; // 91002 is 9.10.2
+  if (version >= 90000)
+    replace(&found->version,
+            heap_format("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100));
+}
+
+static void ask(FindKind kind, void *library, FoundLibrary *found) {
+  if (kind == FindDriver || kind == FindSim) ask_driver(library, found);
+  if (kind == FindNvrtc) ask_nvrtc(library, found);
+  if (kind == FindCublas) ask_cublas(library, found);
+  if (kind == FindCudnn) ask_cudnn(library, found);
+}
+
 void find_report(const char *cuda_path, FindReport *report) {
   char compiler[PATH_MAX];
   *report = (FindReport){.libraries = heap_alloc(FindCount, sizeof(FoundLibrary)),
@@ -51,8 +80,7 @@ void find_report(const char *cuda_path, FindReport *report) {
     FoundLibrary *found = &report->libraries[report->nlibraries++];
     void *library = find_library((FindKind)i, cuda_path, 0, found);
     if (!library) continue;
-    if (i == FindDriver || i == FindSim) ask_driver(library, found);
-    if (i == FindNvrtc) ask_nvrtc(library, found);
+    ask((FindKind)i, library, found);
     dlclose(library);
   }
   host_compiler(compiler, sizeof compiler);

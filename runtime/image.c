@@ -50,7 +50,6 @@ static void ask_for_rgb(Reader *reader) {
   png_set_scale_16(png);
   if (!(color & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
   png_set_strip_alpha(png);
-  png_set_interlace_handling(png);
   png_read_update_info(png, reader->info);
 }
 

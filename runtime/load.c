@@ -6,14 +6,26 @@
 
 #include "runtime.h"
 
-static const double kGiB = 1024.0 * 1024 * 1024;
-
 // ---- memory ------------------------------------------------------------------------------------
 
 static int64_t space_bytes(const Plan *plan, Space space) {
   return space == SpaceStatic  ? plan->static_bytes
          : space == SpaceArena ? plan->arena_bytes
                                : plan->init_bytes;
+}
+
+typedef struct Bytes {
+  char text[24]; // "1.20 GiB"
+} Bytes;
+
+static Bytes bytes_text(int64_t bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
+  Bytes out;
+  double size = (double)bytes;
+  int unit = 0;
+  for (; size >= 1024 && unit < 3; unit++) size /= 1024;
+  snprintf(out.text, sizeof out.text, "%.*f %s", unit == 3 ? 2 : unit > 0, size, units[unit]);
+  return out;
 }
 
 // The three largest tensors, each as "name NxCxHxW 1.20 GiB (model.lua:12)".
@@ -31,9 +43,9 @@ static void largest_tensors(const Plan *plan, char *text, size_t size) {
     const PlanTensor *tensor = &plan->tensors[taken[count++] = best];
     char shape[128];
     tensor_shape_text(tensor, shape, sizeof shape);
-    at += (size_t)snprintf(text + at, size - at, "%s%s %s %s %.2f GiB (%s)", count > 1 ? ", " : "",
+    at += (size_t)snprintf(text + at, size - at, "%s%s %s %s %s (%s)", count > 1 ? ", " : "",
                            tensor->name, shape, dtype_name(tensor->dtype),
-                           (double)tensor->bytes / kGiB, tensor->loc);
+                           bytes_text(tensor->bytes).text, tensor->loc);
     if (at >= size) return;
   }
 }
@@ -44,15 +56,16 @@ static int out_of_memory(const Loaded *loaded, Error *err) {
   char largest[1200];
   loaded->device->api.cuMemGetInfo(&free_bytes, &total);
   largest_tensors(plan, largest, sizeof largest);
-  double need = (double)plan->static_bytes + (double)plan->arena_bytes + (double)plan->init_bytes;
-  return err_set(err, ExitNoDevice,
-                 "out of device memory: %s needs %.2f GiB (%.2f parameters and borders, %.2f "
-                 "activations, %.2f while loading), '%s' has %.2f GiB free of %.2f\nthe largest "
-                 "tensors: %s\na smaller batch, or --dtype fp16, needs less",
-                 plan->model, need / kGiB, (double)plan->static_bytes / kGiB,
-                 (double)plan->arena_bytes / kGiB, (double)plan->init_bytes / kGiB,
-                 loaded->device->info.name, (double)free_bytes / kGiB, (double)total / kGiB,
-                 largest);
+  int64_t need = plan->static_bytes + plan->arena_bytes + plan->init_bytes;
+  return err_set(
+      err, ExitNoDevice,
+      "out of device memory: %s needs %s (%s parameters and borders, %s activations, %s "
+      "while loading), '%s' has %s free of %s\nthe largest tensors: %s\na smaller batch, "
+      "or --dtype fp16, needs less",
+      plan->model, bytes_text(need).text, bytes_text(plan->static_bytes).text,
+      bytes_text(plan->arena_bytes).text, bytes_text(plan->init_bytes).text,
+      loaded->device->info.name, bytes_text((int64_t)free_bytes).text,
+      bytes_text((int64_t)total).text, largest);
 }
 
 // Checks all spaces together before any is taken: a plan that cannot fit fails at once.

@@ -12,9 +12,10 @@ constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
 static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
 
+// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 4];
-  float b[kTileK][kTileN + 4];
+  float a[kTileK][kTileM + 2];
+  float b[kTileK][kTileN + 2];
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(

@@ -14,7 +14,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -24,7 +23,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == $(k.smem), "the planner's figure");
@@ -139,7 +138,7 @@ $(k.b_body)
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
@@ -151,7 +150,7 @@ $(k.b_body)
 //@ if k.grouped then
     const int group_n = batch * kN + n;
 //@ end
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
 $(k.loads)
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {

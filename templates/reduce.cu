@@ -10,11 +10,11 @@ constexpr int kReduced = $(k.reduced);     // elements combined into each
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
-  __shared__ float part[kRows][kColumns * kLanes];
+  __shared__ __align__(16) float part[kRows][kColumns * kLanes];
   const int x = threadIdx.x % kColumns, row = threadIdx.x / kColumns;
   const int i = (blockIdx.x * kColumns + x) * kLanes;
 $(k.decode)
-  float acc[kLanes];
+  Vec<float, kLanes> acc;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) acc[j] = $(k.init);
   for (int e = row; e < kReduced && i < kCount; e += kRows) {
@@ -26,12 +26,12 @@ $(k.element_body)
       acc[j] = $(k.combine);
     }
   }
-#pragma unroll
-  for (int j = 0; j < kLanes; ++j) part[row][x * kLanes + j] = acc[j];
+  nn_store<kLanes>(&part[row][x * kLanes], acc);
   nn_sync();
   if (row != 0 || i >= kCount) return;
 #pragma unroll 4
   for (int y = 1; y < kRows; ++y) {
+    const Vec<float, kLanes> other = nn_load<kLanes>(&part[y][x * kLanes]);
     for (int j = 0; j < kLanes; ++j) acc[j] = $(k.join);
   }
 $(k.loads)

@@ -14,6 +14,32 @@ __device__ inline int swizzled(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
 }
 
+// Outputs are staged as rows of `stride` floats, a multiple of 32, in chunks of 4; chunk c of row r
+// stands at c ^ (r % 4 * 2). The fragments of a warp, 8 neighbours in each of 4 rows at once, are then
+// written to different banks.
+__device__ inline int staged(int stride, int row, int column) {
+  return row * stride + ((column / 4) ^ (row % 4 * 2)) * 4 + column % 4;
+}
+
+// kLanes neighbouring outputs. With 8, two chunks: each second group of four lanes reads the later
+// one first, so that eight lanes reading at once meet all banks.
+template <int kLanes> __device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row, int column) {
+  if constexpr (kLanes == 8) {
+    const int flip = threadIdx.x / 4 % 2;
+    const Vec<float, 4> first = nn_load<4>(out + staged(stride, row, column + flip * 4));
+    const Vec<float, 4> second = nn_load<4>(out + staged(stride, row, column + 4 - flip * 4));
+    Vec<float, 8> both;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      both[j] = flip ? second[j] : first[j];
+      both[4 + j] = flip ? first[j] : second[j];
+    }
+    return both;
+  } else {
+    return nn_load<kLanes>(out + staged(stride, row, column));
+  }
+}
+
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32).
 template <class T, int kM, int kN> struct WarpTile {
   static constexpr int kMmaM = 16, kMmaN = 8;
@@ -61,7 +87,7 @@ template <class T, int kM, int kN> struct WarpTile {
   }
 
   // Writes the warp's outputs to `stage`, rows of `stride` floats, from (row, column) on.
-  __device__ void store(float *stage, int stride, int row, int column) const {
+  __device__ void stage(float *out, int stride, int row, int column) const {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
     for (int i = 0; i < kTilesM; ++i)
@@ -72,7 +98,7 @@ template <class T, int kM, int kN> struct WarpTile {
           const int m = row + i * kMmaM + half * 8 + lane / 4, n = column + j * kMmaN + lane % 4 * 2;
           Vec<float, 2> pair;
           pair[0] = acc[i][j][half * 2], pair[1] = acc[i][j][half * 2 + 1];
-          nn_store<2>(stage + m * stride + n, pair);
+          nn_store<2>(out + staged(stride, m, n), pair);
         }
   }
 };

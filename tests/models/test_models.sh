@@ -20,6 +20,15 @@ ok "resnet18 at 224x224, fp16, as a graph" run models/resnet18.lua --dtype fp16 
 for seed in 1 2 3; do
   ok "lenet fp16 under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen models/lenet.lua --quiet --dtype fp16
 done
+no_conflicts() { # libcusim counts the bank conflicts of every kernel: 0 in each
+  [ $NNGEN_DEVICE = sim ] || return 0
+  build/nngen "$@" --quiet --count >"$work/counts" || return
+  sed -n '/^counted by/,/^$/p' "$work/counts" | awk 'NR > 1 && NF && $NF != 0 {print; bad = 1} END {exit bad || NR < 4}'
+}
+for dtype in fp32 fp16 tf32; do
+  ok "no bank conflicts in lenet, $dtype" no_conflicts models/lenet.lua --dtype $dtype
+  ok "no bank conflicts in resnet18, $dtype" no_conflicts models/resnet18.lua --dtype $dtype --set stem=cifar size=16
+done
 same_bits() { # the same seed gives the same bits
   build/nngen models/lenet.lua --quiet --output "$work/a" && build/nngen models/lenet.lua --quiet --output "$work/b" &&
     cmp "$work/a/probabilities.npy" "$work/b/probabilities.npy"

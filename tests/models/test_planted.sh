@@ -26,7 +26,7 @@ ok "fma: the barrier before the product is missing" found templates/contract.cu 
 ok "fma: padding is read" found templates/contract.cu 's/ \&\& unsigned(y) < \$(k.H)u//' run models/lenet.lua
 ok "mma: the wait is missing" found templates/contract_mma.cu 's/nn_cp_async_wait<kStages - 2>();//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "mma: the wait is one group short" found templates/contract_mma.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "mma: the staged outputs have no barrier" found templates/contract_mma.cu '/tile.store/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "mma: the staged outputs have no barrier" found templates/contract_mma.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "mma: the ring's barrier is missing" found templates/contract_mma.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16

@@ -1,14 +1,16 @@
-// test_find.c: the search for libraries, with copies of libcusim under NVRTC's name (it has the
-// same functions), and what `nngen doctor` is told.
+// test_find.c: the search for libraries, with copies of a small one under NVRTC's name (the search
+// looks at names, not into them), and what `nngen doctor` is told.
 #include <dlfcn.h>
 
 #include "runtime/support.h"
 
-// A folder of the temporary one that holds `name`, a copy of libcusim.
+// A folder of the temporary one that holds `name`, a copy of the cmocka this test runs with.
 static const char *plant(const char *folder, const char *name) {
-  char command[700];
+  char command[1200];
+  Dl_info cmocka;
+  assert_true(dladdr(dlsym(RTLD_DEFAULT, "_cmocka_run_group_tests"), &cmocka));
   snprintf(command, sizeof command, "mkdir -p %s && cp %s %s/%s", temp_path(folder),
-           getenv("NNGEN_SIM"), temp_path(folder), name);
+           cmocka.dli_fname, temp_path(folder), name);
   assert_int_equal(system(command), 0);
   return temp_path(folder);
 }

@@ -10,7 +10,7 @@
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 784, kN = 6, kK = 25;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 32;
+constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
 constexpr int kLanes = 2;
@@ -19,9 +19,10 @@ constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
 static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
 
+// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 4];
-  float b[kTileK][kTileN + 4];
+  float a[kTileK][kTileM + 2];
+  float b[kTileK][kTileN + 2];
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv1_relu(
@@ -178,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 100, kN = 16, kK = 150;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 32;
+constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
 constexpr int kLanes = 4;
@@ -187,9 +188,10 @@ constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
 static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
 
+// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 4];
-  float b[kTileK][kTileN + 4];
+  float a[kTileK][kTileM + 2];
+  float b[kTileK][kTileN + 2];
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_relu(
@@ -344,7 +346,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_init(
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 120, kK = 400;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 32;
+constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
 constexpr int kLanes = 4;
@@ -353,9 +355,10 @@ constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
 static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
 
+// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 4];
-  float b[kTileK][kTileN + 4];
+  float a[kTileK][kTileM + 2];
+  float b[kTileK][kTileN + 2];
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_relu(
@@ -459,7 +462,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_init(
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 84, kK = 120;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 32;
+constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
 constexpr int kLanes = 4;
@@ -468,9 +471,10 @@ constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
 static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
 
+// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 4];
-  float b[kTileK][kTileN + 4];
+  float a[kTileK][kTileM + 2];
+  float b[kTileK][kTileN + 2];
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_relu(
@@ -574,7 +578,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3_init(
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 10, kK = 84;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 32;
+constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
 constexpr int kLanes = 2;
@@ -583,9 +587,10 @@ constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
 static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
 
+// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 4];
-  float b[kTileK][kTileN + 4];
+  float a[kTileK][kTileM + 2];
+  float b[kTileK][kTileN + 2];
 };
 
 extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3(

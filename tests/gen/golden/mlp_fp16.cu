@@ -74,7 +74,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -84,7 +83,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
@@ -139,13 +138,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_relu(
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
     Vec<f16, 8> relu_out;
 #pragma unroll
@@ -207,7 +206,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -217,7 +215,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
@@ -272,13 +270,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_relu(
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
     Vec<f16, 8> relu_2_out;
 #pragma unroll
@@ -340,7 +338,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -350,7 +347,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
@@ -405,13 +402,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3(
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
     Vec<float, 2> fc3_2_out;
 #pragma unroll

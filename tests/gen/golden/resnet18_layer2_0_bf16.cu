@@ -100,7 +100,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -110,7 +109,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
@@ -168,14 +167,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_conv1_
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
     const int image = m / 784, p = m / 28 % 28, q = m % 28;
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn1_add_1 = nn_load<8>(g_bn1_2 + n);
     Vec<bf16, 8> relu_2_out;
 #pragma unroll
@@ -289,7 +288,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -299,7 +297,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
@@ -357,14 +355,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_conv2_
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
     const int image = m / 784, p = m / 28 % 28, q = m % 28;
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn2_add_1 = nn_load<8>(g_bn2_2 + n);
     Vec<bf16, 8> bn2_3_out;
 #pragma unroll
@@ -475,7 +473,6 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
 constexpr int kRowsAtOnce = kThreads / kChunks;
-constexpr int kStageStride = kTileN + 8;  // floats in a row of staged outputs
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
@@ -485,7 +482,7 @@ struct Smem {
       char a[kStages][kTileM * kRowBytes];
       char b[kStages][kTileN * kRowBytes];
     };
-    float out[kTileM * kStageStride];
+    float out[kTileM * kTileN];
   };
 };
 static_assert(sizeof(Smem) == 49152, "the planner's figure");
@@ -544,14 +541,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.store(smem.out, kStageStride, warp_m, warp_n);
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
     const int image = m / 784, p = m / 28 % 28, q = m % 28;
-    const float *acc = smem.out + row * kStageStride + column;
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<bf16, 8> bn2_add_1 = nn_load<8>(g_bn2 + p * 3584 + q * 128 + n);
     const Vec<float, 8> downsample_1_add_2 = nn_load<8>(g_downsample_1_2 + n);
     Vec<bf16, 8> relu_2_out;
