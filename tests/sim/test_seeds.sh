@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The tests of the primitives again on libcusim: under random orders of lanes, warps and blocks, and
+# Tests of kernels again on libcusim: under random orders of lanes, warps and blocks, and
 # with every access checked. A kernel that is right is right in all of them.
 set -u
-tests=(prim/test_threads prim/test_matrix sim/test_foreign)
+tests=(prim/test_threads prim/test_matrix sim/test_foreign sim/test_api)
 settings=("1 basic" "2 basic" "3 all" "4 race" "5 address")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 echo "1..$((${#tests[@]} * ${#settings[@]}))"
