@@ -18,9 +18,10 @@ typedef struct Block {
 
 struct Arena {
   Block *block;
+  size_t bytes;
 };
 
-enum { kBlockBytes = 1 << 18 };
+enum { kBlockBytes = 1 << 18, kArenaMost = 1 << 30 }; // a model of two million nodes
 
 Arena *arena_new(void) {
   Arena *arena = calloc(1, sizeof *arena);
@@ -42,6 +43,9 @@ void *arena_alloc(Arena *arena, size_t bytes) {
   Block *b = arena->block;
   if (!b || b->size - b->used < bytes) {
     size_t size = bytes > kBlockBytes ? bytes : kBlockBytes;
+    if ((arena->bytes += size) > kArenaMost && compiler && !compiler->error->code)
+      err_code(ExitUsage, "%s: the model is too large: compiling it needs more than %d MB", compiler->options.model,
+               kArenaMost >> 20);
     b = calloc(1, sizeof *b + size);
     if (!b) die("out of memory");
     b->size = size;

@@ -138,6 +138,11 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
     return ExitOk;
   }
   const char *word = argv[1];
+  if (!strcmp(word, "--version")) {
+    cli->version = true;
+    cli->verb = NULL;
+    return ExitOk;
+  }
   size_t n = strlen(word);
   if (find_verb(word)) {
     cli->verb = word;
@@ -173,7 +178,7 @@ int cli_number(const char *option, const char *text, int64_t fallback, int64_t *
   if (!text) return ExitOk;
   char *end;
   *value = strtoll(text, &end, 10);
-  if (end == text || *end || *value < 0)
+  if (end == text || *end || *value < 0 || *value > 1000000000)
     return err_set(err, ExitUsage, "--%s wants a whole number, not '%s'", option, text);
   return ExitOk;
 }
@@ -210,7 +215,7 @@ void cli_help(FILE *file, const char *verb) {
   if (!verb) {
     fputs("nngen: neural networks as fused CUDA kernels\n\nusage: nngen [VERB] MODEL.lua [options]\n\n", file);
     for (const Verb *v = verbs; v->name; v++) fprintf(file, "  %-8s %s\n", v->name, v->help);
-    fputs("\nnngen VERB --help lists the options of a verb.\n", file);
+    fputs("\nnngen VERB --help lists the options of a verb; nngen --version.\n", file);
     return;
   }
   const Verb *v = find_verb(verb);

@@ -64,6 +64,14 @@ int compile_model(Compiler *c, const Options *options, Error *err) {
   return ExitOk;
 }
 
+int compile_guard(Compiler *c, int (*f)(void *user, Error *err), void *user, Error *err) {
+  compiler = c;
+  c->error = err;
+  c->in_lua = false;
+  if (setjmp(c->recover)) return err->code;
+  return f(user, err);
+}
+
 void compile_close(Compiler *c) {
   if (c->lua) lua_close(c->lua);
   arena_free(c->arena);

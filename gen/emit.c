@@ -170,6 +170,7 @@ void emit_window(Emitter *e) {
   Index at[MaxRank];
   Scope s = {0};
   domain_index(t, emit_index_names(4), at);
+  for (int d = 0; d < 4; d++) at[d].lane = d == 1 && e->g->tile.lanes > 1;
   const Type *in = &n->in[0]->type;
   static const char *const side[] = {"h", "w"};
   for (int i = 0; i < 2; i++) {

@@ -93,7 +93,7 @@ static bool trace(const Op *op, Program *p) {
   lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
   p->nin = op->cls == OpMap ? op->nin : 2; // a reduction combines two
   lua_pushinteger(lua, p->nin);
-  if (lua_pcall(lua, 2, 1, 0)) die("%s: %s", op->name, lua_tostring(lua, -1));
+  if (front_call(lua, 2, 1)) die("%s: %s", op->name, lua_tostring(lua, -1));
   bool ok = lua_istable(lua, -1) && lua_rawlen(lua, -1) <= kMostSteps;
   p->nsteps = ok ? (int)lua_rawlen(lua, -1) : 0;
   for (int i = 0; i < p->nsteps; i++) {
@@ -125,8 +125,10 @@ static void run_lua(const Op *op, const double *const *in, double *out, int n) {
   for (int k = 0; k < n; k++) {
     lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
     for (int i = 0; i < op->nin; i++) lua_pushnumber(lua, in[i][k]);
-    if (lua_pcall(lua, op->nin, 1, 0))
+    if (front_call(lua, op->nin, 1))
       err_code(ExitUsage, "op '%s': its ref fails: %s", op->name, lua_tostring(lua, -1));
+    if (!lua_isnumber(lua, -1))
+      err_code(ExitUsage, "op '%s': its ref gives a %s, not a number", op->name, luaL_typename(lua, -1));
     out[k] = lua_tonumber(lua, -1);
     lua_pop(lua, 1);
   }

@@ -18,13 +18,15 @@ const char *expr_ctype(Dtype dtype) {
 
 static char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static char *text_of(const char *format, ...) {
-  char line[1024];
-  va_list ap;
+  va_list ap, again;
   va_start(ap, format);
-  int n = vsnprintf(line, sizeof line, format, ap);
+  va_copy(again, ap);
+  size_t n = (size_t)vsnprintf(NULL, 0, format, ap) + 1;
   va_end(ap);
-  if (n >= (int)sizeof line) die("an expression is longer than %zu", sizeof line);
-  return arena_dup(compiler->arena, line);
+  char *text = arena_alloc(compiler->arena, n);
+  vsnprintf(text, n, format, again);
+  va_end(again);
+  return text;
 }
 
 // ---- names ------------------------------------------------------------------------------------
@@ -51,6 +53,7 @@ static const char *identifier(const Node *n) {
   char *word = arena_dup(compiler->arena, from);
   for (char *s = word; *s; s++)
     if (!isalnum((unsigned char)*s)) *s = '_';
+  if (isdigit((unsigned char)*word)) word = text_of("v%s", word);
   return reserved(word) ? text_of("%s_%s", n->op->name, word) : word;
 }
 

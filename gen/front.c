@@ -4,10 +4,13 @@
 
 #include <lauxlib.h>
 #include <lualib.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { kMemoryLimit = 1 << 30 };
+enum { kMemoryLimit = 1 << 30, kMostName = 120 };
 static const char kTensor[] = "nngen.tensor";
 
 static struct { // where the next node stands in the model, told by nn.lua
@@ -167,9 +170,11 @@ static Type read_shape(lua_State *lua, int at, const char *what) {
 
 static void check_name(lua_State *lua, const char *name) {
   if (!*name) err_at(front_here(lua), "a name may not be empty");
+  if (strlen(name) > kMostName) err_at(front_here(lua), "name '%.20s...': more than %d characters", name, kMostName);
   for (const char *s = name; *s; s++)
-    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.", *s))
-      err_at(front_here(lua), "name '%s': letters, digits, _ and . only", name);
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.", *s) ||
+        (*s == '.' && (s == name || !s[1] || s[1] == '.')))
+      err_at(front_here(lua), "name '%s': words of letters, digits and _, with . between", name);
 }
 
 // Every input and parameter has a name of its own: the registry keeps who has it.
@@ -177,7 +182,7 @@ static void claim_name(lua_State *lua, const char *name, Node *n) {
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
   if (lua_getfield(lua, -1, name) != LUA_TNIL) {
     Node *other = lua_touserdata(lua, -1);
-    err_at(n->loc, "'%s' is declared already, at %s:%d", name, other->loc.file, other->loc.line);
+    err_at(front_here(lua), "'%s' is declared already, at %s:%d", name, other->loc.file, other->loc.line);
   }
   lua_pushlightuserdata(lua, n);
   lua_setfield(lua, -3, name);
@@ -219,11 +224,9 @@ static int lua_full(lua_State *lua) { // full(shape, value): a constant
 static int lua_output(lua_State *lua) { // output(name, tensor)
   const char *name = luaL_checkstring(lua, 1);
   check_name(lua, name);
-  for (int i = 0; i < compiler->graph->noutputs; i++)
-    if (!strcmp(compiler->graph->outputs[i].name, name))
-      err_at(front_here(lua), "output '%s' is declared already", name);
   Node **n = luaL_testudata(lua, 2, kTensor);
   if (!n) err_at(front_here(lua), "output '%s' is a %s, not a tensor", name, luaL_typename(lua, 2));
+  claim_name(lua, name, *n);
   graph_output(compiler->graph, name, *n, front_here(lua));
   return 0;
 }
@@ -235,17 +238,21 @@ static int lua_setting(lua_State *lua) { // setting(name, default as text) -> te
   const char *name = luaL_checkstring(lua, 1), *given = NULL;
   for (int i = 0; i < c->options.nset; i++)
     if (!strcmp(c->options.set_name[i], name)) given = c->options.set_value[i];
-  Setting *grown = arena_alloc(c->arena, sizeof *grown * (size_t)(c->nsettings + 1));
-  if (c->nsettings) memcpy(grown, c->settings, sizeof *grown * (size_t)c->nsettings);
+  if ((c->nsettings & (c->nsettings - 1)) == 0) { // a power of two: double
+    Setting *grown = arena_alloc(c->arena, sizeof *grown * (size_t)(c->nsettings ? c->nsettings * 2 : 1));
+    if (c->nsettings) memcpy(grown, c->settings, sizeof *grown * (size_t)c->nsettings);
+    c->settings = grown;
+  }
   const char *fallback = arena_dup(c->arena, luaL_checkstring(lua, 2));
-  grown[c->nsettings++] = (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
-  c->settings = grown;
+  c->settings[c->nsettings++] = (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
   lua_pushstring(lua, given);
   return 1;
 }
 
 static int lua_place(lua_State *lua) { // place(scope, in_call): in_call begins a call, false ends it
-  place.scope = arena_dup(compiler->arena, luaL_checkstring(lua, 1));
+  const char *scope = luaL_checkstring(lua, 1);
+  if (*scope) check_name(lua, scope);
+  place.scope = arena_dup(compiler->arena, scope);
   if (!lua_toboolean(lua, 2)) place.call = 0;
   else if (!place.call) place.call = ++compiler->ncalls;
   return 0;
@@ -287,7 +294,9 @@ static void load_chunk(lua_State *lua, const char *path) {
 static int lua_require(lua_State *lua) {
   const char *name = luaL_checkstring(lua, 1);
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.loaded");
-  if (lua_getfield(lua, -1, name) != LUA_TNIL) return 1;
+  int kind = lua_getfield(lua, -1, name);
+  if (kind == LUA_TLIGHTUSERDATA) err_at(front_here(lua), "require: '%s' requires itself", name);
+  if (kind != LUA_TNIL) return 1;
   lua_pop(lua, 1);
   if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
                     strlen(name))
@@ -295,9 +304,11 @@ static int lua_require(lua_State *lua) {
   const char *model = compiler->options.model, *slash = strrchr(model, '/');
   int folder = slash ? (int)(slash - model) + 1 : 0;
   const char *path = arena_printf(compiler->arena, "%.*s%s.lua", folder, model, name);
-  FILE *file = fopen(path, "r");
-  if (!file) err_at(front_here(lua), "require: there is no %s (models require \"nn\" and files beside them)", path);
-  fclose(file);
+  struct stat info;
+  if (lstat(path, &info)) err_at(front_here(lua), "require: there is no %s (models require \"nn\" and files beside them)", path);
+  if (!S_ISREG(info.st_mode)) err_at(front_here(lua), "require: %s is no regular file", path);
+  lua_pushlightuserdata(lua, &place); // being loaded
+  lua_setfield(lua, -2, name);
   load_chunk(lua, path);
   lua_call(lua, 0, 1);
   if (lua_isnil(lua, -1)) lua_pushboolean(lua, true), lua_replace(lua, -2);
@@ -380,7 +391,25 @@ void front_open(Compiler *c) {
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.sandbox");
 }
 
+// Calls the user's function below its arguments. A mistake told by err_at goes on to whoever waits.
+int front_call(lua_State *lua, int nargs, int nresults) {
+  Compiler *c = compiler;
+  bool outer = c->in_lua;
+  c->in_lua = true;
+  sandbox_limit(lua, true);
+  int status = lua_pcall(lua, nargs, nresults, 0);
+  sandbox_limit(lua, false);
+  c->in_lua = outer;
+  if (status && c->error->code) longjmp(c->recover, 1);
+  return status;
+}
+
 // ---- the model --------------------------------------------------------------------------------
+
+static int note_place(lua_State *lua) { // message handler: the stack is still there
+  compiler->error_loc = front_here(lua);
+  return 1;
+}
 
 static int run_model(lua_State *lua) {
   load_chunk(lua, compiler->options.model);
@@ -400,11 +429,14 @@ static void report(Compiler *c, int status) {
              kMemoryLimit >> 20);
   if (!text) text = "error";
   int line = 0, used = 0;
+  if (!strncmp(text, "gen/nn.lua:", 11) && c->error_loc.file && strstr(text, ": ")) // a layer was called amiss
+    err_at(c->error_loc, "%s", strstr(text, ": ") + 2);
   const char *colon = strstr(text, ".lua:");
   if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
     char *file = arena_printf(c->arena, "%.*s.lua", (int)(colon - text), text);
     err_at((Loc){file, line}, "%s", colon + used);
   }
+  if (c->error_loc.file) err_at(c->error_loc, "%s", text);
   err_code(ExitUsage, "%s: %s", path, text);
 }
 
@@ -447,12 +479,11 @@ static void read_ir(Compiler *c) {
 }
 
 void front_run(Compiler *c) {
-  FILE *file = fopen(c->options.model, "r");
-  if (!file || fgetc(file) == EOF) {
-    if (file) fclose(file);
-    err_code(ExitUsage, file ? "%s: empty model file" : "%s: cannot be read", c->options.model);
-  }
-  fclose(file);
+  struct stat info;
+  const char *path = c->options.model;
+  if (stat(path, &info) || access(path, R_OK)) err_code(ExitUsage, "%s: %s", path, strerror(errno));
+  if (!S_ISREG(info.st_mode)) err_code(ExitUsage, "%s: is no file", path);
+  if (!info.st_size) err_code(ExitUsage, "%s: empty model file", path);
   if (is_ir(c->options.model)) {
     read_ir(c);
     return;
@@ -460,10 +491,11 @@ void front_run(Compiler *c) {
   place.scope = "";
   place.call = 0;
   c->error->code = 0;
+  lua_pushcfunction(c->lua, note_place);
   lua_pushcfunction(c->lua, run_model);
   sandbox_limit(c->lua, true);
   c->in_lua = true;
-  int status = lua_pcall(c->lua, 0, 0, 0);
+  int status = lua_pcall(c->lua, 0, 0, -2);
   c->in_lua = false;
   sandbox_limit(c->lua, false);
   if (status) report(c, status);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 // A row is kept in the registers of one block: at most this many elements.
-enum { kMostRow = 16384 };
+enum { kMostRow = 16384, kMostNodes = 160 }; // a kernel's arguments and text stay bounded
 
 static bool one_call; // unfused
 
@@ -166,7 +166,7 @@ static bool rows_join(const Group *k, const Node *n) {
 }
 
 static bool epilogue_legal(const Group *k, const Node *n) {
-  if (k->fixed != n->fixed || !k->nnodes || !same_call(k, n->group)) return false;
+  if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !same_call(k, n->group)) return false;
   if (n->op->cls == OpReduce ? !rows_join(k, n) : n->op->cls != OpMap) return false;
   if (n->op->cls == OpMap && (!in_domain(k, &n->type) || !stores_well(k, n))) return false;
   return !makes_cycle(k, n->group);
@@ -306,7 +306,7 @@ static bool only_views(const Group *k) {
 }
 
 static bool prologue_legal(const Group *reader, const Group *k) {
-  if (k->tm != TmMap || !same_call(k, reader)) return false;
+  if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !same_call(k, reader)) return false;
   if (k->fixed != reader->fixed && !only_views(k)) return false;
   for (int i = 0; i < k->nnodes; i++)
     if (!is_light(k->nodes[i])) return false;

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+static const char kVersion[] = "0.1.0";
+
 const Verb verbs[] = {
     {"run", verb_run, true, "compile a model, run it, check it, show its kernels"},
     {"show", verb_show, true, "print the IR after a pass, the plan, the CUDA, a drawing"},
@@ -18,6 +20,10 @@ int main(int argc, char **argv) {
   Cli cli;
   Error err = {0};
   int code = cli_parse(argc, argv, &cli, &err);
+  if (!code && cli.version) {
+    printf("nngen %s\n", kVersion);
+    return ExitOk;
+  }
   if (!code && cli.help) {
     cli_help(stdout, cli.verb);
     return ExitOk;
@@ -25,6 +31,7 @@ int main(int argc, char **argv) {
   for (const Verb *v = verbs; !code && v->name; v++)
     if (v->name == cli.verb || !__builtin_strcmp(v->name, cli.verb)) code = v->run(&cli, &err);
   progress_end();
+  if (!code && (fflush(stdout) || ferror(stdout))) code = err_set(&err, ExitBadInput, "stdout: cannot be written");
   if (code && err.message[0]) fprintf(stderr, "nngen: %s\n", err.message);
   return code;
 }

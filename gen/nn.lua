@@ -150,9 +150,13 @@ end
 
 -- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua.
 function nn.op_row(row)
+  if type(row) ~= "table" then fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}") end
+  options("op_row", row, {name = REQUIRED, nin = 1, cuda = REQUIRED, ref = false, grad = false, flops = 1, flags = false,
+                          class = "map"})
   local name, f = core.user_op(row)
   if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end
-  nn.op[name], nn[name] = f, f
+  rawset(nn.op, name, f)
+  nn[name] = f
   return f
 end
 
@@ -162,6 +166,13 @@ function nn.rows() return core.rows() end
 -- ---- pointwise --------------------------------------------------------------------------------
 
 for name, f in pairs(op) do nn.op[name] = f end
+setmetatable(nn.op, {__index = function(_, name)
+  local names = {}
+  for known in pairs(op) do names[#names + 1] = known end
+  table.sort(names)
+  local near = core.nearest(tostring(name), names)
+  fail("there is no op '%s'%s", tostring(name), near and string.format("; did you mean '%s'?", near) or "")
+end})
 for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
                       "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le", "gt", "ge",
                       "eq", "where"} do

@@ -186,6 +186,7 @@ typedef struct Options {
   int nset;                    // --set name=value
   const char **set_name, **set_value;
   const char *stage;           // show: stop after this pass
+  bool again;                  // the model file ran before: its prints stay silent
 } Options;
 
 typedef struct Setting {
@@ -206,6 +207,7 @@ typedef struct Compiler {
   int ncalls;
   Error *error;
   jmp_buf recover; // where err_at goes outside Lua
+  Loc error_loc;   // where the model was when Lua itself complained
   bool in_lua;     // err_at raises a Lua error instead
   const char *source_path; // the model file of the last node made
 } Compiler;
@@ -264,6 +266,7 @@ const char *type_shape_text(const Type *t); // "(1, 3, 224, 224)", in the compil
 // ---- front.c, sandbox.c: Lua state, the model API ----------------------------------------------
 void front_open(Compiler *c);
 void front_run(Compiler *c);
+int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
 Loc front_here(lua_State *lua);           // the innermost line of a model file on the Lua stack
 void sandbox_open(lua_State *lua);        // pushes the environment of a model file
 void sandbox_limit(lua_State *lua, bool on);
@@ -360,6 +363,8 @@ extern const Pass compile_passes[]; // ends with a null name
 
 // Runs the passes up to options.stage (or all). Returns an ExitCode with *err filled.
 int compile_model(Compiler *c, const Options *options, Error *err);
+// Runs f with err_at caught: returns f's result, or the error's code with *err filled.
+int compile_guard(Compiler *c, int (*f)(void *user, Error *err), void *user, Error *err);
 void compile_close(Compiler *c);
 
 #endif

@@ -115,12 +115,44 @@ static void check_row(lua_State *lua, const Op *op) {
     err_at(front_here(lua), "op '%s': needs ref = function(x), the op on numbers", op->name);
 }
 
+static bool known_function(const char *word, size_t n) {
+  static const char *const names[] = {"nn_exp", "nn_exp2", "nn_log", "nn_sqrt", "nn_rsqrt", "nn_tanh", "nn_erf",
+                                      "nn_sin", "nn_cos", "nn_pow", "nn_floor", "nn_ceil", "nn_round", "nn_abs",
+                                      "nn_fma", "nn_max", "nn_min", "nn_isnan", "nn_inf", "nn_nan", NULL};
+  for (int i = 0; names[i]; i++)
+    if (strlen(names[i]) == n && !strncmp(names[i], word, n)) return true;
+  return false;
+}
+
+// Numbers, $1 $2 .., operators and the functions above: nothing else can be said.
+static bool is_expression(const char *text) {
+  while (*text) {
+    if (strchr("0123456789.", *text)) { // a number, with exponent and suffix
+      text += strspn(text, "0123456789.");
+      if (*text == 'e') text += 1 + (text[1] == '-' || text[1] == '+');
+      text += strspn(text, "0123456789f");
+    } else if ((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_') {
+      size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+      if (!known_function(text, n)) return false;
+      text += n;
+    } else if (*text == '$') {
+      if (text[1] < '1' || text[1] > '3') return false;
+      text += 2;
+    } else if (strchr(" +-*/()<>=!?:,&|", *text) && strncmp(text, "//", 2) && strncmp(text, "/*", 2)) {
+      text++;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 // CUDA text of a model file is pasted into kernels: an expression, no more.
 static void check_user_text(lua_State *lua, const Op *op) {
   if (op->cls != OpMap) err_at(front_here(lua), "op '%s': a model may declare class \"map\" only", op->name);
-  if (strpbrk(op->cuda, ";{}#\\\"'\n") || strstr(op->cuda, "asm") || strstr(op->cuda, "//") ||
-      strstr(op->cuda, "/*"))
-    err_at(front_here(lua), "op '%s': cuda must be one expression, not '%s'", op->name, op->cuda);
+  if (!is_expression(op->cuda))
+    err_at(front_here(lua), "op '%s': cuda must be one expression of $1, numbers, operators and the nn_ functions, "
+           "not '%s'", op->name, op->cuda);
 }
 
 // op{ name=, class=, nin=, cuda=, ref=, grad=, ... }: adds a row. Upvalue 1: true in model files.

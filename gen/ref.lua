@@ -120,7 +120,9 @@ function trace(f, nin)
   for i = 1, #samples do
     local x = {}
     for j = 1, nin do x[j] = samples[(i * j + j) % #samples + 1] end
-    local want, got = f(table.unpack(x)), replay(code, nin, x)
+    local fine, want = pcall(f, table.unpack(x))
+    if not fine then return nil end
+    local got = replay(code, nin, x)
     if want ~= got and (want == want or got == got) then return nil end
   end
   return code

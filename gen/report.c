@@ -194,25 +194,37 @@ static double softmax_of(const float *x, int64_t n, int64_t i) { // a probabilit
   return exp(x[i] - most) / sum;
 }
 
+// Values that are probabilities already stay as they are.
+static bool is_distribution(const float *x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (!(x[i] >= 0)) return false;
+    sum += x[i];
+  }
+  return fabs(sum - 1) < 1e-2;
+}
+
 int report_top(const Run *r, Error *err) {
-  Labels labels;
-  int code = labels_read(r->cli->labels, &labels, err);
-  if (code) return code;
+  int code = ExitOk;
   int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
   const PlanTensor *t = &r->plan->tensors[tensor];
+  if (!t->rank) return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", t->name);
   int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
   float *values = malloc(sizeof *values * (size_t)count);
   if (!values) die("out of memory");
   code = tensor_read_floats(r->loaded, tensor, values, count, err);
-  int best[5], n = code ? 0 : labels_top(values, (int)classes, 5, best);
-  if (!code && labels.count < classes)
-    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels, labels.count,
+  if (!code && r->labels.count < classes)
+    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels, r->labels.count,
                    (long long)classes);
-  if (!code) printf("\n");
-  for (int i = 0; !code && i < n; i++)
-    printf("%5.1f%%  %s\n", 100 * softmax_of(values, classes, best[i]), labels.names[best[i]]);
+  for (int64_t row = 0; !code && row < count / classes; row++) {
+    const float *x = values + row * classes;
+    int best[5], n = labels_top(x, (int)classes, 5, best);
+    printf(count > classes ? "\nrow %lld\n" : "\n", (long long)row);
+    for (int i = 0; i < n; i++)
+      printf("%5.1f%%  %s\n", 100 * (is_distribution(x, classes) ? x[best[i]] : softmax_of(x, classes, best[i])),
+             r->labels.names[best[i]]);
+  }
   free(values);
-  labels_free(&labels);
   return code;
 }
 

@@ -1,9 +1,9 @@
 // run.c: `nngen run`: model text to results. Compiles, loads the plan on a device, fills parameters
-// and inputs, runs, checks every kernel and output against the oracle, and shows what happened.
+// and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c), and
+// shows what happened (report.c).
 #include "run.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void *alloc(size_t count, size_t size) {
+void *run_alloc(size_t count, size_t size) {
   void *p = calloc(count ? count : 1, size);
   if (!p) die("out of memory");
   return p;
@@ -69,6 +69,7 @@ static int compile(Run *r, Error *err) {
     if (arch) options.arch = arch; // else the default's figures
   }
   double begin = now();
+  options.again = true;
   if (!code) code = compile_model(&r->compiler, &options, err);
   if (code) return code;
   r->plan = plan_build(&r->compiler);
@@ -96,266 +97,6 @@ static int dump_plan(const Run *r, Error *err) {
   return code;
 }
 
-// ---- inputs -----------------------------------------------------------------------------------
-
-// A seeded normal value: splitmix64, then Box and Muller.
-static double next_normal(uint64_t *state) {
-  double u[2];
-  for (int i = 0; i < 2; i++) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    u[i] = (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-  }
-  return sqrt(-2 * log(u[0] + 0x1p-54)) * cos(6.283185307179586 * u[1]);
-}
-
-static bool is_image(const PlanTensor *t) {
-  return t->rank == 4 && t->shape[1] == 3 && t->shape[2] == t->shape[3] && t->shape[2] >= 8;
-}
-
-// One picture for every image of the batch.
-static int fill_image(const Image *image, const PlanTensor *t, float *values, Error *err) {
-  int side = (int)t->shape[2];
-  ImageTransform transform = {.resize = side * 256 / 224, .crop = side};
-  int64_t one = 3 * (int64_t)side * side;
-  int code = image_transform(image, &transform, values, err);
-  for (int64_t i = 1; !code && i < t->shape[0]; i++)
-    memcpy(values + i * one, values, sizeof *values * (size_t)one);
-  return code;
-}
-
-static int fill_from_png(const char *path, const PlanTensor *t, float *values, Error *err) {
-  if (!is_image(t))
-    return err_set(err, ExitBadInput, "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path, t->name);
-  Image image;
-  int code = image_read(path, &image, err);
-  if (code) return code;
-  code = fill_image(&image, t, values, err);
-  image_free(&image);
-  return code;
-}
-
-static int fill_from_npy(const char *path, const PlanTensor *t, float *values, Error *err) {
-  Npy npy;
-  int code = npy_read(path, &npy, err);
-  if (code) return code;
-  bool same = npy.rank == t->rank;
-  for (int d = 0; same && d < t->rank; d++) same = npy.shape[d] == t->shape[d];
-  if (!same) {
-    Type want = type_make(DtF32, t->rank, t->shape), found = type_make(DtF32, npy.rank, npy.shape);
-    code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s", path, t->name,
-                   type_shape_text(&want), type_shape_text(&found));
-  } else {
-    memcpy(values, npy.values, sizeof *values * (size_t)npy.count);
-  }
-  npy_free(&npy);
-  return code;
-}
-
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && !strcmp(text + n - m, end);
-}
-
-// The file given for this input: NAME=FILE, or FILE alone when the model has one input.
-static const char *given_file(const Cli *cli, const PlanTensor *t) {
-  size_t n = strlen(t->name);
-  for (int i = 0; i < cli->ninput; i++) {
-    const char *text = cli->input[i];
-    if (!strncmp(text, t->name, n) && text[n] == '=') return text + n + 1;
-    if (!strchr(text, '=')) return text;
-  }
-  return NULL;
-}
-
-static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, float *values, Error *err) {
-  const char *path = given_file(r->cli, t);
-  if (path && ends_with(path, ".png")) return fill_from_png(path, t, values, err);
-  if (path && ends_with(path, ".npy")) return fill_from_npy(path, t, values, err);
-  if (path) return err_set(err, ExitUsage, "--input %s: wants a .png or .npy file", path);
-  if (is_image(t)) {
-    Image photo;
-    r->input_note = "a generated photograph";
-    int code = photo_make(500, 375, seed, &photo, err);
-    if (!code) code = fill_image(&photo, t, values, err);
-    image_free(&photo);
-    return code;
-  }
-  r->input_note = "seeded normal noise";
-  uint64_t state = seed * 0x2545f4914f6cdd1du + 88172645463325252u;
-  for (int64_t i = 0; i < tensor_count(t); i++) values[i] = (float)next_normal(&state);
-  return ExitOk;
-}
-
-static int check_input_names(const Run *r, Error *err) {
-  for (int i = 0; i < r->cli->ninput; i++) {
-    const char *equal = strchr(r->cli->input[i], '=');
-    if (!equal) continue;
-    bool known = false;
-    for (int j = 0; j < r->plan->ntensors; j++)
-      known = known || (r->plan->tensors[j].role == RoleInput &&
-                        strlen(r->plan->tensors[j].name) == (size_t)(equal - r->cli->input[i]) &&
-                        !strncmp(r->plan->tensors[j].name, r->cli->input[i], (size_t)(equal - r->cli->input[i])));
-    if (!known) return err_set(err, ExitUsage, "--input %s: the model has no such input", r->cli->input[i]);
-  }
-  return ExitOk;
-}
-
-static int set_inputs(Run *r, uint64_t seed, Error *err) {
-  int code = check_input_names(r, err);
-  r->input_note = "files";
-  for (int i = 0; !code && i < r->plan->ntensors; i++) {
-    const PlanTensor *t = &r->plan->tensors[i];
-    if (t->role != RoleInput) continue;
-    int64_t count = tensor_count(t);
-    float *values = alloc((size_t)count, sizeof *values);
-    code = fill_input(r, t, seed, values, err);
-    if (!code) code = tensor_write_floats(r->loaded, i, values, count, err);
-    free(values);
-  }
-  return code;
-}
-
-// ---- checking ---------------------------------------------------------------------------------
-
-typedef struct Reader {
-  Run *run;
-  Error *err;
-  double **fixed; // oracle values of fixed nodes, by id of the compiled graph
-} Reader;
-
-static int find_tensor(const Run *r, const Node *n) {
-  for (int i = 0; i < r->plan->ntensors; i++)
-    if (r->plan->tensors[i].value == n->id) return i;
-  return -1;
-}
-
-static bool to_doubles(Reader *reader, int tensor, bool parameter, double *values) {
-  Run *r = reader->run;
-  const PlanTensor *t = &r->plan->tensors[tensor];
-  int64_t count = tensor_count(t);
-  float *floats = alloc((size_t)count, sizeof *floats);
-  int code = parameter ? params_values(r->params, t, floats, reader->err)
-                       : tensor_read_floats(r->loaded, tensor, floats, count, reader->err);
-  for (int64_t i = 0; i < count; i++) values[i] = floats[i];
-  free(floats);
-  return code == ExitOk;
-}
-
-// Evaluates a fixed node, and what it depends on, once.
-static bool find_fixed(Reader *reader, Node *n) {
-  double **fixed = reader->fixed;
-  if (fixed[n->id]) return true;
-  for (int j = 0; j < n->nin; j++)
-    if (!find_fixed(reader, n->in[j])) return false;
-  if (n->op->cls != OpSource || n->op->form != SourceParam) {
-    eval_node(n, fixed);
-    return true;
-  }
-  int tensor = find_tensor(reader->run, n);
-  fixed[n->id] = alloc((size_t)type_count(&n->type), sizeof(double));
-  return tensor >= 0 && to_doubles(reader, tensor, true, fixed[n->id]);
-}
-
-// What `init` made and freed again, from the oracle.
-static bool read_fixed(Reader *reader, const Node *n, double *values) {
-  if (!find_fixed(reader, (Node *)n)) return false;
-  memcpy(values, reader->fixed[n->id], sizeof *values * (size_t)type_count(&n->type));
-  return true;
-}
-
-static bool read_value(void *user, const Node *n, double *values) {
-  Reader *reader = user;
-  int tensor = find_tensor(reader->run, n);
-  if (tensor < 0) return read_fixed(reader, n, values);
-  const PlanTensor *t = &reader->run->plan->tensors[tensor];
-  if (t->space == SpaceInit) return read_fixed(reader, n, values);
-  return to_doubles(reader, tensor, false, values);
-}
-
-// For the reference: inputs as the device has them, parameters as the file has them.
-static bool read_source(void *user, const Node *n, double *values) {
-  Reader *reader = user;
-  for (int i = 0; i < reader->run->plan->ntensors; i++) {
-    const PlanTensor *t = &reader->run->plan->tensors[i];
-    if ((t->role != RoleInput && t->role != RoleParam) || strcmp(t->name, n->name)) continue;
-    return to_doubles(reader, i, t->role == RoleParam, values);
-  }
-  die("no tensor '%s' in the plan", n->name);
-}
-
-static void note_bad(Run *r, const char *what, const char *loc, const CheckResult *c) {
-  r->mismatch = true;
-  if (r->first_bad[0]) return;
-  int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g", what,
-                      *loc ? ", " : "", loc, c->relative, c->gate);
-  if (c->bad)
-    snprintf(r->first_bad + used, sizeof r->first_bad - (size_t)used,
-             "; %lld elements outside their bound, first at %lld: %.9g, want %.9g", (long long)c->bad,
-             (long long)c->worst, c->got, c->want);
-}
-
-static int check_kernel(Reader *reader, int kernel) {
-  Run *r = reader->run;
-  const Group *g = r->compiler.graph->groups[kernel];
-  for (int i = 0; i < g->noutputs; i++) { // gone after `init`: checked through what reads it
-    int tensor = find_tensor(r, g->outputs[i]);
-    if (g->fixed && r->plan->tensors[tensor].space == SpaceInit) return ExitOk;
-  }
-  CheckResult c = check_group(&r->compiler, g, read_value, reader);
-  if (c.failed_read) return reader->err->code ? reader->err->code : ExitNoDevice;
-  r->kernel_error[kernel] = c.relative;
-  if (!c.passed) note_bad(r, r->plan->kernels[kernel].name, r->plan->kernels[kernel].loc, &c);
-  return ExitOk;
-}
-
-static int after_step(void *user, int step, const PlanStep *what, double ms, Error *err) {
-  (void)ms, (void)step, (void)err;
-  Reader *reader = user;
-  if (!reader->run->cli->quiet && progress_bar().step)
-    progress_bar().step(NULL, "checking", what->kernel + 1, reader->run->plan->nkernels);
-  return what->kind == StepLaunch ? check_kernel(reader, what->kernel) : ExitOk;
-}
-
-static int check_outputs(Run *r, Reader *reader, Error *err) {
-  double **value;
-  Graph *g = r->compiler.original;
-  compiler = &r->compiler;
-  int code = check_reference(&r->compiler, read_source, reader, &value) ? ExitOk : err->code;
-  for (int i = 0; !code && i < g->noutputs; i++) {
-    int tensor = tensor_find(r->plan, g->outputs[i].name);
-    int64_t count = type_count(&g->outputs[i].node->type);
-    double *got = alloc((size_t)count, sizeof *got);
-    if (!to_doubles(reader, tensor, false, got)) code = err->code;
-    else
-      r->outputs[i] = check_compare(value[g->outputs[i].node->id], got, NULL, count,
-                                    check_model_gate(r->cli->dtype));
-    free(got);
-    char what[256];
-    snprintf(what, sizeof what, "output '%s'", g->outputs[i].name);
-    if (!code && !r->outputs[i].passed) note_bad(r, what, "", &r->outputs[i]);
-  }
-  eval_free(g, value);
-  free(value);
-  return code;
-}
-
-// Runs once, step by step, with every kernel compared on the inputs it really read.
-static int run_checked(Run *r, Error *err) {
-  Reader reader = {r, err, alloc((size_t)r->compiler.graph->nnodes, sizeof(double *))};
-  r->checked = true;
-  int code = ExitOk;
-  for (int i = 0; !code && i < r->plan->nkernels; i++)
-    if (r->compiler.graph->groups[i]->fixed) code = check_kernel(&reader, i);
-  if (!code) code = run_steps(r->loaded, "infer", after_step, &reader, err);
-  progress_end();
-  if (!code) code = check_outputs(r, &reader, err);
-  for (int i = 0; i < r->compiler.graph->nnodes; i++) free(reader.fixed[i]);
-  free(reader.fixed);
-  return code;
-}
-
 // ---- results ----------------------------------------------------------------------------------
 
 static int write_outputs(const Run *r, Error *err) {
@@ -366,7 +107,7 @@ static int write_outputs(const Run *r, Error *err) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleOutput) continue;
     int64_t count = tensor_count(t);
-    float *values = alloc((size_t)count, sizeof *values);
+    float *values = run_alloc((size_t)count, sizeof *values);
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.npy", r->cli->output, t->name);
     code = tensor_read_floats(r->loaded, i, values, count, err);
@@ -385,7 +126,7 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   RunOptions options = {.warmup = sim ? 0 : (int)warmup, .repeat = sim && repeat == 1 ? 1 : (int)(repeat > 5 ? repeat : 5),
                         .nvtx = nvtx, .graph = false};
   if (sim) options.repeat = 1;
-  r->ms = alloc((size_t)infer->nsteps, sizeof *r->ms);
+  r->ms = run_alloc((size_t)infer->nsteps, sizeof *r->ms);
   int code = run_time_steps(r->loaded, "infer", &options, r->ms, err);
   if (code || (repeat <= 1 && !r->cli->graph)) return code;
   options.repeat = (int)repeat;
@@ -397,24 +138,9 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   return code;
 }
 
-// Is there memory for the oracle? When checking was not asked for, it is left out with a warning.
-static int afford_check(Run *r, bool *check, Error *err) {
-  double need = (double)check_bytes(r->compiler.original) * 1e-9;
-  double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-9;
-  if (!*check || need < have) return ExitOk;
-  if (r->cli->check)
-    return err_set(err, ExitNoDevice, "--check: the oracle needs some %.1f GB, this machine has %.1f GB free; "
-                   "try a smaller batch", need, have);
-  char text[160];
-  snprintf(text, sizeof text, "not checked: the oracle needs some %.1f GB, this machine has %.1f GB free", need, have);
-  log_to_stderr().write(NULL, LogWarning, text);
-  *check = false;
-  return ExitOk;
-}
-
 static int read_counts(Run *r, Error *err) {
   if (!r->cli->count) return ExitOk;
-  r->counts = alloc((size_t)r->plan->nkernels, sizeof *r->counts);
+  r->counts = run_alloc((size_t)r->plan->nkernels, sizeof *r->counts);
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->nkernels; i++) code = count_kernel(r->loaded, i, &r->counts[i], err);
   return code;
@@ -432,10 +158,10 @@ static int execute(Run *r, Error *err) {
   if (code) return code;
   r->jit = (JitReport *)load_report(r->loaded);
   code = params_fill(r->params, r->loaded, NULL, err);
-  if (!code) code = set_inputs(r, (uint64_t)seed, err);
+  if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
   bool cold = r->jit->compiled > 0, sim = device_info(r->device)->kind == DeviceSim;
   bool check = r->cli->check || (!r->cli->no_check && (sim || cold));
-  if (!code) code = afford_check(r, &check, err);
+  if (!code) code = run_afford_check(r, &check, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, "infer", err);
   if (!code) code = write_outputs(r, err);
   if (!code) code = read_counts(r, err);
@@ -449,6 +175,7 @@ static void close_run(Run *r) {
   free(r->kernel_error);
   free(r->outputs);
   free(r->counts);
+  labels_free(&r->labels);
   if (r->params) params_close(r->params);
   if (r->loaded) load_close(r->loaded);
   if (r->device) device_close(r->device);
@@ -459,11 +186,13 @@ static void close_run(Run *r) {
 
 int verb_run(const Cli *cli, Error *err) {
   Run r = {.cli = cli};
-  int code = compile(&r, err);
+  int code = cli->check && cli->no_check ? err_set(err, ExitUsage, "--check and --no-check: one of the two") : ExitOk;
+  if (!code && cli->labels) code = labels_read(cli->labels, &r.labels, err); // before the long work
+  if (!code) code = compile(&r, err);
   if (!code) {
-    r.kernel_error = alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
+    r.kernel_error = run_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
     for (int i = 0; i < r.plan->nkernels; i++) r.kernel_error[i] = -1;
-    r.outputs = alloc((size_t)r.compiler.original->noutputs, sizeof *r.outputs);
+    r.outputs = run_alloc((size_t)r.compiler.original->noutputs, sizeof *r.outputs);
     code = dump_plan(&r, err);
   }
   JitOptions jit = jit_options(&r);

@@ -28,10 +28,20 @@ typedef struct Run {
   double *kernel_error;      // per kernel of the plan: relative error; negative: not checked
   KernelCounts *counts;      // per kernel of the plan, with --count; else null
   CheckResult *outputs;      // per output of the model
+  Labels labels;             // --labels
   char first_bad[1024];      // the first kernel or output that is off
   const char *input_note;    // where the inputs came from
   double ***reference;
 } Run;
+
+void *run_alloc(size_t count, size_t size); // zeroed; never null
+
+int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
+
+// run_check.c: the first keeps *check only when there is memory for the oracle (a warning, or with
+// --check an error).
+int run_afford_check(Run *r, bool *check, Error *err);
+int run_checked(Run *r, Error *err);
 
 void report_text(const Run *run);                 // stdout
 int report_json(const Run *run, Error *err);      // stdout

@@ -83,7 +83,9 @@ static int bounded_rep(lua_State *lua) { // string.rep
   size_t n;
   luaL_checklstring(lua, 1, &n);
   lua_Integer times = luaL_checkinteger(lua, 2);
-  if (times > 0 && (double)n * (double)times > 16e6)
+  size_t gap = 0;
+  luaL_optlstring(lua, 3, "", &gap);
+  if (times > 0 && (double)(n + gap + 1) * (double)times > 16e6)
     return luaL_error(lua, "string.rep: longer than 16 MB");
   lua_pushvalue(lua, lua_upvalueindex(1));
   lua_insert(lua, 1);
@@ -92,6 +94,10 @@ static int bounded_rep(lua_State *lua) { // string.rep
 }
 
 static int plain_find(lua_State *lua) { // string.find without patterns
+  size_t n, m;
+  luaL_checklstring(lua, 1, &n);
+  luaL_checklstring(lua, 2, &m);
+  if ((double)n * (double)m > 1e8) return luaL_error(lua, "string.find: the strings are too long");
   lua_settop(lua, 3);
   if (lua_isnil(lua, 3)) lua_pushinteger(lua, 1), lua_replace(lua, 3);
   lua_pushboolean(lua, true);
@@ -99,6 +105,15 @@ static int plain_find(lua_State *lua) { // string.find without patterns
   lua_insert(lua, 1);
   lua_call(lua, 4, 2);
   return 2;
+}
+
+static int plain_table(lua_State *lua) { // table.insert, table.remove: of tables that are what they seem
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  if (lua_getmetatable(lua, 1)) return luaL_error(lua, "table: not offered for tables with a metatable");
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+  return lua_gettop(lua);
 }
 
 static int safe_setmetatable(lua_State *lua) {
@@ -113,6 +128,7 @@ static int safe_setmetatable(lua_State *lua) {
 }
 
 static int say(lua_State *lua) { // print, to stderr: stdout is for results
+  if (compiler->options.again) return 0;
   int n = lua_gettop(lua);
   for (int i = 1; i <= n; i++) {
     fprintf(stderr, i > 1 ? "\t%s" : "%s", luaL_tolstring(lua, i, NULL));
@@ -170,7 +186,7 @@ void sandbox_open(lua_State *lua) {
   static const char *const maths[] = {"abs", "ceil", "floor", "max", "min", "sqrt", "exp", "log",
                                       "sin", "cos", "tan", "pi", "huge", "maxinteger",
                                       "mininteger", "tointeger", "type", "fmod", "modf", NULL};
-  static const char *const tables[] = {"insert", "remove", "pack", NULL};
+  static const char *const tables[] = {"pack", NULL};
   lua_newtable(lua);
   offer(lua, NULL, base);
   lua_pushcfunction(lua, safe_setmetatable);
@@ -182,6 +198,8 @@ void sandbox_open(lua_State *lua) {
   lua_setfield(lua, -2, "math");
   lua_newtable(lua);
   offer(lua, "table", tables);
+  wrap(lua, "table", "insert", plain_table, 0);
+  wrap(lua, "table", "remove", plain_table, 0);
   wrap(lua, "table", "move", bounded_move, 0);
   wrap(lua, "table", "unpack", bounded_range, 2);
   wrap(lua, "table", "concat", bounded_range, 3);

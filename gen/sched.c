@@ -97,6 +97,16 @@ static void sched_map(Group *g, const Arch *arch) {
   t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
 }
 
+// Lanes of a window are channels: only where these are the innermost dimension.
+static void sched_window(Group *g, const Arch *arch) {
+  sched_map(g, arch);
+  Tile *t = &g->tile;
+  const Type *y = &g->anchor->type;
+  if (y->order[3] != 1) t->lanes = 1;
+  t->lanes = divide_down(t->lanes, y->dim[1]);
+  t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
+}
+
 static void sched_reduce(Group *g, const Arch *arch) {
   (void)arch;
   Tile *t = &g->tile;
@@ -263,7 +273,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
 }
 
 static void (*const rules[TmCount])(Group *, const Arch *) = { // CLASS
-    [TmMap] = sched_map,    [TmWindow] = sched_map,          [TmReduce] = sched_reduce,
+    [TmMap] = sched_map,    [TmWindow] = sched_window,         [TmReduce] = sched_reduce,
     [TmRow] = sched_row,    [TmContract] = sched_contract,
 };
 

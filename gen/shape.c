@@ -94,6 +94,9 @@ static void infer_matmul(Node *n) {
              shape_of(n->in[1]));
     dim[d] = na > nb ? na : nb;
   }
+  double batch = 1; // a launch's grid has at most 65535 blocks along z
+  for (int d = 0; d < rank - 2; d++) batch *= (double)dim[d];
+  if (batch > 65535) err_at(n->loc, "matmul: more than 65535 products in a batch: %s and %s", shape_of(n->in[0]), shape_of(n->in[1]));
   dim[rank - 2] = a->dim[a->rank - 2];
   dim[rank - 1] = b->dim[b->rank - 1];
   n->type = type_make(a->dtype, rank, dim);

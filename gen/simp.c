@@ -80,7 +80,7 @@ static Node *fold_constants(Graph *to, Node *n) {
   lua_State *lua = compiler->lua;
   lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->ref);
   for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, n->in[i]->attr.value);
-  if (lua_pcall(lua, n->nin, 1, 0)) {
+  if (front_call(lua, n->nin, 1) || !lua_isnumber(lua, -1)) {
     lua_pop(lua, 1);
     return NULL;
   }

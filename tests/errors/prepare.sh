@@ -16,3 +16,4 @@ mkdir -p "$w/tree/gen" "$w/cache" && cp gen/*.lua "$w/tree/gen/" && cp -r templa
 sed -i 's/float acc\[kThreadM\]\[kThreadN\] = {};/& int broken = undeclared;/' "$w/tree/templates/contract.cu"
 XDG_CACHE_HOME=$w/cache build/nngen models/mlp.lua --quiet >/dev/null
 for f in "$w"/cache/nngen/*.nnk; do printf XX | dd of="$f" bs=1 seek=300 conv=notrunc 2>/dev/null; done
+printf 'a\n' >"$w/one.txt"

@@ -1,0 +1,2 @@
+local nn = require "nn"
+nn.scope("a b;", function() return nn.input("x", {4}):relu() end)
