@@ -6,7 +6,10 @@
 // long as it can (its data is in cache). With NNGEN_SIM_SEED the choices are random.
 #include "sim/sim.h"
 
+#include <sched.h>
 #include <string.h>
+
+enum { kSpins = 64 };
 
 void fiber_main(void);
 
@@ -91,8 +94,8 @@ void block_yield(Fiber *fiber) {
 
 void cusim_yield(void) {
   Fiber *fiber = fiber_running();
-  fiber->spins++;
   block_yield(fiber);
+  if (++fiber->spins % kSpins == 0) sched_yield(); // it may wait for another block
 }
 
 static void start_thread(Fiber *fiber, int index) {

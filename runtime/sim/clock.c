@@ -39,12 +39,23 @@ static void join(struct Clock *into, const struct Clock *from, int threads) {
   into->joined = from;
 }
 
+// Adds `from` to what the thread knows, in a copy of its own: `from` may still grow.
+static void learn(Block *block, const struct Clock *from, int thread) {
+  struct Clock *mine = make(block->threads);
+  join(mine, block->known[thread], block->threads);
+  join(mine, from, block->threads);
+  mine->joined = NULL;
+  drop(block->known[thread]);
+  block->known[thread] = mine;
+}
+
 void clock_begin(Block *block) {
   if (!sim_settings()->race) return;
   for (int t = 0; t < block->threads; t++) {
     keep(&block->known[t], NULL);
     block->own[t] = 1;
   }
+  for (int i = 0; i < kAtomicClocks; i++) clock_drop(&block->atomics[i]);
 }
 
 void clock_publish_slowly(Block *block, struct Clock **place, int thread) {
@@ -59,12 +70,11 @@ void clock_take(Block *block, struct Clock *from, int thread) {
     keep(&block->known[thread], from);
     return;
   }
-  struct Clock *mine = make(block->threads);
-  join(mine, block->known[thread], block->threads);
-  join(mine, from, block->threads);
-  mine->joined = NULL;
-  drop(block->known[thread]);
-  block->known[thread] = mine;
+  learn(block, from, thread);
+}
+
+void clock_learn(Block *block, const struct Clock *from, int thread) {
+  if (from) learn(block, from, thread);
 }
 
 void clock_drop_slowly(struct Clock **place) {

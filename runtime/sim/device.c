@@ -45,8 +45,7 @@ CUresult sim_context_check(void) {
   return sticky;
 }
 
-// ---- errors
-// --------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 CUresult cuGetErrorName(CUresult error, const char **name) {
   if (!name) return CUDA_ERROR_INVALID_VALUE;
@@ -86,8 +85,7 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
   return CUDA_SUCCESS;
 }
 
-// ---- initialisation and devices
-// --------------------------------------------------------------------
+// ---- initialisation and devices -----------------------------------------------------------------
 
 CUresult cuInit(unsigned flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
@@ -224,8 +222,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice dev
   return attribute(which, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// ---- contexts: one device state behind all of them
-// -------------------------------------------------
+// ---- contexts: one device state behind all of them ----------------------------------------------
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
   CUresult r = device_check(ctx, device);

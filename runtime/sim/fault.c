@@ -16,8 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-// ---- source lines
-// ------------------------------------------------------------------------------------
+// ---- source lines -------------------------------------------------------------------------------
 
 // Whether a place is inside what kernels stand on, not in the kernel's own source.
 static bool is_plumbing(const char *place) {
@@ -57,8 +56,7 @@ const char *fault_line(const void *pc, char *text, size_t size) {
   return text;
 }
 
-// ---- reports
-// -------------------------------------------------------------------------------------------
+// ---- reports ------------------------------------------------------------------------------------
 
 static bool first_fault(Launch *launch, CUresult error) {
   int none = 0;
@@ -182,8 +180,7 @@ void cusim_assert_fail(const char *condition, const char *file, int line, const 
               file, line, function, condition);
 }
 
-// ---- signals
-// -------------------------------------------------------------------------------------------
+// ---- signals ------------------------------------------------------------------------------------
 
 static struct sigaction before[64]; // the program's own handlers
 

@@ -9,8 +9,7 @@
 
 enum { kGraphMagic = 0x67726170, kExecMagic = 0x65786563 };
 
-// ---- graphs
-// --------------------------------------------------------------------------------------------
+// ---- graphs -------------------------------------------------------------------------------------
 
 static bool is_graph(CUgraph graph) {
   return graph && graph->magic == kGraphMagic;
@@ -69,8 +68,7 @@ static CUgraph duplicate(CUgraph from) {
   return to;
 }
 
-// ---- building and looking
-// ------------------------------------------------------------------------------
+// ---- building and looking -----------------------------------------------------------------------
 
 CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
   CUresult r = sim_context_check();
@@ -154,8 +152,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
   return CUDA_SUCCESS;
 }
 
-// ---- executable graphs
-// -----------------------------------------------------------------------------------
+// ---- executable graphs --------------------------------------------------------------------------
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
   CUresult r = sim_context_check();

@@ -23,7 +23,7 @@ typedef struct Asset {
 } Asset;
 extern const Asset sim_assets[]; // runtime/sim/device/*
 
-enum { kMaxArgs = 128 };
+enum { kMaxArgs = 256 };
 
 typedef struct Args {
   const char *list[kMaxArgs + 1];
@@ -38,8 +38,7 @@ static void add_all(Args *args, const char *const *list) {
   for (; *list; list++) add(args, *list);
 }
 
-// ---- the compiler
-// --------------------------------------------------------------------------------------
+// ---- the compiler -------------------------------------------------------------------------------
 
 static bool on_path(const char *program) {
   if (strchr(program, '/')) return access(program, X_OK) == 0;
@@ -71,26 +70,29 @@ static bool find_compiler(Args *args, char words[1024]) {
   return false;
 }
 
-const char *host_cpu(void) {
+static char cpu[128];
+
+static void name_cpu(void) {
 #if defined(__x86_64__)
-  static char text[128];
-  if (!text[0]) {
-    __builtin_cpu_init();
-    snprintf(text, sizeof text, "x86-64%s%s%s%s%s%s", __builtin_cpu_supports("avx") ? " avx" : "",
-             __builtin_cpu_supports("avx2") ? " avx2" : "",
-             __builtin_cpu_supports("fma") ? " fma" : "",
-             __builtin_cpu_supports("avx512f") ? " avx512f" : "",
-             __builtin_cpu_supports("avx512vl") ? " avx512vl" : "",
-             __builtin_cpu_supports("avx512vnni") ? " avx512vnni" : "");
-  }
-  return text;
+  __builtin_cpu_init();
+  snprintf(cpu, sizeof cpu, "x86-64%s%s%s%s%s%s", __builtin_cpu_supports("avx") ? " avx" : "",
+           __builtin_cpu_supports("avx2") ? " avx2" : "",
+           __builtin_cpu_supports("fma") ? " fma" : "",
+           __builtin_cpu_supports("avx512f") ? " avx512f" : "",
+           __builtin_cpu_supports("avx512vl") ? " avx512vl" : "",
+           __builtin_cpu_supports("avx512vnni") ? " avx512vnni" : "");
 #else
-  return "host";
+  snprintf(cpu, sizeof cpu, "host");
 #endif
 }
 
-// ---- files
-// ---------------------------------------------------------------------------------------------
+const char *host_cpu(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, name_cpu);
+  return cpu;
+}
+
+// ---- files --------------------------------------------------------------------------------------
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
   (void)st, (void)flag, (void)ftw;
@@ -184,8 +186,7 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
   return ok;
 }
 
-// ---- running the compiler
-// ------------------------------------------------------------------------------
+// ---- running the compiler -----------------------------------------------------------------------
 
 // Runs args inside the folder; its messages go to "messages" there. The exit code, or -1.
 static int run_in(const char *folder, Args *args, Text *log) {

@@ -13,8 +13,7 @@ enum { kRedZone = 1 << 20, kSmemAlignment = 1024 };
 __extension__ typedef struct TlsIndex { size_t module, offset; } TlsIndex;
 extern void *__tls_get_addr(TlsIndex *index);
 
-// ---- checks
-// ----------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static CUresult check_shape(CUfunction function, const unsigned grid[3], const unsigned block[3]) {
   const unsigned grid_most[3] = {0x7fffffff, 65535, 65535}, block_most[3] = {1024, 1024, 64};
@@ -81,8 +80,7 @@ Launch *launch_copy(const Launch *from) {
   return to;
 }
 
-// ---- workers
-// -----------------------------------------------------------------------------------------
+// ---- workers ------------------------------------------------------------------------------------
 
 // Dynamic shared memory between two guards; its end lies at the upper one when smem is a
 // multiple of 1024, else up to 1023 bytes before it.
@@ -140,8 +138,7 @@ static void run_blocks(Launch *launch) {
   }
 }
 
-// ---- the pool
-// ------------------------------------------------------------------------------------------
+// ---- the pool -----------------------------------------------------------------------------------
 
 static struct {
   pthread_mutex_t lock;
@@ -172,7 +169,7 @@ static void *helper(void *unused) {
   return NULL;
 }
 
-static void ensure_helpers(int count) {
+static bool ensure_helpers(int count) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -180,19 +177,26 @@ static void ensure_helpers(int count) {
   while (pool.helpers < count && pthread_create(&thread, &attributes, helper, NULL) == 0)
     pool.helpers++;
   pthread_attr_destroy(&attributes);
+  return pool.helpers >= count;
 }
 
-static void invite_helpers(Launch *launch) {
+// The blocks of a cooperative launch wait for each other, so each gets an OS thread of its own.
+// False: there are not enough.
+static bool invite_helpers(Launch *launch) {
   unsigned long most = sim_settings()->race ? 1 : (unsigned long)sim_settings()->threads;
+  if (launch->cooperative) most = launch->total;
   int wanted = (int)(launch->total < most ? launch->total : most) - 1;
-  if (wanted <= 0) return;
+  if (wanted <= 0) return true;
   pthread_mutex_lock(&pool.lock);
-  ensure_helpers(wanted);
-  pool.launch = launch;
-  pool.wanted = wanted;
-  pool.serial++;
-  pthread_cond_broadcast(&pool.work);
+  bool enough = ensure_helpers(wanted);
+  if (enough || !launch->cooperative) {
+    pool.launch = launch;
+    pool.wanted = wanted;
+    pool.serial++;
+    pthread_cond_broadcast(&pool.work);
+  }
   pthread_mutex_unlock(&pool.lock);
+  return enough || !launch->cooperative;
 }
 
 static void await_helpers(void) {
@@ -223,15 +227,15 @@ CUresult launch_run(Launch *launch) {
   atomic_store(&launch->error, 0);
   choose_order(launch);
   trace_launch();
-  invite_helpers(launch);
+  if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;
   run_blocks(launch);
   await_helpers();
+  trace_launch_end(launch);
   launch->function->counters->launches++;
   return (CUresult)atomic_load(&launch->error);
 }
 
-// ---- the API
-// ---------------------------------------------------------------------------------------------
+// ---- the API ------------------------------------------------------------------------------------
 
 int launch_blocks_per_sm(CUfunction function, int threads, size_t smem) {
   const DeviceModel *device = sim_device();
@@ -279,6 +283,7 @@ static CUresult check_cooperative(CUfunction function, const unsigned grid[3],
   unsigned long most = (unsigned long)launch_blocks_per_sm(function, (int)threads, smem) *
                        (unsigned long)sim_device()->multiprocessors;
   unsigned long blocks = (unsigned long)grid[0] * grid[1] * grid[2];
+  if (sim_settings()->race && blocks > 1) return CUDA_ERROR_NOT_SUPPORTED; // checked one by one
   return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 

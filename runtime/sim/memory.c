@@ -71,13 +71,14 @@ const Allocation *memory_find(uintptr_t address) {
   return NULL;
 }
 
+const Allocation *memory_at(int index) { return index < ntable ? table[index] : NULL; }
+
 static Allocation *find_begin(uintptr_t address) {
   int at = above(address);
   return at > 0 && table[at - 1]->begin == address ? table[at - 1] : NULL;
 }
 
-// ---- making and freeing
-// ----------------------------------------------------------------------------
+// ---- making and freeing -------------------------------------------------------------------------
 
 static void *map_guarded(size_t bytes, Allocation *a) {
   a->reserved = round_up(bytes ? bytes : 1, kAlign);
@@ -114,6 +115,7 @@ CUresult memory_make(size_t bytes, MemoryKind kind, void **out) {
   if (kind == MemoryDevice) used += bytes;
   if (sim_settings()->basic) fill_fresh(a);
   if (sim_settings()->address && kind == MemoryDevice) a->written = calloc(bytes / 8 + 1, 1);
+  for (int i = 0; i < 2 && sim_settings()->count; i++) a->touched[i] = calloc(bytes / 8 + 1, 1);
   *out = begin;
   return CUDA_SUCCESS;
 }
@@ -152,6 +154,8 @@ static void destroy(Allocation *a) {
   take_out(a);
   if (a->map) munmap(a->map, a->map_bytes);
   free(a->written);
+  free(a->touched[0]);
+  free(a->touched[1]);
   free(a);
 }
 
@@ -183,8 +187,7 @@ bool memory_is_pageable(const void *ptr) {
   return !a || !inside(a, (uintptr_t)ptr);
 }
 
-// ---- the API
-// ---------------------------------------------------------------------------------------
+// ---- the API ------------------------------------------------------------------------------------
 
 static CUresult locked_make(size_t bytes, MemoryKind kind, void **out) {
   CUresult r = sim_context_check();
@@ -340,7 +343,8 @@ CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags) {
   else if (!(a = calloc(1, sizeof *a)))
     r = CUDA_ERROR_OUT_OF_MEMORY;
   if (a) {
-    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial, NULL};
+    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial,
+                      {NULL, NULL}, NULL};
     if (!insert(a)) free(a), r = CUDA_ERROR_OUT_OF_MEMORY;
   }
   pthread_mutex_unlock(&sim_lock);

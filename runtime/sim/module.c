@@ -16,8 +16,7 @@
 
 static CUmodule modules;
 
-// ---- reading the image
-// ---------------------------------------------------------------------------
+// ---- reading the image --------------------------------------------------------------------------
 
 // A new anonymous file; without memfd, an unlinked one.
 static int open_anonymous(void) {
@@ -82,8 +81,7 @@ static CUresult store_image(const void *image, int *fd) {
   return CUDA_SUCCESS;
 }
 
-// ---- loading
-// ---------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
 // Images refer to libcusim's functions by name: makes them visible when the program has loaded
 // libcusim privately.
@@ -278,8 +276,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   return CUDA_SUCCESS;
 }
 
-// ---- functions
-// ---------------------------------------------------------------------------------------
+// ---- functions ----------------------------------------------------------------------------------
 
 static int function_threads(CUfunction function) {
   int most = function->kernel->max_threads;

@@ -57,8 +57,7 @@ nvrtcResult nvrtcGetSupportedArchs(int *list) {
   return NVRTC_SUCCESS;
 }
 
-// ---- programs
-// ----------------------------------------------------------------------------------------
+// ---- programs -----------------------------------------------------------------------------------
 
 static void free_list(char **list, int count) {
   for (int i = 0; list && i < count; i++) free(list[i]);
@@ -115,8 +114,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p) {
   return NVRTC_SUCCESS;
 }
 
-// ---- options
-// -------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 typedef struct Options {
   char *list[128]; // for the host compiler, ended by null
@@ -145,8 +143,8 @@ static const struct {
     {"--fmad", true, "fmad"},
     {"-arch", true, "arch"},
     {"--gpu-architecture", true, "arch"},
-    {"-G", false, "-O0"},
-    {"--device-debug", false, "-O0"},
+    {"-G", false, "debug"},
+    {"--device-debug", false, "debug"},
     {"-lineinfo", false, ""},
     {"--generate-line-info", false, ""},
     {"-use_fast_math", false, ""},
@@ -209,6 +207,7 @@ static bool apply(Options *o, const char *host, const char *value, Text *log) {
     text_print(log, "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n", value);
     return false;
   }
+  if (!strcmp(host, "debug")) return add_option(o, "-O0", "") && add_option(o, "-g", "");
   return !*host || add_option(o, host, value);
 }
 
@@ -250,8 +249,7 @@ static bool parse_options(Options *o, int count, const char *const *words, Text 
   return true;
 }
 
-// ---- compiling
-// -----------------------------------------------------------------------------------------
+// ---- compiling ----------------------------------------------------------------------------------
 
 static nvrtcResult compile(nvrtcProgram p, Options *o) {
   const Settings *settings = sim_settings();
@@ -321,8 +319,7 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *out) {
   return NVRTC_SUCCESS;
 }
 
-// ---- names
-// ---------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 nvrtcResult nvrtcAddNameExpression(nvrtcProgram p, const char *expression) {
   if (!is_program(p)) return NVRTC_ERROR_INVALID_PROGRAM;

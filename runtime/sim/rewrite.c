@@ -36,8 +36,7 @@ typedef struct Rewriter {
   int nkernels;
 } Rewriter;
 
-// ---- tokens
-// ------------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static bool is(Token t, const char *word) {
   size_t n = strlen(word);
@@ -115,8 +114,7 @@ static void keep_lines(Rewriter *r, const char *from, const char *to) {
     if (*from == '\n') text_append(r->out, "\n", 1);
 }
 
-// ---- shared memory
-// -------------------------------------------------------------------------------------
+// ---- shared memory ------------------------------------------------------------------------------
 
 // The end of the declaration at p when it contains the marker before any bracket; else null.
 static const char *shared_declaration(const Rewriter *r, const char *p) {
@@ -172,8 +170,7 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
   return end;
 }
 
-// ---- kernels
-// -------------------------------------------------------------------------------------------
+// ---- kernels ------------------------------------------------------------------------------------
 
 // Notes `ns::name` unless it is there already (an overload).
 static void note_kernel(Rewriter *r, Token name, Token bounds) {
@@ -238,8 +235,7 @@ static const char *rewrite_global(Rewriter *r, const char *p) {
   return p;
 }
 
-// ---- the pass
-// ------------------------------------------------------------------------------------------
+// ---- the pass -----------------------------------------------------------------------------------
 
 // Follows `namespace a::b {` and `extern "C" {`, so that kernels get their full names.
 static void open_namespace(Rewriter *r, Token name) {
@@ -295,8 +291,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   return t.end;
 }
 
-// ---- the table
-// -----------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static void print_row(Text *out, const char *name, const char *bounds) {
   text_print(out,

@@ -104,8 +104,7 @@ typedef struct Fiber {
 
 enum { kCopies = 512 };
 
-// ---- blocks (block.c, barrier.c, copy_async.c)
-// ---------------------------------------------------
+// ---- blocks (block.c, barrier.c, copy_async.c) --------------------------------------------------
 
 struct Clock; // clock.c
 
@@ -140,7 +139,7 @@ typedef struct MbarClock { // the same for an mbarrier: of this phase, and of th
   struct Clock *clock, *done;
 } MbarClock;
 
-enum { kMbarClocks = 64 };
+enum { kMbarClocks = 64, kAtomicClocks = 64 };
 
 typedef struct Block {
   struct Launch *launch;
@@ -160,6 +159,7 @@ typedef struct Block {
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
   MbarClock mbars[kMbarClocks];
+  struct Clock *atomics[kAtomicClocks]; // what was published at addresses, by their hash
   int nmbars;
 } Block;
 
@@ -207,8 +207,7 @@ bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
 bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
 
-// ---- modules (module.c), launches (launch.c)
-// -----------------------------------------------------
+// ---- modules (module.c), launches (launch.c) ----------------------------------------------------
 
 struct CUfunc_st {
   struct CUmod_st *module;
@@ -257,8 +256,7 @@ bool module_owns(CUfunction function);
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
 
-// ---- faults (fault.c)
-// ----------------------------------------------------------------------------
+// ---- faults (fault.c) ---------------------------------------------------------------------------
 
 void fault_install(void); // signal handlers; per worker an alternate stack
 void fault_thread(void);
@@ -271,8 +269,7 @@ void fault_deadlock(Block *block) __attribute__((noreturn));
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
 
-// ---- memory (memory.c, pool.c)
-// ---------------------------------------------------------------------------
+// ---- memory (memory.c, pool.c) ------------------------------------------------------------------
 
 typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered } MemoryKind;
 
@@ -284,9 +281,11 @@ typedef struct Allocation {
   size_t map_bytes;
   MemoryKind kind;
   int serial;
+  uint8_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
   uint8_t *written; // a bit per byte, when unwritten reads are looked for
 } Allocation;
 
+const Allocation *memory_at(int index); // by address; null past the last
 const Allocation *memory_find(uintptr_t address);           // the allocation that holds it, or null
 CUresult memory_range_check(CUdeviceptr ptr, size_t bytes); // a device range that a call names
 CUresult memory_make(size_t bytes, MemoryKind kind, void **out);
@@ -296,8 +295,7 @@ void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
 
-// ---- work, streams, graphs (work.c, stream.c, capture.c, graph.c)
-// --------------------------------------------
+// ---- work, streams, graphs (work.c, stream.c, capture.c, graph.c) -------------------------------
 
 typedef enum WorkKind {
   WorkNothing,
@@ -421,8 +419,7 @@ CUresult graph_capture_event(CUstream stream, CUevent event);
 CUresult graph_capture_wait(CUstream stream, CUevent event);
 void graph_capture_release(Capture *capture);
 
-// ---- compiling (nvrtc.c, rewrite.c, host_compiler.c)
-// -----------------------------------------------
+// ---- compiling (nvrtc.c, rewrite.c, host_compiler.c) --------------------------------------------
 
 typedef struct Text { // growing bytes, always NUL-terminated
   char *data;
@@ -453,14 +450,14 @@ typedef struct CompileJob {
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 
-// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c)
-// -----------------------------------------------------------------
+// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c) ----------------------------
 
 // What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
 // cusimKernelCounters(function, counters, sizeof *counters) fills it.
 typedef struct KernelCounters {
   uint64_t launches, blocks, threads;
   uint64_t global_read, global_written; // bytes, each access
+  uint64_t distinct_read, distinct_written; // global bytes of the last launch, each counted once
   uint64_t shared_read, shared_written;
   uint64_t flops[CusimFlopsKinds];
   uint64_t barriers, meetings;                                    // arrivals of threads, of lanes
@@ -469,6 +466,7 @@ typedef struct KernelCounters {
 } KernelCounters;
 
 void trace_launch(void);
+void trace_launch_end(Launch *launch);
 void trace_block(Block *block);
 void trace_block_end(Block *block);
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
@@ -482,6 +480,7 @@ void clock_begin(Block *block);
 void clock_publish_slowly(Block *block, struct Clock **place, int thread);
 void clock_take(Block *block, struct Clock *from, int thread); // an acquire
 void clock_drop_slowly(struct Clock **place);
+void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
 static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
   if (sim_settings()->race) clock_publish_slowly(block, place, thread);
 }

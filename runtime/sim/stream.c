@@ -26,8 +26,7 @@ int64_t stream_now(void) {
   return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-// ---- the queue
-// ---------------------------------------------------------------------------------------
+// ---- the queue ----------------------------------------------------------------------------------
 
 static void op_release(Op *op) {
   if (!op || --op->refs > 0) return;
@@ -140,8 +139,7 @@ CUresult stream_sync_allowed(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-// ---- streams
-// -------------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
   CUresult r = sim_context_check();
@@ -256,8 +254,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
   return r;
 }
 
-// ---- events
-// ----------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 static bool is_event(CUevent event) {
   return event && event->magic == kEventMagic;

@@ -59,6 +59,28 @@ void trace_launch(void) {
   launch_serial = block_serial + 1;
 }
 
+// Counts and forgets the bytes one launch touched.
+static uint64_t count_touched(const Allocation *a, int which) {
+  uint64_t sum = 0;
+  if (!a->touched[which]) return 0;
+  for (size_t i = 0; i <= a->bytes / 8; i++) {
+    sum += (uint64_t)__builtin_popcount(a->touched[which][i]);
+    a->touched[which][i] = 0;
+  }
+  return sum;
+}
+
+void trace_launch_end(Launch *launch) {
+  KernelCounters *c = launch->function->counters;
+  if (!sim_settings()->count) return;
+  c->distinct_read = c->distinct_written = 0;
+  const Allocation *a;
+  for (int i = 0; (a = memory_at(i)); i++) {
+    c->distinct_read += count_touched(a, 0);
+    c->distinct_written += count_touched(a, 1);
+  }
+}
+
 void trace_block(Block *block) {
   if (!sim_settings()->race) return;
   block->serial = ++block_serial;
@@ -76,8 +98,7 @@ void trace_block_end(Block *block) {
   coalesce_block_end(c);
 }
 
-// ---- races
-// ---------------------------------------------------------------------------------------
+// ---- races --------------------------------------------------------------------------------------
 
 // Blocks are ordered by nothing but atomics: the earlier block did one after its access, and the
 // running one did one after that. (An over-approximation: it forgives, it does not accuse.)
@@ -131,8 +152,7 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
   }
 }
 
-// ---- bounds and unwritten memory
-// -----------------------------------------------------------------
+// ---- bounds and unwritten memory ----------------------------------------------------------------
 
 static bool in_range(uintptr_t address, int bytes, const void *begin, size_t size) {
   return begin && address >= (uintptr_t)begin && address + (size_t)bytes <= (uintptr_t)begin + size;
@@ -192,13 +212,24 @@ static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, con
                   bytes, (void *)address);
 }
 
-// ---- every access
-// --------------------------------------------------------------------------------
+// ---- every access -------------------------------------------------------------------------------
+
+static void touch(const Allocation *a, uintptr_t address, int bytes, bool writes) {
+  if (!a->touched[writes]) return;
+  size_t offset = address - a->begin;
+  for (size_t i = offset; i < offset + (size_t)bytes; i++)
+    __atomic_fetch_or(&a->touched[writes][i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
+}
 
 static void count(KernelCounters *c, int bytes, bool writes, bool shared) {
   uint64_t *sum = shared ? (writes ? &c->shared_written : &c->shared_read)
                          : (writes ? &c->global_written : &c->global_read);
   __atomic_fetch_add(sum, (uint64_t)bytes, __ATOMIC_RELAXED);
+}
+
+// Where atomic operations at an address publish what their threads know, and take it.
+static struct Clock **atomic_clock(Block *block, uintptr_t address) {
+  return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
@@ -216,12 +247,17 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   if (settings->count && (shared || global)) {
     count(fiber->block->launch->function->counters, bytes, writes, shared);
     coalesce_access(fiber, address, bytes, shared, pc);
+    if (global) touch(a, address, bytes, writes);
   }
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
   if (!settings->race || !(shared || global)) return;
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
-  if (atomic) fiber->block->last_atomic = ++atomics;
+  int thread = (int)fiber->self.linear;
+  if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
   check_race(fiber, address, bytes, writes, atomic, pc, shared);
+  if (!atomic) return;
+  fiber->block->last_atomic = ++atomics;
+  clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
 }
 
 void cusim_access(const void *address, int bytes, int writes) {
@@ -258,8 +294,7 @@ void trace_host_write(uintptr_t address, size_t bytes) {
     a->written[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-// ---- services and counters
-// -------------------------------------------------------------------------
+// ---- services and counters ----------------------------------------------------------------------
 
 long long cusim_clock(void) {
 #if defined(__x86_64__)

@@ -73,8 +73,7 @@ EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
   return memset(to, value, bytes);
 }
 
-// ---- atomics
-// ---------------------------------------------------------------------------------------
+// ---- atomics ------------------------------------------------------------------------------------
 
 static inline void atomic(const volatile void *address, int bytes, bool writes, const void *pc) {
   if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, true, pc);

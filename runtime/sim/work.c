@@ -82,8 +82,7 @@ CUresult work_copy(Work *to, const Work *from) {
   return CUDA_SUCCESS;
 }
 
-// ---- copies
-// ----------------------------------------------------------------------------------------
+// ---- copies -------------------------------------------------------------------------------------
 
 typedef enum Place { PlaceDevice, PlaceHost, PlaceAny } Place;
 
@@ -230,8 +229,7 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) {
   return copy_described(c, stream, true);
 }
 
-// ---- fills
-// -------------------------------------------------------------------------------------------
+// ---- fills --------------------------------------------------------------------------------------
 
 static CUresult fill(CUdeviceptr ptr, unsigned value, int size, size_t count, CUstream stream) {
   CUresult r = sim_context_check();

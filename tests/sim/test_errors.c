@@ -149,7 +149,8 @@ static void test_no_temporary_folder(void **state) {
 }
 
 typedef struct Counters { // KernelCounters of libcusim
-  uint64_t launches, blocks, threads, global_read, global_written, shared_read, shared_written;
+  uint64_t launches, blocks, threads, global_read, global_written;
+  uint64_t distinct_read, distinct_written, shared_read, shared_written;
   uint64_t flops[3], barriers, meetings;
   uint64_t global_requests, global_sectors, global_ideal_sectors;
   uint64_t shared_requests, shared_wavefronts, bank_conflicts;
@@ -184,6 +185,8 @@ static void test_counters(void **state) {
   assert_int_equal(c.threads, 3 * 64);
   assert_int_equal(c.global_read, 3 * 64 * 4);
   assert_int_equal(c.global_written, 3 * 64 * 16);
+  assert_int_equal(c.distinct_read, 64 * 4); // the three blocks read and write the same
+  assert_int_equal(c.distinct_written, 64 * 16);
   assert_int_equal(c.shared_read, 3 * 64 * 4);
   assert_int_equal(c.shared_written, 3 * 64 * 4);
   assert_int_equal(c.flops[0], 3 * 2 * 2 * 16 * 8 * 16);
