@@ -155,13 +155,14 @@ static void print_table(const Run *r) {
 static void print_counts(const Run *r) {
   if (!r->counts) return;
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %10s %10s %9s %9s %9s\n", "counted by libcusim", "planned", "accessed", "sectors", "ideal",
-         "conflicts");
+  printf("\n%-38s %10s %10s %10s %9s %9s %9s\n", "counted by libcusim", "planned", "distinct", "accessed", "sectors",
+         "ideal", "conflicts");
   for (int i = 0; i < e->nsteps; i++) {
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
-    printf("%-38.38s %10s %10s %9lld %8.2fx %9lld\n", short_name(r, k), bytes_text((double)(k->bytes_read + k->bytes_written)),
+    printf("%-38.38s %10s %10s %10s %9lld %8.2fx %9lld\n", short_name(r, k),
+           bytes_text((double)(k->bytes_read + k->bytes_written)), bytes_text((double)c->distinct_bytes),
            bytes_text((double)((c->bytes_read + c->bytes_written) / n)), (long long)(c->sectors / n),
            c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1., (long long)(c->bank_conflicts / n));
   }
@@ -256,7 +257,8 @@ static json_t *json_kernel(const Run *r, int step) {
   if (r->kernel_error[index] >= 0) json_object_set_new(o, "error", json_real(r->kernel_error[index]));
   if (r->counts) {
     const KernelCounts *c = &r->counts[index];
-    json_object_set_new(o, "counted", json_pack("{s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
+    json_object_set_new(o, "counted", json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
+                                                "distinct_bytes", (json_int_t)c->distinct_bytes,
                                                 "bytes_read", (json_int_t)c->bytes_read, "bytes_written",
                                                 (json_int_t)c->bytes_written, "sectors", (json_int_t)c->sectors,
                                                 "ideal_sectors", (json_int_t)c->ideal_sectors, "bank_conflicts",

@@ -52,9 +52,45 @@ static double node_flops(const Node *n) {
   }
 }
 
+// How many of `size` rows (or columns) a window or filter reaches at all.
+static int64_t reached(const Node *n, int i, int64_t size, int64_t kernel) {
+  const Attr *a = &n->attr;
+  int64_t count = 0;
+  for (int64_t y = 0; y < size; y++) {
+    bool hit = false;
+    for (int64_t r = 0; r < kernel && !hit; r++) {
+      int64_t at = y + a->pad[i] - r * a->dilation[i];
+      hit = at >= 0 && at % a->stride[i] == 0 && at / a->stride[i] < n->type.dim[2 + i];
+    }
+    count += hit;
+  }
+  return count;
+}
+
+// The share of its first input that an anchor reads: less than 1 where strides jump over pixels.
+static double share_read(const Node *n) {
+  bool conv = n->op->cls == OpContract && n->op->form == FormConv;
+  if (!conv && n->op->cls != OpWindow) return 1;
+  const Type *x = &n->in[0]->type;
+  double share = 1;
+  for (int i = 0; i < 2; i++) {
+    int64_t kernel = conv ? n->in[1]->type.dim[2 + i] : n->attr.kernel[i];
+    share *= (double)reached(n, i, x->dim[2 + i], kernel) / (double)x->dim[2 + i];
+  }
+  return share;
+}
+
 static void count_work(Group *g) {
   for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
-  for (int i = 0; i < g->ninputs; i++) g->bytes_read += type_bytes(&g->inputs[i]->type);
+  const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
+  for (int i = 0; i < g->ninputs; i++) {
+    bool alone = g->inputs[i] == x; // no other node of the group reads it, maybe all of it
+    for (int j = 0; j < g->nnodes; j++)
+      for (int k = 0; k < g->nodes[j]->nin; k++)
+        alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
+    double share = alone ? share_read(g->anchor) : 1;
+    g->bytes_read += (int64_t)(share * (double)type_bytes(&g->inputs[i]->type));
+  }
   for (int i = 0; i < g->noutputs; i++) g->bytes_written += type_bytes(&g->outputs[i]->type);
 }
 
@@ -195,8 +231,9 @@ static int tile_threads(const Tile *t) {
 
 static int blocks_per_sm(const Tile *t, const Arch *arch) {
   int by_threads = 2048 / tile_threads(t);
-  int acc = t->tm * t->tn / (t->stages ? 32 : 1); // accumulators, and as many again for the rest
-  int by_regs = arch->regs / (tile_threads(t) * (acc * 2 < 64 ? 64 : acc * 2));
+  int acc = t->tm * t->tn / (t->stages ? 32 : 1);
+  // Registers that ptxas takes for these kernels: three per accumulator, and 32.
+  int by_regs = arch->regs / (tile_threads(t) * (3 * acc + 32));
   int smem = t->stages ? mma_smem(t) + kSmemPerBlock : (t->m + t->n) * t->k * 4 + kSmemPerBlock;
   int by_smem = arch->smem / smem, least = by_threads;
   if (by_regs < least) least = by_regs;
@@ -246,9 +283,7 @@ static void sched_contract(Group *g, const Arch *arch) {
   if (best.stages) {
     best.smem = mma_smem(&best);
     best.k = kMmaRowBytes / p.size;
-    best.blocks = blocks_per_sm(&best, arch); // but never at the price of fewer than 128 registers
-    int most = arch->regs / (best.threads * 128);
-    if (best.blocks > most) best.blocks = most;
+    best.blocks = blocks_per_sm(&best, arch);
   }
   best.lanes = divide_down(best.stages ? most_lanes(g) : 4, p.n);
   best.grid[0] = ceil_div(p.m, best.m);

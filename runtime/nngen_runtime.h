@@ -247,6 +247,7 @@ void replay_close(Replay *replay);
 typedef struct KernelCounts {
   int64_t launches;
   int64_t bytes_read, bytes_written;     // global memory, every access
+  int64_t distinct_bytes;                // of the last launch, each byte read and each written once
   int64_t requests, sectors, ideal_sectors; // of warps, global; 32 bytes a sector
   int64_t shared_requests, bank_conflicts;  // wavefronts beyond the least possible
 } KernelCounts;

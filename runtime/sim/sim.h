@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "cuda_api.h"
+#include "sim/counters.h"
 #include "sim/device/cusim_abi.h"
 
 #define CUDA_API(name, symbol, params)                                                             \
@@ -452,18 +453,7 @@ const char *host_cpu(void); // names the instruction sets that images are compil
 
 // ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c) ----------------------------
 
-// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
-// cusimKernelCounters(function, counters, sizeof *counters) fills it.
-typedef struct KernelCounters {
-  uint64_t launches, blocks, threads;
-  uint64_t global_read, global_written; // bytes, each access
-  uint64_t distinct_read, distinct_written; // global bytes of the last launch, each counted once
-  uint64_t shared_read, shared_written;
-  uint64_t flops[CusimFlopsKinds];
-  uint64_t barriers, meetings;                                    // arrivals of threads, of lanes
-  uint64_t global_requests, global_sectors, global_ideal_sectors; // of warps; 32 bytes a sector
-  uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
-} KernelCounters;
+// KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
 void trace_launch(void);
 void trace_launch_end(Launch *launch);

@@ -5,6 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 export NNGEN_DEVICE=sim NO_COLOR=1
+command -v python3 >/dev/null || { echo "make bench needs python3, for its arithmetic" >&2; exit 4; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
@@ -47,6 +48,11 @@ tables() {
     build/nngen models/resnet18.lua --json --quiet --check --dtype $d >"$work/r.json"
     row "ResNet-18 logits against the oracle, $d" "$(field outputs.0.error <"$work/r.json")" "$gate"
   done
+  for d in fp32 fp16; do
+    build/nngen models/resnet18.lua --json --quiet --count --no-check --dtype $d >"$work/c.json"
+    row "bytes counted / planned, worst kernel of ResNet-18 $d" "$(python3 -c "import json; print('%.3f' % max(k['counted']['distinct_bytes']/(k['bytes_read']+k['bytes_written']) for k in json.load(open('$work/c.json'))['kernels']))")" "at most 1.1"
+    row "bank conflicts, all kernels of ResNet-18 $d" "$(python3 -c "import json; print(sum(k['counted']['bank_conflicts'] for k in json.load(open('$work/c.json'))['kernels']))")" "0"
+  done
   rm -rf "$work/cache"
   row "\`nngen models/resnet18.lua\`, checked, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 20 s"
   row "the same, full cache" "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 8 s"
@@ -54,12 +60,13 @@ tables() {
     rm -rf "$work/cache"
     row "ResNet-18 fp16 for sm_90a, Lua to cubins, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" "at most 4 s"
     local spills=0 kernels=0
-    for a in sm_80 sm_90a sm_100a; do for m in mlp lenet resnet18 resnet34; do for d in fp32 tf32 fp16 bf16; do
-      build/nngen models/$m.lua --json --quiet --arch $a --dtype $d >"$work/s.json"
+    for a in sm_80 sm_90a sm_100a; do for m in mlp lenet resnet18 resnet34 "resnet18 batch=32"; do for d in fp32 tf32 fp16 bf16; do
+      set -- $m
+      build/nngen models/$1.lua --json --quiet --arch $a --dtype $d ${2:+--set $2} >"$work/s.json"
       spills=$((spills + $(python3 -c "import json; print(sum(k['spill_bytes']>0 for k in json.load(open('$work/s.json'))['kernels']))")))
       kernels=$((kernels + $(field work.kernels <"$work/s.json")))
     done; done; done
-    row "kernels that spill, of $kernels (4 models, 4 dtypes, sm_80, sm_90a, sm_100a)" "$spills" "0"
+    row "kernels that spill, of $kernels (4 models, ResNet-18 at batch 32 too; 4 dtypes; sm_80, sm_90a, sm_100a)" "$spills" "0"
   fi
   [ -x build/tests/bench/bench_sim ] && { echo; build/tests/bench/bench_sim; }
   return 0

@@ -16,4 +16,8 @@ for arch in sm_80 sm_90a sm_100a; do
     done
   done
 done
+for dtype in fp16 tf32; do
+  if build/nngen doctor | grep -q '^NVRTC *not found'; then skip "resnet18 batch 32 $dtype" "NVRTC is not installed"
+  else ok "resnet18 $dtype sm_90a, batch 32" compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=32; fi
+done
 tap_done

@@ -68,6 +68,7 @@ constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = f16;             // float: TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
@@ -88,7 +89,7 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
 
-extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_relu(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_relu(
   const f16 *__restrict__ g_copy_x,
   const f16 *__restrict__ g_fc1,
   const float *__restrict__ g_bias,
@@ -200,6 +201,7 @@ constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = f16;             // float: TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
@@ -220,7 +222,7 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
 
-extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_relu(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_relu(
   const f16 *__restrict__ g_relu,
   const f16 *__restrict__ g_fc2,
   const float *__restrict__ g_bias,
@@ -332,6 +334,7 @@ constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
 using T = f16;             // float: TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
@@ -352,7 +355,7 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == 32768, "the planner's figure");
 
-extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const f16 *__restrict__ g_relu,
   const f16 *__restrict__ g_fc3,
   const float *__restrict__ g_bias,

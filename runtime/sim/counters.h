@@ -1,0 +1,20 @@
+// counters.h: what libcusim counts, for it and for programs that ask it.
+#ifndef CUSIM_COUNTERS_H
+#define CUSIM_COUNTERS_H
+
+#include <stdint.h>
+
+// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
+// cusimKernelCounters(function, counters, sizeof *counters) fills it.
+typedef struct KernelCounters {
+  uint64_t launches, blocks, threads;
+  uint64_t global_read, global_written; // bytes, each access
+  uint64_t distinct_read, distinct_written; // global bytes of the last launch, each counted once
+  uint64_t shared_read, shared_written;
+  uint64_t flops[3]; // multiply-adds twice: mma of 16-bit, TF32, 8-bit operands
+  uint64_t barriers, meetings;                                    // arrivals of threads, of lanes
+  uint64_t global_requests, global_sectors, global_ideal_sectors; // of warps; 32 bytes a sector
+  uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
+} KernelCounters;
+
+#endif
