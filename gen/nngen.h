@@ -135,7 +135,7 @@ typedef struct Tile {
   int threads;     // per block
   int m, n, k;     // contract: block tile
   int tm, tn;      // contract: tile of a thread, or of a warp with tensor cores
-  int blocks;      // contract with tensor cores: blocks that should fit an SM
+  int blocks;      // contract: blocks that should fit an SM
   int stages;      // contract: blocks of k in flight; 0: no tensor cores
   int rows;        // row, reduce: rows (or lane vectors) per block
   int items;       // row: elements of a row per thread

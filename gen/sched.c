@@ -280,12 +280,9 @@ static void sched_contract(Group *g, const Arch *arch) {
     if (t.seconds < best.seconds) best = t;
   }
   best.threads = tile_threads(&best);
-  if (best.stages) {
-    best.smem = mma_smem(&best);
-    best.k = kMmaRowBytes / p.size;
-    best.blocks = blocks_per_sm(&best, arch);
-  }
-  best.lanes = divide_down(best.stages ? most_lanes(g) : 4, p.n);
+  best.blocks = blocks_per_sm(&best, arch);
+  if (best.stages) best.smem = mma_smem(&best), best.k = kMmaRowBytes / p.size;
+  best.lanes = divide_down(best.stages ? most_lanes(g) : 2, p.n);
   best.grid[0] = ceil_div(p.m, best.m);
   best.grid[1] = ceil_div(p.n, best.n);
   best.grid[2] = p.batch;

@@ -13,11 +13,18 @@ constexpr int kM = 784, kN = 6, kK = 25;
 constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
+constexpr int kBlocksPerSm = 12;
 constexpr int kLanes = 2;
 constexpr int kStep = kThreads / kTileK;  // rows loaded at once
 constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
+constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
+static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+
+// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
+__device__ inline int thread_column(int j) {
+  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
+}
 
 // A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
@@ -25,12 +32,12 @@ struct Smem {
   float b[kTileK][kTileN + 2];
 };
 
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv1_relu(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv1_relu(
   const float *__restrict__ g_image,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ Smem smem;
+  __shared__ __align__(16) Smem smem;
   const int tid = threadIdx.x;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
   const int load_k = tid % kTileK, load_row = tid / kTileK;
@@ -58,13 +65,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv1_relu(
       smem.b[load_k][load_row + i * kStep] = b_inside ? weight_1 : 0.f;
     }
     nn_sync();
-    const int thread_m = tid / (kTileN / kThreadN) * kThreadM;
-    const int thread_n = tid % (kTileN / kThreadN) * kThreadN;
+    const int thread_m = tid / kThreadsN * kThreadM;
 #pragma unroll 8
     for (int kk = 0; kk < kTileK; ++kk) {
       float a[kThreadM], b[kThreadN];
       for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; ++j) b[j] = smem.b[kk][thread_n + j];
+      for (int j = 0; j < kThreadN; j += 2) {
+        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
+        b[j] = pair[0], b[j + 1] = pair[1];
+      }
       for (int i = 0; i < kThreadM; ++i)
       for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
     }
@@ -73,12 +82,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv1_relu(
 
 #pragma unroll
   for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / (kTileN / kThreadN) * kThreadM + i;
+    const int m = m0 + tid / kThreadsN * kThreadM + i;
     if (m >= kM) break;
     const int image = m / 784, p = m / 28 % 28, q = m % 28;
 #pragma unroll
     for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + tid % (kTileN / kThreadN) * kThreadN + v;
+      const int n = n0 + thread_column(v);
       if (n >= kN) break;
       const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
       Vec<float, 2> relu_out;
@@ -182,11 +191,18 @@ constexpr int kM = 100, kN = 16, kK = 150;
 constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
-constexpr int kLanes = 4;
+constexpr int kBlocksPerSm = 12;
+constexpr int kLanes = 2;
 constexpr int kStep = kThreads / kTileK;  // rows loaded at once
 constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
+constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
+static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+
+// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
+__device__ inline int thread_column(int j) {
+  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
+}
 
 // A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
@@ -194,12 +210,12 @@ struct Smem {
   float b[kTileK][kTileN + 2];
 };
 
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_relu(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ Smem smem;
+  __shared__ __align__(16) Smem smem;
   const int tid = threadIdx.x;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
   const int load_k = tid % kTileK, load_row = tid / kTileK;
@@ -227,13 +243,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_relu(
       smem.b[load_k][load_row + i * kStep] = b_inside ? weight_copy_1 : 0.f;
     }
     nn_sync();
-    const int thread_m = tid / (kTileN / kThreadN) * kThreadM;
-    const int thread_n = tid % (kTileN / kThreadN) * kThreadN;
+    const int thread_m = tid / kThreadsN * kThreadM;
 #pragma unroll 8
     for (int kk = 0; kk < kTileK; ++kk) {
       float a[kThreadM], b[kThreadN];
       for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; ++j) b[j] = smem.b[kk][thread_n + j];
+      for (int j = 0; j < kThreadN; j += 2) {
+        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
+        b[j] = pair[0], b[j + 1] = pair[1];
+      }
       for (int i = 0; i < kThreadM; ++i)
       for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
     }
@@ -242,22 +260,22 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_relu(
 
 #pragma unroll
   for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / (kTileN / kThreadN) * kThreadM + i;
+    const int m = m0 + tid / kThreadsN * kThreadM + i;
     if (m >= kM) break;
     const int image = m / 100, p = m / 10 % 10, q = m % 10;
 #pragma unroll
     for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + tid % (kTileN / kThreadN) * kThreadN + v;
+      const int n = n0 + thread_column(v);
       if (n >= kN) break;
-      const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
-      Vec<float, 4> relu_out;
+      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+      Vec<float, 2> relu_out;
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
         const float conv2_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
         const float relu_3 = nn_max(conv2_add_2, 0.f);
         relu_out[j] = nn_cast<float>(relu_3);
       }
-      nn_store<4>(g_relu + p * 160 + q * 16 + n, relu_out);
+      nn_store<2>(g_relu + p * 160 + q * 16 + n, relu_out);
     }
   }
 }
@@ -349,11 +367,18 @@ constexpr int kM = 1, kN = 120, kK = 400;
 constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
-constexpr int kLanes = 4;
+constexpr int kBlocksPerSm = 12;
+constexpr int kLanes = 2;
 constexpr int kStep = kThreads / kTileK;  // rows loaded at once
 constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
+constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
+static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+
+// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
+__device__ inline int thread_column(int j) {
+  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
+}
 
 // A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
@@ -361,12 +386,12 @@ struct Smem {
   float b[kTileK][kTileN + 2];
 };
 
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_relu(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_fc1,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ Smem smem;
+  __shared__ __align__(16) Smem smem;
   const int tid = threadIdx.x;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
 
@@ -390,13 +415,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_relu(
       smem.b[load_k][load_row + i * kStep] = b_inside ? fc1_copy_1 : 0.f;
     }
     nn_sync();
-    const int thread_m = tid / (kTileN / kThreadN) * kThreadM;
-    const int thread_n = tid % (kTileN / kThreadN) * kThreadN;
+    const int thread_m = tid / kThreadsN * kThreadM;
 #pragma unroll 8
     for (int kk = 0; kk < kTileK; ++kk) {
       float a[kThreadM], b[kThreadN];
       for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; ++j) b[j] = smem.b[kk][thread_n + j];
+      for (int j = 0; j < kThreadN; j += 2) {
+        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
+        b[j] = pair[0], b[j + 1] = pair[1];
+      }
       for (int i = 0; i < kThreadM; ++i)
       for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
     }
@@ -405,21 +432,21 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_relu(
 
 #pragma unroll
   for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / (kTileN / kThreadN) * kThreadM + i;
+    const int m = m0 + tid / kThreadsN * kThreadM + i;
     if (m >= kM) break;
 #pragma unroll
     for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + tid % (kTileN / kThreadN) * kThreadN + v;
+      const int n = n0 + thread_column(v);
       if (n >= kN) break;
-      const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
-      Vec<float, 4> relu_out;
+      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+      Vec<float, 2> relu_out;
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
         const float fc1_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
         const float relu_3 = nn_max(fc1_add_2, 0.f);
         relu_out[j] = nn_cast<float>(relu_3);
       }
-      nn_store<4>(g_relu + n, relu_out);
+      nn_store<2>(g_relu + n, relu_out);
     }
   }
 }
@@ -465,11 +492,18 @@ constexpr int kM = 1, kN = 84, kK = 120;
 constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
-constexpr int kLanes = 4;
+constexpr int kBlocksPerSm = 12;
+constexpr int kLanes = 2;
 constexpr int kStep = kThreads / kTileK;  // rows loaded at once
 constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
+constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
+static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+
+// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
+__device__ inline int thread_column(int j) {
+  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
+}
 
 // A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
@@ -477,12 +511,12 @@ struct Smem {
   float b[kTileK][kTileN + 2];
 };
 
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_relu(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
   const float *__restrict__ g_relu,
   const float *__restrict__ g_fc2,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu_2) {
-  __shared__ Smem smem;
+  __shared__ __align__(16) Smem smem;
   const int tid = threadIdx.x;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
 
@@ -506,13 +540,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_relu(
       smem.b[load_k][load_row + i * kStep] = b_inside ? fc2_copy_1 : 0.f;
     }
     nn_sync();
-    const int thread_m = tid / (kTileN / kThreadN) * kThreadM;
-    const int thread_n = tid % (kTileN / kThreadN) * kThreadN;
+    const int thread_m = tid / kThreadsN * kThreadM;
 #pragma unroll 8
     for (int kk = 0; kk < kTileK; ++kk) {
       float a[kThreadM], b[kThreadN];
       for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; ++j) b[j] = smem.b[kk][thread_n + j];
+      for (int j = 0; j < kThreadN; j += 2) {
+        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
+        b[j] = pair[0], b[j + 1] = pair[1];
+      }
       for (int i = 0; i < kThreadM; ++i)
       for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
     }
@@ -521,21 +557,21 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_relu(
 
 #pragma unroll
   for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / (kTileN / kThreadN) * kThreadM + i;
+    const int m = m0 + tid / kThreadsN * kThreadM + i;
     if (m >= kM) break;
 #pragma unroll
     for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + tid % (kTileN / kThreadN) * kThreadN + v;
+      const int n = n0 + thread_column(v);
       if (n >= kN) break;
-      const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
-      Vec<float, 4> relu_2_out;
+      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+      Vec<float, 2> relu_2_out;
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
         const float fc2_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
         const float relu_3 = nn_max(fc2_add_2, 0.f);
         relu_2_out[j] = nn_cast<float>(relu_3);
       }
-      nn_store<4>(g_relu_2 + n, relu_2_out);
+      nn_store<2>(g_relu_2 + n, relu_2_out);
     }
   }
 }
@@ -581,11 +617,18 @@ constexpr int kM = 1, kN = 10, kK = 84;
 constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
 constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
 constexpr int kThreads = 64;
+constexpr int kBlocksPerSm = 12;
 constexpr int kLanes = 2;
 constexpr int kStep = kThreads / kTileK;  // rows loaded at once
 constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
+constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
 static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % kLanes == 0, "a thread's outputs are whole vectors");
+static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+
+// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
+__device__ inline int thread_column(int j) {
+  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
+}
 
 // A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
@@ -593,12 +636,12 @@ struct Smem {
   float b[kTileK][kTileN + 2];
 };
 
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3(
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   const float *__restrict__ g_relu,
   const float *__restrict__ g_fc3,
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3_2) {
-  __shared__ Smem smem;
+  __shared__ __align__(16) Smem smem;
   const int tid = threadIdx.x;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
 
@@ -622,13 +665,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3(
       smem.b[load_k][load_row + i * kStep] = b_inside ? fc3_copy_1 : 0.f;
     }
     nn_sync();
-    const int thread_m = tid / (kTileN / kThreadN) * kThreadM;
-    const int thread_n = tid % (kTileN / kThreadN) * kThreadN;
+    const int thread_m = tid / kThreadsN * kThreadM;
 #pragma unroll 8
     for (int kk = 0; kk < kTileK; ++kk) {
       float a[kThreadM], b[kThreadN];
       for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; ++j) b[j] = smem.b[kk][thread_n + j];
+      for (int j = 0; j < kThreadN; j += 2) {
+        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
+        b[j] = pair[0], b[j + 1] = pair[1];
+      }
       for (int i = 0; i < kThreadM; ++i)
       for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
     }
@@ -637,11 +682,11 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3(
 
 #pragma unroll
   for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / (kTileN / kThreadN) * kThreadM + i;
+    const int m = m0 + tid / kThreadsN * kThreadM + i;
     if (m >= kM) break;
 #pragma unroll
     for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + tid % (kTileN / kThreadN) * kThreadN + v;
+      const int n = n0 + thread_column(v);
       if (n >= kN) break;
       const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
       Vec<float, 2> fc3_2_out;
