@@ -44,8 +44,8 @@ void *arena_alloc(Arena *arena, size_t bytes) {
   if (!b || b->size - b->used < bytes) {
     size_t size = bytes > kBlockBytes ? bytes : kBlockBytes;
     if ((arena->bytes += size) > kArenaMost && compiler && !compiler->error->code)
-      err_code(ExitUsage, "%s: the model is too large: compiling it needs more than %d MB", compiler->options.model,
-               kArenaMost >> 20);
+      err_code(ExitUsage, "%s: the model is too large: compiling it needs more than %d MB",
+               compiler->options.model, kArenaMost >> 20);
     b = calloc(1, sizeof *b + size);
     if (!b) die("out of memory");
     b->size = size;
@@ -190,9 +190,7 @@ const char *text_nearest(const char *word, const char *const *candidates, int co
 
 // ---- embedded files ---------------------------------------------------------------------------
 
-extern const struct {
-  const char *name, *begin, *end;
-} assets[];
+extern const struct { const char *name, *begin, *end; } assets[];
 
 static const char *asset_override(const char *name, size_t *length) {
   const char *dir = getenv("NNGEN_DIR");
@@ -220,4 +218,6 @@ const char *asset_text(const char *name, size_t *length) {
   return text;
 }
 
-const char *asset_name(int i) { return assets[i].name; }
+const char *asset_name(int i) {
+  return assets[i].name;
+}

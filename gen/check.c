@@ -95,7 +95,9 @@ static double *anchor_bound(Node *n, double **value, const char *dtype) {
   free(value[a->id]);
   if (a != b) free(value[b->id]);
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = save;
-  double operand = !strcmp(dtype, "tf32") ? 2 * 0x1p-11 : a->group == n->group ? 2 * roundoff(a->type.dtype) : 0;
+  double operand = !strcmp(dtype, "tf32") ? 2 * 0x1p-11
+                   : a->group == n->group ? 2 * roundoff(a->type.dtype)
+                                          : 0;
   for (int64_t i = 0; i < count; i++)
     bound[i] = (2 * (double)inner_count(n) * 0x1p-24 + operand) * bound[i];
   return bound;
@@ -139,7 +141,8 @@ CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user)
       if (!value[g->nodes[i]->in[j]->id]) eval_node(g->nodes[i]->in[j], value);
     eval_node(g->nodes[i], value);
   }
-  double *bound = !r.failed_read && stays_calm(g) ? anchor_bound(g->anchor, value, c->options.dtype) : NULL;
+  double *bound =
+      !r.failed_read && stays_calm(g) ? anchor_bound(g->anchor, value, c->options.dtype) : NULL;
   for (int i = 0; i < g->noutputs && !r.failed_read; i++) {
     CheckResult one = check_output(g, g->outputs[i], value, bound, read, user, c->options.dtype);
     if (i == 0 || !one.passed) r = one;
@@ -153,8 +156,8 @@ CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user)
 
 // ---- memory -----------------------------------------------------------------------------------
 
-// What the oracle needs at most, roughly: the values alive together in double, twice for bounds, and
-// the columns of one image of the largest convolution.
+// What the oracle needs at most, roughly: the values alive together in double, twice for bounds,
+// and the columns of one image of the largest convolution.
 int64_t check_bytes(const Graph *g) {
   int64_t fixed = 0, most = 0, columns = 0;
   for (int i = 0; i < g->nnodes; i++) {

@@ -10,13 +10,13 @@ typedef bool (*CheckRead)(void *user, const Node *n, double *values);
 
 typedef struct CheckResult {
   bool passed, failed_read;
-  const Node *node;   // the output that was compared
-  double relative;    // L2 error / L2 norm
-  double gate;        // what it may be
-  double max_error;   // largest absolute error
-  int64_t bad;        // elements outside their bound, or not finite
-  int64_t worst;      // index of the first of them, row-major; -1: none
-  double want, got;   // there
+  const Node *node; // the output that was compared
+  double relative;  // L2 error / L2 norm
+  double gate;      // what it may be
+  double max_error; // largest absolute error
+  int64_t bad;      // elements outside their bound, or not finite
+  int64_t worst;    // index of the first of them, row-major; -1: none
+  double want, got; // there
 } CheckResult;
 
 // The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.

@@ -9,7 +9,7 @@ enum Kind { KindFlag, KindValue, KindSet, KindInput };
 typedef struct Option {
   const char *name;
   enum Kind kind;
-  size_t offset; // in Cli
+  size_t offset;     // in Cli
   const char *verbs; // that take it, separated by spaces
   const char *value; // what the help calls its value
   const char *help;
@@ -17,14 +17,21 @@ typedef struct Option {
 
 #define AT(field) offsetof(Cli, field)
 static const Option options[] = {
-    {"set", KindSet, 0, "run show", "NAME=VALUE ...", "settings of the model (nn.config); dtype=... too"},
-    {"dtype", KindValue, AT(dtype), "run show", "fp32|tf32|fp16|bf16", "storage and tensor-core precision (fp32)"},
-    {"lowering", KindValue, AT(lowering), "run show", "fused|unfused", "fused kernels, or one per layer call (fused)"},
-    {"device", KindValue, AT(device), "run", "auto|cuda|sim", "a GPU if there is one, else the simulator (auto)"},
+    {"set", KindSet, 0, "run show", "NAME=VALUE ...",
+     "settings of the model (nn.config); dtype=... too"},
+    {"dtype", KindValue, AT(dtype), "run show", "fp32|tf32|fp16|bf16",
+     "storage and tensor-core precision (fp32)"},
+    {"lowering", KindValue, AT(lowering), "run show", "fused|unfused",
+     "fused kernels, or one per layer call (fused)"},
+    {"device", KindValue, AT(device), "run", "auto|cuda|sim",
+     "a GPU if there is one, else the simulator (auto)"},
     {"ordinal", KindValue, AT(ordinal), "run", "N", "which GPU (0)"},
-    {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a", "compile for this GPU, run nothing"},
-    {"weights", KindValue, AT(weights), "run", "FILE", "safetensors; without it, seeded random weights"},
-    {"input", KindInput, 0, "run", "[NAME=]FILE", "a .png or .npy; without it, a generated image or noise"},
+    {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
+     "compile for this GPU, run nothing"},
+    {"weights", KindValue, AT(weights), "run", "FILE",
+     "safetensors; without it, seeded random weights"},
+    {"input", KindInput, 0, "run", "[NAME=]FILE",
+     "a .png or .npy; without it, a generated image or noise"},
     {"output", KindValue, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
     {"labels", KindValue, AT(labels), "run", "FILE", "a name per line: prints the five best"},
     {"seed", KindValue, AT(seed), "run", "N", "of weights and inputs (0)"},
@@ -33,15 +40,19 @@ static const Option options[] = {
     {"warmup", KindValue, AT(warmup), "run", "N", "runs before the timed ones (3)"},
     {"nvtx", KindValue, AT(nvtx), "run", "off|model|layer", "ranges for profilers (layer)"},
     {"check", KindFlag, AT(check), "run", NULL, "compare every kernel with the oracle"},
-    {"no-check", KindFlag, AT(no_check), "run", NULL, "do not (default on a GPU when the plan was run before)"},
-    {"dump", KindValue, AT(dump), "run", "DIR", "write the generated kernels, their images, the plan"},
+    {"no-check", KindFlag, AT(no_check), "run", NULL,
+     "do not (default on a GPU when the plan was run before)"},
+    {"dump", KindValue, AT(dump), "run", "DIR",
+     "write the generated kernels, their images, the plan"},
     {"explain", KindValue, AT(explain), "run", "KERNEL", "say why this kernel is as it is"},
-    {"count", KindFlag, AT(count), "run", NULL, "simulator: count accesses, sectors and bank conflicts"},
+    {"count", KindFlag, AT(count), "run", NULL,
+     "simulator: count accesses, sectors and bank conflicts"},
     {"json", KindFlag, AT(json), "run show doctor cache", NULL, "results as JSON on stdout"},
     {"quiet", KindFlag, AT(quiet), "run", NULL, "no progress"},
     {"cache-dir", KindValue, AT(cache_dir), "run cache", "DIR", "where compiled kernels are kept"},
     {"no-cache", KindFlag, AT(no_cache), "run", NULL, "compile every kernel"},
-    {"cuda-path", KindValue, AT(cuda_path), "run doctor", "DIR", "search CUDA libraries here first"},
+    {"cuda-path", KindValue, AT(cuda_path), "run doctor", "DIR",
+     "search CUDA libraries here first"},
     {"stage", KindValue, AT(stage), "show", "PASS", "front shape simp prec layout fuse sched emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
     {"kernel", KindValue, AT(kernel), "show", "NAME", "of this kernel only"},
@@ -78,7 +89,8 @@ static int unknown_option(const char *name, const char *verb, Error *err) {
 
 static int take_set(Cli *cli, char *text, Error *err) {
   char *equal = strchr(text, '=');
-  if (!equal || equal == text) return err_set(err, ExitUsage, "--set wants NAME=VALUE, not '%s'", text);
+  if (!equal || equal == text)
+    return err_set(err, ExitUsage, "--set wants NAME=VALUE, not '%s'", text);
   if (cli->nset == kMostSets) return err_set(err, ExitUsage, "more than %d --set", kMostSets);
   *equal = 0;
   if (!strcmp(text, "dtype")) { // DESIGN of the command line: a setting of every model
@@ -92,12 +104,16 @@ static int take_set(Cli *cli, char *text, Error *err) {
 
 static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
   switch (o->kind) {
-  case KindSet: return take_set(cli, value, err);
+  case KindSet:
+    return take_set(cli, value, err);
   case KindInput:
-    if (cli->ninput == kMostInputs) return err_set(err, ExitUsage, "more than %d --input", kMostInputs);
+    if (cli->ninput == kMostInputs)
+      return err_set(err, ExitUsage, "more than %d --input", kMostInputs);
     cli->input[cli->ninput++] = value;
     return ExitOk;
-  default: *(const char **)((char *)cli + o->offset) = value; return ExitOk;
+  default:
+    *(const char **)((char *)cli + o->offset) = value;
+    return ExitOk;
   }
 }
 
@@ -132,7 +148,8 @@ static const Verb *find_verb(const char *name) {
 static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
   cli->verb = "run";
   *first = 1;
-  if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+  if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
+      !strcmp(argv[1], "help")) {
     cli->help = true;
     cli->verb = NULL;
     return ExitOk;
@@ -149,13 +166,17 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
     *first = 2;
     return ExitOk;
   }
-  if (word[0] == '-' || (n > 4 && !strcmp(word + n - 4, ".lua")) || strchr(word, '/')) return ExitOk;
+  if (word[0] == '-' || (n > 4 && !strcmp(word + n - 4, ".lua")) || strchr(word, '/'))
+    return ExitOk;
   const char *names[32];
   int count = 0;
   for (const Verb *v = verbs; v->name && count < 32; v++) names[count++] = v->name;
   const char *near = text_nearest(word, names, count);
-  if (near) return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); did you mean '%s'?", word, near);
-  return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); see nngen --help", word);
+  if (near)
+    return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); did you mean '%s'?",
+                   word, near);
+  return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); see nngen --help",
+                 word);
 }
 
 int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
@@ -163,13 +184,18 @@ int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
   int i, code = pick_verb(argc, argv, cli, &i, err);
   if (code || !cli->verb) return code;
   for (; !code && i < argc; i++) {
-    if (!strncmp(argv[i], "--", 2)) code = take_option(cli, argc, argv, &i, err);
-    else if (!cli->model) cli->model = argv[i];
-    else code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i], cli->model);
+    if (!strncmp(argv[i], "--", 2))
+      code = take_option(cli, argc, argv, &i, err);
+    else if (!cli->model)
+      cli->model = argv[i];
+    else
+      code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i],
+                     cli->model);
   }
   if (!code && !cli->help && find_verb(cli->verb)->takes_model && !cli->model)
-    code = err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
-                   cli->verb, cli->verb);
+    code =
+        err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
+                cli->verb, cli->verb);
   return code;
 }
 
@@ -203,9 +229,14 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
   if (!code) code = one_of("lowering", cli->lowering, lowerings, err);
   if (!code && cli->stage) code = one_of("stage", cli->stage, stages, err);
   if (code) return code;
-  *o = (Options){.model = cli->model, .lowering = cli->lowering, .dtype = cli->dtype,
-                 .arch = arch_default(), .nset = cli->nset, .set_name = (const char **)cli->set_name,
-                 .set_value = (const char **)cli->set_value, .stage = cli->stage};
+  *o = (Options){.model = cli->model,
+                 .lowering = cli->lowering,
+                 .dtype = cli->dtype,
+                 .arch = arch_default(),
+                 .nset = cli->nset,
+                 .set_name = (const char **)cli->set_name,
+                 .set_value = (const char **)cli->set_value,
+                 .stage = cli->stage};
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
     return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
   return ExitOk;
@@ -213,7 +244,9 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
 
 void cli_help(FILE *file, const char *verb) {
   if (!verb) {
-    fputs("nngen: neural networks as fused CUDA kernels\n\nusage: nngen [VERB] MODEL.lua [options]\n\n", file);
+    fputs("nngen: neural networks as fused CUDA kernels\n\nusage: nngen [VERB] MODEL.lua "
+          "[options]\n\n",
+          file);
     for (const Verb *v = verbs; v->name; v++) fprintf(file, "  %-8s %s\n", v->name, v->help);
     fputs("\nnngen VERB --help lists the options of a verb; nngen --version.\n", file);
     return;

@@ -9,7 +9,7 @@ enum { kMostSets = 64, kMostInputs = 16 };
 
 typedef struct Cli {
   const char *verb;
-  const char *model;             // the positional argument
+  const char *model; // the positional argument
   const char *set_name[kMostSets], *set_value[kMostSets];
   int nset;
   const char *input[kMostInputs]; // FILE or NAME=FILE

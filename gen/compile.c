@@ -5,7 +5,14 @@
 #include <string.h>
 
 // Facts about the graph that passes need and give.
-enum Fact { HasTypes = 1, HasDtypes = 2, HasOrders = 4, HasGroups = 8, HasTiles = 16, HasSources = 32 };
+enum Fact {
+  HasTypes = 1,
+  HasDtypes = 2,
+  HasOrders = 4,
+  HasGroups = 8,
+  HasTiles = 16,
+  HasSources = 32
+};
 
 static void shape_stage(Compiler *c) { // also keeps the model as written, for the oracle
   shape_pass(c);

@@ -8,9 +8,13 @@
 // ---- doctor -----------------------------------------------------------------------------------
 
 static void print_library(const FoundLibrary *l) {
-  if (l->path) printf("%-12s %s%s%s (%s)\n", l->role, l->path, *l->version ? ", version " : "", l->version, l->how);
-  else printf("%-12s not found\n", l->role);
-  for (int i = 0; !l->path && i < l->nsearched; i++) printf("             searched %s\n", l->searched[i]);
+  if (l->path)
+    printf("%-12s %s%s%s (%s)\n", l->role, l->path, *l->version ? ", version " : "", l->version,
+           l->how);
+  else
+    printf("%-12s not found\n", l->role);
+  for (int i = 0; !l->path && i < l->nsearched; i++)
+    printf("             searched %s\n", l->searched[i]);
   if (l->note && *l->note) printf("             %s\n", l->note);
 }
 
@@ -23,7 +27,8 @@ static void print_device(const Cli *cli) {
     return;
   }
   const DeviceInfo *d = device_info(device);
-  printf("%-12s %s, %s%s\n", "device", d->name, d->arch, d->kind == DeviceSim ? " (simulated on the CPU)" : "");
+  printf("%-12s %s, %s%s\n", "device", d->name, d->arch,
+         d->kind == DeviceSim ? " (simulated on the CPU)" : "");
   device_close(device);
 }
 
@@ -31,11 +36,13 @@ static json_t *json_report(const FindReport *r) {
   json_t *list = json_array();
   for (int i = 0; i < r->nlibraries; i++) {
     const FoundLibrary *l = &r->libraries[i];
-    json_array_append_new(list, json_pack("{s:s s:s? s:s s:s? s:s?}", "role", l->role, "path", l->path, "version",
-                                          l->version ? l->version : "", "how", l->how, "note", l->note));
+    json_array_append_new(list, json_pack("{s:s s:s? s:s s:s? s:s?}", "role", l->role, "path",
+                                          l->path, "version", l->version ? l->version : "", "how",
+                                          l->how, "note", l->note));
   }
-  return json_pack("{s:i s:o s:b s:s s:s}", "schema_version", 1, "libraries", list, "nvtx", r->nvtx, "host_compiler",
-                   r->host_compiler ? r->host_compiler : "", "cache_dir", r->cache_dir ? r->cache_dir : "");
+  return json_pack("{s:i s:o s:b s:s s:s}", "schema_version", 1, "libraries", list, "nvtx", r->nvtx,
+                   "host_compiler", r->host_compiler ? r->host_compiler : "", "cache_dir",
+                   r->cache_dir ? r->cache_dir : "");
 }
 
 int verb_doctor(const Cli *cli, Error *err) {
@@ -49,8 +56,12 @@ int verb_doctor(const Cli *cli, Error *err) {
     json_decref(o);
   } else {
     for (int i = 0; i < r.nlibraries; i++) print_library(&r.libraries[i]);
-    printf("%-12s %s\n", "compiler", r.host_compiler && *r.host_compiler ? r.host_compiler : "none: libcusim cannot build kernels; install g++");
-    printf("%-12s %s\n", "NVTX", r.nvtx ? "built in" : "not built in: the CUDA toolkit's headers were absent");
+    printf("%-12s %s\n", "compiler",
+           r.host_compiler && *r.host_compiler
+               ? r.host_compiler
+               : "none: libcusim cannot build kernels; install g++");
+    printf("%-12s %s\n", "NVTX",
+           r.nvtx ? "built in" : "not built in: the CUDA toolkit's headers were absent");
     printf("%-12s %s\n", "cache", r.cache_dir ? r.cache_dir : "none");
     print_device(cli);
   }
@@ -81,13 +92,17 @@ int verb_cache(const Cli *cli, Error *err) {
     if (!code) printf("%d entries removed\n", removed);
     return code;
   }
-  if (!verify && strcmp(what, "ls")) return err_set(err, ExitUsage, "nngen cache %s: wants ls, verify or clear", what);
+  if (!verify && strcmp(what, "ls"))
+    return err_set(err, ExitUsage, "nngen cache %s: wants ls, verify or clear", what);
   CacheList list;
-  int code = verify ? cache_verify(cli->cache_dir, &list, err) : cache_list(cli->cache_dir, &list, err);
+  int code =
+      verify ? cache_verify(cli->cache_dir, &list, err) : cache_list(cli->cache_dir, &list, err);
   if (code) return code;
   print_entries(&list, verify);
   int broken = 0;
   for (int i = 0; i < list.nentries; i++) broken += verify && !list.entries[i].valid;
   cache_list_free(&list);
-  return broken ? err_set(err, ExitMismatch, "%d cache entries are broken; they are rebuilt when next used", broken) : ExitOk;
+  return broken ? err_set(err, ExitMismatch,
+                          "%d cache entries are broken; they are rebuilt when next used", broken)
+                : ExitOk;
 }

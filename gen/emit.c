@@ -87,8 +87,8 @@ static void put_params(Emitter *e) {
   const Group *g = e->g;
   Buffer b = {0};
   for (int i = 0; i < g->ninputs; i++)
-    buffer_put(&b, "%sconst %s *__restrict__ %s", i ? ",\n" : "", expr_ctype(g->inputs[i]->type.dtype),
-               expr_pointer(g, g->inputs[i]));
+    buffer_put(&b, "%sconst %s *__restrict__ %s", i ? ",\n" : "",
+               expr_ctype(g->inputs[i]->type.dtype), expr_pointer(g, g->inputs[i]));
   for (int i = 0; i < g->noutputs; i++)
     buffer_put(&b, "%s%s *__restrict__ %s", i || g->ninputs ? ",\n" : "",
                expr_ctype(g->outputs[i]->type.dtype), expr_pointer(g, g->outputs[i]));
@@ -156,8 +156,10 @@ static void emit_tap(Emitter *e, const Node *n, const Index *out) {
   const char *args[2] = {"acc[j]", expr_value(&s, n->in[0], at)};
   Buffer combine = {0};
   for (const char *c = n->op->cuda; *c; c++)
-    if (*c == '$') buffer_put(&combine, "%s", args[*++c - '1']);
-    else buffer_put(&combine, "%c", *c);
+    if (*c == '$')
+      buffer_put(&combine, "%s", args[*++c - '1']);
+    else
+      buffer_put(&combine, "%c", *c);
   hole_take(e, "tap_loads", &s.loads);
   hole_take(e, "tap_body", &s.body);
   hole_take(e, "combine", &combine);
@@ -221,8 +223,8 @@ const char *emit_template_file(const Group *g) {
   return g->tile.stages ? "templates/contract_mma.cu" : templates[g->tm].file;
 }
 
-// The text with each line indented by the braces it stands in; lines with # stay at the left, a line
-// that continues the one before stands two further in.
+// The text with each line indented by the braces it stands in; lines with # stay at the left, a
+// line that continues the one before stands two further in.
 static char *indented(Arena *arena, const char *text) {
   int lines = 1, deepest = 24, depth = 0;
   for (const char *s = text; *s; s++) lines += *s == '\n';

@@ -10,8 +10,12 @@ typedef struct Problem { // both forms, as the template sees them
   Index a[MaxRank], b[MaxRank], out[MaxRank];
 } Problem;
 
-static Index name(const char *text) { return (Index){text, false}; }
-static Index unless_one(int64_t size, const char *text) { return name(size == 1 ? "0" : text); }
+static Index name(const char *text) {
+  return (Index){text, false};
+}
+static Index unless_one(int64_t size, const char *text) {
+  return name(size == 1 ? "0" : text);
+}
 
 static void conv_holes(Emitter *e, const Node *n, Problem *p) {
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *y = &n->type;
@@ -20,7 +24,8 @@ static void conv_holes(Emitter *e, const Node *n, Problem *p) {
   p->n = w->dim[0] / n->attr.groups;
   p->k = w->dim[1] * w->dim[2] * w->dim[3];
   bool grouped = p->batch > 1;
-  Index a[4] = {unless_one(x->dim[0], "image"), name(grouped ? "group_c" : "c"), name("y"), name("x")};
+  Index a[4] = {unless_one(x->dim[0], "image"), name(grouped ? "group_c" : "c"), name("y"),
+                name("x")};
   Index b[4] = {name(grouped ? "group_n" : "n"), name("c"), name("r"), name("s")};
   Index out[4] = {unless_one(y->dim[0], "image"), unless_one(y->dim[1], grouped ? "group_n" : "n"),
                   unless_one(y->dim[2], "p"), unless_one(y->dim[3], "q")};
@@ -66,8 +71,9 @@ static void matmul_holes(Emitter *e, const Node *n, Problem *p) {
   hole_take(e, "decode_batch", &decode);
 }
 
-// May the operand be copied in chunks of 16 bytes? Then its k runs must be neighbours in memory, whole
-// chunks, and every other step a multiple of a chunk. `k_dim` is the dimension that is innermost in k.
+// May the operand be copied in chunks of 16 bytes? Then its k runs must be neighbours in memory,
+// whole chunks, and every other step a multiple of a chunk. `k_dim` is the dimension that is
+// innermost in k.
 static bool contract_direct(const Group *g, const Node *operand, Dtype dtype, int k_dim) {
   int64_t stride[MaxRank], pack = 16 / (int64_t)dtype_size(dtype);
   const Node *base = expr_view(g, operand, stride);
@@ -100,7 +106,8 @@ static void put_direct(Emitter *e, const char *which, const Node *operand, const
   Buffer b = {0};
   for (int d = 0; d < operand->type.rank; d++)
     if (stride[d] && strcmp(at[d].text, "0"))
-      buffer_put(&b, stride[d] == 1 ? "%s%s" : "%s%s * %lld", b.size ? " + " : "", at[d].text, (long long)stride[d]);
+      buffer_put(&b, stride[d] == 1 ? "%s%s" : "%s%s * %lld", b.size ? " + " : "", at[d].text,
+                 (long long)stride[d]);
   if (!b.size) buffer_put(&b, "0");
   hole_take(e, arena_printf(e->c->arena, "%s_offset", which), &b);
   hole_text(e, arena_printf(e->c->arena, "%s_pointer", which), expr_pointer(e->g, base));
@@ -135,8 +142,8 @@ static void put_shape(Emitter *e, const Problem *p) {
 }
 
 // With tensor cores an operand is copied in chunks where it can be.
-static void put_operand_mma(Emitter *e, const char *which, const Node *n, const Index *at, int k_dim,
-                            const char *pred) {
+static void put_operand_mma(Emitter *e, const char *which, const Node *n, const Index *at,
+                            int k_dim, const char *pred) {
   Dtype dtype = prec_storage(e->c->options.dtype);
   const Node *anchor = e->g->anchor;
   bool direct = contract_direct(e->g, n, dtype, k_dim) && groups_align(anchor, dtype);

@@ -1,6 +1,6 @@
 // emit_reduce.c: reductions. `reduce` combines along any dimensions, with a tree over threads in
-// shared memory. `rowwise` keeps a row in registers and runs several reductions and the maps between
-// and after them over it (softmax, layer normalisation): each input is read once.
+// shared memory. `rowwise` keeps a row in registers and runs several reductions and the maps
+// between and after them over it (softmax, layer normalisation): each input is read once.
 #include "emit.h"
 
 #include <stdlib.h>
@@ -10,8 +10,10 @@
 static void put_combine(Emitter *e, const char *hole, const Op *op, const char *a, const char *b) {
   Buffer text = {0};
   for (const char *c = op->cuda; *c; c++)
-    if (*c == '$') buffer_put(&text, "%s", *++c == '1' ? a : b);
-    else buffer_put(&text, "%c", *c);
+    if (*c == '$')
+      buffer_put(&text, "%s", *++c == '1' ? a : b);
+    else
+      buffer_put(&text, "%c", *c);
   hole_take(e, hole, &text);
 }
 
@@ -34,7 +36,8 @@ static void decode_dims(Buffer *b, const char *indent, const char *from, const T
   expr_decode(b, indent, from, count, size, named);
 }
 
-static void set_index(const Type *t, const char *const *names, int64_t axes, Index *full, Index *out) {
+static void set_index(const Type *t, const char *const *names, int64_t axes, Index *full,
+                      Index *out) {
   for (int d = 0; d < t->rank; d++) {
     full[d] = t->dim[d] == 1 ? (Index){"0", false} : (Index){names[d], false};
     out[d] = axes >> d & 1 ? (Index){"0", false} : full[d];
@@ -48,7 +51,8 @@ void emit_reduce(Emitter *e) {
   const Type *in = &n->in[0]->type;
   const char *const *names = emit_index_names(in->rank);
   int kept[MaxRank], gone[MaxRank];
-  int nkept = pick_dims(in, n->attr.axes, false, kept), ngone = pick_dims(in, n->attr.axes, true, gone);
+  int nkept = pick_dims(in, n->attr.axes, false, kept),
+      ngone = pick_dims(in, n->attr.axes, true, gone);
   Index full[MaxRank], out[MaxRank];
   set_index(in, names, n->attr.axes, full, out);
   if (e->g->tile.lanes > 1) full[kept[nkept - 1]].lane = out[kept[nkept - 1]].lane = true;
@@ -78,15 +82,19 @@ void emit_reduce(Emitter *e) {
 
 typedef struct Rows {
   Emitter *e;
-  const Type *full;          // type of the full domain, in memory order of the anchor's input
+  const Type *full; // type of the full domain, in memory order of the anchor's input
   Index full_at[MaxRank], row_at[MaxRank];
-  int *phase;                // by node id: the sweep over the row in which it is computed
-  Buffer text;               // all sweeps
-  int names;                 // locals named so far, at the level of the kernel
+  int *phase;  // by node id: the sweep over the row in which it is computed
+  Buffer text; // all sweeps
+  int names;   // locals named so far, at the level of the kernel
 } Rows;
 
-static bool is_full(const Rows *r, const Node *n) { return type_same_shape(&n->type, r->full); }
-static bool is_ours(const Rows *r, const Node *n) { return n->group == r->e->g; }
+static bool is_full(const Rows *r, const Node *n) {
+  return type_same_shape(&n->type, r->full);
+}
+static bool is_ours(const Rows *r, const Node *n) {
+  return n->group == r->e->g;
+}
 
 // A node's sweep is after those of the reductions it depends on.
 static void find_phases(Rows *r) {
@@ -109,7 +117,8 @@ static const char *row_name(const Rows *r, const Node *n) { // one value per row
   return arena_printf(compiler->arena, "row_%s_%d", n->op->name, i);
 }
 
-static const char *kept_array(const Rows *r, const Node *n) { // a full-domain value for later sweeps
+static const char *kept_array(const Rows *r,
+                              const Node *n) { // a full-domain value for later sweeps
   const Group *g = r->e->g;
   int i = 0;
   while (i < g->nnodes && g->nodes[i] != n) i++;
@@ -127,7 +136,8 @@ static bool needed_later(const Rows *r, const Node *n, int p) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *user = g->nodes[i];
     for (int j = 0; j < user->nin; j++)
-      if (user->in[j] == n && r->phase[user->id] > p && (is_full(r, user) || user->op->cls == OpReduce))
+      if (user->in[j] == n && r->phase[user->id] > p &&
+          (is_full(r, user) || user->op->cls == OpReduce))
         return true;
   }
   return false;
@@ -159,7 +169,9 @@ static void keep(Rows *r, Scope *s, bool *kept, const Node *n, int p) {
   kept[n->id] = true;
 }
 
-static const char *text_or_none(const Buffer *b) { return b->text ? b->text : ""; }
+static const char *text_or_none(const Buffer *b) {
+  return b->text ? b->text : "";
+}
 
 static bool reads_full(const Rows *r, const Node *n, int p) {
   return r->phase[n->id] == p && (is_full(r, n) || n->op->cls == OpReduce);
@@ -187,22 +199,27 @@ static void put_sweep(Rows *r, bool *kept, int p) {
     const char *value = expr_value(&s, n->in[0], r->full_at);
     Buffer combine = {0};
     for (const char *c = n->op->cuda; *c; c++)
-      if (*c != '$') buffer_put(&combine, "%c", *c);
-      else if (*++c == '1') buffer_put(&combine, "%s", row_name(r, n));
-      else buffer_put(&combine, "%s", value);
+      if (*c != '$')
+        buffer_put(&combine, "%c", *c);
+      else if (*++c == '1')
+        buffer_put(&combine, "%s", row_name(r, n));
+      else
+        buffer_put(&combine, "%s", value);
     buffer_put(&s.body, "        %s = %s;\n", row_name(r, n), combine.text);
     buffer_free(&combine);
   }
   for (int i = 0; i < g->noutputs; i++)
-    if (is_full(r, g->outputs[i]) && r->phase[g->outputs[i]->id] == p && g->outputs[i]->op->cls != OpReduce)
-      expr_store(&s, &stores, g->outputs[i], r->full_at, expr_value(&s, g->outputs[i], r->full_at)), any = true;
+    if (is_full(r, g->outputs[i]) && r->phase[g->outputs[i]->id] == p &&
+        g->outputs[i]->op->cls != OpReduce)
+      expr_store(&s, &stores, g->outputs[i], r->full_at, expr_value(&s, g->outputs[i], r->full_at)),
+          any = true;
   if (any) {
     buffer_put(&r->text,
                "#pragma unroll\n  for (int item = 0; item < kItems; ++item) {\n"
                "    const int i = (item * kThreads + tid) * kLanes;\n    if (i < kColumns) {\n");
     Buffer inner = {0}, cols = {0};
-    buffer_put(&inner, "%s#pragma unroll\nfor (int j = 0; j < kLanes; ++j) {\n%s}\n%s}\n}\n", text_or_none(&s.loads),
-               text_or_none(&s.body), text_or_none(&stores));
+    buffer_put(&inner, "%s#pragma unroll\nfor (int j = 0; j < kLanes; ++j) {\n%s}\n%s}\n}\n",
+               text_or_none(&s.loads), text_or_none(&s.body), text_or_none(&stores));
     const char *names[MaxRank];
     int dims[MaxRank], count = pick_dims(r->full, g->anchor->attr.axes, true, dims);
     for (int d = 0; d < r->full->rank; d++) {
@@ -227,8 +244,10 @@ static void put_row_values(Rows *r, int p) {
     buffer_put(&r->text, "  %s = row_reduce<kRowThreads>(%s, part, [](float a, float b) { return ",
                row_name(r, n), row_name(r, n));
     for (const char *c = n->op->cuda; *c; c++)
-      if (*c == '$') buffer_put(&r->text, "%c", *++c == '1' ? 'a' : 'b');
-      else buffer_put(&r->text, "%c", *c);
+      if (*c == '$')
+        buffer_put(&r->text, "%c", *++c == '1' ? 'a' : 'b');
+      else
+        buffer_put(&r->text, "%c", *c);
     buffer_put(&r->text, "; });\n");
   }
   Scope s = {.group = g, .lanes = 1, .indent = "  ", .names = r->names};
@@ -273,7 +292,8 @@ void emit_row(Emitter *e) {
   if (count) r.full_at[dims[count - 1]].lane = g->tile.lanes > 1;
   find_phases(&r);
   int last = 0;
-  for (int i = 0; i < g->nnodes; i++) last = r.phase[g->nodes[i]->id] > last ? r.phase[g->nodes[i]->id] : last;
+  for (int i = 0; i < g->nnodes; i++)
+    last = r.phase[g->nodes[i]->id] > last ? r.phase[g->nodes[i]->id] : last;
   Buffer declare = {0}, decode = {0};
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i]->op->cls == OpReduce)
@@ -283,7 +303,8 @@ void emit_row(Emitter *e) {
     put_row_values(&r, p);
   }
   for (int i = 0; i < nnodes; i++)
-    if (kept[i]) buffer_put(&declare, "  float %s[kItems * kLanes];\n", kept_array(&r, e->c->graph->nodes[i]));
+    if (kept[i])
+      buffer_put(&declare, "  float %s[kItems * kLanes];\n", kept_array(&r, e->c->graph->nodes[i]));
   count = pick_dims(r.full, anchor->attr.axes, false, dims);
   decode_dims(&decode, "  ", "row", r.full, dims, count, names);
   hole_take(e, "declare", &declare);

@@ -1,6 +1,6 @@
-// eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time: it shares
-// nothing with passes and templates but the rows of ops.lua, and of those only `ref`. Large products
-// go through OpenBLAS.
+// eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time: it
+// shares nothing with passes and templates but the rows of ops.lua, and of those only `ref`. Large
+// products go through OpenBLAS.
 //
 // A map's `ref` is traced once (ref.lua) into a short program that runs over chunks of a row; a
 // `ref` that cannot be traced is called per element.
@@ -16,7 +16,7 @@ enum { kChunk = 512, kMostSteps = 64 };
 
 // ---- programs ---------------------------------------------------------------------------------
 
-#define CODE(name, e)                                                                            \
+#define CODE(name, e)                                                                              \
   static void name(double *y, const double *a, const double *b, const double *c, int n) {          \
     (void)b, (void)c;                                                                              \
     for (int i = 0; i < n; i++) y[i] = e;                                                          \
@@ -49,10 +49,11 @@ typedef void (*Code)(double *, const double *, const double *, const double *, i
 static const struct {
   const char *name;
   Code code;
-} codes[] = {{"add", do_add},   {"sub", do_sub},   {"mul", do_mul}, {"div", do_div},   {"pow", do_pow},
-             {"neg", do_neg},   {"copy", do_copy}, {"exp", do_exp}, {"log", do_log},   {"sqrt", do_sqrt},
-             {"sin", do_sin},   {"cos", do_cos},   {"tanh", do_tanh}, {"erf", do_erf}, {"floor", do_floor},
-             {"abs", do_abs},   {"max", do_max},   {"min", do_min}, {"lt", do_lt},     {"le", do_le},
+} codes[] = {{"add", do_add},   {"sub", do_sub},    {"mul", do_mul},     {"div", do_div},
+             {"pow", do_pow},   {"neg", do_neg},    {"copy", do_copy},   {"exp", do_exp},
+             {"log", do_log},   {"sqrt", do_sqrt},  {"sin", do_sin},     {"cos", do_cos},
+             {"tanh", do_tanh}, {"erf", do_erf},    {"floor", do_floor}, {"abs", do_abs},
+             {"max", do_max},   {"min", do_min},    {"lt", do_lt},       {"le", do_le},
              {"eq", do_eq},     {"where", do_where}};
 
 typedef struct Step {
@@ -128,7 +129,8 @@ static void run_lua(const Op *op, const double *const *in, double *out, int n) {
     if (front_call(lua, op->nin, 1))
       err_code(ExitUsage, "op '%s': its ref fails: %s", op->name, lua_tostring(lua, -1));
     if (!lua_isnumber(lua, -1))
-      err_code(ExitUsage, "op '%s': its ref gives a %s, not a number", op->name, luaL_typename(lua, -1));
+      err_code(ExitUsage, "op '%s': its ref gives a %s, not a number", op->name,
+               luaL_typename(lua, -1));
     out[k] = lua_tonumber(lua, -1);
     lua_pop(lua, 1);
   }
@@ -186,8 +188,10 @@ static void eval_map(Node *n, double **value) {
       for (int j = 0; constant && j < len; j++) spread[i][j] = *from;
       in[i] = constant ? spread[i] : from;
     }
-    if (k->traced) run_program(&k->program, in, value[n->id] + at, len);
-    else run_lua(n->op, in, value[n->id] + at, len);
+    if (k->traced)
+      run_program(&k->program, in, value[n->id] + at, len);
+    else
+      run_lua(n->op, in, value[n->id] + at, len);
     at += len;
   }
 }
@@ -307,8 +311,10 @@ static int64_t move_source(const Node *n, const Type *from, const int64_t *at, i
     int64_t i = 0;
     if (n->op->form == MovePermute)
       for (int e = 0; e < n->type.rank; e++) i = n->attr.dims[e] == d ? at[e] : i;
-    else if (n->op->form == MoveConcat) i = at[d] - (d == n->attr.axis ? shift : 0);
-    else i = at[d] + (n->op->form == MoveSlice ? n->attr.dims[d] : -n->attr.dims[d]);
+    else if (n->op->form == MoveConcat)
+      i = at[d] - (d == n->attr.axis ? shift : 0);
+    else
+      i = at[d] + (n->op->form == MoveSlice ? n->attr.dims[d] : -n->attr.dims[d]);
     if (i < 0 || i >= from->dim[d]) return -1;
     source = source * from->dim[d] + i;
   }
@@ -324,7 +330,8 @@ static void eval_move(Node *n, double **value) {
   }
   for (int64_t i = 0; i < count; i++) {
     int64_t at[MaxRank], rest = i, shift = 0, from = -1;
-    for (int d = n->type.rank - 1; d >= 0; d--) at[d] = rest % n->type.dim[d], rest /= n->type.dim[d];
+    for (int d = n->type.rank - 1; d >= 0; d--)
+      at[d] = rest % n->type.dim[d], rest /= n->type.dim[d];
     int j = 0;
     for (; j < n->nin && (from = move_source(n, &n->in[j]->type, at, shift)) < 0; j++)
       shift += n->in[j]->type.dim[n->attr.axis];
@@ -334,7 +341,8 @@ static void eval_move(Node *n, double **value) {
 
 // ---- graphs -----------------------------------------------------------------------------------
 
-static void (*const rules[OpClassCount])(Node *, double **) = { // CLASS
+static void (*const rules[OpClassCount])(Node *, double **) = {
+    // CLASS
     [OpMap] = eval_map,           [OpReduce] = eval_reduce, [OpWindow] = eval_window,
     [OpContract] = eval_contract, [OpMove] = eval_move,
 };
@@ -344,7 +352,8 @@ void eval_node(Node *n, double **value) {
   int64_t count = type_count(&n->type);
   if (!value[n->id]) value[n->id] = malloc(sizeof(double) * (size_t)count);
   if (!value[n->id]) die("out of memory");
-  if (rules[n->op->cls]) rules[n->op->cls](n, value);
+  if (rules[n->op->cls])
+    rules[n->op->cls](n, value);
   else
     for (int64_t i = 0; i < count; i++) value[n->id][i] = n->attr.value;
 }

@@ -11,8 +11,8 @@
 
 const char *expr_ctype(Dtype dtype) {
   static const char *const names[DtCount] = {
-      [DtF32] = "float", [DtF16] = "f16", [DtBf16] = "bf16", [DtF64] = "double",
-      [DtI32] = "int",   [DtU8] = "unsigned char"};
+      [DtF32] = "float",  [DtF16] = "f16", [DtBf16] = "bf16",
+      [DtF64] = "double", [DtI32] = "int", [DtU8] = "unsigned char"};
   return names[dtype];
 }
 
@@ -32,10 +32,11 @@ static char *text_of(const char *format, ...) {
 // ---- names ------------------------------------------------------------------------------------
 
 static bool reserved(const char *word) {
-  static const char *const words[] = {"float", "int", "double", "half", "const", "for", "if", "out",
-                                      "acc", "lane", "warp", "row", "tid", "item", "auto", "register",
-                                      "volatile", "switch", "default", "new", "this", "template",
-                                      "max", "min", "exp", "log", "erf", "pow", "sqrt", "abs", NULL};
+  static const char *const words[] = {
+      "float",    "int",    "double",  "half", "const", "for",      "if",   "out",
+      "acc",      "lane",   "warp",    "row",  "tid",   "item",     "auto", "register",
+      "volatile", "switch", "default", "new",  "this",  "template", "max",  "min",
+      "exp",      "log",    "erf",     "pow",  "sqrt",  "abs",      NULL};
   for (int i = 0; words[i]; i++)
     if (!strcmp(word, words[i])) return true;
   return strlen(word) < 2; // index letters and i, j are ours
@@ -69,7 +70,8 @@ void expr_name_args(Group *g) {
     int same = 1;
     for (int j = 0; j < i; j++) {
       size_t n = strlen(name);
-      same += !strncmp(g->args[j], name, n) && (!g->args[j][n] || isdigit((unsigned char)g->args[j][n + 1]));
+      same += !strncmp(g->args[j], name, n) &&
+              (!g->args[j][n] || isdigit((unsigned char)g->args[j][n + 1]));
     }
     g->args[i] = same > 1 ? text_of("%s_%d", name, same) : name;
   }
@@ -99,7 +101,9 @@ bool expr_mentions(const char *text, const char *word) {
 
 // ---- index arithmetic -------------------------------------------------------------------------
 
-static bool is_zero(const char *text) { return !strcmp(text, "0"); }
+static bool is_zero(const char *text) {
+  return !strcmp(text, "0");
+}
 
 static bool is_number(const char *text) {
   return *text && strspn(text, "0123456789") == strlen(text);
@@ -121,9 +125,11 @@ static const char *sum(const char *a, const char *b) {
 
 static Index shifted(Index at, int64_t by) {
   if (!by) return at;
-  if (is_number(at.text)) at.text = text_of("%lld", (long long)atoll(at.text) + by);
-  else at.text = by > 0 ? text_of("%s + %lld", at.text, (long long)by)
-                        : text_of("%s - %lld", at.text, (long long)-by);
+  if (is_number(at.text))
+    at.text = text_of("%lld", (long long)atoll(at.text) + by);
+  else
+    at.text = by > 0 ? text_of("%s + %lld", at.text, (long long)by)
+                     : text_of("%s - %lld", at.text, (long long)-by);
   return at;
 }
 
@@ -204,7 +210,8 @@ const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]) {
   int64_t in[MaxRank];
   const Node *base = expr_view(g, n->in[0], in);
   if (!base) return NULL;
-  if (n->op->form == MoveReshape) return reshape_strides(&n->type, &n->in[0]->type, in, stride) ? base : NULL;
+  if (n->op->form == MoveReshape)
+    return reshape_strides(&n->type, &n->in[0]->type, in, stride) ? base : NULL;
   for (int d = 0; d < n->type.rank; d++) stride[d] = in[n->attr.dims[d]];
   return base;
 }
@@ -241,7 +248,8 @@ static const char *literal(double v) {
   if (isinf(v)) return v > 0 ? "nn_inf()" : "-nn_inf()";
   char text[40];
   snprintf(text, sizeof text, "%.9g", v);
-  return text_of(strpbrk(text, ".e") ? (v < 0 ? "(%sf)" : "%sf") : (v < 0 ? "(%s.f)" : "%s.f"), text);
+  return text_of(strpbrk(text, ".e") ? (v < 0 ? "(%sf)" : "%sf") : (v < 0 ? "(%s.f)" : "%s.f"),
+                 text);
 }
 
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
@@ -261,7 +269,9 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
                s->lanes, pointer, offset);
     return text_of("nn_float(%s[j])", name);
   } else {
-    const char *lane = s->lanes == 1 || !step ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
+    const char *lane = s->lanes == 1 || !step ? "0"
+                       : step == 1            ? "j"
+                                              : text_of("j * %lld", (long long)step);
     buffer_put(&s->body, "%sconst float %s = nn_float(%s[%s]);\n", s->indent, name, pointer,
                sum(offset, lane));
   }
@@ -307,8 +317,10 @@ static void reshape_index(const Type *to, const Type *from, const Index *at, Ind
     int i0 = i, j0 = j;
     int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
     while (a != b) {
-      if (a < b) a *= to->dim[i++];
-      else b *= from->dim[j++];
+      if (a < b)
+        a *= to->dim[i++];
+      else
+        b *= from->dim[j++];
     }
     int live_i = -1, live_j = -1, ni = 0, nj = 0;
     for (int d = i0; d < i; d++)
@@ -331,15 +343,19 @@ static void reshape_index(const Type *to, const Type *from, const Index *at, Ind
     int64_t below = 1;
     for (int d = j - 1; d >= j0; d--) {
       if (from->dim[d] == 1) continue;
-      const char *q = below == 1 ? text_of("(%s)", linear) : text_of("(%s) / %lld", linear, (long long)below);
+      const char *q =
+          below == 1 ? text_of("(%s)", linear) : text_of("(%s) / %lld", linear, (long long)below);
       bool first = below * from->dim[d] == b;
-      out[d].text = first ? text_of("(%s)", q) : text_of("(%s %% %lld)", q, (long long)from->dim[d]);
+      out[d].text =
+          first ? text_of("(%s)", q) : text_of("(%s %% %lld)", q, (long long)from->dim[d]);
       below *= from->dim[d];
     }
   }
 }
 
-static const char *both(const char *a, const char *b) { return a ? text_of("%s && %s", a, b) : b; }
+static const char *both(const char *a, const char *b) {
+  return a ? text_of("%s && %s", a, b) : b;
+}
 
 // Elements outside the source are 0 and are not read.
 static const char *pad_value(Scope *s, const Node *n, const Index *at) {
@@ -368,7 +384,8 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
     const char *mine = text_of("unsigned(%s) < %lldu", whole(in[axis]), (long long)from->dim[axis]);
     s->pred = both(outer, mine);
     const char *value = expr_value(s, n->in[i], in);
-    chain = i + 1 < n->nin ? text_of("%s%s ? %s : ", chain, mine, value) : text_of("%s%s", chain, value);
+    chain = i + 1 < n->nin ? text_of("%s%s ? %s : ", chain, mine, value)
+                           : text_of("%s%s", chain, value);
     begin += from->dim[axis];
   }
   s->pred = outer;
@@ -379,9 +396,13 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
 static const char *move_value(Scope *s, const Node *n, const Index *at) {
   Index in[MaxRank];
   switch (n->op->form) {
-  case MovePad: return pad_value(s, n, at);
-  case MoveConcat: return concat_value(s, n, at);
-  case MoveReshape: reshape_index(&n->type, &n->in[0]->type, at, in); break;
+  case MovePad:
+    return pad_value(s, n, at);
+  case MoveConcat:
+    return concat_value(s, n, at);
+  case MoveReshape:
+    reshape_index(&n->type, &n->in[0]->type, at, in);
+    break;
   case MovePermute:
     for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];
     break;
@@ -395,10 +416,14 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->cls == OpSource && n->op->form == SourceConst) return literal(n->attr.value);
   const char *text = find_bound(s, n, at);
   if (text) return text;
-  if (n->group != s->group) text = load(s, n, at);
-  else if (n->op->cls == OpMap) text = map_value(s, n, at);
-  else if (n->op->cls == OpMove) text = move_value(s, n, at);
-  else die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
+  if (n->group != s->group)
+    text = load(s, n, at);
+  else if (n->op->cls == OpMap)
+    text = map_value(s, n, at);
+  else if (n->op->cls == OpMove)
+    text = move_value(s, n, at);
+  else
+    die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
   if (!s->pred) expr_bind(s, n, at, text);
   return text;
 }
@@ -431,8 +456,10 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
   for (int d = n - 1; d >= 0; d--) {
     if (name[d]) {
       const char *q = below == 1 ? i : text_of("%s / %lld", i, (long long)below);
-      if (d == 0) buffer_put(out, "%sconst int %s = %s;\n", indent, name[d], q);
-      else buffer_put(out, "%sconst int %s = %s %% %lld;\n", indent, name[d], q, (long long)size[d]);
+      if (d == 0)
+        buffer_put(out, "%sconst int %s = %s;\n", indent, name[d], q);
+      else
+        buffer_put(out, "%sconst int %s = %s %% %lld;\n", indent, name[d], q, (long long)size[d]);
     }
     below *= size[d];
   }

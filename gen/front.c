@@ -58,7 +58,9 @@ static Node *add_const(double value) {
 static Node *to_node(lua_State *lua, int at, const Op *op) {
   if (lua_type(lua, at) == LUA_TNUMBER) return add_const(lua_tonumber(lua, at));
   Node **n = luaL_testudata(lua, at, kTensor);
-  if (!n) err_at(front_here(lua), "%s: input %d is a %s, not a tensor", op->name, at, luaL_typename(lua, at));
+  if (!n)
+    err_at(front_here(lua), "%s: input %d is a %s, not a tensor", op->name, at,
+           luaL_typename(lua, at));
   return *n;
 }
 
@@ -89,12 +91,15 @@ static int read_field(lua_State *lua, const Op *op, const AttrField *field, Attr
   bool list = lua_istable(lua, -1);
   if (list) count = (int)lua_rawlen(lua, -1);
   if (count > most)
-    err_at(front_here(lua), "%s: %s has %d elements, at most %d", op->name, field->name, count, most);
+    err_at(front_here(lua), "%s: %s has %d elements, at most %d", op->name, field->name, count,
+           most);
   for (int i = 0; i < count; i++) {
     if (list) lua_geti(lua, -1, i + 1);
     char *to = (char *)attr + field->offset;
-    if (field->real) ((double *)to)[i] = luaL_checknumber(lua, -1);
-    else ((int64_t *)to)[i] = to_integer(lua, op, field->name);
+    if (field->real)
+      ((double *)to)[i] = luaL_checknumber(lua, -1);
+    else
+      ((int64_t *)to)[i] = to_integer(lua, op, field->name);
     if (list) lua_pop(lua, 1);
   }
   return count;
@@ -120,7 +125,8 @@ static int lua_op(lua_State *lua) {
   int length = 0;
   if (nin && lua_istable(lua, nin)) length = read_attrs(lua, nin--, op, &attr);
   if (op->nin >= 0 ? nin != op->nin : nin < 1)
-    err_at(front_here(lua), "%s: takes %d tensors, got %d", op->name, op->nin < 0 ? 1 : op->nin, nin);
+    err_at(front_here(lua), "%s: takes %d tensors, got %d", op->name, op->nin < 0 ? 1 : op->nin,
+           nin);
   Node **in = arena_alloc(compiler->arena, sizeof *in * (size_t)nin);
   for (int i = 0; i < nin; i++) in[i] = to_node(lua, i + 1, op);
   Node *n = place_node(lua, graph_add(compiler->graph, op, nin, in, &attr, NULL));
@@ -154,15 +160,17 @@ static int lua_to_text(lua_State *lua) {
 
 static Type read_shape(lua_State *lua, int at, const char *what) {
   int64_t dim[MaxRank];
-  if (!lua_istable(lua, at)) err_at(front_here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
+  if (!lua_istable(lua, at))
+    err_at(front_here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
   int rank = (int)lua_rawlen(lua, at);
   if (rank > MaxRank) err_at(front_here(lua), "%s: more than %d dimensions", what, MaxRank);
   for (int d = 0; d < rank; d++) {
     int ok;
     lua_geti(lua, at, d + 1);
     dim[d] = lua_tointegerx(lua, -1, &ok);
-    if (!ok) err_at(front_here(lua), "%s: dimension %d is %s, not a whole number", what, d + 1,
-                    luaL_tolstring(lua, -1, NULL));
+    if (!ok)
+      err_at(front_here(lua), "%s: dimension %d is %s, not a whole number", what, d + 1,
+             luaL_tolstring(lua, -1, NULL));
     lua_pop(lua, 1);
   }
   return type_make(DtF32, rank, dim);
@@ -170,7 +178,8 @@ static Type read_shape(lua_State *lua, int at, const char *what) {
 
 static void check_name(lua_State *lua, const char *name) {
   if (!*name) err_at(front_here(lua), "a name may not be empty");
-  if (strlen(name) > kMostName) err_at(front_here(lua), "name '%.20s...': more than %d characters", name, kMostName);
+  if (strlen(name) > kMostName)
+    err_at(front_here(lua), "name '%.20s...': more than %d characters", name, kMostName);
   for (const char *s = name; *s; s++)
     if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.", *s) ||
         (*s == '.' && (s == name || !s[1] || s[1] == '.')))
@@ -182,7 +191,8 @@ static void claim_name(lua_State *lua, const char *name, Node *n) {
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
   if (lua_getfield(lua, -1, name) != LUA_TNIL) {
     Node *other = lua_touserdata(lua, -1);
-    err_at(front_here(lua), "'%s' is declared already, at %s:%d", name, other->loc.file, other->loc.line);
+    err_at(front_here(lua), "'%s' is declared already, at %s:%d", name, other->loc.file,
+           other->loc.line);
   }
   lua_pushlightuserdata(lua, n);
   lua_setfield(lua, -3, name);
@@ -208,7 +218,8 @@ static int lua_input(lua_State *lua) { // input(name, shape)
 static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
   static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
   Attr attr = {.init = luaL_checkoption(lua, 3, "normal", kinds),
-               .init_a = luaL_optnumber(lua, 4, 0), .init_b = luaL_optnumber(lua, 5, 1)};
+               .init_a = luaL_optnumber(lua, 4, 0),
+               .init_b = luaL_optnumber(lua, 5, 1)};
   return push_node(lua, add_source(lua, "param", &attr));
 }
 
@@ -239,22 +250,27 @@ static int lua_setting(lua_State *lua) { // setting(name, default as text) -> te
   for (int i = 0; i < c->options.nset; i++)
     if (!strcmp(c->options.set_name[i], name)) given = c->options.set_value[i];
   if ((c->nsettings & (c->nsettings - 1)) == 0) { // a power of two: double
-    Setting *grown = arena_alloc(c->arena, sizeof *grown * (size_t)(c->nsettings ? c->nsettings * 2 : 1));
+    Setting *grown =
+        arena_alloc(c->arena, sizeof *grown * (size_t)(c->nsettings ? c->nsettings * 2 : 1));
     if (c->nsettings) memcpy(grown, c->settings, sizeof *grown * (size_t)c->nsettings);
     c->settings = grown;
   }
   const char *fallback = arena_dup(c->arena, luaL_checkstring(lua, 2));
-  c->settings[c->nsettings++] = (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
+  c->settings[c->nsettings++] =
+      (Setting){arena_dup(c->arena, name), given ? given : fallback, fallback};
   lua_pushstring(lua, given);
   return 1;
 }
 
-static int lua_place(lua_State *lua) { // place(scope, in_call): in_call begins a call, false ends it
+static int
+lua_place(lua_State *lua) { // place(scope, in_call): in_call begins a call, false ends it
   const char *scope = luaL_checkstring(lua, 1);
   if (*scope) check_name(lua, scope);
   place.scope = arena_dup(compiler->arena, scope);
-  if (!lua_toboolean(lua, 2)) place.call = 0;
-  else if (!place.call) place.call = ++compiler->ncalls;
+  if (!lua_toboolean(lua, 2))
+    place.call = 0;
+  else if (!place.call)
+    place.call = ++compiler->ncalls;
   return 0;
 }
 
@@ -300,12 +316,15 @@ static int lua_require(lua_State *lua) {
   lua_pop(lua, 1);
   if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
                     strlen(name))
-    err_at(front_here(lua), "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
+    err_at(front_here(lua),
+           "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
   const char *model = compiler->options.model, *slash = strrchr(model, '/');
   int folder = slash ? (int)(slash - model) + 1 : 0;
   const char *path = arena_printf(compiler->arena, "%.*s%s.lua", folder, model, name);
   struct stat info;
-  if (lstat(path, &info)) err_at(front_here(lua), "require: there is no %s (models require \"nn\" and files beside them)", path);
+  if (lstat(path, &info))
+    err_at(front_here(lua), "require: there is no %s (models require \"nn\" and files beside them)",
+           path);
   if (!S_ISREG(info.st_mode)) err_at(front_here(lua), "require: %s is no regular file", path);
   lua_pushlightuserdata(lua, &place); // being loaded
   lua_setfield(lua, -2, name);
@@ -321,8 +340,7 @@ static const luaL_Reg functions[] = {
     {"input", lua_input},     {"param", lua_param},         {"output", lua_output},
     {"shape", lua_shape},     {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
     {"place", lua_place},     {"full", lua_full},           {"rows", lua_rows},
-    {"nearest", lua_nearest},     {"fail", lua_fail},
-    {NULL, NULL},
+    {"nearest", lua_nearest}, {"fail", lua_fail},           {NULL, NULL},
 };
 
 // The table `core` that nn.lua is given: the functions above, and core.op.
@@ -429,7 +447,8 @@ static void report(Compiler *c, int status) {
              kMemoryLimit >> 20);
   if (!text) text = "error";
   int line = 0, used = 0;
-  if (!strncmp(text, "gen/nn.lua:", 11) && c->error_loc.file && strstr(text, ": ")) // a layer was called amiss
+  if (!strncmp(text, "gen/nn.lua:", 11) && c->error_loc.file &&
+      strstr(text, ": ")) // a layer was called amiss
     err_at(c->error_loc, "%s", strstr(text, ": ") + 2);
   const char *colon = strstr(text, ".lua:");
   if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
@@ -451,13 +470,15 @@ static void check_settings(Compiler *c) {
     }
     if (known) continue;
     const char *near = text_nearest(name, names, count);
-    if (near) err_code(ExitUsage, "--set %s: %s has no such setting; did you mean '%s'?", name,
-                       c->options.model, near);
+    if (near)
+      err_code(ExitUsage, "--set %s: %s has no such setting; did you mean '%s'?", name,
+               c->options.model, near);
     Buffer list = {0};
     for (int j = 0; j < count; j++) buffer_put(&list, j ? ", %s" : "%s", names[j]);
     const char *all = list.text ? arena_dup(c->arena, list.text) : "none";
     buffer_free(&list);
-    err_code(ExitUsage, "--set %s: %s has no such setting; it has: %s", name, c->options.model, all);
+    err_code(ExitUsage, "--set %s: %s has no such setting; it has: %s", name, c->options.model,
+             all);
   }
 }
 

@@ -1,7 +1,7 @@
 // fuse.c: nodes become groups, one kernel each.
 //
-// Every group has at most one anchor (a node that is no map or move), or, in a row group, reductions
-// over the same innermost dimensions of one full domain. Groups grow in two sweeps:
+// Every group has at most one anchor (a node that is no map or move), or, in a row group,
+// reductions over the same innermost dimensions of one full domain. Groups grow in two sweeps:
 //   epilogue  forward: a map joins the group that makes one of its inputs, when it runs over the
 //             same domain; a reduction joins the maps before it, and a later one the same rows
 //   prologue  backward: a group of maps and moves joins its only reader, when that template can
@@ -18,9 +18,15 @@ enum { kMostRow = 16384, kMostNodes = 160 }; // a kernel's arguments and text st
 
 static bool one_call; // unfused
 
-static bool is_view(const Node *n) { return n->op->cls == OpMove; }
-static bool is_light(const Node *n) { return n->op->cls == OpMap || is_view(n); }
-static bool is_source(const Node *n) { return n->op->cls == OpSource; }
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove;
+}
+static bool is_light(const Node *n) {
+  return n->op->cls == OpMap || is_view(n);
+}
+static bool is_source(const Node *n) {
+  return n->op->cls == OpSource;
+}
 
 // ---- domains ----------------------------------------------------------------------------------
 
@@ -49,10 +55,14 @@ static bool fits_row(const Node *n) {
 // The template of a group with this anchor. CLASS
 static Template template_of(const Node *n) {
   switch (n->op->cls) {
-  case OpReduce: return fits_row(n) ? TmRow : TmReduce;
-  case OpWindow: return TmWindow;
-  case OpContract: return TmContract;
-  default: return TmMap;
+  case OpReduce:
+    return fits_row(n) ? TmRow : TmReduce;
+  case OpWindow:
+    return TmWindow;
+  case OpContract:
+    return TmContract;
+  default:
+    return TmMap;
   }
 }
 
@@ -76,8 +86,12 @@ static Group *new_group(Graph *g, Node *n) {
   return k;
 }
 
-static int first_id(const Group *k) { return k->nodes[0]->id; }
-static int last_id(const Group *k) { return k->nodes[k->nnodes - 1]->id; }
+static int first_id(const Group *k) {
+  return k->nodes[0]->id;
+}
+static int last_id(const Group *k) {
+  return k->nodes[k->nnodes - 1]->id;
+}
 
 // Moves the nodes of `from` into `to`, in topological order.
 static void absorb(Graph *g, Group *to, Group *from) {
@@ -166,7 +180,8 @@ static bool rows_join(const Group *k, const Node *n) {
 }
 
 static bool epilogue_legal(const Group *k, const Node *n) {
-  if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !same_call(k, n->group)) return false;
+  if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !same_call(k, n->group))
+    return false;
   if (n->op->cls == OpReduce ? !rows_join(k, n) : n->op->cls != OpMap) return false;
   if (n->op->cls == OpMap && (!in_domain(k, &n->type) || !stores_well(k, n))) return false;
   return !makes_cycle(k, n->group);
@@ -177,8 +192,7 @@ static bool epilogue_legal(const Group *k, const Node *n) {
 static int64_t epilogue_gain(const Group *k, const Node *n) {
   int64_t gain = 0;
   for (int i = 0; i < n->nin; i++)
-    if (n->in[i]->group == k)
-      gain += type_bytes(&n->in[i]->type) * (n->in[i]->uses == 1 ? 2 : 1);
+    if (n->in[i]->group == k) gain += type_bytes(&n->in[i]->type) * (n->in[i]->uses == 1 ? 2 : 1);
   return gain;
 }
 
@@ -210,12 +224,15 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
 static void grow_epilogues(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    if (!n->group || n->group->nnodes != 1 || (n->op->cls != OpMap && n->op->cls != OpReduce)) continue;
+    if (!n->group || n->group->nnodes != 1 || (n->op->cls != OpMap && n->op->cls != OpReduce))
+      continue;
     Group *k = best_producer(n), *own = n->group;
     if (!k) continue;
     absorb(g, k, own);
-    if (n->op->cls == OpReduce && k->tm == TmMap) k->tm = TmRow, k->anchor = n;
-    else if (k->tm == TmMap) k->anchor = n;
+    if (n->op->cls == OpReduce && k->tm == TmMap)
+      k->tm = TmRow, k->anchor = n;
+    else if (k->tm == TmMap)
+      k->anchor = n;
     gather_feeders(g, k, n);
   }
 }
@@ -274,7 +291,8 @@ static bool contract_takes(const Group *reader, const Group *k) {
   if (only_permutes(k)) return true;
   Node *made = k->nodes[k->nnodes - 1];
   if (made != a->in[0] && made != a->in[1]) return true; // feeds the epilogue
-  int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : a->in[0]->type.dim[a->in[0]->type.rank - 1];
+  int64_t run =
+      a->op->form == FormConv ? a->in[1]->type.dim[1] : a->in[0]->type.dim[a->in[0]->type.rank - 1];
   bool views = true;
   for (int i = 0; i < k->nnodes; i++) views = views && is_view(k->nodes[i]);
   return made == a->in[0] && (run % 8 != 0 || views);
@@ -285,9 +303,12 @@ static bool contract_takes(const Group *reader, const Group *k) {
 static bool prologue_pays(const Group *reader, const Group *k) {
   double times = reads_per_element(reader);
   switch (reader->tm) {
-  case TmContract: return contract_takes(reader, k);
-  case TmWindow: return count_inputs(k) <= 1 && work(k) * times <= 16;
-  default: return count_inputs(k) <= 2 || work(k) == 0;
+  case TmContract:
+    return contract_takes(reader, k);
+  case TmWindow:
+    return count_inputs(k) <= 1 && work(k) * times <= 16;
+  default:
+    return count_inputs(k) <= 2 || work(k) == 0;
   }
 }
 
@@ -306,7 +327,8 @@ static bool only_views(const Group *k) {
 }
 
 static bool prologue_legal(const Group *reader, const Group *k) {
-  if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !same_call(k, reader)) return false;
+  if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !same_call(k, reader))
+    return false;
   if (k->fixed != reader->fixed && !only_views(k)) return false;
   for (int i = 0; i < k->nnodes; i++)
     if (!is_light(k->nodes[i])) return false;
@@ -318,7 +340,8 @@ static void grow_prologues(Graph *g) {
     Group *k = g->nodes[i]->group;
     if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != g->nodes[i] || k->tm != TmMap) continue;
     Group *reader = only_reader(k);
-    if (reader && prologue_legal(reader, k) && prologue_pays(reader, k) && recomputes_little(reader, k))
+    if (reader && prologue_legal(reader, k) && prologue_pays(reader, k) &&
+        recomputes_little(reader, k))
       absorb(g, reader, k);
   }
 }
@@ -331,7 +354,9 @@ static void add_unique(Node **list, int *count, Node *n) {
   list[(*count)++] = n;
 }
 
-static bool has_memory(const Node *n) { return !(is_source(n) && n->op->form == SourceConst); }
+static bool has_memory(const Node *n) {
+  return !(is_source(n) && n->op->form == SourceConst);
+}
 
 // Values that leave their group: read by another one, or outputs of the model.
 static void find_borders(Graph *g) {
@@ -349,7 +374,8 @@ static void find_borders(Graph *g) {
     for (int j = 0; j < k->nnodes; j++) {
       Node *n = k->nodes[j];
       for (int m = 0; m < n->nin; m++)
-        if (n->in[m]->group != k && has_memory(n->in[m])) add_unique(k->inputs, &k->ninputs, n->in[m]);
+        if (n->in[m]->group != k && has_memory(n->in[m]))
+          add_unique(k->inputs, &k->ninputs, n->in[m]);
       if (outside[n->id]) k->outputs[k->noutputs++] = n;
     }
     k->domain = k->outputs[k->noutputs - 1]->type;
@@ -368,7 +394,8 @@ static const char *leaf(const char *name) {
 static const char *tail(const char *name) {
   const char *last = leaf(name);
   if (last == name || *last < '0' || *last > '9') return last;
-  for (last -= 2; last > name && *last != '.'; last--) {}
+  for (last -= 2; last > name && *last != '.'; last--) {
+  }
   return *last == '.' ? last + 1 : last;
 }
 
@@ -377,7 +404,8 @@ static void append_word(Buffer *b, const char *word) {
   for (; *word; word++) buffer_put(b, "%c", *word == '.' || *word == '-' ? '_' : *word);
 }
 
-// The symbol: model, the anchor's place, then the other layers it fuses: resnet18__layer1_0_conv1_bn1_relu
+// The symbol: model, the anchor's place, then the other layers it fuses:
+// resnet18__layer1_0_conv1_bn1_relu
 static void name_group(Graph *g, Group *k) {
   Buffer name = {0}, ops = {0};
   buffer_put(&name, "%s_", g->model);
@@ -385,7 +413,8 @@ static void name_group(Graph *g, Group *k) {
   const char *said = k->anchor->name;
   for (int i = 0; i < k->nnodes; i++) {
     Node *n = k->nodes[i];
-    if (n->id > k->anchor->id && strcmp(n->name, said) && strcmp(n->name, k->anchor->name) && name.size < 96)
+    if (n->id > k->anchor->id && strcmp(n->name, said) && strcmp(n->name, k->anchor->name) &&
+        name.size < 96)
       append_word(&name, tail(n->name));
     said = n->name;
     buffer_put(&ops, i ? "+%s" : "%s", n->op->name);

@@ -75,7 +75,9 @@ static Node *same(Graph *to, Node *n, Node **in) {
   return copy;
 }
 
-Graph *graph_copy(Graph *g) { return graph_rebuild(g, same); }
+Graph *graph_copy(Graph *g) {
+  return graph_rebuild(g, same);
+}
 
 // ---- types ------------------------------------------------------------------------------------
 
@@ -85,7 +87,9 @@ int64_t type_count(const Type *t) {
   return n;
 }
 
-int64_t type_bytes(const Type *t) { return type_count(t) * (int64_t)dtype_size(t->dtype); }
+int64_t type_bytes(const Type *t) {
+  return type_count(t) * (int64_t)dtype_size(t->dtype);
+}
 
 void type_strides(const Type *t, int64_t stride[MaxRank]) {
   int64_t step = 1;

@@ -1,13 +1,15 @@
-// layout.c: how each value lies in memory. Images are N C H W at the border, as users have them, and
-// channels last inside: a convolution then reads runs of channels. Where a value must change dtype
-// or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
+// layout.c: how each value lies in memory. Images are N C H W at the border, as users have them,
+// and channels last inside: a convolution then reads runs of channels. Where a value must change
+// dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
 #include "nngen.h"
 
 #include <string.h>
 
 static const uint8_t channels_last[4] = {0, 2, 3, 1};
 
-static void set_order(Type *t, const uint8_t *order) { memcpy(t->order, order, (size_t)t->rank); }
+static void set_order(Type *t, const uint8_t *order) {
+  memcpy(t->order, order, (size_t)t->rank);
+}
 
 static bool same_order(const Type *a, const Type *b) {
   int64_t sa[MaxRank], sb[MaxRank];
@@ -54,7 +56,8 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
   n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
   uint8_t order[MaxRank];
   memcpy(order, w->type.order, sizeof order);
-  if (conv) memcpy(order, channels_last, sizeof channels_last);
+  if (conv)
+    memcpy(order, channels_last, sizeof channels_last);
   else if (w->fixed && w->type.rank >= 2) { // N outside, K inside
     for (int d = 0; d < w->type.rank; d++) order[d] = (uint8_t)d;
     order[w->type.rank - 2] = (uint8_t)(w->type.rank - 1);

@@ -31,7 +31,8 @@ int main(int argc, char **argv) {
   for (const Verb *v = verbs; !code && v->name; v++)
     if (v->name == cli.verb || !__builtin_strcmp(v->name, cli.verb)) code = v->run(&cli, &err);
   progress_end();
-  if (!code && (fflush(stdout) || ferror(stdout))) code = err_set(&err, ExitBadInput, "stdout: cannot be written");
+  if (!code && (fflush(stdout) || ferror(stdout)))
+    code = err_set(&err, ExitBadInput, "stdout: cannot be written");
   if (code && err.message[0]) fprintf(stderr, "nngen: %s\n", err.message);
   return code;
 }

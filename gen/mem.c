@@ -1,7 +1,7 @@
 // mem.c: where values live in the arena. Each value has a size and a lifetime, first to last step;
 // values alive at the same time must not overlap. A portfolio of greedy first-fit placements, each
-// with another order of placing, and the best is kept (see arXiv:2001.03288 for greedy by size). The
-// lower bound is the most bytes alive at any one step.
+// with another order of placing, and the best is kept (see arXiv:2001.03288 for greedy by size).
+// The lower bound is the most bytes alive at any one step.
 #include "nngen.h"
 
 #include <stdlib.h>
@@ -14,11 +14,15 @@ typedef struct Item {
   int64_t bytes, offset;
 } Item;
 
-static int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+static int64_t aligned(int64_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
 
 // ---- orders of placing ------------------------------------------------------------------------
 
-static int64_t span(const Item *a) { return a->last - a->first + 1; }
+static int64_t span(const Item *a) {
+  return a->last - a->first + 1;
+}
 
 static int compare(int64_t a, int64_t b, const void *x, const void *y) {
   if (a != b) return a > b ? -1 : 1;
@@ -33,7 +37,9 @@ static int by_area(const void *x, const void *y) {
   const Item *a = x, *b = y;
   return compare(a->bytes * span(a), b->bytes * span(b), x, y);
 }
-static int by_span(const void *x, const void *y) { return compare(span(x), span(y), x, y); }
+static int by_span(const void *x, const void *y) {
+  return compare(span(x), span(y), x, y);
+}
 static int by_start(const void *x, const void *y) {
   return compare(-((const Item *)x)->first, -((const Item *)y)->first, x, y);
 }

@@ -1,4 +1,5 @@
-// nngen.h: every struct of the compiler, and its functions grouped by file in the order data passes.
+// nngen.h: every struct of the compiler, and its functions grouped by file in the order data
+// passes.
 //
 //   model.lua -front-> nodes -shape-> typed -simp-> smaller -prec, layout-> dtypes, orders
 //   -fuse-> groups -sched-> tiles, launches -mem-> arena offsets -emit-> CUDA -plan-> Plan
@@ -24,7 +25,15 @@ typedef struct Group Group;
 
 // CLASS: a pass branches on the class and flags of an op, never on its name. A new class has one
 // row in each place marked with this word.
-typedef enum OpClass { OpSource, OpMap, OpReduce, OpWindow, OpContract, OpMove, OpClassCount } OpClass;
+typedef enum OpClass {
+  OpSource,
+  OpMap,
+  OpReduce,
+  OpWindow,
+  OpContract,
+  OpMove,
+  OpClassCount
+} OpClass;
 
 typedef enum SourceKind { SourceInput, SourceParam, SourceConst } SourceKind;
 typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
@@ -75,23 +84,23 @@ typedef struct Type {
 // What an op is told besides its inputs. Which fields an op has is said by its row (Op.attrs);
 // names and sizes are rows of attr_fields (op.c), so printing, reading and comparing are loops.
 typedef struct Attr {
-  double value;             // const: every element
-  double init_a, init_b;    // param: see PlanTensor
-  int64_t init;             // param: InitKind
-  int64_t axes;             // reduce: bit d set = dimension d becomes 1
-  int64_t kernel[2];        // window: height, width
-  int64_t stride[2];        // window, conv
-  int64_t pad[4];           // window, conv: top, left, bottom, right
-  int64_t dilation[2];      // window, conv
-  int64_t groups;           // conv
-  int64_t axis;             // concat
-  int64_t dims[MaxRank];    // reshape: shape; permute: source of each dimension; slice: begin;
-                            // pad: before
-  int64_t ends[MaxRank];    // slice: end; pad: after
+  double value;          // const: every element
+  double init_a, init_b; // param: see PlanTensor
+  int64_t init;          // param: InitKind
+  int64_t axes;          // reduce: bit d set = dimension d becomes 1
+  int64_t kernel[2];     // window: height, width
+  int64_t stride[2];     // window, conv
+  int64_t pad[4];        // window, conv: top, left, bottom, right
+  int64_t dilation[2];   // window, conv
+  int64_t groups;        // conv
+  int64_t axis;          // concat
+  int64_t dims[MaxRank]; // reshape: shape; permute: source of each dimension; slice: begin;
+                         // pad: before
+  int64_t ends[MaxRank]; // slice: end; pad: after
 } Attr;
 
 struct Node {
-  int id;           // position in Graph.nodes: inputs come before users
+  int id; // position in Graph.nodes: inputs come before users
   const Op *op;
   int nin;
   Node **in;
@@ -99,11 +108,11 @@ struct Node {
   Attr attr;
   const char *name; // dotted place in the model: layer1.0.conv1
   Loc loc;
-  int call;         // which call of a layer made it; what `unfused` may still join
-  bool fixed;       // depends on parameters and constants alone: computed once, by `init`
-  int uses;         // how many inputs of live nodes and outputs of the graph it is
-  Group *group;     // set by fuse; null for sources
-  Node *subst;      // scratch of a rewriting pass: its replacement
+  int call;     // which call of a layer made it; what `unfused` may still join
+  bool fixed;   // depends on parameters and constants alone: computed once, by `init`
+  int uses;     // how many inputs of live nodes and outputs of the graph it is
+  Group *group; // set by fuse; null for sources
+  Node *subst;  // scratch of a rewriting pass: its replacement
 };
 
 typedef struct Output {
@@ -121,7 +130,7 @@ struct Graph {
   int noutputs;
   Group **groups; // in launch order
   int ngroups;
-  int nops;       // ops of the model as written
+  int nops; // ops of the model as written
 };
 
 // ---- kernels --------------------------------------------------------------------------------
@@ -131,28 +140,28 @@ typedef enum Template { TmMap, TmReduce, TmRow, TmWindow, TmContract, TmCount } 
 
 // The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
 typedef struct Tile {
-  int lanes;       // elements of the innermost dimension a thread handles at once
-  int threads;     // per block
-  int m, n, k;     // contract: block tile
-  int tm, tn;      // contract: tile of a thread, or of a warp with tensor cores
-  int blocks;      // contract: blocks that should fit an SM
-  int stages;      // contract: blocks of k in flight; 0: no tensor cores
-  int rows;        // row, reduce: rows (or lane vectors) per block
-  int items;       // row: elements of a row per thread
+  int lanes;   // elements of the innermost dimension a thread handles at once
+  int threads; // per block
+  int m, n, k; // contract: block tile
+  int tm, tn;  // contract: tile of a thread, or of a warp with tensor cores
+  int blocks;  // contract: blocks that should fit an SM
+  int stages;  // contract: blocks of k in flight; 0: no tensor cores
+  int rows;    // row, reduce: rows (or lane vectors) per block
+  int items;   // row: elements of a row per thread
   int64_t grid[3];
-  int smem;        // dynamic shared memory, bytes
-  double seconds;  // what the model expects
+  int smem;       // dynamic shared memory, bytes
+  double seconds; // what the model expects
 } Tile;
 
 struct Group {
   int id;
   Template tm;
-  Node *anchor;      // the node that is no map or move; the last node of a map group
-  Node **nodes;      // in topological order
+  Node *anchor; // the node that is no map or move; the last node of a map group
+  Node **nodes; // in topological order
   int nnodes;
-  Node **inputs;     // values read from memory, in the order of the kernel's arguments
+  Node **inputs; // values read from memory, in the order of the kernel's arguments
   int ninputs;
-  Node **outputs;    // values written
+  Node **outputs; // values written
   int noutputs;
   const char **args; // parameter names: of the inputs, then of the outputs
   Type domain;       // what the epilogue runs over: the outputs' shape
@@ -169,25 +178,25 @@ struct Group {
 
 // One GPU the scheduler knows. Rates are per second.
 typedef struct Arch {
-  const char *name;     // sm_90a
-  const char *gpu;      // whose figures these are
-  int sms, smem, regs;  // per SM: shared memory bytes, 32-bit registers
-  int64_t l2;           // bytes
-  double dram, l2_rate; // bytes
+  const char *name;            // sm_90a
+  const char *gpu;             // whose figures these are
+  int sms, smem, regs;         // per SM: shared memory bytes, 32-bit registers
+  int64_t l2;                  // bytes
+  double dram, l2_rate;        // bytes
   double fp32, tensor16, tf32; // floating-point operations
-  double launch_gap;    // seconds between kernels of a replayed graph
+  double launch_gap;           // seconds between kernels of a replayed graph
 } Arch;
 
 // What the user asked of a compilation.
 typedef struct Options {
-  const char *model;           // path of the model file
-  const char *lowering;        // fused, unfused
-  const char *dtype;           // fp32, tf32, fp16, bf16
+  const char *model;    // path of the model file
+  const char *lowering; // fused, unfused
+  const char *dtype;    // fp32, tf32, fp16, bf16
   const Arch *arch;
-  int nset;                    // --set name=value
+  int nset; // --set name=value
   const char **set_name, **set_value;
-  const char *stage;           // show: stop after this pass
-  bool again;                  // the model file ran before: its prints stay silent
+  const char *stage; // show: stop after this pass
+  bool again;        // the model file ran before: its prints stay silent
 } Options;
 
 typedef struct Setting {
@@ -207,9 +216,9 @@ typedef struct Compiler {
   int nsettings;
   int ncalls;
   Error *error;
-  jmp_buf recover; // where err_at goes outside Lua
-  Loc error_loc;   // where the model was when Lua itself complained
-  bool in_lua;     // err_at raises a Lua error instead
+  jmp_buf recover;         // where err_at goes outside Lua
+  Loc error_loc;           // where the model was when Lua itself complained
+  bool in_lua;             // err_at raises a Lua error instead
   const char *source_path; // the model file of the last node made
 } Compiler;
 
@@ -238,16 +247,16 @@ const char *asset_text(const char *name, size_t *length); // NNGEN_DIR overrides
 typedef struct AttrField {
   const char *name;
   size_t offset;
-  int count;    // elements; -1: as many as the rank of the node
-  bool real;    // double, else int64_t
+  int count; // elements; -1: as many as the rank of the node
+  bool real; // double, else int64_t
 } AttrField;
 extern const AttrField attr_fields[];
 extern const int attr_nfields;
-void op_load(Compiler *c);                // runs ops.lua
-const Op *op_find(const char *name);      // null when unknown
+void op_load(Compiler *c);           // runs ops.lua
+const Op *op_find(const char *name); // null when unknown
 const Op *op_need(const char *name);
 const char *op_class_name(OpClass cls);
-int op_lua_declare(lua_State *lua);       // op{...} in Lua
+int op_lua_declare(lua_State *lua); // op{...} in Lua
 
 // ---- graph.c ----------------------------------------------------------------------------------
 Graph *graph_new(Arena *arena, const char *model);
@@ -257,7 +266,7 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
 void graph_count_uses(Graph *g);
 void graph_verify(const Graph *g, bool grouped); // dies naming the node that is wrong
 Graph *graph_copy(Graph *g);
-int64_t type_count(const Type *t);        // elements
+int64_t type_count(const Type *t); // elements
 int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
@@ -268,24 +277,24 @@ const char *type_shape_text(const Type *t); // "(1, 3, 224, 224)", in the compil
 void front_open(Compiler *c);
 void front_run(Compiler *c);
 int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
-Loc front_here(lua_State *lua);           // the innermost line of a model file on the Lua stack
-void sandbox_open(lua_State *lua);        // pushes the environment of a model file
+Loc front_here(lua_State *lua);    // the innermost line of a model file on the Lua stack
+void sandbox_open(lua_State *lua); // pushes the environment of a model file
 void sandbox_limit(lua_State *lua, bool on);
 lua_State *sandbox_state(size_t memory_limit);
 
 // ---- the passes, in order ----------------------------------------------------------------------
-void shape_infer(Node *node);             // shape.c: the type of one node from its inputs
+void shape_infer(Node *node); // shape.c: the type of one node from its inputs
 void shape_pass(Compiler *c);
-void simp_pass(Compiler *c);              // simp.c: algebra, BN folding, CSE, dead code
-void prec_pass(Compiler *c);              // prec.c: storage dtypes
-Dtype prec_storage(const char *name);     // of fp32, tf32, fp16, bf16
-void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
-void fuse_pass(Compiler *c);              // fuse.c: groups
-void sched_pass(Compiler *c);             // sched.c: tiles
+void simp_pass(Compiler *c);          // simp.c: algebra, BN folding, CSE, dead code
+void prec_pass(Compiler *c);          // prec.c: storage dtypes
+Dtype prec_storage(const char *name); // of fp32, tf32, fp16, bf16
+void layout_pass(Compiler *c);        // layout.c: memory orders, copies at the border
+void fuse_pass(Compiler *c);          // fuse.c: groups
+void sched_pass(Compiler *c);         // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
-void emit_pass(Compiler *c);              // emit.c: CUDA text
+void emit_pass(Compiler *c);                                      // emit.c: CUDA text
 const char *emit_template_file(const Group *g);
-Plan *plan_build(Compiler *c);            // plan.c (with mem.c)
+Plan *plan_build(Compiler *c); // plan.c (with mem.c)
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
               int64_t *total, int64_t *bound);
 const Arch *arch_find(const char *name);
@@ -309,19 +318,19 @@ typedef struct Index {
 typedef struct Scope {
   const Group *group;
   int lanes;
-  const char *indent;       // of the body
-  const char *pred;         // loads happen only where this holds; null: always
+  const char *indent; // of the body
+  const char *pred;   // loads happen only where this holds; null: always
   Buffer loads, body;
-  struct Bound {            // values already at hand
+  struct Bound { // values already at hand
     const Node *node;
     Index at[MaxRank];
     const char *text;
-  } *bound;
+  } * bound;
   int nbound, capacity;
-  int names;                // locals named so far
-  const char *flat;         // offset of the current element in `flat_type`, when at hand
+  int names;        // locals named so far
+  const char *flat; // offset of the current element in `flat_type`, when at hand
   Type flat_type;
-  Index flat_at[MaxRank];   // the index it stands for
+  Index flat_at[MaxRank]; // the index it stands for
 } Scope;
 
 // The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
@@ -331,8 +340,8 @@ void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
-// The value in memory that n is a view of (permutations, dimensions of size 1 dropped or added), with
-// the stride of each of n's dimensions; null when its elements must be computed.
+// The value in memory that n is a view of (permutations, dimensions of size 1 dropped or added),
+// with the stride of each of n's dimensions; null when its elements must be computed.
 const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]);
 // The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
 const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step);
@@ -340,7 +349,7 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
 void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
                  const char *const *name);
 const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
-void expr_name_args(Group *g);             // Group.args: like the model's names, told apart
+void expr_name_args(Group *g); // Group.args: like the model's names, told apart
 const char *expr_ctype(Dtype dtype);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);

@@ -5,12 +5,13 @@
 #include <lauxlib.h>
 #include <string.h>
 
-#define FIELD(name, count, real) {#name, offsetof(Attr, name), count, real}
+#define FIELD(name, count, real)                                                                   \
+  { #name, offsetof(Attr, name), count, real }
 const AttrField attr_fields[] = {
-    FIELD(value, 1, true),   FIELD(init, 1, false),     FIELD(init_a, 1, true),
-    FIELD(init_b, 1, true),  FIELD(axes, 1, false),     FIELD(kernel, 2, false),
-    FIELD(stride, 2, false), FIELD(pad, 4, false),      FIELD(dilation, 2, false),
-    FIELD(groups, 1, false), FIELD(axis, 1, false),     FIELD(dims, -1, false),
+    FIELD(value, 1, true),   FIELD(init, 1, false), FIELD(init_a, 1, true),
+    FIELD(init_b, 1, true),  FIELD(axes, 1, false), FIELD(kernel, 2, false),
+    FIELD(stride, 2, false), FIELD(pad, 4, false),  FIELD(dilation, 2, false),
+    FIELD(groups, 1, false), FIELD(axis, 1, false), FIELD(dims, -1, false),
     FIELD(ends, -1, false),
 };
 #undef FIELD
@@ -19,7 +20,9 @@ const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
 static const char *const class_names[OpClassCount] = { // CLASS
     "source", "map", "reduce", "window", "contract", "move"};
 
-const char *op_class_name(OpClass cls) { return class_names[cls]; }
+const char *op_class_name(OpClass cls) {
+  return class_names[cls];
+}
 
 // The names a row's `form` may have, by class.
 static const char *const forms[OpClassCount][6] = {
@@ -32,7 +35,8 @@ static const struct {
   const char *name;
   unsigned flag;
 } flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd}, {"mul", FlagMul},
-                  {"sub", FlagSub},           {"neg", FlagNeg}, {"copy", FlagCopy}, {"calm", FlagCalm}};
+                  {"sub", FlagSub},           {"neg", FlagNeg}, {"copy", FlagCopy},
+                  {"calm", FlagCalm}};
 
 const Op *op_find(const char *name) {
   for (int i = 0; i < compiler->nops; i++)
@@ -116,9 +120,10 @@ static void check_row(lua_State *lua, const Op *op) {
 }
 
 static bool known_function(const char *word, size_t n) {
-  static const char *const names[] = {"nn_exp", "nn_exp2", "nn_log", "nn_sqrt", "nn_rsqrt", "nn_tanh", "nn_erf",
-                                      "nn_sin", "nn_cos", "nn_pow", "nn_floor", "nn_ceil", "nn_round", "nn_abs",
-                                      "nn_fma", "nn_max", "nn_min", "nn_isnan", "nn_inf", "nn_nan", NULL};
+  static const char *const names[] = {
+      "nn_exp", "nn_exp2", "nn_log", "nn_sqrt",  "nn_rsqrt", "nn_tanh",  "nn_erf",
+      "nn_sin", "nn_cos",  "nn_pow", "nn_floor", "nn_ceil",  "nn_round", "nn_abs",
+      "nn_fma", "nn_max",  "nn_min", "nn_isnan", "nn_inf",   "nn_nan",   NULL};
   for (int i = 0; names[i]; i++)
     if (strlen(names[i]) == n && !strncmp(names[i], word, n)) return true;
   return false;
@@ -138,7 +143,8 @@ static bool is_expression(const char *text) {
     } else if (*text == '$') {
       if (text[1] < '1' || text[1] > '3') return false;
       text += 2;
-    } else if (strchr(" +-*/()<>=!?:,&|", *text) && strncmp(text, "//", 2) && strncmp(text, "/*", 2)) {
+    } else if (strchr(" +-*/()<>=!?:,&|", *text) && strncmp(text, "//", 2) &&
+               strncmp(text, "/*", 2)) {
       text++;
     } else {
       return false;
@@ -149,10 +155,13 @@ static bool is_expression(const char *text) {
 
 // CUDA text of a model file is pasted into kernels: an expression, no more.
 static void check_user_text(lua_State *lua, const Op *op) {
-  if (op->cls != OpMap) err_at(front_here(lua), "op '%s': a model may declare class \"map\" only", op->name);
+  if (op->cls != OpMap)
+    err_at(front_here(lua), "op '%s': a model may declare class \"map\" only", op->name);
   if (!is_expression(op->cuda))
-    err_at(front_here(lua), "op '%s': cuda must be one expression of $1, numbers, operators and the nn_ functions, "
-           "not '%s'", op->name, op->cuda);
+    err_at(front_here(lua),
+           "op '%s': cuda must be one expression of $1, numbers, operators and the nn_ functions, "
+           "not '%s'",
+           op->name, op->cuda);
 }
 
 // op{ name=, class=, nin=, cuda=, ref=, grad=, ... }: adds a row. Upvalue 1: true in model files.

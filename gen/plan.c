@@ -67,9 +67,12 @@ static const char *tile_text(const Group *g) {
   case TmContract:
     if (t->stages) return arena_printf(a, "%dx%dx%d x%d mma", t->m, t->n, t->k, t->stages);
     return arena_printf(a, "%dx%dx%d fma %dx%d", t->m, t->n, t->k, t->tm, t->tn);
-  case TmRow: return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
-  case TmReduce: return arena_printf(a, "%d columns x %d", t->rows, t->lanes);
-  default: return arena_printf(a, "x%d", t->lanes);
+  case TmRow:
+    return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
+  case TmReduce:
+    return arena_printf(a, "%d columns x %d", t->rows, t->lanes);
+  default:
+    return arena_printf(a, "x%d", t->lanes);
   }
 }
 

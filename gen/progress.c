@@ -32,8 +32,13 @@ static void write_line(void *user, LogLevel level, const char *message) {
   (void)user;
   progress_end();
   bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
-  if (level == LogWarning) fprintf(stderr, color ? "\033[33mnngen: warning: %s\033[0m\n" : "nngen: warning: %s\n", message);
-  else if (getenv("NNGEN_VERBOSE")) fprintf(stderr, "nngen: %s\n", message);
+  if (level == LogWarning)
+    fprintf(stderr, color ? "\033[33mnngen: warning: %s\033[0m\n" : "nngen: warning: %s\n",
+            message);
+  else if (getenv("NNGEN_VERBOSE"))
+    fprintf(stderr, "nngen: %s\n", message);
 }
 
-Log log_to_stderr(void) { return (Log){write_line, NULL}; }
+Log log_to_stderr(void) {
+  return (Log){write_line, NULL};
+}

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double seconds_of(const Run *r, int step) { return r->ms ? r->ms[step] * 1e-3 : 0; }
+static double seconds_of(const Run *r, int step) {
+  return r->ms ? r->ms[step] * 1e-3 : 0;
+}
 
 static double total_seconds(const Run *r) {
   double sum = 0;
@@ -15,7 +17,9 @@ static double total_seconds(const Run *r) {
   return sum;
 }
 
-static bool on_gpu(const Run *r) { return r->device && device_info(r->device)->kind == DeviceCuda; }
+static bool on_gpu(const Run *r) {
+  return r->device && device_info(r->device)->kind == DeviceCuda;
+}
 
 static double peak_flops(const DeviceInfo *d, const char *dtype) { // FLOP/s
   if (!strcmp(dtype, "tf32")) return d->peak_tf32 * 1e12;
@@ -40,7 +44,11 @@ static const char *human(double v, const char *const *units, double step) {
   at = (at + 1) % 4;
   int u = 0;
   while (v >= step && units[u + 1]) v /= step, u++;
-  snprintf(text[at], sizeof text[at], v < 10 && u ? "%.2f %s" : v < 100 && u ? "%.1f %s" : "%.0f %s", v, units[u]);
+  snprintf(text[at], sizeof text[at],
+           v < 10 && u    ? "%.2f %s"
+           : v < 100 && u ? "%.1f %s"
+                          : "%.0f %s",
+           v, units[u]);
   return text[at];
 }
 
@@ -66,25 +74,30 @@ static void print_device(const Run *r) {
   }
   const DeviceInfo *d = device_info(r->device);
   if (d->kind == DeviceSim)
-    printf("device    %s, %s: no GPU here, kernels run on the CPU (times are the simulator's)\n", d->name, d->arch);
+    printf("device    %s, %s: no GPU here, kernels run on the CPU (times are the simulator's)\n",
+           d->name, d->arch);
   else
     printf("device    %s, %s, %d SMs, %s, driver %d.%d\n", d->name, d->arch, d->sm_count,
-           bytes_text((double)d->memory_total), d->driver_version / 1000, d->driver_version % 1000 / 10);
+           bytes_text((double)d->memory_total), d->driver_version / 1000,
+           d->driver_version % 1000 / 10);
 }
 
 static void print_summary(const Run *r) {
   const Plan *p = r->plan;
   printf("model     %s, %s, %s\n", p->model, p->dtype, p->lowering);
   print_device(r);
-  printf("kernels   %d ops -> %d kernels (unfused %d)\n", p->nops, r->fused.kernels, r->unfused.kernels);
+  printf("kernels   %d ops -> %d kernels (unfused %d)\n", p->nops, r->fused.kernels,
+         r->unfused.kernels);
   printf("work      %s (unfused %s)\n", flops_text(r->fused.flops), flops_text(r->unfused.flops));
   printf("traffic   %s planned (unfused %s, %.2fx)\n", bytes_text((double)r->fused.bytes),
          bytes_text((double)r->unfused.bytes), (double)r->unfused.bytes / (double)r->fused.bytes);
   printf("memory    arena %s, %.3f of its lower bound; parameters and borders %s\n",
          bytes_text((double)p->arena_bytes),
-         p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1., bytes_text((double)p->static_bytes));
+         p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
+         bytes_text((double)p->static_bytes));
   printf("compile   Lua to CUDA %s; %d kernels compiled, %d from the cache, %d shared, %s\n",
-         time_text(r->seconds_generate), r->jit->compiled, r->jit->cached, r->jit->shared, time_text(r->jit->seconds));
+         time_text(r->seconds_generate), r->jit->compiled, r->jit->cached, r->jit->shared,
+         time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
 }
 
@@ -109,7 +122,8 @@ static const char *ops_text(const char *ops) {
   for (const char *at = ops; *at; at += strcspn(at, "+"), at += *at == '+') {
     size_t n = strcspn(at, "+"), used = strlen(text);
     bool index = (n == 7 && (!strncmp(at, "reshape", n) || !strncmp(at, "permute", n)));
-    if (!index && used + n + 2 < sizeof text) snprintf(text + used, n + 2 + (used > 0), used ? "+%s" : "%s", at);
+    if (!index && used + n + 2 < sizeof text)
+      snprintf(text + used, n + 2 + (used > 0), used ? "+%s" : "%s", at);
     if (!index) text[used + n + (used > 0)] = 0;
   }
   return *text ? text : ops;
@@ -120,11 +134,15 @@ static void print_row(const Run *r, int step, double total) {
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
   char grid[48], launch[64];
-  snprintf(grid, sizeof grid, k->grid[2] > 1 ? "%dx%dx%d" : k->grid[1] > 1 ? "%dx%d" : "%d", k->grid[0],
-           k->grid[1], k->grid[2]);
+  snprintf(grid, sizeof grid,
+           k->grid[2] > 1   ? "%dx%dx%d"
+           : k->grid[1] > 1 ? "%dx%d"
+                            : "%d",
+           k->grid[0], k->grid[1], k->grid[2]);
   snprintf(launch, sizeof launch, "%s x %d", grid, k->block[0]);
-  printf("%-38.38s %-24.24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", short_name(r, k), ops_text(k->ops), k->class_name, k->tile, launch,
-         number_or_dash(j->registers), number_or_dash(j->spill_bytes),
+  printf("%-38.38s %-24.24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", short_name(r, k),
+         ops_text(k->ops), k->class_name, k->tile, launch, number_or_dash(j->registers),
+         number_or_dash(j->spill_bytes),
          bytes_text(k->smem + (j->smem_static > 0 ? j->smem_static : 0)), flops_text(k->flops),
          bytes_text((double)(k->bytes_read + k->bytes_written)));
   double s = seconds_of(r, step);
@@ -136,8 +154,8 @@ static void print_row(const Run *r, int step, double total) {
 
 static void print_table(const Run *r) {
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %-24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", "kernel", "ops", "template", "tile", "grid x block",
-         "regs", "spill", "smem", "work", "traffic");
+  printf("\n%-38s %-24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", "kernel", "ops", "template",
+         "tile", "grid x block", "regs", "spill", "smem", "work", "traffic");
   if (r->ms) printf(" %9s %6s", "time", "share");
   if (on_gpu(r)) printf(" %6s", "roof");
   if (r->checked) printf("  %s", "error");
@@ -155,16 +173,19 @@ static void print_table(const Run *r) {
 static void print_counts(const Run *r) {
   if (!r->counts) return;
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %10s %10s %10s %9s %9s %9s\n", "counted by libcusim", "planned", "distinct", "accessed", "sectors",
-         "ideal", "conflicts");
+  printf("\n%-38s %10s %10s %10s %9s %9s %9s\n", "counted by libcusim", "planned", "distinct",
+         "accessed", "sectors", "ideal", "conflicts");
   for (int i = 0; i < e->nsteps; i++) {
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
     printf("%-38.38s %10s %10s %10s %9lld %8.2fx %9lld\n", short_name(r, k),
-           bytes_text((double)(k->bytes_read + k->bytes_written)), bytes_text((double)c->distinct_bytes),
-           bytes_text((double)((c->bytes_read + c->bytes_written) / n)), (long long)(c->sectors / n),
-           c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1., (long long)(c->bank_conflicts / n));
+           bytes_text((double)(k->bytes_read + k->bytes_written)),
+           bytes_text((double)c->distinct_bytes),
+           bytes_text((double)((c->bytes_read + c->bytes_written) / n)),
+           (long long)(c->sectors / n),
+           c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1.,
+           (long long)(c->bank_conflicts / n));
   }
 }
 
@@ -175,7 +196,8 @@ static void print_checks(const Run *r) {
   printf("\nchecked   %d kernels against the oracle, each on the inputs it read\n", count);
   for (int i = 0; i < r->compiler.original->noutputs; i++) {
     const CheckResult *c = &r->outputs[i];
-    printf("output    %s %s: relative error %.2e (gate %.0e) %s\n", r->compiler.original->outputs[i].name,
+    printf("output    %s %s: relative error %.2e (gate %.0e) %s\n",
+           r->compiler.original->outputs[i].name,
            type_shape_text(&r->compiler.original->outputs[i].node->type), c->relative, c->gate,
            c->passed ? "ok" : "WRONG");
   }
@@ -185,10 +207,10 @@ static void print_timing(const Run *r) {
   if (!r->timed) return;
   const RunTiming *t = &r->timing;
   printf("\n%d runs%s: min %s, mean %s, median %s, p99 %s; enqueue %s\n", t->runs,
-         r->cli->graph ? " of the captured graph" : "", time_text(t->min * 1e-3), time_text(t->mean * 1e-3),
-         time_text(t->median * 1e-3), time_text(t->p99 * 1e-3), time_text(t->enqueue * 1e-3));
-  if (!r->cli->graph && t->enqueue > 0.8 * t->median)
-    printf("bound by launching: try --graph\n");
+         r->cli->graph ? " of the captured graph" : "", time_text(t->min * 1e-3),
+         time_text(t->mean * 1e-3), time_text(t->median * 1e-3), time_text(t->p99 * 1e-3),
+         time_text(t->enqueue * 1e-3));
+  if (!r->cli->graph && t->enqueue > 0.8 * t->median) printf("bound by launching: try --graph\n");
 }
 
 void report_text(const Run *r) {
@@ -222,20 +244,22 @@ int report_top(const Run *r, Error *err) {
   int code = ExitOk;
   int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
   const PlanTensor *t = &r->plan->tensors[tensor];
-  if (!t->rank) return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", t->name);
+  if (!t->rank)
+    return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", t->name);
   int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
   float *values = malloc(sizeof *values * (size_t)count);
   if (!values) die("out of memory");
   code = tensor_read_floats(r->loaded, tensor, values, count, err);
   if (!code && r->labels.count < classes)
-    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels, r->labels.count,
-                   (long long)classes);
+    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels,
+                   r->labels.count, (long long)classes);
   for (int64_t row = 0; !code && row < count / classes; row++) {
     const float *x = values + row * classes;
     int best[5], n = labels_top(x, (int)classes, 5, best);
     printf(count > classes ? "\nrow %lld\n" : "\n", (long long)row);
     for (int i = 0; i < n; i++)
-      printf("%5.1f%%  %s\n", 100 * (is_distribution(x, classes) ? x[best[i]] : softmax_of(x, classes, best[i])),
+      printf("%5.1f%%  %s\n",
+             100 * (is_distribution(x, classes) ? x[best[i]] : softmax_of(x, classes, best[i])),
              r->labels.names[best[i]]);
   }
   free(values);
@@ -248,35 +272,41 @@ static json_t *json_kernel(const Run *r, int step) {
   int index = r->plan->entries[1].steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
-  json_t *o = json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name", k->name, "layer",
-                        k->layer, "ops", k->ops, "template", k->class_name, "tile", k->tile, "loc", k->loc, "grid",
-                        k->grid[0], k->grid[1], k->grid[2], "block", k->block[0], "registers", j->registers,
-                        "spill_bytes", j->spill_bytes, "smem", k->smem, "flops", k->flops, "bytes_read",
-                        (json_int_t)k->bytes_read, "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
+  json_t *o =
+      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name",
+                k->name, "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile",
+                k->tile, "loc", k->loc, "grid", k->grid[0], k->grid[1], k->grid[2], "block",
+                k->block[0], "registers", j->registers, "spill_bytes", j->spill_bytes, "smem",
+                k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
+                "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
   if (r->ms) json_object_set_new(o, "ms", json_real(r->ms[step]));
-  if (r->kernel_error[index] >= 0) json_object_set_new(o, "error", json_real(r->kernel_error[index]));
+  if (r->kernel_error[index] >= 0)
+    json_object_set_new(o, "error", json_real(r->kernel_error[index]));
   if (r->counts) {
     const KernelCounts *c = &r->counts[index];
-    json_object_set_new(o, "counted", json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
-                                                "distinct_bytes", (json_int_t)c->distinct_bytes,
-                                                "bytes_read", (json_int_t)c->bytes_read, "bytes_written",
-                                                (json_int_t)c->bytes_written, "sectors", (json_int_t)c->sectors,
-                                                "ideal_sectors", (json_int_t)c->ideal_sectors, "bank_conflicts",
-                                                (json_int_t)c->bank_conflicts));
+    json_object_set_new(
+        o, "counted",
+        json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
+                  "distinct_bytes", (json_int_t)c->distinct_bytes, "bytes_read",
+                  (json_int_t)c->bytes_read, "bytes_written", (json_int_t)c->bytes_written,
+                  "sectors", (json_int_t)c->sectors, "ideal_sectors", (json_int_t)c->ideal_sectors,
+                  "bank_conflicts", (json_int_t)c->bank_conflicts));
   }
   return o;
 }
 
 static json_t *json_totals(const Totals *t) {
-  return json_pack("{s:i s:f s:I}", "kernels", t->kernels, "flops", t->flops, "bytes", (json_int_t)t->bytes);
+  return json_pack("{s:i s:f s:I}", "kernels", t->kernels, "flops", t->flops, "bytes",
+                   (json_int_t)t->bytes);
 }
 
 static json_t *json_outputs(const Run *r) {
   json_t *list = json_array();
   for (int i = 0; i < r->compiler.original->noutputs; i++) {
     const CheckResult *c = &r->outputs[i];
-    json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name", r->compiler.original->outputs[i].name,
-                                          "error", c->relative, "gate", c->gate, "passed", c->passed));
+    json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name",
+                                          r->compiler.original->outputs[i].name, "error",
+                                          c->relative, "gate", c->gate, "passed", c->passed));
   }
   return list;
 }
@@ -284,21 +314,24 @@ static json_t *json_outputs(const Run *r) {
 static json_t *json_timing(const RunTiming *t) {
   json_t *samples = json_array();
   for (int i = 0; i < t->runs; i++) json_array_append_new(samples, json_real(t->samples[i]));
-  return json_pack("{s:i s:f s:f s:f s:f s:f s:o}", "runs", t->runs, "min_ms", t->min, "mean_ms", t->mean, "median_ms",
-                   t->median, "p99_ms", t->p99, "enqueue_ms", t->enqueue, "samples_ms", samples);
+  return json_pack("{s:i s:f s:f s:f s:f s:f s:o}", "runs", t->runs, "min_ms", t->min, "mean_ms",
+                   t->mean, "median_ms", t->median, "p99_ms", t->p99, "enqueue_ms", t->enqueue,
+                   "samples_ms", samples);
 }
 
 int report_json(const Run *r, Error *err) {
   json_t *kernels = json_array();
-  for (int i = 0; i < r->plan->entries[1].nsteps; i++) json_array_append_new(kernels, json_kernel(r, i));
+  for (int i = 0; i < r->plan->entries[1].nsteps; i++)
+    json_array_append_new(kernels, json_kernel(r, i));
   json_t *o = json_pack(
-      "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version", 1, "model",
-      r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch", r->plan->arch, "device",
-      r->device ? device_info(r->device)->name : "none", "ops", r->plan->nops, "work", json_totals(&r->fused),
-      "unfused", json_totals(&r->unfused), "arena_bytes", (json_int_t)r->plan->arena_bytes, "arena_bound",
-      (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes, "generate_seconds",
-      r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled", r->jit->compiled, "cached", r->jit->cached,
-      "shared", r->jit->shared, "kernels", kernels);
+      "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version",
+      1, "model", r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch",
+      r->plan->arch, "device", r->device ? device_info(r->device)->name : "none", "ops",
+      r->plan->nops, "work", json_totals(&r->fused), "unfused", json_totals(&r->unfused),
+      "arena_bytes", (json_int_t)r->plan->arena_bytes, "arena_bound",
+      (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes,
+      "generate_seconds", r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled",
+      r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
   if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
   int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
@@ -315,8 +348,8 @@ static void explain_kernel(const Run *r, int i) {
   for (int j = 0; j < k->nargs; j++) {
     const PlanTensor *t = &r->plan->tensors[k->args[j].tensor];
     Type shape = type_make(t->dtype, t->rank, t->shape);
-    printf("  %s %s: %s %s, %s\n", k->args[j].written ? "writes" : "reads ", t->name, dtype_name(t->dtype),
-           type_shape_text(&shape), bytes_text((double)t->bytes));
+    printf("  %s %s: %s %s, %s\n", k->args[j].written ? "writes" : "reads ", t->name,
+           dtype_name(t->dtype), type_shape_text(&shape), bytes_text((double)t->bytes));
   }
   sched_explain(r->compiler.graph->groups[i], r->compiler.options.arch, stdout);
 }

@@ -1,6 +1,6 @@
 // run.c: `nngen run`: model text to results. Compiles, loads the plan on a device, fills parameters
-// and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c), and
-// shows what happened (report.c).
+// and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c),
+// and shows what happened (report.c).
 #include "run.h"
 
 #include <errno.h>
@@ -80,9 +80,12 @@ static int compile(Run *r, Error *err) {
 
 static JitOptions jit_options(const Run *r) {
   const Cli *cli = r->cli;
-  return (JitOptions){.arch = cli->arch, .cuda_path = cli->cuda_path,
-                      .cache_dir = cli->no_cache ? "" : cli->cache_dir, .dump_dir = cli->dump,
-                      .progress = cli->quiet ? (Progress){0} : progress_bar(), .log = log_to_stderr()};
+  return (JitOptions){.arch = cli->arch,
+                      .cuda_path = cli->cuda_path,
+                      .cache_dir = cli->no_cache ? "" : cli->cache_dir,
+                      .dump_dir = cli->dump,
+                      .progress = cli->quiet ? (Progress){0} : progress_bar(),
+                      .log = log_to_stderr()};
 }
 
 static int dump_plan(const Run *r, Error *err) {
@@ -93,7 +96,8 @@ static int dump_plan(const Run *r, Error *err) {
   FILE *file = fopen(path, "w");
   if (!file) return err_set(err, ExitBadInput, "--dump: %s: %s", path, strerror(errno));
   int code = plan_write(r->plan, file, err);
-  if (fclose(file) && !code) code = err_set(err, ExitBadInput, "--dump: %s: %s", path, strerror(errno));
+  if (fclose(file) && !code)
+    code = err_set(err, ExitBadInput, "--dump: %s: %s", path, strerror(errno));
   return code;
 }
 
@@ -123,8 +127,10 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   NvtxLevel nvtx;
   if (!nvtx_parse(r->cli->nvtx, &nvtx))
     return err_set(err, ExitUsage, "--nvtx %s: wants off, model or layer", r->cli->nvtx);
-  RunOptions options = {.warmup = sim ? 0 : (int)warmup, .repeat = sim && repeat == 1 ? 1 : (int)(repeat > 5 ? repeat : 5),
-                        .nvtx = nvtx, .graph = false};
+  RunOptions options = {.warmup = sim ? 0 : (int)warmup,
+                        .repeat = sim && repeat == 1 ? 1 : (int)(repeat > 5 ? repeat : 5),
+                        .nvtx = nvtx,
+                        .graph = false};
   if (sim) options.repeat = 1;
   r->ms = run_alloc((size_t)infer->nsteps, sizeof *r->ms);
   int code = run_time_steps(r->loaded, "infer", &options, r->ms, err);
@@ -142,7 +148,8 @@ static int read_counts(Run *r, Error *err) {
   if (!r->cli->count) return ExitOk;
   r->counts = run_alloc((size_t)r->plan->nkernels, sizeof *r->counts);
   int code = ExitOk;
-  for (int i = 0; !code && i < r->plan->nkernels; i++) code = count_kernel(r->loaded, i, &r->counts[i], err);
+  for (int i = 0; !code && i < r->plan->nkernels; i++)
+    code = count_kernel(r->loaded, i, &r->counts[i], err);
   return code;
 }
 
@@ -186,7 +193,9 @@ static void close_run(Run *r) {
 
 int verb_run(const Cli *cli, Error *err) {
   Run r = {.cli = cli};
-  int code = cli->check && cli->no_check ? err_set(err, ExitUsage, "--check and --no-check: one of the two") : ExitOk;
+  int code = cli->check && cli->no_check
+                 ? err_set(err, ExitUsage, "--check and --no-check: one of the two")
+                 : ExitOk;
   if (!code && cli->labels) code = labels_read(cli->labels, &r.labels, err); // before the long work
   if (!code) code = compile(&r, err);
   if (!code) {
@@ -196,12 +205,17 @@ int verb_run(const Cli *cli, Error *err) {
     code = dump_plan(&r, err);
   }
   JitOptions jit = jit_options(&r);
-  if (!code && cli->arch) code = jit_compile(r.plan, &jit, &r.only_jit, err), r.jit = &r.only_jit;
-  else if (!code) code = execute(&r, err);
+  if (!code && cli->arch)
+    code = jit_compile(r.plan, &jit, &r.only_jit, err), r.jit = &r.only_jit;
+  else if (!code)
+    code = execute(&r, err);
   progress_end();
-  if (!code && cli->explain) code = report_explain(&r, err);
-  else if (!code && cli->json) code = report_json(&r, err);
-  else if (!code) report_text(&r);
+  if (!code && cli->explain)
+    code = report_explain(&r, err);
+  else if (!code && cli->json)
+    code = report_json(&r, err);
+  else if (!code)
+    report_text(&r);
   if (!code && cli->labels && !cli->json && !cli->arch) code = report_top(&r, err);
   if (!code && r.mismatch) code = err_set(err, ExitMismatch, "wrong result: %s", r.first_bad);
   close_run(&r);

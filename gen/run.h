@@ -15,22 +15,22 @@ typedef struct Run {
   const Cli *cli;
   Compiler compiler;
   Plan *plan;
-  Totals fused, unfused;     // fused: of the lowering that runs
+  Totals fused, unfused; // fused: of the lowering that runs
   Device *device;
   Loaded *loaded;
   Params *params;
-  JitReport *jit;            // owned by loaded, or by only_jit
-  JitReport only_jit;        // --arch: compiled, not run
-  double seconds_generate;   // Lua to plan
-  double *ms;                // per step of `infer`; null: not timed
-  RunTiming timing;          // --repeat
+  JitReport *jit;          // owned by loaded, or by only_jit
+  JitReport only_jit;      // --arch: compiled, not run
+  double seconds_generate; // Lua to plan
+  double *ms;              // per step of `infer`; null: not timed
+  RunTiming timing;        // --repeat
   bool timed, checked, mismatch;
-  double *kernel_error;      // per kernel of the plan: relative error; negative: not checked
-  KernelCounts *counts;      // per kernel of the plan, with --count; else null
-  CheckResult *outputs;      // per output of the model
-  Labels labels;             // --labels
-  char first_bad[1024];      // the first kernel or output that is off
-  const char *input_note;    // where the inputs came from
+  double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
+  KernelCounts *counts;   // per kernel of the plan, with --count; else null
+  CheckResult *outputs;   // per output of the model
+  Labels labels;          // --labels
+  char first_bad[1024];   // the first kernel or output that is off
+  const char *input_note; // where the inputs came from
   double ***reference;
 } Run;
 
@@ -43,9 +43,9 @@ int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
 int run_afford_check(Run *r, bool *check, Error *err);
 int run_checked(Run *r, Error *err);
 
-void report_text(const Run *run);                 // stdout
-int report_json(const Run *run, Error *err);      // stdout
-int report_explain(const Run *run, Error *err);   // --explain KERNEL
-int report_top(const Run *run, Error *err);       // --labels
+void report_text(const Run *run);               // stdout
+int report_json(const Run *run, Error *err);    // stdout
+int report_explain(const Run *run, Error *err); // --explain KERNEL
+int report_top(const Run *run, Error *err);     // --labels
 
 #endif

@@ -1,5 +1,5 @@
-// run_check.c: a run step by step, with every kernel compared with the oracle on the inputs it really
-// read, and the outputs with the model as written.
+// run_check.c: a run step by step, with every kernel compared with the oracle on the inputs it
+// really read, and the outputs with the model as written.
 #include "run.h"
 
 #include <stdlib.h>
@@ -75,12 +75,12 @@ static bool read_source(void *user, const Node *n, double *values) {
 static void note_bad(Run *r, const char *what, const char *loc, const CheckResult *c) {
   r->mismatch = true;
   if (r->first_bad[0]) return;
-  int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g", what,
-                      *loc ? ", " : "", loc, c->relative, c->gate);
+  int used = snprintf(r->first_bad, sizeof r->first_bad, "%s%s%s: relative error %.3g, may be %.3g",
+                      what, *loc ? ", " : "", loc, c->relative, c->gate);
   if (c->bad)
     snprintf(r->first_bad + used, sizeof r->first_bad - (size_t)used,
-             "; %lld elements outside their bound, first at %lld: %.9g, want %.9g", (long long)c->bad,
-             (long long)c->worst, c->got, c->want);
+             "; %lld elements outside their bound, first at %lld: %.9g, want %.9g",
+             (long long)c->bad, (long long)c->worst, c->got, c->want);
 }
 
 static int check_kernel(Reader *reader, int kernel) {
@@ -114,7 +114,8 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
     int tensor = tensor_find(r->plan, g->outputs[i].name);
     int64_t count = type_count(&g->outputs[i].node->type);
     double *got = run_alloc((size_t)count, sizeof *got);
-    if (!to_doubles(reader, tensor, false, got)) code = err->code;
+    if (!to_doubles(reader, tensor, false, got))
+      code = err->code;
     else
       r->outputs[i] = check_compare(value[g->outputs[i].node->id], got, NULL, count,
                                     check_model_gate(r->cli->dtype));
@@ -144,7 +145,9 @@ static int run_guarded(void *user, Error *err) {
   return code;
 }
 
-int run_checked(Run *r, Error *err) { return compile_guard(&r->compiler, run_guarded, r, err); }
+int run_checked(Run *r, Error *err) {
+  return compile_guard(&r->compiler, run_guarded, r, err);
+}
 
 // Is there memory for the oracle? When checking was not asked for, it is left out with a warning.
 int run_afford_check(Run *r, bool *check, Error *err) {
@@ -152,10 +155,13 @@ int run_afford_check(Run *r, bool *check, Error *err) {
   double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-9;
   if (!*check || need < have) return ExitOk;
   if (r->cli->check)
-    return err_set(err, ExitNoDevice, "--check: the oracle needs some %.1f GB, this machine has %.1f GB free; "
-                   "try a smaller batch", need, have);
+    return err_set(err, ExitNoDevice,
+                   "--check: the oracle needs some %.1f GB, this machine has %.1f GB free; "
+                   "try a smaller batch",
+                   need, have);
   char text[160];
-  snprintf(text, sizeof text, "not checked: the oracle needs some %.1f GB, this machine has %.1f GB free", need, have);
+  snprintf(text, sizeof text,
+           "not checked: the oracle needs some %.1f GB, this machine has %.1f GB free", need, have);
   log_to_stderr().write(NULL, LogWarning, text);
   *check = false;
   return ExitOk;

@@ -1,5 +1,5 @@
-// run_input.c: the inputs of a run: a picture through torchvision's transform, an npy file, or, with
-// neither, a generated photograph for an image and seeded noise for anything else.
+// run_input.c: the inputs of a run: a picture through torchvision's transform, an npy file, or,
+// with neither, a generated photograph for an image and seeded noise for anything else.
 #include "run.h"
 
 #include <math.h>
@@ -35,7 +35,9 @@ static int fill_image(const Image *image, const PlanTensor *t, float *values, Er
 
 static int fill_from_png(const char *path, const PlanTensor *t, float *values, Error *err) {
   if (!is_image(t))
-    return err_set(err, ExitBadInput, "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path, t->name);
+    return err_set(err, ExitBadInput,
+                   "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path,
+                   t->name);
   Image image;
   int code = image_read(path, &image, err);
   if (code) return code;
@@ -52,8 +54,8 @@ static int fill_from_npy(const char *path, const PlanTensor *t, float *values, E
   for (int d = 0; same && d < t->rank; d++) same = npy.shape[d] == t->shape[d];
   if (!same) {
     Type want = type_make(DtF32, t->rank, t->shape), found = type_make(DtF32, npy.rank, npy.shape);
-    code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s", path, t->name,
-                   type_shape_text(&want), type_shape_text(&found));
+    code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s", path,
+                   t->name, type_shape_text(&want), type_shape_text(&found));
   } else {
     memcpy(values, npy.values, sizeof *values * (size_t)npy.count);
   }
@@ -104,8 +106,10 @@ static int check_input_names(const Run *r, Error *err) {
     for (int j = 0; j < r->plan->ntensors; j++)
       known = known || (r->plan->tensors[j].role == RoleInput &&
                         strlen(r->plan->tensors[j].name) == (size_t)(equal - r->cli->input[i]) &&
-                        !strncmp(r->plan->tensors[j].name, r->cli->input[i], (size_t)(equal - r->cli->input[i])));
-    if (!known) return err_set(err, ExitUsage, "--input %s: the model has no such input", r->cli->input[i]);
+                        !strncmp(r->plan->tensors[j].name, r->cli->input[i],
+                                 (size_t)(equal - r->cli->input[i])));
+    if (!known)
+      return err_set(err, ExitUsage, "--input %s: the model has no such input", r->cli->input[i]);
   }
   return ExitOk;
 }

@@ -38,7 +38,8 @@ static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
 static void count(lua_State *lua, lua_Debug *ar) {
   (void)ar;
   if (++usage.steps > kMostSteps)
-    err_at(front_here(lua), "the model file runs too long (%d million instructions); is there an endless loop?",
+    err_at(front_here(lua),
+           "the model file runs too long (%d million instructions); is there an endless loop?",
            kMostSteps / (1000000 / kHookStep));
 }
 
@@ -107,9 +108,11 @@ static int plain_find(lua_State *lua) { // string.find without patterns
   return 2;
 }
 
-static int plain_table(lua_State *lua) { // table.insert, table.remove: of tables that are what they seem
+static int
+plain_table(lua_State *lua) { // table.insert, table.remove: of tables that are what they seem
   luaL_checktype(lua, 1, LUA_TTABLE);
-  if (lua_getmetatable(lua, 1)) return luaL_error(lua, "table: not offered for tables with a metatable");
+  if (lua_getmetatable(lua, 1))
+    return luaL_error(lua, "table: not offered for tables with a metatable");
   lua_pushvalue(lua, lua_upvalueindex(1));
   lua_insert(lua, 1);
   lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
@@ -142,8 +145,10 @@ static int say(lua_State *lua) { // print, to stderr: stdout is for results
 
 // Copies the named fields of the global table `from` (null: the globals) to the table on top.
 static void offer(lua_State *lua, const char *from, const char *const *names) {
-  if (from) lua_getglobal(lua, from);
-  else lua_pushglobaltable(lua);
+  if (from)
+    lua_getglobal(lua, from);
+  else
+    lua_pushglobaltable(lua);
   for (; *names; names++) {
     lua_getfield(lua, -1, *names);
     lua_setfield(lua, -3, *names);
@@ -152,7 +157,8 @@ static void offer(lua_State *lua, const char *from, const char *const *names) {
 }
 
 // Puts `wrapper` around the function field `name` of library `from`.
-static void wrap(lua_State *lua, const char *from, const char *name, lua_CFunction wrapper, int at) {
+static void wrap(lua_State *lua, const char *from, const char *name, lua_CFunction wrapper,
+                 int at) {
   lua_getglobal(lua, from);
   lua_getfield(lua, -1, name);
   lua_pushinteger(lua, at);
@@ -162,8 +168,8 @@ static void wrap(lua_State *lua, const char *from, const char *name, lua_CFuncti
 }
 
 static void open_strings(lua_State *lua) {
-  static const char *const names[] = {"byte", "char", "format", "len", "lower",
-                                      "reverse", "sub", "upper", NULL};
+  static const char *const names[] = {"byte",    "char", "format", "len", "lower",
+                                      "reverse", "sub",  "upper",  NULL};
   lua_newtable(lua);
   offer(lua, "string", names);
   wrap(lua, "string", "rep", bounded_rep, 0);
@@ -179,13 +185,14 @@ static void open_strings(lua_State *lua) {
 }
 
 void sandbox_open(lua_State *lua) {
-  static const char *const base[] = {"assert", "error", "ipairs", "next", "pairs", "rawequal",
-                                     "rawget", "rawlen", "rawset", "select", "tonumber", "tostring",
-                                     "type", "_VERSION", "lt", "le", "gt", "ge", "eq", "where", "erf",
-                                     "tanh", NULL};
-  static const char *const maths[] = {"abs", "ceil", "floor", "max", "min", "sqrt", "exp", "log",
-                                      "sin", "cos", "tan", "pi", "huge", "maxinteger",
-                                      "mininteger", "tointeger", "type", "fmod", "modf", NULL};
+  static const char *const base[] = {
+      "assert", "error",  "ipairs",   "next",     "pairs", "rawequal", "rawget", "rawlen",
+      "rawset", "select", "tonumber", "tostring", "type",  "_VERSION", "lt",     "le",
+      "gt",     "ge",     "eq",       "where",    "erf",   "tanh",     NULL};
+  static const char *const maths[] = {"abs",       "ceil", "floor", "max",        "min",
+                                      "sqrt",      "exp",  "log",   "sin",        "cos",
+                                      "tan",       "pi",   "huge",  "maxinteger", "mininteger",
+                                      "tointeger", "type", "fmod",  "modf",       NULL};
   static const char *const tables[] = {"pack", NULL};
   lua_newtable(lua);
   offer(lua, NULL, base);

@@ -7,13 +7,16 @@
 
 // Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
 // SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
-// Sources: NVIDIA's A100, H200 and B200 data sheets and whitepapers. L2: A100 5120 B/clk (whitepaper);
-// the others 47 B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between kernels of a
-// graph on H100 (hazyresearch.stanford.edu, "no bubbles"); taken for all.
+// Sources: NVIDIA's A100, H200 and B200 data sheets and whitepapers. L2: A100 5120 B/clk
+// (whitepaper); the others 47 B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between
+// kernels of a graph on H100 (hazyresearch.stanford.edu, "no bubbles"); taken for all.
 static const Arch archs[] = {
-    {"sm_80", "A100", 108, 164 << 10, 65536, 40 << 20, 2.0e12, 7.2e12, 19.5e12, 312e12, 156e12, 1.3e-6},
-    {"sm_90a", "H200", 132, 228 << 10, 65536, 60 << 20, 4.8e12, 10.8e12, 66.9e12, 989e12, 494e12, 1.3e-6},
-    {"sm_100a", "B200", 148, 228 << 10, 65536, 126 << 20, 8.0e12, 12.9e12, 75e12, 2250e12, 1125e12, 1.3e-6},
+    {"sm_80", "A100", 108, 164 << 10, 65536, 40 << 20, 2.0e12, 7.2e12, 19.5e12, 312e12, 156e12,
+     1.3e-6},
+    {"sm_90a", "H200", 132, 228 << 10, 65536, 60 << 20, 4.8e12, 10.8e12, 66.9e12, 989e12, 494e12,
+     1.3e-6},
+    {"sm_100a", "B200", 148, 228 << 10, 65536, 126 << 20, 8.0e12, 12.9e12, 75e12, 2250e12, 1125e12,
+     1.3e-6},
 };
 
 const Arch *arch_find(const char *name) {
@@ -22,7 +25,9 @@ const Arch *arch_find(const char *name) {
   return NULL;
 }
 
-const Arch *arch_default(void) { return arch_find("sm_90a"); }
+const Arch *arch_default(void) {
+  return arch_find("sm_90a");
+}
 
 // FLOP/s that contractions of the asked dtype can reach; everything else runs in fp32.
 static double flop_rate(const Group *g, const Arch *arch) {
@@ -44,11 +49,16 @@ static double contract_flops(const Node *n) {
 static double node_flops(const Node *n) {
   double out = (double)type_count(&n->type);
   switch (n->op->cls) {
-  case OpMap: return out * n->op->flops;
-  case OpReduce: return (double)type_count(&n->in[0]->type) * n->op->flops;
-  case OpWindow: return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
-  case OpContract: return contract_flops(n);
-  default: return 0;
+  case OpMap:
+    return out * n->op->flops;
+  case OpReduce:
+    return (double)type_count(&n->in[0]->type) * n->op->flops;
+  case OpWindow:
+    return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
+  case OpContract:
+    return contract_flops(n);
+  default:
+    return 0;
   }
 }
 
@@ -101,7 +111,8 @@ static int most_lanes(const Group *g) {
   size_t widest = 2;
   for (int i = 0; i < g->ninputs; i++) {
     size_t size = dtype_size(g->inputs[i]->type.dtype);
-    if (size > widest && type_count(&g->inputs[i]->type) * 2 > type_count(&g->domain)) widest = size;
+    if (size > widest && type_count(&g->inputs[i]->type) * 2 > type_count(&g->domain))
+      widest = size;
   }
   for (int i = 0; i < g->noutputs; i++) {
     size_t size = dtype_size(g->outputs[i]->type.dtype);
@@ -121,7 +132,9 @@ static int64_t innermost(const Type *t) { // size of the innermost dimension lar
   return 1;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // ---- one rule per template --------------------------------------------------------------------
 
@@ -184,12 +197,19 @@ static const Tile fma_tiles[] = {
 
 // Block tiles on tensor cores: m, n, then outputs per warp, then stages. k is 128 bytes.
 static const Tile mma_tiles[] = {
-    {.m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3}, {.m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
-    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},  {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
-    {.m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},   {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
-    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},   {.m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
+    {.m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3},
+    {.m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
+    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
+    {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
+    {.m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},
+    {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
+    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
+    {.m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
 };
-enum { kMmaRowBytes = 128, kSmemPerBlock = 1024 }; // a row of k in shared memory; what a block costs
+enum {
+  kMmaRowBytes = 128,
+  kSmemPerBlock = 1024
+}; // a row of k in shared memory; what a block costs
 
 typedef struct Problem { // the product behind a contraction, one per batch
   int64_t m, n, k, batch;
@@ -253,7 +273,8 @@ static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const
   c.waves = ceil(tiles / slots);
   double busy = fmin(ceil(tiles / arch->sms), c.per_sm); // tiles that share an SM in a wave
   double hidden = fmin(1, 0.35 + 0.2 * busy * tile_threads(t) / 128); // latency that others cover
-  // mma.sync reaches some 60 % of Hopper's peak; operands from shared memory cost more for slim tiles
+  // mma.sync reaches some 60 % of Hopper's peak; operands from shared memory cost more for slim
+  // tiles
   double reuse = 2. * t->tm * t->tn / (t->tm + t->tn) / 64;
   double efficiency = (t->stages ? 0.6 : 0.8) * fmin(1, 0.4 + reuse * 0.8) * hidden;
   c.math = c.waves * busy * 2 * t->m * t->n * k / (rate / arch->sms * efficiency);
@@ -265,7 +286,8 @@ static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const
 
 static const Tile *candidates(int *count) {
   bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
-  *count = mma ? (int)(sizeof mma_tiles / sizeof mma_tiles[0]) : (int)(sizeof fma_tiles / sizeof fma_tiles[0]);
+  *count = mma ? (int)(sizeof mma_tiles / sizeof mma_tiles[0])
+               : (int)(sizeof fma_tiles / sizeof fma_tiles[0]);
   return mma ? mma_tiles : fma_tiles;
 }
 
@@ -291,28 +313,32 @@ static void sched_contract(Group *g, const Arch *arch) {
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / flop_rate(g, arch) * 1e6, (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
+          g->flops / flop_rate(g, arch) * 1e6,
+          (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
   Problem p = problem_of(g->anchor);
   int count;
   const Tile *list = candidates(&count);
-  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m, (long long)p.n,
-          (long long)p.k, (long long)p.batch);
-  fprintf(file, "    tile         warps stages  tiles  on SM  waves  padding    math      L2    DRAM   total\n");
+  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m,
+          (long long)p.n, (long long)p.k, (long long)p.batch);
+  fprintf(file, "    tile         warps stages  tiles  on SM  waves  padding    math      L2    "
+                "DRAM   total\n");
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
     Cost c = contract_cost(t, &p, g, arch);
     double tiles = (double)(ceil_div(p.m, t->m) * ceil_div(p.n, t->n) * p.batch);
     fprintf(file, "  %c %4dx%-8d %4d %5d %7.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f\n",
-            t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32, t->stages, tiles,
-            c.per_sm, c.waves, tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch), c.math * 1e6,
-            c.l2 * 1e6, c.dram * 1e6, c.seconds * 1e6);
+            t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32,
+            t->stages, tiles, c.per_sm, c.waves,
+            tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch), c.math * 1e6, c.l2 * 1e6,
+            c.dram * 1e6, c.seconds * 1e6);
   }
 }
 
-static void (*const rules[TmCount])(Group *, const Arch *) = { // CLASS
-    [TmMap] = sched_map,    [TmWindow] = sched_window,         [TmReduce] = sched_reduce,
-    [TmRow] = sched_row,    [TmContract] = sched_contract,
+static void (*const rules[TmCount])(Group *, const Arch *) = {
+    // CLASS
+    [TmMap] = sched_map, [TmWindow] = sched_window,     [TmReduce] = sched_reduce,
+    [TmRow] = sched_row, [TmContract] = sched_contract,
 };
 
 // Needs: groups. Gives: Group.tile, flops and bytes.

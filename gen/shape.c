@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-static const char *shape_of(const Node *n) { return type_shape_text(&n->type); }
+static const char *shape_of(const Node *n) {
+  return type_shape_text(&n->type);
+}
 
 // NumPy's rule: aligned at the right, equal or 1.
 static void infer_map(Node *n) {
@@ -40,7 +42,8 @@ static int64_t positions(Node *n, int i, int64_t size, int64_t kernel) {
   const Attr *a = &n->attr;
   int64_t span = (kernel - 1) * a->dilation[i] + 1, padded = size + a->pad[i] + a->pad[i + 2];
   if (kernel < 1 || a->stride[i] < 1 || a->dilation[i] < 1 || a->pad[i] < 0 || a->pad[i + 2] < 0)
-    err_at(n->loc, "%s: kernel, stride and dilation must be at least 1, pad at least 0", n->op->name);
+    err_at(n->loc, "%s: kernel, stride and dilation must be at least 1, pad at least 0",
+           n->op->name);
   if (padded < span)
     err_at(n->loc, "%s: the window (%lld with dilation %lld) is larger than the padded input %s",
            n->op->name, (long long)kernel, (long long)a->dilation[i], shape_of(n->in[0]));
@@ -68,9 +71,11 @@ static void infer_conv(Node *n) {
     err_at(n->loc, "%s: groups = %lld does not divide the channels of input %s and weight %s",
            n->op->name, (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
   if (x->dim[1] / groups != w->dim[1])
-    err_at(n->loc, "%s: input channels differ: input %s has %lld in each of %lld groups, weight %s wants %lld",
-           n->op->name, shape_of(n->in[0]), (long long)(x->dim[1] / groups), (long long)groups,
-           shape_of(n->in[1]), (long long)w->dim[1]);
+    err_at(
+        n->loc,
+        "%s: input channels differ: input %s has %lld in each of %lld groups, weight %s wants %lld",
+        n->op->name, shape_of(n->in[0]), (long long)(x->dim[1] / groups), (long long)groups,
+        shape_of(n->in[1]), (long long)w->dim[1]);
   int64_t dim[4] = {x->dim[0], w->dim[0]};
   for (int i = 0; i < 2; i++) dim[2 + i] = positions(n, i, x->dim[2 + i], w->dim[2 + i]);
   n->type = type_make(x->dtype, 4, dim);
@@ -96,7 +101,9 @@ static void infer_matmul(Node *n) {
   }
   double batch = 1; // a launch's grid has at most 65535 blocks along z
   for (int d = 0; d < rank - 2; d++) batch *= (double)dim[d];
-  if (batch > 65535) err_at(n->loc, "matmul: more than 65535 products in a batch: %s and %s", shape_of(n->in[0]), shape_of(n->in[1]));
+  if (batch > 65535)
+    err_at(n->loc, "matmul: more than 65535 products in a batch: %s and %s", shape_of(n->in[0]),
+           shape_of(n->in[1]));
   dim[rank - 2] = a->dim[a->rank - 2];
   dim[rank - 1] = b->dim[b->rank - 1];
   n->type = type_make(a->dtype, rank, dim);
@@ -171,9 +178,12 @@ static void infer_contract(Node *n) {
   (n->op->form == FormConv ? infer_conv : infer_matmul)(n);
 }
 
-static void infer_move(Node *n) { move_rules[n->op->form](n); }
+static void infer_move(Node *n) {
+  move_rules[n->op->form](n);
+}
 
-static void (*const rules[OpClassCount])(Node *) = { // CLASS
+static void (*const rules[OpClassCount])(Node *) = {
+    // CLASS
     [OpMap] = infer_map,           [OpReduce] = infer_reduce, [OpWindow] = infer_window,
     [OpContract] = infer_contract, [OpMove] = infer_move,
 };

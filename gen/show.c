@@ -42,14 +42,20 @@ int verb_show(const Cli *cli, Error *err) {
   int code = cli_options(cli, &options, err);
   if (code) return code;
   bool whole = cli->cuda || cli->plan || cli->kernel;
-  if (whole) options.stage = NULL;
-  else if (!options.stage) options.stage = "fuse";
+  if (whole)
+    options.stage = NULL;
+  else if (!options.stage)
+    options.stage = "fuse";
   Compiler c;
   code = compile_model(&c, &options, err);
-  if (!code && (cli->cuda || cli->kernel)) code = print_sources(&c, cli->kernel, err);
-  else if (!code && cli->plan) code = print_plan(&c, err);
-  else if (!code && cli->dot) text_dot(c.graph, stdout);
-  else if (!code) text_write(c.graph, stdout);
+  if (!code && (cli->cuda || cli->kernel))
+    code = print_sources(&c, cli->kernel, err);
+  else if (!code && cli->plan)
+    code = print_plan(&c, err);
+  else if (!code && cli->dot)
+    text_dot(c.graph, stdout);
+  else if (!code)
+    text_write(c.graph, stdout);
   compile_close(&c);
   return code;
 }

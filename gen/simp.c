@@ -17,8 +17,8 @@ typedef struct Entry { // a node that exists, by what it is
   UT_hash_handle hh;
 } Entry;
 
-static Entry *known;  // of the graph being built
-static bool algebra;  // the rules are on: not for `unfused`, which shows the model as written
+static Entry *known; // of the graph being built
+static bool algebra; // the rules are on: not for `unfused`, which shows the model as written
 
 typedef struct Key {
   const Op *op;
@@ -67,8 +67,12 @@ static Node *make_const(Graph *to, double value, const Type *shape, const Node *
   return intern(to, n);
 }
 
-static bool is_const(const Node *n) { return n->op->cls == OpSource && n->op->form == SourceConst; }
-static bool is_value(const Node *n, double v) { return is_const(n) && n->attr.value == v; }
+static bool is_const(const Node *n) {
+  return n->op->cls == OpSource && n->op->form == SourceConst;
+}
+static bool is_value(const Node *n, double v) {
+  return is_const(n) && n->attr.value == v;
+}
 
 // ---- rules: each returns the replacement, or null ----------------------------------------------
 

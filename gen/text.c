@@ -1,5 +1,6 @@
 // text.c: the IR as text, after any pass, and back. A line per node:
-//   %7 = conv2d(%5, %6) {stride=2,2 pad=3,3,3,3} : f16(1,64,112,112)<0,2,3,1> "conv1" call=2 at resnet.lua:33
+//   %7 = conv2d(%5, %6) {stride=2,2 pad=3,3,3,3} : f16(1,64,112,112)<0,2,3,1> "conv1" call=2 at
+//   resnet.lua:33
 // then a line per output. Group membership is written as group=N and read back as a comment.
 #include "nngen.h"
 
@@ -22,8 +23,10 @@ static void write_attrs(const Node *n, FILE *file) {
     const char *at = (const char *)&n->attr + f->offset;
     fprintf(file, "%s%s=", gap, f->name);
     for (int j = 0; j < field_count(f, n); j++)
-      if (f->real) fprintf(file, j ? ",%.17g" : "%.17g", ((const double *)at)[j]);
-      else fprintf(file, j ? ",%lld" : "%lld", (long long)((const int64_t *)at)[j]);
+      if (f->real)
+        fprintf(file, j ? ",%.17g" : "%.17g", ((const double *)at)[j]);
+      else
+        fprintf(file, j ? ",%lld" : "%lld", (long long)((const int64_t *)at)[j]);
     gap = " ";
   }
   if (*gap == ' ' && !gap[1]) fputs("}", file);
@@ -149,8 +152,10 @@ static void read_attrs(Reader *r, const Op *op, Attr *attr) {
     for (int j = 0; j < (f->count < 0 ? MaxRank : f->count); j++) {
       char *to = (char *)attr + f->offset;
       if (*r->at == ' ' || *r->at == '}') break;
-      if (f->real) ((double *)to)[j] = real(r);
-      else ((int64_t *)to)[j] = number(r);
+      if (f->real)
+        ((double *)to)[j] = real(r);
+      else
+        ((int64_t *)to)[j] = number(r);
       if (*r->at != ',') break;
       r->at++;
     }
@@ -216,7 +221,8 @@ Graph *text_read(Compiler *c, const char *text) {
   for (; *r.at; r.line++) {
     r.at += strcspn(r.at, "\n");
     if (*r.at) r.at++;
-    if (take(&r, "%")) read_node(&r, g);
+    if (take(&r, "%"))
+      read_node(&r, g);
     else if (take(&r, "output ")) {
       const char *name = quoted(&r);
       graph_output(g, name, read_ref(&r, g), (Loc){0});
@@ -233,8 +239,8 @@ static void dot_nodes(const Graph *g, const Group *only, FILE *file) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     if (n->group != only || !n->uses || n->fixed) continue;
-    fprintf(file, "    n%d [label=\"%s\\n%s %s\"];\n", n->id, n->op->name,
-            n->name ? n->name : "", type_shape_text(&n->type));
+    fprintf(file, "    n%d [label=\"%s\\n%s %s\"];\n", n->id, n->op->name, n->name ? n->name : "",
+            type_shape_text(&n->type));
   }
 }
 

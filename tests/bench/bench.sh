@@ -68,7 +68,11 @@ tables() {
     done; done; done
     row "kernels that spill, of $kernels (4 models, ResNet-18 at batch 32 too; 4 dtypes; sm_80, sm_90a, sm_100a)" "$spills" "0"
   fi
-  [ -x build/tests/bench/bench_sim ] && { echo; build/tests/bench/bench_sim; }
+  [ -x build/tests/bench/bench_sim ] && {
+    printf '\nlibcusim, on one core:\n\n```\n'
+    NNGEN_SIM_THREADS=1 build/tests/bench/bench_sim
+    echo '```'
+  }
   return 0
 }
 tables | tee "$work/tables"
