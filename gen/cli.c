@@ -34,6 +34,7 @@ static const Option options[] = {
      "a .png or .npy; without it, a generated image or noise"},
     {"output", KindValue, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
     {"labels", KindValue, AT(labels), "run", "FILE", "a name per line: prints the five best"},
+    {"check-finite", KindFlag, AT(check_finite), "run", NULL, "refuse weights that hold NaN or infinity"},
     {"seed", KindValue, AT(seed), "run", "N", "of weights and inputs (0)"},
     {"graph", KindFlag, AT(graph), "run", NULL, "replay one captured CUDA graph"},
     {"repeat", KindValue, AT(repeat), "run", "N", "time N runs"},

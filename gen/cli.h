@@ -16,7 +16,7 @@ typedef struct Cli {
   int ninput;
   const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx;
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *repeat, *warmup;
-  bool json, count, graph, check, no_check, no_cache, cuda, plan, dot, help, version, quiet;
+  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, dot, help, version, quiet;
 } Cli;
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.

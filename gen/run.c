@@ -197,6 +197,7 @@ int verb_run(const Cli *cli, Error *err) {
                  ? err_set(err, ExitUsage, "--check and --no-check: one of the two")
                  : ExitOk;
   if (!code && cli->labels) code = labels_read(cli->labels, &r.labels, err); // before the long work
+  if (!code && cli->check_finite && cli->weights) code = run_check_finite(cli->weights, err);
   if (!code) code = compile(&r, err);
   if (!code) {
     r.kernel_error = run_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);

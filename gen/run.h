@@ -37,6 +37,7 @@ typedef struct Run {
 void *run_alloc(size_t count, size_t size); // zeroed; never null
 
 int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
+int run_check_finite(const char *weights, Error *err);
 
 // run_check.c: the first keeps *check only when there is memory for the oracle (a warning, or with
 // --check an error).

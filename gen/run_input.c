@@ -114,6 +114,29 @@ static int check_input_names(const Run *r, Error *err) {
   return ExitOk;
 }
 
+// --check-finite: the first NaN or infinity of a weights file is an error.
+int run_check_finite(const char *path, Error *err) {
+  Weights *weights;
+  int code = weights_open(path, &weights, err);
+  if (code) return code;
+  for (int i = 0; !code && i < weights_count(weights); i++) {
+    const WeightTensor *t = weights_at(weights, i);
+    bool real = t->dtype[0] == 'F' || !strncmp(t->dtype, "BF", 2);
+    if (!real) continue; // integers are finite
+    int64_t count = 1;
+    for (int d = 0; d < t->rank; d++) count *= t->shape[d];
+    float *values = run_alloc((size_t)count, sizeof *values);
+    code = weights_floats(t, values, err);
+    for (int64_t k = 0; !code && k < count; k++)
+      if (!isfinite(values[k]))
+        code = err_set(err, ExitBadInput, "weights '%s': '%s' holds %s at element %lld", path, t->name,
+                       isnan(values[k]) ? "NaN" : "infinity", (long long)k);
+    free(values);
+  }
+  weights_close(weights);
+  return code;
+}
+
 int run_set_inputs(Run *r, uint64_t seed, Error *err) {
   int code = check_input_names(r, err);
   r->input_note = "files";

@@ -12,6 +12,8 @@ header='{"fc1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
 printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s01234567" "$header" >"$w/wrong_shape.safetensors"
 header='{"other":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
 printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s01234567" "$header" >"$w/missing.safetensors"
+header='{"fc1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s\\0\\0\\0\\0\\0\\0\\300\\177" "$header" >"$w/nan.safetensors"
 mkdir -p "$w/tree/gen" "$w/cache" && cp gen/*.lua "$w/tree/gen/" && cp -r templates "$w/tree/"
 sed -i 's/float acc\[kThreadM\]\[kThreadN\] = {};/& int broken = undeclared;/' "$w/tree/templates/contract.cu"
 XDG_CACHE_HOME=$w/cache build/nngen models/mlp.lua --quiet >/dev/null
