@@ -154,15 +154,9 @@ static void emit_tap(Emitter *e, const Node *n, const Index *out) {
   Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        "};
   Index at[4] = {out[0], out[1], {"y", false}, {"x", false}};
   const char *args[2] = {"acc[j]", expr_value(&s, n->in[0], at)};
-  Buffer combine = {0};
-  for (const char *c = n->op->cuda; *c; c++)
-    if (*c == '$')
-      buffer_put(&combine, "%s", args[*++c - '1']);
-    else
-      buffer_put(&combine, "%c", *c);
   hole_take(e, "tap_loads", &s.loads);
   hole_take(e, "tap_body", &s.body);
-  hole_take(e, "combine", &combine);
+  hole_text(e, "combine", expr_substitute(n->op->cuda, args));
   scope_free(&s);
 }
 

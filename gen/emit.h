@@ -19,9 +19,9 @@ enum { MaxNames = MaxRank };
 // Letters for the indices of a value of this rank: n c h w, m n, ...
 const char *const *emit_index_names(int rank);
 
-// Fills the holes `decode`, `loads`, `body`, `stores` with what the group does to the values of its
-// domain `t` at index `at`; the values already at hand are bound in `s`. Defines those of `names`
-// (the indices, in memory order of t) that are mentioned, from the linear offset `flat`.
+// Fills the holes `loads`, `body`, `stores` with what the group does to the values of its domain `t`
+// at index `at`; the values already at hand are bound in `s`. The hole `decode` defines those indices
+// of `at` that are mentioned, from the linear offset `flat` (null: the template defines them itself).
 void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat);
 
 void emit_map(Emitter *e);

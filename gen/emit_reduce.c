@@ -8,13 +8,8 @@
 
 // `a` combined with `b` by a reduction's rule.
 static void put_combine(Emitter *e, const char *hole, const Op *op, const char *a, const char *b) {
-  Buffer text = {0};
-  for (const char *c = op->cuda; *c; c++)
-    if (*c == '$')
-      buffer_put(&text, "%s", *++c == '1' ? a : b);
-    else
-      buffer_put(&text, "%c", *c);
-  hole_take(e, hole, &text);
+  const char *args[2] = {a, b};
+  hole_text(e, hole, expr_substitute(op->cuda, args));
 }
 
 // The dimensions of t in memory order that are (or are not) in `axes`, larger than 1.
@@ -196,17 +191,8 @@ static void put_sweep(Rows *r, bool *kept, int p) {
       keep(r, &s, kept, n, p);
       continue;
     }
-    const char *value = expr_value(&s, n->in[0], r->full_at);
-    Buffer combine = {0};
-    for (const char *c = n->op->cuda; *c; c++)
-      if (*c != '$')
-        buffer_put(&combine, "%c", *c);
-      else if (*++c == '1')
-        buffer_put(&combine, "%s", row_name(r, n));
-      else
-        buffer_put(&combine, "%s", value);
-    buffer_put(&s.body, "        %s = %s;\n", row_name(r, n), combine.text);
-    buffer_free(&combine);
+    const char *args[2] = {row_name(r, n), expr_value(&s, n->in[0], r->full_at)};
+    buffer_put(&s.body, "        %s = %s;\n", args[0], expr_substitute(n->op->cuda, args));
   }
   for (int i = 0; i < g->noutputs; i++)
     if (is_full(r, g->outputs[i]) && r->phase[g->outputs[i]->id] == p &&
@@ -241,14 +227,10 @@ static void put_row_values(Rows *r, int p) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     if (n->op->cls != OpReduce || r->phase[n->id] != p) continue;
-    buffer_put(&r->text, "  %s = row_reduce<kRowThreads>(%s, part, [](float a, float b) { return ",
-               row_name(r, n), row_name(r, n));
-    for (const char *c = n->op->cuda; *c; c++)
-      if (*c == '$')
-        buffer_put(&r->text, "%c", *++c == '1' ? 'a' : 'b');
-      else
-        buffer_put(&r->text, "%c", *c);
-    buffer_put(&r->text, "; });\n");
+    static const char *const args[2] = {"a", "b"};
+    buffer_put(&r->text,
+               "  %s = row_reduce<kRowThreads>(%s, part, [](float a, float b) { return %s; });\n",
+               row_name(r, n), row_name(r, n), expr_substitute(n->op->cuda, args));
   }
   Scope s = {.group = g, .lanes = 1, .indent = "  ", .names = r->names};
   for (int i = 0; i < g->nnodes; i++) { // reductions and row values known by now

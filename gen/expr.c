@@ -278,8 +278,7 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   return name;
 }
 
-// Puts the arguments in place of $1 $2 ..; an argument that is no name is bracketed.
-static const char *substitute(const char *cuda, const char *const *args) {
+const char *expr_substitute(const char *cuda, const char *const *args) {
   Buffer b = {0};
   for (; *cuda; cuda++) {
     if (*cuda != '$') {
@@ -303,7 +302,7 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   }
   if (n->op->flags & FlagCopy) return args[0];
   const char *name = fresh(s, n);
-  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, substitute(n->op->cuda, args));
+  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, expr_substitute(n->op->cuda, args));
   return name;
 }
 

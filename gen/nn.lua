@@ -2,7 +2,7 @@
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
--- x:conv2d("conv1", {out = 64, kernel = 3}):relu(). Parameter names, defaults and rounding are PyTorch's.
+-- x:conv2d("conv1", {out = 64, kernel = 3}):relu(). Parameter names and defaults are PyTorch's.
 local core = ...
 local nn = {op = {}}
 local op = core.op

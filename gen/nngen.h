@@ -351,6 +351,8 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
 const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
 void expr_name_args(Group *g); // Group.args: like the model's names, told apart
 const char *expr_ctype(Dtype dtype);
+// An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
+const char *expr_substitute(const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
 

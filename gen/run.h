@@ -31,7 +31,6 @@ typedef struct Run {
   Labels labels;          // --labels
   char first_bad[1024];   // the first kernel or output that is off
   const char *input_note; // where the inputs came from
-  double ***reference;
 } Run;
 
 void *run_alloc(size_t count, size_t size); // zeroed; never null
