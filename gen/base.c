@@ -74,6 +74,12 @@ char *arena_dup(Arena *arena, const char *text) {
   return memcpy(arena_alloc(arena, n), text, n);
 }
 
+void *base_alloc(size_t count, size_t size) {
+  void *p = calloc(count ? count : 1, size);
+  if (!p) die("out of memory");
+  return p;
+}
+
 // ---- growing text -----------------------------------------------------------------------------
 
 void buffer_put(Buffer *b, const char *format, ...) {

@@ -230,6 +230,7 @@ void arena_free(Arena *arena);
 void *arena_alloc(Arena *arena, size_t bytes); // zeroed, 16-byte aligned
 char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *arena_dup(Arena *arena, const char *text);
+void *base_alloc(size_t count, size_t size); // zeroed, never null; to be freed
 // A growing text; `text` is always terminated.
 typedef struct Buffer {
   char *text;

@@ -20,12 +20,6 @@ static char *copy_text(const char *text) {
   return copy;
 }
 
-static void *alloc(size_t count, size_t size) {
-  void *p = calloc(count ? count : 1, size);
-  if (!p) die("out of memory");
-  return p;
-}
-
 static char *loc_text(Loc loc) {
   char text[512] = "";
   if (loc.file) snprintf(text, sizeof text, "%s:%d", loc.file, loc.line);
@@ -77,7 +71,7 @@ static const char *tile_text(const Group *g) {
 }
 
 static void add_args(Builder *b, PlanKernel *k, const Group *g) {
-  k->args = alloc((size_t)(g->ninputs + g->noutputs), sizeof *k->args);
+  k->args = base_alloc((size_t)(g->ninputs + g->noutputs), sizeof *k->args);
   for (int i = 0; i < g->ninputs + g->noutputs; i++) {
     bool written = i >= g->ninputs;
     const Node *n = written ? g->outputs[i - g->ninputs] : g->inputs[i];
@@ -109,7 +103,7 @@ static void add_kernel(Builder *b, const Group *g) {
 static void add_entry(Builder *b, const char *name, bool fixed) {
   PlanEntry *e = &b->plan->entries[b->plan->nentries++];
   e->name = copy_text(name);
-  e->steps = alloc((size_t)b->c->graph->ngroups, sizeof *e->steps);
+  e->steps = base_alloc((size_t)b->c->graph->ngroups, sizeof *e->steps);
   for (int i = 0; i < b->c->graph->ngroups; i++)
     if (b->c->graph->groups[i]->fixed == fixed)
       e->steps[e->nsteps++] = (PlanStep){.kind = StepLaunch, .kernel = i};
@@ -127,7 +121,7 @@ static int64_t place(int64_t *total, int64_t bytes) {
 // after it.
 static void find_init_only(Builder *b) {
   Plan *p = b->plan;
-  bool *kept = alloc((size_t)p->ntensors, sizeof *kept);
+  bool *kept = base_alloc((size_t)p->ntensors, sizeof *kept);
   for (int i = 0; i < p->nkernels; i++)
     if (!b->c->graph->groups[i]->fixed)
       for (int j = 0; j < p->kernels[i].nargs; j++) kept[p->kernels[i].args[j].tensor] = true;
@@ -141,9 +135,10 @@ static void find_init_only(Builder *b) {
 static void place_arena(Builder *b) {
   Plan *p = b->plan;
   int n = p->ntensors, steps = p->nkernels, count = 0;
-  int *first = alloc((size_t)n, sizeof *first), *last = alloc((size_t)n, sizeof *last);
-  int *which = alloc((size_t)n, sizeof *which);
-  int64_t *bytes = alloc((size_t)n, sizeof *bytes), *offset = alloc((size_t)n, sizeof *offset);
+  int *first = base_alloc((size_t)n, sizeof *first), *last = base_alloc((size_t)n, sizeof *last);
+  int *which = base_alloc((size_t)n, sizeof *which);
+  int64_t *bytes = base_alloc((size_t)n, sizeof *bytes),
+          *offset = base_alloc((size_t)n, sizeof *offset);
   for (int i = 0; i < n; i++) first[i] = steps, last[i] = -1;
   for (int i = 0; i < steps; i++)
     for (int j = 0; j < p->kernels[i].nargs; j++) {
@@ -179,7 +174,7 @@ static void add_headers(Plan *p) {
   static const char folder[] = "templates/";
   int count = 0;
   while (asset_name(count)) count++;
-  p->headers = alloc((size_t)count, sizeof *p->headers);
+  p->headers = base_alloc((size_t)count, sizeof *p->headers);
   for (int i = 0; i < count; i++) {
     const char *name = asset_name(i);
     size_t length;
@@ -204,7 +199,7 @@ static void name_outputs(Builder *b) {
 // Needs: sources and tiles. The caller frees the plan with plan_free.
 Plan *plan_build(Compiler *c) {
   Graph *g = c->graph;
-  Builder b = {c, alloc(1, sizeof(Plan)), alloc((size_t)g->nnodes, sizeof(int))};
+  Builder b = {c, base_alloc(1, sizeof(Plan)), base_alloc((size_t)g->nnodes, sizeof(int))};
   Plan *p = b.plan;
   for (int i = 0; i < g->nnodes; i++) b.tensor_of[i] = -1;
   p->model = copy_text(g->model);
@@ -212,9 +207,9 @@ Plan *plan_build(Compiler *c) {
   p->dtype = copy_text(c->options.dtype);
   p->arch = copy_text(c->options.arch->name);
   p->nops = g->nops;
-  p->tensors = alloc((size_t)g->nnodes, sizeof *p->tensors);
-  p->kernels = alloc((size_t)g->ngroups, sizeof *p->kernels);
-  p->entries = alloc(2, sizeof *p->entries);
+  p->tensors = base_alloc((size_t)g->nnodes, sizeof *p->tensors);
+  p->kernels = base_alloc((size_t)g->ngroups, sizeof *p->kernels);
+  p->entries = base_alloc(2, sizeof *p->entries);
   for (int i = 0; i < g->nnodes; i++) // inputs first, in the model's order, used or not
     if (g->nodes[i]->op->cls == OpSource && g->nodes[i]->op->form == SourceInput)
       add_tensor(&b, g->nodes[i]);

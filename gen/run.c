@@ -16,12 +16,6 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void *run_alloc(size_t count, size_t size) {
-  void *p = calloc(count ? count : 1, size);
-  if (!p) die("out of memory");
-  return p;
-}
-
 // ---- compiling --------------------------------------------------------------------------------
 
 static Totals total(const Graph *g) {
@@ -111,7 +105,7 @@ static int write_outputs(const Run *r, Error *err) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleOutput) continue;
     int64_t count = tensor_count(t);
-    float *values = run_alloc((size_t)count, sizeof *values);
+    float *values = base_alloc((size_t)count, sizeof *values);
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.npy", r->cli->output, t->name);
     code = tensor_read_floats(r->loaded, i, values, count, err);
@@ -132,7 +126,7 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
                         .nvtx = nvtx,
                         .graph = false};
   if (sim) options.repeat = 1;
-  r->ms = run_alloc((size_t)infer->nsteps, sizeof *r->ms);
+  r->ms = base_alloc((size_t)infer->nsteps, sizeof *r->ms);
   int code = run_time_steps(r->loaded, "infer", &options, r->ms, err);
   if (code || (repeat <= 1 && !r->cli->graph)) return code;
   options.repeat = (int)repeat;
@@ -146,7 +140,7 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
 
 static int read_counts(Run *r, Error *err) {
   if (!r->cli->count) return ExitOk;
-  r->counts = run_alloc((size_t)r->plan->nkernels, sizeof *r->counts);
+  r->counts = base_alloc((size_t)r->plan->nkernels, sizeof *r->counts);
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->nkernels; i++)
     code = count_kernel(r->loaded, i, &r->counts[i], err);
@@ -200,9 +194,9 @@ int verb_run(const Cli *cli, Error *err) {
   if (!code && cli->check_finite && cli->weights) code = run_check_finite(cli->weights, err);
   if (!code) code = compile(&r, err);
   if (!code) {
-    r.kernel_error = run_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
+    r.kernel_error = base_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
     for (int i = 0; i < r.plan->nkernels; i++) r.kernel_error[i] = -1;
-    r.outputs = run_alloc((size_t)r.compiler.original->noutputs, sizeof *r.outputs);
+    r.outputs = base_alloc((size_t)r.compiler.original->noutputs, sizeof *r.outputs);
     code = dump_plan(&r, err);
   }
   JitOptions jit = jit_options(&r);

@@ -33,8 +33,6 @@ typedef struct Run {
   const char *input_note; // where the inputs came from
 } Run;
 
-void *run_alloc(size_t count, size_t size); // zeroed; never null
-
 int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
 int run_check_finite(const char *weights, Error *err);
 

@@ -22,7 +22,7 @@ static bool to_doubles(Reader *reader, int tensor, bool parameter, double *value
   Run *r = reader->run;
   const PlanTensor *t = &r->plan->tensors[tensor];
   int64_t count = tensor_count(t);
-  float *floats = run_alloc((size_t)count, sizeof *floats);
+  float *floats = base_alloc((size_t)count, sizeof *floats);
   int code = parameter ? params_values(r->params, t, floats, reader->err)
                        : tensor_read_floats(r->loaded, tensor, floats, count, reader->err);
   for (int64_t i = 0; i < count; i++) values[i] = floats[i];
@@ -41,7 +41,7 @@ static bool find_fixed(Reader *reader, Node *n) {
     return true;
   }
   int tensor = find_tensor(reader->run, n);
-  fixed[n->id] = run_alloc((size_t)type_count(&n->type), sizeof(double));
+  fixed[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
   return tensor >= 0 && to_doubles(reader, tensor, true, fixed[n->id]);
 }
 
@@ -113,7 +113,7 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
   for (int i = 0; !code && i < g->noutputs; i++) {
     int tensor = tensor_find(r->plan, g->outputs[i].name);
     int64_t count = type_count(&g->outputs[i].node->type);
-    double *got = run_alloc((size_t)count, sizeof *got);
+    double *got = base_alloc((size_t)count, sizeof *got);
     if (!to_doubles(reader, tensor, false, got))
       code = err->code;
     else
@@ -132,7 +132,7 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
 // Runs once, step by step, with every kernel compared on the inputs it really read.
 static int run_guarded(void *user, Error *err) {
   Run *r = user;
-  Reader reader = {r, err, run_alloc((size_t)r->compiler.graph->nnodes, sizeof(double *))};
+  Reader reader = {r, err, base_alloc((size_t)r->compiler.graph->nnodes, sizeof(double *))};
   r->checked = true;
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->nkernels; i++)

@@ -125,12 +125,12 @@ int run_check_finite(const char *path, Error *err) {
     if (!real) continue; // integers are finite
     int64_t count = 1;
     for (int d = 0; d < t->rank; d++) count *= t->shape[d];
-    float *values = run_alloc((size_t)count, sizeof *values);
+    float *values = base_alloc((size_t)count, sizeof *values);
     code = weights_floats(t, values, err);
     for (int64_t k = 0; !code && k < count; k++)
       if (!isfinite(values[k]))
-        code = err_set(err, ExitBadInput, "weights '%s': '%s' holds %s at element %lld", path, t->name,
-                       isnan(values[k]) ? "NaN" : "infinity", (long long)k);
+        code = err_set(err, ExitBadInput, "weights '%s': '%s' holds %s at element %lld", path,
+                       t->name, isnan(values[k]) ? "NaN" : "infinity", (long long)k);
     free(values);
   }
   weights_close(weights);
@@ -144,7 +144,7 @@ int run_set_inputs(Run *r, uint64_t seed, Error *err) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;
     int64_t count = tensor_count(t);
-    float *values = run_alloc((size_t)count, sizeof *values);
+    float *values = base_alloc((size_t)count, sizeof *values);
     code = fill_input(r, t, seed, values, err);
     if (!code) code = tensor_write_floats(r->loaded, i, values, count, err);
     free(values);

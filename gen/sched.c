@@ -7,7 +7,7 @@
 
 // Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
 // SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
-// Sources: NVIDIA's A100, H200 and B200 data sheets and whitepapers. L2: A100 5120 B/clk
+// As NVIDIA publishes them for these boards, dense, to three figures. L2: A100 5120 B/clk
 // (whitepaper); the others 47 B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between
 // kernels of a graph on H100 (hazyresearch.stanford.edu, "no bubbles"); taken for all.
 static const Arch archs[] = {
