@@ -19,6 +19,13 @@ void hole_take(Emitter *e, const char *name, Buffer *text) {
   buffer_free(text);
 }
 
+const char *hole_get(Emitter *e, const char *name) {
+  lua_getfield(e->c->lua, -1, name);
+  const char *text = lua_tostring(e->c->lua, -1); // the table keeps it
+  lua_pop(e->c->lua, 1);
+  return text;
+}
+
 void hole_int(Emitter *e, const char *name, int64_t value) {
   lua_pushinteger(e->c->lua, value);
   lua_setfield(e->c->lua, -2, name);
@@ -92,6 +99,8 @@ static void put_params(Emitter *e) {
   for (int i = 0; i < g->noutputs; i++)
     buffer_put(&b, "%s%s *__restrict__ %s", i || g->ninputs ? ",\n" : "",
                expr_ctype(g->outputs[i]->type.dtype), expr_pointer(g, g->outputs[i]));
+  for (int i = 0; i < g->nscratch; i++)
+    buffer_put(&b, ",\n%s *__restrict__ %s", expr_ctype(g->scratch[i].dtype), g->scratch[i].name);
   hole_take(e, "params", &b);
 }
 
@@ -212,9 +221,8 @@ static const struct { // CLASS
     [TmContract] = {"templates/contract.cu", emit_contract},
 };
 
-// The file a group is rendered from: contractions have one with tensor cores.
-const char *emit_template_file(const Group *g) {
-  return g->tile.stages ? "templates/contract_mma.cu" : templates[g->tm].file;
+const char *emit_template_file(const Group *g) { // it is rendered from
+  return templates[g->tm].file;
 }
 
 // The text with each line indented by the braces it stands in; lines with # stay at the left, a

@@ -12,6 +12,7 @@ typedef struct Emitter {
 
 void hole_text(Emitter *e, const char *name, const char *text);
 void hole_take(Emitter *e, const char *name, Buffer *text); // and frees it
+const char *hole_get(Emitter *e, const char *name); // null when there is none
 void hole_int(Emitter *e, const char *name, int64_t value);
 void hole_bool(Emitter *e, const char *name, bool value);
 

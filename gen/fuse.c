@@ -284,8 +284,8 @@ static bool only_permutes(const Group *k) {
   return true;
 }
 
-// A contraction computes operand elements one by one only when it could not read runs anyway: then
-// the reduced run (channels, or the inner dimension) is no multiple of a 16-byte access.
+// A contraction computes operand elements one by one only when it could not copy runs of them anyway:
+// then the reduced run (channels, or the inner dimension) is no multiple of 4 bytes.
 static bool contract_takes(const Group *reader, const Group *k) {
   const Node *a = reader->anchor;
   if (only_permutes(k)) return true;
@@ -295,7 +295,8 @@ static bool contract_takes(const Group *reader, const Group *k) {
       a->op->form == FormConv ? a->in[1]->type.dim[1] : a->in[0]->type.dim[a->in[0]->type.rank - 1];
   bool views = true;
   for (int i = 0; i < k->nnodes; i++) views = views && is_view(k->nodes[i]);
-  return made == a->in[0] && (run % 8 != 0 || views);
+  bool copied = run * (int64_t)dtype_size(made->type.dtype) % 4 == 0;
+  return made == a->in[0] && (!copied || views);
 }
 
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full

@@ -49,10 +49,31 @@ static void choose_order(Node *n) {
   }
 }
 
+// The node with its channels (dimension 1) padded by zeros to `count`.
+static Node *pad_channels(Graph *to, Node *n, int64_t count) {
+  Attr attr = {.ends = {0, count - n->type.dim[1]}};
+  Node *padded = graph_add(to, op_need("pad"), 1, &n, &attr, n);
+  shape_infer(padded);
+  padded->uses = 1;
+  return padded;
+}
+
+// Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes at
+// least: a zero channel makes them even. (With 3, as images have, copies are of 4.) An operand of 32
+// bits gets one where it is copied anyway.
+static void even_channels(Graph *to, Node *n, Dtype dtype) {
+  int64_t channels = n->in[1]->type.dim[1];
+  bool copied = n->in[0]->type.dtype != dtype || n->in[0]->type.order[3] != 1;
+  if (n->attr.groups > 1 || channels % 2 == 0) return;
+  if (dtype_size(dtype) > 2 && (channels == 1 || !copied)) return;
+  for (int i = 0; i < 2; i++) n->in[i] = pad_channels(to, n->in[i], channels + 1);
+}
+
 // The operands of a contraction: of one dtype, the reduced dimension innermost.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
   Node *x = n->in[0], *w = n->in[1];
   bool conv = n->op->form == FormConv;
+  if (conv) even_channels(to, n, dtype), x = n->in[0], w = n->in[1];
   n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
   uint8_t order[MaxRank];
   memcpy(order, w->type.order, sizeof order);

@@ -143,15 +143,25 @@ typedef struct Tile {
   int lanes;   // elements of the innermost dimension a thread handles at once
   int threads; // per block
   int m, n, k; // contract: block tile
-  int tm, tn;  // contract: tile of a thread, or of a warp with tensor cores
+  int tm, tn;  // contract: tile of a warp
+  bool mma;    // contract: on tensor cores
   int blocks;  // contract: blocks that should fit an SM
-  int stages;  // contract: blocks of k in flight; 0: no tensor cores
+  int stages;  // contract: blocks of k in flight
+  int splits;  // contract: parts of k, summed by the last block of each tile to arrive
   int rows;    // row, reduce: rows (or lane vectors) per block
   int items;   // row: elements of a row per thread
   int64_t grid[3];
   int smem;       // dynamic shared memory, bytes
   double seconds; // what the model expects
 } Tile;
+
+// Memory of a kernel's own, that no other one reads.
+typedef struct Scratch {
+  const char *name; // the parameter
+  Dtype dtype;
+  int64_t count; // elements
+  bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
+} Scratch;
 
 struct Group {
   int id;
@@ -170,6 +180,8 @@ struct Group {
   const char *ops;   // "conv2d+add+relu"
   bool fixed;        // belongs to `init`
   Tile tile;
+  Scratch scratch[2]; // parameters after the outputs
+  int nscratch;
   double flops;
   int64_t bytes_read, bytes_written;
   const char *source; // CUDA text, set by emit

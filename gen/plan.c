@@ -12,6 +12,7 @@ typedef struct Builder {
   Compiler *c;
   Plan *plan;
   int *tensor_of; // by node id; -1: none yet
+  bool *zeroed;   // by tensor: before the first launch
 } Builder;
 
 static char *copy_text(const char *text) {
@@ -52,6 +53,22 @@ static int add_tensor(Builder *b, const Node *n) {
   return b->tensor_of[n->id] = p->ntensors++;
 }
 
+static int add_scratch(Builder *b, const Group *g, const Scratch *s) {
+  Plan *p = b->plan;
+  PlanTensor *t = &p->tensors[p->ntensors];
+  t->name = copy_text(arena_printf(b->c->arena, "%s.%s", g->name, s->name + strlen("own_")));
+  t->role = RoleTemp;
+  t->dtype = s->dtype;
+  t->rank = 1;
+  t->shape[0] = s->count;
+  t->bytes = s->count * (int64_t)dtype_size(s->dtype);
+  t->value = -1;
+  b->zeroed[p->ntensors] = s->zeroed;
+  t->space = s->zeroed || g->fixed ? SpaceStatic : SpaceArena;
+  t->loc = loc_text(g->anchor->loc);
+  return p->ntensors++;
+}
+
 // ---- kernels ----------------------------------------------------------------------------------
 
 static const char *tile_text(const Group *g) {
@@ -59,8 +76,8 @@ static const char *tile_text(const Group *g) {
   Arena *a = compiler->arena;
   switch (g->tm) { // CLASS
   case TmContract:
-    if (t->stages) return arena_printf(a, "%dx%dx%d x%d mma", t->m, t->n, t->k, t->stages);
-    return arena_printf(a, "%dx%dx%d fma %dx%d", t->m, t->n, t->k, t->tm, t->tn);
+    return arena_printf(a, t->splits > 1 ? "%dx%dx%d x%d %s /%d" : "%dx%dx%d x%d %s", t->m, t->n,
+                        t->k, t->stages, t->mma ? "mma" : "fma", t->splits);
   case TmRow:
     return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
   case TmReduce:
@@ -71,11 +88,15 @@ static const char *tile_text(const Group *g) {
 }
 
 static void add_args(Builder *b, PlanKernel *k, const Group *g) {
-  k->args = base_alloc((size_t)(g->ninputs + g->noutputs), sizeof *k->args);
+  k->args = base_alloc((size_t)(g->ninputs + g->noutputs + g->nscratch), sizeof *k->args);
   for (int i = 0; i < g->ninputs + g->noutputs; i++) {
     bool written = i >= g->ninputs;
     const Node *n = written ? g->outputs[i - g->ninputs] : g->inputs[i];
     k->args[k->nargs++] = (PlanArg){copy_text(g->args[i]), add_tensor(b, n), written};
+  }
+  for (int i = 0; i < g->nscratch; i++) {
+    const Scratch *s = &g->scratch[i];
+    k->args[k->nargs++] = (PlanArg){copy_text(s->name), add_scratch(b, g, s), true};
   }
 }
 
@@ -103,7 +124,9 @@ static void add_kernel(Builder *b, const Group *g) {
 static void add_entry(Builder *b, const char *name, bool fixed) {
   PlanEntry *e = &b->plan->entries[b->plan->nentries++];
   e->name = copy_text(name);
-  e->steps = base_alloc((size_t)b->c->graph->ngroups, sizeof *e->steps);
+  e->steps = base_alloc((size_t)(b->c->graph->ngroups + b->plan->ntensors), sizeof *e->steps);
+  for (int i = 0; fixed && i < b->plan->ntensors; i++)
+    if (b->zeroed[i]) e->steps[e->nsteps++] = (PlanStep){.kind = StepMemset, .target = i};
   for (int i = 0; i < b->c->graph->ngroups; i++)
     if (b->c->graph->groups[i]->fixed == fixed)
       e->steps[e->nsteps++] = (PlanStep){.kind = StepLaunch, .kernel = i};
@@ -199,7 +222,10 @@ static void name_outputs(Builder *b) {
 // Needs: sources and tiles. The caller frees the plan with plan_free.
 Plan *plan_build(Compiler *c) {
   Graph *g = c->graph;
-  Builder b = {c, base_alloc(1, sizeof(Plan)), base_alloc((size_t)g->nnodes, sizeof(int))};
+  int most = g->nnodes; // tensors
+  for (int i = 0; i < g->ngroups; i++) most += g->groups[i]->nscratch;
+  Builder b = {c, base_alloc(1, sizeof(Plan)), base_alloc((size_t)g->nnodes, sizeof(int)),
+               base_alloc((size_t)most, sizeof(bool))};
   Plan *p = b.plan;
   for (int i = 0; i < g->nnodes; i++) b.tensor_of[i] = -1;
   p->model = copy_text(g->model);
@@ -207,7 +233,7 @@ Plan *plan_build(Compiler *c) {
   p->dtype = copy_text(c->options.dtype);
   p->arch = copy_text(c->options.arch->name);
   p->nops = g->nops;
-  p->tensors = base_alloc((size_t)g->nnodes, sizeof *p->tensors);
+  p->tensors = base_alloc((size_t)most, sizeof *p->tensors);
   p->kernels = base_alloc((size_t)g->ngroups, sizeof *p->kernels);
   p->entries = base_alloc(2, sizeof *p->entries);
   for (int i = 0; i < g->nnodes; i++) // inputs first, in the model's order, used or not
@@ -219,6 +245,6 @@ Plan *plan_build(Compiler *c) {
   add_entry(&b, "infer", false);
   add_headers(p);
   place_tensors(&b);
-  free(b.tensor_of);
+  free(b.tensor_of), free(b.zeroed);
   return p;
 }

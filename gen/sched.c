@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
 // Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
 // SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
 // As NVIDIA publishes them for these boards, dense, to three figures. L2: A100 5120 B/clk
@@ -188,28 +190,39 @@ static void sched_row(Group *g, const Arch *arch) {
   t->grid[0] = ceil_div(rows, t->rows);
 }
 
-// Block tiles of the register-tiled product (fp32): m, n, k, then outputs per thread along m and n.
+// Block tiles of contractions: m, n, then outputs per warp, then stages. k is a row of 128 bytes.
 static const Tile fma_tiles[] = {
-    {.m = 128, .n = 64, .k = 16, .tm = 8, .tn = 4}, {.m = 64, .n = 64, .k = 16, .tm = 4, .tn = 4},
-    {.m = 32, .n = 64, .k = 16, .tm = 4, .tn = 4},  {.m = 64, .n = 32, .k = 16, .tm = 4, .tn = 4},
-    {.m = 32, .n = 32, .k = 16, .tm = 4, .tn = 4},
+    {.m = 128, .n = 128, .tm = 32, .tn = 64, .stages = 2},
+    {.m = 128, .n = 64, .tm = 32, .tn = 64, .stages = 3},
+    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
+    {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 3},
+    {.m = 64, .n = 32, .tm = 16, .tn = 32, .stages = 3},
+    {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 3},
+    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
+    {.m = 64, .n = 16, .tm = 16, .tn = 16, .stages = 4},
 };
 
-// Block tiles on tensor cores: m, n, then outputs per warp, then stages. k is 128 bytes.
 static const Tile mma_tiles[] = {
-    {.m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3},
-    {.m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
-    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
-    {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
-    {.m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},
-    {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
-    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
-    {.m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
+    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3},
+    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 32, .stages = 3},
+    {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
+    {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
+    {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
+    {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},
+    {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
+    {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
+    {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
+    {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16, .stages = 4},
 };
+
+static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
 enum {
-  kMmaRowBytes = 128,
-  kSmemPerBlock = 1024
-}; // a row of k in shared memory; what a block costs
+  kRowBytes = 128,      // of k in shared memory
+  kSmemPerBlock = 1024, // what a block costs besides
+  kMostTiles = 16,
+  kMostBlocksZ = 65535 // of a launch's grid
+};
 
 typedef struct Problem { // the product behind a contraction, one per batch
   int64_t m, n, k, batch;
@@ -236,79 +249,126 @@ static Problem problem_of(const Node *n) {
 // What one tile costs on one SM, in seconds, and how many share an SM. The terms are kept, so that
 // they can be shown.
 typedef struct Cost {
-  int per_sm;                            // blocks that fit an SM
-  double waves, math, l2, dram, seconds; // seconds each, for the whole launch
+  int per_sm;                                 // blocks that fit an SM
+  double waves;                               // of blocks
+  double math, l2, dram, split, gap, seconds; // seconds each, for the whole launch
 } Cost;
 
-static int mma_smem(const Tile *t) {
-  int ring = t->stages * (t->m + t->n) * kMmaRowBytes, out = t->m * t->n * 4;
-  return ring > out ? ring : out;
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static int tile_smem(const Tile *t) {
+  int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
+  return (ring > out ? ring : out) + (t->splits > 1 ? 16 : 0);
 }
 
 static int tile_threads(const Tile *t) {
-  return t->m * t->n / (t->tm * t->tn) * (t->stages ? 32 : 1);
+  return t->m * t->n / (t->tm * t->tn) * 32;
+}
+
+// Registers that ptxas takes for a thread of these kernels.
+static int tile_registers(const Tile *t) {
+  int acc = t->tm * t->tn / 32;
+  return t->mma ? 3 * acc + 32 : acc + t->tm + t->tn / 2 + 40;
 }
 
 static int blocks_per_sm(const Tile *t, const Arch *arch) {
-  int by_threads = 2048 / tile_threads(t);
-  int acc = t->tm * t->tn / (t->stages ? 32 : 1);
-  // Registers that ptxas takes for these kernels: three per accumulator, and 32.
-  int by_regs = arch->regs / (tile_threads(t) * (3 * acc + 32));
-  int smem = t->stages ? mma_smem(t) + kSmemPerBlock : (t->m + t->n) * t->k * 4 + kSmemPerBlock;
-  int by_smem = arch->smem / smem, least = by_threads;
-  if (by_regs < least) least = by_regs;
-  if (by_smem < least) least = by_smem;
-  return least > 0 ? least : 0;
+  int64_t by_threads = 2048 / tile_threads(t);
+  int64_t by_regs = arch->regs / (tile_threads(t) * tile_registers(t));
+  int64_t by_smem = arch->smem / (tile_smem(t) + kSmemPerBlock);
+  return (int)least(by_threads, least(by_regs, by_smem));
 }
 
-// Waves of tiles, each bound by arithmetic or by what it reads from L2; all of it by DRAM.
+static double tile_count(const Tile *t, const Problem *p) {
+  return (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
+}
+
+// Of k, what the longest block multiplies: whole steps of 32 bytes (16 without tensor cores).
+static double block_depth(const Tile *t, const Problem *p) {
+  int64_t row = kRowBytes / p->size, step = (t->mma ? 32 : 16) / p->size;
+  int64_t blocks = ceil_div(ceil_div(p->k, row), t->splits);
+  return (double)least(blocks * row, ceil_div(p->k, step) * step);
+}
+
+// The share of the peak that the product of a warp can reach; slim tiles wait for shared memory.
+static double warp_efficiency(const Tile *t) {
+  double m = t->tm, n = t->tn;
+  if (t->mma) return 0.6 * fmin(1, 0.4 + 0.8 * 2 * m * n / (m + n) / 64); // mma.sync on Hopper
+  // Cycles of an SM per step of 4 k: its four schedulers multiply, one unit loads 4 wavefronts for
+  // each row of b and one for each row of a.
+  double rows = m / 4, columns = n / 8;
+  return 0.8 * fmin(1, rows * columns / (4 * columns + rows));
+}
+
+// Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts of
+// k are added by one block, from L2, once all have arrived (about a microsecond).
 static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const Arch *arch) {
-  double size = t->stages ? p->size : 4, k = (double)p->k;
-  double rate = flop_rate(g, arch);
-  double tiles = (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
-  Cost c = {.per_sm = blocks_per_sm(t, arch)};
+  Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
-  if (t->stages) k = (double)(ceil_div(p->k, kMmaRowBytes / p->size) * (kMmaRowBytes / p->size));
-  double slots = (double)arch->sms * c.per_sm;
-  c.waves = ceil(tiles / slots);
-  double busy = fmin(ceil(tiles / arch->sms), c.per_sm); // tiles that share an SM in a wave
+  double k = block_depth(t, p), l2_rate = arch->l2_rate / arch->sms;
+  double blocks = tile_count(t, p) * t->splits;
+  c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
+  double busy = fmin(ceil(blocks / arch->sms), c.per_sm); // blocks that share an SM in a wave
   double hidden = fmin(1, 0.35 + 0.2 * busy * tile_threads(t) / 128); // latency that others cover
-  // mma.sync reaches some 60 % of Hopper's peak; operands from shared memory cost more for slim
-  // tiles
-  double reuse = 2. * t->tm * t->tn / (t->tm + t->tn) / 64;
-  double efficiency = (t->stages ? 0.6 : 0.8) * fmin(1, 0.4 + reuse * 0.8) * hidden;
-  c.math = c.waves * busy * 2 * t->m * t->n * k / (rate / arch->sms * efficiency);
-  c.l2 = c.waves * busy * size * (t->m + t->n) * k / (arch->l2_rate / arch->sms);
+  double efficiency = warp_efficiency(t) * hidden;
+  c.math = c.waves * busy * 2 * t->m * t->n * k / (flop_rate(g, arch) / arch->sms * efficiency);
+  c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
   c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
-  c.seconds = fmax(fmax(c.math, c.l2), c.dram) + arch->launch_gap;
+  if (t->splits > 1) c.split = 1e-6 + (t->splits + 1) * t->m * t->n * 4. / l2_rate;
+  c.seconds = fmax(fmax(c.math, c.l2), c.dram) + c.split + c.gap;
   return c;
 }
 
-static const Tile *candidates(int *count) {
+// The block tiles for the asked dtype, each with the number of parts of k that suits it best.
+static int candidates(const Problem *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
   bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
-  *count = mma ? (int)(sizeof mma_tiles / sizeof mma_tiles[0])
-               : (int)(sizeof fma_tiles / sizeof fma_tiles[0]);
-  return mma ? mma_tiles : fma_tiles;
+  const Tile *tiles = mma ? mma_tiles : fma_tiles;
+  int count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
+  int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
+  for (int i = 0; i < count; i++) {
+    cost[i].seconds = INFINITY;
+    list[i] = tiles[i];
+    for (size_t s = 0; s < COUNT(splits); s++) {
+      Tile t = tiles[i];
+      t.splits = splits[s];
+      if (t.splits > 1 && (blocks_of_k < 2 * t.splits || p->batch * t.splits > kMostBlocksZ)) break;
+      Cost c = contract_cost(&t, p, g, arch);
+      if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
+    }
+  }
+  return count;
+}
+
+// The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
+static void add_scratch(Group *g, const Problem *p) {
+  const Tile *t = &g->tile;
+  int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
+  g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles, true};
+  g->bytes_read += sums * 4 + tiles * 4;
+  g->bytes_written += sums * 4 + tiles * 4;
 }
 
 static void sched_contract(Group *g, const Arch *arch) {
   Problem p = problem_of(g->anchor);
-  Tile best = {.seconds = INFINITY};
-  int count;
-  const Tile *list = candidates(&count);
-  for (int i = 0; i < count; i++) {
-    Tile t = list[i];
-    t.seconds = contract_cost(&t, &p, g, arch).seconds;
-    if (t.seconds < best.seconds) best = t;
-  }
-  best.threads = tile_threads(&best);
-  best.blocks = blocks_per_sm(&best, arch);
-  if (best.stages) best.smem = mma_smem(&best), best.k = kMmaRowBytes / p.size;
-  best.lanes = divide_down(best.stages ? most_lanes(g) : 2, p.n);
-  best.grid[0] = ceil_div(p.m, best.m);
-  best.grid[1] = ceil_div(p.n, best.n);
-  best.grid[2] = p.batch;
-  g->tile = best;
+  Tile list[kMostTiles];
+  Cost cost[kMostTiles];
+  int count = candidates(&p, g, arch, list, cost), best = 0;
+  for (int i = 1; i < count; i++)
+    if (cost[i].seconds < cost[best].seconds) best = i;
+  Tile *t = &g->tile;
+  *t = list[best];
+  t->seconds = cost[best].seconds;
+  t->threads = tile_threads(t);
+  t->blocks = blocks_per_sm(t, arch);
+  t->smem = tile_smem(t);
+  t->k = kRowBytes / p.size;
+  t->lanes = divide_down(most_lanes(g), p.n);
+  t->grid[0] = ceil_div(p.m, t->m);
+  t->grid[1] = ceil_div(p.n, t->n);
+  t->grid[2] = p.batch * t->splits;
+  if (t->splits > 1) add_scratch(g, &p);
 }
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
@@ -317,21 +377,23 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
           (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
   Problem p = problem_of(g->anchor);
-  int count;
-  const Tile *list = candidates(&count);
+  Tile list[kMostTiles];
+  Cost cost[kMostTiles];
+  int count = candidates(&p, g, arch, list, cost);
   fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m,
           (long long)p.n, (long long)p.k, (long long)p.batch);
-  fprintf(file, "    tile         warps stages  tiles  on SM  waves  padding    math      L2    "
-                "DRAM   total\n");
+  fprintf(file, "    tile         warps stages split  blocks  on SM  waves  padding    math      L2    "
+                "DRAM   split   total\n");
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
-    Cost c = contract_cost(t, &p, g, arch);
-    double tiles = (double)(ceil_div(p.m, t->m) * ceil_div(p.n, t->n) * p.batch);
-    fprintf(file, "  %c %4dx%-8d %4d %5d %7.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f\n",
+    const Cost *c = &cost[i];
+    double blocks = tile_count(t, &p) * t->splits;
+    double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
+    fprintf(file, "  %c %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
             t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32,
-            t->stages, tiles, c.per_sm, c.waves,
-            tiles * t->m * t->n / ((double)(p.m * p.n) * (double)p.batch), c.math * 1e6, c.l2 * 1e6,
-            c.dram * 1e6, c.seconds * 1e6);
+            t->stages, t->splits, blocks, c->per_sm, c->waves,
+            blocks * t->m * t->n * block_depth(t, &p) / useful, c->math * 1e6, c->l2 * 1e6,
+            c->dram * 1e6, c->split * 1e6, c->seconds * 1e6);
   }
 }
 

@@ -1,113 +1,235 @@
 $(k.header)
 #include "lib/prim.cuh"
+#include "lib/$(k.unit).cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = $(k.m), kN = $(k.n), kK = $(k.k);
-constexpr int kTileM = $(k.tile_m), kTileN = $(k.tile_n), kTileK = $(k.tile_k);
-constexpr int kThreadM = $(k.thread_m), kThreadN = $(k.thread_n);  // outputs per thread
+constexpr int kTileM = $(k.tile_m), kTileN = $(k.tile_n);
+constexpr int kWarpM = $(k.warp_m), kWarpN = $(k.warp_n);  // outputs per warp
+constexpr int kStages = $(k.stages);
 constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
-constexpr int kLanes = $(k.lanes);
-constexpr int kStep = kThreads / kTileK;  // rows loaded at once
-constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
-constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
-static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
+using T = $(k.operand);             // on tensor cores float is TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+//@ if k.splits > 1 then
+constexpr int kSplits = $(k.splits);  // parts of k, each a block's
+//@ end
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
-__device__ inline int thread_column(int j) {
-  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
-}
-
-// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 2];
-  float b[kTileK][kTileN + 2];
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kTileN];
+  };
+//@ if k.splits > 1 then
+  bool last;
+//@ end
 };
+static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
-  __shared__ __align__(16) Smem smem;
-  const int tid = threadIdx.x;
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
-//@ if k.batch > 1 then
+//@ if k.splits > 1 and k.batch > 1 then
+  const int batch = blockIdx.z / kSplits, split = blockIdx.z % kSplits;
+//@ elseif k.splits > 1 then
+  const int split = blockIdx.z;
+//@ elseif k.batch > 1 then
   const int batch = blockIdx.z;
+//@ end
+//@ if k.splits > 1 then
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
+//@ else
+  constexpr int first = 0, end = kBlocks;
 //@ end
 //@ if k.decode_batch then
 $(k.decode_batch)
 //@ end
-  const int load_k = tid % kTileK, load_row = tid / kTileK;
-  float acc[kThreadM][kThreadN] = {};
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  for (int k0 = 0; k0 < kK; k0 += kTileK) {
-    const int k = k0 + load_k;
+//@ if k.a_row then
+  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
+  int a_row[kRowsA]$(k.bounds_h and ", a_y[kRowsA]" or "")$(k.bounds_w and ", a_x[kRowsA]" or "");
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
 //@ if k.conv then
-    const int c = k % $(k.C), tap = k / $(k.C);
-    const int r = tap / $(k.S), s = tap % $(k.S);
-//@ if k.grouped then
-    const int group_c = batch * $(k.C) + c;
+    const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
+    const int y = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);
+//@ if k.bounds_h then
+    a_y[i] = m < kM ? y : -(1 << 30);
+//@ end
+//@ if k.bounds_w then
+    a_x[i] = x;
 //@ end
 //@ end
-#pragma unroll 4
-    for (int i = 0; i < kRowsA; ++i) {
-      const int m = m0 + load_row + i * kStep;
-//@ if k.conv then
-      const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
-      const int y = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h) + r * $(k.dilation_h);
-      const int x = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w) + s * $(k.dilation_w);
-      const bool a_inside = m < kM && k < kK && unsigned(y) < $(k.H)u && unsigned(x) < $(k.W)u;
-//@ else
-      const bool a_inside = m < kM && k < kK;
-//@ end
-$(k.a_body)
-      smem.a[load_k][load_row + i * kStep] = a_inside ? $(k.a_value) : 0.f;
-    }
-#pragma unroll 4
-    for (int i = 0; i < kRowsB; ++i) {
-      const int n = n0 + load_row + i * kStep;
-      const bool b_inside = n < kN && k < kK;
-//@ if k.grouped then
-      const int group_n = batch * kN + n;
-//@ end
-$(k.b_body)
-      smem.b[load_k][load_row + i * kStep] = b_inside ? $(k.b_value) : 0.f;
-    }
-    nn_sync();
-    const int thread_m = tid / kThreadsN * kThreadM;
-#pragma unroll 8
-    for (int kk = 0; kk < kTileK; ++kk) {
-      float a[kThreadM], b[kThreadN];
-      for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; j += 2) {
-        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
-        b[j] = pair[0], b[j + 1] = pair[1];
-      }
-      for (int i = 0; i < kThreadM; ++i)
-        for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
-    }
-    nn_sync();
+    a_row[i] = $(k.a_row);
   }
 
-#pragma unroll
-  for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / kThreadsN * kThreadM + i;
-    if (m >= kM) break;
-//@ if k.conv then
-    const int image = m / $(k.P * k.Q), p = m / $(k.Q) % $(k.P), q = m % $(k.Q);
 //@ end
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+//@ if k.a_row then
 #pragma unroll
-    for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + thread_column(v);
-      if (n >= kN) break;
+    for (int piece = 0; piece < kPack; piece += $(k.a_piece)) {
+      const int e = $(k.a_piece == k.pack and "piece" or "(piece + load_row * " .. k.a_piece .. ") % kPack"), k = k0 + e;
+//@ if k.conv and k.taps > 1 then
+      const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+      const int tap_y = r * $(k.dilation_h), tap_x = s * $(k.dilation_w);
+//@ elseif k.conv then
+      const int c = k, tap_y = 0, tap_x = 0;
+//@ end
+      const int offset = $(k.a_offset);
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = $(k.a_inside);
+        nn_cp_async<$(k.a_piece) * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), $(k.a_pointer) + (inside ? a_row[i] + offset : 0), inside);
+      }
+    }
+//@ else
+#pragma unroll 1
+    for (int i = 0; i < kRowsA; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      if (kTileM % kRowsAtOnce && row >= kTileM) break;
+//@ if k.conv then
+      const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
+      const int y0 = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x0 = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);
+//@ end
+      Vec<T, kPack> chunk;
+#pragma unroll
+      for (int e = 0; e < kPack; ++e) {
+        const int k = k0 + e;
+//@ if k.conv then
+        const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+        const int y = y0 + r * $(k.dilation_h), x = x0 + s * $(k.dilation_w);
+        const bool a_inside = m < kM && k < kK && unsigned(y) < $(k.H)u && unsigned(x) < $(k.W)u;
+//@ if k.grouped then
+        const int group_c = batch * $(k.C) + c;
+//@ end
+//@ else
+        const bool a_inside = m < kM && k < kK;
+//@ end
+$(k.a_body)
+        chunk[e] = nn_cast<T>(a_inside ? $(k.a_value) : 0.f);
+      }
+      nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
+    }
+//@ end
+#pragma unroll $(k.b_row and "" or "1")
+    for (int i = 0; i < kRowsB; ++i) {
+      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
+      if (kTileN % kRowsAtOnce && row >= kTileN) break;
 //@ if k.grouped then
       const int group_n = batch * kN + n;
 //@ end
+//@ if k.b_row then
+#pragma unroll
+      for (int piece = 0; piece < kPack; piece += $(k.b_piece)) {
+        const int e = $(k.b_piece == k.pack and "piece" or "(piece + load_row * " .. k.b_piece .. ") % kPack"), k = k0 + e;
+        const bool inside = $(k.b_inside);
+        nn_cp_async<$(k.b_piece) * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), $(k.b_pointer) + (inside ? $(k.b_row) + $(k.b_offset) : 0), inside);
+      }
+//@ else
+      Vec<T, kPack> chunk;
+#pragma unroll
+      for (int e = 0; e < kPack; ++e) {
+        const int k = k0 + e;
+        const bool b_inside = n < kN && k < kK;
+//@ if k.conv then
+        const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+//@ end
+$(k.b_body)
+        chunk[e] = nn_cast<T>(b_inside ? $(k.b_value) : 0.f);
+      }
+      nn_store<kPack>((T *)(b_rows + swizzled(row, load_chunk)), chunk);
+//@ end
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  Product tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
+    nn_cp_async_commit();
+  }
+  for (int block = first; block < end; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_cp_async_commit();
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  nn_sync();
+//@ if k.splits > 1 then
+
+  // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
+  const int tile_id = ($(k.batch > 1 and "batch" or "0") * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  float *sums = $(k.sums) + tile_id * (kSplits * kTileM * kTileN);
+  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
+    nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
+  nn_fence_device();
+  nn_sync();
+  if (tid == 0) smem.last = nn_atomic_add($(k.arrived) + tile_id, 1) == kSplits - 1;
+  nn_sync();
+  if (!smem.last) return;
+  nn_fence_device();
+  if (tid == 0) $(k.arrived)[tile_id] = 0;  // for the next launch
+  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
+    Vec<float, 4> sum = nn_load<4>(sums + at);
+#pragma unroll
+    for (int s = 1; s < kSplits; ++s) {
+      const Vec<float, 4> part = nn_load<4>(sums + s * (kTileM * kTileN) + at);
+      for (int j = 0; j < 4; ++j) sum[j] += part[j];
+    }
+    nn_store<4>(smem.out + at, sum);
+  }
+  nn_sync();
+//@ end
+
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+$(k.decode)
+//@ if k.grouped then
+    const int group_n = batch * kN + n;
+//@ end
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
 $(k.loads)
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
+    for (int j = 0; j < kLanes; ++j) {
 $(k.body)
-      }
-$(k.stores)
     }
+$(k.stores)
   }
 }

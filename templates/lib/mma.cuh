@@ -1,48 +1,11 @@
-// mma.cuh: tiles of a matrix product on tensor cores.
-//
-// An operand tile in shared memory is rows of 128 bytes along k (64 16-bit elements, or 32 of TF32),
-// cut into 8 chunks of 16 bytes. Chunk c of row r stands at position c ^ (r % 8): the 8 rows that one
-// ldmatrix phase reads, and the 8 chunks of a row that one copy writes, are in different banks.
+// mma.cuh: a warp's part of a matrix product on tensor cores.
 #pragma once
-
-constexpr int kRowBytes = 128;
-constexpr int kChunkBytes = 16;
-constexpr int kChunks = kRowBytes / kChunkBytes;
-constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
-
-__device__ inline int swizzled(int row, int chunk) {
-  return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
-}
-
-// Outputs are staged as rows of `stride` floats, a multiple of 32, in chunks of 4; chunk c of row r
-// stands at c ^ (r % 4 * 2). The fragments of a warp, 8 neighbours in each of 4 rows at once, are then
-// written to different banks.
-__device__ inline int staged(int stride, int row, int column) {
-  return row * stride + ((column / 4) ^ (row % 4 * 2)) * 4 + column % 4;
-}
-
-// kLanes neighbouring outputs. With 8, two chunks: each second group of four lanes reads the later
-// one first, so that eight lanes reading at once meet all banks.
-template <int kLanes> __device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row, int column) {
-  if constexpr (kLanes == 8) {
-    const int flip = threadIdx.x / 4 % 2;
-    const Vec<float, 4> first = nn_load<4>(out + staged(stride, row, column + flip * 4));
-    const Vec<float, 4> second = nn_load<4>(out + staged(stride, row, column + 4 - flip * 4));
-    Vec<float, 8> both;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      both[j] = flip ? second[j] : first[j];
-      both[4 + j] = flip ? first[j] : second[j];
-    }
-    return both;
-  } else {
-    return nn_load<kLanes>(out + staged(stride, row, column));
-  }
-}
+#include "lib/tile.cuh"
 
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32).
 template <class T, int kM, int kN> struct WarpTile {
   static constexpr int kMmaM = 16, kMmaN = 8;
+  static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
   static constexpr int kTilesM = kM / kMmaM, kTilesN = kN / kMmaN;
   static_assert(kM % kMmaM == 0 && kN % (2 * kMmaN) == 0, "whole mma tiles, two along n at once");
   float acc[kTilesM][kTilesN][4];
@@ -53,11 +16,11 @@ template <class T, int kM, int kN> struct WarpTile {
         for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.f;
   }
 
-  // acc += a b^T over one row of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
-  __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
+  template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int step = 0; step < kRowBytes / kStepBytes; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       unsigned fa[kTilesM][4], fb[kTilesN][2];
 #pragma unroll
       for (int i = 0; i < kTilesM; ++i)

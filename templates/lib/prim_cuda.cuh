@@ -364,4 +364,14 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
 #pragma unroll
     for (int n = 0; n < N; n++) nn_mma_m16n8k8_tf32(d[m][n], a[m], b[n]);
 }
+
+template <int M, int N>
+NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]) {
+#pragma unroll
+  for (int e = 0; e < 4; e++)
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+      for (int n = 0; n < N; n++) d[m][n] = nn_fma(a[m][e], b[n][e], d[m][n]);
+}
 #endif

@@ -421,4 +421,21 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
                              const unsigned (&b)[N][2]) {
   cusim_mma<CusimTf32, M, N>(&d[0][0][0], &a[0][0], &b[0][0]);
 }
+
+// NOTE: the columns as one vector, since -O2 leaves the loop over them scalar.
+template <int M, int N>
+NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]) {
+  constexpr int kBytes = N * int(sizeof(float));
+  typedef float Wide __attribute__((vector_size(kBytes), may_alias));
+  float columns[4][N];
+  Wide wide[4], sum;
+  for (int e = 0; e < 4; e++)
+    for (int n = 0; n < N; n++) columns[e][n] = b[n][e];
+  __builtin_memcpy(wide, columns, sizeof wide);
+  for (int m = 0; m < M; m++) {
+    __builtin_memcpy(&sum, d[m], sizeof sum);
+    for (int e = 0; e < 4; e++) sum += a[m][e] * wide[e];
+    __builtin_memcpy(d[m], &sum, sizeof sum);
+  }
+}
 #endif

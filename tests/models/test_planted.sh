@@ -22,13 +22,16 @@ ok "epilogue: relu that cuts at 0.01" found gen/ops.lua 's/nn_max(\$1, 0.f)/nn_m
 ok "epilogue: the addition loses its second input" found gen/ops.lua 's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' run models/lenet.lua
 ok "gradient: product rule with its inputs exchanged" found gen/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
 ok "reference: an oracle that is wrong itself" found gen/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
-ok "fma: the barrier before the product is missing" found templates/contract.cu '0,/^    nn_sync();/s/^    nn_sync();//' run models/lenet.lua
-ok "fma: padding is read" found templates/contract.cu 's/ \&\& unsigned(y) < \$(k.H)u//' run models/lenet.lua
-ok "mma: the wait is missing" found templates/contract_mma.cu 's/nn_cp_async_wait<kStages - 2>();//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "mma: the wait is one group short" found templates/contract_mma.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "mma: the staged outputs have no barrier" found templates/contract_mma.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "mma: the ring's barrier is missing" found templates/contract_mma.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "fma: columns of b exchanged" found templates/lib/fma.cuh 's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' run models/lenet.lua
+ok "contract: rows begin a tap too late" found templates/contract.cu 's/- \$(k.pad_h), x = /, x = /' run models/lenet.lua
+ok "contract: the wait is missing" found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "contract: the wait is one group short" found templates/contract.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "contract: the staged outputs have no barrier" found templates/contract.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "split k: a part is added twice" found templates/contract.cu 's/int s = 1; s < kSplits/int s = 0; s < kSplits/' run models/resnet18.lua --set stem=cifar size=8
+ok "split k: the parts are read before they have arrived" found templates/contract.cu 's/if (!smem.last) return;/if (split) return;/' run models/resnet18.lua --set stem=cifar size=8
+ok "split k: the count is not taken back" found templates/contract.cu 's/\[tile_id\] = 0;/[tile_id] = kSplits;/' run models/resnet18.lua --set stem=cifar size=8 --repeat 2
 ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16
 ok "rowwise: the butterfly stops early" found templates/lib/row.cuh 's/offset > 0/offset > 1/' run models/lenet.lua
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua

@@ -1,0 +1,45 @@
+// fma.cuh: a warp's part of a matrix product on the fp32 units.
+#pragma once
+#include "lib/tile.cuh"
+
+// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b. Lane l has the outputs of
+// rows l / 8 + 4 i and columns l % 8 + 8 j: the 8 lanes that read at once meet 8 neighbouring rows
+// of b, in different banks, and one row of a.
+template <class T, int kM, int kN> struct WarpTile {
+  static constexpr int kLanesM = 4, kLanesN = 8;
+  static constexpr int kRows = kM / kLanesM, kColumns = kN / kLanesN;
+  static constexpr int kStepBytes = kChunkBytes;  // of k read at once: 4 floats
+  static_assert(kM % kLanesM == 0 && kN % kLanesN == 0, "as many outputs for every lane");
+  float acc[kRows][kColumns];
+
+  __device__ void clear() {
+    for (int i = 0; i < kRows; ++i)
+      for (int j = 0; j < kColumns; ++j) acc[i][j] = 0.f;
+  }
+
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
+  template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll 2
+    for (int step = 0; step < kSteps; ++step) {
+      Vec<float, 4> fa[kRows], fb[kColumns];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i)
+        fa[i] = nn_load<4>((const float *)(a + swizzled(row_a + lane / kLanesN + kLanesM * i, step)));
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j)
+        fb[j] = nn_load<4>((const float *)(b + swizzled(row_b + lane % kLanesN + kLanesN * j, step)));
+      nn_fma_tile(acc, fa, fb);
+    }
+  }
+
+  // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
+  __device__ void stage(float *out, int stride, int row, int column) const {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j)
+        out[staged(stride, row + lane / kLanesN + kLanesM * i, column + lane % kLanesN + kLanesN * j)] = acc[i][j];
+  }
+};

@@ -1,0 +1,41 @@
+// tile.cuh: tiles of a matrix product in shared memory.
+//
+// An operand tile is rows of 128 bytes along k (64 16-bit elements, or 32 floats), cut into 8 chunks
+// of 16 bytes. Chunk c of row r stands at position c ^ (r % 8): the 8 rows that one ldmatrix phase
+// reads, and the 8 chunks of a row that one copy writes, are in different banks.
+#pragma once
+
+constexpr int kRowBytes = 128;
+constexpr int kChunkBytes = 16;
+constexpr int kChunks = kRowBytes / kChunkBytes;
+
+__device__ inline int swizzled(int row, int chunk) {
+  return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
+}
+
+// Outputs are staged as rows of `stride` floats, 16 or a multiple of 32, in chunks of 4; chunk c of
+// row r stands at c ^ (r % 4 * 2). The fragments of a warp, 8 neighbours in each of 4 rows at once,
+// are then written to different banks. Two rows of 16 floats fill the banks already.
+__device__ inline int staged(int stride, int row, int column) {
+  const int turn = stride == 16 ? row / 2 % 2 * 2 : row % 4 * 2;
+  return row * stride + ((column / 4) ^ turn) * 4 + column % 4;
+}
+
+// kLanes neighbouring outputs. With 8, two chunks: each second group of four lanes reads the later
+// one first, so that eight lanes reading at once meet all banks.
+template <int kLanes> __device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row, int column) {
+  if constexpr (kLanes == 8) {
+    const int flip = threadIdx.x / 4 % 2;
+    const Vec<float, 4> first = nn_load<4>(out + staged(stride, row, column + flip * 4));
+    const Vec<float, 4> second = nn_load<4>(out + staged(stride, row, column + 4 - flip * 4));
+    Vec<float, 8> both;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      both[j] = flip ? second[j] : first[j];
+      both[4 + j] = flip ? first[j] : second[j];
+    }
+    return both;
+  } else {
+    return nn_load<kLanes>(out + staged(stride, row, column));
+  }
+}
