@@ -193,7 +193,8 @@ static void print_checks(const Run *r) {
   if (!r->checked) return;
   int count = 0;
   for (int i = 0; i < r->plan->nkernels; i++) count += r->kernel_error[i] >= 0;
-  printf("\nchecked   %d kernels against the oracle, each on the inputs it read\n", count);
+  printf("\nchecked   %d kernels against the oracle, each on the inputs it read%s\n", count,
+         r->first_outputs && !r->mismatch ? "; a later run gave the same bits" : "");
   for (int i = 0; i < r->compiler.original->noutputs; i++) {
     const CheckResult *c = &r->outputs[i];
     printf("output    %s %s: relative error %.2e (gate %.0e) %s\n",

@@ -166,7 +166,9 @@ static int execute(Run *r, Error *err) {
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, "infer", err);
   if (!code) code = write_outputs(r, err);
   if (!code) code = read_counts(r, err);
+  if (!code && check) code = run_forget(r, err);
   if (!code) code = time_steps(r, repeat, warmup, err);
+  if (!code && check) code = run_compare_again(r, err);
   return code;
 }
 
@@ -175,6 +177,8 @@ static void close_run(Run *r) {
   free(r->ms);
   free(r->kernel_error);
   free(r->outputs);
+  for (int i = 0; r->first_outputs && i < r->plan->ntensors; i++) free(r->first_outputs[i]);
+  free(r->first_outputs);
   free(r->counts);
   labels_free(&r->labels);
   if (r->params) params_close(r->params);

@@ -28,6 +28,7 @@ typedef struct Run {
   double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
   KernelCounts *counts;   // per kernel of the plan, with --count; else null
   CheckResult *outputs;   // per output of the model
+  float **first_outputs;  // their values after the checked run, by tensor; null: not kept
   Labels labels;          // --labels
   char first_bad[1024];   // the first kernel or output that is off
   const char *input_note; // where the inputs came from
@@ -40,6 +41,9 @@ int run_check_finite(const char *weights, Error *err);
 // --check an error).
 int run_afford_check(Run *r, bool *check, Error *err);
 int run_checked(Run *r, Error *err);
+// After run_checked: keeps the outputs, forgets all activations, and after more runs compares.
+int run_forget(Run *r, Error *err);
+int run_compare_again(Run *r, Error *err);
 
 void report_text(const Run *run);               // stdout
 int report_json(const Run *run, Error *err);    // stdout

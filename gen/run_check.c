@@ -149,6 +149,41 @@ int run_checked(Run *r, Error *err) {
   return compile_guard(&r->compiler, run_guarded, r, err);
 }
 
+// ---- a later run gives the same bits ------------------------------------------------------------
+
+static int read_outputs(Run *r, float **values, Error *err) {
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    if (t->role != RoleOutput) continue;
+    values[i] = base_alloc((size_t)tensor_count(t), sizeof *values[i]);
+    code = tensor_read_floats(r->loaded, i, values[i], tensor_count(t), err);
+  }
+  return code;
+}
+
+int run_forget(Run *r, Error *err) {
+  r->first_outputs = base_alloc((size_t)r->plan->ntensors, sizeof *r->first_outputs);
+  int code = read_outputs(r, r->first_outputs, err);
+  return code ? code : load_poison(r->loaded, err);
+}
+
+int run_compare_again(Run *r, Error *err) {
+  float **again = base_alloc((size_t)r->plan->ntensors, sizeof *again);
+  int code = read_outputs(r, again, err);
+  for (int i = 0; !code && i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    if (!again[i] || !memcmp(again[i], r->first_outputs[i], sizeof *again[i] * (size_t)tensor_count(t)))
+      continue;
+    r->mismatch = true;
+    if (!r->first_bad[0])
+      snprintf(r->first_bad, sizeof r->first_bad, "output '%s': a later run gave other bits", t->name);
+  }
+  for (int i = 0; i < r->plan->ntensors; i++) free(again[i]);
+  free(again);
+  return code;
+}
+
 // Is there memory for the oracle? When checking was not asked for, it is left out with a warning.
 int run_afford_check(Run *r, bool *check, Error *err) {
   double need = (double)check_bytes(r->compiler.original) * 1e-9;

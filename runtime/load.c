@@ -109,10 +109,16 @@ void load_free_space(Loaded *loaded, Space space) {
 
 int load_poison(Loaded *loaded, Error *err) {
   const DriverApi *api = &loaded->device->api;
-  if (!loaded->spaces[SpaceArena]) return ExitOk;
+  const Plan *plan = loaded->plan;
+  int rc = ExitOk;
   // All ones is a NaN in every float format we store.
-  int rc = CU(api, err, cuMemsetD8Async, loaded->spaces[SpaceArena], 0xff,
-              (size_t)loaded->plan->arena_bytes, loaded->device->stream);
+  if (loaded->spaces[SpaceArena])
+    rc = CU(api, err, cuMemsetD8Async, loaded->spaces[SpaceArena], 0xff, (size_t)plan->arena_bytes,
+            loaded->device->stream);
+  for (int i = 0; !rc && i < plan->ntensors; i++)
+    if (plan->tensors[i].role == RoleOutput)
+      rc = CU(api, err, cuMemsetD8Async, load_pointer(loaded, i), 0xff,
+              (size_t)plan->tensors[i].bytes, loaded->device->stream);
   return rc ? rc : CU(api, err, cuStreamSynchronize, loaded->device->stream);
 }
 

@@ -160,7 +160,7 @@ int load_plan(Device *device, const Plan *plan, const JitOptions *options, Loade
               Error *err);
 const JitReport *load_report(const Loaded *loaded);
 const Plan *load_get_plan(const Loaded *loaded);
-int load_poison(Loaded *loaded, Error *err); // fills the arena with NaN: shows reads of nothing
+int load_poison(Loaded *loaded, Error *err); // fills arena and outputs with NaN: shows reads of nothing
 void load_close(Loaded *loaded);
 
 // ---- params.c: parameters --------------------------------------------------------------------
