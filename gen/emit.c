@@ -158,14 +158,19 @@ void emit_map(Emitter *e) {
 
 // ---- windows ----------------------------------------------------------------------------------
 
-// The value under the window, combined into acc[j].
+// The value under the window, combined into acc[j]: a depthwise convolution adds it times its weight.
 static void emit_tap(Emitter *e, const Node *n, const Index *out) {
   Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        "};
   Index at[4] = {out[0], out[1], {"y", false}, {"x", false}};
-  const char *args[2] = {"acc[j]", expr_value(&s, n->in[0], at)};
+  bool weighted = n->op->cls == OpContract;
+  const char *args[3] = {"acc[j]", expr_value(&s, n->in[0], at)};
+  if (weighted) {
+    Index tap[4] = {out[1], {"0", false}, {"r", false}, {"s", false}};
+    args[2] = expr_value(&s, n->in[1], tap);
+  }
   hole_take(e, "tap_loads", &s.loads);
   hole_take(e, "tap_body", &s.body);
-  hole_text(e, "combine", expr_substitute(n->op->cuda, args));
+  hole_text(e, "combine", expr_substitute(weighted ? "nn_fma($2, $3, $1)" : n->op->cuda, args));
   scope_free(&s);
 }
 
@@ -184,13 +189,13 @@ void emit_window(Emitter *e) {
     Emitter inner = *e;
     hole_text(&inner, "name", t->dim[2 + i] == 1 ? "0" : side[i]);
     hole_int(&inner, "size", in->dim[2 + i]);
-    hole_int(&inner, "kernel", n->attr.kernel[i]);
+    hole_int(&inner, "kernel", node_window(n, i));
     hole_int(&inner, "stride", n->attr.stride[i]);
     hole_int(&inner, "pad", n->attr.pad[i]);
     hole_int(&inner, "dilation", n->attr.dilation[i]);
     lua_setfield(lua, -2, i ? "width" : "height");
   }
-  hole_text(e, "init", n->op->init);
+  hole_text(e, "init", n->op->cls == OpContract ? "0.f" : n->op->init);
   hole_int(e, "count", type_count(t));
   emit_tap(e, n, at);
   expr_bind(&s, n, at, "acc[j]");

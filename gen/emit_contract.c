@@ -1,14 +1,12 @@
-// emit_contract.c: contractions, seen as one matrix product per batch: out[m, n] = sum over k of
-// a[m, k] * b[n, k]. A convolution is the same product with m = (image, row, column), k = (tap row,
-// tap column, channel), one batch per group of channels.
+// emit_contract.c: the holes of a contraction's kernel, seen as a matrix product (contract.c).
 #include "emit.h"
 
 #include <string.h>
 
-typedef struct Problem { // both forms, as the template sees them
-  int64_t m, n, k, batch;
+typedef struct Holes { // the indices of both forms, as the template names them
+  Product p;
   Index a[MaxRank], b[MaxRank], out[MaxRank];
-} Problem;
+} Holes;
 
 static Index name(const char *text) {
   return (Index){text, false};
@@ -17,21 +15,17 @@ static Index unless_one(int64_t size, const char *text) {
   return name(size == 1 ? "0" : text);
 }
 
-static void conv_holes(Emitter *e, const Node *n, Problem *p) {
+static void conv_holes(Emitter *e, const Node *n, Holes *h) {
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *y = &n->type;
-  p->batch = n->attr.groups;
-  p->m = y->dim[0] * y->dim[2] * y->dim[3];
-  p->n = w->dim[0] / n->attr.groups;
-  p->k = w->dim[1] * w->dim[2] * w->dim[3];
-  bool grouped = p->batch > 1;
+  bool grouped = n->attr.groups > 1;
   Index a[4] = {unless_one(x->dim[0], "image"), name(grouped ? "group_c" : "c"), name("y"),
                 name("x")};
   Index b[4] = {name(grouped ? "group_n" : "n"), name("c"), name("r"), name("s")};
   Index out[4] = {unless_one(y->dim[0], "image"), unless_one(y->dim[1], grouped ? "group_n" : "n"),
                   unless_one(y->dim[2], "p"), unless_one(y->dim[3], "q")};
-  memcpy(p->a, a, sizeof a);
-  memcpy(p->b, b, sizeof b);
-  memcpy(p->out, out, sizeof out);
+  memcpy(h->a, a, sizeof a);
+  memcpy(h->b, b, sizeof b);
+  memcpy(h->out, out, sizeof out);
   hole_int(e, "P", y->dim[2]);
   hole_int(e, "Q", y->dim[3]);
   hole_int(e, "C", w->dim[1]);
@@ -48,23 +42,19 @@ static void conv_holes(Emitter *e, const Node *n, Problem *p) {
 }
 
 // Batch dimensions are indices b0, b1, ... cut from the block's batch number.
-static void matmul_holes(Emitter *e, const Node *n, Problem *p) {
+static void matmul_holes(Emitter *e, const Node *n, Holes *h) {
   static const char *const batch_names[] = {"b0", "b1", "b2", "b3", "b4", "b5"};
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *y = &n->type;
   int rank = y->rank;
-  p->m = y->dim[rank - 2];
-  p->n = y->dim[rank - 1];
-  p->k = x->dim[x->rank - 1];
-  p->batch = type_count(y) / (p->m * p->n);
-  for (int d = 0; d < rank - 2; d++) p->out[d] = unless_one(y->dim[d], batch_names[d]);
-  p->out[rank - 2] = unless_one(p->m, "m");
-  p->out[rank - 1] = unless_one(p->n, "n");
-  expr_broadcast(y, x, p->out, p->a);
-  expr_broadcast(y, w, p->out, p->b);
-  p->a[x->rank - 2] = unless_one(p->m, "m");
-  p->a[x->rank - 1] = name("k");
-  p->b[w->rank - 2] = name("k");
-  p->b[w->rank - 1] = name("n");
+  for (int d = 0; d < rank - 2; d++) h->out[d] = unless_one(y->dim[d], batch_names[d]);
+  h->out[rank - 2] = unless_one(h->p.m, "m");
+  h->out[rank - 1] = unless_one(h->p.n, "n");
+  expr_broadcast(y, x, h->out, h->a);
+  expr_broadcast(y, w, h->out, h->b);
+  h->a[x->rank - 2] = unless_one(h->p.m, "m");
+  h->a[x->rank - 1] = name("k");
+  h->b[w->rank - 2] = name("k");
+  h->b[w->rank - 1] = name("n");
   Buffer decode = {0};
   const char *names[MaxRank];
   for (int d = 0; d < rank - 2; d++) names[d] = y->dim[d] == 1 ? NULL : batch_names[d];
@@ -85,138 +75,96 @@ static const char *offset_text(const Compiler *c, int rank, const int64_t *strid
   return text;
 }
 
-// The elements of an operand that one copy takes, 16 bytes or fewer: its k must run in memory in
-// whole pieces, `run` elements each, and every other step be a multiple of one. A piece of one
-// element may stand anywhere. 0: no copy does, elements are computed.
-static int copied_piece(const Emitter *e, const Node *base, int rank, const int64_t *stride,
-                        int k_dim, int64_t run) {
-  Dtype dtype = prec_storage(e->c->options.dtype);
-  if (!base || base->type.dtype != dtype) return 0;
-  int size = (int)dtype_size(dtype), piece = stride[k_dim] > 1 ? 1 : 16 / size;
-  for (int d = 0; d < rank; d++)
-    while (piece > 1 && (d == k_dim ? run : stride[d]) % piece) piece /= 2;
-  return piece * size >= 4 ? piece : 0;
-}
-
 // One operand's element: statements, then the value.
-static void put_operand(Emitter *e, const char *which, const Node *operand, const Index *at,
-                        const char *pred) {
-  Scope s = {.group = e->g, .lanes = 1, .indent = "      ", .pred = pred};
+static void put_computed(Emitter *o, const Node *operand, const Index *at) {
+  Scope s = {.group = o->g, .lanes = 1, .indent = "      ", .pred = "inside"};
   const char *value = expr_value(&s, operand, at);
   Buffer text = {0};
   buffer_put(&text, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
-  hole_take(e, arena_printf(e->c->arena, "%s_body", which), &text);
-  hole_text(e, arena_printf(e->c->arena, "%s_value", which), value);
+  hole_take(o, "body", &text);
+  hole_text(o, "value", value);
   scope_free(&s);
 }
-
-// ---- a: activations -----------------------------------------------------------------------------
 
 // Taps may fall outside the image along dimension 2 + i.
 static bool taps_leave(const Node *n, int i) {
   const Attr *a = &n->attr;
   int64_t last = (n->type.dim[2 + i] - 1) * a->stride[i] - a->pad[i] +
-                 (n->in[1]->type.dim[2 + i] - 1) * a->dilation[i];
+                 (node_window(n, i) - 1) * a->dilation[i];
   return a->pad[i] > 0 || last >= n->in[0]->type.dim[2 + i];
 }
 
-static const char *conditions(const Compiler *c, Buffer *b) { // each begins with " && "
-  const char *text = arena_dup(c->arena, b->size ? b->text + 4 : "true");
-  buffer_free(b);
-  return text;
-}
-
-// When a tap of row i of a is inside the image, and the row inside the product.
-static const char *a_inside(Emitter *e, const Node *n, const Problem *p) {
-  bool conv = n->op->form == FormConv, rows = conv && taps_leave(n, 0);
-  const Tile *t = &e->g->tile;
+// When element (row, k) of an operand exists; conditions that always hold are left out.
+static void put_inside(Emitter *o, const Node *n, const Product *p, bool is_a) {
+  const Tile *t = &o->g->tile;
+  bool taps = is_a && n->op->form == FormConv, across = is_a ? p->a.across : p->b.across;
+  bool bounds_h = taps && taps_leave(n, 0), bounds_w = taps && taps_leave(n, 1);
   Buffer b = {0};
   if (p->k % t->k) buffer_put(&b, " && k < kK");
-  if (!rows && p->m % t->m) buffer_put(&b, " && m0 + row < kM");
-  if (rows) buffer_put(&b, " && unsigned(a_y[i] + tap_y) < %lldu", (long long)n->in[0]->type.dim[2]);
-  if (conv && taps_leave(n, 1))
+  if (is_a ? !bounds_h && p->m % t->m : p->n % t->n)
+    buffer_put(&b, across ? (is_a ? " && m < kM" : " && n < kN")
+                          : (is_a ? " && m0 + row < kM" : " && n0 + row < kN"));
+  if (bounds_h)
+    buffer_put(&b, " && unsigned(a_y[i] + tap_y) < %lldu", (long long)n->in[0]->type.dim[2]);
+  if (bounds_w)
     buffer_put(&b, " && unsigned(a_x[i] + tap_x) < %lldu", (long long)n->in[0]->type.dim[3]);
-  return conditions(e->c, &b);
+  hole_text(o, "inside", b.size ? b.text + strlen(" && ") : "true");
+  hole_bool(o, "bounds_h", bounds_h);
+  hole_bool(o, "bounds_w", bounds_w);
+  buffer_free(&b);
 }
 
-static const char *b_inside(Emitter *e, const Problem *p) {
-  const Tile *t = &e->g->tile;
-  Buffer b = {0};
-  if (p->n % t->n) buffer_put(&b, " && n < kN");
-  if (p->k % t->k) buffer_put(&b, " && k < kK");
-  return conditions(e->c, &b);
-}
-
-static void put_a(Emitter *e, const Node *n, const Problem *p) {
-  const Node *a = n->in[0], *base;
+// An operand's element is at its row's offset plus that of k: `row` and `offset`.
+static void put_copied(Emitter *o, const Node *n, const Holes *h, bool is_a) {
+  const Product *p = &h->p;
+  const Operand *from = is_a ? &p->a : &p->b;
+  const Node *operand = n->in[is_a ? 0 : 1];
   bool conv = n->op->form == FormConv;
-  int rank = a->type.rank, k_dim = conv ? 1 : rank - 1;
-  int64_t stride[MaxRank], run = conv ? n->in[1]->type.dim[1] : p->k;
-  base = expr_view(e->g, a, stride);
-  int piece = copied_piece(e, base, rank, stride, k_dim, run);
-  if (!piece) {
-    put_operand(e, "a", a, p->a, "a_inside");
-    return;
-  }
-  Index row[MaxRank], tap[MaxRank];
-  for (int d = 0; d < rank; d++) {
-    row[d] = d == k_dim ? name("0") : p->a[d];
-    tap[d] = name(d == k_dim ? conv ? "c" : "k" : "0");
-  }
-  if (conv) {
-    tap[2] = name("tap_y"), tap[3] = name("tap_x");
-    if (p->batch > 1) row[1] = name(arena_printf(e->c->arena, "batch * %lld", (long long)run));
-  }
-  hole_int(e, "a_piece", piece);
-  hole_text(e, "a_pointer", expr_pointer(e->g, base));
-  hole_text(e, "a_row", offset_text(e->c, rank, stride, row));
-  hole_text(e, "a_offset", offset_text(e->c, rank, stride, tap));
-  hole_text(e, "a_inside", a_inside(e, n, p));
-  hole_bool(e, "bounds_h", conv && taps_leave(n, 0));
-  hole_bool(e, "bounds_w", conv && taps_leave(n, 1));
-}
-
-// ---- b: weights ---------------------------------------------------------------------------------
-
-// The weights of a convolution: k runs over taps and channels, so they must follow each other.
-static bool taps_follow(const Node *w, const int64_t *stride) {
-  const int64_t *dim = w->type.dim;
-  return (dim[1] == 1 || stride[1] == 1) && (dim[3] == 1 || stride[3] == dim[1]) &&
-         (dim[2] == 1 || stride[2] == dim[1] * dim[3]);
-}
-
-static void put_b(Emitter *e, const Node *n, const Problem *p) {
-  const Node *b = n->in[1];
-  bool conv = n->op->form == FormConv;
-  int rank = b->type.rank, k_dim = conv ? 1 : rank - 2;
-  int64_t stride[MaxRank];
-  const Node *base = expr_view(e->g, b, stride);
-  if (conv && base && !taps_follow(b, stride)) base = NULL;
-  if (conv) stride[1] = 1, stride[2] = stride[3] = 0; // k is one run
-  int piece = copied_piece(e, base, rank, stride, k_dim, p->k);
-  if (!piece) {
-    put_operand(e, "b", b, p->b, "b_inside");
-    return;
-  }
+  int rank = operand->type.rank, k_dim = conv ? 1 : is_a ? rank - 1 : rank - 2;
   Index row[MaxRank], k[MaxRank];
   for (int d = 0; d < rank; d++) {
-    row[d] = d == k_dim ? name("0") : p->b[d];
-    k[d] = name(d == k_dim ? "k" : "0");
+    row[d] = d == k_dim ? name("0") : is_a ? h->a[d] : h->b[d];
+    k[d] = name(d != k_dim ? "0" : conv && is_a ? "c" : "k");
   }
-  hole_int(e, "b_piece", piece);
-  hole_text(e, "b_pointer", expr_pointer(e->g, base));
-  hole_text(e, "b_inside", b_inside(e, p));
-  hole_text(e, "b_row", offset_text(e->c, rank, stride, row));
-  hole_text(e, "b_offset", offset_text(e->c, rank, stride, k));
+  if (conv && is_a) {
+    k[2] = name("tap_y"), k[3] = name("tap_x");
+    if (p->batch > 1)
+      row[1] = name(arena_printf(o->c->arena, "batch * %lld", (long long)n->in[1]->type.dim[1]));
+  }
+  hole_text(o, from->across ? "across" : "along", "yes");
+  hole_int(o, "piece", from->piece);
+  hole_text(o, "pointer", expr_pointer(o->g, from->base));
+  hole_text(o, "row", offset_text(o->c, rank, from->stride, row));
+  hole_text(o, "offset", offset_text(o->c, rank, from->stride, k));
+  put_inside(o, n, p, is_a);
+}
+
+// The table of one operand: k.a or k.b.
+static void put_operand(Emitter *e, const Node *n, const Holes *h, bool is_a) {
+  bool conv = n->op->form == FormConv;
+  lua_newtable(e->c->lua);
+  Emitter o = *e;
+  hole_text(&o, "name", is_a ? "a" : "b");
+  hole_text(&o, "index", is_a ? "m" : "n");
+  hole_text(&o, "tile", is_a ? "kTileM" : "kTileN");
+  hole_text(&o, "rows", is_a ? "kRowsA" : "kRowsB");
+  hole_text(&o, "size", is_a ? "kM" : "kN");
+  hole_bool(&o, "image", conv && is_a);
+  hole_bool(&o, "filter", conv && !is_a);
+  if (is_a ? h->p.a.piece : h->p.b.piece)
+    put_copied(&o, n, h, is_a);
+  else
+    put_computed(&o, n->in[is_a ? 0 : 1], is_a ? h->a : h->b);
+  lua_setfield(e->c->lua, -2, is_a ? "a" : "b");
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
-static void put_shape(Emitter *e, const Problem *p) {
+static void put_shape(Emitter *e, const Product *p) {
   const Tile *t = &e->g->tile;
   hole_text(e, "unit", t->mma ? "mma" : "fma");
   hole_text(e, "operand", expr_ctype(prec_storage(e->c->options.dtype)));
-  hole_int(e, "pack", 16 / (int64_t)dtype_size(prec_storage(e->c->options.dtype)));
+  hole_int(e, "pack", 16 / p->size);
   hole_int(e, "m", p->m);
   hole_int(e, "n", p->n);
   hole_int(e, "k", p->k);
@@ -232,7 +180,7 @@ static void put_shape(Emitter *e, const Problem *p) {
 }
 
 // Where output (m, n) is, in a result that lies as the product does; null: indices must tell.
-static const char *flat_text(const Emitter *e, const Node *y, const Problem *p) {
+static const char *flat_text(const Emitter *e, const Node *y, const Product *p) {
   bool conv = y->op->form == FormConv;
   static const uint8_t channels_last[4] = {0, 2, 3, 1};
   for (int d = 0; d < y->type.rank; d++)
@@ -259,21 +207,21 @@ static void put_decode(Emitter *e, const Node *y) {
 
 void emit_contract(Emitter *e) {
   Node *n = e->g->anchor;
-  Problem p = {0};
+  Holes h = {.p = contract_product(e->g)};
   bool conv = n->op->form == FormConv;
-  (conv ? conv_holes : matmul_holes)(e, n, &p);
+  (conv ? conv_holes : matmul_holes)(e, n, &h);
   hole_bool(e, "conv", conv);
-  hole_bool(e, "grouped", conv && p.batch > 1);
-  put_shape(e, &p);
-  put_a(e, n, &p);
-  put_b(e, n, &p);
+  hole_bool(e, "grouped", conv && h.p.batch > 1);
+  put_shape(e, &h.p);
+  put_operand(e, n, &h, true);
+  put_operand(e, n, &h, false);
   for (int i = 0; i < e->g->nscratch; i++) // own_sums -> sums
     hole_text(e, e->g->scratch[i].name + strlen("own_"), e->g->scratch[i].name);
   Scope s = {0};
   int channel = conv ? 1 : n->type.rank - 1;
-  p.out[channel].lane = e->g->tile.lanes > 1;
-  expr_bind(&s, n, p.out, "acc[j]");
-  emit_epilogue(e, &s, &n->type, p.out, flat_text(e, n, &p));
+  h.out[channel].lane = e->g->tile.lanes > 1;
+  expr_bind(&s, n, h.out, "acc[j]");
+  emit_epilogue(e, &s, &n->type, h.out, flat_text(e, n, &h.p));
   hole_text(e, "decode", "");
   if (conv) put_decode(e, n);
 }

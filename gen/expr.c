@@ -206,6 +206,8 @@ const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]) {
     type_strides(&n->type, stride);
     return n->op->cls == OpSource && n->op->form == SourceConst ? NULL : n;
   }
+  if (n->op->flags & FlagCopy && n->in[0]->type.dtype == n->type.dtype)
+    return expr_view(g, n->in[0], stride);
   if (n->op->cls != OpMove || n->op->form > MovePermute) return NULL;
   int64_t in[MaxRank];
   const Node *base = expr_view(g, n->in[0], in);

@@ -60,7 +60,7 @@ static Template template_of(const Node *n) {
   case OpWindow:
     return TmWindow;
   case OpContract:
-    return TmContract;
+    return node_depthwise(n) ? TmWindow : TmContract;
   default:
     return TmMap;
   }
@@ -259,7 +259,7 @@ static Group *only_reader(const Group *k) {
 static double reads_per_element(const Group *reader) {
   const Node *a = reader->anchor;
   if (reader->tm != TmWindow) return 1;
-  double taps = (double)(a->attr.kernel[0] * a->attr.kernel[1]);
+  double taps = (double)(node_window(a, 0) * node_window(a, 1));
   return taps / (double)(a->attr.stride[0] * a->attr.stride[1]);
 }
 
@@ -284,8 +284,19 @@ static bool only_permutes(const Group *k) {
   return true;
 }
 
+// Does k only change the order of what it reads?
+static bool only_reorders(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i];
+    if (!is_view(n) && (!(n->op->flags & FlagCopy) || n->in[0]->type.dtype != n->type.dtype))
+      return false;
+  }
+  return true;
+}
+
 // A contraction computes operand elements one by one only when it could not copy runs of them anyway:
-// then the reduced run (channels, or the inner dimension) is no multiple of 4 bytes.
+// then the reduced run (channels, or the inner dimension) is no multiple of 4 bytes. Single floats it
+// can copy from anywhere.
 static bool contract_takes(const Group *reader, const Group *k) {
   const Node *a = reader->anchor;
   if (only_permutes(k)) return true;
@@ -295,8 +306,8 @@ static bool contract_takes(const Group *reader, const Group *k) {
       a->op->form == FormConv ? a->in[1]->type.dim[1] : a->in[0]->type.dim[a->in[0]->type.rank - 1];
   bool views = true;
   for (int i = 0; i < k->nnodes; i++) views = views && is_view(k->nodes[i]);
-  bool copied = run * (int64_t)dtype_size(made->type.dtype) % 4 == 0;
-  return made == a->in[0] && (!copied || views);
+  int64_t bytes = run * (int64_t)dtype_size(made->type.dtype);
+  return made == a->in[0] && (views || bytes % 4 || (bytes % 8 && only_reorders(k)));
 }
 
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full

@@ -81,6 +81,15 @@ Graph *graph_copy(Graph *g) {
 
 // ---- types ------------------------------------------------------------------------------------
 
+bool node_depthwise(const Node *n) {
+  return n->op->cls == OpContract && n->op->form == FormConv && n->in[1]->type.dim[1] == 1 &&
+         n->in[1]->type.dim[0] == n->attr.groups;
+}
+
+int64_t node_window(const Node *n, int i) {
+  return n->op->cls == OpContract ? n->in[1]->type.dim[2 + i] : n->attr.kernel[i];
+}
+
 int64_t type_count(const Type *t) {
   int64_t n = 1;
   for (int d = 0; d < t->rank; d++) n *= t->dim[d];

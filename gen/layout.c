@@ -58,14 +58,25 @@ static Node *pad_channels(Graph *to, Node *n, int64_t count) {
   return padded;
 }
 
+// Would a kernel that copies this convolution's input be cheaper than loading it element by element?
+static bool copy_pays(const Node *n) {
+  enum { kInstructions = 15 }; // per element: where it is, whether it is inside, load, round, store
+  const Arch *arch = compiler->options.arch;
+  const Type *w = &n->in[1]->type;
+  double loads = (double)type_count(&n->type) / (double)w->dim[0] * (double)type_count(w) / (double)w->dim[0];
+  double bytes = 2. * (double)type_bytes(&n->in[0]->type);
+  return loads * kInstructions / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
+}
+
 // Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes at
-// least: a zero channel makes them even. (With 3, as images have, copies are of 4.) An operand of 32
-// bits gets one where it is copied anyway.
+// least: a zero channel makes them even. (With 3, as images have, copies are of 4.) Floats can be,
+// but gain where they change their order anyway.
 static void even_channels(Graph *to, Node *n, Dtype dtype) {
   int64_t channels = n->in[1]->type.dim[1];
-  bool copied = n->in[0]->type.dtype != dtype || n->in[0]->type.order[3] != 1;
-  if (n->attr.groups > 1 || channels % 2 == 0) return;
-  if (dtype_size(dtype) > 2 && (channels == 1 || !copied)) return;
+  bool reorders = n->in[0]->type.dim[1] > 1 && n->in[0]->type.order[3] != 1;
+  if (n->attr.groups > 1 || node_depthwise(n) || channels % 2 == 0) return;
+  if (dtype_size(dtype) > 2 && !reorders) return;
+  if (!copy_pays(n)) return;
   for (int i = 0; i < 2; i++) n->in[i] = pad_channels(to, n->in[i], channels + 1);
 }
 
@@ -77,8 +88,9 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
   n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
   uint8_t order[MaxRank];
   memcpy(order, w->type.order, sizeof order);
+  static const uint8_t filters_last[4] = {1, 2, 3, 0};
   if (conv)
-    memcpy(order, channels_last, sizeof channels_last);
+    memcpy(order, node_depthwise(n) ? filters_last : channels_last, sizeof channels_last);
   else if (w->fixed && w->type.rank >= 2) { // N outside, K inside
     for (int d = 0; d < w->type.rank; d++) order[d] = (uint8_t)d;
     order[w->type.rank - 2] = (uint8_t)(w->type.rank - 1);

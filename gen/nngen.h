@@ -279,6 +279,8 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
 void graph_count_uses(Graph *g);
 void graph_verify(const Graph *g, bool grouped); // dies naming the node that is wrong
 Graph *graph_copy(Graph *g);
+bool node_depthwise(const Node *n); // a convolution of each channel alone
+int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
 int64_t type_count(const Type *t); // elements
 int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
@@ -353,7 +355,8 @@ void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
-// The value in memory that n is a view of (permutations, dimensions of size 1 dropped or added),
+// The value in memory that n is a view of (permutations, dimensions of size 1 dropped or added,
+// copies that only change the order),
 // with the stride of each of n's dimensions; null when its elements must be computed.
 const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]);
 // The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
@@ -368,6 +371,25 @@ const char *expr_ctype(Dtype dtype);
 const char *expr_substitute(const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
+
+// ---- contract.c: contractions as matrix products -------------------------------------------------
+
+// How elements of an operand come to shared memory: `piece` at once by asynchronous copies, that
+// run along k, or across it (along m or n). piece 0: each is computed.
+typedef struct Operand {
+  const Node *base; // the value in memory
+  int64_t stride[MaxRank]; // of the operand's dimensions in it, in elements
+  int piece;
+  bool across;
+} Operand;
+
+typedef struct Product { // of each batch
+  int64_t m, n, k, batch;
+  int size; // bytes of an operand's element
+  Operand a, b;
+} Product;
+
+Product contract_product(const Group *g);
 
 // ---- eval.c, check.c: the oracle ---------------------------------------------------------------
 // Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the

@@ -86,8 +86,7 @@ static double share_read(const Node *n) {
   const Type *x = &n->in[0]->type;
   double share = 1;
   for (int i = 0; i < 2; i++) {
-    int64_t kernel = conv ? n->in[1]->type.dim[2 + i] : n->attr.kernel[i];
-    share *= (double)reached(n, i, x->dim[2 + i], kernel) / (double)x->dim[2 + i];
+    share *= (double)reached(n, i, x->dim[2 + i], node_window(n, i)) / (double)x->dim[2 + i];
   }
   return share;
 }
@@ -224,28 +223,6 @@ enum {
   kMostBlocksZ = 65535 // of a launch's grid
 };
 
-typedef struct Problem { // the product behind a contraction, one per batch
-  int64_t m, n, k, batch;
-  int size; // bytes of an operand's element
-} Problem;
-
-static Problem problem_of(const Node *n) {
-  const Type *w = &n->in[1]->type, *y = &n->type;
-  Problem p = {.size = (int)dtype_size(prec_storage(compiler->options.dtype))};
-  if (n->op->form == FormConv) {
-    p.batch = n->attr.groups;
-    p.m = y->dim[0] * y->dim[2] * y->dim[3];
-    p.n = w->dim[0] / p.batch;
-    p.k = w->dim[1] * w->dim[2] * w->dim[3];
-  } else {
-    p.m = y->dim[y->rank - 2];
-    p.n = y->dim[y->rank - 1];
-    p.k = w->dim[w->rank - 2];
-    p.batch = type_count(y) / (p.m * p.n);
-  }
-  return p;
-}
-
 // What one tile costs on one SM, in seconds, and how many share an SM. The terms are kept, so that
 // they can be shown.
 typedef struct Cost {
@@ -280,12 +257,12 @@ static int blocks_per_sm(const Tile *t, const Arch *arch) {
   return (int)least(by_threads, least(by_regs, by_smem));
 }
 
-static double tile_count(const Tile *t, const Problem *p) {
+static double tile_count(const Tile *t, const Product *p) {
   return (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
 }
 
 // Of k, what the longest block multiplies: whole steps of 32 bytes (16 without tensor cores).
-static double block_depth(const Tile *t, const Problem *p) {
+static double block_depth(const Tile *t, const Product *p) {
   int64_t row = kRowBytes / p->size, step = (t->mma ? 32 : 16) / p->size;
   int64_t blocks = ceil_div(ceil_div(p->k, row), t->splits);
   return (double)least(blocks * row, ceil_div(p->k, step) * step);
@@ -303,7 +280,7 @@ static double warp_efficiency(const Tile *t) {
 
 // Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts of
 // k are added by one block, from L2, once all have arrived (about a microsecond).
-static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const Arch *arch) {
+static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
   double k = block_depth(t, p), l2_rate = arch->l2_rate / arch->sms;
@@ -320,8 +297,14 @@ static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const
   return c;
 }
 
+// An operand that is copied across k lies in shared memory as whole rows of 128 bytes along m or n.
+static bool fits_across(const Tile *t, const Product *p) {
+  int row = kRowBytes / p->size;
+  return (!p->a.across || t->m % row == 0) && (!p->b.across || t->n % row == 0);
+}
+
 // The block tiles for the asked dtype, each with the number of parts of k that suits it best.
-static int candidates(const Problem *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
+static int candidates(const Product *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
   bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
   const Tile *tiles = mma ? mma_tiles : fma_tiles;
   int count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
@@ -332,6 +315,7 @@ static int candidates(const Problem *p, const Group *g, const Arch *arch, Tile *
     for (size_t s = 0; s < COUNT(splits); s++) {
       Tile t = tiles[i];
       t.splits = splits[s];
+      if (!fits_across(&t, p)) break;
       if (t.splits > 1 && (blocks_of_k < 2 * t.splits || p->batch * t.splits > kMostBlocksZ)) break;
       Cost c = contract_cost(&t, p, g, arch);
       if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
@@ -341,7 +325,7 @@ static int candidates(const Problem *p, const Group *g, const Arch *arch, Tile *
 }
 
 // The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
-static void add_scratch(Group *g, const Problem *p) {
+static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
   int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
   g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
@@ -351,7 +335,7 @@ static void add_scratch(Group *g, const Problem *p) {
 }
 
 static void sched_contract(Group *g, const Arch *arch) {
-  Problem p = problem_of(g->anchor);
+  Product p = contract_product(g);
   Tile list[kMostTiles];
   Cost cost[kMostTiles];
   int count = candidates(&p, g, arch, list, cost), best = 0;
@@ -376,7 +360,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
           g->flops / flop_rate(g, arch) * 1e6,
           (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
-  Problem p = problem_of(g->anchor);
+  Product p = contract_product(g);
   Tile list[kMostTiles];
   Cost cost[kMostTiles];
   int count = candidates(&p, g, arch, list, cost);
@@ -387,6 +371,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
     const Cost *c = &cost[i];
+    if (isinf(c->seconds)) continue;
     double blocks = tile_count(t, &p) * t->splits;
     double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
     fprintf(file, "  %c %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",

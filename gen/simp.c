@@ -188,9 +188,45 @@ static Node *scale_into_weights(Graph *to, Node *n) {
   return make(to, y->op, 2, in, &y->attr, y);
 }
 
+// Taps [*first, *end) of a filter reach the image somewhere, along dimension 2 + i.
+static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
+  const Attr *a = &n->attr;
+  *first = *end = 0;
+  for (int64_t r = 0; r < node_window(n, i); r++) {
+    bool reaches = false;
+    for (int64_t p = 0; p < n->type.dim[2 + i] && !reaches; p++) {
+      int64_t at = p * a->stride[i] - a->pad[i] + r * a->dilation[i];
+      reaches = at >= 0 && at < n->in[0]->type.dim[2 + i];
+    }
+    if (reaches && *end == 0) *first = r;
+    if (reaches) *end = r + 1;
+  }
+}
+
+// Taps that only ever see padding are cut from the filter: 8 of 9 on a map of one pixel.
+static Node *drop_taps(Graph *to, Node *n) {
+  if (n->op->cls != OpContract || n->op->form != FormConv) return NULL;
+  Node *w = n->in[1];
+  Attr attr = n->attr, cut = {.ends = {w->type.dim[0], w->type.dim[1]}};
+  bool fewer = false;
+  for (int i = 0; i < 2; i++) {
+    int64_t first, end, taps = node_window(n, i);
+    useful_taps(n, i, &first, &end);
+    attr.pad[i] -= first * attr.dilation[i];
+    attr.pad[i + 2] -= (taps - end) * attr.dilation[i];
+    if (first == end || attr.pad[i] < 0 || attr.pad[i + 2] < 0) return NULL;
+    cut.dims[2 + i] = first, cut.ends[2 + i] = end;
+    fewer = fewer || end - first < taps;
+  }
+  if (!fewer) return NULL;
+  Node *in[2] = {n->in[0], make(to, op_need("slice"), 1, &w, &cut, w)};
+  return make(to, n->op, 2, in, &attr, n);
+}
+
 static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
-static Node *(*const rules[])(Graph *, Node *) = {fixed_second, subtract_to_add, join_fixed,
-                                                  scale_into_weights};
+static Node *(*const rules[])(Graph *, Node *) = {
+    fixed_second, subtract_to_add, join_fixed, scale_into_weights, drop_taps,
+};
 
 static Node *apply(Graph *to, Node *n) {
   for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {

@@ -19,7 +19,7 @@ constexpr int kSplits = $(k.splits);  // parts of k, each a block's
 //@ end
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
 constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = WarpTile<T, kWarpM, kWarpN$(k.a.across and ", true" or k.b.across and ", false" or "")$(k.b.across and ", true" or "")>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
@@ -61,57 +61,82 @@ $(k.decode_batch)
 //@ end
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-//@ if k.a_row then
-  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
-  int a_row[kRowsA]$(k.bounds_h and ", a_y[kRowsA]" or "")$(k.bounds_w and ", a_x[kRowsA]" or "");
+//@ for _, o in ipairs{k.a, k.b} do
+//@ if o.along then
+  // Where the rows of $(o.name) that this thread loads begin.$(o.bounds_h and " Outside of a, no tap is inside." or "")
+  int $(o.name)_row[$(o.rows)]$(o.bounds_h and ", a_y[kRowsA]" or "")$(o.bounds_w and ", a_x[kRowsA]" or "");
 #pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
-//@ if k.conv then
+  for (int i = 0; i < $(o.rows); ++i) {
+    const int $(o.index) = $(o.index)0 + load_row + i * kRowsAtOnce;
+//@ if o.image then
     const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
     const int y = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);
-//@ if k.bounds_h then
+//@ end
+//@ if o.filter and k.grouped then
+    const int group_n = batch * kN + n;
+//@ end
+//@ if o.bounds_h then
     a_y[i] = m < kM ? y : -(1 << 30);
 //@ end
-//@ if k.bounds_w then
+//@ if o.bounds_w then
     a_x[i] = x;
 //@ end
-//@ end
-    a_row[i] = $(k.a_row);
+    $(o.name)_row[i] = $(o.row);
   }
 
+//@ end
 //@ end
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-//@ if k.a_row then
+//@ for _, o in ipairs{k.a, k.b} do
+//@ local turned = o.piece == k.pack and "piece" or ("(piece + load_row * %s) %% kPack"):format(o.piece)
+//@ local copy = o.piece and ("nn_cp_async<%d * sizeof(T)>"):format(o.piece)
+//@ if o.along then
 #pragma unroll
-    for (int piece = 0; piece < kPack; piece += $(k.a_piece)) {
-      const int e = $(k.a_piece == k.pack and "piece" or "(piece + load_row * " .. k.a_piece .. ") % kPack"), k = k0 + e;
-//@ if k.conv and k.taps > 1 then
+    for (int piece = 0; piece < kPack; piece += $(o.piece)) {
+      const int e = $(turned), k = k0 + e;
+//@ if o.image and k.taps > 1 then
       const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
       const int tap_y = r * $(k.dilation_h), tap_x = s * $(k.dilation_w);
-//@ elseif k.conv then
+//@ elseif o.image then
       const int c = k, tap_y = 0, tap_x = 0;
 //@ end
-      const int offset = $(k.a_offset);
+      const int offset = $(o.offset);
 #pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
+      for (int i = 0; i < $(o.rows); ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
-        const bool inside = $(k.a_inside);
-        nn_cp_async<$(k.a_piece) * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), $(k.a_pointer) + (inside ? a_row[i] + offset : 0), inside);
+        if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
+        const bool inside = $(o.inside);
+        $(copy)($(o.name)_rows + swizzled(row, load_chunk) + e * sizeof(T), $(o.pointer) + (inside ? $(o.name)_row[i] + offset : 0), inside);
       }
     }
-//@ else
+//@ elseif o.across then
+#pragma unroll
+    for (int i = 0; i < $(o.rows); ++i) {
+      const int row = load_row + i * kRowsAtOnce;  // a block of k, for each kTileK of $(o.index)
+      if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
+      const int k = block * kTileK + row % kTileK;
+#pragma unroll
+      for (int piece = 0; piece < kPack; piece += $(o.piece)) {
+        const int e = $(turned);
+        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack + e;
+        const bool inside = $(o.inside);
+        $(copy)($(o.name)_rows + turned<T>(row, load_chunk) + e * sizeof(T), $(o.pointer) + (inside ? $(o.row) + $(o.offset) : 0), inside);
+      }
+    }
+//@ else -- Unrolled, elements that are computed would only need more registers.
 #pragma unroll 1
-    for (int i = 0; i < kRowsA; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      if (kTileM % kRowsAtOnce && row >= kTileM) break;
-//@ if k.conv then
+    for (int i = 0; i < $(o.rows); ++i) {
+      const int row = load_row + i * kRowsAtOnce, $(o.index) = $(o.index)0 + row;
+      if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
+//@ if o.image then
       const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
       const int y0 = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x0 = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);
+//@ end
+//@ if o.filter and k.grouped then
+      const int group_n = batch * kN + n;
 //@ end
       Vec<T, kPack> chunk;
 #pragma unroll
@@ -119,49 +144,23 @@ $(k.decode_batch)
         const int k = k0 + e;
 //@ if k.conv then
         const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+//@ end
+//@ if o.image then
         const int y = y0 + r * $(k.dilation_h), x = x0 + s * $(k.dilation_w);
-        const bool a_inside = m < kM && k < kK && unsigned(y) < $(k.H)u && unsigned(x) < $(k.W)u;
+        const bool inside = m < kM && k < kK && unsigned(y) < $(k.H)u && unsigned(x) < $(k.W)u;
 //@ if k.grouped then
         const int group_c = batch * $(k.C) + c;
 //@ end
 //@ else
-        const bool a_inside = m < kM && k < kK;
+        const bool inside = $(o.index) < $(o.size) && k < kK;
 //@ end
-$(k.a_body)
-        chunk[e] = nn_cast<T>(a_inside ? $(k.a_value) : 0.f);
+$(o.body)
+        chunk[e] = nn_cast<T>(inside ? $(o.value) : 0.f);
       }
-      nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
+      nn_store<kPack>((T *)($(o.name)_rows + swizzled(row, load_chunk)), chunk);
     }
 //@ end
-#pragma unroll $(k.b_row and "" or "1")
-    for (int i = 0; i < kRowsB; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      if (kTileN % kRowsAtOnce && row >= kTileN) break;
-//@ if k.grouped then
-      const int group_n = batch * kN + n;
 //@ end
-//@ if k.b_row then
-#pragma unroll
-      for (int piece = 0; piece < kPack; piece += $(k.b_piece)) {
-        const int e = $(k.b_piece == k.pack and "piece" or "(piece + load_row * " .. k.b_piece .. ") % kPack"), k = k0 + e;
-        const bool inside = $(k.b_inside);
-        nn_cp_async<$(k.b_piece) * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), $(k.b_pointer) + (inside ? $(k.b_row) + $(k.b_offset) : 0), inside);
-      }
-//@ else
-      Vec<T, kPack> chunk;
-#pragma unroll
-      for (int e = 0; e < kPack; ++e) {
-        const int k = k0 + e;
-        const bool b_inside = n < kN && k < kK;
-//@ if k.conv then
-        const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
-//@ end
-$(k.b_body)
-        chunk[e] = nn_cast<T>(b_inside ? $(k.b_value) : 0.f);
-      }
-      nn_store<kPack>((T *)(b_rows + swizzled(row, load_chunk)), chunk);
-//@ end
-    }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.

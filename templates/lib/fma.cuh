@@ -2,10 +2,11 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b. Lane l has the outputs of
+// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b; kAcross*: the operand lies
+// across k (tile.cuh). Lane l has the outputs of
 // rows l / 8 + 4 i and columns l % 8 + 8 j: the 8 lanes that read at once meet 8 neighbouring rows
 // of b, in different banks, and one row of a.
-template <class T, int kM, int kN> struct WarpTile {
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
   static constexpr int kLanesM = 4, kLanesN = 8;
   static constexpr int kRows = kM / kLanesM, kColumns = kN / kLanesN;
   static constexpr int kStepBytes = kChunkBytes;  // of k read at once: 4 floats
@@ -17,6 +18,17 @@ template <class T, int kM, int kN> struct WarpTile {
       for (int j = 0; j < kColumns; ++j) acc[i][j] = 0.f;
   }
 
+  // The values of one row at the 4 k of a step.
+  template <bool kAcross> __device__ static Vec<float, 4> four(const char *tile, int row, int step) {
+    if constexpr (kAcross) {
+      Vec<float, 4> values;
+      for (int e = 0; e < 4; ++e) values[e] = *(const float *)(tile + turned_at<float>(row, step * 4 + e));
+      return values;
+    } else {
+      return nn_load<4>((const float *)(tile + swizzled(row, step)));
+    }
+  }
+
   // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
   template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const int lane = threadIdx.x % kWarp;
@@ -25,10 +37,10 @@ template <class T, int kM, int kN> struct WarpTile {
       Vec<float, 4> fa[kRows], fb[kColumns];
 #pragma unroll
       for (int i = 0; i < kRows; ++i)
-        fa[i] = nn_load<4>((const float *)(a + swizzled(row_a + lane / kLanesN + kLanesM * i, step)));
+        fa[i] = four<kAcrossA>(a, row_a + lane / kLanesN + kLanesM * i, step);
 #pragma unroll
       for (int j = 0; j < kColumns; ++j)
-        fb[j] = nn_load<4>((const float *)(b + swizzled(row_b + lane % kLanesN + kLanesN * j, step)));
+        fb[j] = four<kAcrossB>(b, row_b + lane % kLanesN + kLanesN * j, step);
       nn_fma_tile(acc, fa, fb);
     }
   }

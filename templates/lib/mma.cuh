@@ -3,7 +3,7 @@
 #include "lib/tile.cuh"
 
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32).
-template <class T, int kM, int kN> struct WarpTile {
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
   static constexpr int kMmaM = 16, kMmaN = 8;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
   static constexpr int kTilesM = kM / kMmaM, kTilesN = kN / kMmaN;
@@ -16,22 +16,44 @@ template <class T, int kM, int kN> struct WarpTile {
         for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.f;
   }
 
+  // The fragment of 16 rows of a from `row` on: registers are rows 0-7 and 8-15 of the first half of
+  // the step's k, then of the second.
+  __device__ static void load_a(unsigned (&fragment)[4], const char *a, int row, int step) {
+    const int lane = threadIdx.x % kWarp;
+    if constexpr (!kAcrossA) {
+      nn_ldmatrix_x4(fragment, a + swizzled(row + lane % 16, step * 2 + lane / 16));
+    } else if constexpr (sizeof(T) == 2) {
+      nn_ldmatrix_x4_trans(fragment, a + turned_at<T>(row + lane / 8 % 2 * 8, step * 16 + lane / 16 * 8 + lane % 8));
+    } else {
+      for (int e = 0; e < 4; ++e)
+        fragment[e] = *(const unsigned *)(a + turned_at<T>(row + e % 2 * 8 + lane / 4, step * 8 + e / 2 * 4 + lane % 4));
+    }
+  }
+
+  // The fragments of rows 0-7 and 8-15 of b from `row` on: registers are the halves of the step's k.
+  __device__ static void load_b(unsigned (&first)[2], unsigned (&second)[2], const char *b, int row, int step) {
+    const int lane = threadIdx.x % kWarp;
+    unsigned both[4];
+    if constexpr (!kAcrossB) {
+      nn_ldmatrix_x4(both, b + swizzled(row + lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2));
+    } else if constexpr (sizeof(T) == 2) {
+      nn_ldmatrix_x4_trans(both, b + turned_at<T>(row + lane / 16 * 8, step * 16 + lane / 8 % 2 * 8 + lane % 8));
+    } else {
+      for (int e = 0; e < 4; ++e)
+        both[e] = *(const unsigned *)(b + turned_at<T>(row + e / 2 * 8 + lane / 4, step * 8 + e % 2 * 4 + lane % 4));
+    }
+    for (int e = 0; e < 2; ++e) first[e] = both[e], second[e] = both[2 + e];
+  }
+
   // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
   template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
-    const int lane = threadIdx.x % kWarp;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       unsigned fa[kTilesM][4], fb[kTilesN][2];
 #pragma unroll
-      for (int i = 0; i < kTilesM; ++i)
-        nn_ldmatrix_x4(fa[i], a + swizzled(row_a + i * kMmaM + lane % 16, step * 2 + lane / 16));
+      for (int i = 0; i < kTilesM; ++i) load_a(fa[i], a, row_a + i * kMmaM, step);
 #pragma unroll
-      for (int j = 0; j < kTilesN; j += 2) {  // rows 0-7 of both halves of k, then rows 8-15
-        unsigned both[4];
-        const int row = row_b + j * kMmaN + lane % 8 + lane / 16 * 8;
-        nn_ldmatrix_x4(both, b + swizzled(row, step * 2 + lane / 8 % 2));
-        for (int e = 0; e < 4; ++e) fb[j + e / 2][e % 2] = both[e];
-      }
+      for (int j = 0; j < kTilesN; j += 2) load_b(fb[j], fb[j + 1], b, row_b + j * kMmaN, step);
       product(fa, fb, T());
     }
   }

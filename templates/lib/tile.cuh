@@ -13,6 +13,18 @@ __device__ inline int swizzled(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
 }
 
+// An operand whose memory runs across k (along m or n) keeps that direction: for every 128 bytes of m
+// or n a block of rows, one for each k. Floats are read singly, by 8 neighbours in each of 4 rows.
+template <class T> __device__ inline int turned(int row, int chunk) {
+  if (sizeof(T) == 2) return swizzled(row, chunk);
+  return row * kRowBytes + ((chunk ^ (row % 4 * 2)) * kChunkBytes);
+}
+// Where element (m, k) of such a tile stands.
+template <class T> __device__ inline int turned_at(int m, int k) {
+  constexpr int kRow = kRowBytes / int(sizeof(T)), kPack = kChunkBytes / int(sizeof(T));
+  return turned<T>(m / kRow * kRow + k, m % kRow / kPack) + m % kPack * int(sizeof(T));
+}
+
 // Outputs are staged as rows of `stride` floats, 16 or a multiple of 32, in chunks of 4; chunk c of
 // row r stands at c ^ (r % 4 * 2). The fragments of a warp, 8 neighbours in each of 4 rows at once,
 // are then written to different banks. Two rows of 16 floats fill the banks already.

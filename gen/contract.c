@@ -1,0 +1,73 @@
+// contract.c: a contraction seen as one matrix product per batch, out[m, n] = sum over k of
+// a[m, k] * b[n, k], and how its operands reach shared memory. A convolution is the same product
+// with m = (image, row, column), k = (tap row, tap column, channel), a batch per group of channels.
+#include "nngen.h"
+
+enum { kMostCopied = 16, kLeastCopied = 4 }; // bytes of one asynchronous copy
+
+// The largest piece, in elements, that a copy can take: the run along `dim` comes in whole pieces,
+// and every other step is a multiple of one. 0: none.
+static int piece_along(const Operand *o, int rank, int dim, int64_t run, int size) {
+  int piece = o->stride[dim] > 1 ? 1 : kMostCopied / size;
+  for (int d = 0; d < rank; d++)
+    while (piece > 1 && (d == dim ? run : o->stride[d]) % piece) piece /= 2;
+  return piece * size >= kLeastCopied ? piece : 0;
+}
+
+// Fills in `o`, whose base and strides are known. k_dim, row_dim: the dimensions of k and of m or n
+// (row_dim < 0: there is not one such dimension); run: how many k follow each other in memory.
+static void choose_access(Operand *o, int rank, int k_dim, int64_t run, int row_dim, int64_t rows,
+                          int size) {
+  o->piece = piece_along(o, rank, k_dim, run, size);
+  if (row_dim < 0 || o->stride[row_dim] != 1 || o->stride[k_dim] <= 1) return;
+  int piece = piece_along(o, rank, row_dim, rows, size);
+  if (piece > o->piece) o->piece = piece, o->across = true;
+}
+
+// The filter's taps and channels follow each other: k is one run.
+static bool taps_follow(const Node *w, const int64_t *stride) {
+  const int64_t *dim = w->type.dim;
+  return (dim[1] == 1 || stride[1] == 1) && (dim[3] == 1 || stride[3] == dim[1]) &&
+         (dim[2] == 1 || stride[2] == dim[1] * dim[3]);
+}
+
+static bool reachable(const Group *g, const Node *n, Operand *o) {
+  o->base = expr_view(g, n, o->stride);
+  return o->base && o->base->type.dtype == prec_storage(compiler->options.dtype);
+}
+
+static void conv_operands(const Group *g, const Node *n, Product *p) {
+  const Node *x = n->in[0], *w = n->in[1];
+  if (reachable(g, x, &p->a)) choose_access(&p->a, 4, 1, w->type.dim[1], -1, 0, p->size);
+  if (!reachable(g, w, &p->b) || !taps_follow(w, p->b.stride)) return;
+  p->b.stride[1] = 1;
+  p->b.stride[2] = p->b.stride[3] = 0; // taps and channels count as one
+  choose_access(&p->b, 4, 1, p->k, -1, 0, p->size);
+}
+
+static void matmul_operands(const Group *g, const Node *n, Product *p) {
+  const Node *a = n->in[0], *b = n->in[1];
+  int ra = a->type.rank, rb = b->type.rank;
+  if (reachable(g, a, &p->a)) choose_access(&p->a, ra, ra - 1, p->k, ra - 2, p->m, p->size);
+  if (reachable(g, b, &p->b)) choose_access(&p->b, rb, rb - 2, p->k, rb - 1, p->n, p->size);
+}
+
+Product contract_product(const Group *g) {
+  const Node *n = g->anchor;
+  const Type *w = &n->in[1]->type, *y = &n->type;
+  Product p = {.size = (int)dtype_size(prec_storage(compiler->options.dtype))};
+  if (n->op->form == FormConv) {
+    p.batch = n->attr.groups;
+    p.m = y->dim[0] * y->dim[2] * y->dim[3];
+    p.n = w->dim[0] / p.batch;
+    p.k = w->dim[1] * w->dim[2] * w->dim[3];
+    conv_operands(g, n, &p);
+  } else {
+    p.m = y->dim[y->rank - 2];
+    p.n = y->dim[y->rank - 1];
+    p.k = w->dim[w->rank - 2];
+    p.batch = type_count(y) / (p.m * p.n);
+    matmul_operands(g, n, &p);
+  }
+  return p;
+}
