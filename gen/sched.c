@@ -244,10 +244,10 @@ static int tile_threads(const Tile *t) {
   return t->m * t->n / (t->tm * t->tn) * 32;
 }
 
-// Registers that ptxas takes for a thread of these kernels.
+// Registers that ptxas takes for a thread of these kernels: the sums, and what waits for them.
 static int tile_registers(const Tile *t) {
   int acc = t->tm * t->tn / 32;
-  return t->mma ? 3 * acc + 32 : acc + t->tm + t->tn / 2 + 40;
+  return t->mma ? 3 * acc + 32 : acc + 2 * t->tm + t->tn + 56;
 }
 
 static int blocks_per_sm(const Tile *t, const Arch *arch) {
@@ -279,7 +279,7 @@ static double warp_efficiency(const Tile *t) {
 }
 
 // Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts of
-// k are added by one block, from L2, once all have arrived (about a microsecond).
+// k are written to L2 and read by one block of each tile, once all have arrived (a microsecond).
 static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -287,12 +287,14 @@ static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const
   double blocks = tile_count(t, p) * t->splits;
   c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
   double busy = fmin(ceil(blocks / arch->sms), c.per_sm); // blocks that share an SM in a wave
-  double hidden = fmin(1, 0.35 + 0.2 * busy * tile_threads(t) / 128); // latency that others cover
-  double efficiency = warp_efficiency(t) * hidden;
+  // Latency is covered by other warps, and by the independent sums of each.
+  double cover = busy * tile_threads(t) / 128 * sqrt(t->tm * t->tn / 512.);
+  double efficiency = warp_efficiency(t) * fmin(1, 0.35 + 0.2 * cover);
   c.math = c.waves * busy * 2 * t->m * t->n * k / (flop_rate(g, arch) / arch->sms * efficiency);
   c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
   c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
-  if (t->splits > 1) c.split = 1e-6 + (t->splits + 1) * t->m * t->n * 4. / l2_rate;
+  double sums = blocks * t->m * t->n * 4; // bytes
+  if (t->splits > 1) c.split = 1e-6 + t->splits * t->m * t->n * 4. / l2_rate + 2 * sums / arch->l2_rate;
   c.seconds = fmax(fmax(c.math, c.l2), c.dram) + c.split + c.gap;
   return c;
 }

@@ -205,7 +205,7 @@ $(o.body)
   if (tid == 0) $(k.arrived)[tile_id] = 0;  // for the next launch
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
     Vec<float, 4> sum = nn_load<4>(sums + at);
-#pragma unroll
+#pragma unroll 4
     for (int s = 1; s < kSplits; ++s) {
       const Vec<float, 4> part = nn_load<4>(sums + s * (kTileM * kTileN) + at);
       for (int j = 0; j < 4; ++j) sum[j] += part[j];
