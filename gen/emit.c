@@ -158,7 +158,8 @@ void emit_map(Emitter *e) {
 
 // ---- windows ----------------------------------------------------------------------------------
 
-// The value under the window, combined into acc[j]: a depthwise convolution adds it times its weight.
+// The value under the window, combined into acc[j]: a depthwise convolution adds it times its
+// weight.
 static void emit_tap(Emitter *e, const Node *n, const Index *out) {
   Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        "};
   Index at[4] = {out[0], out[1], {"y", false}, {"x", false}};

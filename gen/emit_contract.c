@@ -63,7 +63,8 @@ static void matmul_holes(Emitter *e, const Node *n, Holes *h) {
 }
 
 // Where element `at` of a view with these strides is; entries of `at` that are "0" add nothing.
-static const char *offset_text(const Compiler *c, int rank, const int64_t *stride, const Index *at) {
+static const char *offset_text(const Compiler *c, int rank, const int64_t *stride,
+                               const Index *at) {
   Buffer b = {0};
   for (int d = 0; d < rank; d++) {
     if (!stride[d] || !strcmp(at[d].text, "0")) continue;
@@ -186,7 +187,8 @@ static const char *flat_text(const Emitter *e, const Node *y, const Product *p) 
   for (int d = 0; d < y->type.rank; d++)
     if (y->type.order[d] != (conv ? channels_last[d] : d)) return NULL;
   if (!conv && p->batch > 1) return NULL;
-  return arena_printf(e->c->arena, "m * %lld + %s", (long long)y->type.dim[conv ? 1 : y->type.rank - 1],
+  return arena_printf(e->c->arena, "m * %lld + %s",
+                      (long long)y->type.dim[conv ? 1 : y->type.rank - 1],
                       p->batch > 1 ? "group_n" : "n");
 }
 

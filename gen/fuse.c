@@ -294,9 +294,9 @@ static bool only_reorders(const Group *k) {
   return true;
 }
 
-// A contraction computes operand elements one by one only when it could not copy runs of them anyway:
-// then the reduced run (channels, or the inner dimension) is no multiple of 4 bytes. Single floats it
-// can copy from anywhere.
+// A contraction computes operand elements one by one only when it could not copy runs of them
+// anyway: then the reduced run (channels, or the inner dimension) is no multiple of 4 bytes. Single
+// floats it can copy from anywhere.
 static bool contract_takes(const Group *reader, const Group *k) {
   const Node *a = reader->anchor;
   if (only_permutes(k)) return true;

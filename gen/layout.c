@@ -18,16 +18,21 @@ static bool same_order(const Type *a, const Type *b) {
   return !memcmp(sa, sb, sizeof sa[0] * (size_t)a->rank);
 }
 
-// n itself, when it lies as asked; else a copy of it that does.
+// n itself, when it lies as asked; else a copy of it that does (Node.subst: the last one made).
 static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   Type t = n->type;
   t.dtype = dtype;
   set_order(&t, order);
   if (dtype == n->type.dtype && same_order(&t, &n->type)) return n;
-  bool own = n->op->cls == OpMap && n->uses <= 1;
-  if (!own) n = graph_add(to, op_need("copy"), 1, &n, NULL, n);
-  n->type = t;
-  return n;
+  if (n->op->cls == OpMap && n->uses <= 1) {
+    n->type = t;
+    return n;
+  }
+  Node *copy = n->subst;
+  if (copy && copy->type.dtype == dtype && same_order(&t, &copy->type)) return copy;
+  copy = n->subst = graph_add(to, op_need("copy"), 1, &n, NULL, n);
+  copy->type = t;
+  return copy;
 }
 
 // The order that suits a node, from those of its inputs. CLASS
@@ -58,19 +63,21 @@ static Node *pad_channels(Graph *to, Node *n, int64_t count) {
   return padded;
 }
 
-// Would a kernel that copies this convolution's input be cheaper than loading it element by element?
+// Would a kernel that copies this convolution's input be cheaper than loading it element by
+// element?
 static bool copy_pays(const Node *n) {
   enum { kInstructions = 15 }; // per element: where it is, whether it is inside, load, round, store
   const Arch *arch = compiler->options.arch;
   const Type *w = &n->in[1]->type;
-  double loads = (double)type_count(&n->type) / (double)w->dim[0] * (double)type_count(w) / (double)w->dim[0];
+  double loads =
+      (double)type_count(&n->type) / (double)w->dim[0] * (double)type_count(w) / (double)w->dim[0];
   double bytes = 2. * (double)type_bytes(&n->in[0]->type);
   return loads * kInstructions / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
 }
 
-// Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes at
-// least: a zero channel makes them even. (With 3, as images have, copies are of 4.) Floats can be,
-// but gain where they change their order anyway.
+// Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes
+// at least: a zero channel makes them even. (With 3, as images have, copies are of 4.) Floats can
+// be, but gain where they change their order anyway.
 static void even_channels(Graph *to, Node *n, Dtype dtype) {
   int64_t channels = n->in[1]->type.dim[1];
   bool reorders = n->in[0]->type.dim[1] > 1 && n->in[0]->type.order[3] != 1;

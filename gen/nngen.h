@@ -279,9 +279,9 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
 void graph_count_uses(Graph *g);
 void graph_verify(const Graph *g, bool grouped); // dies naming the node that is wrong
 Graph *graph_copy(Graph *g);
-bool node_depthwise(const Node *n); // a convolution of each channel alone
+bool node_depthwise(const Node *n);        // a convolution of each channel alone
 int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
-int64_t type_count(const Type *t); // elements
+int64_t type_count(const Type *t);         // elements
 int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
@@ -372,12 +372,13 @@ const char *expr_substitute(const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
 
-// ---- contract.c: contractions as matrix products -------------------------------------------------
+// ---- contract.c: contractions as matrix products
+// -------------------------------------------------
 
 // How elements of an operand come to shared memory: `piece` at once by asynchronous copies, that
 // run along k, or across it (along m or n). piece 0: each is computed.
 typedef struct Operand {
-  const Node *base; // the value in memory
+  const Node *base;        // the value in memory
   int64_t stride[MaxRank]; // of the operand's dimensions in it, in elements
   int piece;
   bool across;

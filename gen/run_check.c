@@ -173,11 +173,13 @@ int run_compare_again(Run *r, Error *err) {
   int code = read_outputs(r, again, err);
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
-    if (!again[i] || !memcmp(again[i], r->first_outputs[i], sizeof *again[i] * (size_t)tensor_count(t)))
+    if (!again[i] ||
+        !memcmp(again[i], r->first_outputs[i], sizeof *again[i] * (size_t)tensor_count(t)))
       continue;
     r->mismatch = true;
     if (!r->first_bad[0])
-      snprintf(r->first_bad, sizeof r->first_bad, "output '%s': a later run gave other bits", t->name);
+      snprintf(r->first_bad, sizeof r->first_bad, "output '%s': a later run gave other bits",
+               t->name);
   }
   for (int i = 0; i < r->plan->ntensors; i++) free(again[i]);
   free(again);

@@ -278,8 +278,8 @@ static double warp_efficiency(const Tile *t) {
   return 0.8 * fmin(1, rows * columns / (4 * columns + rows));
 }
 
-// Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts of
-// k are written to L2 and read by one block of each tile, once all have arrived (a microsecond).
+// Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts
+// of k are written to L2 and read by one block of each tile, once all have arrived (a microsecond).
 static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -294,7 +294,8 @@ static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const
   c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
   c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
   double sums = blocks * t->m * t->n * 4; // bytes
-  if (t->splits > 1) c.split = 1e-6 + t->splits * t->m * t->n * 4. / l2_rate + 2 * sums / arch->l2_rate;
+  if (t->splits > 1)
+    c.split = 1e-6 + t->splits * t->m * t->n * 4. / l2_rate + 2 * sums / arch->l2_rate;
   c.seconds = fmax(fmax(c.math, c.l2), c.dram) + c.split + c.gap;
   return c;
 }
@@ -368,15 +369,17 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   int count = candidates(&p, g, arch, list, cost);
   fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m,
           (long long)p.n, (long long)p.k, (long long)p.batch);
-  fprintf(file, "    tile         warps stages split  blocks  on SM  waves  padding    math      L2    "
-                "DRAM   split   total\n");
+  fprintf(file,
+          "    tile         warps stages split  blocks  on SM  waves  padding    math      L2    "
+          "DRAM   split   total\n");
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
     const Cost *c = &cost[i];
     if (isinf(c->seconds)) continue;
     double blocks = tile_count(t, &p) * t->splits;
     double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
-    fprintf(file, "  %c %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
+    fprintf(file,
+            "  %c %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
             t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32,
             t->stages, t->splits, blocks, c->per_sm, c->waves,
             blocks * t->m * t->n * block_depth(t, &p) / useful, c->math * 1e6, c->l2 * 1e6,

@@ -52,4 +52,5 @@ def main():
     numpy.save(f"{folder}/y.npy", y.float().numpy())
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,101 +4,147 @@
 //   in  g_weight: f32(6, 1, 5, 5), conv1.weight
 //   in  g_bias: f32(6), conv1.bias
 //   out g_relu: f32(1, 6, 28, 28) in memory order 0,2,3,1, relu
-// grid 25x1x1 of 64 threads, 0 bytes of dynamic shared memory
+// grid 25x1x1 of 128 threads, 32768 bytes of dynamic shared memory
 // 244608 FLOP, 3760 bytes read, 18816 bytes written
 #include "lib/prim.cuh"
+#include "lib/fma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 784, kN = 6, kK = 25;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
-constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
-constexpr int kThreads = 64;
-constexpr int kBlocksPerSm = 12;
-constexpr int kLanes = 2;
-constexpr int kStep = kThreads / kTileK;  // rows loaded at once
-constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
-constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
-static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 4;
+constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
+using T = float;             // on tensor cores float is TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
-__device__ inline int thread_column(int j) {
-  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
-}
-
-// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 2];
-  float b[kTileK][kTileN + 2];
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kTileN];
+  };
 };
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv1_relu(
   const float *__restrict__ g_image,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ __align__(16) Smem smem;
-  const int tid = threadIdx.x;
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
-  const int load_k = tid % kTileK, load_row = tid / kTileK;
-  float acc[kThreadM][kThreadN] = {};
+  constexpr int first = 0, end = kBlocks;
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  for (int k0 = 0; k0 < kK; k0 += kTileK) {
-    const int k = k0 + load_k;
-    const int c = k % 1, tap = k / 1;
-    const int r = tap / 5, s = tap % 5;
-#pragma unroll 4
-    for (int i = 0; i < kRowsA; ++i) {
-      const int m = m0 + load_row + i * kStep;
-      const int image = m / 784, pixel = m % 784;
-      const int y = pixel / 28 * 1 - 2 + r * 1;
-      const int x = pixel % 28 * 1 - 2 + s * 1;
-      const bool a_inside = m < kM && k < kK && unsigned(y) < 28u && unsigned(x) < 28u;
-      const float image_1 = a_inside ? nn_float(g_image[y * 28 + x]) : 0.f;
-      smem.a[load_k][load_row + i * kStep] = a_inside ? image_1 : 0.f;
-    }
-#pragma unroll 4
-    for (int i = 0; i < kRowsB; ++i) {
-      const int n = n0 + load_row + i * kStep;
-      const bool b_inside = n < kN && k < kK;
-      const float weight_1 = b_inside ? nn_float(g_weight[n * 25 + r * 5 + s]) : 0.f;
-      smem.b[load_k][load_row + i * kStep] = b_inside ? weight_1 : 0.f;
-    }
-    nn_sync();
-    const int thread_m = tid / kThreadsN * kThreadM;
-#pragma unroll 8
-    for (int kk = 0; kk < kTileK; ++kk) {
-      float a[kThreadM], b[kThreadN];
-      for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; j += 2) {
-        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
-        b[j] = pair[0], b[j + 1] = pair[1];
-      }
-      for (int i = 0; i < kThreadM; ++i)
-      for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
-    }
-    nn_sync();
+  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
+  int a_row[kRowsA], a_y[kRowsA], a_x[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int image = m / 784, pixel = m % 784;
+    const int y = pixel / 28 * 1 - 2, x = pixel % 28 * 1 - 2;
+    a_y[i] = m < kM ? y : -(1 << 30);
+    a_x[i] = x;
+    a_row[i] = y * 28 + x;
   }
 
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
 #pragma unroll
-  for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / kThreadsN * kThreadM + i;
-    if (m >= kM) break;
-    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 25;
+  }
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
 #pragma unroll
-    for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + thread_column(v);
-      if (n >= kN) break;
-      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
-      Vec<float, 2> relu_out;
+    for (int piece = 0; piece < kPack; piece += 1) {
+      const int e = (piece + load_row * 1) % kPack, k = k0 + e;
+      const int c = k % 1, r = k / 5, s = k / 1 % 5;
+      const int tap_y = r * 1, tap_x = s * 1;
+      const int offset = tap_y * 28 + tap_x;
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        const float conv1_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
-        const float relu_3 = nn_max(conv1_add_2, 0.f);
-        relu_out[j] = nn_cast<float>(relu_3);
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = k < kK && unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
+        nn_cp_async<1 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_image + (inside ? a_row[i] + offset : 0), inside);
       }
-      nn_store<2>(g_relu + p * 168 + q * 6 + n, relu_out);
     }
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 1) {
+      const int e = (piece + load_row * 1) % kPack, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = k < kK && n0 + row < kN;
+        nn_cp_async<1 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + (inside ? b_row[i] + offset : 0), inside);
+      }
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  Product tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
+    nn_cp_async_commit();
+  }
+  for (int block = first; block < end; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_cp_async_commit();
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  nn_sync();
+
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+    const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+    Vec<float, 2> relu_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float conv1_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float relu_3 = nn_max(conv1_add_2, 0.f);
+      relu_out[j] = nn_cast<float>(relu_3);
+    }
+    nn_store<2>(g_relu + m * 6 + n, relu_out);
   }
 }
 // lenet__max_pool2d: window_max
@@ -182,101 +228,145 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
 //   in  g_bias: f32(16), conv2.bias
 //   out g_relu: f32(1, 16, 10, 10) in memory order 0,2,3,1, relu
-// grid 4x1x1 of 64 threads, 0 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 32768 bytes of dynamic shared memory
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
+#include "lib/fma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 100, kN = 16, kK = 150;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
-constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
-constexpr int kThreads = 64;
-constexpr int kBlocksPerSm = 12;
-constexpr int kLanes = 2;
-constexpr int kStep = kThreads / kTileK;  // rows loaded at once
-constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
-constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
-static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 4;
+constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
+using T = float;             // on tensor cores float is TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
-__device__ inline int thread_column(int j) {
-  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
-}
-
-// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 2];
-  float b[kTileK][kTileN + 2];
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kTileN];
+  };
 };
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ __align__(16) Smem smem;
-  const int tid = threadIdx.x;
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
-  const int load_k = tid % kTileK, load_row = tid / kTileK;
-  float acc[kThreadM][kThreadN] = {};
+  constexpr int first = 0, end = kBlocks;
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  for (int k0 = 0; k0 < kK; k0 += kTileK) {
-    const int k = k0 + load_k;
-    const int c = k % 6, tap = k / 6;
-    const int r = tap / 5, s = tap % 5;
-#pragma unroll 4
-    for (int i = 0; i < kRowsA; ++i) {
-      const int m = m0 + load_row + i * kStep;
-      const int image = m / 100, pixel = m % 100;
-      const int y = pixel / 10 * 1 - 0 + r * 1;
-      const int x = pixel % 10 * 1 - 0 + s * 1;
-      const bool a_inside = m < kM && k < kK && unsigned(y) < 14u && unsigned(x) < 14u;
-      const float max_pool2d_1 = a_inside ? nn_float(g_max_pool2d[y * 84 + x * 6 + c]) : 0.f;
-      smem.a[load_k][load_row + i * kStep] = a_inside ? max_pool2d_1 : 0.f;
-    }
-#pragma unroll 4
-    for (int i = 0; i < kRowsB; ++i) {
-      const int n = n0 + load_row + i * kStep;
-      const bool b_inside = n < kN && k < kK;
-      const float weight_copy_1 = b_inside ? nn_float(g_weight[n * 150 + r * 30 + s * 6 + c]) : 0.f;
-      smem.b[load_k][load_row + i * kStep] = b_inside ? weight_copy_1 : 0.f;
-    }
-    nn_sync();
-    const int thread_m = tid / kThreadsN * kThreadM;
-#pragma unroll 8
-    for (int kk = 0; kk < kTileK; ++kk) {
-      float a[kThreadM], b[kThreadN];
-      for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; j += 2) {
-        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
-        b[j] = pair[0], b[j + 1] = pair[1];
-      }
-      for (int i = 0; i < kThreadM; ++i)
-      for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
-    }
-    nn_sync();
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int image = m / 100, pixel = m % 100;
+    const int y = pixel / 10 * 1 - 0, x = pixel % 10 * 1 - 0;
+    a_row[i] = y * 84 + x * 6;
   }
 
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
 #pragma unroll
-  for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / kThreadsN * kThreadM + i;
-    if (m >= kM) break;
-    const int image = m / 100, p = m / 10 % 10, q = m % 10;
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 150;
+  }
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
 #pragma unroll
-    for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + thread_column(v);
-      if (n >= kN) break;
-      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
-      Vec<float, 2> relu_out;
+    for (int piece = 0; piece < kPack; piece += 2) {
+      const int e = (piece + load_row * 2) % kPack, k = k0 + e;
+      const int c = k % 6, r = k / 30, s = k / 6 % 5;
+      const int tap_y = r * 1, tap_x = s * 1;
+      const int offset = c + tap_y * 84 + tap_x * 6;
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        const float conv2_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
-        const float relu_3 = nn_max(conv2_add_2, 0.f);
-        relu_out[j] = nn_cast<float>(relu_3);
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = k < kK && m0 + row < kM;
+        nn_cp_async<2 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_max_pool2d + (inside ? a_row[i] + offset : 0), inside);
       }
-      nn_store<2>(g_relu + p * 160 + q * 16 + n, relu_out);
     }
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 2) {
+      const int e = (piece + load_row * 2) % kPack, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = k < kK && n0 + row < kN;
+        nn_cp_async<2 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + (inside ? b_row[i] + offset : 0), inside);
+      }
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  Product tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
+    nn_cp_async_commit();
+  }
+  for (int block = first; block < end; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_cp_async_commit();
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  nn_sync();
+
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+    const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
+    Vec<float, 4> relu_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float conv2_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float relu_3 = nn_max(conv2_add_2, 0.f);
+      relu_out[j] = nn_cast<float>(relu_3);
+    }
+    nn_store<4>(g_relu + m * 16 + n, relu_out);
   }
 }
 // lenet__max_pool2d_2: window_max
@@ -358,96 +448,164 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_init(
 //   in  g_fc1: f32(400, 120) in memory order 1,0, fc1
 //   in  g_bias: f32(120), fc1.bias
 //   out g_relu: f32(1, 120), relu
-// grid 1x4x1 of 64 threads, 0 bytes of dynamic shared memory
-// 96240 FLOP, 194080 bytes read, 480 bytes written
+// grid 1x4x6 of 128 threads, 32784 bytes of dynamic shared memory
+// 96240 FLOP, 292400 bytes read, 98800 bytes written
 #include "lib/prim.cuh"
+#include "lib/fma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 120, kK = 400;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
-constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
-constexpr int kThreads = 64;
-constexpr int kBlocksPerSm = 12;
-constexpr int kLanes = 2;
-constexpr int kStep = kThreads / kTileK;  // rows loaded at once
-constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
-constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
-static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 4;
+constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
+using T = float;             // on tensor cores float is TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 6;  // parts of k, each a block's
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
-__device__ inline int thread_column(int j) {
-  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
-}
-
-// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 2];
-  float b[kTileK][kTileN + 2];
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kTileN];
+  };
+  bool last;
 };
+static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_fc1,
   const float *__restrict__ g_bias,
-  float *__restrict__ g_relu) {
-  __shared__ __align__(16) Smem smem;
-  const int tid = threadIdx.x;
+  float *__restrict__ g_relu,
+  float *__restrict__ own_sums,
+  int *__restrict__ own_arrived) {
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int split = blockIdx.z;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  const int load_k = tid % kTileK, load_row = tid / kTileK;
-  float acc[kThreadM][kThreadN] = {};
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  for (int k0 = 0; k0 < kK; k0 += kTileK) {
-    const int k = k0 + load_k;
-#pragma unroll 4
-    for (int i = 0; i < kRowsA; ++i) {
-      const int m = m0 + load_row + i * kStep;
-      const bool a_inside = m < kM && k < kK;
-      const float max_pool2d_1 = a_inside ? nn_float(g_max_pool2d[(((k) / 5 % 5)) * 80 + (((k) % 5)) * 16 + ((k) / 25)]) : 0.f;
-      smem.a[load_k][load_row + i * kStep] = a_inside ? max_pool2d_1 : 0.f;
-    }
-#pragma unroll 4
-    for (int i = 0; i < kRowsB; ++i) {
-      const int n = n0 + load_row + i * kStep;
-      const bool b_inside = n < kN && k < kK;
-      const float fc1_copy_1 = b_inside ? nn_float(g_fc1[n * 400 + k]) : 0.f;
-      smem.b[load_k][load_row + i * kStep] = b_inside ? fc1_copy_1 : 0.f;
-    }
-    nn_sync();
-    const int thread_m = tid / kThreadsN * kThreadM;
-#pragma unroll 8
-    for (int kk = 0; kk < kTileK; ++kk) {
-      float a[kThreadM], b[kThreadN];
-      for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; j += 2) {
-        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
-        b[j] = pair[0], b[j + 1] = pair[1];
-      }
-      for (int i = 0; i < kThreadM; ++i)
-      for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
-    }
-    nn_sync();
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 400;
   }
 
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
+#pragma unroll 1
+    for (int i = 0; i < kRowsA; ++i) {
+      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
+      if (kTileM % kRowsAtOnce && row >= kTileM) break;
+      Vec<T, kPack> chunk;
 #pragma unroll
-  for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / kThreadsN * kThreadM + i;
-    if (m >= kM) break;
-#pragma unroll
-    for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + thread_column(v);
-      if (n >= kN) break;
-      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
-      Vec<float, 2> relu_out;
-#pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        const float fc1_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
-        const float relu_3 = nn_max(fc1_add_2, 0.f);
-        relu_out[j] = nn_cast<float>(relu_3);
+      for (int e = 0; e < kPack; ++e) {
+        const int k = k0 + e;
+        const bool inside = m < kM && k < kK;
+        const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(((k) / 5 % 5)) * 80 + (((k) % 5)) * 16 + ((k) / 25)]) : 0.f;
+        chunk[e] = nn_cast<T>(inside ? max_pool2d_1 : 0.f);
       }
-      nn_store<2>(g_relu + n, relu_out);
+      nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
     }
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 4) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = k < kK && n0 + row < kN;
+        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc1 + (inside ? b_row[i] + offset : 0), inside);
+      }
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  Product tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
+    nn_cp_async_commit();
+  }
+  for (int block = first; block < end; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_cp_async_commit();
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  nn_sync();
+
+  // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
+  const int tile_id = (0 * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
+  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
+  nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
+  nn_fence_device();
+  nn_sync();
+  if (tid == 0) smem.last = nn_atomic_add(own_arrived + tile_id, 1) == kSplits - 1;
+  nn_sync();
+  if (!smem.last) return;
+  nn_fence_device();
+  if (tid == 0) own_arrived[tile_id] = 0;  // for the next launch
+  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
+    Vec<float, 4> sum = nn_load<4>(sums + at);
+#pragma unroll 4
+    for (int s = 1; s < kSplits; ++s) {
+      const Vec<float, 4> part = nn_load<4>(sums + s * (kTileM * kTileN) + at);
+      for (int j = 0; j < 4; ++j) sum[j] += part[j];
+    }
+    nn_store<4>(smem.out + at, sum);
+  }
+  nn_sync();
+
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+    const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
+    Vec<float, 4> relu_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float fc1_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float relu_3 = nn_max(fc1_add_2, 0.f);
+      relu_out[j] = nn_cast<float>(relu_3);
+    }
+    nn_store<4>(g_relu + m * 120 + n, relu_out);
   }
 }
 // lenet__fc2_init: permute+copy
@@ -483,96 +641,142 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_init(
 //   in  g_fc2: f32(120, 84) in memory order 1,0, fc2
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
-// grid 1x3x1 of 64 threads, 0 bytes of dynamic shared memory
+// grid 1x3x1 of 128 threads, 32768 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
+#include "lib/fma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 84, kK = 120;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
-constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
-constexpr int kThreads = 64;
-constexpr int kBlocksPerSm = 12;
-constexpr int kLanes = 2;
-constexpr int kStep = kThreads / kTileK;  // rows loaded at once
-constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
-constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
-static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 4;
+constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
+using T = float;             // on tensor cores float is TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
-__device__ inline int thread_column(int j) {
-  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
-}
-
-// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 2];
-  float b[kTileK][kTileN + 2];
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kTileN];
+  };
 };
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
   const float *__restrict__ g_relu,
   const float *__restrict__ g_fc2,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu_2) {
-  __shared__ __align__(16) Smem smem;
-  const int tid = threadIdx.x;
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
 
-  const int load_k = tid % kTileK, load_row = tid / kTileK;
-  float acc[kThreadM][kThreadN] = {};
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  for (int k0 = 0; k0 < kK; k0 += kTileK) {
-    const int k = k0 + load_k;
-#pragma unroll 4
-    for (int i = 0; i < kRowsA; ++i) {
-      const int m = m0 + load_row + i * kStep;
-      const bool a_inside = m < kM && k < kK;
-      const float relu_1 = a_inside ? nn_float(g_relu[k]) : 0.f;
-      smem.a[load_k][load_row + i * kStep] = a_inside ? relu_1 : 0.f;
-    }
-#pragma unroll 4
-    for (int i = 0; i < kRowsB; ++i) {
-      const int n = n0 + load_row + i * kStep;
-      const bool b_inside = n < kN && k < kK;
-      const float fc2_copy_1 = b_inside ? nn_float(g_fc2[n * 120 + k]) : 0.f;
-      smem.b[load_k][load_row + i * kStep] = b_inside ? fc2_copy_1 : 0.f;
-    }
-    nn_sync();
-    const int thread_m = tid / kThreadsN * kThreadM;
-#pragma unroll 8
-    for (int kk = 0; kk < kTileK; ++kk) {
-      float a[kThreadM], b[kThreadN];
-      for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; j += 2) {
-        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
-        b[j] = pair[0], b[j + 1] = pair[1];
-      }
-      for (int i = 0; i < kThreadM; ++i)
-      for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
-    }
-    nn_sync();
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    a_row[i] = 0;
   }
 
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
 #pragma unroll
-  for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / kThreadsN * kThreadM + i;
-    if (m >= kM) break;
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 120;
+  }
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
 #pragma unroll
-    for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + thread_column(v);
-      if (n >= kN) break;
-      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
-      Vec<float, 2> relu_2_out;
+    for (int piece = 0; piece < kPack; piece += 4) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        const float fc2_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
-        const float relu_3 = nn_max(fc2_add_2, 0.f);
-        relu_2_out[j] = nn_cast<float>(relu_3);
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = k < kK && m0 + row < kM;
+        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
       }
-      nn_store<2>(g_relu_2 + n, relu_2_out);
     }
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 4) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = k < kK && n0 + row < kN;
+        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc2 + (inside ? b_row[i] + offset : 0), inside);
+      }
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  Product tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
+    nn_cp_async_commit();
+  }
+  for (int block = first; block < end; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_cp_async_commit();
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  nn_sync();
+
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+    const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
+    Vec<float, 4> relu_2_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float fc2_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float relu_3 = nn_max(fc2_add_2, 0.f);
+      relu_2_out[j] = nn_cast<float>(relu_3);
+    }
+    nn_store<4>(g_relu_2 + m * 84 + n, relu_2_out);
   }
 }
 // lenet__fc3_init: permute+copy
@@ -608,95 +812,141 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3_init(
 //   in  g_fc3: f32(84, 10) in memory order 1,0, fc3
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3_2: f32(1, 10), fc3
-// grid 1x1x1 of 64 threads, 0 bytes of dynamic shared memory
+// grid 1x1x1 of 128 threads, 32768 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
+#include "lib/fma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 10, kK = 84;
-constexpr int kTileM = 32, kTileN = 32, kTileK = 16;
-constexpr int kThreadM = 4, kThreadN = 4;  // outputs per thread
-constexpr int kThreads = 64;
-constexpr int kBlocksPerSm = 12;
-constexpr int kLanes = 2;
-constexpr int kStep = kThreads / kTileK;  // rows loaded at once
-constexpr int kRowsA = kTileM / kStep, kRowsB = kTileN / kStep;
-constexpr int kThreadsN = kTileN / kThreadN;  // threads along n
-static_assert(kTileM * kTileN == kThreads * kThreadM * kThreadN, "every output has one thread");
-static_assert(kThreadN % 2 == 0 && kLanes <= 2, "a thread's outputs are pairs");
+constexpr int kTileM = 32, kTileN = 32;
+constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kStages = 4;
+constexpr int kThreads = 128;
+constexpr int kBlocksPerSm = 4;
+constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
+using T = float;             // on tensor cores float is TF32
+constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
+constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
-// A thread's outputs along n are pairs, 2 * kThreadsN apart: half a warp then reads 32 neighbours of b.
-__device__ inline int thread_column(int j) {
-  return threadIdx.x % kThreadsN * 2 + j / 2 * (2 * kThreadsN) + j % 2;
-}
-
-// A warp stores 16 values of k of two rows at once: two more floats a row put them in 32 banks.
 struct Smem {
-  float a[kTileK][kTileM + 2];
-  float b[kTileK][kTileN + 2];
+  union {
+    struct {
+      char a[kStages][kTileM * kRowBytes];
+      char b[kStages][kTileN * kRowBytes];
+    };
+    float out[kTileM * kTileN];
+  };
 };
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   const float *__restrict__ g_relu,
   const float *__restrict__ g_fc3,
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3_2) {
-  __shared__ __align__(16) Smem smem;
-  const int tid = threadIdx.x;
+  NN_SMEM(Smem, smem);
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
 
-  const int load_k = tid % kTileK, load_row = tid / kTileK;
-  float acc[kThreadM][kThreadN] = {};
+  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  for (int k0 = 0; k0 < kK; k0 += kTileK) {
-    const int k = k0 + load_k;
-#pragma unroll 4
-    for (int i = 0; i < kRowsA; ++i) {
-      const int m = m0 + load_row + i * kStep;
-      const bool a_inside = m < kM && k < kK;
-      const float relu_1 = a_inside ? nn_float(g_relu[k]) : 0.f;
-      smem.a[load_k][load_row + i * kStep] = a_inside ? relu_1 : 0.f;
-    }
-#pragma unroll 4
-    for (int i = 0; i < kRowsB; ++i) {
-      const int n = n0 + load_row + i * kStep;
-      const bool b_inside = n < kN && k < kK;
-      const float fc3_copy_1 = b_inside ? nn_float(g_fc3[n * 84 + k]) : 0.f;
-      smem.b[load_k][load_row + i * kStep] = b_inside ? fc3_copy_1 : 0.f;
-    }
-    nn_sync();
-    const int thread_m = tid / kThreadsN * kThreadM;
-#pragma unroll 8
-    for (int kk = 0; kk < kTileK; ++kk) {
-      float a[kThreadM], b[kThreadN];
-      for (int i = 0; i < kThreadM; ++i) a[i] = smem.a[kk][thread_m + i];
-      for (int j = 0; j < kThreadN; j += 2) {
-        const Vec<float, 2> pair = nn_load<2>(&smem.b[kk][thread_column(j)]);
-        b[j] = pair[0], b[j + 1] = pair[1];
-      }
-      for (int i = 0; i < kThreadM; ++i)
-      for (int j = 0; j < kThreadN; ++j) acc[i][j] = nn_fma(a[i], b[j], acc[i][j]);
-    }
-    nn_sync();
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    a_row[i] = 0;
   }
 
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
 #pragma unroll
-  for (int i = 0; i < kThreadM; ++i) {
-    const int m = m0 + tid / kThreadsN * kThreadM + i;
-    if (m >= kM) break;
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 84;
+  }
+
+  // Starts loading block `block` of k into its stage.
+  auto load = [&](int block) {
+    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
+    const int k0 = block * kTileK + load_chunk * kPack;
 #pragma unroll
-    for (int v = 0; v < kThreadN; v += kLanes) {
-      const int n = n0 + thread_column(v);
-      if (n >= kN) break;
-      const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
-      Vec<float, 2> fc3_2_out;
+    for (int piece = 0; piece < kPack; piece += 4) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        const float fc3_add_2 = acc[i][v + j] + nn_float(bias_1[j]);
-        fc3_2_out[j] = nn_cast<float>(fc3_add_2);
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = k < kK && m0 + row < kM;
+        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
       }
-      nn_store<2>(g_fc3_2 + n, fc3_2_out);
     }
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 4) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = k < kK && n0 + row < kN;
+        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc3 + (inside ? b_row[i] + offset : 0), inside);
+      }
+    }
+  };
+
+  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  Product tile;
+  tile.clear();
+  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
+#pragma unroll
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
+    nn_cp_async_commit();
+  }
+  for (int block = first; block < end; ++block) {
+    nn_cp_async_wait<kStages - 2>();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_cp_async_commit();
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+  }
+  nn_cp_async_wait<0>();
+  nn_sync();
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  nn_sync();
+
+  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
+    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
+    const int m = m0 + row, n = n0 + column;
+    if (m >= kM || n >= kN) continue;
+
+    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+    const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+    Vec<float, 2> fc3_2_out;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      const float fc3_add_2 = acc[j] + nn_float(bias_1[j]);
+      fc3_2_out[j] = nn_cast<float>(fc3_add_2);
+    }
+    nn_store<2>(g_fc3_2 + m * 10 + n, fc3_2_out);
   }
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div

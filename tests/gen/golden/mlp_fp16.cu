@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 8, kN = 256, kK = 784;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
@@ -70,13 +70,17 @@ constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
-using T = f16;             // float: TF32
+using T = f16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
-constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
 struct Smem {
   union {
@@ -87,7 +91,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) == 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_relu(
   const f16 *__restrict__ g_copy_x,
@@ -97,43 +101,75 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    a_row[i] = m * 784;
+  }
+
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 784;
+  }
 
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll 
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      const int k = k0;
-      const bool inside = m < kM && k0 < kK;
-      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_copy_x + (inside ? m * 784 + k : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = k < kK && m0 + row < kM;
+        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_copy_x + (inside ? a_row[i] + offset : 0), inside);
+      }
     }
-#pragma unroll 
-    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      const bool inside = n < kN && k0 < kK;
-      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc1 + (inside ? k0 + n * 784 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = k < kK;
+        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc1 + (inside ? b_row[i] + offset : 0), inside);
+      }
     }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  WarpTile<T, kWarpM, kWarpN> tile;
+  Product tile;
   tile.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int block = 0; block < kStages - 1; ++block) {
-    if (block < kBlocks) load(block);
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
     nn_cp_async_commit();
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = first; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
-    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -141,10 +177,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
+
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
     Vec<f16, 8> relu_out;
@@ -195,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 8, kN = 256, kK = 256;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
@@ -203,13 +241,17 @@ constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
-using T = f16;             // float: TF32
+using T = f16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
-constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
 struct Smem {
   union {
@@ -220,7 +262,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) == 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_relu(
   const f16 *__restrict__ g_relu,
@@ -230,43 +272,75 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    a_row[i] = m * 256;
+  }
+
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 256;
+  }
 
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll 
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      const int k = k0;
-      const bool inside = m < kM && k0 < kK;
-      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? m * 256 + k : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = m0 + row < kM;
+        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+      }
     }
-#pragma unroll 
-    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      const bool inside = n < kN && k0 < kK;
-      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc2 + (inside ? k0 + n * 256 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = true;
+        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc2 + (inside ? b_row[i] + offset : 0), inside);
+      }
     }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  WarpTile<T, kWarpM, kWarpN> tile;
+  Product tile;
   tile.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int block = 0; block < kStages - 1; ++block) {
-    if (block < kBlocks) load(block);
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
     nn_cp_async_commit();
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = first; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
-    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -274,10 +348,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
+
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
     Vec<f16, 8> relu_2_out;
@@ -328,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 8, kN = 10, kK = 256;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
@@ -336,13 +412,17 @@ constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
-using T = f16;             // float: TF32
+using T = f16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
-constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
 struct Smem {
   union {
@@ -353,7 +433,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) == 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const f16 *__restrict__ g_relu,
@@ -363,43 +443,75 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    a_row[i] = m * 256;
+  }
+
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 256;
+  }
 
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll 
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      const int k = k0;
-      const bool inside = m < kM && k0 < kK;
-      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? m * 256 + k : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = m0 + row < kM;
+        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+      }
     }
-#pragma unroll 
-    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      const bool inside = n < kN && k0 < kK;
-      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc3 + (inside ? k0 + n * 256 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = n0 + row < kN;
+        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc3 + (inside ? b_row[i] + offset : 0), inside);
+      }
     }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  WarpTile<T, kWarpM, kWarpN> tile;
+  Product tile;
   tile.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int block = 0; block < kStages - 1; ++block) {
-    if (block < kBlocks) load(block);
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
     nn_cp_async_commit();
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = first; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
-    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -407,10 +519,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
+
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
     Vec<float, 2> fc3_2_out;

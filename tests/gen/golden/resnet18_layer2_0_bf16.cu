@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 784, kN = 128, kK = 576;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
@@ -96,13 +96,17 @@ constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
-using T = bf16;             // float: TF32
+using T = bf16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
-constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
 struct Smem {
   union {
@@ -113,7 +117,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) == 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv1_bn1_relu(
   const bf16 *__restrict__ g_relu,
@@ -123,46 +127,80 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
+  int a_row[kRowsA], a_y[kRowsA], a_x[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int image = m / 784, pixel = m % 784;
+    const int y = pixel / 28 * 2 - 1, x = pixel % 28 * 2 - 1;
+    a_y[i] = m < kM ? y : -(1 << 30);
+    a_x[i] = x;
+    a_row[i] = y * 3584 + x * 64;
+  }
+
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 576;
+  }
 
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-    const int tap = k0 / 64, c = k0 % 64;
-    const int r = tap / 3, s = tap % 3;
-#pragma unroll 
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      const int image = m / 784, pixel = m % 784;
-      const int y0 = pixel / 28 * 2 - 1, x0 = pixel % 28 * 2 - 1;
-      const int y = y0 + r * 1, x = x0 + s * 1;
-      const bool inside = m < kM && k0 < kK && unsigned(y) < 56u && unsigned(x) < 56u;
-      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? c + y * 3584 + x * 64 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int c = k % 64, r = k / 192, s = k / 64 % 3;
+      const int tap_y = r * 1, tap_x = s * 1;
+      const int offset = c + tap_y * 3584 + tap_x * 64;
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = unsigned(a_y[i] + tap_y) < 56u && unsigned(a_x[i] + tap_x) < 56u;
+        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+      }
     }
-#pragma unroll 
-    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      const bool inside = n < kN && k0 < kK;
-      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn1 + (inside ? n * 576 + k0 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = true;
+        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_bn1 + (inside ? b_row[i] + offset : 0), inside);
+      }
     }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  WarpTile<T, kWarpM, kWarpN> tile;
+  Product tile;
   tile.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int block = 0; block < kStages - 1; ++block) {
-    if (block < kBlocks) load(block);
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
     nn_cp_async_commit();
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = first; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
-    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -170,11 +208,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
-    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn1_add_1 = nn_load<8>(g_bn1_2 + n);
     Vec<bf16, 8> relu_2_out;
@@ -184,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       const float relu_3 = nn_max(bn1_add_2, 0.f);
       relu_2_out[j] = nn_cast<bf16>(relu_3);
     }
-    nn_store<8>(g_relu_2 + p * 3584 + q * 128 + n, relu_2_out);
+    nn_store<8>(g_relu_2 + m * 128 + n, relu_2_out);
   }
 }
 // resnet18__layer2_0_bn2_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
@@ -277,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 784, kN = 128, kK = 1152;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
@@ -285,13 +324,17 @@ constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
-using T = bf16;             // float: TF32
+using T = bf16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
-constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
 struct Smem {
   union {
@@ -302,7 +345,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) == 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv2_bn2(
   const bf16 *__restrict__ g_relu,
@@ -312,46 +355,80 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
+  int a_row[kRowsA], a_y[kRowsA], a_x[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int image = m / 784, pixel = m % 784;
+    const int y = pixel / 28 * 1 - 1, x = pixel % 28 * 1 - 1;
+    a_y[i] = m < kM ? y : -(1 << 30);
+    a_x[i] = x;
+    a_row[i] = y * 3584 + x * 128;
+  }
+
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 1152;
+  }
 
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-    const int tap = k0 / 128, c = k0 % 128;
-    const int r = tap / 3, s = tap % 3;
-#pragma unroll 
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      const int image = m / 784, pixel = m % 784;
-      const int y0 = pixel / 28 * 1 - 1, x0 = pixel % 28 * 1 - 1;
-      const int y = y0 + r * 1, x = x0 + s * 1;
-      const bool inside = m < kM && k0 < kK && unsigned(y) < 28u && unsigned(x) < 28u;
-      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? c + y * 3584 + x * 128 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int c = k % 128, r = k / 384, s = k / 128 % 3;
+      const int tap_y = r * 1, tap_x = s * 1;
+      const int offset = c + tap_y * 3584 + tap_x * 128;
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
+        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+      }
     }
-#pragma unroll 
-    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      const bool inside = n < kN && k0 < kK;
-      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn2 + (inside ? n * 1152 + k0 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = true;
+        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_bn2 + (inside ? b_row[i] + offset : 0), inside);
+      }
     }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  WarpTile<T, kWarpM, kWarpN> tile;
+  Product tile;
   tile.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int block = 0; block < kStages - 1; ++block) {
-    if (block < kBlocks) load(block);
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
     nn_cp_async_commit();
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = first; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
-    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -359,11 +436,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
-    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn2_add_1 = nn_load<8>(g_bn2_2 + n);
     Vec<bf16, 8> bn2_3_out;
@@ -372,7 +450,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       const float bn2_add_2 = acc[j] + nn_float(bn2_add_1[j]);
       bn2_3_out[j] = nn_cast<bf16>(bn2_add_2);
     }
-    nn_store<8>(g_bn2_3 + p * 3584 + q * 128 + n, bn2_3_out);
+    nn_store<8>(g_bn2_3 + m * 128 + n, bn2_3_out);
   }
 }
 // resnet18__layer2_0_downsample_1_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
@@ -463,7 +541,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k] on tensor cores, then the epilogue.
+// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 784, kN = 128, kK = 64;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
@@ -471,13 +549,17 @@ constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
-using T = bf16;             // float: TF32
+using T = bf16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;
-constexpr int kRowsAtOnce = kThreads / kChunks;
+constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+using Product = WarpTile<T, kWarpM, kWarpN>;
+constexpr int kSteps = kRowBytes / Product::kStepBytes;
+constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kTileM % kRowsAtOnce == 0 && kTileN % kRowsAtOnce == 0, "every row is loaded");
 
 struct Smem {
   union {
@@ -488,7 +570,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) == 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32768, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_downsample_0_downsample_1_add_relu(
   const bf16 *__restrict__ g_relu,
@@ -499,46 +581,77 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
+
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+#pragma unroll
+  for (int i = 0; i < kRowsA; ++i) {
+    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int image = m / 784, pixel = m % 784;
+    const int y = pixel / 28 * 2 - 0, x = pixel % 28 * 2 - 0;
+    a_row[i] = y * 3584 + x * 64;
+  }
+
+  // Where the rows of b that this thread loads begin.
+  int b_row[kRowsB];
+#pragma unroll
+  for (int i = 0; i < kRowsB; ++i) {
+    const int n = n0 + load_row + i * kRowsAtOnce;
+    b_row[i] = n * 64;
+  }
 
   // Starts loading block `block` of k into its stage.
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-    const int tap = k0 / 64, c = k0 % 64;
-    const int r = tap / 1, s = tap % 1;
-#pragma unroll 
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      const int image = m / 784, pixel = m % 784;
-      const int y0 = pixel / 28 * 2 - 0, x0 = pixel % 28 * 2 - 0;
-      const int y = y0 + r * 1, x = x0 + s * 1;
-      const bool inside = m < kM && k0 < kK && unsigned(y) < 56u && unsigned(x) < 56u;
-      nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + (inside ? c + y * 3584 + x * 64 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int c = k, tap_y = 0, tap_x = 0;
+      const int offset = c + tap_y * 3584 + tap_x * 64;
+#pragma unroll
+      for (int i = 0; i < kRowsA; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileM % kRowsAtOnce && row >= kTileM) break;
+        const bool inside = m0 + row < kM;
+        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+      }
     }
-#pragma unroll 
-    for (int i = 0; i < kTileN / kRowsAtOnce; ++i) {
-      const int row = load_row + i * kRowsAtOnce, n = n0 + row;
-      const bool inside = n < kN && k0 < kK;
-      nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_downsample_1 + (inside ? n * 64 + k0 : 0), inside);
+#pragma unroll
+    for (int piece = 0; piece < kPack; piece += 8) {
+      const int e = piece, k = k0 + e;
+      const int offset = k;
+#pragma unroll
+      for (int i = 0; i < kRowsB; ++i) {
+        const int row = load_row + i * kRowsAtOnce;
+        if (kTileN % kRowsAtOnce && row >= kTileN) break;
+        const bool inside = true;
+        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_downsample_1 + (inside ? b_row[i] + offset : 0), inside);
+      }
     }
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  WarpTile<T, kWarpM, kWarpN> tile;
+  Product tile;
   tile.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int block = 0; block < kStages - 1; ++block) {
-    if (block < kBlocks) load(block);
+  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+    if (first + ahead < end) load(first + ahead);
     nn_cp_async_commit();
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = first; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
     nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < kBlocks) load(block + kStages - 1);
+    if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
-    tile.multiply(smem.a[block % kStages], warp_m, smem.b[block % kStages], warp_n);
+    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    else
+    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -546,13 +659,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
     if (m >= kM || n >= kN) continue;
-    const int image = m / 784, p = m / 28 % 28, q = m % 28;
+
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<bf16, 8> bn2_add_1 = nn_load<8>(g_bn2 + p * 3584 + q * 128 + n);
+    const Vec<bf16, 8> bn2_add_1 = nn_load<8>(g_bn2 + m * 128 + n);
     const Vec<float, 8> downsample_1_add_2 = nn_load<8>(g_downsample_1_2 + n);
     Vec<bf16, 8> relu_2_out;
 #pragma unroll
@@ -562,6 +676,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       const float relu_5 = nn_max(add_4, 0.f);
       relu_2_out[j] = nn_cast<bf16>(relu_5);
     }
-    nn_store<8>(g_relu_2 + p * 3584 + q * 128 + n, relu_2_out);
+    nn_store<8>(g_relu_2 + m * 128 + n, relu_2_out);
   }
 }
