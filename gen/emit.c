@@ -116,6 +116,11 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   memcpy(s->flat_at, at, sizeof *at * (size_t)t->rank);
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];
+    if (group_sums_columns(e->g, n)) { // added up here, stored at the end
+      const char *value = expr_value(s, n->in[0], at);
+      buffer_put(&s->body, "    %s_sum[j] += %s;\n", expr_pointer(e->g, n) + 2, value);
+      continue;
+    }
     expr_store(s, &stores, n, at, expr_value(s, n, at));
   }
   int64_t size[MaxRank];

@@ -207,6 +207,26 @@ static void put_decode(Emitter *e, const Node *y) {
   hole_take(e, "decode", &decode);
 }
 
+// k.columns: the sums of columns.
+static void put_columns(Emitter *e) {
+  lua_State *lua = e->c->lua;
+  int count = 0;
+  lua_newtable(lua);
+  for (int i = 0; i < e->g->noutputs; i++) {
+    const Node *n = e->g->outputs[i];
+    if (!group_sums_columns(e->g, n)) continue;
+    const char *pointer = expr_pointer(e->g, n);
+    lua_newtable(lua);
+    Emitter inner = *e;
+    hole_text(&inner, "pointer", pointer);
+    hole_text(&inner, "name", arena_printf(e->c->arena, "%s_sum", pointer + strlen("g_")));
+    hole_text(&inner, "type", expr_ctype(n->type.dtype));
+    lua_rawseti(lua, -2, ++count);
+  }
+  lua_setfield(lua, -2, "columns");
+  hole_int(e, "group", e->g->tile.group);
+}
+
 void emit_contract(Emitter *e) {
   Node *n = e->g->anchor;
   Holes h = {.p = contract_product(e->g)};
@@ -217,8 +237,7 @@ void emit_contract(Emitter *e) {
   put_shape(e, &h.p);
   put_operand(e, n, &h, true);
   put_operand(e, n, &h, false);
-  for (int i = 0; i < e->g->nscratch; i++) // own_sums -> sums
-    hole_text(e, e->g->scratch[i].name + strlen("own_"), e->g->scratch[i].name);
+  put_columns(e);
   Scope s = {0};
   int channel = conv ? 1 : n->type.rank - 1;
   h.out[channel].lane = e->g->tile.lanes > 1;

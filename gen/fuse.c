@@ -15,6 +15,7 @@
 
 // A row is kept in the registers of one block: at most this many elements.
 enum { kMostRow = 16384, kMostNodes = 160 }; // a kernel's arguments and text stay bounded
+enum { kMostColumnSums = 4 };
 
 static bool one_call; // unfused
 
@@ -179,10 +180,39 @@ static bool rows_join(const Group *k, const Node *n) {
          type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type);
 }
 
+// Sums down the columns of a product, over all of its rows: one for each channel of a convolution,
+// or element of the last dimension of a matmul.
+static bool columns_join(const Group *k, const Node *n) {
+  const Node *y = k->anchor, *x = n->in[0];
+  if (k->tm != TmContract || !(n->op->flags & FlagAdd) || !type_same_shape(&x->type, &y->type))
+    return false;
+  bool conv = y->op->form == FormConv;
+  int channel = conv ? 1 : y->type.rank - 1, sums = 0;
+  for (int d = 0; d < y->type.rank - 2; d++)
+    if (!conv && y->type.dim[d] > 1) return false;
+  for (int d = 0; d < y->type.rank; d++)
+    if (y->type.dim[d] > 1 && (n->attr.axes >> d & 1) == (d == channel)) return false;
+  for (int i = 0; i < k->nnodes; i++) sums += k->nodes[i]->op->cls == OpReduce;
+  return sums < kMostColumnSums && (!conv || y->attr.groups == 1);
+}
+
+bool group_sums_columns(const Group *g, const Node *n) {
+  return g->tm == TmContract && n->op->cls == OpReduce;
+}
+
+// Does n read a sum of columns of k? It is not there before the kernel's end.
+static bool reads_columns(const Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group == k && group_sums_columns(k, n->in[i])) return true;
+  return false;
+}
+
 static bool epilogue_legal(const Group *k, const Node *n) {
   if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !same_call(k, n->group))
     return false;
-  if (n->op->cls == OpReduce ? !rows_join(k, n) : n->op->cls != OpMap) return false;
+  if (n->op->cls == OpReduce ? !rows_join(k, n) && !columns_join(k, n) : n->op->cls != OpMap)
+    return false;
+  if (reads_columns(k, n)) return false;
   if (n->op->cls == OpMap && (!in_domain(k, &n->type) || !stores_well(k, n))) return false;
   return !makes_cycle(k, n->group);
 }
@@ -390,7 +420,7 @@ static void find_borders(Graph *g) {
           add_unique(k->inputs, &k->ninputs, n->in[m]);
       if (outside[n->id]) k->outputs[k->noutputs++] = n;
     }
-    k->domain = k->outputs[k->noutputs - 1]->type;
+    k->domain = k->tm == TmContract ? k->anchor->type : k->outputs[k->noutputs - 1]->type;
     expr_name_args(k);
   }
 }

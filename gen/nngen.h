@@ -147,6 +147,7 @@ typedef struct Tile {
   bool mma;    // contract: on tensor cores
   int blocks;  // contract: blocks that should fit an SM
   int stages;  // contract: blocks of k in flight
+  int group;   // contract: blocks of rows whose sums of columns are added together
   int splits;  // contract: parts of k, summed by the last block of each tile to arrive
   int rows;    // row, reduce: rows (or lane vectors) per block
   int items;   // row: elements of a row per thread
@@ -180,7 +181,7 @@ struct Group {
   const char *ops;   // "conv2d+add+relu"
   bool fixed;        // belongs to `init`
   Tile tile;
-  Scratch scratch[2]; // parameters after the outputs
+  Scratch scratch[4]; // parameters after the outputs
   int nscratch;
   double flops;
   int64_t bytes_read, bytes_written;
@@ -371,6 +372,9 @@ const char *expr_ctype(Dtype dtype);
 const char *expr_substitute(const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
+
+bool group_sums_columns(const Group *g,
+                        const Node *n); // n: a reduction of a contraction's epilogue
 
 // ---- contract.c: contractions as matrix products
 // -------------------------------------------------

@@ -85,7 +85,7 @@ op{name = "ceil", cuda = "nn_ceil($1)", ref = function(x) return -floor(-x) end}
 
 -- reductions
 op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
-   ref_init = 0, ref = function(a, b) return a + b end}
+   flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
    init = "-nn_inf()", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",

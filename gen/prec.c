@@ -2,8 +2,9 @@
 // written to memory between kernels.
 //
 // Activations and the fixed operands of contractions have the dtype that was asked for; inputs and
-// outputs of the model, and every other fixed value (biases, scales), stay fp32. tf32 is fp32 in
-// memory: the contraction template rounds its operands. Moves of one value keep its dtype.
+// outputs of the model, sums and other reductions, and every fixed value (biases, scales), stay
+// fp32. tf32 is fp32 in memory: the contraction template rounds its operands. Moves of one value
+// keep its dtype.
 #include "nngen.h"
 
 #include <string.h>
@@ -21,7 +22,8 @@ void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    n->type.dtype = n->op->cls == OpSource || n->fixed ? DtF32 : dtype;
+    bool wide = n->op->cls == OpSource || n->op->cls == OpReduce || n->fixed;
+    n->type.dtype = wide ? DtF32 : dtype;
     if (n->op->cls == OpMove && n->nin == 1) n->type.dtype = n->in[0]->type.dtype;
   }
   for (int i = 0; i < g->noutputs; i++) g->outputs[i].node->type.dtype = DtF32;

@@ -117,7 +117,7 @@ static int most_lanes(const Group *g) {
   }
   for (int i = 0; i < g->noutputs; i++) {
     size_t size = dtype_size(g->outputs[i]->type.dtype);
-    if (size > widest) widest = size;
+    if (size > widest && !group_sums_columns(g, g->outputs[i])) widest = size;
   }
   return (int)(16 / widest);
 }
@@ -219,6 +219,7 @@ static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 enum {
   kRowBytes = 128,      // of k in shared memory
   kSmemPerBlock = 1024, // what a block costs besides
+  kSmemLast = 16,       // whether a block was the last to arrive
   kMostTiles = 16,
   kMostBlocksZ = 65535 // of a launch's grid
 };
@@ -237,7 +238,7 @@ static int64_t least(int64_t a, int64_t b) {
 
 static int tile_smem(const Tile *t) {
   int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
-  return (ring > out ? ring : out) + (t->splits > 1 ? 16 : 0);
+  return (ring > out ? ring : out) + kSmemLast;
 }
 
 static int tile_threads(const Tile *t) {
@@ -337,6 +338,21 @@ static void add_scratch(Group *g, const Product *p) {
   g->bytes_written += sums * 4 + tiles * 4;
 }
 
+// Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
+static void add_column_scratch(Group *g, const Product *p) {
+  Tile *t = &g->tile;
+  int64_t count = 0, blocks = t->grid[0];
+  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
+  if (!count) return;
+  t->group = (int)ceil(sqrt((double)blocks));
+  int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n;
+  int64_t counts = t->grid[1] * (groups + 1);
+  g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
+  g->bytes_read += (sums + counts) * 4;
+  g->bytes_written += (sums + counts) * 4;
+}
+
 static void sched_contract(Group *g, const Arch *arch) {
   Product p = contract_product(g);
   Tile list[kMostTiles];
@@ -356,6 +372,7 @@ static void sched_contract(Group *g, const Arch *arch) {
   t->grid[1] = ceil_div(p.n, t->n);
   t->grid[2] = p.batch * t->splits;
   if (t->splits > 1) add_scratch(g, &p);
+  add_column_scratch(g, &p);
 }
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {

@@ -1,6 +1,9 @@
 $(k.header)
 #include "lib/prim.cuh"
 #include "lib/$(k.unit).cuh"
+//@ if k.splits > 1 or #k.columns > 0 then
+#include "lib/arrive.cuh"
+//@ end
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = $(k.m), kN = $(k.n), kK = $(k.k);
@@ -16,6 +19,11 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 //@ if k.splits > 1 then
 constexpr int kSplits = $(k.splits);  // parts of k, each a block's
+//@ end
+//@ if #k.columns > 0 then
+constexpr int kRowBlocks = (kM + kTileM - 1) / kTileM;
+constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
+constexpr int kGroups = (kRowBlocks + kGroup - 1) / kGroup;
 //@ end
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
 constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
@@ -33,7 +41,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-//@ if k.splits > 1 then
+//@ if k.splits > 1 or #k.columns > 0 then
   bool last;
 //@ end
 };
@@ -178,10 +186,11 @@ $(o.body)
     if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
     const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks)
+    if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    else
+    } else {
       tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    }
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -193,16 +202,10 @@ $(o.body)
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
   const int tile_id = ($(k.batch > 1 and "batch" or "0") * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  float *sums = $(k.sums) + tile_id * (kSplits * kTileM * kTileN);
+  float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
     nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
-  nn_fence_device();
-  nn_sync();
-  if (tid == 0) smem.last = nn_atomic_add($(k.arrived) + tile_id, 1) == kSplits - 1;
-  nn_sync();
-  if (!smem.last) return;
-  nn_fence_device();
-  if (tid == 0) $(k.arrived)[tile_id] = 0;  // for the next launch
+  if (!last_to_arrive(own_arrived + tile_id, kSplits, &smem.last)) return;
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
     Vec<float, 4> sum = nn_load<4>(sums + at);
 #pragma unroll 4
@@ -215,6 +218,9 @@ $(o.body)
   nn_sync();
 //@ end
 
+//@ for _, c in ipairs(k.columns) do
+  Vec<float, kLanes> $(c.name) = {};  // of this thread's columns: always the same ones
+//@ end
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
     const int m = m0 + row, n = n0 + column;
@@ -231,4 +237,36 @@ $(k.body)
     }
 $(k.stores)
   }
+//@ if #k.columns > 0 then
+
+  // Sums of columns: over this block's rows, then over a group of blocks by the last of them to
+  // arrive, then over the groups.
+  static_assert(kThreads % (kTileN / kLanes) == 0 && kTileN <= kThreads, "a thread has its columns");
+  nn_sync();  // the staged outputs have been read
+  const int column = owned_column<kTileN, kLanes>(tid), group = blockIdx.x / kGroup;
+  const bool owns = tid < kTileN && n0 + column < kN;
+  int *counts = own_met + blockIdx.y * (kGroups + 1);
+//@ for i, c in ipairs(k.columns) do
+  float *$(c.name)_of = own_columns + $(i - 1) * (kRowBlocks + kGroups) * kN + n0 + column;  // block, group
+  const float $(c.name)_block = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
+  if (owns) $(c.name)_of[blockIdx.x * kN] = $(c.name)_block;
+//@ end
+  const int begin = group * kGroup, size = begin + kGroup < kRowBlocks ? kGroup : kRowBlocks - begin;
+  if (!last_to_arrive(counts + group, size, &smem.last)) return;
+//@ for _, c in ipairs(k.columns) do
+  if (owns) {
+    float sum = 0.f;
+    for (int b = 0; b < size; ++b) sum += $(c.name)_of[(begin + b) * kN];
+    $(c.name)_of[(kRowBlocks + group) * kN] = sum;
+  }
+//@ end
+  if (!last_to_arrive(counts + kGroups, kGroups, &smem.last)) return;
+//@ for _, c in ipairs(k.columns) do
+  if (owns) {
+    float sum = 0.f;
+    for (int g = 0; g < kGroups; ++g) sum += $(c.name)_of[(kRowBlocks + g) * kN];
+    $(c.pointer)[n0 + column] = nn_cast<$(c.type)>(sum);
+  }
+//@ end
+//@ end
 }
