@@ -174,6 +174,7 @@ struct Group {
   Node **outputs; // values written
   int noutputs;
   const char **args; // parameter names: of the inputs, then of the outputs
+  const char **told; // one text: identifiers of the kernel that are named after layers
   Type domain;       // what the epilogue runs over: the outputs' shape
   const char *name;  // the kernel's symbol
   const char *layer; // dotted place
@@ -363,6 +364,9 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
                  const char *const *name);
 const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
 void expr_name_args(Group *g); // Group.args: like the model's names, told apart
+// Notes an identifier that speaks to people alone: kernels that differ in nothing else are compiled
+// once (PlanKernel.names). Returns `name`.
+const char *expr_label(const Group *g, const char *name);
 const char *expr_ctype(Dtype dtype);
 // An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
 const char *expr_substitute(const char *cuda, const char *const *args);

@@ -95,9 +95,10 @@ static void print_summary(const Run *r) {
          bytes_text((double)p->arena_bytes),
          p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
          bytes_text((double)p->static_bytes));
-  printf("compile   Lua to CUDA %s; %d kernels compiled, %d from the cache, %d shared, %s\n",
-         time_text(r->seconds_generate), r->jit->compiled, r->jit->cached, r->jit->shared,
-         time_text(r->jit->seconds));
+  printf("compile   Lua to CUDA %s; %d of %d kernels are distinct: %d compiled, %d from the cache, "
+         "%s\n",
+         time_text(r->seconds_generate), r->jit->compiled + r->jit->cached, r->jit->nkernels,
+         r->jit->compiled, r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
 }
 
