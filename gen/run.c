@@ -2,6 +2,7 @@
 // and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c),
 // and shows what happened (report.c).
 #include "run.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,6 +54,16 @@ static int open_device(Run *r, Error *err) {
   return code ? code : device_open(&options, &r->device, err);
 }
 
+static void note_stale(const Run *r) {
+  char text[512];
+  if (!r->compiler.stale) return;
+  snprintf(
+      text, sizeof text,
+      "a tuned tile is no candidate any more, the model chooses (%s); nngen tune measures again",
+      r->compiler.stale);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 static int compile(Run *r, Error *err) {
   Options options;
   int code = cli_options(r->cli, &options, err);
@@ -62,10 +73,14 @@ static int compile(Run *r, Error *err) {
     const Arch *arch = arch_find(device_info(r->device)->arch);
     if (arch) options.arch = arch; // else the default's figures
   }
+  if (!code) code = cli_tuning(r->cli, true, &r->tuning, err);
+  options.tuning = r->tuning;
+  options.device = r->device ? device_info(r->device)->name : options.arch->gpu;
   double begin = now();
   options.again = true;
   if (!code) code = compile_model(&r->compiler, &options, err);
   if (code) return code;
+  note_stale(r);
   r->plan = plan_build(&r->compiler);
   r->fused = total(r->compiler.graph);
   r->seconds_generate = now() - begin;
@@ -187,6 +202,7 @@ static void close_run(Run *r) {
   if (r->cli->arch) jit_report_free(&r->only_jit);
   plan_free(r->plan);
   compile_close(&r->compiler);
+  tuning_free(r->tuning);
 }
 
 int verb_run(const Cli *cli, Error *err) {

@@ -15,6 +15,7 @@ typedef struct Run {
   const Cli *cli;
   Compiler compiler;
   Plan *plan;
+  Tuning *tuning;        // null: the model of sched.c alone chooses tiles
   Totals fused, unfused; // fused: of the lowering that runs
   Device *device;
   Loaded *loaded;

@@ -1,6 +1,6 @@
 // sched.c: how each group is cut and launched. Candidates -> cost -> the cheapest, over the small
 // structs Arch and Tile, so that every choice can be printed and argued with.
-#include "nngen.h"
+#include "tuning.h"
 
 #include <math.h>
 #include <string.h>
@@ -93,6 +93,8 @@ static double share_read(const Node *n) {
 }
 
 static void count_work(Group *g) {
+  g->flops = 0;
+  g->bytes_read = g->bytes_written = 0;
   for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
   const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
   for (int i = 0; i < g->ninputs; i++) {
@@ -221,6 +223,7 @@ enum {
   kRowBytes = 128,      // of k in shared memory
   kSmemPerBlock = 1024, // what a block costs besides
   kMostTiles = 16,
+  kMostCandidates = 128,
   kMostBlocksZ = 65535 // of a launch's grid
 };
 
@@ -320,24 +323,52 @@ static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const
   return c;
 }
 
-// The block tiles for the asked dtype, each with the number of parts of k that suits it best.
-static int candidates(const Problem *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
+// The block tiles for the asked dtype.
+static const Tile *block_tiles(int *count) {
   bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
-  const Tile *tiles = mma ? mma_tiles : fma_tiles;
-  int count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
+  *count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
+  return mma ? mma_tiles : fma_tiles;
+}
+
+static bool may_split(const Problem *p, int parts) {
   int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
+  return parts == 1 || (blocks_of_k >= 2 * parts && p->batch * parts <= kMostBlocksZ);
+}
+
+// The block tiles, each with the number of parts of k that suits it best.
+static int candidates(const Problem *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
+  int count;
+  const Tile *tiles = block_tiles(&count);
   for (int i = 0; i < count; i++) {
     cost[i].seconds = INFINITY;
     list[i] = tiles[i];
-    for (size_t s = 0; s < COUNT(splits); s++) {
+    for (size_t s = 0; s < COUNT(splits) && may_split(p, splits[s]); s++) {
       Tile t = tiles[i];
       t.splits = splits[s];
-      if (t.splits > 1 && (blocks_of_k < 2 * t.splits || p->batch * t.splits > kMostBlocksZ)) break;
       Cost c = contract_cost(&t, p, g, arch);
       if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
     }
   }
   return count;
+}
+
+// Fills tiles[most] with every tile and number of parts that fits the device, the cheapest by the
+// model first.
+int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
+  Problem p = problem_of(g->anchor);
+  int count, kept = 0;
+  const Tile *list = block_tiles(&count);
+  for (int i = 0; i < count; i++)
+    for (size_t s = 0; s < COUNT(splits) && may_split(&p, splits[s]); s++) {
+      Tile t = list[i];
+      t.splits = splits[s];
+      t.seconds = contract_cost(&t, &p, g, arch).seconds;
+      if (isinf(t.seconds) || (kept == most && tiles[most - 1].seconds <= t.seconds)) continue;
+      int at = kept < most ? kept++ : most - 1;
+      for (; at > 0 && tiles[at - 1].seconds > t.seconds; at--) tiles[at] = tiles[at - 1];
+      tiles[at] = t;
+    }
+  return kept;
 }
 
 // The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
@@ -350,16 +381,10 @@ static void add_scratch(Group *g, const Problem *p) {
   g->bytes_written += sums * 4 + tiles * 4;
 }
 
-static void sched_contract(Group *g, const Arch *arch) {
+void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   Problem p = problem_of(g->anchor);
-  Tile list[kMostTiles];
-  Cost cost[kMostTiles];
-  int count = candidates(&p, g, arch, list, cost), best = 0;
-  for (int i = 1; i < count; i++)
-    if (cost[i].seconds < cost[best].seconds) best = i;
   Tile *t = &g->tile;
-  *t = list[best];
-  t->seconds = cost[best].seconds;
+  *t = *candidate;
   t->threads = tile_threads(t);
   t->blocks = blocks_per_sm(t, arch);
   t->smem = tile_smem(t);
@@ -368,7 +393,19 @@ static void sched_contract(Group *g, const Arch *arch) {
   t->grid[0] = ceil_div(p.m, t->m);
   t->grid[1] = ceil_div(p.n, t->n);
   t->grid[2] = p.batch * t->splits;
+  g->nscratch = 0;
+  count_work(g);
   if (t->splits > 1) add_scratch(g, &p);
+}
+
+static void sched_contract(Group *g, const Arch *arch) {
+  Tile list[kMostCandidates];
+  int count = sched_candidates(g, arch, list, kMostCandidates);
+  int forced = compiler->options.candidate;
+  const Tile *measured = tuning_pick(g, list, count);
+  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
+  best.tuned = measured != NULL;
+  sched_use(g, arch, &best);
 }
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
@@ -395,6 +432,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
             blocks * t->m * t->n * block_depth(t, &p) / useful, c->math * 1e6, c->l2 * 1e6,
             c->dram * 1e6, c->split * 1e6, c->seconds * 1e6);
   }
+  tuning_explain(g, file);
 }
 
 static void (*const rules[TmCount])(Group *, const Arch *) = {

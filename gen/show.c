@@ -1,5 +1,6 @@
 // show.c: `nngen show`: the IR after any pass, the generated CUDA, the plan, a drawing.
 #include "cli.h"
+#include "tuning.h"
 
 #include <string.h>
 
@@ -47,6 +48,11 @@ int verb_show(const Cli *cli, Error *err) {
   else if (!options.stage)
     options.stage = "fuse";
   Compiler c;
+  Tuning *tuning;
+  code = cli_tuning(cli, false, &tuning, err);
+  if (code) return code;
+  options.tuning = tuning;
+  options.device = options.arch->gpu;
   code = compile_model(&c, &options, err);
   if (!code && (cli->cuda || cli->kernel))
     code = print_sources(&c, cli->kernel, err);
@@ -57,5 +63,6 @@ int verb_show(const Cli *cli, Error *err) {
   else if (!code)
     text_write(c.graph, stdout);
   compile_close(&c);
+  tuning_free(tuning);
   return code;
 }

@@ -129,6 +129,9 @@ void jit_report_free(JitReport *report);
 
 // ---- cache.c: compiled kernels on disk -------------------------------------------------------
 
+// NNGEN_CACHE_DIR, XDG_CACHE_HOME/nngen, ~/.cache/nngen; to be freed. NULL: none of them is set.
+char *cache_default_dir(void);
+
 typedef struct CacheEntry {
   char name[64]; // file name: the key in hex
   char kernel[128];

@@ -144,8 +144,6 @@ typedef struct Cache {
   Log log;
 } Cache;
 
-char *cache_default_dir(void); // NNGEN_CACHE_DIR, XDG_CACHE_HOME/nngen, ~/.cache/nngen; or NULL
-
 // None of these fails: without a usable folder there is no cache, and a warning says why. Threads
 // may get and put at the same time.
 void cache_open(const char *dir, const Log *log, Cache *cache);
