@@ -62,6 +62,8 @@ static const Option options[] = {
     {"stage", KindValue, AT(stage), "show", "PASS", "front shape simp prec layout fuse sched emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
     {"kernel", KindValue, AT(kernel), "show", "NAME", "of this kernel only"},
+    {"costs", KindFlag, AT(costs), "show", NULL,
+     "what the model expects of each kernel, its floor, its padding (--json too)"},
     {"plan", KindFlag, AT(plan), "show", NULL, "the plan, as JSON"},
     {"dot", KindFlag, AT(dot), "show", NULL, "a drawing for graphviz: | dot -Tsvg"},
     {"help", KindFlag, AT(help), "run show doctor cache tune", NULL, "this"},

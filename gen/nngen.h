@@ -312,6 +312,10 @@ void layout_pass(Compiler *c);        // layout.c: memory orders, copies at the 
 void fuse_pass(Compiler *c);          // fuse.c: groups
 void sched_pass(Compiler *c);         // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
+double sched_flop_rate(const Group *g, const Arch *arch); // of the units it runs on, data sheet
+// Multiplies of a contraction: what its tiles issue, what the model as written asks for, and those
+// of them that are not with the zeros around an image.
+void sched_multiplies(const Group *g, double *issued, double *counted, double *inside);
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
 void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules a contraction so
 void emit_pass(Compiler *c);                                       // emit.c: CUDA text

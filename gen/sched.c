@@ -32,7 +32,7 @@ const Arch *arch_default(void) {
 }
 
 // FLOP/s that contractions of the asked dtype can reach; everything else runs in fp32.
-static double flop_rate(const Group *g, const Arch *arch) {
+double sched_flop_rate(const Group *g, const Arch *arch) {
   const char *dtype = compiler->options.dtype;
   if (g->tm != TmContract || !strcmp(dtype, "fp32")) return arch->fp32;
   return !strcmp(dtype, "tf32") ? arch->tf32 : arch->tensor16;
@@ -315,7 +315,7 @@ static Cost contract_cost(const Tile *t, const Problem *p, const Group *g, const
   double busy = fmin(ceil(blocks / arch->sms), c.per_sm); // blocks that share an SM in a wave
   double hidden = fmin(1, 0.35 + 0.2 * busy * tile_threads(t) / 128); // latency that others cover
   double efficiency = warp_efficiency(t) * hidden;
-  c.math = c.waves * busy * 2 * t->m * t->n * k / (flop_rate(g, arch) / arch->sms * efficiency);
+  c.math = c.waves * busy * 2 * t->m * t->n * k / (sched_flop_rate(g, arch) / arch->sms * efficiency);
   c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
   c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
   if (t->splits > 1) c.split = 1e-6 + (t->splits + 1) * t->m * t->n * 4. / l2_rate;
@@ -381,6 +381,41 @@ static void add_scratch(Group *g, const Problem *p) {
   g->bytes_written += sums * 4 + tiles * 4;
 }
 
+// The taps of a filter that fall inside the image, of all outputs along dimension 2 + i.
+static double taps_inside(const Node *n, int i) {
+  const Attr *a = &n->attr;
+  int64_t size = n->in[0]->type.dim[2 + i], count = 0;
+  for (int64_t y = 0; y < n->type.dim[2 + i]; y++)
+    for (int64_t r = 0; r < n->in[1]->type.dim[2 + i]; r++) {
+      int64_t at = y * a->stride[i] - a->pad[i] + r * a->dilation[i];
+      count += at >= 0 && at < size;
+    }
+  return (double)count;
+}
+
+// The same contraction as the model wrote it: before channels were padded.
+static const Node *as_written(const Node *n) {
+  const Graph *g = compiler->original;
+  for (int i = 0; g && n->name && i < g->nnodes; i++) {
+    const Node *o = g->nodes[i];
+    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
+  }
+  return n;
+}
+
+void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
+  const Node *n = g->anchor;
+  Problem p = problem_of(n);
+  const Tile *t = &g->tile;
+  // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
+  int64_t step = (t->mma ? 32 : 16) / p.size, depth = ceil_div(p.k, step) * step;
+  *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
+  *counted = contract_flops(as_written(n)) / 2;
+  *inside = *counted;
+  for (int i = 0; i < 2 && n->op->form == FormConv; i++)
+    *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);
+}
+
 void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   Problem p = problem_of(g->anchor);
   Tile *t = &g->tile;
@@ -410,7 +445,7 @@ static void sched_contract(Group *g, const Arch *arch) {
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / flop_rate(g, arch) * 1e6,
+          g->flops / sched_flop_rate(g, arch) * 1e6,
           (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
   Problem p = problem_of(g->anchor);
@@ -449,7 +484,7 @@ void sched_pass(Compiler *c) {
     rules[g->tm](g, c->options.arch);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
-    double floor = fmax(g->flops / flop_rate(g, c->options.arch),
+    double floor = fmax(g->flops / sched_flop_rate(g, c->options.arch),
                         (double)(g->bytes_read + g->bytes_written) / c->options.arch->dram);
     if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }

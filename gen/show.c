@@ -45,6 +45,8 @@ int verb_show(const Cli *cli, Error *err) {
   bool whole = cli->cuda || cli->plan || cli->kernel;
   if (whole)
     options.stage = NULL;
+  else if (cli->costs)
+    options.stage = "sched";
   else if (!options.stage)
     options.stage = "fuse";
   Compiler c;
@@ -58,6 +60,8 @@ int verb_show(const Cli *cli, Error *err) {
     code = print_sources(&c, cli->kernel, err);
   else if (!code && cli->plan)
     code = print_plan(&c, err);
+  else if (!code && cli->costs)
+    code = show_costs(&c, cli->json, err);
   else if (!code && cli->dot)
     text_dot(c.graph, stdout);
   else if (!code)

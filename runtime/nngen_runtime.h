@@ -174,6 +174,7 @@ typedef struct Params Params; // where parameter values come from: a weights fil
 typedef struct ParamsReport {
   int filled;     // parameters given a value
   int64_t count;  // their elements
+  double seconds_init; // of it, the entry `init` on the device
   char **unused;  // tensors of the weights file that no parameter took
   int nunused;
 } ParamsReport;
