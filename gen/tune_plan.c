@@ -75,7 +75,8 @@ void variants_make(Compiler *c, Group *g, int most, int launches, int64_t flush_
                    Variants *v) {
   Group copies[kMostVariants], *list[kMostVariants];
   *v = (Variants){.group = g, .launches = launches};
-  v->count = sched_candidates(g, c->options.arch, v->tiles, most);
+  v->tiles[0] = g->tile;
+  v->count = most ? sched_candidates(g, c->options.arch, v->tiles, most) : 1;
   emit_variants(c, v, copies, list);
   Graph *whole = c->graph, only = *whole; // the same nodes, these kernels, no outputs of the model
   only.groups = list;
