@@ -125,32 +125,56 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
   return r;
 }
 
-CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user) {
-  int count = c->graph->nnodes;
-  double **value = calloc((size_t)count, sizeof *value);
-  if (!value) die("out of memory");
-  CheckResult r = {0};
-  for (int i = 0; i < g->ninputs && !r.failed_read; i++) {
+// What a group should have written, and how far each element may be off.
+struct CheckWant {
+  Compiler *compiler;
+  const Group *group;
+  double **value; // by node id
+  double *bound;  // of the anchor; null: none
+};
+
+CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
+  CheckWant *w = base_alloc(1, sizeof *w);
+  *w = (CheckWant){c, g, base_alloc((size_t)c->graph->nnodes, sizeof(double *)), NULL};
+  for (int i = 0; i < g->ninputs; i++) {
     Node *n = g->inputs[i];
-    value[n->id] = malloc(sizeof(double) * (size_t)type_count(&n->type));
-    if (!value[n->id]) die("out of memory");
-    r.failed_read = !read(user, n, value[n->id]);
+    w->value[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
+    if (read(user, n, w->value[n->id])) continue;
+    check_free(w);
+    return NULL;
   }
-  for (int i = 0; i < g->nnodes && !r.failed_read; i++) {
+  for (int i = 0; i < g->nnodes; i++) {
     for (int j = 0; j < g->nodes[i]->nin; j++) // constants
-      if (!value[g->nodes[i]->in[j]->id]) eval_node(g->nodes[i]->in[j], value);
-    eval_node(g->nodes[i], value);
+      if (!w->value[g->nodes[i]->in[j]->id]) eval_node(g->nodes[i]->in[j], w->value);
+    eval_node(g->nodes[i], w->value);
   }
-  double *bound =
-      !r.failed_read && stays_calm(g) ? anchor_bound(g->anchor, value, c->options.dtype) : NULL;
-  for (int i = 0; i < g->noutputs && !r.failed_read; i++) {
-    CheckResult one = check_output(g, g->outputs[i], value, bound, read, user, c->options.dtype);
+  if (stays_calm(g)) w->bound = anchor_bound(g->anchor, w->value, c->options.dtype);
+  return w;
+}
+
+CheckResult check_against(const CheckWant *w, CheckRead read, void *user) {
+  CheckResult r = {0};
+  for (int i = 0; i < w->group->noutputs; i++) {
+    CheckResult one = check_output(w->group, w->group->outputs[i], w->value, w->bound, read, user,
+                                   w->compiler->options.dtype);
     if (i == 0 || !one.passed) r = one;
     if (!one.passed) break;
   }
-  free(bound);
-  for (int i = 0; i < count; i++) free(value[i]);
-  free(value);
+  return r;
+}
+
+void check_free(CheckWant *w) {
+  for (int i = 0; i < w->compiler->graph->nnodes; i++) free(w->value[i]);
+  free(w->value);
+  free(w->bound);
+  free(w);
+}
+
+CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user) {
+  CheckWant *want = check_want(c, g, read, user);
+  if (!want) return (CheckResult){.failed_read = true};
+  CheckResult r = check_against(want, read, user);
+  check_free(want);
   return r;
 }
 

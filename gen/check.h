@@ -32,6 +32,13 @@ int64_t check_bytes(const Graph *g);
 // Evaluates the group in double on the inputs the device has, and compares all it wrote.
 CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user);
 
+// The same in two steps, for several kernels of one group: `check_want` evaluates (null: an input
+// cannot be read), each `check_against` compares. Freed with check_free.
+typedef struct CheckWant CheckWant;
+CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user);
+CheckResult check_against(const CheckWant *want, CheckRead read, void *user);
+void check_free(CheckWant *want);
+
 // Evaluates the model as written; (*value)[id] holds its outputs. `read` gives inputs and
 // parameters. Free with eval_free(c->original, value) and free(value).
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);

@@ -1,5 +1,6 @@
 // cli.c: the command line. `nngen MODEL.lua` with no verb is `nngen run MODEL.lua`.
 #include "cli.h"
+#include "tuning.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +18,27 @@ typedef struct Option {
 
 #define AT(field) offsetof(Cli, field)
 static const Option options[] = {
-    {"set", KindSet, 0, "run show", "NAME=VALUE ...",
+    {"set", KindSet, 0, "run show tune", "NAME=VALUE ...",
      "settings of the model (nn.config); dtype=... too"},
-    {"dtype", KindValue, AT(dtype), "run show", "fp32|tf32|fp16|bf16",
+    {"dtype", KindValue, AT(dtype), "run show tune", "fp32|tf32|fp16|bf16",
      "storage and tensor-core precision (fp32)"},
-    {"lowering", KindValue, AT(lowering), "run show", "fused|unfused",
+    {"lowering", KindValue, AT(lowering), "run show tune", "fused|unfused",
      "fused kernels, or one per layer call (fused)"},
-    {"device", KindValue, AT(device), "run", "auto|cuda|sim",
+    {"device", KindValue, AT(device), "run tune", "auto|cuda|sim",
      "a GPU if there is one, else the simulator (auto)"},
-    {"ordinal", KindValue, AT(ordinal), "run", "N", "which GPU (0)"},
+    {"ordinal", KindValue, AT(ordinal), "run tune", "N", "which GPU (0)"},
     {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
      "compile for this GPU, run nothing"},
+    {"tuning", KindValue, AT(tuning), "run show tune", "FILE",
+     "measured tiles (CACHE/tuning.json; none: do not use any)"},
     {"weights", KindValue, AT(weights), "run", "FILE",
      "safetensors; without it, seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
      "a .png or .npy; without it, a generated image or noise"},
     {"output", KindValue, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
     {"labels", KindValue, AT(labels), "run", "FILE", "a name per line: prints the five best"},
-    {"check-finite", KindFlag, AT(check_finite), "run", NULL, "refuse weights that hold NaN or infinity"},
+    {"check-finite", KindFlag, AT(check_finite), "run", NULL,
+     "refuse weights that hold NaN or infinity"},
     {"seed", KindValue, AT(seed), "run", "N", "of weights and inputs (0)"},
     {"graph", KindFlag, AT(graph), "run", NULL, "replay one captured CUDA graph"},
     {"repeat", KindValue, AT(repeat), "run", "N", "time N runs"},
@@ -48,18 +52,21 @@ static const Option options[] = {
     {"explain", KindValue, AT(explain), "run", "KERNEL", "say why this kernel is as it is"},
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
-    {"json", KindFlag, AT(json), "run show doctor cache", NULL, "results as JSON on stdout"},
-    {"quiet", KindFlag, AT(quiet), "run", NULL, "no progress"},
-    {"cache-dir", KindValue, AT(cache_dir), "run cache", "DIR", "where compiled kernels are kept"},
-    {"no-cache", KindFlag, AT(no_cache), "run", NULL, "compile every kernel"},
-    {"cuda-path", KindValue, AT(cuda_path), "run doctor", "DIR",
+    {"json", KindFlag, AT(json), "run show doctor cache tune", NULL, "results as JSON on stdout"},
+    {"quiet", KindFlag, AT(quiet), "run tune", NULL, "no progress"},
+    {"cache-dir", KindValue, AT(cache_dir), "run cache tune", "DIR",
+     "where compiled kernels are kept"},
+    {"no-cache", KindFlag, AT(no_cache), "run tune", NULL, "compile every kernel"},
+    {"cuda-path", KindValue, AT(cuda_path), "run doctor tune", "DIR",
      "search CUDA libraries here first"},
     {"stage", KindValue, AT(stage), "show", "PASS", "front shape simp prec layout fuse sched emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
     {"kernel", KindValue, AT(kernel), "show", "NAME", "of this kernel only"},
+    {"costs", KindFlag, AT(costs), "show", NULL,
+     "what the model expects of each kernel, its floor, its padding (--json too)"},
     {"plan", KindFlag, AT(plan), "show", NULL, "the plan, as JSON"},
     {"dot", KindFlag, AT(dot), "show", NULL, "a drawing for graphviz: | dot -Tsvg"},
-    {"help", KindFlag, AT(help), "run show doctor cache", NULL, "this"},
+    {"help", KindFlag, AT(help), "run show doctor cache tune", NULL, "this"},
 };
 enum { kOptions = sizeof options / sizeof options[0] };
 
@@ -241,6 +248,16 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
     return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
   return ExitOk;
+}
+
+int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err) {
+  *tuning = NULL;
+  if (cli->tuning)
+    return strcmp(cli->tuning, "none") ? tuning_read(cli->tuning, false, tuning, err) : ExitOk;
+  char *path = fallback && !cli->no_cache ? tuning_default_path(cli->cache_dir) : NULL;
+  int code = path ? tuning_read(path, true, tuning, err) : ExitOk;
+  free(path);
+  return code;
 }
 
 void cli_help(FILE *file, const char *verb) {

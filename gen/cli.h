@@ -14,9 +14,9 @@ typedef struct Cli {
   int nset;
   const char *input[kMostInputs]; // FILE or NAME=FILE
   int ninput;
-  const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx;
+  const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx, *tuning;
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *repeat, *warmup;
-  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, dot, help, version, quiet;
+  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help, version, quiet;
 } Cli;
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
@@ -38,6 +38,11 @@ int cli_options(const Cli *cli, Options *options, Error *err); // for compile_mo
 
 int verb_run(const Cli *cli, Error *err);
 int verb_show(const Cli *cli, Error *err);
+int show_costs(const Compiler *c, bool json, Error *err); // costs.c
+int verb_tune(const Cli *cli, Error *err);
+
+// --tuning: the file named, else the one in the cache when `fallback`. *tuning may become null.
+int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
 int verb_doctor(const Cli *cli, Error *err);
 int verb_cache(const Cli *cli, Error *err);
 

@@ -286,20 +286,21 @@ static void open_render(Compiler *c) {
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.render");
 }
 
+void emit_group(Compiler *c, Group *g) {
+  Emitter e = {c, g};
+  lua_newtable(c->lua);
+  hole_text(&e, "name", g->name);
+  put_header(&e);
+  put_params(&e);
+  hole_int(&e, "lanes", g->tile.lanes);
+  hole_int(&e, "threads", g->tile.threads);
+  templates[g->tm].emit(&e);
+  g->source = render(&e, emit_template_file(g));
+  lua_pop(c->lua, 1);
+}
+
 // Needs: tiles. Gives: Group.source.
 void emit_pass(Compiler *c) {
   open_render(c);
-  for (int i = 0; i < c->graph->ngroups; i++) {
-    Group *g = c->graph->groups[i];
-    Emitter e = {c, g};
-    lua_newtable(c->lua);
-    hole_text(&e, "name", g->name);
-    put_header(&e);
-    put_params(&e);
-    hole_int(&e, "lanes", g->tile.lanes);
-    hole_int(&e, "threads", g->tile.threads);
-    templates[g->tm].emit(&e);
-    g->source = render(&e, emit_template_file(g));
-    lua_pop(c->lua, 1);
-  }
+  for (int i = 0; i < c->graph->ngroups; i++) emit_group(c, c->graph->groups[i]);
 }

@@ -118,7 +118,7 @@ static const char *kept_array(const Rows *r,
   int i = 0;
   while (i < g->nnodes && g->nodes[i] != n) i++;
   if (i < g->nnodes) return arena_printf(compiler->arena, "kept_%s_%d", n->op->name, i);
-  return arena_printf(compiler->arena, "kept_%s", expr_pointer(g, n) + 2);
+  return expr_label(g, arena_printf(compiler->arena, "kept_%s", expr_pointer(g, n) + 2));
 }
 
 static const char *kept_name(const Rows *r, const Node *n) {

@@ -58,6 +58,11 @@ static const char *identifier(const Node *n) {
   return reserved(word) ? text_of("%s_%s", n->op->name, word) : word;
 }
 
+const char *expr_label(const Group *g, const char *name) {
+  *g->told = **g->told ? text_of("%s %s", *g->told, name) : name;
+  return name;
+}
+
 static const Node *nth_arg(const Group *g, int i) {
   return i < g->ninputs ? g->inputs[i] : g->outputs[i - g->ninputs];
 }
@@ -65,6 +70,8 @@ static const Node *nth_arg(const Group *g, int i) {
 void expr_name_args(Group *g) {
   int count = g->ninputs + g->noutputs;
   g->args = arena_alloc(compiler->arena, sizeof *g->args * (size_t)count);
+  g->told = arena_alloc(compiler->arena, sizeof *g->told);
+  *g->told = "";
   for (int i = 0; i < count; i++) {
     const char *name = text_of("g_%s", identifier(nth_arg(g, i)));
     int same = 1;
@@ -73,7 +80,7 @@ void expr_name_args(Group *g) {
       same += !strncmp(g->args[j], name, n) &&
               (!g->args[j][n] || isdigit((unsigned char)g->args[j][n + 1]));
     }
-    g->args[i] = same > 1 ? text_of("%s_%d", name, same) : name;
+    g->args[i] = expr_label(g, same > 1 ? text_of("%s_%d", name, same) : name);
   }
 }
 
@@ -87,7 +94,7 @@ static const char *fresh(Scope *s, const Node *n) {
   const char *word = identifier(n);
   const char *op = n->op->cls == OpMap ? n->op->name : "";
   if (*op && strcmp(op, word)) word = text_of("%s_%s", word, op);
-  return text_of("%s_%d", word, ++s->names);
+  return expr_label(s->group, text_of("%s_%d", word, ++s->names));
 }
 
 bool expr_mentions(const char *text, const char *word) {
@@ -304,7 +311,8 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   }
   if (n->op->flags & FlagCopy) return args[0];
   const char *name = fresh(s, n);
-  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, expr_substitute(n->op->cuda, args));
+  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name,
+             expr_substitute(n->op->cuda, args));
   return name;
 }
 
@@ -436,7 +444,7 @@ void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const 
   const char *offset = expr_offset(s, &n->type, at, &step), *type = expr_ctype(n->type.dtype);
   const char *pointer = expr_pointer(s->group, n);
   if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
-    const char *name = text_of("%s_out", pointer + 2);
+    const char *name = expr_label(s->group, text_of("%s_out", pointer + 2));
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", type, s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = nn_cast<%s>(%s);\n", s->indent, name, type, value);
     buffer_put(stores, "  nn_store<%d>(%s + %s, %s);\n", s->lanes, pointer, offset, name);

@@ -11,6 +11,8 @@ static const char kVersion[] = "0.1.0";
 const Verb verbs[] = {
     {"run", verb_run, true, "compile a model, run it, check it, show its kernels"},
     {"show", verb_show, true, "print the IR after a pass, the plan, the CUDA, a drawing"},
+    {"tune", verb_tune, true,
+     "measure the tiles of a model's contractions on this GPU, keep the best"},
     {"doctor", verb_doctor, false, "what was searched, what was found, which versions"},
     {"cache", verb_cache, false, "ls, verify or clear the compiled kernels"},
     {NULL, NULL, false, NULL},

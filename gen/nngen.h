@@ -20,6 +20,7 @@ typedef struct Arena Arena;
 typedef struct Graph Graph;
 typedef struct Node Node;
 typedef struct Group Group;
+typedef struct Tuning Tuning; // tuning.h: measured tiles
 
 // ---- facts of an op: one row of ops.lua -----------------------------------------------------
 
@@ -154,6 +155,7 @@ typedef struct Tile {
   int64_t grid[3];
   int smem;       // dynamic shared memory, bytes
   double seconds; // what the model expects
+  bool tuned;     // contract: measured as the fastest, whatever the model says
 } Tile;
 
 // Memory of a kernel's own, that no other one reads.
@@ -175,6 +177,7 @@ struct Group {
   Node **outputs; // values written
   int noutputs;
   const char **args; // parameter names: of the inputs, then of the outputs
+  const char **told; // one text: identifiers of the kernel that are named after layers
   Type domain;       // what the epilogue runs over: the outputs' shape
   const char *name;  // the kernel's symbol
   const char *layer; // dotted place
@@ -208,8 +211,11 @@ typedef struct Options {
   const Arch *arch;
   int nset; // --set name=value
   const char **set_name, **set_value;
-  const char *stage; // show: stop after this pass
-  bool again;        // the model file ran before: its prints stay silent
+  const char *stage;    // show: stop after this pass
+  const Tuning *tuning; // measured tiles; null: the model alone decides
+  const char *device;   // whose measurements count
+  int candidate;        // tests: every contraction takes this candidate, from 1 (0: the best)
+  bool again;           // the model file ran before: its prints stay silent
 } Options;
 
 typedef struct Setting {
@@ -233,6 +239,7 @@ typedef struct Compiler {
   Loc error_loc;           // where the model was when Lua itself complained
   bool in_lua;             // err_at raises a Lua error instead
   const char *source_path; // the model file of the last node made
+  const char *stale;       // a tuned tile that is no candidate any more: "problem: tile"
 } Compiler;
 
 extern Compiler *compiler; // the one being used; a process compiles one model at a time
@@ -308,7 +315,14 @@ void layout_pass(Compiler *c);        // layout.c: memory orders, copies at the 
 void fuse_pass(Compiler *c);          // fuse.c: groups
 void sched_pass(Compiler *c);         // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
-void emit_pass(Compiler *c);                                      // emit.c: CUDA text
+double sched_flop_rate(const Group *g, const Arch *arch); // of the units it runs on, data sheet
+// Multiplies of a contraction: what its tiles issue, what the model as written asks for, and those
+// of them that are not with the zeros around an image.
+void sched_multiplies(const Group *g, double *issued, double *counted, double *inside);
+int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
+void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules a contraction so
+void emit_pass(Compiler *c);                                       // emit.c: CUDA text
+void emit_group(Compiler *c, Group *g); // again, after the pass, under another name or schedule
 const char *emit_template_file(const Group *g);
 Plan *plan_build(Compiler *c); // plan.c (with mem.c)
 void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
@@ -367,6 +381,9 @@ void expr_decode(Buffer *out, const char *indent, const char *i, int n, const in
                  const char *const *name);
 const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
 void expr_name_args(Group *g); // Group.args: like the model's names, told apart
+// Notes an identifier that speaks to people alone: kernels that differ in nothing else are compiled
+// once (PlanKernel.names). Returns `name`.
+const char *expr_label(const Group *g, const char *name);
 const char *expr_ctype(Dtype dtype);
 // An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
 const char *expr_substitute(const char *cuda, const char *const *args);

@@ -109,6 +109,7 @@ static void add_kernel(Builder *b, const Group *g) {
   *strchr(k->class_name, '.') = 0;
   k->tile = copy_text(tile_text(g));
   k->source = copy_text(g->source);
+  k->names = copy_text(*g->told);
   k->file = copy_text(arena_printf(b->c->arena, "k%02d_%s.cu", b->plan->nkernels - 1, g->name));
   k->loc = loc_text(g->anchor->loc);
   for (int d = 0; d < 3; d++) k->grid[d] = (int)g->tile.grid[d];

@@ -95,9 +95,10 @@ static void print_summary(const Run *r) {
          bytes_text((double)p->arena_bytes),
          p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
          bytes_text((double)p->static_bytes));
-  printf("compile   Lua to CUDA %s; %d kernels compiled, %d from the cache, %d shared, %s\n",
-         time_text(r->seconds_generate), r->jit->compiled, r->jit->cached, r->jit->shared,
-         time_text(r->jit->seconds));
+  printf("compile   Lua to CUDA %s; %d of %d kernels are distinct: %d compiled, %d from the cache, "
+         "%s\n",
+         time_text(r->seconds_generate), r->jit->compiled + r->jit->cached, r->jit->nkernels,
+         r->jit->compiled, r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
 }
 
@@ -333,6 +334,11 @@ int report_json(const Run *r, Error *err) {
       (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes,
       "generate_seconds", r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled",
       r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
+  if (r->loaded)
+    json_object_set_new(o, "seconds",
+                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->seconds_init, "device", r->seconds_device, "generate",
+                                  r->seconds_generate, "load", r->seconds_load, "parameters",
+                                  r->seconds_params, "ready", r->seconds_ready));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
   if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
   int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

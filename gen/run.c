@@ -2,6 +2,7 @@
 // and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c),
 // and shows what happened (report.c).
 #include "run.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,19 +54,35 @@ static int open_device(Run *r, Error *err) {
   return code ? code : device_open(&options, &r->device, err);
 }
 
+static void note_stale(const Run *r) {
+  char text[512];
+  if (!r->compiler.stale) return;
+  snprintf(
+      text, sizeof text,
+      "a tuned tile is no candidate any more, the model chooses (%s); nngen tune measures again",
+      r->compiler.stale);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 static int compile(Run *r, Error *err) {
   Options options;
   int code = cli_options(r->cli, &options, err);
   if (!code) code = compile_unfused(r, options, err); // also finds the model's mistakes first
+  double opening = now();
   if (!code && !r->cli->arch) code = open_device(r, err);
+  r->seconds_device = now() - opening;
   if (!code && r->device) {
     const Arch *arch = arch_find(device_info(r->device)->arch);
     if (arch) options.arch = arch; // else the default's figures
   }
+  if (!code) code = cli_tuning(r->cli, true, &r->tuning, err);
+  options.tuning = r->tuning;
+  options.device = r->device ? device_info(r->device)->name : options.arch->gpu;
   double begin = now();
   options.again = true;
   if (!code) code = compile_model(&r->compiler, &options, err);
   if (code) return code;
+  note_stale(r);
   r->plan = plan_build(&r->compiler);
   r->fused = total(r->compiler.graph);
   r->seconds_generate = now() - begin;
@@ -154,11 +171,19 @@ static int execute(Run *r, Error *err) {
   if (!code) code = cli_number("warmup", r->cli->warmup, 3, &warmup, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
   JitOptions jit = jit_options(r);
+  double begin = now();
   if (!code) code = load_plan(r->device, r->plan, &jit, &r->loaded, err);
   progress_end();
   if (code) return code;
   r->jit = (JitReport *)load_report(r->loaded);
-  code = params_fill(r->params, r->loaded, NULL, err);
+  double loaded = now();
+  ParamsReport filled = {0};
+  code = params_fill(r->params, r->loaded, &filled, err);
+  r->seconds_init = filled.seconds_init;
+  params_report_free(&filled);
+  r->seconds_load = loaded - begin;
+  r->seconds_params = now() - loaded;
+  r->seconds_ready = now() - r->begin;
   if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
   bool cold = r->jit->compiled > 0, sim = device_info(r->device)->kind == DeviceSim;
   bool check = r->cli->check || (!r->cli->no_check && (sim || cold));
@@ -187,10 +212,11 @@ static void close_run(Run *r) {
   if (r->cli->arch) jit_report_free(&r->only_jit);
   plan_free(r->plan);
   compile_close(&r->compiler);
+  tuning_free(r->tuning);
 }
 
 int verb_run(const Cli *cli, Error *err) {
-  Run r = {.cli = cli};
+  Run r = {.cli = cli, .begin = now()};
   int code = cli->check && cli->no_check
                  ? err_set(err, ExitUsage, "--check and --no-check: one of the two")
                  : ExitOk;

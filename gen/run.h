@@ -15,13 +15,18 @@ typedef struct Run {
   const Cli *cli;
   Compiler compiler;
   Plan *plan;
+  Tuning *tuning;        // null: the model of sched.c alone chooses tiles
   Totals fused, unfused; // fused: of the lowering that runs
   Device *device;
   Loaded *loaded;
   Params *params;
   JitReport *jit;          // owned by loaded, or by only_jit
   JitReport only_jit;      // --arch: compiled, not run
+  double begin;            // when the verb began, by now()
   double seconds_generate; // Lua to plan
+  double seconds_device, seconds_load, seconds_params; // opened; kernels loaded; parameters filled
+  double seconds_init;     // of seconds_params, on the device
+  double seconds_ready;    // from the start of the verb to a plan that can be launched
   double *ms;              // per step of `infer`; null: not timed
   RunTiming timing;        // --repeat
   bool timed, checked, mismatch;

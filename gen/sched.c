@@ -1,6 +1,6 @@
 // sched.c: how each group is cut and launched. Candidates -> cost -> the cheapest, over the small
 // structs Arch and Tile, so that every choice can be printed and argued with.
-#include "nngen.h"
+#include "tuning.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ const Arch *arch_default(void) {
 }
 
 // FLOP/s that contractions of the asked dtype can reach; everything else runs in fp32.
-static double flop_rate(const Group *g, const Arch *arch) {
+double sched_flop_rate(const Group *g, const Arch *arch) {
   const char *dtype = compiler->options.dtype;
   if (g->tm != TmContract || !strcmp(dtype, "fp32")) return arch->fp32;
   return !strcmp(dtype, "tf32") ? arch->tf32 : arch->tensor16;
@@ -92,6 +92,8 @@ static double share_read(const Node *n) {
 }
 
 static void count_work(Group *g) {
+  g->flops = 0;
+  g->bytes_read = g->bytes_written = 0;
   for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
   const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
   for (int i = 0; i < g->ninputs; i++) {
@@ -221,6 +223,7 @@ enum {
   kSmemPerBlock = 1024, // what a block costs besides
   kSmemLast = 16,       // whether a block was the last to arrive
   kMostTiles = 16,
+  kMostCandidates = 128,
   kMostBlocksZ = 65535 // of a launch's grid
 };
 
@@ -291,7 +294,7 @@ static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const
   // Latency is covered by other warps, and by the independent sums of each.
   double cover = busy * tile_threads(t) / 128 * sqrt(t->tm * t->tn / 512.);
   double efficiency = warp_efficiency(t) * fmin(1, 0.35 + 0.2 * cover);
-  c.math = c.waves * busy * 2 * t->m * t->n * k / (flop_rate(g, arch) / arch->sms * efficiency);
+  c.math = c.waves * busy * 2 * t->m * t->n * k / (sched_flop_rate(g, arch) / arch->sms * efficiency);
   c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
   c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
   double sums = blocks * t->m * t->n * 4; // bytes
@@ -307,25 +310,52 @@ static bool fits_across(const Tile *t, const Product *p) {
   return (!p->a.across || t->m % row == 0) && (!p->b.across || t->n % row == 0);
 }
 
-// The block tiles for the asked dtype, each with the number of parts of k that suits it best.
-static int candidates(const Product *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
+// The block tiles for the asked dtype.
+static const Tile *block_tiles(int *count) {
   bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
-  const Tile *tiles = mma ? mma_tiles : fma_tiles;
-  int count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
+  *count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
+  return mma ? mma_tiles : fma_tiles;
+}
+
+static bool may_split(const Product *p, int parts) {
   int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
+  return parts == 1 || (blocks_of_k >= 2 * parts && p->batch * parts <= kMostBlocksZ);
+}
+
+// The block tiles, each with the number of parts of k that suits it best.
+static int candidates(const Product *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
+  int count;
+  const Tile *tiles = block_tiles(&count);
   for (int i = 0; i < count; i++) {
     cost[i].seconds = INFINITY;
     list[i] = tiles[i];
-    for (size_t s = 0; s < COUNT(splits); s++) {
+    for (size_t s = 0; s < COUNT(splits) && may_split(p, splits[s]) && fits_across(&tiles[i], p); s++) {
       Tile t = tiles[i];
       t.splits = splits[s];
-      if (!fits_across(&t, p)) break;
-      if (t.splits > 1 && (blocks_of_k < 2 * t.splits || p->batch * t.splits > kMostBlocksZ)) break;
       Cost c = contract_cost(&t, p, g, arch);
       if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
     }
   }
   return count;
+}
+
+// Fills tiles[most] with every tile and number of parts that fits the device, the cheapest by the
+// model first.
+int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
+  Product p = contract_product(g);
+  int count, kept = 0;
+  const Tile *list = block_tiles(&count);
+  for (int i = 0; i < count; i++)
+    for (size_t s = 0; s < COUNT(splits) && may_split(&p, splits[s]) && fits_across(&list[i], &p); s++) {
+      Tile t = list[i];
+      t.splits = splits[s];
+      t.seconds = contract_cost(&t, &p, g, arch).seconds;
+      if (isinf(t.seconds) || (kept == most && tiles[most - 1].seconds <= t.seconds)) continue;
+      int at = kept < most ? kept++ : most - 1;
+      for (; at > 0 && tiles[at - 1].seconds > t.seconds; at--) tiles[at] = tiles[at - 1];
+      tiles[at] = t;
+    }
+  return kept;
 }
 
 // The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
@@ -353,16 +383,45 @@ static void add_column_scratch(Group *g, const Product *p) {
   g->bytes_written += (sums + counts) * 4;
 }
 
-static void sched_contract(Group *g, const Arch *arch) {
+// The taps of a filter that fall inside the image, of all outputs along dimension 2 + i.
+static double taps_inside(const Node *n, int i) {
+  const Attr *a = &n->attr;
+  int64_t size = n->in[0]->type.dim[2 + i], count = 0;
+  for (int64_t y = 0; y < n->type.dim[2 + i]; y++)
+    for (int64_t r = 0; r < node_window(n, i); r++) {
+      int64_t at = y * a->stride[i] - a->pad[i] + r * a->dilation[i];
+      count += at >= 0 && at < size;
+    }
+  return (double)count;
+}
+
+// The same contraction as the model wrote it: before channels were padded.
+static const Node *as_written(const Node *n) {
+  const Graph *g = compiler->original;
+  for (int i = 0; g && n->name && i < g->nnodes; i++) {
+    const Node *o = g->nodes[i];
+    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
+  }
+  return n;
+}
+
+void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
+  const Node *n = g->anchor;
   Product p = contract_product(g);
-  Tile list[kMostTiles];
-  Cost cost[kMostTiles];
-  int count = candidates(&p, g, arch, list, cost), best = 0;
-  for (int i = 1; i < count; i++)
-    if (cost[i].seconds < cost[best].seconds) best = i;
+  const Tile *t = &g->tile;
+  // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
+  int64_t step = (t->mma ? 32 : 16) / p.size, depth = ceil_div(p.k, step) * step;
+  *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
+  *counted = contract_flops(as_written(n)) / 2;
+  *inside = *counted;
+  for (int i = 0; i < 2 && n->op->form == FormConv; i++)
+    *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);
+}
+
+void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
+  Product p = contract_product(g);
   Tile *t = &g->tile;
-  *t = list[best];
-  t->seconds = cost[best].seconds;
+  *t = *candidate;
   t->threads = tile_threads(t);
   t->blocks = blocks_per_sm(t, arch);
   t->smem = tile_smem(t);
@@ -371,13 +430,25 @@ static void sched_contract(Group *g, const Arch *arch) {
   t->grid[0] = ceil_div(p.m, t->m);
   t->grid[1] = ceil_div(p.n, t->n);
   t->grid[2] = p.batch * t->splits;
+  g->nscratch = 0;
+  count_work(g);
   if (t->splits > 1) add_scratch(g, &p);
   add_column_scratch(g, &p);
 }
 
+static void sched_contract(Group *g, const Arch *arch) {
+  Tile list[kMostCandidates];
+  int count = sched_candidates(g, arch, list, kMostCandidates);
+  int forced = compiler->options.candidate;
+  const Tile *measured = tuning_pick(g, list, count);
+  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
+  best.tuned = measured != NULL;
+  sched_use(g, arch, &best);
+}
+
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / flop_rate(g, arch) * 1e6,
+          g->flops / sched_flop_rate(g, arch) * 1e6,
           (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
   if (g->tm != TmContract) return;
   Product p = contract_product(g);
@@ -402,6 +473,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
             blocks * t->m * t->n * block_depth(t, &p) / useful, c->math * 1e6, c->l2 * 1e6,
             c->dram * 1e6, c->split * 1e6, c->seconds * 1e6);
   }
+  tuning_explain(g, file);
 }
 
 static void (*const rules[TmCount])(Group *, const Arch *) = {
@@ -418,7 +490,7 @@ void sched_pass(Compiler *c) {
     rules[g->tm](g, c->options.arch);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
-    double floor = fmax(g->flops / flop_rate(g, c->options.arch),
+    double floor = fmax(g->flops / sched_flop_rate(g, c->options.arch),
                         (double)(g->bytes_read + g->bytes_written) / c->options.arch->dram);
     if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
   }

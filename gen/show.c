@@ -1,5 +1,6 @@
 // show.c: `nngen show`: the IR after any pass, the generated CUDA, the plan, a drawing.
 #include "cli.h"
+#include "tuning.h"
 
 #include <string.h>
 
@@ -44,18 +45,28 @@ int verb_show(const Cli *cli, Error *err) {
   bool whole = cli->cuda || cli->plan || cli->kernel;
   if (whole)
     options.stage = NULL;
+  else if (cli->costs)
+    options.stage = "sched";
   else if (!options.stage)
     options.stage = "fuse";
   Compiler c;
+  Tuning *tuning;
+  code = cli_tuning(cli, false, &tuning, err);
+  if (code) return code;
+  options.tuning = tuning;
+  options.device = options.arch->gpu;
   code = compile_model(&c, &options, err);
   if (!code && (cli->cuda || cli->kernel))
     code = print_sources(&c, cli->kernel, err);
   else if (!code && cli->plan)
     code = print_plan(&c, err);
+  else if (!code && cli->costs)
+    code = show_costs(&c, cli->json, err);
   else if (!code && cli->dot)
     text_dot(c.graph, stdout);
   else if (!code)
     text_write(c.graph, stdout);
   compile_close(&c);
+  tuning_free(tuning);
   return code;
 }

@@ -1,7 +1,7 @@
 // jit.c: compiles the kernels of a plan, with NVRTC or with libcusim, in a pool of threads.
 //
 // One program per kernel: a change of one recompiles one, and they compile in parallel. Kernels
-// with the same program are compiled once. jit_kernel.c handles one kernel.
+// with the same program but for names are compiled once. jit_kernel.c handles one kernel.
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -116,6 +116,7 @@ static int build_all(JitBuild *build, Error *err) {
   }
   cache_close(&build->cache);
   copy_twins(build);
+  jit_dump(build);
   return rc;
 }
 

@@ -1,7 +1,8 @@
 // jit_kernel.c: one kernel from source to machine code: its key, the cache, the compiler, its log.
 //
 // The key is a hash of everything that decides the machine code, so an entry of the cache is never
-// out of date; comments and #line are left out of it unless lines are asked for.
+// out of date. Comments, #line and the names of layers are left out of it, and what is compiled is
+// called kNeutral, so that layers of one shape share one program; unless lines are asked for.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,12 +13,28 @@
 
 #include "runtime.h"
 
-enum { CacheFormat = 1 }; // part of every key
+enum { CacheFormat = 2 }; // part of every key
 
 double jit_seconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static const char kNeutral[] = "nn_kernel"; // what a shared program calls its kernel
+
+static bool own_symbols(const JitBuild *build) {
+  return build->options->line_info || build->options->own_symbols;
+}
+
+// The text that decides the machine code. The caller frees; NULL: no memory.
+static char *program_text(const JitBuild *build, const PlanKernel *kernel) {
+  if (build->options->line_info) return heap_copy(kernel->source);
+  char *text = source_canonical(kernel->source), *renamed = NULL;
+  if (!text || own_symbols(build)) return text;
+  renamed = source_rename(text, kernel->name, kNeutral, kernel->names);
+  free(text);
+  return renamed;
 }
 
 // ---- keys --------------------------------------------------------------------------------------
@@ -26,9 +43,9 @@ static void hash_text(XXH3_state_t *state, const char *text) {
   XXH3_128bits_update(state, text, strlen(text) + 1); // with its end: "ab","c" is not "a","bc"
 }
 
-static bool make_key(const JitBuild *build, const char *source, CacheKey *key) {
+static bool make_key(const JitBuild *build, const PlanKernel *kernel, CacheKey *key) {
   XXH3_state_t *state = XXH3_createState();
-  char *canonical = build->options->line_info ? heap_copy(source) : source_canonical(source);
+  char *canonical = program_text(build, kernel);
   int format = CacheFormat;
   if (state && canonical) {
     XXH3_128bits_reset(state);
@@ -64,7 +81,8 @@ int jit_find_twins(JitBuild *build, Error *err) {
   if (!sorted) return heap_error(err, "compiling kernels");
   for (int i = 0; i < (int)count; i++) {
     sorted[i] = i;
-    if (!make_key(build, build->plan->kernels[i].source, &build->keys[i]))
+    build->images[i].symbol = own_symbols(build) ? build->plan->kernels[i].name : kNeutral;
+    if (!make_key(build, &build->plan->kernels[i], &build->keys[i]))
       return free(sorted), heap_error(err, "compiling kernels");
   }
   qsort_r(sorted, count, sizeof *sorted, by_key, build->keys);
@@ -147,7 +165,7 @@ static int compile_program(const JitBuild *build, const PlanKernel *kernel, nvrt
   if (!log) return heap_error(err, "compiling kernels");
   int rc = result ? compile_error(build, kernel, api->nvrtcGetErrorString(result), log, err)
                   : get_image(build, program, image, err);
-  ptxas_parse(log, kernel->name, report);
+  ptxas_parse(log, image->symbol, report);
   free(log);
   return rc;
 }
@@ -156,9 +174,12 @@ static int compile(JitBuild *build, int index, Error *err) {
   const PlanKernel *kernel = &build->plan->kernels[index];
   const NvrtcApi *api = &build->toolkit->api;
   nvrtcProgram program = NULL;
+  char *source = source_rename(kernel->source, kernel->name, build->images[index].symbol, NULL);
+  if (!source) return heap_error(err, "compiling kernels");
   nvrtcResult result =
-      api->nvrtcCreateProgram(&program, kernel->source, kernel->file, build->plan->nheaders,
+      api->nvrtcCreateProgram(&program, source, kernel->file, build->plan->nheaders,
                               build->header_texts, build->header_names);
+  free(source);
   if (result) return compile_error(build, kernel, api->nvrtcGetErrorString(result), NULL, err);
   int rc =
       compile_program(build, kernel, program, &build->images[index], &build->reports[index], err);
@@ -191,12 +212,9 @@ static void to_cache(JitBuild *build, int index) {
 }
 
 int jit_kernel(JitBuild *build, int index, Error *err) {
-  const PlanKernel *kernel = &build->plan->kernels[index];
-  const char *dir = build->options->dump_dir;
   CacheItem item = {0};
   double begin = jit_seconds();
   int rc = ExitOk;
-  if (dir) dump(build, dir, kernel->file, "", kernel->source, strlen(kernel->source));
   if (cache_get(&build->cache, build->keys[index], &item))
     from_cache(build, index, &item);
   else
@@ -205,8 +223,32 @@ int jit_kernel(JitBuild *build, int index, Error *err) {
   if (!build->reports[index].cached) to_cache(build, index);
   build->reports[index].seconds = jit_seconds() - begin;
   build->reports[index].image_bytes = build->images[index].size;
-  if (dir)
-    dump(build, dir, kernel->name, build->toolkit->simulator ? ".so" : ".cubin",
-         build->images[index].bytes, build->images[index].size);
   return ExitOk;
+}
+
+// ---- what a user looks at ------------------------------------------------------------------------
+
+int jit_image(const Toolkit *toolkit, const PlanKernel *kernel, const KernelImage *image,
+              void **bytes, size_t *size, Error *err) {
+  if (!toolkit->simulator && strcmp(image->symbol, kernel->name))
+    return cubin_rename(image->bytes, image->size, image->symbol, kernel->name, bytes, size, err);
+  *bytes = heap_alloc(image->size, 1);
+  if (!*bytes) return heap_error(err, "loading kernels");
+  memcpy(*bytes, image->bytes, *size = image->size);
+  return ExitOk;
+}
+
+void jit_dump(const JitBuild *build) {
+  const char *dir = build->options->dump_dir;
+  Error err = {0};
+  for (int i = 0; dir && i < build->plan->nkernels; i++) {
+    const PlanKernel *kernel = &build->plan->kernels[i];
+    const KernelImage *image = &build->images[build->images[i].same];
+    void *bytes = NULL;
+    size_t size = 0;
+    dump(build, dir, kernel->file, "", kernel->source, strlen(kernel->source));
+    if (image->bytes && !jit_image(build->toolkit, kernel, image, &bytes, &size, &err) && bytes)
+      dump(build, dir, kernel->name, build->toolkit->simulator ? ".so" : ".cubin", bytes, size);
+    free(bytes);
+  }
 }

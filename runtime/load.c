@@ -1,5 +1,6 @@
 // load.c: a plan on a device: its kernels as functions, its spaces as memory, every kernel's
 // argument list ready. After this nothing is allocated while a step runs.
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,17 +136,75 @@ static int check_smem(const Loaded *loaded, int index, Error *err) {
                  kernel->name, kernel->loc, need, loaded->device->info.name, most);
 }
 
-static int load_kernel(Loaded *loaded, int index, const KernelImage *images, Error *err) {
+static bool refuse_renamed; // tests: as a driver would that refuses renamed images
+
+void load_refuse_renamed(bool refuse) {
+  refuse_renamed = refuse;
+}
+
+// A GPU's kernel gets a module of its own, of the image under its own name. *refused: the image, or
+// the driver, does not take that name.
+static int load_module(Loaded *loaded, int index, const KernelImage *image, bool *refused,
+                       Error *err) {
+  const DriverApi *api = &loaded->device->api;
+  const PlanKernel *kernel = &loaded->plan->kernels[index];
+  void *bytes = NULL;
+  size_t size;
+  int rc = jit_image(&loaded->device->toolkit, kernel, image, &bytes, &size, err);
+  *refused = !bytes;
+  if (rc) return rc;
+  if (!bytes) return err_set(err, ExitNoDevice, "the image cannot be given this name");
+  CUresult result = api->cuModuleLoadData(&loaded->modules[index], bytes);
+  free(bytes);
+  rc = api_check(api, result, "cuModuleLoadData", err);
+  if (!rc) {
+    result = api->cuModuleGetFunction(&loaded->functions[index], loaded->modules[index],
+                                      kernel->name);
+    rc = api_check(api, result, "cuModuleGetFunction", err);
+  }
+  *refused = result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY;
+  return rc;
+}
+
+// libcusim gives a function of a shared module another name, and counters of its own.
+static int load_alias(Loaded *loaded, int index, const KernelImage *images, bool *refused,
+                      Error *err) {
+  CUresult (*alias)(CUfunction *, CUmodule, const char *, const char *) = NULL;
+  const DriverApi *api = &loaded->device->api;
+  int same = images[index].same, rc = ExitOk;
+  void *address = dlsym(loaded->device->library, "cusimModuleAlias");
+  *refused = !address;
+  if (!address) return err_set(err, ExitNoDevice, "this libcusim knows no second names");
+  memcpy(&alias, &address, sizeof alias);
+  if (same == index)
+    rc = CU(api, err, cuModuleLoadData, &loaded->modules[index], images[index].bytes);
+  return rc ? rc
+            : api_check(api,
+                        alias(&loaded->functions[index], loaded->modules[same],
+                              images[same].symbol, loaded->plan->kernels[index].name),
+                        "cusimModuleAlias", err);
+}
+
+static int load_function(Loaded *loaded, int index, const KernelImage *images, bool *refused,
+                         Error *err) {
+  const KernelImage *image = &images[images[index].same];
+  bool own = !strcmp(image->symbol, loaded->plan->kernels[index].name);
+  *refused = refuse_renamed && !own;
+  if (*refused) return err_set(err, ExitNoDevice, "refused by a test");
+  if (loaded->device->info.kind == DeviceSim && !own)
+    return load_alias(loaded, index, images, refused, err);
+  int rc = load_module(loaded, index, image, refused, err);
+  *refused = *refused && !own;
+  return rc;
+}
+
+static int load_kernel(Loaded *loaded, int index, const KernelImage *images, bool *refused,
+                       Error *err) {
   enum { FreeSmem = 48 * 1024 }; // a kernel must ask for more than that
   const PlanKernel *kernel = &loaded->plan->kernels[index];
   const DriverApi *api = &loaded->device->api;
-  int same = images[index].same;
   int rc = check_smem(loaded, index, err);
-  if (!rc && same == index)
-    rc = CU(api, err, cuModuleLoadData, &loaded->modules[index], images[index].bytes);
-  if (!rc)
-    rc = CU(api, err, cuModuleGetFunction, &loaded->functions[index], loaded->modules[same],
-            kernel->name);
+  if (!rc) rc = load_function(loaded, index, images, refused, err);
   if (!rc && kernel->smem > FreeSmem)
     rc = CU(api, err, cuFuncSetAttribute, loaded->functions[index],
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->smem);
@@ -153,15 +212,43 @@ static int load_kernel(Loaded *loaded, int index, const KernelImage *images, Err
   return err_set(err, rc, "kernel %s (%s): %.3000s", kernel->name, kernel->loc, err->message);
 }
 
-static int load_kernels(Loaded *loaded, const JitOptions *options, Error *err) {
+static void unload_kernels(Loaded *loaded) {
+  for (int i = 0; i < loaded->plan->nkernels; i++) {
+    if (loaded->modules[i]) loaded->device->api.cuModuleUnload(loaded->modules[i]);
+    loaded->modules[i] = NULL;
+  }
+}
+
+// *refused: a kernel failed to load under the name that was given to it.
+static int build_and_load(Loaded *loaded, const JitOptions *options, bool *refused, Error *err) {
   Device *device = loaded->device;
   KernelImage *images = NULL;
-  nvtx_push_named(device->nvtx, "compile", NvtxCompile, ColorGrey);
   int rc = jit_build(&device->toolkit, loaded->plan, device->info.arch, options, &images,
                      &loaded->report, err);
-  for (int i = 0; i < loaded->plan->nkernels && !rc; i++) rc = load_kernel(loaded, i, images, err);
+  *refused = false;
+  for (int i = 0; i < loaded->plan->nkernels && !rc; i++)
+    rc = load_kernel(loaded, i, images, refused, err);
   jit_images_free(images, loaded->plan->nkernels);
-  nvtx_pop(device->nvtx);
+  return rc;
+}
+
+// A driver that refuses a renamed image gets every kernel compiled under its own name instead.
+static int load_kernels(Loaded *loaded, const JitOptions *options, Error *err) {
+  JitOptions own = *options;
+  Error first;
+  bool refused;
+  nvtx_push_named(loaded->device->nvtx, "compile", NvtxCompile, ColorGrey);
+  int rc = build_and_load(loaded, options, &refused, err);
+  if (rc && refused) {
+    first = *err;
+    own.own_symbols = true;
+    unload_kernels(loaded);
+    jit_report_free(&loaded->report);
+    rc = build_and_load(loaded, &own, &refused, err);
+    if (!rc)
+      log_warn(&options->log, "kernels that layers share are compiled for each: %s", first.message);
+  }
+  nvtx_pop(loaded->device->nvtx);
   return rc;
 }
 
@@ -235,8 +322,7 @@ void load_close(Loaded *loaded) {
   const DriverApi *api = &loaded->device->api;
   for (int i = 0; i < 3; i++)
     if (loaded->spaces[i]) api->cuMemFree(loaded->spaces[i]);
-  for (int i = 0; loaded->modules && i < loaded->plan->nkernels; i++)
-    if (loaded->modules[i]) api->cuModuleUnload(loaded->modules[i]);
+  if (loaded->modules) unload_kernels(loaded);
   if (loaded->begin) api->cuEventDestroy(loaded->begin);
   if (loaded->end) api->cuEventDestroy(loaded->end);
   nvtx_ranges_free(loaded->ranges);

@@ -97,7 +97,7 @@ typedef struct KernelReport {
   int stack_bytes;  // -1: not known
   int smem_static;  // bytes of static shared memory; -1: not known
   bool cached;      // came from the cache
-  bool shared;      // the same program as an earlier kernel: compiled once
+  bool shared;      // the same program as an earlier kernel but for names: compiled once
   double seconds;   // compile time of this kernel alone
   size_t image_bytes;
 } KernelReport;
@@ -108,7 +108,8 @@ typedef struct JitOptions {
   const char *cache_dir; // NULL: the default folder; "": no cache
   const char *dump_dir;  // sources and images are written here; NULL: none
   int threads;           // 0: one per core
-  bool line_info;        // source lines for profilers
+  bool line_info;        // source lines for profilers; then no two kernels share a program
+  bool own_symbols;      // compile each kernel under its own name, shared or not
   Progress progress;
   Log log;
 } JitOptions;
@@ -127,6 +128,9 @@ int jit_compile(const Plan *plan, const JitOptions *options, JitReport *report, 
 void jit_report_free(JitReport *report);
 
 // ---- cache.c: compiled kernels on disk -------------------------------------------------------
+
+// NNGEN_CACHE_DIR, XDG_CACHE_HOME/nngen, ~/.cache/nngen; to be freed. NULL: none of them is set.
+char *cache_default_dir(void);
 
 typedef struct CacheEntry {
   char name[64]; // file name: the key in hex
@@ -170,6 +174,7 @@ typedef struct Params Params; // where parameter values come from: a weights fil
 typedef struct ParamsReport {
   int filled;     // parameters given a value
   int64_t count;  // their elements
+  double seconds_init; // of it, the entry `init` on the device
   char **unused;  // tensors of the weights file that no parameter took
   int nunused;
 } ParamsReport;

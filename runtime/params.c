@@ -84,8 +84,10 @@ static int missing(const Params *params, const PlanTensor *tensor, Error *err) {
                  hint ? "'?" : "");
 }
 
-static int from_file(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
-  const WeightTensor *weight = weights_find(params->weights, tensor->name);
+// The file's tensor of that name; errors when there is none, or of another shape.
+static int find_weight(const Params *params, const PlanTensor *tensor, const WeightTensor **out,
+                       Error *err) {
+  const WeightTensor *weight = *out = weights_find(params->weights, tensor->name);
   char expected[128], found[128];
   if (!weight) return missing(params, tensor, err);
   if (weight->rank != tensor->rank ||
@@ -95,7 +97,13 @@ static int from_file(const Params *params, const PlanTensor *tensor, float *valu
     return err_set(err, ExitBadInput, "weights '%s': tensor '%s' is %s, the model (%s) needs %s",
                    params->path, tensor->name, found, tensor->loc, expected);
   }
-  return weights_floats(weight, values, err);
+  return ExitOk;
+}
+
+static int from_file(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
+  const WeightTensor *weight;
+  int rc = find_weight(params, tensor, &weight, err);
+  return rc ? rc : weights_floats(weight, values, err);
 }
 
 // ---- public ------------------------------------------------------------------------------------
@@ -134,18 +142,32 @@ static float round_to(Dtype dtype, float value) {
 int params_values(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
   int rc = params->weights ? from_file(params, tensor, values, err)
                            : seeded(params, tensor, values, err);
-  int64_t count = rc ? 0 : tensor_count(tensor);
+  int64_t count = rc || tensor->dtype == DtF32 ? 0 : tensor_count(tensor);
   for (int64_t i = 0; i < count; i++) values[i] = round_to(tensor->dtype, values[i]);
   return rc;
+}
+
+// Are its values in memory what params_values gives?
+static bool is_plain(const PlanTensor *t) {
+  bool plain = t->dtype == DtF32;
+  for (int d = 0; d < t->rank; d++) plain = plain && t->order[d] == d;
+  return plain;
 }
 
 static int fill_one(const Params *params, Loaded *loaded, int tensor, Error *err) {
   const PlanTensor *t = &loaded->plan->tensors[tensor];
   int64_t count = tensor_count(t);
-  float *values = heap_alloc((size_t)count, sizeof *values);
+  const WeightTensor *weight = NULL;
+  int rc = params->weights ? find_weight(params, t, &weight, err) : ExitOk;
+  if (rc) return rc;
+  if (weight && is_plain(t) && !strcmp(weight->dtype, "F32")) // straight from the file
+    return tensor_write(loaded, tensor, weight->data, (size_t)t->bytes, err);
+  float *values = heap_grow(NULL, (size_t)count, sizeof *values); // not zeroed: it is all written
   if (!values) return heap_error(err, "loading parameters");
-  int rc = params_values(params, t, values, err);
-  if (!rc) rc = tensor_write_floats(loaded, tensor, values, count, err);
+  rc = params_values(params, t, values, err);
+  if (!rc)
+    rc = is_plain(t) ? tensor_write(loaded, tensor, values, (size_t)t->bytes, err)
+                     : tensor_write_floats(loaded, tensor, values, count, err);
   free(values);
   return rc;
 }
@@ -180,7 +202,9 @@ static int fill_all(const Params *params, Loaded *loaded, ParamsReport *report, 
   }
   Error none = {0};
   bool has_init = !run_find_entry(loaded, "init", &entry, &none);
+  double begin = jit_seconds();
   if (!rc && has_init) rc = run_entry(loaded, "init", err);
+  report->seconds_init = jit_seconds() - begin;
   load_free_space(loaded, SpaceInit);
   return rc ? rc : list_unused(params, plan, report, err);
 }

@@ -81,6 +81,8 @@ typedef struct PlanKernel {
   char *class_name; // op class of its anchor: map, reduce, rowwise, window, contract, ...
   char *tile;     // the schedule in a word: "128x64x32 x3"
   char *source;   // CUDA C++; includes only the plan's headers
+  char *names;    // its identifiers that are named after layers, blanks between: any others would
+                  // do, so kernels that differ in these (and in `name`) alone are compiled once
   char *file;     // file name for dumps and compiler messages: k07_layer1_0_conv1_relu.cu
   char *loc;      // the model line of its anchor
   int grid[3], block[3];

@@ -184,8 +184,9 @@ static int check_kernel(const Plan *plan, int index, Names *names, Error *err) {
   if (!names_add(names, kernel->name) && !has_twin(plan, index))
     FAIL("kernels[%d]: a second kernel named '%s'", index, kernel->name);
   if (!is_printable(kernel->layer) || !is_printable(kernel->ops) || !is_printable(kernel->tile) ||
-      !is_printable(kernel->class_name) || !is_printable(kernel->loc))
-    FAIL("kernels[%d]: layer, ops, class_name, tile or loc has control characters", index);
+      !is_printable(kernel->class_name) || !is_printable(kernel->loc) ||
+      !is_printable(kernel->names))
+    FAIL("kernels[%d]: layer, ops, class_name, tile, names or loc has control characters", index);
   int rc = check_launch(kernel, index, err);
   return rc ? rc : check_args(plan, kernel, index, err);
 }

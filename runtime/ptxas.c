@@ -1,5 +1,4 @@
-// ptxas.c: what the assembler says about a kernel, out of the log of `--ptxas-options=-v`, and the
-// part of a kernel's source that decides its machine code.
+// ptxas.c: what the assembler says about a kernel, out of the log of `--ptxas-options=-v`.
 //
 // The log has, for each kernel:
 //   ptxas info    : Compiling entry function 'k' for 'sm_90a'
@@ -35,33 +34,4 @@ void ptxas_parse(const char *log, const char *kernel, KernelReport *report) {
   report->spill_bytes = stores < 0 || loads < 0 ? -1 : stores + loads;
   report->smem_static = number_before(begin, end, " bytes smem");
   if (report->registers >= 0 && report->smem_static < 0) report->smem_static = 0; // not mentioned
-}
-
-// A line that is only a comment or a #line changes no machine code; a comment that ends in a
-// backslash takes the next line with it and stays.
-static bool is_idle(const char *line, size_t length) {
-  while (length && (*line == ' ' || *line == '\t')) line++, length--;
-  if (length && line[length - 1] == '\\') return false;
-  return length == 0 || (length >= 2 && !memcmp(line, "//", 2)) ||
-         (length >= 6 && !memcmp(line, "#line ", 6));
-}
-
-char *source_canonical(const char *source) {
-  size_t size = strlen(source), used = 0;
-  char *out = heap_alloc(size + 2, 1);
-  if (!out) return NULL;
-  if (strstr(source, "__LINE__") || strstr(source, "R\"")) return memcpy(out, source, size);
-  bool continued = false; // by a backslash on the line before
-  for (const char *line = source; *line;) {
-    size_t length = strcspn(line, "\n");
-    if (continued || !is_idle(line, length)) {
-      memcpy(out + used, line, length);
-      used += length;
-      out[used++] = '\n';
-    }
-    continued = length && line[length - 1] == '\\';
-    line += length + (line[length] == '\n');
-  }
-  out[used] = 0;
-  return out;
 }

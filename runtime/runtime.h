@@ -144,8 +144,6 @@ typedef struct Cache {
   Log log;
 } Cache;
 
-char *cache_default_dir(void); // NNGEN_CACHE_DIR, XDG_CACHE_HOME/nngen, ~/.cache/nngen; or NULL
-
 // None of these fails: without a usable folder there is no cache, and a warning says why. Threads
 // may get and put at the same time.
 void cache_open(const char *dir, const Log *log, Cache *cache);
@@ -165,6 +163,7 @@ typedef struct KernelImage {
   void *bytes; // NULL when `same` has them
   size_t size;
   int same; // index of the first kernel with the same program; its own when it is that one
+  const char *symbol; // what the image calls its kernel; lives as long as the plan
 } KernelImage;
 
 enum { JitMaxFlags = 6 };
@@ -193,6 +192,12 @@ typedef struct JitBuild {
 double jit_seconds(void);
 int jit_find_twins(JitBuild *build, Error *err);        // makes the keys, sets images[].same
 int jit_kernel(JitBuild *build, int index, Error *err); // from the cache, or compiled
+void jit_dump(const JitBuild *build); // sources and images to options->dump_dir, when there is one
+
+// The image of `kernel` under its own name (malloc), from the one it shares. libcusim's keep the
+// shared name. *bytes NULL: the image is not understood. Errors: out of memory.
+int jit_image(const Toolkit *toolkit, const PlanKernel *kernel, const KernelImage *image,
+              void **bytes, size_t *size, Error *err);
 
 // Compiles or fetches every kernel of the plan. On success the caller frees images[nkernels] with
 // jit_images_free and *report with jit_report_free; on failure there is nothing to free.
@@ -201,7 +206,19 @@ int jit_build(const Toolkit *toolkit, const Plan *plan, const char *arch, const 
 void jit_images_free(KernelImage *images, int count);
 
 void ptxas_parse(const char *log, const char *kernel, KernelReport *report);
+
+// ---- source.c, cubin.c -----------------------------------------------------------------------
+
+// Both NULL when there is no memory; the caller frees.
 char *source_canonical(const char *source); // without what does not change the machine code
+// The kernel `symbol` becomes `neutral`, the blank-separated `names` (or NULL: they stay) become
+// $1, $2, ... in the order in which they appear. Two sources with the same result are one program.
+char *source_rename(const char *source, const char *symbol, const char *neutral, const char *names);
+
+// A copy of a cubin (malloc) whose kernel `from` is called `to`; *out NULL when the file is not
+// understood: a caller then compiles the kernel under its own name. Errors: out of memory.
+int cubin_rename(const void *image, size_t size, const char *from, const char *to, void **out,
+                 size_t *out_size, Error *err);
 
 // ---- nvtx.c ----------------------------------------------------------------------------------
 
@@ -262,7 +279,7 @@ struct Loaded {
   Device *device;
   const Plan *plan;
   JitReport report;
-  CUmodule *modules;     // one per kernel; NULL for a kernel that shares another's
+  CUmodule *modules;     // one per kernel; NULL where libcusim shares another's
   CUfunction *functions; // one per kernel
   CUdeviceptr spaces[3]; // by Space; 0 when it has no bytes, or is freed
   CUdeviceptr *pointers; // kernel arguments, all kernels in a row
@@ -274,6 +291,7 @@ struct Loaded {
   uint64_t runs;      // payload of the model range
 };
 
+void load_refuse_renamed(bool refuse); // tests: as if the driver refused images with a new name
 int load_space(Loaded *loaded, Space space, Error *err); // takes its memory, binds arguments
 void load_free_space(Loaded *loaded, Space space);
 CUdeviceptr load_pointer(const Loaded *loaded, int tensor);

@@ -259,6 +259,33 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   return CUDA_ERROR_NOT_FOUND;
 }
 
+// ---- second names: for a program that compiles equal kernels once --------------------------------
+
+static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfunction *out) {
+  CUresult r = add_function(module, of->kernel);
+  if (r != CUDA_SUCCESS) return r;
+  *out = module->functions; // the one added
+  char *copy = strdup(name);
+  if (!copy) return CUDA_ERROR_OUT_OF_MEMORY;
+  free((*out)->name);
+  (*out)->name = copy;
+  return CUDA_SUCCESS;
+}
+
+// A function like `kernel` of the module, called `name` in reports, with counters and attributes of
+// its own. Freed with the module.
+__attribute__((visibility("default"))) CUresult
+cusimModuleAlias(CUfunction *out, CUmodule module, const char *kernel, const char *name) {
+  CUfunction of = NULL;
+  CUresult r = cuModuleGetFunction(&of, module, kernel);
+  if (r != CUDA_SUCCESS) return r;
+  if (!out || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&sim_lock);
+  r = add_alias(module, of, name, out);
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, const char *name) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;

@@ -28,6 +28,12 @@ piped() { # results on stdout, nothing but warnings on stderr, no progress bar i
 output_reads() { # an output written as npy is an input again
   build/nngen models/mlp.lua --quiet --set inputs=10 --output "$work/n" && build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy"
 }
+if [ $NNGEN_DEVICE = sim ]; then
+  ok "tune refuses without a GPU" fails 3 "tune measures on a GPU, and here is only libcusim" build/nngen tune models/mlp.lua
+fi
+ok "--tuning names a file that is not there" fails 5 "nngen tune MODEL --tuning $work/none.json makes it" build/nngen models/mlp.lua --tuning "$work/none.json"
+echo '{"schema_version": 1, "devices": {"X": {"p": {"tiel": 1}}}}' >"$work/bad.json"
+ok "--tuning with a mistake in it" fails 5 'bad.json:1: unknown key "tiel"; did you mean "tile"?' build/nngen models/mlp.lua --tuning "$work/bad.json"
 ok "--help" build/nngen --help
 ok "run --help" build/nngen run --help
 ok "the IR of a stage reads back" reads_back

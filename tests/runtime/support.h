@@ -127,6 +127,7 @@ __attribute__((unused)) static PlanKernel small_kernel(const char *name, const c
                       .class_name = strdup("map"),
                       .tile = strdup("128"),
                       .source = strdup(source),
+                      .names = strdup("a b c"),
                       .file = strdup(file),
                       .loc = strdup("small.lua:2"),
                       .grid = {8, 1, 1},

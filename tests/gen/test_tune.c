@@ -1,0 +1,323 @@
+// test_tune.c: the tuning file, and `nngen tune` but for its clock: candidates are built, checked
+// and stored as on a GPU, the times are made up here.
+#include "support.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../gen/tune.h"
+
+// The oracle's products, plainly: OpenBLAS would make this program thirty times as large.
+void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
+                 int lda, const double *b, int ldb, double beta, double *c, int ldc);
+void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
+                 int lda, const double *b, int ldb, double beta, double *c, int ldc) {
+  enum { kTranspose = 112 };
+  (void)order; // row-major
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      double sum = 0;
+      for (int p = 0; p < k; p++)
+        sum += (ta == kTranspose ? a[p * lda + i] : a[i * lda + p]) *
+               (tb == kTranspose ? b[j * ldb + p] : b[p * ldb + j]);
+      c[i * ldc + j] = alpha * sum + (beta != 0 ? beta * c[i * ldc + j] : 0);
+    }
+}
+
+static char dir[] = "/tmp/nngen-tune-XXXXXX";
+
+static const char *in_dir(const char *name) { // valid until the eighth call later
+  static char path[8][512];
+  static int next;
+  char *at = path[next++ % 8];
+  snprintf(at, sizeof path[0], "%s/%s", dir, name);
+  return at;
+}
+
+static void write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+// ---- the file ---------------------------------------------------------------------------------
+
+static void refused_files(void **state) {
+  (void)state;
+  static const char *const rows[][2] = { // text, message after the file's name
+      {"{\n  \"schema_version\": 1,\n  oops\n}", ":3: no JSON: "},
+      {"", ":1: no JSON: "},
+      {"[]", ":1: a tuning file is a JSON object"},
+      {"{\"schema_version\": 1,\n \"device\": {}}", ":2: unknown key \"device\"; did you mean \"devices\"?"},
+      {"{\n\"devices\": {},\n\"schema_version\": 9}", ":3: schema_version must be 1"},
+      {"{\"schema_version\": 1,\n \"devices\": 3}", ":2: \"devices\" is an object"},
+      {"{\"schema_version\": 1, \"devices\": {\n\"X\": [] }}", ":2: a device holds an object"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\n\"p\": 1}}}", ":3: an entry is an object"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"us\": 1}}}}", ":2: this entry has no \"tile\""},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"tiel\": \"a\"}}}}",
+       ":3: unknown key \"tiel\"; did you mean \"tile\"?"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": 4}}}}", ":2: \"tile\" is a text"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\"tile\": \"a\",\n\"us\": -1}}}}",
+       ":2: a time is a number of microseconds"},
+      {"{\"schema_version\": 1, \"devices\": {}, \"devices\": {}}", ":1: no JSON: duplicate"},
+  };
+  const char *path = in_dir("bad.json");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    Error err = {0};
+    Tuning *t;
+    write_text(path, rows[i][0]);
+    assert_int_equal(tuning_read(path, false, &t, &err), ExitBadInput);
+    assert_null(t);
+    if (strncmp(err.message, path, strlen(path)) || !strstr(err.message, rows[i][1]))
+      fail_msg("row %zu: '%s', want '...%s'", i, err.message, rows[i][1]);
+  }
+}
+
+static void missing_file(void **state) {
+  (void)state;
+  Error err = {0};
+  Tuning *t;
+  assert_int_equal(tuning_read(in_dir("none.json"), false, &t, &err), ExitBadInput);
+  assert_non_null(strstr(err.message, "No such file or directory; nngen tune MODEL --tuning "));
+  assert_int_equal(tuning_read(in_dir("none.json"), true, &t, &err), ExitOk);
+  TuningEntry e;
+  assert_false(tuning_find(t, "X", "p", &e));
+  tuning_free(t);
+  t = tuning_new();
+  assert_int_equal(tuning_write(t, in_dir("no/folder.json"), &err), ExitBadInput);
+  tuning_free(t);
+}
+
+// What was stored is found again; other devices and problems stay when one is added.
+static void write_and_merge(void **state) {
+  (void)state;
+  Error err = {0};
+  TuningEntry e;
+  Tuning *t = tuning_new();
+  tuning_put(t, "NVIDIA H200", "p", &(TuningEntry){"a", 1.5, 3, 2});
+  tuning_put(t, "Other", "p", &(TuningEntry){.tile = "b"});
+  assert_int_equal(tuning_write(t, in_dir("t.json"), &err), ExitOk);
+  tuning_free(t);
+  assert_int_equal(tuning_read(in_dir("t.json"), false, &t, &err), ExitOk);
+  tuning_put(t, "NVIDIA H200", "q", &(TuningEntry){.tile = "c"});
+  tuning_put(t, "Other", "p", &(TuningEntry){.tile = "d"});
+  assert_int_equal(tuning_write(t, in_dir("t.json"), &err), ExitOk);
+  tuning_free(t);
+  assert_int_equal(tuning_read(in_dir("t.json"), false, &t, &err), ExitOk);
+  assert_true(tuning_find(t, "NVIDIA H200", "p", &e));
+  assert_string_equal(e.tile, "a");
+  assert_true(e.us == 1.5 && e.us_cold == 3 && e.model_us == 2);
+  assert_true(tuning_find(t, "H200", "q", &e)); // the GPU an architecture is known by
+  assert_true(tuning_find(t, "Other", "p", &e));
+  assert_string_equal(e.tile, "d");
+  assert_false(tuning_find(t, "H20", "p", &e));
+  assert_false(tuning_find(t, "H200", "r", &e));
+  tuning_free(t);
+}
+
+// ---- measuring --------------------------------------------------------------------------------
+
+static const char kModel[] =
+    "local nn = require \"nn\"\n"
+    "local x = nn.input(\"x\", {2, 8, 6, 6})\n"
+    "local a = x:conv2d(\"a\", {out = 24, kernel = 3, pad = 1}):relu()\n"
+    "local b = a:conv2d(\"b\", {out = 24, kernel = 3, pad = 1}):relu()\n"
+    "b = b:conv2d(\"c\", {out = 24, kernel = 3, pad = 1})\n"
+    "nn.output(\"y\", (a + b):global_avg_pool():flatten():linear(\"fc\", {out = 10}))\n";
+
+static char warnings[4096];
+
+static void on_log(void *user, LogLevel level, const char *message) {
+  (void)user;
+  if (level == LogWarning) snprintf(warnings, sizeof warnings, "%s", message);
+}
+
+// The last candidate is the fastest.
+static int made_up(void *user, Loaded *loaded, const Variants *v, double *us, double *us_cold,
+                   Error *err) {
+  (void)loaded, (void)err;
+  ++*(int *)user;
+  for (int i = 0; i < v->count; i++) us[i] = 10. + v->count - i, us_cold[i] = 2 * us[i];
+  return ExitOk;
+}
+
+static Device *open_device(void) {
+  char path[600];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 40);
+  assert_true(length > 0);
+  path[length] = 0;
+  strcpy(strstr(path, "/tests/gen/"), "/libcusim.so");
+  setenv("NNGEN_SIM", path, 0);
+  DeviceOptions options = {.kind = DeviceSim};
+  const char *named = getenv("NNGEN_DEVICE");
+  if (named && *named) assert_true(device_parse(named, &options.kind));
+  Device *device;
+  Error err = {0};
+  if (device_open(&options, &device, &err)) fail_msg("%s", err.message);
+  return device;
+}
+
+static void compile_tuned(Compiler *c, const char *dtype, const Tuning *tuning, const char *device) {
+  static Error err;
+  Options o = {.model = in_dir("m.lua"), .lowering = "fused", .dtype = dtype, .arch = arch_default(),
+               .tuning = tuning, .device = device};
+  if (compile_model(c, &o, &err)) fail_msg("%s", err.message);
+}
+
+static int tune(Compiler *c, Device *device, Tuning *tuning, int *calls, TuneReport *report,
+                Error *err) {
+  TuneOptions options = {.timer = made_up, .user = calls, .most = 12, .launches = 2, .flush_bytes = 4096,
+                         .jit = {.cache_dir = in_dir("cache"), .log = {on_log, NULL}},
+                         .log = {on_log, NULL}};
+  return tune_model(c, device, &options, tuning, report, err);
+}
+
+static const Group *find_group(const Compiler *c, const char *layer) {
+  for (int i = 0; i < c->graph->ngroups; i++)
+    if (c->graph->groups[i]->tm == TmContract && !c->graph->groups[i]->fixed &&
+        strstr(c->graph->groups[i]->name, layer))
+      return c->graph->groups[i];
+  fail_msg("no contraction '%s'", layer);
+  return NULL;
+}
+
+static char *explain(const Compiler *c, const Group *g) { // to be freed
+  char *text = NULL;
+  size_t size;
+  FILE *file = open_memstream(&text, &size);
+  sched_explain(g, c->options.arch, file);
+  fclose(file);
+  return text;
+}
+
+// Every candidate of every problem is right; the fastest is stored and then chosen.
+static void tunes(void **state) {
+  (void)state;
+  static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16"};
+  Device *device = open_device();
+  const char *name = device_info(device)->name;
+  write_text(in_dir("m.lua"), kModel);
+  Tuning *tuning = tuning_new();
+  for (int d = 0; d < 4; d++) {
+    Compiler c;
+    Error err = {0};
+    TuneReport report;
+    int calls = 0;
+    compile_tuned(&c, dtypes[d], NULL, NULL);
+    warnings[0] = 0;
+    if (tune(&c, device, tuning, &calls, &report, &err)) fail_msg("%s", err.message);
+    assert_string_equal(warnings, ""); // every candidate was right
+    assert_int_equal(report.nrows, 3); // a, b and c together, fc
+    assert_int_equal(calls, 3);
+    assert_int_equal(report.rows[1].layers, 2);
+    assert_true(report.rows[0].candidates > 3 && report.rows[0].wrong == 0);
+    assert_string_not_equal(report.rows[0].best.tile, report.rows[0].model.tile);
+    assert_true(report.rows[0].best.us == 11 && report.rows[0].best.us_cold == 22);
+    char best[64];
+    snprintf(best, sizeof best, "%s", report.rows[1].best.tile);
+    free(report.rows);
+    compile_close(&c);
+
+    compile_tuned(&c, dtypes[d], tuning, name);
+    const Group *g = find_group(&c, "__b");
+    assert_true(g->tile.tuned);
+    assert_string_equal(tuning_tile(&g->tile), best);
+    assert_null(c.stale);
+    char *text = explain(&c, g);
+    assert_non_null(strstr(text, "tuned: this tile was measured as the fastest on "));
+    assert_non_null(strstr(text, ", 11.00 us (22.00 us with a cold L2); the model says "));
+    free(text);
+    compile_close(&c);
+
+    compile_tuned(&c, dtypes[d], tuning, "another device");
+    assert_false(find_group(&c, "__b")->tile.tuned);
+    compile_close(&c);
+  }
+  tuning_free(tuning);
+  device_close(device);
+}
+
+static void stale(void **state) {
+  (void)state;
+  Compiler c;
+  write_text(in_dir("m.lua"), kModel);
+  compile_tuned(&c, "fp16", NULL, NULL);
+  const char *kept = find_group(&c, "__b")->source;
+  char *problem = strdup(tuning_problem(find_group(&c, "__b"))), *source = strdup(kept);
+  compile_close(&c);
+  Tuning *tuning = tuning_new();
+  tuning_put(tuning, "X", problem, &(TuningEntry){.tile = "7x9 warps 3x3 stages 1 parts 1"});
+  compile_tuned(&c, "fp16", tuning, "X");
+  assert_non_null(c.stale);
+  assert_non_null(strstr(c.stale, "7x9 warps"));
+  assert_string_equal(find_group(&c, "__b")->source, source); // the model chose
+  compile_close(&c);
+  tuning_free(tuning);
+  free(problem);
+  free(source);
+}
+
+// A copy of the compiler's files in which contractions of one tile are wrong.
+static void plant(const char *condition) {
+  char command[2048];
+  snprintf(command, sizeof command,
+           "rm -rf %s/tree && mkdir -p %s/tree/gen && cp gen/*.lua %s/tree/gen/ && cp -r templates "
+           "%s/tree/ && for f in %s/tree/templates/contract*.cu; do sed -i '1i //@ if %s then k.body = "
+           "string.gsub(k.body, \"acc%%[\", \"1.5f * acc[\") end' $f; done",
+           dir, dir, dir, dir, dir, condition);
+  assert_int_equal(system(command), 0);
+  setenv("NNGEN_DIR", in_dir("tree"), 1);
+}
+
+static void wrong_candidates(void **state) {
+  (void)state;
+  Device *device = open_device();
+  Compiler c;
+  Error err = {0};
+  TuneReport report;
+  TuningEntry e;
+  int calls = 0;
+  write_text(in_dir("m.lua"), kModel);
+  plant("k.tile_m == 32");
+  compile_tuned(&c, "fp16", NULL, NULL);
+  Tuning *tuning = tuning_new();
+  if (tune(&c, device, tuning, &calls, &report, &err)) fail_msg("%s", err.message);
+  assert_true(report.rows[0].wrong > 0 && report.rows[0].wrong < report.rows[0].candidates);
+  assert_non_null(strstr(warnings, "gives wrong results here (relative error "));
+  assert_true(tuning_find(tuning, device_info(device)->name, report.rows[0].problem, &e));
+  assert_true(strncmp(e.tile, "32x", 3)); // however fast it is
+  free(report.rows);
+  compile_close(&c);
+  plant("true");
+  compile_tuned(&c, "fp16", NULL, NULL);
+  assert_int_equal(tune(&c, device, tuning, &calls, &report, &err), ExitMismatch);
+  assert_non_null(strstr(err.message, "candidates gives the right result"));
+  free(report.rows);
+  compile_close(&c);
+  unsetenv("NNGEN_DIR");
+  tuning_free(tuning);
+  device_close(device);
+}
+
+static int prepare(void **state) {
+  (void)state;
+  return mkdtemp(dir) ? 0 : 1;
+}
+
+static int clean(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", dir);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(refused_files), cmocka_unit_test(missing_file),
+      cmocka_unit_test(write_and_merge), cmocka_unit_test(tunes),
+      cmocka_unit_test(stale), cmocka_unit_test(wrong_candidates),
+  };
+  return cmocka_run_group_tests(tests, prepare, clean);
+}
