@@ -31,6 +31,8 @@ static const Option options[] = {
      "compile for this GPU, run nothing"},
     {"tuning", KindValue, AT(tuning), "run show tune", "FILE",
      "measured tiles (CACHE/tuning.json; none: do not use any)"},
+    {"candidate", KindValue, AT(candidate), "run show", "N",
+     "contractions take the tile that the model puts in place N (1)"},
     {"weights", KindValue, AT(weights), "run", "FILE",
      "safetensors; without it, seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
@@ -247,7 +249,10 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
                  .stage = cli->stage};
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
     return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
-  return ExitOk;
+  int64_t candidate = 0;
+  code = cli->candidate ? cli_number("candidate", cli->candidate, 1, &candidate, err) : ExitOk;
+  o->candidate = (int)(candidate % 1000000);
+  return code;
 }
 
 int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err) {

@@ -214,7 +214,7 @@ typedef struct Options {
   const char *stage;    // show: stop after this pass
   const Tuning *tuning; // measured tiles; null: the model alone decides
   const char *device;   // whose measurements count
-  int candidate;        // tests: every contraction takes this candidate, from 1 (0: the best)
+  int candidate;        // every contraction takes the tile in this place, from 1 (0: the best)
   bool again;           // the model file ran before: its prints stay silent
 } Options;
 

@@ -76,11 +76,12 @@ static int compile(Run *r, Error *err) {
     if (arch) options.arch = arch; // else the default's figures
   }
   if (!code) code = cli_tuning(r->cli, true, &r->tuning, err);
+  if (code) return code;
   options.tuning = r->tuning;
   options.device = r->device ? device_info(r->device)->name : options.arch->gpu;
   double begin = now();
   options.again = true;
-  if (!code) code = compile_model(&r->compiler, &options, err);
+  code = compile_model(&r->compiler, &options, err);
   if (code) return code;
   note_stale(r);
   r->plan = plan_build(&r->compiler);

@@ -117,7 +117,7 @@ $(k.decode_batch)
         const int row = load_row + i * kRowsAtOnce;
         if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
         const bool inside = $(o.inside);
-        $(copy)($(o.name)_rows + swizzled(row, load_chunk) + e * sizeof(T), $(o.pointer) + (inside ? $(o.name)_row[i] + offset : 0), inside);
+        $(copy)($(o.name)_rows + swizzled(row, load_chunk) + e * sizeof(T), $(o.pointer) + $(o.name)_row[i] + offset, inside);
       }
     }
 //@ elseif o.across then
@@ -131,7 +131,7 @@ $(k.decode_batch)
         const int e = $(turned);
         const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack + e;
         const bool inside = $(o.inside);
-        $(copy)($(o.name)_rows + turned<T>(row, load_chunk) + e * sizeof(T), $(o.pointer) + (inside ? $(o.row) + $(o.offset) : 0), inside);
+        $(copy)($(o.name)_rows + turned<T>(row, load_chunk) + e * sizeof(T), $(o.pointer) + $(o.row) + $(o.offset), inside);
       }
     }
 //@ else -- Unrolled, elements that are computed would only need more registers.

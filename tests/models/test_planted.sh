@@ -11,13 +11,20 @@ found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fa
   shift 2
   local seed
   for seed in 1 2 3; do
-    NNGEN_DIR=$work/tree NNGEN_SIM_SEED=$seed "$@" || { [ $? -le 3 ] && return 0; echo "ended by a crash"; return 1; }
+    NNGEN_DIR=$work/tree NNGEN_SIM_SEED=$seed "$@"
+    case $? in # a wrong result, or a fault of the device; not a mistake of the command line
+      0) ;;
+      1 | 3) return 0 ;;
+      *) echo "ended, but not by the check"; return 1 ;;
+    esac
   done
   echo "not found under three thread orders"
   return 1
 }
 run() { build/nngen "$@" --quiet --check --no-cache; }
+sums() { run tests/models/contraction.lua --set "shapes=;conv 2 8 9 9 8 1 1 1 1 0 0 1 1 1;conv 2 8 9 9 8 3 3 1 1 1 1 1 1 1"; }
 ok "no fault, no complaint" run models/lenet.lua --dtype fp16
+ok "no fault, no complaint about sums of columns" sums
 ok "epilogue: relu that cuts at 0.01" found gen/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
 ok "epilogue: the addition loses its second input" found gen/ops.lua 's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' run models/lenet.lua
 ok "gradient: product rule with its inputs exchanged" found gen/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
@@ -30,9 +37,10 @@ ok "contract: the staged outputs have no barrier" found templates/contract.cu '/
 ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "split k: a part is added twice" found templates/contract.cu 's/int s = 1; s < kSplits/int s = 0; s < kSplits/' run models/resnet18.lua --set stem=cifar size=8
-ok "split k: the parts are read before they have arrived" found templates/contract.cu 's/if (!smem.last) return;/if (split) return;/' run models/resnet18.lua --set stem=cifar size=8
-ok "split k: the count is not taken back" found templates/contract.cu 's/\[tile_id\] = 0;/[tile_id] = kSplits;/' run models/resnet18.lua --set stem=cifar size=8
-ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16
+ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!\*last) return false;/if (blockIdx.z) return false;/' run models/resnet18.lua --set stem=cifar size=8
+ok "split k: the count is not taken back" found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' run models/resnet18.lua --set stem=cifar size=8
+ok "sums of columns: the last row of blocks is forgotten" found templates/contract.cu 's/g < kGroups; ++g/g < kGroups - 1; ++g/' sums
+ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16 batch=2
 ok "rowwise: the butterfly stops early" found templates/lib/row.cuh 's/offset > 0/offset > 1/' run models/lenet.lua
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
 ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run models/resnet18.lua --set stem=cifar size=8

@@ -4,7 +4,7 @@
 //   in  g_weight: f32(6, 1, 5, 5), conv1.weight
 //   in  g_bias: f32(6), conv1.bias
 //   out g_relu: f32(1, 6, 28, 28) in memory order 0,2,3,1, relu
-// grid 25x1x1 of 128 threads, 32768 bytes of dynamic shared memory
+// grid 25x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 244608 FLOP, 3760 bytes read, 18816 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -38,7 +38,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv1_relu(
   const float *__restrict__ g_image,
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         const int row = load_row + i * kRowsAtOnce;
         if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
-        nn_cp_async<1 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_image + (inside ? a_row[i] + offset : 0), inside);
+        nn_cp_async<1 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_image + a_row[i] + offset, inside);
       }
     }
 #pragma unroll
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         const int row = load_row + i * kRowsAtOnce;
         if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<1 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + (inside ? b_row[i] + offset : 0), inside);
+        nn_cp_async<1 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + b_row[i] + offset, inside);
       }
     }
   };
@@ -118,10 +118,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
     const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks)
-    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    else
-    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    if (kLastSteps == kSteps || block + 1 < kBlocks) {
+      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    } else {
+      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    }
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -228,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
 //   in  g_bias: f32(16), conv2.bias
 //   out g_relu: f32(1, 16, 10, 10) in memory order 0,2,3,1, relu
-// grid 4x1x1 of 128 threads, 32768 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -262,7 +263,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
@@ -308,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         const int row = load_row + i * kRowsAtOnce;
         if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<2 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_max_pool2d + (inside ? a_row[i] + offset : 0), inside);
+        nn_cp_async<2 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_max_pool2d + a_row[i] + offset, inside);
       }
     }
 #pragma unroll
@@ -320,7 +321,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         const int row = load_row + i * kRowsAtOnce;
         if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<2 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + (inside ? b_row[i] + offset : 0), inside);
+        nn_cp_async<2 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + b_row[i] + offset, inside);
       }
     }
   };
@@ -340,10 +341,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
     const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks)
-    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    else
-    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    if (kLastSteps == kSteps || block + 1 < kBlocks) {
+      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    } else {
+      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    }
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -452,6 +454,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_init(
 // 96240 FLOP, 292400 bytes read, 98800 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
+#include "lib/arrive.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 1, kN = 120, kK = 400;
@@ -536,7 +539,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
         const int row = load_row + i * kRowsAtOnce;
         if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc1 + (inside ? b_row[i] + offset : 0), inside);
+        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc1 + b_row[i] + offset, inside);
       }
     }
   };
@@ -556,10 +559,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
     if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
     const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks)
-    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    else
-    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    if (kLastSteps == kSteps || block + 1 < kBlocks) {
+      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    } else {
+      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    }
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -573,13 +577,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
   nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
-  nn_fence_device();
-  nn_sync();
-  if (tid == 0) smem.last = nn_atomic_add(own_arrived + tile_id, 1) == kSplits - 1;
-  nn_sync();
-  if (!smem.last) return;
-  nn_fence_device();
-  if (tid == 0) own_arrived[tile_id] = 0;  // for the next launch
+  if (!last_to_arrive(own_arrived + tile_id, kSplits, &smem.last)) return;
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
     Vec<float, 4> sum = nn_load<4>(sums + at);
 #pragma unroll 4
@@ -641,7 +639,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_init(
 //   in  g_fc2: f32(120, 84) in memory order 1,0, fc2
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
-// grid 1x3x1 of 128 threads, 32768 bytes of dynamic shared memory
+// grid 1x3x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -675,7 +673,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
   const float *__restrict__ g_relu,
@@ -718,7 +716,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
         const int row = load_row + i * kRowsAtOnce;
         if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
       }
     }
 #pragma unroll
@@ -730,7 +728,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
         const int row = load_row + i * kRowsAtOnce;
         if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc2 + (inside ? b_row[i] + offset : 0), inside);
+        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc2 + b_row[i] + offset, inside);
       }
     }
   };
@@ -750,10 +748,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
     if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
     const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks)
-    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    else
-    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    if (kLastSteps == kSteps || block + 1 < kBlocks) {
+      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    } else {
+      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    }
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -812,7 +811,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3_init(
 //   in  g_fc3: f32(84, 10) in memory order 1,0, fc3
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3_2: f32(1, 10), fc3
-// grid 1x1x1 of 128 threads, 32768 bytes of dynamic shared memory
+// grid 1x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -846,7 +845,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32768, "the planner's figure");
+static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   const float *__restrict__ g_relu,
@@ -889,7 +888,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
         const int row = load_row + i * kRowsAtOnce;
         if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + (inside ? a_row[i] + offset : 0), inside);
+        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
       }
     }
 #pragma unroll
@@ -901,7 +900,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
         const int row = load_row + i * kRowsAtOnce;
         if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc3 + (inside ? b_row[i] + offset : 0), inside);
+        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc3 + b_row[i] + offset, inside);
       }
     }
   };
@@ -921,10 +920,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
     if (block + kStages - 1 < end) load(block + kStages - 1);
     nn_cp_async_commit();
     const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks)
-    tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    else
-    tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    if (kLastSteps == kSteps || block + 1 < kBlocks) {
+      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+    } else {
+      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+    }
   }
   nn_cp_async_wait<0>();
   nn_sync();
