@@ -45,7 +45,7 @@ TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
 
-.PHONY: all run test check bench bless install clean setup
+.PHONY: all run test check bench fuzz bless install clean setup
 all: $(B)/nngen $(B)/libcusim.so
 
 setup:
@@ -67,6 +67,12 @@ BENCH_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 bench: setup
 	@$(MAKE) -s --no-print-directory all $(BENCH_BIN)
 	@tests/bench/bench.sh $(if $(UPDATE),--update)
+
+# Random models and contractions by the thousand: make fuzz NNGEN_FUZZ_COUNT=1000
+fuzz: setup
+	@$(MAKE) -s --no-print-directory all
+	@NNGEN_FUZZ_COUNT=$(or $(NNGEN_FUZZ_COUNT),100) NNGEN_FUZZ_FIRST=$(or $(NNGEN_FUZZ_FIRST),1) NNGEN_TEST_TIMEOUT=86400 \
+	  tests/run.sh tests/models/test_fuzz.sh tests/models/test_contraction.sh
 
 bless: all $(B)/tests/gen/test_ir
 	@BLESS=1 $(B)/tests/gen/test_ir >/dev/null; BLESS=1 tests/gen/test_golden.sh; BLESS=1 tests/errors/test_errors.sh >/dev/null

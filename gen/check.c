@@ -32,11 +32,11 @@ CheckResult check_compare(const double *want, const double *got, const double *b
   double error = 0, norm = 0;
   for (int64_t i = 0; i < count; i++) {
     double e = got[i] - want[i];
-    bool same = got[i] == want[i]; // infinities agree with themselves
+    bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])); // infinities and NaN too
     if (same) e = 0;
     error += e * e;
     if (isfinite(want[i])) norm += want[i] * want[i];
-    bool over = bound && !(fabs(e) <= bound[i]);
+    bool over = bound && !same && !(fabs(e) <= bound[i]);
     if (over || (!same && !isfinite(got[i]))) {
       r.bad++;
       if (r.worst < 0) r.worst = i, r.want = want[i], r.got = got[i];

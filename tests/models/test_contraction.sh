@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Contractions of random shapes (contraction.lua) against the oracle, in every dtype, with the tiles that
+# the model puts in the first places, under several thread orders. A failing shape is made smaller while
+# it still fails. Thousands: make fuzz NNGEN_FUZZ_COUNT=N
+. "$(dirname "$0")/../tap.sh"
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-8}
+dtypes=(fp32 fp16 bf16 tf32)
+model=tests/models/contraction.lua
+
+fails() { # fails SHAPE OPTIONS...: is the result of this one shape wrong, or the run ended by a fault?
+  local shape=$1; shift
+  build/nngen $model --quiet --check --set "shapes=$shape" "$@" >"$work/one" 2>&1
+  case $? in 1 | 3) return 0 ;; *) return 1 ;; esac
+}
+smaller() { # smaller SHAPE OPTIONS...: prints a shape that fails too, with no number that can be less
+  local words=($1) again=1 i n try; shift
+  while [ $again = 1 ]; do
+    again=0
+    for ((i = 1; i < ${#words[@]}; i++)); do
+      n=${words[i]}
+      for try in 0 1 $((n / 2)) $((n - 1)); do
+        [ $try -lt $n ] && [ $try -ge 0 ] || continue
+        words[i]=$try
+        if fails "${words[*]}" "$@"; then again=1; break; fi
+        words[i]=$n
+      done
+    done
+  done
+  echo "${words[*]}"
+}
+random() { # random SEED THREAD-ORDER OPTIONS...
+  local seed=$1 shape name
+  export NNGEN_SIM_SEED=$2
+  shift 2
+  build/nngen $model --quiet --check --set seed=$seed count=10 "$@" >"$work/log" 2>&1 && return
+  tail -3 "$work/log"
+  while IFS=$'\t' read -r name shape; do
+    fails "$shape" "$@" || continue
+    shape=$(smaller "$shape" "$@")
+    echo "try: build/nngen $model --check --set 'shapes=$shape' $*"
+    return 1
+  done < <(grep -aP '^y\d+\t' "$work/log")
+  echo "try: build/nngen $model --check --set seed=$seed count=10 $*"
+  return 1
+}
+for ((i = first; i < first + count; i++)); do
+  o="--dtype ${dtypes[i % 4]} --candidate $((i / 4 % 9 + 1))"
+  ok "seed $i, $o" random $i $((i % 5)) $o
+done
+unset NNGEN_SIM_SEED
+
+exact() { # whole numbers: every product and sum is exact, so is the result
+  build/nngen $model --quiet --check --set exact=1 most=64 "$@" >"$work/log" 2>&1 || { tail -2 "$work/log"; return 1; }
+  awk '/^output +y/ {n++} /^output +y/ && !/error 0.00e\+00/ {print; bad = 1} END {exit bad || !n}' "$work/log"
+}
+ok "whole numbers are exact, fp32" exact --dtype fp32 --set seed=3 count=10
+ok "whole numbers are exact, tf32" exact --dtype tf32 --set seed=4 count=10
+ok "whole numbers are exact, fp16" exact --dtype fp16 --set seed=5 count=10
+
+for dtype in fp32 fp16; do
+  ok "infinities and NaN spread as IEEE 754 says, $dtype" build/nngen tests/models/nonfinite.lua --quiet --check --dtype $dtype
+done
+
+# Every tile, with 1, 2 and 3 parts of k.
+candidates() { # candidates DTYPE: all of them, until the first one comes again
+  local n first now
+  for ((n = 1; n < 128; n++)); do
+    now=$(build/nngen show $model --set "shapes=$2" --dtype $1 --candidate $n --costs | awk '/^y1|^matmul|^conv/ {print $2, $4, $6, $8; exit}')
+    [ "$now" = "$first" ] && break
+    [ $n = 1 ] && first=$now
+    echo "$n $now"
+  done
+}
+each() { # each DTYPE SHAPE: the candidates, each under another thread order
+  local n tile
+  while read -r n tile; do
+    NNGEN_SIM_SEED=$n build/nngen $model --quiet --check --set "shapes=$2" --dtype $1 --candidate $n >"$work/log" 2>&1 ||
+      { echo "candidate $n ($tile):"; tail -2 "$work/log"; return 1; }
+  done < <(candidates "$@")
+}
+ok "every candidate, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1"
+ok "every candidate, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1"
+ok "every candidate, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 1 0"
+ok "every candidate, matmul tf32, both across k" each tf32 "matmul 1 70 90 250 1 0"
+tap_done
