@@ -4,7 +4,9 @@
 #   make run        install what is missing, build, run the main job
 #   make test       the same, then every test (DEVICE=cuda: on the GPU)
 #   make check      the tests alone, from a ready-made build/
-#   make bench      measurements, as tables (UPDATE=1: into README.md)
+#   make tests      build all that check and bench need; `make ready` leaves only that in build/
+#   make bench      measurements, as tables (UPDATE=1: into README.md); DEVICE=cuda: on a GPU, from a
+#                   ready-made build/, in under 9 minutes; RESULTS=DIR: where its JSON goes
 #   make bless      accept the generated kernels as the new golden ones
 #   make install    PREFIX=/usr/local
 #   make clean
@@ -45,7 +47,7 @@ TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
 
-.PHONY: all run test check bench fuzz bless install clean setup
+.PHONY: all run test tests ready check bench fuzz bless install clean setup
 all: $(B)/nngen $(B)/libcusim.so
 
 setup:
@@ -56,7 +58,7 @@ run: setup
 	$(B)/nngen models/resnet18.lua
 
 test: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_BIN)
+	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN)
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
 
 # The tests of a ready-made build/, on a machine that has no compiler or packages.
@@ -64,9 +66,23 @@ check:
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
 
 BENCH_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
+RESULTS   ?= tests/bench/results
+ifeq ($(DEVICE),cuda)
+bench:
+	@python3 tests/bench/gpu.py --results $(RESULTS)
+else
 bench: setup
 	@$(MAKE) -s --no-print-directory all $(BENCH_BIN)
 	@tests/bench/bench.sh $(if $(UPDATE),--update)
+endif
+
+# Everything built, to be copied to a machine that has a GPU but neither compiler nor packages.
+tests: setup
+	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN)
+	@git rev-parse HEAD >$(B)/commit 2>/dev/null || rm -f $(B)/commit
+ready: tests
+	rm -rf $(B)/obj $(B)/libnngen.a $(B)/tests/cache
+	@du -sh $(B)
 
 # Random models and contractions by the thousand: make fuzz NNGEN_FUZZ_COUNT=1000
 fuzz: setup

@@ -18,6 +18,95 @@ seconds() { # wall seconds of a command
 row() { printf '| %s | %s | %s |\n' "$1" "$2" "$3"; }
 nvrtc=yes; build/nngen doctor | grep -q '^NVRTC *not found' && nvrtc=
 
+# Process start to ready to launch: the weights are a file's, every kernel comes from the cache. The
+# entry `init` is left out: on libcusim it runs on the CPU.
+ready_times() {
+  build/nngen show models/resnet18.lua --plan >"$work/plan.json"
+  python3 - "$work" <<'END'
+import json, struct, sys
+work, header, at = sys.argv[1], {}, 0
+for t in json.load(open(f"{work}/plan.json"))["tensors"]:
+    if t["role"] != "param": continue
+    count = 1
+    for d in t["shape"]: count *= d
+    header[t["name"]] = {"dtype": "F32", "shape": t["shape"], "data_offsets": [at, at + 4 * count]}
+    at += 4 * count
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+with open(f"{work}/w.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    block = struct.pack("<256f", *[0.01 * (i % 17 - 8.5) for i in range(256)]) * 1024
+    for begin in range(0, at, len(block)): f.write(block[:min(len(block), at - begin)])
+END
+  local i best
+  for i in 1 2 3 4 5 6; do
+    build/nngen models/resnet18.lua --dtype fp16 --json --quiet --no-check --weights "$work/w.safetensors" >"$work/ready$i.json"
+  done
+  best=$(python3 -c "
+import json
+runs = [json.load(open(f'$work/ready{i}.json'))['seconds'] for i in range(2, 7)]
+s = min(runs, key=lambda s: s['ready'] - s['init'])
+print(f\"{s['ready'] - s['init']:.3f} s (device {s['device']:.3f}, Lua to plan {s['generate']:.3f}, kernels and memory {s['load']:.3f}, weights {s['parameters'] - s['init']:.3f}; init on libcusim, not counted, {s['init']:.3f})\")")
+  row "ResNet-18 fp16, process start to ready to launch, full cache, weights from a file, best of 5" "$best" "at most 0.15 s"
+}
+distinct_kernels() {
+  local m
+  for m in resnet18 resnet34; do
+    build/nngen models/$m.lua --json --quiet --arch sm_90a --dtype fp16 >"$work/d.json"
+    row "$m fp16: distinct kernels compiled, of all" "$(python3 -c "import json; d=json.load(open('$work/d.json')); n=d['compiled']+d['cached']; print(n, 'of', n+d['shared'])")" "no more for ResNet-34 than for ResNet-18"
+  done
+}
+# Registers of a block, as they are handed out: 8 a thread, 256 a warp. All blocks that the launch
+# bounds ask an SM to hold must fit its 65536.
+registers() {
+  local a m d
+  rm -f "$work"/s-*.json "$work"/c-*.json
+  for a in sm_80 sm_90a sm_100a; do for m in mlp lenet resnet18 resnet34 "resnet18 batch=32"; do for d in fp32 tf32 fp16 bf16; do
+    set -- $m
+    build/nngen models/$1.lua --json --quiet --arch $a --dtype $d ${2:+--set $2} >"$work/s-$a-$1${2:-}-$d.json"
+    build/nngen show models/$1.lua --costs --json --arch $a --dtype $d ${2:+--set $2} >"$work/c-$a-$1${2:-}-$d.json"
+  done; done; done
+  python3 - "$work" <<'END'
+import glob, json, sys
+kernels = spills = over = 0
+most = 0
+for path in glob.glob(sys.argv[1] + "/s-*.json"):
+    bounds = {k["name"]: k for k in json.load(open(path.replace("/s-", "/c-")))["kernels"]}
+    for k in json.load(open(path))["kernels"]:
+        kernels += 1
+        spills += k["spill_bytes"] > 0
+        block = -(-k["registers"] // 8) * 8 * k["block"]
+        asked = max(1, bounds[k["name"]]["blocks_per_sm"]) * block
+        over += asked > 65536 or k["registers"] > 255
+        most = max(most, asked / 65536)
+what = "4 models, ResNet-18 at batch 32 too; 4 dtypes; sm_80, sm_90a, sm_100a"
+print(f"| kernels that spill, of {kernels} ({what}) | {spills} | 0 |")
+print(f"| kernels over the registers of their launch bounds, of the same (most: {most:.0%} of an SM) | {over} | 0 |")
+END
+}
+modelled() { # what the scheduler expects, and how much is padding; nothing here is measured
+  local b
+  for b in 1 32 256; do build/nngen show models/resnet18.lua --costs --json --dtype fp16 --set batch=$b >"$work/m$b.json"; done
+  for b in 1 32 256; do build/nngen show models/resnet34.lua --costs --json --dtype fp16 --set batch=$b >"$work/n$b.json"; done
+  python3 - "$work" <<'END'
+import json, sys
+work = sys.argv[1]
+for b in (1, 32, 256):
+    d = json.load(open(f"{work}/m{b}.json"))
+    print(f"| padding, ResNet-18 fp16 at 224x224, batch {b}: multiplies issued / of the model (worst layer but fc) | "
+          f"{d['padding']:.3f} ({max(k['issued'] / k['counted'] for k in d['kernels'] if k['counted'] and k['layer'] != 'fc'):.2f}) | at most 1.15 |")
+print("\nModelled for an H200, fp16, not measured (floor: each kernel's FLOP at 790 TFLOP/s or bytes at 4.3 TB/s):\n")
+print("| network | batch | modelled us | floor us | ratio | images/s, modelled |")
+print("|---|---|---|---|---|---|")
+for name, letter in (("ResNet-18", "m"), ("ResNet-34", "n")):
+    for b in (1, 32, 256):
+        d = json.load(open(f"{work}/{letter}{b}.json"))
+        print(f"| {name} | {b} | {d['modelled_us']:.0f} | {d['floor_us']:.0f} | {d['modelled_us'] / d['floor_us']:.2f} | {b / d['modelled_us'] * 1e6:.0f} |")
+END
+  echo
+  echo "By layer: \`nngen show models/resnet18.lua --costs --dtype fp16 --set batch=32\`."
+}
+
 tables() {
   echo "Measured with $(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), by \`make bench\`."
   echo
@@ -51,23 +140,20 @@ tables() {
   for d in fp32 fp16; do
     build/nngen models/resnet18.lua --json --quiet --count --no-check --dtype $d >"$work/c.json"
     row "bytes counted / planned, worst kernel of ResNet-18 $d" "$(python3 -c "import json; print('%.3f' % max(k['counted']['distinct_bytes']/(k['bytes_read']+k['bytes_written']) for k in json.load(open('$work/c.json'))['kernels']))")" "at most 1.1"
+    row "sectors / fewest possible, ResNet-18 $d: all kernels (worst)" "$(python3 -c "import json; c=[k['counted'] for k in json.load(open('$work/c.json'))['kernels'] if k['counted']['ideal_sectors']]; print('%.3f (%.2f)' % (sum(x['sectors'] for x in c)/sum(x['ideal_sectors'] for x in c), max(x['sectors']/x['ideal_sectors'] for x in c)))")" "1 in interior tiles"
     row "bank conflicts, all kernels of ResNet-18 $d" "$(python3 -c "import json; print(sum(k['counted']['bank_conflicts'] for k in json.load(open('$work/c.json'))['kernels']))")" "0"
   done
   rm -rf "$work/cache"
   row "\`nngen models/resnet18.lua\`, checked, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 20 s"
   row "the same, full cache" "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 8 s"
+  ready_times
   if [ $nvrtc ]; then
     rm -rf "$work/cache"
     row "ResNet-18 fp16 for sm_90a, Lua to cubins, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" "at most 4 s"
-    local spills=0 kernels=0
-    for a in sm_80 sm_90a sm_100a; do for m in mlp lenet resnet18 resnet34 "resnet18 batch=32"; do for d in fp32 tf32 fp16 bf16; do
-      set -- $m
-      build/nngen models/$1.lua --json --quiet --arch $a --dtype $d ${2:+--set $2} >"$work/s.json"
-      spills=$((spills + $(python3 -c "import json; print(sum(k['spill_bytes']>0 for k in json.load(open('$work/s.json'))['kernels']))")))
-      kernels=$((kernels + $(field work.kernels <"$work/s.json")))
-    done; done; done
-    row "kernels that spill, of $kernels (4 models, ResNet-18 at batch 32 too; 4 dtypes; sm_80, sm_90a, sm_100a)" "$spills" "0"
+    distinct_kernels
+    registers
   fi
+  modelled
   [ -x build/tests/bench/bench_sim ] && {
     printf '\nlibcusim, on one core:\n\n```\n'
     NNGEN_SIM_THREADS=1 build/tests/bench/bench_sim

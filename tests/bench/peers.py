@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""PyTorch's times for the networks and contractions that nngen runs, to be measured beside it.
+
+usage: peers.py [--device cuda|cpu] [--quick] [--seconds N]
+           (one request a line on stdin, as JSON; one or more JSON objects a line on stdout)
+
+Requests:  {"do": "info"}
+           {"do": "prepare", "model": "resnet18", "batch": 1, "dtype": "fp16", "compile": true}
+           {"do": "sample", "runs": 50}      times every prepared variant once more, in turns
+           {"do": "forget"}                  frees the model
+           {"do": "conv", "x": [n,c,h,w], "w": [k,c,r,s], "stride": .., "pad": .., "dtype": ..}
+           {"do": "quit"}
+
+Variants of a network: eager, eager channels_last, torch.compile (max-autotune), each launched and,
+on a GPU, replayed as one CUDA graph. Times are between device events, milliseconds a run. Weights
+and inputs are random; inference only. A variant that this PyTorch does not have is told, not guessed.
+"""
+import argparse
+import json
+import sys
+import time
+
+try:
+    import torch
+except ImportError:
+    print(json.dumps({"error": "PyTorch is not installed"}))
+    sys.exit(77)
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def note(text):
+    print(f"peers: {text}", file=sys.stderr, flush=True)
+
+
+class Peers:
+    def __init__(self, device, quick):
+        self.device, self.quick = device, quick
+        self.gpu = device == "cuda"
+        self.variants = {}  # name -> a function that runs the network once
+        torch.manual_seed(0)
+        if self.gpu:
+            torch.backends.cudnn.benchmark = True  # cuDNN may time its algorithms
+            torch.backends.cuda.matmul.allow_tf32 = False
+
+    # ---- time -----------------------------------------------------------------------------------
+
+    def sync(self):
+        if self.gpu:
+            torch.cuda.synchronize()
+
+    def time_runs(self, run, runs):
+        """Milliseconds of each of `runs` runs."""
+        samples = []
+        for _ in range(runs):
+            if self.gpu:
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                begin.record()
+                run()
+                end.record()
+                end.synchronize()
+                samples.append(begin.elapsed_time(end))
+            else:
+                begin = time.perf_counter()
+                run()
+                samples.append((time.perf_counter() - begin) * 1e3)
+        return samples
+
+    def as_graph(self, run):
+        """`run` captured as a CUDA graph: a function that replays it."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            run()
+        return graph.replay
+
+    # ---- networks -------------------------------------------------------------------------------
+
+    def add(self, name, make):
+        """Makes a variant, runs it a few times, keeps it; a failure is told."""
+        begin = time.perf_counter()
+        try:
+            run = make()
+            for _ in range(1 if self.quick else 5):
+                run()
+            self.sync()
+            self.variants[name] = run
+            say(prepared=name, seconds=time.perf_counter() - begin)
+        except Exception as why:  # an operator, a backend, memory: the others go on
+            say(missing=name, why=str(why).strip().splitlines()[0][:200] if str(why).strip() else repr(why))
+
+    def prepare(self, model, batch, dtype, compile, size=224):
+        import torchvision
+        self.variants = {}
+        net = getattr(torchvision.models, model)(weights=None) if hasattr(torchvision.models, "get_model") \
+            else getattr(torchvision.models, model)(pretrained=False)
+        net = net.eval().to(self.device, DTYPES[dtype])
+        last = getattr(torchvision.models, model)().eval()
+        last.load_state_dict(net.state_dict())
+        last = last.to(self.device, DTYPES[dtype]).to(memory_format=torch.channels_last)
+        x = torch.randn(batch, 3, size, size, device=self.device).to(DTYPES[dtype])
+        x_last = x.contiguous(memory_format=torch.channels_last)
+
+        def forward(network, image):
+            def run():
+                with torch.inference_mode():
+                    return network(image)
+            return run
+
+        def no_grad(network, image):  # torch.compile and CUDA graphs: plain no_grad
+            def run():
+                with torch.no_grad():
+                    return network(image)
+            return run
+
+        self.add("eager", lambda: forward(net, x))
+        self.add("eager channels_last", lambda: forward(last, x_last))
+        if self.gpu:
+            self.add("eager channels_last, graph", lambda: self.as_graph(no_grad(last, x_last)))
+        if not compile:
+            return
+        if not hasattr(torch, "compile"):
+            say(missing="compile", why=f"torch {torch.__version__} has no torch.compile")
+            return
+        mode = "max-autotune-no-cudagraphs" if self.gpu else "default"
+        compiled = []
+
+        def make():
+            compiled.append(no_grad(torch.compile(last, mode=mode, dynamic=False), x_last))
+            return compiled[0]
+        self.add("compile", make)
+        if self.gpu and "compile" in self.variants:
+            self.add("compile, graph", lambda: self.as_graph(compiled[0]))
+
+    def sample(self, runs):
+        for name, run in self.variants.items():
+            say(variant=name, samples_ms=self.time_runs(run, runs))
+
+    # ---- one convolution ------------------------------------------------------------------------
+
+    def conv(self, x, w, stride, pad, dtype, runs=50):
+        image = torch.randn(*x, device=self.device).to(DTYPES[dtype]).contiguous(memory_format=torch.channels_last)
+        weight = torch.randn(*w, device=self.device).to(DTYPES[dtype]).contiguous(memory_format=torch.channels_last)
+
+        def run():
+            with torch.no_grad():
+                return torch.nn.functional.conv2d(image, weight, None, stride, pad)
+        for _ in range(3):
+            run()
+        self.sync()
+        inner = 10 if self.gpu else 1
+
+        def many():
+            for _ in range(inner):
+                run()
+        timed = self.as_graph(many) if self.gpu else many
+        say(variant="conv2d", samples_us=[ms * 1e3 / inner for ms in self.time_runs(timed, 2 if self.quick else runs)])
+
+    def info(self):
+        facts = {"torch": torch.__version__, "device": self.device, "threads": torch.get_num_threads()}
+        if self.gpu:
+            facts.update(name=torch.cuda.get_device_name(), cuda=torch.version.cuda,
+                         cudnn=torch.backends.cudnn.version())
+        say(**facts)
+
+
+def serve(peers):
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        request = json.loads(line)
+        do = request.pop("do")
+        if do == "quit":
+            break
+        try:
+            if do == "forget":
+                peers.variants = {}
+                if peers.gpu:
+                    torch.cuda.empty_cache()
+            else:
+                {"info": peers.info, "prepare": peers.prepare, "sample": peers.sample,
+                 "conv": peers.conv}[do](**request)
+        except Exception as why:
+            say(error=f"{do}: {why}"[:300])
+        say(done=do)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="PyTorch's times, measured beside nngen")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cuda", "cpu"])
+    parser.add_argument("--quick", action="store_true", help="as few runs as show that it works")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        say(error="this PyTorch sees no GPU")
+        sys.exit(3)
+    if not options.quick:
+        note(f"torch {torch.__version__} on {options.device}")
+    serve(Peers(options.device, options.quick))
+
+
+main()

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# `make bench DEVICE=cuda` without a GPU: its table from made-up results, PyTorch's side on the CPU,
+# the whole program as a dry run on libcusim.
+. "$(dirname "$0")/../tap.sh"
+table() { python3 tests/bench/table.py "$@"; }
+nothing_measured() { # no stored result: no figure
+  mkdir -p "$work/empty" && table --results "$work/empty" >"$work/o" && [ "$(cat "$work/o")" = "Times on GPUs: not measured yet." ]
+}
+has() { grep -qF -- "$1" "$work/o" || { echo "no line with: $1"; cat "$work/o"; return 1; }; }
+synthetic() {
+  table tests/bench/fixture_synthetic.json --whole >"$work/o" && has "**Synthetic figures, made up for a test: nothing was measured.**" &&
+    has "Tests on the device: 3 passed, 0 failed, 1 skipped." && has "left out: resnet34 fp16 batch 256" &&
+    has "| resnet18 | fp16 | 32 | 0.5 | 0.6 | 2 | - | - | - | 0.75 | 1.50x | 64000 |" &&
+    has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
+    has "| layer1.0.conv1 | fp16 conv A | 64x64 | 10.00 | 200 | 8.00 | 20.00 | 2.00x |" &&
+    has "| qkv, batch 8 | bf16 matmul D | 128x128 | 100.00 | 500 | 90.00 | 90.00 | 0.90x |" &&
+    has "| copy | 4.00 TB/s, read and write |" && has "| product fp16 8192, cuBLAS | 500 TFLOP/s |" &&
+    has "| product bf16 8192 | not measured: no library |" && has "modelled / measured 0.80 in the geometric mean"
+}
+not_in_readme() { # neither a synthetic result nor a dry run gets into a README, or counts as stored
+  cp README.md "$work/R.md" && fails 1 "does not go into a README" table tests/bench/fixture_synthetic.json --readme "$work/R.md" &&
+    cmp -s README.md "$work/R.md" && mkdir -p "$work/r" && cp tests/bench/fixture_synthetic.json "$work/r/" &&
+    fails 1 "a dry run or a synthetic result is among the stored ones" table --results "$work/r"
+}
+readme_is_current() { # the README shows what is stored, or that nothing was measured
+  cp README.md "$work/R.md" && table --readme "$work/R.md" && diff README.md "$work/R.md"
+}
+ask() { printf '%s\n' '{"do":"info"}' '{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","compile":false,"size":32}' \
+  '{"do":"sample","runs":2}' '{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}' '{"do":"nonsense"}' '{"do":"quit"}'; }
+peers() {
+  ask | $python tests/bench/peers.py --device cpu --quick >"$work/o" && has '"variant": "eager channels_last"' && has '"variant": "conv2d"' &&
+    has '"done": "sample"' && has '"error": "nonsense'
+}
+dry_run() { # everything runs, says that it is none of a GPU, stores nothing
+  ls tests/bench/results >"$work/before" && env -u NNGEN_DEVICE python3 tests/bench/gpu.py --dry-run >"$work/o" 2>"$work/e" &&
+    ls tests/bench/results | cmp - "$work/before" && has "**Dry run on libcusim and the CPU: these are no figures of a GPU.**" &&
+    has "| layer1.0.conv1 | fp16 conv" && has "| launches in a graph |" || { cat "$work/e"; return 1; }
+}
+python=
+for p in /usr/bin/python3 python3; do
+  [ -z "$python" ] && $p -c 'import torch, torchvision' 2>/dev/null && python=$p
+done
+if ! command -v python3 >/dev/null; then
+  skip "results become a table" "python3 is not installed"
+else
+  echo '{"schema_version": 7}' >"$work/other.json"
+  ok "no stored result, no figure" nothing_measured
+  ok "a result becomes a table" synthetic
+  ok "a synthetic result stays out of the README" not_in_readme
+  ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" table "$work/other.json"
+  ok "the README shows what is stored" readme_is_current
+  if [ "$python" ]; then ok "PyTorch's side, on the CPU" peers; else skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"; fi
+  if [ $NNGEN_DEVICE = sim ]; then ok "a dry run" dry_run; else skip "a dry run" "it needs libcusim"; fi
+fi
+tap_done
