@@ -173,6 +173,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   block->ready_warps = warps == kMaxWarps ? ~0u : (1u << warps) - 1;
   block->warp = 0;
   block->deferred = block->try_waiters = 0;
+  block->working = false;
   block->random = random;
   block->arrivals = block->meetings = 0;
 }

@@ -220,6 +220,7 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
   add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
                                   "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
                                   job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
+                                  job->checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0",
                                   "-march=native", "-I.", "-Idevice", "-include", "device/cusim.h",
                                   "-include", "device/macros.h", NULL});
   for (const char *const *o = job->options; *o; o++)
@@ -236,6 +237,32 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   text_free(&before);
   text_free(&after);
   return ok;
+}
+
+// For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
+// NOTE: without sibling calls each announcement returns to the block it announces.
+static bool make_assembly(const Args *common, const char *folder, Text *log) {
+  Args args = *common;
+  bool clang = strstr(args.list[0], "clang") != NULL;
+  add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
+                                        : "-fsanitize-coverage=trace-pc",
+                                  "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+                                  "-fno-optimize-sibling-calls", "-S", "kernels.ii", "-o",
+                                  "kernels.s", NULL});
+  Text before = {0}, after = {0};
+  bool ok = run_in(folder, &args, log) == 0 && read_file(folder, "kernels.s", &before);
+  if (ok) assembly_count(before.data, &after);
+  ok = ok && !after.failed && write_file(folder, "counted.s", after.data, after.length, log);
+  text_free(&before);
+  text_free(&after);
+  return ok;
+}
+
+static bool link_image(const Args *compiler, const char *folder, Text *log) {
+  Args args = *compiler;
+  add_all(&args, (const char *[]){"-shared", "-fPIC", "counted.s", "-o", "image.so", "-nostdlib",
+                                  "-lm", "-lc", NULL});
+  return run_in(folder, &args, log) == 0;
 }
 
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows.
@@ -267,6 +294,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
 #endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
   add_all(&args, job->options);
+  if (job->checks & CusimCount)
+    return make_assembly(&args, folder, log) && link_image(compiler, folder, log);
   add_all(&args, (const char *[]){"kernels.ii", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }

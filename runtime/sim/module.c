@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static CUmodule modules;
+static uint64_t serial; // of the last module
 
 // ---- reading the image --------------------------------------------------------------------------
 
@@ -137,12 +138,17 @@ static CUresult open_image(CUmodule module) {
     fprintf(stderr, "libcusim: the kernel image cannot be loaded: %s\n", dlerror());
     return CUDA_ERROR_INVALID_IMAGE;
   }
+  module->serial = ++serial;
   module->image = dlsym(module->handle, "cusim_image");
   if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
   if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
   if (sim_settings()->trace && !(module->image->checks & CusimTrace))
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // its accesses cannot be checked
+  if (sim_settings()->count && !(module->image->checks & CusimCount))
+    return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
+  if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
@@ -157,6 +163,7 @@ static void unload(CUmodule module) {
     free(f->counters);
     free(f);
   }
+  free(module->blocks);
   if (module->handle) dlclose(module->handle);
   if (module->fd >= 0) close(module->fd);
   free(module);

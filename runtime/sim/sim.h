@@ -153,6 +153,7 @@ typedef struct Block {
   int start;                   // thread that the next free fiber begins
   int deferred;                // mbarrier arrivals that wait for copies
   int try_waiters;             // fibers inside mbar_try_wait
+  bool working;                // one lane does the work of a meeting
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;             // of the block, over all launches (race checking)
@@ -221,6 +222,11 @@ struct CUfunc_st {
   struct CUfunc_st *next;
 };
 
+typedef struct FlowBlock { // a basic block of a counted module
+  const CusimBlock *row;
+  int branch; // its number among those that branch, or -1
+} FlowBlock;
+
 struct CUmod_st {
   void *handle; // of dlopen
   int fd;       // the image's file, kept for line numbers
@@ -228,6 +234,9 @@ struct CUmod_st {
   size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
   uintptr_t base; // load address
+  uint64_t serial;   // of this module; addresses come again
+  FlowBlock *blocks; // by pc; counting
+  int nblocks, nbranches;
   CUfunction functions;
   struct CUmod_st *next;
 };
@@ -282,8 +291,8 @@ typedef struct Allocation {
   size_t map_bytes;
   MemoryKind kind;
   int serial;
-  uint8_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
-  uint8_t *written; // a bit per byte, when unwritten reads are looked for
+  uint64_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
+  uint8_t *written;     // a bit per byte, when unwritten reads are looked for
 } Allocation;
 
 const Allocation *memory_at(int index); // by address; null past the last
@@ -451,7 +460,10 @@ typedef struct CompileJob {
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 
-// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c) ----------------------------
+// Counts the operations of each basic block of compiler output; out: the same with the table.
+void assembly_count(const char *source, Text *out);
+
+// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c, flow.c) --------------------
 
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
@@ -464,6 +476,9 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
 void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
 void coalesce_block_end(KernelCounters *counters);
 void trace_host_write(uintptr_t address, size_t bytes);
+bool flow_load(CUmodule module, const CusimBlock *rows); // false: no memory
+void flow_block(const Block *block);
+void flow_block_end(const Block *block);
 
 // All do nothing unless races are looked for.
 void clock_begin(Block *block);

@@ -63,9 +63,11 @@ void trace_launch(void) {
 static uint64_t count_touched(const Allocation *a, int which) {
   uint64_t sum = 0;
   if (!a->touched[which]) return 0;
-  for (size_t i = 0; i <= a->bytes / 8; i++) {
-    sum += (uint64_t)__builtin_popcount(a->touched[which][i]);
-    a->touched[which][i] = 0;
+  uint64_t *words = a->touched[which];
+  for (size_t i = 0; i <= a->bytes / 64; i++) {
+    if (!words[i]) continue;
+    sum += (uint64_t)__builtin_popcountll(words[i]);
+    words[i] = 0;
   }
   return sum;
 }
@@ -82,6 +84,7 @@ void trace_launch_end(Launch *launch) {
 }
 
 void trace_block(Block *block) {
+  if (sim_settings()->count) flow_block(block);
   if (!sim_settings()->race) return;
   block->serial = ++block_serial;
   block->last_atomic = 0;
@@ -96,6 +99,7 @@ void trace_block_end(Block *block) {
   __atomic_fetch_add(&c->barriers, block->arrivals, __ATOMIC_RELAXED);
   __atomic_fetch_add(&c->meetings, block->meetings, __ATOMIC_RELAXED);
   coalesce_block_end(c);
+  flow_block_end(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------
@@ -217,8 +221,12 @@ static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, con
 static void touch(const Allocation *a, uintptr_t address, int bytes, bool writes) {
   if (!a->touched[writes]) return;
   size_t offset = address - a->begin;
-  for (size_t i = offset; i < offset + (size_t)bytes; i++)
-    __atomic_fetch_or(&a->touched[writes][i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
+  uint64_t *word = &a->touched[writes][offset / 64];
+  uint64_t bits = ((1ull << bytes) - 1) << offset % 64; // bytes: 16 at most
+  if (bits & ~*word) __atomic_fetch_or(word, bits, __ATOMIC_RELAXED);
+  if (offset % 64 + (size_t)bytes <= 64) return;
+  bits = ((1ull << bytes) - 1) >> (64 - offset % 64); // what lies in the next word
+  __atomic_fetch_or(word + 1, bits, __ATOMIC_RELAXED);
 }
 
 static void count(KernelCounters *c, int bytes, bool writes, bool shared) {
@@ -236,12 +244,13 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
                   const void *pc) {
   const Settings *settings = sim_settings();
   const Worker *worker = sim_worker;
-  if (on_stack(fiber, address) || is_internal(worker, fiber, address) ||
-      on_any_stack(worker, address))
-    return;
+  if (on_stack(fiber, address)) return;
   bool shared = is_shared(worker, address, bytes);
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
+  if (!shared && !global &&
+      (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
+    return;
   if (settings->address && !shared && !global && !module_of_address((void *)address))
     report_bounds(address, bytes, writes, pc);
   if (settings->count && (shared || global)) {
