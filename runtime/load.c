@@ -1,5 +1,6 @@
 // load.c: a plan on a device: its kernels as functions, its spaces as memory, every kernel's
 // argument list ready. After this nothing is allocated while a step runs.
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,10 @@ int load_plan(Device *device, const Plan *plan, const JitOptions *options, Loade
   loaded->device = device;
   loaded->plan = plan;
   loaded->nvtx_level = device->nvtx_level;
+  if (device->info.kind == DeviceSim) {
+    void *address = dlsym(device->library, "cusimNameLaunch");
+    memcpy(&loaded->name_launch, &address, sizeof address);
+  }
   int rc = load_all(loaded, &jit, err);
   if (rc)
     load_close(loaded);

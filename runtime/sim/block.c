@@ -95,7 +95,9 @@ void block_yield(Fiber *fiber) {
 void cusim_yield(void) {
   Fiber *fiber = fiber_running();
   block_yield(fiber);
-  if (++fiber->spins % kSpins == 0) sched_yield(); // it may wait for another block
+  if (++fiber->spins % kSpins) return;
+  sched_yield(); // it may wait for another block, which may have failed
+  if (atomic_load_explicit(&fiber->block->launch->error, memory_order_relaxed)) block_abandon();
 }
 
 static void start_thread(Fiber *fiber, int index) {
@@ -119,6 +121,7 @@ static void end_thread(Fiber *fiber) {
   if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
   fiber_warp(fiber)->live &= ~(1u << fiber->self.linear % kWarpLanes);
   block->live--;
+  block->ended++;
   meeting_exit(fiber);
   barrier_exit(block);
 }

@@ -70,6 +70,8 @@ CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3]
 void launch_free(Launch *launch) {
   free(launch->params);
   launch->params = NULL;
+  names_release(launch->names);
+  launch->names = NULL;
 }
 
 Launch *launch_copy(const Launch *from) {
@@ -77,6 +79,7 @@ Launch *launch_copy(const Launch *from) {
   if (!to) return NULL;
   memcpy(to, from, sizeof *to);
   if (take_params(to, from->params, NULL) != CUDA_SUCCESS) return free(to), NULL;
+  names_keep(to->names);
   return to;
 }
 
@@ -130,12 +133,14 @@ static void run_blocks(Launch *launch) {
     return;
   }
   place_smem(worker, launch);
+  watchdog_start(worker);
   unsigned long i;
   while (!atomic_load_explicit(&launch->error, memory_order_relaxed) &&
          (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
     poison(worker, launch);
     block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
   }
+  watchdog_stop(worker);
 }
 
 // ---- the pool -----------------------------------------------------------------------------------
@@ -252,15 +257,18 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
                        unsigned smem, bool cooperative, CUstream stream, void **params,
                        void **extra) {
   CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  Launch *launch = calloc(1, sizeof *launch);
-  if (!launch) return CUDA_ERROR_OUT_OF_MEMORY;
+  Launch *launch = r == CUDA_SUCCESS ? calloc(1, sizeof *launch) : NULL;
+  struct LaunchNames *names = names_take();
+  if (r == CUDA_SUCCESS && !launch) r = CUDA_ERROR_OUT_OF_MEMORY;
+  if (r != CUDA_SUCCESS) return names_release(names), r;
   pthread_mutex_lock(&sim_lock);
   r = launch_make(launch, function, grid, block, smem, params, extra);
   if (r != CUDA_SUCCESS) {
+    names_release(names);
     free(launch);
   } else {
     launch->cooperative = cooperative;
+    launch->names = names;
     Work work = {WorkKernel, .launch = launch};
     r = stream_submit(stream, &work);
   }

@@ -101,11 +101,14 @@ static int find_segments(struct dl_phdr_info *info, size_t size, void *data) {
   dlinfo(module->handle, RTLD_DI_LINKMAP, &map);
   if (!map || info->dlpi_addr != map->l_addr) return 0;
   module->base = info->dlpi_addr;
-  for (int i = 0; i < info->dlpi_phnum; i++)
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    size_t end = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && end > module->bytes) module->bytes = end;
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
       module->tls_module = info->dlpi_tls_modid;
       module->tls_bytes = info->dlpi_phdr[i].p_memsz;
     }
+  }
   return 1;
 }
 

@@ -12,10 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "cuda_api.h"
 #include "sim/counters.h"
 #include "sim/device/cusim_abi.h"
+#include "sim/names.h"
 
 #define CUDA_API(name, symbol, params)                                                             \
   __attribute__((visibility("default"))) CUresult symbol params;
@@ -45,6 +47,7 @@ typedef struct Settings {
   bool count;    // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed; // NNGEN_SIM_SEED; 0: the natural order
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
+  double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
   bool ready;    // they have been read
 } Settings;
 
@@ -154,6 +157,7 @@ typedef struct Block {
   int deferred;                // mbarrier arrivals that wait for copies
   int try_waiters;             // fibers inside mbar_try_wait
   bool working;                // one lane does the work of a meeting
+  uint64_t ended;              // threads, of all blocks; never goes back
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;             // of the block, over all launches (race checking)
@@ -178,6 +182,10 @@ typedef struct Worker {
   size_t tls_bytes;
   const void *fault_pc, *fault_address; // signal -> report
   int fault_signal;
+  timer_t timer; // watchdog.c
+  bool has_timer;
+  int ticks; // since a thread ended
+  uint64_t ended_before;
 } Worker;
 
 extern __thread Worker *sim_worker __attribute__((tls_model("initial-exec")));
@@ -234,6 +242,7 @@ struct CUmod_st {
   size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
   uintptr_t base; // load address
+  size_t bytes;   // from there on
   uint64_t serial;   // of this module; addresses come again
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
@@ -246,6 +255,7 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem;
   bool cooperative;
+  struct LaunchNames *names; // or null; counted
   void **params; // param_count pointers into the bytes behind them; owned
   size_t params_bytes;
   unsigned long total;           // blocks
@@ -276,8 +286,15 @@ void fault_raise(CUresult error, const void *pc, const char *format, ...)
 // ": offset 12 of allocation 3 of 64 bytes", or nothing, into text.
 void fault_describe(uintptr_t address, char *text, size_t size);
 void fault_deadlock(Block *block) __attribute__((noreturn));
+// In a signal's handler: the running fiber continues in `where`, which gives its block up.
+void fault_continue(void *context, void (*where)(void));
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
+
+// ---- the watchdog (watchdog.c) ------------------------------------------------------------------
+
+void watchdog_start(Worker *worker); // while it runs blocks
+void watchdog_stop(Worker *worker);
 
 // ---- memory (memory.c, pool.c) ------------------------------------------------------------------
 
@@ -304,6 +321,19 @@ bool memory_is_device(CUdeviceptr ptr); // the begin of a device allocation
 void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
+
+// ---- names (names.c) ----------------------------------------------------------------------------
+
+__attribute__((visibility("default"))) CUresult cusimNameLaunch(const char *layer, int count,
+                                                                const CusimTensor *tensors);
+struct LaunchNames *names_take(void); // what the thread said of its next launch; the caller's
+struct LaunchNames *names_keep(struct LaunchNames *names);
+void names_release(struct LaunchNames *names);
+const char *names_layer(const Launch *launch); // or null
+// ": byte 12 of tensor conv1.out", or nothing, into text.
+void names_describe(const Launch *launch, uintptr_t address, char *text, size_t size);
+// The allocation holds tensors of the launch, but none of them holds the access.
+bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address, int bytes);
 
 // ---- work, streams, graphs (work.c, stream.c, capture.c, graph.c) -------------------------------
 

@@ -121,13 +121,13 @@ static void report_race(const Access *old, bool old_writes, const Access *now, b
                         uintptr_t address, bool shared) {
   char there[512];
   fault_line(old->pc, there, sizeof there);
-  const Block *block = fiber_running()->block;
   const char *whose = old->block == now->block ? "thread" : "another block's thread";
-  (void)block;
+  char where[512];
+  fault_describe(address, where, sizeof where);
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, now->pc,
-              "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between",
+              "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between%s",
               shared ? "shared" : "global", (void *)address, writes ? "write" : "read",
-              old_writes ? "write" : "read", whose, old->thread, there);
+              old_writes ? "write" : "read", whose, old->thread, there, where);
 }
 
 static void check_cell(Cell *cell, Access now, bool writes, const Block *block, uintptr_t address,
@@ -186,7 +186,7 @@ static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
 }
 
 static void report_bounds(uintptr_t address, int bytes, bool writes, const void *pc) {
-  char where[256];
+  char where[512];
   fault_describe(address, where, sizeof where);
   fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s of %d bytes at %p is out of bounds%s",
               writes ? "write" : "read", bytes, (void *)address, where);
@@ -200,7 +200,7 @@ static void check_written(const Allocation *a, uintptr_t address, int bytes, boo
     if (writes) {
       __atomic_fetch_or(&a->written[i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
     } else if (!(a->written[i / 8] >> i % 8 & 1)) {
-      char where[256];
+      char where[512];
       fault_describe(address, where, sizeof where);
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "read of %d bytes that nobody wrote, at %p%s",
                   bytes, (void *)address, where);
@@ -209,11 +209,14 @@ static void check_written(const Allocation *a, uintptr_t address, int bytes, boo
 }
 
 static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {
-  for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes)
-    if (cell_of(at)->write.block != fiber->block->serial)
-      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                  "read of %d bytes of shared memory that no thread of this block wrote, at %p",
-                  bytes, (void *)address);
+  for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes) {
+    if (cell_of(at)->write.block == fiber->block->serial) continue;
+    char where[512];
+    fault_describe(address, where, sizeof where);
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                  "read of %d bytes of shared memory that no thread of this block wrote, at %p%s",
+                  bytes, (void *)address, where);
+  }
 }
 
 // ---- every access -------------------------------------------------------------------------------
@@ -252,6 +255,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
       (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
     return;
   if (settings->address && !shared && !global && !module_of_address((void *)address))
+    report_bounds(address, bytes, writes, pc);
+  if (settings->address && global && names_outside(fiber->block->launch, a, address, bytes))
     report_bounds(address, bytes, writes, pc);
   if (settings->count && (shared || global)) {
     count(fiber->block->launch->function->counters, bytes, writes, shared);
