@@ -59,6 +59,7 @@ const char *fault_line(const void *pc, char *text, size_t size) {
 // ---- reports ------------------------------------------------------------------------------------
 
 static bool first_fault(Launch *launch, CUresult error) {
+  trace_unlock();
   int none = 0;
   return atomic_compare_exchange_strong(&launch->error, &none, (int)error);
 }
@@ -292,10 +293,17 @@ void fault_install(void) {
   }
 }
 
-void fault_thread(void) {
+void fault_thread(Worker *worker) {
   enum { kAlternateStack = 64 << 10 };
   stack_t old;
   if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return;
   stack_t mine = {.ss_sp = malloc(kAlternateStack), .ss_size = kAlternateStack};
+  worker->signal_stack = mine.ss_sp;
   if (mine.ss_sp) sigaltstack(&mine, NULL);
+}
+
+void fault_thread_end(Worker *worker) {
+  stack_t none = {.ss_flags = SS_DISABLE};
+  if (worker->signal_stack) sigaltstack(&none, NULL);
+  free(worker->signal_stack);
 }

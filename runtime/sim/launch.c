@@ -85,10 +85,14 @@ Launch *launch_copy(const Launch *from) {
 
 // ---- workers ------------------------------------------------------------------------------------
 
+static size_t smem_room(void) {
+  return ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
+}
+
 // Dynamic shared memory between two guards; its end lies at the upper one when smem is a
 // multiple of 1024, else up to 1023 bytes before it.
 static unsigned char *map_smem(void) {
-  size_t bytes = ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
+  size_t bytes = smem_room();
   unsigned char *map =
       mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return NULL;
@@ -99,14 +103,34 @@ static unsigned char *map_smem(void) {
 
 static __thread unsigned char *smem_end;
 
+static void free_worker(void *data) { // when its thread exits
+  Worker *worker = data;
+  for (int i = 0; i < worker->nfibers; i++) fiber_free(worker->fibers[i]);
+  free(worker->fibers);
+  watchdog_close(worker);
+  fault_thread_end(worker);
+  munmap(smem_end - smem_room() - kRedZone, smem_room() + 2 * kRedZone);
+  free(worker);
+  sim_worker = NULL;
+}
+
+static pthread_key_t worker_key;
+
+static void make_key(void) {
+  pthread_key_create(&worker_key, free_worker);
+}
+
 static Worker *worker_here(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (sim_worker) return sim_worker;
   Worker *worker = aligned_alloc(64, (sizeof *worker + 63) & ~(size_t)63);
   if (!worker) return NULL;
   memset(worker, 0, sizeof *worker);
   smem_end = map_smem();
   if (!smem_end) return free(worker), NULL;
-  fault_thread();
+  fault_thread(worker);
+  pthread_once(&once, make_key);
+  pthread_setspecific(worker_key, worker);
   return sim_worker = worker;
 }
 
@@ -291,7 +315,6 @@ static CUresult check_cooperative(CUfunction function, const unsigned grid[3],
   unsigned long most = (unsigned long)launch_blocks_per_sm(function, (int)threads, smem) *
                        (unsigned long)sim_device()->multiprocessors;
   unsigned long blocks = (unsigned long)grid[0] * grid[1] * grid[2];
-  if (sim_settings()->race && blocks > 1) return CUDA_ERROR_NOT_SUPPORTED; // checked one by one
   return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 

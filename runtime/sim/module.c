@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
@@ -29,14 +30,19 @@ static int open_anonymous(void) {
   return fd;
 }
 
-// Appends bytes at a program's address to the file; false when they cannot be read or stored.
-static bool take_bytes(int fd, const void *from, size_t bytes) {
+// Appends bytes at a program's address to the file: an invalid image when they cannot be read.
+static CUresult take_bytes(int fd, const void *from, size_t bytes) {
   for (const char *at = from; bytes;) {
     ssize_t n = write(fd, at, bytes);
-    if (n <= 0) return false;
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0 && errno == EFAULT) return CUDA_ERROR_INVALID_IMAGE;
+    if (n <= 0) {
+      fprintf(stderr, "libcusim: the kernel image cannot be stored: %s\n", strerror(errno));
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
     at += n, bytes -= (size_t)n;
   }
-  return true;
+  return CUDA_SUCCESS;
 }
 
 // The length of the ELF file whose header this is; 0 when it is none of ours.
@@ -71,15 +77,18 @@ static bool image_is_whole(int fd, size_t length) {
 static CUresult store_image(const void *image, int *fd) {
   Elf64_Ehdr head;
   *fd = open_anonymous();
-  if (*fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  if (!take_bytes(*fd, image, sizeof head) || pread(*fd, &head, sizeof head, 0) != sizeof head)
-    return CUDA_ERROR_INVALID_IMAGE;
+  if (*fd < 0) {
+    fprintf(stderr, "libcusim: no file for the kernel image: %s\n", strerror(errno));
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  CUresult r = take_bytes(*fd, image, sizeof head);
+  if (r != CUDA_SUCCESS) return r;
+  if (pread(*fd, &head, sizeof head, 0) != sizeof head) return CUDA_ERROR_OPERATING_SYSTEM;
   size_t length = elf_length(&head);
   if (!length) return CUDA_ERROR_INVALID_IMAGE;
-  if (!take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head) ||
-      !image_is_whole(*fd, length))
-    return CUDA_ERROR_INVALID_IMAGE;
-  return CUDA_SUCCESS;
+  r = take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head);
+  if (r != CUDA_SUCCESS) return r;
+  return image_is_whole(*fd, length) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -264,7 +273,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
   if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
-    if (!strcmp(f->name, name) || !strcmp(f->kernel->name, name))
+    if (f->kernel->enter && (!strcmp(f->name, name) || !strcmp(f->kernel->name, name)))
       return *function = f, CUDA_SUCCESS;
   return CUDA_ERROR_NOT_FOUND;
 }

@@ -182,6 +182,7 @@ typedef struct Worker {
   size_t tls_bytes;
   const void *fault_pc, *fault_address; // signal -> report
   int fault_signal;
+  void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c
   bool has_timer;
   int ticks; // since a thread ended
@@ -199,7 +200,9 @@ static inline Warp *fiber_warp(Fiber *fiber) {
 
 void fiber_switch(void **save, void *load); // fiber_switch.S, or fiber.c with ucontext
 Fiber *fiber_take(Worker *worker);          // from the free list, or made; null without memory
+bool fiber_ready(Worker *worker);           // at least one is in the free list, or was made
 void fiber_reset(Fiber *fiber);             // its stack starts over
+void fiber_free(Fiber *fiber);
 
 void block_run(Worker *worker, struct Launch *launch, unsigned long index);
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
@@ -278,8 +281,9 @@ uint32_t module_checksum(const void *image, size_t length);
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 
-void fault_install(void); // signal handlers; per worker an alternate stack
-void fault_thread(void);
+void fault_install(void);             // signal handlers
+void fault_thread(Worker *worker);     // its alternate stack
+void fault_thread_end(Worker *worker); // gives it back
 // Prints one report about the running thread and gives its block up with `error`.
 void fault_raise(CUresult error, const void *pc, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
@@ -295,6 +299,7 @@ const char *fault_line(const void *pc, char *text, size_t size);
 
 void watchdog_start(Worker *worker); // while it runs blocks
 void watchdog_stop(Worker *worker);
+void watchdog_close(Worker *worker);
 
 // ---- memory (memory.c, pool.c) ------------------------------------------------------------------
 
@@ -498,6 +503,7 @@ void assembly_count(const char *source, Text *out);
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
 void trace_launch(void);
+void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);
 void trace_block_end(Block *block);

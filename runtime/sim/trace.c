@@ -35,7 +35,11 @@ typedef struct Page {
   Cell cells[kPageBytes / kCellBytes];
 } Page;
 
-static Page *pages[kTable]; // used by one worker: race checking runs the blocks one by one
+// Used by one worker at a time: race checking runs the blocks one by one, but those of a
+// cooperative launch, which take turns here.
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool mine;
+static Page *pages[kTable];
 static uint32_t block_serial, launch_serial; // of the running block; of the launch's first
 static uint32_t atomics;
 
@@ -53,6 +57,18 @@ static Cell *cell_of(uintptr_t address) {
     last = *at;
   }
   return &last->cells[(address - base) / kCellBytes];
+}
+
+static void trace_lock(const Launch *launch) {
+  if (!launch->cooperative) return;
+  pthread_mutex_lock(&turn);
+  mine = true;
+}
+
+void trace_unlock(void) {
+  if (!mine) return;
+  mine = false;
+  pthread_mutex_unlock(&turn);
 }
 
 void trace_launch(void) {
@@ -86,7 +102,7 @@ void trace_launch_end(Launch *launch) {
 void trace_block(Block *block) {
   if (sim_settings()->count) flow_block(block);
   if (!sim_settings()->race) return;
-  block->serial = ++block_serial;
+  block->serial = __atomic_add_fetch(&block_serial, 1, __ATOMIC_RELAXED);
   block->last_atomic = 0;
   clock_begin(block);
 }
@@ -243,6 +259,17 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
+static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+                         const void *pc, bool shared) {
+  if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
+  int thread = (int)fiber->self.linear;
+  if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
+  check_race(fiber, address, bytes, writes, atomic, pc, shared);
+  if (!atomic) return;
+  fiber->block->last_atomic = ++atomics;
+  clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
+}
+
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
                   const void *pc) {
   const Settings *settings = sim_settings();
@@ -265,13 +292,9 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   }
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
   if (!settings->race || !(shared || global)) return;
-  if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
-  int thread = (int)fiber->self.linear;
-  if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
-  check_race(fiber, address, bytes, writes, atomic, pc, shared);
-  if (!atomic) return;
-  fiber->block->last_atomic = ++atomics;
-  clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
+  trace_lock(fiber->block->launch);
+  order_access(fiber, address, bytes, writes, atomic, pc, shared);
+  trace_unlock();
 }
 
 void cusim_access(const void *address, int bytes, int writes) {

@@ -83,3 +83,7 @@ void watchdog_stop(Worker *worker) {
   static const struct itimerspec never;
   if (worker->has_timer) timer_settime(worker->timer, 0, &never, NULL);
 }
+
+void watchdog_close(Worker *worker) {
+  if (worker->has_timer) timer_delete(worker->timer);
+}
