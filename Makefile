@@ -58,7 +58,7 @@ run: setup
 	$(B)/nngen models/resnet18.lua
 
 test: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN)
+	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN) $(B)/libcusim_ucontext.so
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
 
 # The tests of a ready-made build/, on a machine that has no compiler or packages.
@@ -78,7 +78,7 @@ endif
 
 # Everything built, to be copied to a machine that has a GPU but neither compiler nor packages.
 tests: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN)
+	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN) $(B)/libcusim_ucontext.so
 	@git rev-parse HEAD >$(B)/commit 2>/dev/null || rm -f $(B)/commit
 ready: tests
 	rm -rf $(B)/obj $(B)/libnngen.a $(B)/tests/cache
@@ -103,6 +103,13 @@ $(B)/libnngen.a: $(LIB_OBJ)
 	ar rcs $@ $^
 
 $(B)/libcusim.so: $(SIM_OBJ)
+	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
+
+# The same with the C library's ucontext in place of fiber_switch.S, as on other processors; for a test.
+UCONTEXT_OBJ := $(patsubst %/fiber.o,%/fiber_ucontext.o,$(filter-out %/fiber_switch.o,$(SIM_OBJ)))
+$(B)/obj/runtime/sim/fiber_ucontext.o: runtime/sim/fiber.c
+	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUSIM_UCONTEXT -c -o $@ $<
+$(B)/libcusim_ucontext.so: $(UCONTEXT_OBJ)
 	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
 
 $(B)/obj/%.o: %.c
@@ -132,7 +139,10 @@ $(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so
 	@mkdir -p $(@D)
 	@cp -u $$($(CC) -print-file-name=libcmocka.so.0) $(B)/
 	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests -Igen $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka \
-	  -Wl,-rpath,'$$ORIGIN/../..' $(LIBS)
+	  -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINK) $(LIBS)
+
+# Its faulty malloc, mmap and the like stand in for the C library's, also for libcusim.
+$(B)/tests/sim/test_resources: TEST_LINK := -rdynamic
 
 install: all
 	install -D $(B)/nngen $(DESTDIR)$(PREFIX)/bin/nngen

@@ -170,22 +170,24 @@ static void print_table(const Run *r) {
 }
 
 // What libcusim counted of each kernel, beside what was planned: bytes of every access over the
-// planned bytes (re-reads served by caches are in it), sectors over the fewest possible, conflicts.
+// planned bytes (re-reads served by caches are in it), sectors over the fewest possible, operations,
+// branches at which warps diverge, conflicts.
 static void print_counts(const Run *r) {
   if (!r->counts) return;
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %10s %10s %10s %9s %9s %9s\n", "counted by libcusim", "planned", "distinct",
-         "accessed", "sectors", "ideal", "conflicts");
+  printf("\n%-38s %10s %10s %10s %9s %9s %11s %9s %9s\n", "counted by libcusim", "planned",
+         "distinct", "accessed", "sectors", "ideal", "MFLOP", "divergent", "conflicts");
   for (int i = 0; i < e->nsteps; i++) {
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
-    printf("%-38.38s %10s %10s %10s %9lld %8.2fx %9lld\n", short_name(r, k),
+    printf("%-38.38s %10s %10s %10s %9lld %8.2fx %11.3f %9lld %9lld\n", short_name(r, k),
            bytes_text((double)(k->bytes_read + k->bytes_written)),
            bytes_text((double)c->distinct_bytes),
            bytes_text((double)((c->bytes_read + c->bytes_written) / n)),
            (long long)(c->sectors / n),
            c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1.,
+           (double)(c->flops / n) * 1e-6, (long long)(c->divergent_branches / n),
            (long long)(c->bank_conflicts / n));
   }
 }
@@ -288,11 +290,13 @@ static json_t *json_kernel(const Run *r, int step) {
     const KernelCounts *c = &r->counts[index];
     json_object_set_new(
         o, "counted",
-        json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
+        json_pack("{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
                   "distinct_bytes", (json_int_t)c->distinct_bytes, "bytes_read",
                   (json_int_t)c->bytes_read, "bytes_written", (json_int_t)c->bytes_written,
                   "sectors", (json_int_t)c->sectors, "ideal_sectors", (json_int_t)c->ideal_sectors,
-                  "bank_conflicts", (json_int_t)c->bank_conflicts));
+                  "bank_conflicts", (json_int_t)c->bank_conflicts, "flops", (json_int_t)c->flops,
+                  "branches", (json_int_t)c->branches, "divergent_branches",
+                  (json_int_t)c->divergent_branches));
   }
   return o;
 }

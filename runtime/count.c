@@ -9,6 +9,13 @@ bool count_available(const Device *device) {
   return device->info.kind == DeviceSim && dlsym(device->library, "cusimKernelCounters");
 }
 
+static int64_t sum_flops(const KernelCounters *c) {
+  uint64_t sum = c->flops[0] + c->flops[1] + c->flops[2];
+  for (int width = 0; width < 3; width++)
+    sum += c->ops[width][0] + c->ops[width][1] + 2 * c->ops[width][2] + c->ops[width][3];
+  return (int64_t)sum;
+}
+
 int count_kernel(const Loaded *loaded, int kernel, KernelCounts *counts, Error *err) {
   CUresult (*read)(CUfunction, KernelCounters *, size_t) = NULL;
   void *address = dlsym(loaded->device->library, "cusimKernelCounters");
@@ -25,6 +32,9 @@ int count_kernel(const Loaded *loaded, int kernel, KernelCounts *counts, Error *
                            .sectors = (int64_t)c.global_sectors,
                            .ideal_sectors = (int64_t)c.global_ideal_sectors,
                            .shared_requests = (int64_t)c.shared_requests,
-                           .bank_conflicts = (int64_t)c.bank_conflicts};
+                           .bank_conflicts = (int64_t)c.bank_conflicts,
+                           .flops = sum_flops(&c),
+                           .branches = (int64_t)c.branches,
+                           .divergent_branches = (int64_t)c.divergent_branches};
   return ExitOk;
 }

@@ -302,6 +302,10 @@ int load_plan(Device *device, const Plan *plan, const JitOptions *options, Loade
   loaded->device = device;
   loaded->plan = plan;
   loaded->nvtx_level = device->nvtx_level;
+  if (device->info.kind == DeviceSim) {
+    void *address = dlsym(device->library, "cusimNameLaunch");
+    memcpy(&loaded->name_launch, &address, sizeof address);
+  }
   int rc = load_all(loaded, &jit, err);
   if (rc)
     load_close(loaded);

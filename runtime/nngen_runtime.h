@@ -255,6 +255,8 @@ typedef struct KernelCounts {
   int64_t distinct_bytes;                // of the last launch, each byte read and each written once
   int64_t requests, sectors, ideal_sectors; // of warps, global; 32 bytes a sector
   int64_t shared_requests, bank_conflicts;  // wavefronts beyond the least possible
+  int64_t flops; // scalar ones of any width and those of mma; an fma is two, a special one
+  int64_t branches, divergent_branches; // of warps
 } KernelCounts;
 
 bool count_available(const Device *device);

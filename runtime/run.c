@@ -85,8 +85,22 @@ int run_find_entry(const Loaded *loaded, const char *name, int *entry, Error *er
   return err_set(err, ExitUsage, "plan '%s' has no entry '%s'", loaded->plan->model, name);
 }
 
+// Tells libcusim, for its reports, what the next launch is and which tensors it may touch.
+static void name_launch(const Loaded *loaded, const PlanKernel *kernel) {
+  enum { Most = 64 };
+  CusimTensor tensors[Most];
+  int count = 0;
+  for (int i = 0; i < kernel->nargs && count < Most; i++) {
+    const PlanTensor *tensor = &loaded->plan->tensors[kernel->args[i].tensor];
+    tensors[count++] = (CusimTensor){load_pointer(loaded, kernel->args[i].tensor),
+                                     (size_t)tensor->bytes, tensor->name};
+  }
+  loaded->name_launch(kernel->layer, kernel->nargs <= Most ? count : 0, tensors);
+}
+
 static int launch(Loaded *loaded, int index, Error *err) {
   const PlanKernel *kernel = &loaded->plan->kernels[index];
+  if (loaded->name_launch) name_launch(loaded, kernel);
   const unsigned grid[3] = {(unsigned)kernel->grid[0], (unsigned)kernel->grid[1],
                             (unsigned)kernel->grid[2]};
   int rc = CU(&loaded->device->api, err, cuLaunchKernel, loaded->functions[index], grid[0], grid[1],

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "cuda_api.h"
+#include "sim/names.h"
 #include "nngen_runtime.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -286,6 +287,7 @@ struct Loaded {
   void **params;         // the address of each of them, as cuLaunchKernel wants it
   int *first_param;      // of each kernel
   CUevent begin, end;
+  CusimNameLaunch name_launch; // of libcusim; null on a GPU
   NvtxLevel nvtx_level;
   NvtxRanges *ranges; // kernels, then entries; made at the first run with ranges
   uint64_t runs;      // payload of the model range

@@ -18,9 +18,15 @@ static void close_meeting(Warp *warp, Meeting *meeting) {
   *meeting = warp->meetings[--warp->open];
 }
 
+static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned lanes) {
+  block->working = true;
+  work(warp->operands, lanes);
+  block->working = false;
+}
+
 // All that live have arrived: does the work and lets them go on.
 static void finish(Block *block, Warp *warp, Meeting *meeting) {
-  if (meeting->work) meeting->work(warp->operands, meeting->arrived);
+  if (meeting->work) do_work(block, warp, meeting->work, meeting->arrived);
   order_lanes(block, warp, meeting, meeting->arrived);
   warp->ready |= meeting->arrived;
   block->ready_warps |= 1u << (warp - block->warps);
@@ -58,7 +64,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands) {
   }
   meeting->arrived &= ~(1u << lane); // this one runs on
   unsigned others = meeting->arrived;
-  if (work) work(warp->operands, others | 1u << lane);
+  if (work) do_work(fiber->block, warp, work, others | 1u << lane);
   order_lanes(fiber->block, warp, meeting, others | 1u << lane);
   close_meeting(warp, meeting);
   warp->ready |= others;

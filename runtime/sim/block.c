@@ -95,7 +95,9 @@ void block_yield(Fiber *fiber) {
 void cusim_yield(void) {
   Fiber *fiber = fiber_running();
   block_yield(fiber);
-  if (++fiber->spins % kSpins == 0) sched_yield(); // it may wait for another block
+  if (++fiber->spins % kSpins) return;
+  sched_yield(); // it may wait for another block, which may have failed
+  if (atomic_load_explicit(&fiber->block->launch->error, memory_order_relaxed)) block_abandon();
 }
 
 static void start_thread(Fiber *fiber, int index) {
@@ -119,6 +121,7 @@ static void end_thread(Fiber *fiber) {
   if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
   fiber_warp(fiber)->live &= ~(1u << fiber->self.linear % kWarpLanes);
   block->live--;
+  block->ended++;
   meeting_exit(fiber);
   barrier_exit(block);
 }
@@ -173,6 +176,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   block->ready_warps = warps == kMaxWarps ? ~0u : (1u << warps) - 1;
   block->warp = 0;
   block->deferred = block->try_waiters = 0;
+  block->working = false;
   block->random = random;
   block->arrivals = block->meetings = 0;
 }
@@ -200,6 +204,12 @@ void block_run(Worker *worker, Launch *launch, unsigned long index) {
   uint64_t seed = sim_settings()->seed;
   Block *block = &worker->block;
   clear(block, launch, seed ? (seed * 0x9e3779b97f4a7c15ull + index) | 1 : 0);
+  if (!fiber_ready(worker)) {
+    int none = 0;
+    fputs("libcusim: no memory for the stack of a thread\n", stderr);
+    atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+    return;
+  }
   block->place = place(worker, launch, index);
   trace_block(block);
   Fiber *first = pick(block);

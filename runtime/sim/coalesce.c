@@ -33,7 +33,7 @@ struct Coalescer {
   Site sites[kSites];
 };
 
-static __thread struct Coalescer *here;
+static __thread struct Coalescer *here __attribute__((tls_model("initial-exec")));
 
 static int distinct(uintptr_t *values, int count) { // sorts them
   int n = 0;

@@ -15,6 +15,8 @@ typedef struct KernelCounters {
   uint64_t barriers, meetings;                                    // arrivals of threads, of lanes
   uint64_t global_requests, global_sectors, global_ideal_sectors; // of warps; 32 bytes a sector
   uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
+  uint64_t ops[3][4];                   // fp32, fp64, 16-bit: additions, products, fma, special
+  uint64_t branches, divergent_branches; // of warps, conditional; lanes that part
 } KernelCounters;
 
 #endif

@@ -59,25 +59,25 @@ const char *fault_line(const void *pc, char *text, size_t size) {
 // ---- reports ------------------------------------------------------------------------------------
 
 static bool first_fault(Launch *launch, CUresult error) {
+  trace_unlock();
   int none = 0;
   return atomic_compare_exchange_strong(&launch->error, &none, (int)error);
 }
 
-// "kernel k, block (0,0,0), thread (5,0,0), template.cu:12"
+// "kernel k, layer conv1, block (0,0,0), thread (5,0,0), template.cu:12"
 static void describe_thread(FILE *out, const Fiber *fiber, const void *pc) {
   const CusimThread *self = &fiber->self;
   char line[512];
-  fprintf(out, "kernel %s, block (%u,%u,%u), thread (%u,%u,%u)",
-          fiber->block->launch->function->name, self->block[0], self->block[1], self->block[2],
-          self->thread[0], self->thread[1], self->thread[2]);
+  const char *layer = names_layer(fiber->block->launch);
+  fprintf(out, "kernel %s%s%s, block (%u,%u,%u), thread (%u,%u,%u)",
+          fiber->block->launch->function->name, layer ? ", layer " : "", layer ? layer : "",
+          self->block[0], self->block[1], self->block[2], self->thread[0], self->thread[1],
+          self->thread[2]);
   if (pc) fprintf(out, ", %s", fault_line(pc, line, sizeof line));
 }
 
-void fault_describe(uintptr_t address, char *text, size_t size) {
-  const Worker *worker = sim_worker;
+static void describe_allocation(uintptr_t address, char *text, size_t size) {
   const Allocation *a = memory_find(address);
-  long into = (long)(address - (uintptr_t)worker->smem);
-  *text = 0;
   if (a && address < a->begin)
     snprintf(text, size, ": %lu bytes before allocation %d of %zu bytes",
              (unsigned long)(a->begin - address), a->serial, a->bytes);
@@ -87,6 +87,20 @@ void fault_describe(uintptr_t address, char *text, size_t size) {
   else if (a)
     snprintf(text, size, ": offset %lu of allocation %d of %zu bytes",
              (unsigned long)(address - a->begin), a->serial, a->bytes);
+}
+
+void fault_describe(uintptr_t address, char *text, size_t size) {
+  const Worker *worker = sim_worker;
+  long into = (long)(address - (uintptr_t)worker->smem);
+  size_t tls = address - (uintptr_t)worker->tls_shared;
+  names_describe(worker->block.launch, address, text, size);
+  size_t length = strlen(text);
+  describe_allocation(address, text + length, size - length);
+  if (length && text[length]) text[length] = ',';
+  if (*text) return;
+  if (worker->tls_bytes && tls < worker->tls_bytes)
+    snprintf(text, size, ": offset %zu of static shared memory of %zu bytes", tls,
+             worker->tls_bytes);
   else if (into >= -4096 && into < 2l << 20)
     snprintf(text, size, ": offset %ld of dynamic shared memory of %u bytes", into,
              cusim_self->smem_bytes);
@@ -167,8 +181,10 @@ void block_stall(Block *block) {
 }
 
 void cusim_misaligned(const void *address, int alignment) {
+  char where[512];
+  fault_describe((uintptr_t)address, where, sizeof where);
   fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, __builtin_return_address(0),
-              "misaligned access: %p is not a multiple of %d", address, alignment);
+              "misaligned access: %p is not a multiple of %d%s", address, alignment, where);
 }
 
 void cusim_trap(void) {
@@ -208,7 +224,7 @@ static void fault_resume(void) {
     fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "integer division by zero");
   if (first_fault(fiber->block->launch, signal_error(worker->fault_signal))) {
     flockfile(stderr);
-    char where[256];
+    char where[512];
     fault_describe(address, where, sizeof where);
     fprintf(stderr, "libcusim: illegal access to %p%s\nlibcusim:   in ", worker->fault_address,
             where);
@@ -229,28 +245,37 @@ static void pass_on(int signal, siginfo_t *info, void *context) {
     sigaction(signal, old, NULL); // returns to the instruction, which faults again, for good
 }
 
-static void on_signal(int signal, siginfo_t *info, void *data) {
+void fault_continue(void *data, void (*where)(void)) {
   ucontext_t *context = data;
+  Fiber *fiber = fiber_running();
+  uintptr_t top = (uintptr_t)(fiber->stack + fiber->stack_bytes) & ~(uintptr_t)63;
+#if defined(__x86_64__)
+  context->uc_mcontext.gregs[REG_RSP] = (greg_t)(top - 8);
+  context->uc_mcontext.gregs[REG_RIP] = (greg_t)where;
+#elif defined(__aarch64__)
+  context->uc_mcontext.sp = top;
+  context->uc_mcontext.pc = (uintptr_t)where;
+#else
+  (void)context, (void)top;
+  where();
+#endif
+}
+
+static void on_signal(int signal, siginfo_t *info, void *data) {
+  const ucontext_t *context = data;
   Worker *worker = sim_worker;
   if (!worker || !cusim_self) {
     pass_on(signal, info, data);
     return;
   }
-  Fiber *fiber = fiber_running();
-  uintptr_t top = (uintptr_t)(fiber->stack + fiber->stack_bytes) & ~(uintptr_t)63;
   worker->fault_signal = signal;
   worker->fault_address = info->si_addr;
 #if defined(__x86_64__)
   worker->fault_pc = (void *)(context->uc_mcontext.gregs[REG_RIP] + 1);
-  context->uc_mcontext.gregs[REG_RSP] = (greg_t)(top - 8);
-  context->uc_mcontext.gregs[REG_RIP] = (greg_t)fault_resume;
 #elif defined(__aarch64__)
   worker->fault_pc = (void *)(context->uc_mcontext.pc + 1);
-  context->uc_mcontext.sp = top;
-  context->uc_mcontext.pc = (uintptr_t)fault_resume;
-#else
-  fault_resume();
 #endif
+  fault_continue(data, fault_resume);
 }
 
 // At every launch: a program (or a test framework) may have put its own handlers in since.
@@ -268,10 +293,17 @@ void fault_install(void) {
   }
 }
 
-void fault_thread(void) {
+void fault_thread(Worker *worker) {
   enum { kAlternateStack = 64 << 10 };
   stack_t old;
   if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return;
   stack_t mine = {.ss_sp = malloc(kAlternateStack), .ss_size = kAlternateStack};
+  worker->signal_stack = mine.ss_sp;
   if (mine.ss_sp) sigaltstack(&mine, NULL);
+}
+
+void fault_thread_end(Worker *worker) {
+  stack_t none = {.ss_flags = SS_DISABLE};
+  if (worker->signal_stack) sigaltstack(&none, NULL);
+  free(worker->signal_stack);
 }

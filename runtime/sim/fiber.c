@@ -28,7 +28,7 @@ static size_t stack_bytes(void) {
   return bytes;
 }
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(CUSIM_UCONTEXT)
 
 // Registers that fiber_switch restores first, then the address it jumps to.
 enum {
@@ -108,4 +108,16 @@ Fiber *fiber_take(Worker *worker) {
   if (!fiber) return make(worker);
   worker->free = fiber->next_free;
   return fiber;
+}
+
+bool fiber_ready(Worker *worker) {
+  if (!worker->free) worker->free = make(worker);
+  return worker->free != NULL;
+}
+
+void fiber_free(Fiber *fiber) {
+  size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+  munmap(fiber->stack - guard, fiber->stack_bytes + guard);
+  free(fiber->copies);
+  free(fiber);
 }

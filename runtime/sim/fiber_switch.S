@@ -3,7 +3,8 @@
 // NOTE: it ends with `ret`: fibers mostly wait in the same function, so the processor's return
 // predictor is right for this and all outer returns; with an indirect jump a barrier took 1.7x as long.
 // The floating-point control words are the same in all fibers and are not saved.
-#if defined(__x86_64__)
+#if defined(CUSIM_UCONTEXT) // fiber.c switches
+#elif defined(__x86_64__)
         .text
         .globl  fiber_switch
         .hidden fiber_switch

@@ -147,6 +147,14 @@ static bool read_file(const char *folder, const char *name, Text *out) {
   return !out->failed;
 }
 
+// What the compiler should have made.
+static bool read_output(const char *folder, const char *name, Text *out, Text *log) {
+  if (read_file(folder, name, out)) return true;
+  text_print(log, "libcusim: the host compiler made no file %s: %s\n", name,
+             out->failed ? "out of memory" : strerror(errno));
+  return false;
+}
+
 static bool is_safe(const char *name) {
   return *name && *name != '/' && !strstr(name, "..");
 }
@@ -210,7 +218,9 @@ static int run_in(const char *folder, Args *args, Text *log) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   read_file(folder, "messages", log);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  text_print(log, "libcusim: %s: ended by signal %d\n", args->list[0], WTERMSIG(status));
+  return -1;
 }
 
 static bool preprocess(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
@@ -220,6 +230,7 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
   add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
                                   "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
                                   job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
+                                  job->checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0",
                                   "-march=native", "-I.", "-Idevice", "-include", "device/cusim.h",
                                   "-include", "device/macros.h", NULL});
   for (const char *const *o = job->options; *o; o++)
@@ -230,12 +241,38 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
 
 static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   Text before = {0}, after = {0};
-  bool ok = read_file(folder, "source.ii", &before);
+  bool ok = read_output(folder, "source.ii", &before, log);
   if (ok) rewrite_source(before.data, job->expressions, job->arch * 10, job->checks, &after);
   ok = ok && !after.failed && write_file(folder, "kernels.ii", after.data, after.length, log);
   text_free(&before);
   text_free(&after);
   return ok;
+}
+
+// For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
+// NOTE: without sibling calls each announcement returns to the block it announces.
+static bool make_assembly(const Args *common, const char *folder, Text *log) {
+  Args args = *common;
+  bool clang = strstr(args.list[0], "clang") != NULL;
+  add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
+                                        : "-fsanitize-coverage=trace-pc",
+                                  "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+                                  "-fno-optimize-sibling-calls", "-S", "kernels.ii", "-o",
+                                  "kernels.s", NULL});
+  Text before = {0}, after = {0};
+  bool ok = run_in(folder, &args, log) == 0 && read_output(folder, "kernels.s", &before, log);
+  if (ok) assembly_count(before.data, &after);
+  ok = ok && !after.failed && write_file(folder, "counted.s", after.data, after.length, log);
+  text_free(&before);
+  text_free(&after);
+  return ok;
+}
+
+static bool link_image(const Args *compiler, const char *folder, Text *log) {
+  Args args = *compiler;
+  add_all(&args, (const char *[]){"-shared", "-fPIC", "counted.s", "-o", "image.so", "-nostdlib",
+                                  "-lm", "-lc", NULL});
+  return run_in(folder, &args, log) == 0;
 }
 
 // NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows.
@@ -267,6 +304,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
 #endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
   add_all(&args, job->options);
+  if (job->checks & CusimCount)
+    return make_assembly(&args, folder, log) && link_image(compiler, folder, log);
   add_all(&args, (const char *[]){"kernels.ii", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
@@ -283,8 +322,11 @@ static nvrtcResult compile_in(const CompileJob *job, const char *folder, Text *i
   if (!preprocess(job, &compiler, folder, log)) return NVRTC_ERROR_COMPILATION;
   if (!rewrite(job, folder, log)) return NVRTC_ERROR_INTERNAL_ERROR;
   if (!make_image(job, &compiler, folder, log)) return NVRTC_ERROR_COMPILATION;
-  if (!read_file(folder, "image.so", image) || image->length < sizeof(Elf64_Ehdr))
+  if (!read_output(folder, "image.so", image, log)) return NVRTC_ERROR_INTERNAL_ERROR;
+  if (image->length < sizeof(Elf64_Ehdr) || memcmp(image->data, ELFMAG, SELFMAG)) {
+    text_print(log, "libcusim: what %s made is no shared object\n", compiler.list[0]);
     return NVRTC_ERROR_INTERNAL_ERROR;
+  }
   ((Elf64_Ehdr *)image->data)->e_flags = module_checksum(image->data, image->length);
   return NVRTC_SUCCESS;
 }

@@ -70,6 +70,8 @@ CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3]
 void launch_free(Launch *launch) {
   free(launch->params);
   launch->params = NULL;
+  names_release(launch->names);
+  launch->names = NULL;
 }
 
 Launch *launch_copy(const Launch *from) {
@@ -77,15 +79,20 @@ Launch *launch_copy(const Launch *from) {
   if (!to) return NULL;
   memcpy(to, from, sizeof *to);
   if (take_params(to, from->params, NULL) != CUDA_SUCCESS) return free(to), NULL;
+  names_keep(to->names);
   return to;
 }
 
 // ---- workers ------------------------------------------------------------------------------------
 
+static size_t smem_room(void) {
+  return ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
+}
+
 // Dynamic shared memory between two guards; its end lies at the upper one when smem is a
 // multiple of 1024, else up to 1023 bytes before it.
 static unsigned char *map_smem(void) {
-  size_t bytes = ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
+  size_t bytes = smem_room();
   unsigned char *map =
       mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return NULL;
@@ -96,14 +103,34 @@ static unsigned char *map_smem(void) {
 
 static __thread unsigned char *smem_end;
 
+static void free_worker(void *data) { // when its thread exits
+  Worker *worker = data;
+  for (int i = 0; i < worker->nfibers; i++) fiber_free(worker->fibers[i]);
+  free(worker->fibers);
+  watchdog_close(worker);
+  fault_thread_end(worker);
+  munmap(smem_end - smem_room() - kRedZone, smem_room() + 2 * kRedZone);
+  free(worker);
+  sim_worker = NULL;
+}
+
+static pthread_key_t worker_key;
+
+static void make_key(void) {
+  pthread_key_create(&worker_key, free_worker);
+}
+
 static Worker *worker_here(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (sim_worker) return sim_worker;
   Worker *worker = aligned_alloc(64, (sizeof *worker + 63) & ~(size_t)63);
   if (!worker) return NULL;
   memset(worker, 0, sizeof *worker);
   smem_end = map_smem();
   if (!smem_end) return free(worker), NULL;
-  fault_thread();
+  fault_thread(worker);
+  pthread_once(&once, make_key);
+  pthread_setspecific(worker_key, worker);
   return sim_worker = worker;
 }
 
@@ -130,12 +157,14 @@ static void run_blocks(Launch *launch) {
     return;
   }
   place_smem(worker, launch);
+  watchdog_start(worker);
   unsigned long i;
   while (!atomic_load_explicit(&launch->error, memory_order_relaxed) &&
          (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
     poison(worker, launch);
     block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
   }
+  watchdog_stop(worker);
 }
 
 // ---- the pool -----------------------------------------------------------------------------------
@@ -252,15 +281,18 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
                        unsigned smem, bool cooperative, CUstream stream, void **params,
                        void **extra) {
   CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  Launch *launch = calloc(1, sizeof *launch);
-  if (!launch) return CUDA_ERROR_OUT_OF_MEMORY;
+  Launch *launch = r == CUDA_SUCCESS ? calloc(1, sizeof *launch) : NULL;
+  struct LaunchNames *names = names_take();
+  if (r == CUDA_SUCCESS && !launch) r = CUDA_ERROR_OUT_OF_MEMORY;
+  if (r != CUDA_SUCCESS) return names_release(names), r;
   pthread_mutex_lock(&sim_lock);
   r = launch_make(launch, function, grid, block, smem, params, extra);
   if (r != CUDA_SUCCESS) {
+    names_release(names);
     free(launch);
   } else {
     launch->cooperative = cooperative;
+    launch->names = names;
     Work work = {WorkKernel, .launch = launch};
     r = stream_submit(stream, &work);
   }
@@ -283,7 +315,6 @@ static CUresult check_cooperative(CUfunction function, const unsigned grid[3],
   unsigned long most = (unsigned long)launch_blocks_per_sm(function, (int)threads, smem) *
                        (unsigned long)sim_device()->multiprocessors;
   unsigned long blocks = (unsigned long)grid[0] * grid[1] * grid[2];
-  if (sim_settings()->race && blocks > 1) return CUDA_ERROR_NOT_SUPPORTED; // checked one by one
   return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 

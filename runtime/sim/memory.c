@@ -115,7 +115,7 @@ CUresult memory_make(size_t bytes, MemoryKind kind, void **out) {
   if (kind == MemoryDevice) used += bytes;
   if (sim_settings()->basic) fill_fresh(a);
   if (sim_settings()->address && kind == MemoryDevice) a->written = calloc(bytes / 8 + 1, 1);
-  for (int i = 0; i < 2 && sim_settings()->count; i++) a->touched[i] = calloc(bytes / 8 + 1, 1);
+  for (int i = 0; i < 2 && sim_settings()->count; i++) a->touched[i] = calloc(bytes / 64 + 1, sizeof(uint64_t));
   *out = begin;
   return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 static CUmodule modules;
+static uint64_t serial; // of the last module
 
 // ---- reading the image --------------------------------------------------------------------------
 
@@ -28,14 +30,19 @@ static int open_anonymous(void) {
   return fd;
 }
 
-// Appends bytes at a program's address to the file; false when they cannot be read or stored.
-static bool take_bytes(int fd, const void *from, size_t bytes) {
+// Appends bytes at a program's address to the file: an invalid image when they cannot be read.
+static CUresult take_bytes(int fd, const void *from, size_t bytes) {
   for (const char *at = from; bytes;) {
     ssize_t n = write(fd, at, bytes);
-    if (n <= 0) return false;
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0 && errno == EFAULT) return CUDA_ERROR_INVALID_IMAGE;
+    if (n <= 0) {
+      fprintf(stderr, "libcusim: the kernel image cannot be stored: %s\n", strerror(errno));
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
     at += n, bytes -= (size_t)n;
   }
-  return true;
+  return CUDA_SUCCESS;
 }
 
 // The length of the ELF file whose header this is; 0 when it is none of ours.
@@ -70,15 +77,18 @@ static bool image_is_whole(int fd, size_t length) {
 static CUresult store_image(const void *image, int *fd) {
   Elf64_Ehdr head;
   *fd = open_anonymous();
-  if (*fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  if (!take_bytes(*fd, image, sizeof head) || pread(*fd, &head, sizeof head, 0) != sizeof head)
-    return CUDA_ERROR_INVALID_IMAGE;
+  if (*fd < 0) {
+    fprintf(stderr, "libcusim: no file for the kernel image: %s\n", strerror(errno));
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  CUresult r = take_bytes(*fd, image, sizeof head);
+  if (r != CUDA_SUCCESS) return r;
+  if (pread(*fd, &head, sizeof head, 0) != sizeof head) return CUDA_ERROR_OPERATING_SYSTEM;
   size_t length = elf_length(&head);
   if (!length) return CUDA_ERROR_INVALID_IMAGE;
-  if (!take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head) ||
-      !image_is_whole(*fd, length))
-    return CUDA_ERROR_INVALID_IMAGE;
-  return CUDA_SUCCESS;
+  r = take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head);
+  if (r != CUDA_SUCCESS) return r;
+  return image_is_whole(*fd, length) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -100,11 +110,14 @@ static int find_segments(struct dl_phdr_info *info, size_t size, void *data) {
   dlinfo(module->handle, RTLD_DI_LINKMAP, &map);
   if (!map || info->dlpi_addr != map->l_addr) return 0;
   module->base = info->dlpi_addr;
-  for (int i = 0; i < info->dlpi_phnum; i++)
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    size_t end = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && end > module->bytes) module->bytes = end;
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
       module->tls_module = info->dlpi_tls_modid;
       module->tls_bytes = info->dlpi_phdr[i].p_memsz;
     }
+  }
   return 1;
 }
 
@@ -137,12 +150,17 @@ static CUresult open_image(CUmodule module) {
     fprintf(stderr, "libcusim: the kernel image cannot be loaded: %s\n", dlerror());
     return CUDA_ERROR_INVALID_IMAGE;
   }
+  module->serial = ++serial;
   module->image = dlsym(module->handle, "cusim_image");
   if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
   if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
   if (sim_settings()->trace && !(module->image->checks & CusimTrace))
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // its accesses cannot be checked
+  if (sim_settings()->count && !(module->image->checks & CusimCount))
+    return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
+  if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
@@ -157,6 +175,7 @@ static void unload(CUmodule module) {
     free(f->counters);
     free(f);
   }
+  free(module->blocks);
   if (module->handle) dlclose(module->handle);
   if (module->fd >= 0) close(module->fd);
   free(module);
@@ -254,7 +273,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
   if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
-    if (!strcmp(f->name, name) || !strcmp(f->kernel->name, name))
+    if (f->kernel->enter && (!strcmp(f->name, name) || !strcmp(f->kernel->name, name)))
       return *function = f, CUDA_SUCCESS;
   return CUDA_ERROR_NOT_FOUND;
 }

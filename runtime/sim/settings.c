@@ -11,6 +11,8 @@ static long number(const char *name, long otherwise) {
   return text && *text ? strtol(text, NULL, 0) : otherwise;
 }
 
+enum { kTimeout = 60 }; // seconds
+
 Settings sim_current_settings;
 static DeviceModel model;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -62,6 +64,8 @@ static void read_environment(void) {
   read_model();
   sim_current_settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0);
   sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
+  const char *timeout = getenv("NNGEN_SIM_TIMEOUT");
+  sim_current_settings.timeout = timeout && *timeout ? strtod(timeout, NULL) : kTimeout;
   if (sim_current_settings.threads < 1) sim_current_settings.threads = 1;
   if (sim_current_settings.threads > 256) sim_current_settings.threads = 256;
   sim_current_settings.ready = true;

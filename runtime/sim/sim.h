@@ -12,10 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "cuda_api.h"
 #include "sim/counters.h"
 #include "sim/device/cusim_abi.h"
+#include "sim/names.h"
 
 #define CUDA_API(name, symbol, params)                                                             \
   __attribute__((visibility("default"))) CUresult symbol params;
@@ -45,6 +47,7 @@ typedef struct Settings {
   bool count;    // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed; // NNGEN_SIM_SEED; 0: the natural order
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
+  double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
   bool ready;    // they have been read
 } Settings;
 
@@ -153,6 +156,8 @@ typedef struct Block {
   int start;                   // thread that the next free fiber begins
   int deferred;                // mbarrier arrivals that wait for copies
   int try_waiters;             // fibers inside mbar_try_wait
+  bool working;                // one lane does the work of a meeting
+  uint64_t ended;              // threads, of all blocks; never goes back
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;             // of the block, over all launches (race checking)
@@ -177,6 +182,11 @@ typedef struct Worker {
   size_t tls_bytes;
   const void *fault_pc, *fault_address; // signal -> report
   int fault_signal;
+  void *signal_stack; // owned; null: the program has set its own
+  timer_t timer; // watchdog.c
+  bool has_timer;
+  int ticks; // since a thread ended
+  uint64_t ended_before;
 } Worker;
 
 extern __thread Worker *sim_worker __attribute__((tls_model("initial-exec")));
@@ -190,7 +200,9 @@ static inline Warp *fiber_warp(Fiber *fiber) {
 
 void fiber_switch(void **save, void *load); // fiber_switch.S, or fiber.c with ucontext
 Fiber *fiber_take(Worker *worker);          // from the free list, or made; null without memory
+bool fiber_ready(Worker *worker);           // at least one is in the free list, or was made
 void fiber_reset(Fiber *fiber);             // its stack starts over
+void fiber_free(Fiber *fiber);
 
 void block_run(Worker *worker, struct Launch *launch, unsigned long index);
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
@@ -221,6 +233,11 @@ struct CUfunc_st {
   struct CUfunc_st *next;
 };
 
+typedef struct FlowBlock { // a basic block of a counted module
+  const CusimBlock *row;
+  int branch; // its number among those that branch, or -1
+} FlowBlock;
+
 struct CUmod_st {
   void *handle; // of dlopen
   int fd;       // the image's file, kept for line numbers
@@ -228,6 +245,10 @@ struct CUmod_st {
   size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
   uintptr_t base; // load address
+  size_t bytes;   // from there on
+  uint64_t serial;   // of this module; addresses come again
+  FlowBlock *blocks; // by pc; counting
+  int nblocks, nbranches;
   CUfunction functions;
   struct CUmod_st *next;
 };
@@ -237,6 +258,7 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem;
   bool cooperative;
+  struct LaunchNames *names; // or null; counted
   void **params; // param_count pointers into the bytes behind them; owned
   size_t params_bytes;
   unsigned long total;           // blocks
@@ -259,16 +281,25 @@ uint32_t module_checksum(const void *image, size_t length);
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 
-void fault_install(void); // signal handlers; per worker an alternate stack
-void fault_thread(void);
+void fault_install(void);             // signal handlers
+void fault_thread(Worker *worker);     // its alternate stack
+void fault_thread_end(Worker *worker); // gives it back
 // Prints one report about the running thread and gives its block up with `error`.
 void fault_raise(CUresult error, const void *pc, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
 // ": offset 12 of allocation 3 of 64 bytes", or nothing, into text.
 void fault_describe(uintptr_t address, char *text, size_t size);
 void fault_deadlock(Block *block) __attribute__((noreturn));
+// In a signal's handler: the running fiber continues in `where`, which gives its block up.
+void fault_continue(void *context, void (*where)(void));
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
+
+// ---- the watchdog (watchdog.c) ------------------------------------------------------------------
+
+void watchdog_start(Worker *worker); // while it runs blocks
+void watchdog_stop(Worker *worker);
+void watchdog_close(Worker *worker);
 
 // ---- memory (memory.c, pool.c) ------------------------------------------------------------------
 
@@ -282,8 +313,8 @@ typedef struct Allocation {
   size_t map_bytes;
   MemoryKind kind;
   int serial;
-  uint8_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
-  uint8_t *written; // a bit per byte, when unwritten reads are looked for
+  uint64_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
+  uint8_t *written;     // a bit per byte, when unwritten reads are looked for
 } Allocation;
 
 const Allocation *memory_at(int index); // by address; null past the last
@@ -295,6 +326,19 @@ bool memory_is_device(CUdeviceptr ptr); // the begin of a device allocation
 void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
+
+// ---- names (names.c) ----------------------------------------------------------------------------
+
+__attribute__((visibility("default"))) CUresult cusimNameLaunch(const char *layer, int count,
+                                                                const CusimTensor *tensors);
+struct LaunchNames *names_take(void); // what the thread said of its next launch; the caller's
+struct LaunchNames *names_keep(struct LaunchNames *names);
+void names_release(struct LaunchNames *names);
+const char *names_layer(const Launch *launch); // or null
+// ": byte 12 of tensor conv1.out", or nothing, into text.
+void names_describe(const Launch *launch, uintptr_t address, char *text, size_t size);
+// The allocation holds tensors of the launch, but none of them holds the access.
+bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address, int bytes);
 
 // ---- work, streams, graphs (work.c, stream.c, capture.c, graph.c) -------------------------------
 
@@ -451,11 +495,15 @@ typedef struct CompileJob {
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 
-// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c) ----------------------------
+// Counts the operations of each basic block of compiler output; out: the same with the table.
+void assembly_count(const char *source, Text *out);
+
+// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c, flow.c) --------------------
 
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
 void trace_launch(void);
+void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);
 void trace_block_end(Block *block);
@@ -464,6 +512,9 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
 void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
 void coalesce_block_end(KernelCounters *counters);
 void trace_host_write(uintptr_t address, size_t bytes);
+bool flow_load(CUmodule module, const CusimBlock *rows); // false: no memory
+void flow_block(const Block *block);
+void flow_block_end(const Block *block);
 
 // All do nothing unless races are looked for.
 void clock_begin(Block *block);

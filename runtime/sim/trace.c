@@ -35,7 +35,11 @@ typedef struct Page {
   Cell cells[kPageBytes / kCellBytes];
 } Page;
 
-static Page *pages[kTable]; // used by one worker: race checking runs the blocks one by one
+// Used by one worker at a time: race checking runs the blocks one by one, but those of a
+// cooperative launch, which take turns here.
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool mine;
+static Page *pages[kTable];
 static uint32_t block_serial, launch_serial; // of the running block; of the launch's first
 static uint32_t atomics;
 
@@ -55,6 +59,18 @@ static Cell *cell_of(uintptr_t address) {
   return &last->cells[(address - base) / kCellBytes];
 }
 
+static void trace_lock(const Launch *launch) {
+  if (!launch->cooperative) return;
+  pthread_mutex_lock(&turn);
+  mine = true;
+}
+
+void trace_unlock(void) {
+  if (!mine) return;
+  mine = false;
+  pthread_mutex_unlock(&turn);
+}
+
 void trace_launch(void) {
   launch_serial = block_serial + 1;
 }
@@ -63,9 +79,11 @@ void trace_launch(void) {
 static uint64_t count_touched(const Allocation *a, int which) {
   uint64_t sum = 0;
   if (!a->touched[which]) return 0;
-  for (size_t i = 0; i <= a->bytes / 8; i++) {
-    sum += (uint64_t)__builtin_popcount(a->touched[which][i]);
-    a->touched[which][i] = 0;
+  uint64_t *words = a->touched[which];
+  for (size_t i = 0; i <= a->bytes / 64; i++) {
+    if (!words[i]) continue;
+    sum += (uint64_t)__builtin_popcountll(words[i]);
+    words[i] = 0;
   }
   return sum;
 }
@@ -82,8 +100,9 @@ void trace_launch_end(Launch *launch) {
 }
 
 void trace_block(Block *block) {
+  if (sim_settings()->count) flow_block(block);
   if (!sim_settings()->race) return;
-  block->serial = ++block_serial;
+  block->serial = __atomic_add_fetch(&block_serial, 1, __ATOMIC_RELAXED);
   block->last_atomic = 0;
   clock_begin(block);
 }
@@ -96,6 +115,7 @@ void trace_block_end(Block *block) {
   __atomic_fetch_add(&c->barriers, block->arrivals, __ATOMIC_RELAXED);
   __atomic_fetch_add(&c->meetings, block->meetings, __ATOMIC_RELAXED);
   coalesce_block_end(c);
+  flow_block_end(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------
@@ -117,13 +137,13 @@ static void report_race(const Access *old, bool old_writes, const Access *now, b
                         uintptr_t address, bool shared) {
   char there[512];
   fault_line(old->pc, there, sizeof there);
-  const Block *block = fiber_running()->block;
   const char *whose = old->block == now->block ? "thread" : "another block's thread";
-  (void)block;
+  char where[512];
+  fault_describe(address, where, sizeof where);
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, now->pc,
-              "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between",
+              "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between%s",
               shared ? "shared" : "global", (void *)address, writes ? "write" : "read",
-              old_writes ? "write" : "read", whose, old->thread, there);
+              old_writes ? "write" : "read", whose, old->thread, there, where);
 }
 
 static void check_cell(Cell *cell, Access now, bool writes, const Block *block, uintptr_t address,
@@ -182,7 +202,7 @@ static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
 }
 
 static void report_bounds(uintptr_t address, int bytes, bool writes, const void *pc) {
-  char where[256];
+  char where[512];
   fault_describe(address, where, sizeof where);
   fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s of %d bytes at %p is out of bounds%s",
               writes ? "write" : "read", bytes, (void *)address, where);
@@ -196,7 +216,7 @@ static void check_written(const Allocation *a, uintptr_t address, int bytes, boo
     if (writes) {
       __atomic_fetch_or(&a->written[i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
     } else if (!(a->written[i / 8] >> i % 8 & 1)) {
-      char where[256];
+      char where[512];
       fault_describe(address, where, sizeof where);
       fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "read of %d bytes that nobody wrote, at %p%s",
                   bytes, (void *)address, where);
@@ -205,11 +225,14 @@ static void check_written(const Allocation *a, uintptr_t address, int bytes, boo
 }
 
 static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {
-  for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes)
-    if (cell_of(at)->write.block != fiber->block->serial)
-      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                  "read of %d bytes of shared memory that no thread of this block wrote, at %p",
-                  bytes, (void *)address);
+  for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes) {
+    if (cell_of(at)->write.block == fiber->block->serial) continue;
+    char where[512];
+    fault_describe(address, where, sizeof where);
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                  "read of %d bytes of shared memory that no thread of this block wrote, at %p%s",
+                  bytes, (void *)address, where);
+  }
 }
 
 // ---- every access -------------------------------------------------------------------------------
@@ -217,8 +240,12 @@ static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, con
 static void touch(const Allocation *a, uintptr_t address, int bytes, bool writes) {
   if (!a->touched[writes]) return;
   size_t offset = address - a->begin;
-  for (size_t i = offset; i < offset + (size_t)bytes; i++)
-    __atomic_fetch_or(&a->touched[writes][i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
+  uint64_t *word = &a->touched[writes][offset / 64];
+  uint64_t bits = ((1ull << bytes) - 1) << offset % 64; // bytes: 16 at most
+  if (bits & ~*word) __atomic_fetch_or(word, bits, __ATOMIC_RELAXED);
+  if (offset % 64 + (size_t)bytes <= 64) return;
+  bits = ((1ull << bytes) - 1) >> (64 - offset % 64); // what lies in the next word
+  __atomic_fetch_or(word + 1, bits, __ATOMIC_RELAXED);
 }
 
 static void count(KernelCounters *c, int bytes, bool writes, bool shared) {
@@ -232,17 +259,31 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
+static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+                         const void *pc, bool shared) {
+  if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
+  int thread = (int)fiber->self.linear;
+  if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
+  check_race(fiber, address, bytes, writes, atomic, pc, shared);
+  if (!atomic) return;
+  fiber->block->last_atomic = ++atomics;
+  clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
+}
+
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
                   const void *pc) {
   const Settings *settings = sim_settings();
   const Worker *worker = sim_worker;
-  if (on_stack(fiber, address) || is_internal(worker, fiber, address) ||
-      on_any_stack(worker, address))
-    return;
+  if (on_stack(fiber, address)) return;
   bool shared = is_shared(worker, address, bytes);
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
+  if (!shared && !global &&
+      (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
+    return;
   if (settings->address && !shared && !global && !module_of_address((void *)address))
+    report_bounds(address, bytes, writes, pc);
+  if (settings->address && global && names_outside(fiber->block->launch, a, address, bytes))
     report_bounds(address, bytes, writes, pc);
   if (settings->count && (shared || global)) {
     count(fiber->block->launch->function->counters, bytes, writes, shared);
@@ -251,13 +292,9 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   }
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
   if (!settings->race || !(shared || global)) return;
-  if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
-  int thread = (int)fiber->self.linear;
-  if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
-  check_race(fiber, address, bytes, writes, atomic, pc, shared);
-  if (!atomic) return;
-  fiber->block->last_atomic = ++atomics;
-  clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
+  trace_lock(fiber->block->launch);
+  order_access(fiber, address, bytes, writes, atomic, pc, shared);
+  trace_unlock();
 }
 
 void cusim_access(const void *address, int bytes, int writes) {

@@ -41,7 +41,8 @@ static void *library_open(const char *const *names) {
 
 // Loads the table and makes a context current. False: there is no such device.
 static bool device_open(void) {
-  const char *sim[] = {"build/libcusim.so", NULL};
+  const char *other = getenv("CUSIM_LIBRARY"); // another build of it
+  const char *sim[] = {other ? other : "build/libcusim.so", NULL};
   const char *driver[] = {"libcuda.so.1", NULL};
   const char *compiler[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                             "/usr/local/cuda/lib64/libnvrtc.so", NULL};

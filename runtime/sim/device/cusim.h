@@ -22,7 +22,12 @@
 #define __managed__ static_assert(false, "managed memory is not modelled");
 
 // Work that libcusim's checks must not see as the running thread's own.
-#define CUSIM_UNTRACED __attribute__((no_sanitize("thread")))
+#if defined(__clang__)
+#define CUSIM_UNCOUNTED __attribute__((no_sanitize("coverage")))
+#else
+#define CUSIM_UNCOUNTED __attribute__((no_sanitize_coverage))
+#endif
+#define CUSIM_UNTRACED __attribute__((no_sanitize("thread"))) CUSIM_UNCOUNTED
 
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 

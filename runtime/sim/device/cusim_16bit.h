@@ -3,6 +3,16 @@
 // the conversions CUSIM_WIDEN and CUSIM_NARROW. Arithmetic is done in float and rounded once, which
 // for one operation gives the correctly rounded result.
 
+// When operations are counted, each of these is one of 16 bits: the arithmetic in float that does
+// it stands in a function that is not counted.
+#if CUSIM_COUNT
+#define CUSIM_16BIT(op) cusim_count_op(CusimFp16, op, 1)
+#define CUSIM_16BIT_FN static __attribute__((noinline, unused)) CUSIM_UNTRACED
+#else
+#define CUSIM_16BIT(op) (void)0
+#define CUSIM_16BIT_FN CUSIM_FN
+#endif
+
 struct CUSIM_T {
   unsigned short bits;
   CUSIM_T() = default;
@@ -33,16 +43,19 @@ CUSIM_FN CUSIM_T CUSIM_NAME(__ushort_as_, )(unsigned short bits) {
   return x;
 }
 
-#define CUSIM_OPERATOR(name, op)                                                                   \
-  CUSIM_FN CUSIM_T name(CUSIM_T a, CUSIM_T b) { return CUSIM_T(float(a) op float(b)); }            \
+#define CUSIM_OPERATOR(name, op, kind)                                                             \
+  CUSIM_16BIT_FN CUSIM_T name(CUSIM_T a, CUSIM_T b) {                                              \
+    CUSIM_16BIT(kind);                                                                             \
+    return CUSIM_T(float(a) op float(b));                                                          \
+  }                                                                                                \
   CUSIM_FN CUSIM_T2 name##2(CUSIM_T2 a, CUSIM_T2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }   \
   CUSIM_FN CUSIM_T operator op(CUSIM_T a, CUSIM_T b) { return name(a, b); }                        \
   CUSIM_FN CUSIM_T2 operator op(CUSIM_T2 a, CUSIM_T2 b) { return name##2(a, b); }                  \
   CUSIM_FN CUSIM_T &operator op##=(CUSIM_T &a, CUSIM_T b) { return a = name(a, b); }
-CUSIM_OPERATOR(__hadd, +)
-CUSIM_OPERATOR(__hsub, -)
-CUSIM_OPERATOR(__hmul, *)
-CUSIM_OPERATOR(__hdiv, /)
+CUSIM_OPERATOR(__hadd, +, CusimAdd)
+CUSIM_OPERATOR(__hsub, -, CusimAdd)
+CUSIM_OPERATOR(__hmul, *, CusimMul)
+CUSIM_OPERATOR(__hdiv, /, CusimSpecial)
 #undef CUSIM_OPERATOR
 
 #define CUSIM_COMPARE(name, op)                                                                    \
@@ -58,7 +71,8 @@ CUSIM_COMPARE(__hge, >=)
 
 // NOTE: the product is exact in double, but double -> float -> 16 bits rounds twice: off by one unit
 // in the rare case that the first rounding makes a tie.
-CUSIM_FN CUSIM_T __hfma(CUSIM_T a, CUSIM_T b, CUSIM_T c) {
+CUSIM_16BIT_FN CUSIM_T __hfma(CUSIM_T a, CUSIM_T b, CUSIM_T c) {
+  CUSIM_16BIT(CusimFma);
   return CUSIM_T(float(__builtin_fma(float(a), float(b), float(c))));
 }
 CUSIM_FN CUSIM_T2 __hfma2(CUSIM_T2 a, CUSIM_T2 b, CUSIM_T2 c) {
@@ -74,16 +88,27 @@ CUSIM_FN CUSIM_T operator-(CUSIM_T a) { return __hneg(a); }
 CUSIM_FN bool __hisnan(CUSIM_T a) { return __builtin_isnan(float(a)); }
 CUSIM_FN CUSIM_T __hmax(CUSIM_T a, CUSIM_T b) { return CUSIM_T(fmaxf(float(a), float(b))); }
 CUSIM_FN CUSIM_T __hmin(CUSIM_T a, CUSIM_T b) { return CUSIM_T(fminf(float(a), float(b))); }
-CUSIM_FN CUSIM_T hexp(CUSIM_T a) { return CUSIM_T(expf(float(a))); }
-CUSIM_FN CUSIM_T hlog(CUSIM_T a) { return CUSIM_T(logf(float(a))); }
-CUSIM_FN CUSIM_T hsqrt(CUSIM_T a) { return CUSIM_T(__builtin_sqrtf(float(a))); }
-CUSIM_FN CUSIM_T hrsqrt(CUSIM_T a) { return CUSIM_T(rsqrtf(float(a))); }
+
+#define CUSIM_FUNCTION(name, expression)                                                           \
+  CUSIM_16BIT_FN CUSIM_T name(CUSIM_T a) {                                                         \
+    float x = float(a);                                                                            \
+    CUSIM_16BIT(CusimSpecial);                                                                     \
+    return CUSIM_T(expression);                                                                    \
+  }
+CUSIM_FUNCTION(hexp, expf(x))
+CUSIM_FUNCTION(hlog, logf(x))
+CUSIM_FUNCTION(hsqrt, __builtin_sqrtf(x))
+CUSIM_FUNCTION(hrsqrt, rsqrtf(x))
+#undef CUSIM_FUNCTION
+
 CUSIM_FN CUSIM_T atomicAdd(CUSIM_T *p, CUSIM_T v) {
   return CUSIM_NAME(__ushort_as_, )(cusim::atomic_update(&p->bits, [v](unsigned short bits) {
     return __hadd(CUSIM_NAME(__ushort_as_, )(bits), v).bits;
   }));
 }
 
+#undef CUSIM_16BIT
+#undef CUSIM_16BIT_FN
 #undef CUSIM_T
 #undef CUSIM_T2
 #undef CUSIM_NAME

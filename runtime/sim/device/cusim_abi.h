@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 1
+#define CUSIM_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,7 +42,20 @@ typedef struct CusimImage {
   const CusimKernel *kernels;
 } CusimImage;
 
-enum CusimCheck { CusimTrace = 1 }; // memory accesses are reported through __tsan_*
+// Memory accesses are reported through __tsan_*, basic blocks through __sanitizer_cov_trace_pc.
+enum CusimCheck { CusimTrace = 1, CusimCount = 2 };
+
+// Floating-point operations by the width of their operands and by kind.
+enum CusimWidth { CusimFp32, CusimFp64, CusimFp16, CusimWidths };
+enum CusimOp { CusimAdd, CusimMul, CusimFma, CusimSpecial, CusimOps };
+
+// A basic block of an image that was built with CusimCount, and what the compiler put into it. The
+// image exports them as cusim_blocks, ended by a null pc, in no order.
+typedef struct CusimBlock {
+  const void *pc; // where the call that announces the block returns to
+  unsigned short ops[CusimWidths][CusimOps];
+  unsigned char branches; // it ends in a conditional jump
+} CusimBlock;
 
 // ---- meetings of lanes -----------------------------------------------------------------------
 
@@ -95,6 +108,7 @@ void cusim_store(void *to, const void *from, int bytes);
 // Adds floating-point operations of one kind to the running kernel's count.
 enum CusimFlops { CusimFlopsMma16, CusimFlopsMmaTf32, CusimFlopsMma8, CusimFlopsKinds };
 void cusim_count_flops(int kind, long long flops);
+void cusim_count_op(int width, int op, long long count); // what instrumentation does not see
 
 #ifdef __cplusplus
 }

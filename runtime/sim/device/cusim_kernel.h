@@ -22,6 +22,12 @@ template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
   static constexpr unsigned sizes[sizeof...(A) + 1] = {unsigned(sizeof(A))..., 0};
 };
 
+// A name expression of a variable: it only has a linker's name.
+template <class T, T *p> struct Describe<T *, p> {
+  static constexpr CusimEntry enter = 0;
+  static constexpr unsigned sizes[1] = {0};
+};
+
 // `extern __shared__ T name[]` outside a function.
 template <class T> struct DynamicShared {
   operator T *() const { return reinterpret_cast<T *>(cusim_self->smem); }
