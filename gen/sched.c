@@ -1,11 +1,9 @@
-// sched.c: how each group is cut and launched. Candidates -> cost -> the cheapest, over the small
-// structs Arch and Tile, so that every choice can be printed and argued with.
-#include "tuning.h"
+// sched.c: how each group is cut and launched, what it computes and moves. Contractions have their
+// own file, sched_contract.c.
+#include "sched.h"
 
 #include <math.h>
 #include <string.h>
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 // Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
 // SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
@@ -40,7 +38,7 @@ double sched_flop_rate(const Group *g, const Arch *arch) {
 
 // ---- work -------------------------------------------------------------------------------------
 
-static double contract_flops(const Node *n) {
+double sched_contract_flops(const Node *n) {
   const Type *w = &n->in[1]->type;
   double k = n->op->form == FormConv ? (double)(w->dim[1] * w->dim[2] * w->dim[3])
                                      : (double)w->dim[w->rank - 2];
@@ -58,7 +56,7 @@ static double node_flops(const Node *n) {
   case OpWindow:
     return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
   case OpContract:
-    return contract_flops(n);
+    return sched_contract_flops(n);
   default:
     return 0;
   }
@@ -91,7 +89,7 @@ static double share_read(const Node *n) {
   return share;
 }
 
-static void count_work(Group *g) {
+void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = 0;
   for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
@@ -129,13 +127,17 @@ static int divide_down(int lanes, int64_t run) {
   return lanes;
 }
 
+int sched_lanes(const Group *g, int64_t run) {
+  return divide_down(most_lanes(g), run);
+}
+
 static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
   for (int i = t->rank - 1; i >= 0; i--)
     if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
   return 1;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
+int64_t sched_ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
@@ -144,9 +146,9 @@ static int64_t ceil_div(int64_t a, int64_t b) {
 static void sched_map(Group *g, const Arch *arch) {
   (void)arch;
   Tile *t = &g->tile;
-  t->lanes = divide_down(most_lanes(g), innermost(&g->anchor->type));
+  t->lanes = sched_lanes(g, innermost(&g->anchor->type));
   t->threads = 256;
-  t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
+  t->grid[0] = sched_ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
 }
 
 // Lanes of a window are channels: only where these are the innermost dimension.
@@ -156,7 +158,7 @@ static void sched_window(Group *g, const Arch *arch) {
   const Type *y = &g->anchor->type;
   if (y->order[3] != 1) t->lanes = 1;
   t->lanes = divide_down(t->lanes, y->dim[1]);
-  t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
+  t->grid[0] = sched_ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
 }
 
 static void sched_reduce(Group *g, const Arch *arch) {
@@ -169,10 +171,10 @@ static void sched_reduce(Group *g, const Arch *arch) {
   bool runs = !(n->attr.axes >> in->order[last] & 1); // outputs are neighbours
   t->lanes = runs ? divide_down(4, in->dim[in->order[last]]) : 1;
   t->threads = 256;
-  int64_t vectors = ceil_div(type_count(&n->type), t->lanes);
+  int64_t vectors = sched_ceil_div(type_count(&n->type), t->lanes);
   t->rows = 1; // threads over outputs
   while (runs && t->rows < 32 && t->rows < vectors) t->rows *= 2;
-  t->grid[0] = ceil_div(vectors, t->rows);
+  t->grid[0] = sched_ceil_div(vectors, t->rows);
 }
 
 static void sched_row(Group *g, const Arch *arch) {
@@ -181,299 +183,14 @@ static void sched_row(Group *g, const Arch *arch) {
   const Type *full = &g->anchor->in[0]->type;
   int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
   t->lanes = divide_down(4, innermost(full));
-  int64_t vectors = ceil_div(columns, t->lanes);
+  int64_t vectors = sched_ceil_div(columns, t->lanes);
   int per_row = 32;
   while (per_row < 1024 && vectors > per_row * 8) per_row *= 2;
   t->rows = per_row == 32 ? 8 : 1;
   if (rows < t->rows) t->rows = 1;
   t->threads = per_row * t->rows;
-  t->items = (int)ceil_div(vectors, per_row);
-  t->grid[0] = ceil_div(rows, t->rows);
-}
-
-// Block tiles of contractions: m, n, then outputs per warp, then stages. k is a row of 128 bytes.
-static const Tile fma_tiles[] = {
-    {.m = 128, .n = 128, .tm = 32, .tn = 64, .stages = 2},
-    {.m = 128, .n = 64, .tm = 32, .tn = 64, .stages = 3},
-    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
-    {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 3},
-    {.m = 64, .n = 32, .tm = 16, .tn = 32, .stages = 3},
-    {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 3},
-    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
-    {.m = 64, .n = 16, .tm = 16, .tn = 16, .stages = 4},
-};
-
-static const Tile mma_tiles[] = {
-    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3},
-    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 32, .stages = 3},
-    {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
-    {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
-    {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
-    {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},
-    {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
-    {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
-    {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
-    {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16, .stages = 4},
-};
-
-static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
-
-enum {
-  kRowBytes = 128,      // of k in shared memory
-  kSmemPerBlock = 1024, // what a block costs besides
-  kSmemLast = 16,       // whether a block was the last to arrive
-  kMostTiles = 16,
-  kMostCandidates = 128,
-  kMostBlocksZ = 65535 // of a launch's grid
-};
-
-// What one tile costs on one SM, in seconds, and how many share an SM. The terms are kept, so that
-// they can be shown.
-typedef struct Cost {
-  int per_sm;                                 // blocks that fit an SM
-  double waves;                               // of blocks
-  double math, l2, dram, split, gap, seconds; // seconds each, for the whole launch
-} Cost;
-
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int tile_smem(const Tile *t) {
-  int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
-  return (ring > out ? ring : out) + kSmemLast;
-}
-
-static int tile_threads(const Tile *t) {
-  return t->m * t->n / (t->tm * t->tn) * 32;
-}
-
-// Registers that ptxas takes for a thread of these kernels: the sums, and what waits for them.
-static int tile_registers(const Tile *t) {
-  int acc = t->tm * t->tn / 32;
-  return t->mma ? 3 * acc + 32 : acc + 2 * t->tm + t->tn + 56;
-}
-
-static int blocks_per_sm(const Tile *t, const Arch *arch) {
-  int64_t by_threads = 2048 / tile_threads(t);
-  int64_t by_regs = arch->regs / (tile_threads(t) * tile_registers(t));
-  int64_t by_smem = arch->smem / (tile_smem(t) + kSmemPerBlock);
-  return (int)least(by_threads, least(by_regs, by_smem));
-}
-
-static double tile_count(const Tile *t, const Product *p) {
-  return (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
-}
-
-// Of k, what the longest block multiplies: whole steps of 32 bytes (16 without tensor cores).
-static double block_depth(const Tile *t, const Product *p) {
-  int64_t row = kRowBytes / p->size, step = (t->mma ? 32 : 16) / p->size;
-  int64_t blocks = ceil_div(ceil_div(p->k, row), t->splits);
-  return (double)least(blocks * row, ceil_div(p->k, step) * step);
-}
-
-// The share of the peak that the product of a warp can reach; slim tiles wait for shared memory.
-static double warp_efficiency(const Tile *t) {
-  double m = t->tm, n = t->tn;
-  if (t->mma) return 0.6 * fmin(1, 0.4 + 0.8 * 2 * m * n / (m + n) / 64); // mma.sync on Hopper
-  // Cycles of an SM per step of 4 k: its four schedulers multiply, one unit loads 4 wavefronts for
-  // each row of b and one for each row of a.
-  double rows = m / 4, columns = n / 8;
-  return 0.8 * fmin(1, rows * columns / (4 * columns + rows));
-}
-
-// Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts
-// of k are written to L2 and read by one block of each tile, once all have arrived (a microsecond).
-static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
-  if (!c.per_sm) return (Cost){.seconds = INFINITY};
-  double k = block_depth(t, p), l2_rate = arch->l2_rate / arch->sms;
-  double blocks = tile_count(t, p) * t->splits;
-  c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
-  double busy = fmin(ceil(blocks / arch->sms), c.per_sm); // blocks that share an SM in a wave
-  // Latency is covered by other warps, and by the independent sums of each.
-  double cover = busy * tile_threads(t) / 128 * sqrt(t->tm * t->tn / 512.);
-  double efficiency = warp_efficiency(t) * fmin(1, 0.35 + 0.2 * cover);
-  c.math = c.waves * busy * 2 * t->m * t->n * k / (sched_flop_rate(g, arch) / arch->sms * efficiency);
-  c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
-  c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
-  double sums = blocks * t->m * t->n * 4; // bytes
-  if (t->splits > 1)
-    c.split = 1e-6 + t->splits * t->m * t->n * 4. / l2_rate + 2 * sums / arch->l2_rate;
-  c.seconds = fmax(fmax(c.math, c.l2), c.dram) + c.split + c.gap;
-  return c;
-}
-
-// An operand that is copied across k lies in shared memory as whole rows of 128 bytes along m or n.
-static bool fits_across(const Tile *t, const Product *p) {
-  int row = kRowBytes / p->size;
-  return (!p->a.across || t->m % row == 0) && (!p->b.across || t->n % row == 0);
-}
-
-// The block tiles for the asked dtype.
-static const Tile *block_tiles(int *count) {
-  bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
-  *count = (int)(mma ? COUNT(mma_tiles) : COUNT(fma_tiles));
-  return mma ? mma_tiles : fma_tiles;
-}
-
-static bool may_split(const Product *p, int parts) {
-  int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
-  return parts == 1 || (blocks_of_k >= 2 * parts && p->batch * parts <= kMostBlocksZ);
-}
-
-// The block tiles, each with the number of parts of k that suits it best.
-static int candidates(const Product *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
-  int count;
-  const Tile *tiles = block_tiles(&count);
-  for (int i = 0; i < count; i++) {
-    cost[i].seconds = INFINITY;
-    list[i] = tiles[i];
-    for (size_t s = 0; s < COUNT(splits) && may_split(p, splits[s]) && fits_across(&tiles[i], p); s++) {
-      Tile t = tiles[i];
-      t.splits = splits[s];
-      Cost c = contract_cost(&t, p, g, arch);
-      if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
-    }
-  }
-  return count;
-}
-
-// Fills tiles[most] with every tile and number of parts that fits the device, the cheapest by the
-// model first.
-int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
-  Product p = contract_product(g);
-  int count, kept = 0;
-  const Tile *list = block_tiles(&count);
-  for (int i = 0; i < count; i++)
-    for (size_t s = 0; s < COUNT(splits) && may_split(&p, splits[s]) && fits_across(&list[i], &p); s++) {
-      Tile t = list[i];
-      t.splits = splits[s];
-      t.seconds = contract_cost(&t, &p, g, arch).seconds;
-      if (isinf(t.seconds) || (kept == most && tiles[most - 1].seconds <= t.seconds)) continue;
-      int at = kept < most ? kept++ : most - 1;
-      for (; at > 0 && tiles[at - 1].seconds > t.seconds; at--) tiles[at] = tiles[at - 1];
-      tiles[at] = t;
-    }
-  return kept;
-}
-
-// The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
-static void add_scratch(Group *g, const Product *p) {
-  const Tile *t = &g->tile;
-  int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
-  g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles, true};
-  g->bytes_read += sums * 4 + tiles * 4;
-  g->bytes_written += sums * 4 + tiles * 4;
-}
-
-// Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
-static void add_column_scratch(Group *g, const Product *p) {
-  Tile *t = &g->tile;
-  int64_t count = 0, blocks = t->grid[0];
-  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
-  if (!count) return;
-  t->group = (int)ceil(sqrt((double)blocks));
-  int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n;
-  int64_t counts = t->grid[1] * (groups + 1);
-  g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
-  g->bytes_read += (sums + counts) * 4;
-  g->bytes_written += (sums + counts) * 4;
-}
-
-// The taps of a filter that fall inside the image, of all outputs along dimension 2 + i.
-static double taps_inside(const Node *n, int i) {
-  const Attr *a = &n->attr;
-  int64_t size = n->in[0]->type.dim[2 + i], count = 0;
-  for (int64_t y = 0; y < n->type.dim[2 + i]; y++)
-    for (int64_t r = 0; r < node_window(n, i); r++) {
-      int64_t at = y * a->stride[i] - a->pad[i] + r * a->dilation[i];
-      count += at >= 0 && at < size;
-    }
-  return (double)count;
-}
-
-// The same contraction as the model wrote it: before channels were padded.
-static const Node *as_written(const Node *n) {
-  const Graph *g = compiler->original;
-  for (int i = 0; g && n->name && i < g->nnodes; i++) {
-    const Node *o = g->nodes[i];
-    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
-  }
-  return n;
-}
-
-void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
-  const Node *n = g->anchor;
-  Product p = contract_product(g);
-  const Tile *t = &g->tile;
-  // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
-  int64_t step = (t->mma ? 32 : 16) / p.size, depth = ceil_div(p.k, step) * step;
-  *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
-  *counted = contract_flops(as_written(n)) / 2;
-  *inside = *counted;
-  for (int i = 0; i < 2 && n->op->form == FormConv; i++)
-    *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);
-}
-
-void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
-  Product p = contract_product(g);
-  Tile *t = &g->tile;
-  *t = *candidate;
-  t->threads = tile_threads(t);
-  t->blocks = blocks_per_sm(t, arch);
-  t->smem = tile_smem(t);
-  t->k = kRowBytes / p.size;
-  t->lanes = divide_down(most_lanes(g), p.n);
-  t->grid[0] = ceil_div(p.m, t->m);
-  t->grid[1] = ceil_div(p.n, t->n);
-  t->grid[2] = p.batch * t->splits;
-  g->nscratch = 0;
-  count_work(g);
-  if (t->splits > 1) add_scratch(g, &p);
-  add_column_scratch(g, &p);
-}
-
-static void sched_contract(Group *g, const Arch *arch) {
-  Tile list[kMostCandidates];
-  int count = sched_candidates(g, arch, list, kMostCandidates);
-  int forced = compiler->options.candidate;
-  const Tile *measured = tuning_pick(g, list, count);
-  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
-  best.tuned = measured != NULL;
-  sched_use(g, arch, &best);
-}
-
-void sched_explain(const Group *g, const Arch *arch, FILE *file) {
-  fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / sched_flop_rate(g, arch) * 1e6,
-          (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
-  if (g->tm != TmContract) return;
-  Product p = contract_product(g);
-  Tile list[kMostTiles];
-  Cost cost[kMostTiles];
-  int count = candidates(&p, g, arch, list, cost);
-  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m,
-          (long long)p.n, (long long)p.k, (long long)p.batch);
-  fprintf(file,
-          "    tile         warps stages split  blocks  on SM  waves  padding    math      L2    "
-          "DRAM   split   total\n");
-  for (int i = 0; i < count; i++) {
-    const Tile *t = &list[i];
-    const Cost *c = &cost[i];
-    if (isinf(c->seconds)) continue;
-    double blocks = tile_count(t, &p) * t->splits;
-    double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
-    fprintf(file,
-            "  %c %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
-            t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32,
-            t->stages, t->splits, blocks, c->per_sm, c->waves,
-            blocks * t->m * t->n * block_depth(t, &p) / useful, c->math * 1e6, c->l2 * 1e6,
-            c->dram * 1e6, c->split * 1e6, c->seconds * 1e6);
-  }
-  tuning_explain(g, file);
+  t->items = (int)sched_ceil_div(vectors, per_row);
+  t->grid[0] = sched_ceil_div(rows, t->rows);
 }
 
 static void (*const rules[TmCount])(Group *, const Arch *) = {
@@ -486,7 +203,7 @@ static void (*const rules[TmCount])(Group *, const Arch *) = {
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
-    count_work(g);
+    sched_count_work(g);
     rules[g->tm](g, c->options.arch);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
