@@ -329,6 +329,8 @@ void mem_plan(int count, const int64_t *bytes, const int *first, const int *last
               int64_t *total, int64_t *bound);
 const Arch *arch_find(const char *name);
 const Arch *arch_default(void);
+struct DeviceInfo;
+void arch_of_device(const struct DeviceInfo *info, Arch *arch); // its own figures where they are known
 
 // ---- text.c: the IR as text --------------------------------------------------------------------
 void text_write(const Graph *g, FILE *file);

@@ -72,8 +72,8 @@ static int compile(Run *r, Error *err) {
   if (!code && !r->cli->arch) code = open_device(r, err);
   r->seconds_device = now() - opening;
   if (!code && r->device) {
-    const Arch *arch = arch_find(device_info(r->device)->arch);
-    if (arch) options.arch = arch; // else the default's figures
+    arch_of_device(device_info(r->device), &r->arch);
+    options.arch = &r->arch;
   }
   if (!code) code = cli_tuning(r->cli, true, &r->tuning, err);
   if (code) return code;

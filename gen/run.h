@@ -18,6 +18,7 @@ typedef struct Run {
   Tuning *tuning;        // null: the model of sched.c alone chooses tiles
   Totals fused, unfused; // fused: of the lowering that runs
   Device *device;
+  Arch arch; // of the device
   Loaded *loaded;
   Params *params;
   JitReport *jit;          // owned by loaded, or by only_jit

@@ -1,6 +1,7 @@
 // sched.c: how each group is cut and launched, what it computes and moves. Contractions have their
 // own file, sched_contract.c.
 #include "sched.h"
+#include "nngen_runtime.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,6 +28,24 @@ const Arch *arch_find(const char *name) {
 
 const Arch *arch_default(void) {
   return arch_find("sm_90a");
+}
+
+void arch_of_device(const DeviceInfo *info, Arch *arch) {
+  const Arch *known = arch_find(info->arch);
+  *arch = known ? *known : *arch_default();
+  if (info->kind == DeviceSim && known) return; // simulated after the same figures
+  arch->name = info->arch;
+  arch->gpu = info->name;
+  arch->l2_rate *= (double)info->sm_count / arch->sms;
+  arch->sms = info->sm_count;
+  arch->regs = info->regs_per_sm;
+
+  arch->smem = info->smem_per_sm;
+  arch->l2 = info->l2_bytes;
+  if (info->dram_gbs > 0) arch->dram = info->dram_gbs * 1e9;
+  if (info->peak_fp32 > 0) arch->fp32 = info->peak_fp32 * 1e12;
+  if (info->peak_tf32 > 0) arch->tf32 = info->peak_tf32 * 1e12;
+  if (info->peak_fp16 > 0) arch->tensor16 = info->peak_fp16 * 1e12;
 }
 
 // FLOP/s that contractions of the asked dtype can reach; everything else runs in fp32.

@@ -171,6 +171,7 @@ static int tune_on(const Cli *cli, Compiler *c, Device *device, const char *path
 
 int verb_tune(const Cli *cli, Error *err) {
   Options options;
+  Arch arch;
   Device *device = NULL;
   Compiler c;
   int code = cli_options(cli, &options, err);
@@ -181,8 +182,8 @@ int verb_tune(const Cli *cli, Error *err) {
                    "there is no cache folder to keep the choices in; name a file "
                    "with --tuning FILE");
   if (!code) {
-    const Arch *arch = arch_find(device_info(device)->arch);
-    if (arch) options.arch = arch;
+    arch_of_device(device_info(device), &arch);
+    options.arch = &arch;
     code = compile_model(&c, &options, err);
     if (!code) code = tune_on(cli, &c, device, path, err);
     compile_close(&c);

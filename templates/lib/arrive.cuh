@@ -27,19 +27,23 @@ template <int kColumns, int kLanes> __device__ inline int owned_column(int t) {
 
 template <int kThreads, int kColumns, int kLanes>
 __device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &part) {
-  constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes;
+  constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes, kHalves = kLanes / kChunk;
   const int t = threadIdx.x;
-  float *row = shared + t / kPerRow * kColumns;
+  // Rows shorter than the banks turn their halves, so that eight threads store to all banks.
+  auto place = [](int row, int half, int column) {
+    return row * kColumns + ((half + row * kColumns / 32) % kHalves * kPerRow + column) * kChunk;
+  };
 #pragma unroll
-  for (int h = 0; h < kLanes; h += kChunk) {
+  for (int h = 0; h < kHalves; ++h) {
     Vec<float, kChunk> chunk;
-    for (int j = 0; j < kChunk; ++j) chunk[j] = part[h + j];
-    nn_store<kChunk>(row + (h / kChunk * kPerRow + t % kPerRow) * kChunk, chunk);
+    for (int j = 0; j < kChunk; ++j) chunk[j] = part[h * kChunk + j];
+    nn_store<kChunk>(shared + place(t / kPerRow, h, t % kPerRow), chunk);
   }
   nn_sync();
   float sum = 0.f;
   if (t < kColumns)
-    for (int r = 0; r < kThreads / kPerRow; ++r) sum += shared[r * kColumns + t];
+    for (int r = 0; r < kThreads / kPerRow; ++r)
+      sum += shared[place(r, t / kChunk / kPerRow, t / kChunk % kPerRow) + t % kChunk];
   nn_sync();
   return sum;
 }
