@@ -138,7 +138,7 @@ $(B)/obj/sim_assets.o: $(SIM_ASSETS) .ci/incbin.sh
 $(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so
 	@mkdir -p $(@D)
 	@cp -u $$($(CC) -print-file-name=libcmocka.so.0) $(B)/
-	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests -Igen $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka \
+	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka \
 	  -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINK) $(LIBS)
 
 # Its faulty malloc, mmap and the like stand in for the C library's, also for libcusim.
