@@ -1,5 +1,6 @@
 // emit_contract.c: the holes of a contraction's kernel, seen as a matrix product (contract.c).
 #include "emit.h"
+#include "sched.h"
 
 #include <string.h>
 
@@ -172,6 +173,8 @@ static void put_shape(Emitter *e, const Product *p) {
   hole_int(e, "batch", p->batch);
   hole_int(e, "tile_m", t->m);
   hole_int(e, "tile_n", t->n);
+  hole_int(e, "tiles_m", sched_ceil_div(p->m, t->m));
+  hole_int(e, "tiles_n", sched_ceil_div(p->n, t->n));
   hole_int(e, "warp_m", t->tm);
   hole_int(e, "warp_n", t->tn);
   hole_int(e, "stages", t->stages);

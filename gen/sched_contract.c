@@ -189,12 +189,12 @@ static void add_scratch(Group *g, const Product *p) {
 // Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
 static void add_column_scratch(Group *g, const Product *p) {
   Tile *t = &g->tile;
-  int64_t count = 0, blocks = t->grid[0];
+  int64_t count = 0, blocks = sched_ceil_div(p->m, t->m);
   for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
   if (!count) return;
   t->group = (int)ceil(sqrt((double)blocks));
   int64_t groups = sched_ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n;
-  int64_t counts = t->grid[1] * (groups + 1);
+  int64_t counts = sched_ceil_div(p->n, t->n) * (groups + 1);
   g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
   g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
   g->bytes_read += (sums + counts) * 4;
@@ -245,8 +245,7 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   t->smem = tile_smem(t);
   t->k = kRowBytes / p.size;
   t->lanes = sched_lanes(g, p.n);
-  t->grid[0] = sched_ceil_div(p.m, t->m);
-  t->grid[1] = sched_ceil_div(p.n, t->n);
+  t->grid[0] = sched_ceil_div(p.m, t->m) * sched_ceil_div(p.n, t->n);
   t->grid[2] = p.batch * t->splits;
   g->nscratch = 0;
   sched_count_work(g);

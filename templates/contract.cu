@@ -9,6 +9,7 @@ $(k.header)
 constexpr int kM = $(k.m), kN = $(k.n), kK = $(k.k);
 constexpr int kTileM = $(k.tile_m), kTileN = $(k.tile_n);
 constexpr int kWarpM = $(k.warp_m), kWarpN = $(k.warp_n);  // outputs per warp
+constexpr int kTilesM = $(k.tiles_m), kTilesN = $(k.tiles_n);
 constexpr int kStages = $(k.stages);
 constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
@@ -21,9 +22,8 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = $(k.splits);  // parts of k, each a block's
 //@ end
 //@ if #k.columns > 0 then
-constexpr int kRowBlocks = (kM + kTileM - 1) / kTileM;
 constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
-constexpr int kGroups = (kRowBlocks + kGroup - 1) / kGroup;
+constexpr int kGroups = (kTilesM + kGroup - 1) / kGroup;
 //@ end
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
 constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
@@ -51,7 +51,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+//@ if k.tiles_n == 1 then
+  const int tile_m = blockIdx.x, tile_n = 0;
+//@ elseif k.tiles_m == 1 then
+  const int tile_m = 0, tile_n = blockIdx.x;
+//@ else
+  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
+  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
+  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
+  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
+  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
+//@ end
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
 //@ if k.splits > 1 and k.batch > 1 then
   const int batch = blockIdx.z / kSplits, split = blockIdx.z % kSplits;
 //@ elseif k.splits > 1 then
@@ -201,7 +212,7 @@ $(o.body)
 //@ if k.splits > 1 then
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
-  const int tile_id = ($(k.batch > 1 and "batch" or "0") * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")blockIdx.x;
   float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
     nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
@@ -243,28 +254,28 @@ $(k.stores)
   // arrive, then over the groups.
   static_assert(kThreads % (kTileN / kLanes) == 0 && kTileN <= kThreads, "a thread has its columns");
   nn_sync();  // the staged outputs have been read
-  const int column = owned_column<kTileN, kLanes>(tid), group = blockIdx.x / kGroup;
+  const int column = owned_column<kTileN, kLanes>(tid), group = tile_m / kGroup;
   const bool owns = tid < kTileN && n0 + column < kN;
-  int *counts = own_met + blockIdx.y * (kGroups + 1);
+  int *counts = own_met + tile_n * (kGroups + 1);
 //@ for i, c in ipairs(k.columns) do
-  float *$(c.name)_of = own_columns + $(i - 1) * (kRowBlocks + kGroups) * kN + n0 + column;  // block, group
+  float *$(c.name)_of = own_columns + $(i - 1) * (kTilesM + kGroups) * kN + n0 + column;  // block, group
   const float $(c.name)_block = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
-  if (owns) $(c.name)_of[blockIdx.x * kN] = $(c.name)_block;
+  if (owns) $(c.name)_of[tile_m * kN] = $(c.name)_block;
 //@ end
-  const int begin = group * kGroup, size = begin + kGroup < kRowBlocks ? kGroup : kRowBlocks - begin;
+  const int begin = group * kGroup, size = begin + kGroup < kTilesM ? kGroup : kTilesM - begin;
   if (!last_to_arrive(counts + group, size, &smem.last)) return;
 //@ for _, c in ipairs(k.columns) do
   if (owns) {
     float sum = 0.f;
     for (int b = 0; b < size; ++b) sum += $(c.name)_of[(begin + b) * kN];
-    $(c.name)_of[(kRowBlocks + group) * kN] = sum;
+    $(c.name)_of[(kTilesM + group) * kN] = sum;
   }
 //@ end
   if (!last_to_arrive(counts + kGroups, kGroups, &smem.last)) return;
 //@ for _, c in ipairs(k.columns) do
   if (owns) {
     float sum = 0.f;
-    for (int g = 0; g < kGroups; ++g) sum += $(c.name)_of[(kRowBlocks + g) * kN];
+    for (int g = 0; g < kGroups; ++g) sum += $(c.name)_of[(kTilesM + g) * kN];
     $(c.pointer)[n0 + column] = nn_cast<$(c.type)>(sum);
   }
 //@ end

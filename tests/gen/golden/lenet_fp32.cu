@@ -13,6 +13,7 @@
 constexpr int kM = 784, kN = 6, kK = 25;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 25, kTilesN = 1;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
@@ -47,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = blockIdx.x, tile_n = 0;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
@@ -238,6 +240,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 constexpr int kM = 100, kN = 16, kK = 150;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 4, kTilesN = 1;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
@@ -272,7 +275,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = blockIdx.x, tile_n = 0;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
@@ -450,7 +454,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_init(
 //   in  g_fc1: f32(400, 120) in memory order 1,0, fc1
 //   in  g_bias: f32(120), fc1.bias
 //   out g_relu: f32(1, 120), relu
-// grid 1x4x6 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 4x1x6 of 128 threads, 32784 bytes of dynamic shared memory
 // 96240 FLOP, 292400 bytes read, 98800 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -460,6 +464,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_init(
 constexpr int kM = 1, kN = 120, kK = 400;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 4;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
@@ -498,7 +503,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   int *__restrict__ own_arrived) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = 0, tile_n = blockIdx.x;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   const int split = blockIdx.z;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
@@ -573,7 +579,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   nn_sync();
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
-  const int tile_id = (0 * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  const int tile_id = blockIdx.x;
   float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
   for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
   nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
@@ -639,7 +645,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_init(
 //   in  g_fc2: f32(120, 84) in memory order 1,0, fc2
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
-// grid 1x3x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 3x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -648,6 +654,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_init(
 constexpr int kM = 1, kN = 84, kK = 120;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 3;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
@@ -682,7 +689,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
   float *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = 0, tile_n = blockIdx.x;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
@@ -820,6 +828,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3_init(
 constexpr int kM = 1, kN = 10, kK = 84;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 1;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
@@ -854,7 +863,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   float *__restrict__ g_fc3_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = blockIdx.x, tile_n = 0;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;

@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
 //   in  g_fc1: f16(784, 256) in memory order 1,0, fc1
 //   in  g_bias: f32(256), fc1.bias
 //   out g_relu: f16(8, 256), relu
-// grid 1x8x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 8x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 3215360 FLOP, 414976 bytes read, 4096 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -66,6 +66,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
 constexpr int kM = 8, kN = 256, kK = 784;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 8;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -100,7 +101,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   f16 *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = 0, tile_n = blockIdx.x;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
@@ -229,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
 //   in  g_fc2: f16(256, 256) in memory order 1,0, fc2
 //   in  g_bias: f32(256), fc2.bias
 //   out g_relu_2: f16(8, 256), relu
-// grid 1x8x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 8x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 1052672 FLOP, 136192 bytes read, 4096 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -238,6 +240,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
 constexpr int kM = 8, kN = 256, kK = 256;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 8;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -272,7 +275,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   f16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = 0, tile_n = blockIdx.x;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
@@ -410,6 +414,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
 constexpr int kM = 8, kN = 10, kK = 256;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 1;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -444,7 +449,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   float *__restrict__ g_fc3_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  const int tile_m = blockIdx.x, tile_n = 0;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;

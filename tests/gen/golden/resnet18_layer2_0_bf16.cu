@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 //   in  g_bn1: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 //   in  g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 25x4x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 115806208 FLOP, 549376 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -92,6 +92,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 constexpr int kM = 784, kN = 128, kK = 576;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 25, kTilesN = 4;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -126,7 +127,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
+  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
+  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
+  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
+  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
@@ -312,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 //   in  g_bn2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 //   in  g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 //   out g_bn2_3: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
-// grid 25x4x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 231311360 FLOP, 496128 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -321,6 +327,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 constexpr int kM = 784, kN = 128, kK = 1152;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 25, kTilesN = 4;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -355,7 +362,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   bf16 *__restrict__ g_bn2_3) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
+  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
+  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
+  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
+  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
@@ -538,7 +550,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
 //   in  g_bn2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 25x4x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 13146112 FLOP, 317952 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -547,6 +559,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 constexpr int kM = 784, kN = 128, kK = 64;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 25, kTilesN = 4;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -582,7 +595,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int m0 = blockIdx.x * kTileM, n0 = blockIdx.y * kTileN;
+  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
+  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
+  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
+  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
+  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
+  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
