@@ -66,7 +66,11 @@ static void count_instruction(Row *row, const Line *line) {
 
 static bool is_branch(const Line *line) {
   static const char *const tests[] = {"cbz", "cbnz", "tbz", "tbnz", "br", NULL};
-  return !strncmp(line->op, "b.", 2) || is_one_of(line->op, strlen(line->op), tests);
+  static const char *const conditions[] = {"eq", "ne", "cs", "hs", "cc", "lo", "mi", "pl", "vs",
+                                           "vc", "hi", "ls", "ge", "lt", "gt", "le", NULL};
+  const char *condition = line->op + 1 + (line->op[0] && line->op[1] == '.');
+  if (*line->op == 'b' && is_one_of(condition, strlen(condition), conditions)) return true;
+  return is_one_of(line->op, strlen(line->op), tests);
 }
 
 #else

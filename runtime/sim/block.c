@@ -126,6 +126,17 @@ static void end_thread(Fiber *fiber) {
   barrier_exit(block);
 }
 
+// The next lane of the running warp when none of its lanes waits to go on: the common case of a
+// kernel without barriers, whose threads this fiber then runs as a plain loop.
+static inline bool next_in_warp(Block *block) {
+  Warp *warp = &block->warps[block->warp];
+  if (block->random || warp->ready || !warp->fresh) return false;
+  int lane = __builtin_ctz(warp->fresh);
+  warp->fresh &= warp->fresh - 1;
+  block->start = block->warp * kWarpLanes + lane;
+  return true;
+}
+
 // What every fiber does for ever: take a thread that has not started, run it, make room.
 void fiber_main(void) {
   Fiber *fiber = fiber_running();
@@ -134,6 +145,7 @@ void fiber_main(void) {
     start_thread(fiber, block->start);
     block->launch->function->kernel->enter(block->launch->params);
     end_thread(fiber);
+    if (next_in_warp(block)) continue;
     Worker *worker = sim_worker;
     fiber->next_free = worker->free;
     worker->free = fiber;

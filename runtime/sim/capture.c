@@ -153,8 +153,14 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
   return CUDA_SUCCESS;
 }
 
+static __thread CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+// Calls that a capture does not like, but which do not contradict it: allocating, for one.
+CUresult capture_unsafe_allowed(void) {
+  return mine == CU_STREAM_CAPTURE_MODE_RELAXED ? CUDA_SUCCESS : stream_sync_allowed(NULL);
+}
+
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  static __thread CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
   if (!mode || (int)*mode < 0 || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
   CUstreamCaptureMode old = mine;

@@ -302,6 +302,9 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
 #if defined(__x86_64__)
   add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
 #endif
+#if defined(__aarch64__)
+  add(&args, "-mno-outline-atomics"); // whose functions are in a library that is not linked
+#endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
   add_all(&args, job->options);
   if (job->checks & CusimCount)

@@ -193,7 +193,7 @@ static CUresult locked_make(size_t bytes, MemoryKind kind, void **out) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
-  r = stream_sync_allowed(NULL);
+  r = capture_unsafe_allowed();
   if (r == CUDA_SUCCESS) r = memory_make(bytes, kind, out);
   pthread_mutex_unlock(&sim_lock);
   return r;
@@ -204,7 +204,7 @@ static CUresult locked_free(uintptr_t address, bool host) {
   if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT) return r;
   if (!address) return CUDA_SUCCESS;
   pthread_mutex_lock(&sim_lock);
-  CUresult allowed = stream_sync_allowed(NULL);
+  CUresult allowed = capture_unsafe_allowed();
   Allocation *a = find_begin(address);
   bool mine = a && a->kind != MemoryRegistered && (a->kind == MemoryHost) == host;
   if (allowed == CUDA_SUCCESS && mine) {

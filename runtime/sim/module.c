@@ -143,7 +143,7 @@ static CUresult add_function(CUmodule module, const CusimKernel *kernel) {
 
 static CUresult open_image(CUmodule module) {
   char path[64];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", module->fd);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), module->fd); // which gdb can open
   publish_self();
   module->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!module->handle) {

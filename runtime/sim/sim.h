@@ -463,6 +463,7 @@ void graph_exec_release(CUgraphExec exec);
 CUresult graph_capture_event(CUstream stream, CUevent event);
 CUresult graph_capture_wait(CUstream stream, CUevent event);
 void graph_capture_release(Capture *capture);
+CUresult capture_unsafe_allowed(void); // for this thread
 
 // ---- compiling (nvrtc.c, rewrite.c, host_compiler.c) --------------------------------------------
 

@@ -15,6 +15,9 @@ print(d)" "$1"; }
 seconds() { # wall seconds of a command
   local begin; begin=$(date +%s.%N); "$@" >/dev/null 2>&1; python3 -c "import sys; print(f'{float(sys.argv[2])-float(sys.argv[1]):.2f}')" "$begin" "$(date +%s.%N)"
 }
+api_symbols() { sed -nE 's/^(CUDA_API|NVRTC_API|NVRTC_TEXT)\((\w+), *(\w+).*/\2 \3/p' runtime/cuda_api.def; }
+api_present() { api_symbols | cut -d' ' -f2 | sort >"$work/want"; nm -D --defined-only build/libcusim.so | awk '{print $3}' | sort | comm -12 - "$work/want" | wc -l; }
+api_tested() { local n=0 name; while read -r name _; do grep -qrE "\b$name\(" tests/sim tests/prim && n=$((n + 1)); done < <(api_symbols); echo $n; }
 row() { printf '| %s | %s | %s |\n' "$1" "$2" "$3"; }
 nvrtc=yes; build/nngen doctor | grep -q '^NVRTC *not found' && nvrtc=
 
@@ -153,6 +156,13 @@ tables() {
     distinct_kernels
     registers
   fi
+  [ -x build/tests/sim/test_planted ] && {
+    build/tests/sim/test_planted >"$work/planted" 2>/dev/null
+    caught() { sed -n "s/^# $1: \\(.*\\), NNGEN_SIM_CHECK=$2 NNGEN_SIM_SEED=$3\$/\\1/p" "$work/planted"; }
+    row "libcusim: planted bugs caught, all checks (default checks: of those it is to catch)" "$(caught 'bugs caught' all 0) ($(caught 'bugs caught' basic 3))" "all"
+    row "libcusim: false alarms on their corrected twins, all checks, two seeds" "$(caught 'twins accused' all 0), $(caught 'twins accused' all 7)" "0"
+  }
+  row "libcusim: symbols of the driver API and NVRTC present / called by its tests" "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
   modelled
   [ -x build/tests/bench/bench_sim ] && {
     printf '\nlibcusim, on one core:\n\n```\n'

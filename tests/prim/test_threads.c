@@ -162,12 +162,26 @@ static void test_mbarriers(void **state) {
               128, 2 * 64 * 4 + 32);
 }
 
+// A message through global memory to another block's place, the clock, an arrival that expects no
+// bytes.
+static void test_fences_and_clock(void **state) {
+  (void)state;
+  check_block("struct Smem { Mbar bar; int x[64]; };",
+              "NN_SMEM(Smem, s); long long begin = nn_clock();\n"
+              "if (t == 0) nn_mbar_init(&s.bar, 64); nn_mbar_init_fence(); nn_sync();\n"
+              "s.x[t] = t; nn_fence_block(); nn_fence_device(); nn_fence_system();\n"
+              "nn_mbar_arrive_expect_tx(&s.bar, 0); nn_mbar_wait(&s.bar, 0);\n"
+              "bad += s.x[63 - t] != 63 - t; bad += 2 * (nn_clock() < begin);\n"
+              "bad += 4 * (nn_bits(nn_from_bits(0x12345678u)) != 0x12345678u);",
+              64, 512);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shuffles),        cmocka_unit_test(test_votes),
       cmocka_unit_test(test_warp_reductions), cmocka_unit_test(test_barriers),
       cmocka_unit_test(test_named_barriers),  cmocka_unit_test(test_syncwarp),
       cmocka_unit_test(test_atomics),         cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_mbarriers)};
+      cmocka_unit_test(test_mbarriers),       cmocka_unit_test(test_fences_and_clock)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -233,18 +233,23 @@ static void test_twins(void **state) {
     int r = outcome(&cases[i], false, setting[0], setting[1]);
     if (r != 0) fprintf(stderr, "false alarm (%d): %s\n", r, cases[i].name), alarms++;
   }
+  printf("# twins accused: %d of %d, NNGEN_SIM_CHECK=%s NNGEN_SIM_SEED=%s\n", alarms, kCases,
+         setting[0], setting[1]);
   assert_int_equal(alarms, 0);
 }
 
 static void test_bugs(void **state) {
   const char **setting = *state;
-  int missed = 0;
+  int missed = 0, tried = 0;
   bool all = !strcmp(setting[0], "all");
   for (int i = 0; i < kCases; i++) {
     if (!all && !cases[i].basic) continue;
     int r = outcome(&cases[i], true, setting[0], setting[1]);
+    tried++;
     if (r != 1 && r != 2) fprintf(stderr, "missed (%d): %s\n", r, cases[i].name), missed++;
   }
+  printf("# bugs caught: %d of %d, NNGEN_SIM_CHECK=%s NNGEN_SIM_SEED=%s\n", tried - missed, tried,
+         setting[0], setting[1]);
   assert_int_equal(missed, 0);
 }
 

@@ -90,7 +90,9 @@ static CUresult run_case(const Case *c) {
   CUdeviceptr memory;
   int n = 3;
   CusimNameLaunch name;
-  *(void **)&name = dlsym(dlopen(getenv("CUSIM_LIBRARY") ? getenv("CUSIM_LIBRARY") : "build/libcusim.so", RTLD_NOW), "cusimNameLaunch");
+  *(void **)&name = dlsym(
+      dlopen(getenv("CUSIM_LIBRARY") ? getenv("CUSIM_LIBRARY") : "build/libcusim.so", RTLD_NOW),
+      "cusimNameLaunch");
   if (device_compile(source, "fault.cu", &image, &log) != NVRTC_SUCCESS)
     return fprintf(stderr, "%s", log), CUDA_ERROR_UNKNOWN;
   if (!name || cuModuleLoadData(&module, image) || cuModuleGetFunction(&f, module, "k") ||

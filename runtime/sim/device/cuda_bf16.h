@@ -7,6 +7,7 @@
 #define CUSIM_NAME(before, after) before##bfloat16##after
 #define CUSIM_WIDEN cusim::bfloat_to_float
 #define CUSIM_NARROW cusim::float_to_bfloat
+#define CUSIM_PAIR_OF_ONE __bfloat162bfloat162
 #include "cusim_16bit.h"
 
 typedef __nv_bfloat16 nv_bfloat16;

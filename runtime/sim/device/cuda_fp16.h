@@ -7,6 +7,7 @@
 #define CUSIM_NAME(before, after) before##half##after
 #define CUSIM_WIDEN cusim::half_to_float
 #define CUSIM_NARROW cusim::float_to_half
+#define CUSIM_PAIR_OF_ONE __half2half2
 #include "cusim_16bit.h"
 
 typedef __half half;

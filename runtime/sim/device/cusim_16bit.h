@@ -1,6 +1,6 @@
 // cusim_16bit.h: one 16-bit type and its functions, for cuda_fp16.h and cuda_bf16.h, which define
 // CUSIM_T, CUSIM_T2 (the pair), CUSIM_NAME(before, after) (a function's name around the type's) and
-// the conversions CUSIM_WIDEN and CUSIM_NARROW. Arithmetic is done in float and rounded once, which
+// the conversions CUSIM_WIDEN and CUSIM_NARROW, CUSIM_PAIR_OF_ONE (a function's name). Arithmetic is done in float and rounded once, which
 // for one operation gives the correctly rounded result.
 
 // When operations are counted, each of these is one of 16 bits: the arithmetic in float that does
@@ -19,6 +19,11 @@ struct CUSIM_T {
   CUSIM_T(float x) : bits(CUSIM_NARROW(x)) {}
   CUSIM_T(double x) : bits(CUSIM_NARROW(float(x))) {}
   CUSIM_T(int x) : bits(CUSIM_NARROW(float(x))) {}
+  CUSIM_T(unsigned x) : bits(CUSIM_NARROW(float(x))) {}
+  CUSIM_T(long x) : bits(CUSIM_NARROW(float(x))) {}
+  CUSIM_T(unsigned long x) : bits(CUSIM_NARROW(float(x))) {}
+  CUSIM_T(long long x) : bits(CUSIM_NARROW(float(x))) {}
+  CUSIM_T(unsigned long long x) : bits(CUSIM_NARROW(float(x))) {}
   operator float() const { return CUSIM_WIDEN(bits); }
 };
 struct alignas(4) CUSIM_T2 {
@@ -34,6 +39,23 @@ CUSIM_FN CUSIM_T2 CUSIM_NAME(__float2, 2_rn)(float x) { return {CUSIM_T(x), CUSI
 CUSIM_FN CUSIM_T2 CUSIM_NAME(__halves2, 2)(CUSIM_T x, CUSIM_T y) { return {x, y}; }
 CUSIM_FN CUSIM_T CUSIM_NAME(__low2, )(CUSIM_T2 v) { return v.x; }
 CUSIM_FN CUSIM_T CUSIM_NAME(__high2, )(CUSIM_T2 v) { return v.y; }
+CUSIM_FN float __low2float(CUSIM_T2 v) { return float(v.x); }
+CUSIM_FN float __high2float(CUSIM_T2 v) { return float(v.y); }
+CUSIM_FN CUSIM_T2 CUSIM_PAIR_OF_ONE(CUSIM_T x) { return {x, x}; }
+CUSIM_FN CUSIM_T2 CUSIM_NAME(__lows2, 2)(CUSIM_T2 a, CUSIM_T2 b) { return {a.x, b.x}; }
+CUSIM_FN CUSIM_T2 CUSIM_NAME(__highs2, 2)(CUSIM_T2 a, CUSIM_T2 b) { return {a.y, b.y}; }
+#define CUSIM_INTEGER(T, name)                                                                     \
+  CUSIM_FN T CUSIM_NAME(__, 2##name##_rn)(CUSIM_T x) { return (T)(__builtin_rintf(float(x))); }      \
+  CUSIM_FN T CUSIM_NAME(__, 2##name##_rz)(CUSIM_T x) { return (T)(float(x)); }
+CUSIM_INTEGER(int, int)
+CUSIM_INTEGER(unsigned, uint)
+CUSIM_INTEGER(short, short)
+CUSIM_INTEGER(unsigned short, ushort)
+#undef CUSIM_INTEGER
+CUSIM_FN CUSIM_T CUSIM_NAME(__uint2, _rn)(unsigned x) { return CUSIM_T(float(x)); }
+CUSIM_FN CUSIM_T CUSIM_NAME(__short2, _rn)(short x) { return CUSIM_T(float(x)); }
+CUSIM_FN CUSIM_T CUSIM_NAME(__ushort2, _rn)(unsigned short x) { return CUSIM_T(float(x)); }
+CUSIM_FN CUSIM_T CUSIM_NAME(__double2, )(double x) { return CUSIM_T(float(x)); }
 CUSIM_FN float2 CUSIM_NAME(__, 22float2)(CUSIM_T2 v) { return {float(v.x), float(v.y)}; }
 CUSIM_FN CUSIM_T2 CUSIM_NAME(__float22, 2_rn)(float2 v) { return {CUSIM_T(v.x), CUSIM_T(v.y)}; }
 CUSIM_FN unsigned short CUSIM_NAME(__, _as_ushort)(CUSIM_T x) { return x.bits; }
@@ -51,7 +73,8 @@ CUSIM_FN CUSIM_T CUSIM_NAME(__ushort_as_, )(unsigned short bits) {
   CUSIM_FN CUSIM_T2 name##2(CUSIM_T2 a, CUSIM_T2 b) { return {name(a.x, b.x), name(a.y, b.y)}; }   \
   CUSIM_FN CUSIM_T operator op(CUSIM_T a, CUSIM_T b) { return name(a, b); }                        \
   CUSIM_FN CUSIM_T2 operator op(CUSIM_T2 a, CUSIM_T2 b) { return name##2(a, b); }                  \
-  CUSIM_FN CUSIM_T &operator op##=(CUSIM_T &a, CUSIM_T b) { return a = name(a, b); }
+  CUSIM_FN CUSIM_T &operator op##=(CUSIM_T &a, CUSIM_T b) { return a = name(a, b); }               \
+  CUSIM_FN CUSIM_T2 &operator op##=(CUSIM_T2 &a, CUSIM_T2 b) { return a = name##2(a, b); }
 CUSIM_OPERATOR(__hadd, +, CusimAdd)
 CUSIM_OPERATOR(__hsub, -, CusimAdd)
 CUSIM_OPERATOR(__hmul, *, CusimMul)
@@ -60,7 +83,10 @@ CUSIM_OPERATOR(__hdiv, /, CusimSpecial)
 
 #define CUSIM_COMPARE(name, op)                                                                    \
   CUSIM_FN bool name(CUSIM_T a, CUSIM_T b) { return float(a) op float(b); }                        \
-  CUSIM_FN bool operator op(CUSIM_T a, CUSIM_T b) { return name(a, b); }
+  CUSIM_FN bool operator op(CUSIM_T a, CUSIM_T b) { return name(a, b); }                           \
+  CUSIM_FN CUSIM_T2 name##2(CUSIM_T2 a, CUSIM_T2 b) {                                              \
+    return {CUSIM_T(float(name(a.x, b.x))), CUSIM_T(float(name(a.y, b.y)))};                       \
+  }
 CUSIM_COMPARE(__heq, ==)
 CUSIM_COMPARE(__hne, !=)
 CUSIM_COMPARE(__hlt, <)
@@ -85,20 +111,41 @@ CUSIM_FN CUSIM_T __habs(CUSIM_T a) {
   return CUSIM_NAME(__ushort_as_, )((unsigned short)(a.bits & 0x7fff));
 }
 CUSIM_FN CUSIM_T operator-(CUSIM_T a) { return __hneg(a); }
+CUSIM_FN CUSIM_T2 __hneg2(CUSIM_T2 a) { return {__hneg(a.x), __hneg(a.y)}; }
+CUSIM_FN CUSIM_T2 __habs2(CUSIM_T2 a) { return {__habs(a.x), __habs(a.y)}; }
+CUSIM_FN CUSIM_T2 operator-(CUSIM_T2 a) { return __hneg2(a); }
 CUSIM_FN bool __hisnan(CUSIM_T a) { return __builtin_isnan(float(a)); }
+CUSIM_FN int __hisinf(CUSIM_T a) {
+  return __builtin_isinf(float(a)) ? (float(a) > 0.0f ? 1 : -1) : 0;
+}
 CUSIM_FN CUSIM_T __hmax(CUSIM_T a, CUSIM_T b) { return CUSIM_T(fmaxf(float(a), float(b))); }
 CUSIM_FN CUSIM_T __hmin(CUSIM_T a, CUSIM_T b) { return CUSIM_T(fminf(float(a), float(b))); }
+CUSIM_FN CUSIM_T2 __hmax2(CUSIM_T2 a, CUSIM_T2 b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }
+CUSIM_FN CUSIM_T2 __hmin2(CUSIM_T2 a, CUSIM_T2 b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }
+CUSIM_FN CUSIM_T2 __h2div(CUSIM_T2 a, CUSIM_T2 b) { return __hdiv2(a, b); }
 
 #define CUSIM_FUNCTION(name, expression)                                                           \
-  CUSIM_16BIT_FN CUSIM_T name(CUSIM_T a) {                                                         \
+  CUSIM_16BIT_FN CUSIM_T h##name(CUSIM_T a) {                                                      \
     float x = float(a);                                                                            \
     CUSIM_16BIT(CusimSpecial);                                                                     \
     return CUSIM_T(expression);                                                                    \
-  }
-CUSIM_FUNCTION(hexp, expf(x))
-CUSIM_FUNCTION(hlog, logf(x))
-CUSIM_FUNCTION(hsqrt, __builtin_sqrtf(x))
-CUSIM_FUNCTION(hrsqrt, rsqrtf(x))
+  }                                                                                                \
+  CUSIM_FN CUSIM_T2 h2##name(CUSIM_T2 a) { return {h##name(a.x), h##name(a.y)}; }
+CUSIM_FUNCTION(exp, expf(x))
+CUSIM_FUNCTION(exp2, exp2f(x))
+CUSIM_FUNCTION(exp10, exp10f(x))
+CUSIM_FUNCTION(log, logf(x))
+CUSIM_FUNCTION(log2, log2f(x))
+CUSIM_FUNCTION(log10, log10f(x))
+CUSIM_FUNCTION(sin, sinf(x))
+CUSIM_FUNCTION(cos, cosf(x))
+CUSIM_FUNCTION(sqrt, __builtin_sqrtf(x))
+CUSIM_FUNCTION(rsqrt, rsqrtf(x))
+CUSIM_FUNCTION(rcp, 1.0f / x)
+CUSIM_FUNCTION(floor, __builtin_floorf(x))
+CUSIM_FUNCTION(ceil, __builtin_ceilf(x))
+CUSIM_FUNCTION(trunc, __builtin_truncf(x))
+CUSIM_FUNCTION(rint, __builtin_rintf(x))
 #undef CUSIM_FUNCTION
 
 CUSIM_FN CUSIM_T atomicAdd(CUSIM_T *p, CUSIM_T v) {
@@ -112,5 +159,6 @@ CUSIM_FN CUSIM_T atomicAdd(CUSIM_T *p, CUSIM_T v) {
 #undef CUSIM_T
 #undef CUSIM_T2
 #undef CUSIM_NAME
+#undef CUSIM_PAIR_OF_ONE
 #undef CUSIM_WIDEN
 #undef CUSIM_NARROW

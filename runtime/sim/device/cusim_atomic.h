@@ -45,6 +45,12 @@ CUSIM_ATOMIC_INT(unsigned)
 CUSIM_ATOMIC_INT(unsigned long long)
 #undef CUSIM_ATOMIC_INT
 
+CUSIM_FN long long atomicMin(long long *p, long long v) {
+  return cusim::atomic_update(p, [v](long long old) { return v < old ? v : old; });
+}
+CUSIM_FN long long atomicMax(long long *p, long long v) {
+  return cusim::atomic_update(p, [v](long long old) { return old < v ? v : old; });
+}
 CUSIM_FN float atomicAdd(float *p, float v) {
   return cusim::atomic_update(p, [v](float old) { return old + v; });
 }
@@ -61,5 +67,14 @@ CUSIM_FN unsigned atomicDec(unsigned *p, unsigned most) {
   return cusim::atomic_update(
       p, [most](unsigned old) { return old == 0 || old > most ? most : old - 1; });
 }
+
+// Of the block, and of the whole system: here there is one scope.
+#define CUSIM_SCOPED(name)                                                                         \
+  template <class P, class... A> CUSIM_FN auto name##_block(P *p, A... v) { return name(p, v...); } \
+  template <class P, class... A> CUSIM_FN auto name##_system(P *p, A... v) { return name(p, v...); }
+CUSIM_SCOPED(atomicAdd) CUSIM_SCOPED(atomicSub) CUSIM_SCOPED(atomicMin) CUSIM_SCOPED(atomicMax)
+CUSIM_SCOPED(atomicAnd) CUSIM_SCOPED(atomicOr) CUSIM_SCOPED(atomicXor) CUSIM_SCOPED(atomicExch)
+CUSIM_SCOPED(atomicCAS) CUSIM_SCOPED(atomicInc) CUSIM_SCOPED(atomicDec)
+#undef CUSIM_SCOPED
 
 #endif

@@ -5,6 +5,13 @@
 
 namespace cusim {
 
+// When operations are counted, the arithmetic of a conversion is none of the kernel's.
+#if CUSIM_COUNT
+#define CUSIM_CONVERSION static __attribute__((noinline, unused)) CUSIM_UNTRACED
+#else
+#define CUSIM_CONVERSION CUSIM_FN
+#endif
+
 #if defined(__F16C__)
 typedef short Short8 __attribute__((vector_size(16)));
 typedef float Float4 __attribute__((vector_size(16)));
@@ -15,14 +22,14 @@ CUSIM_FN unsigned short float_to_half(float x) { // to nearest even
   return (unsigned short)__builtin_ia32_vcvtps2ph(Float4{x}, 0)[0];
 }
 #else
-CUSIM_FN float half_to_float(unsigned short h) {
+CUSIM_CONVERSION float half_to_float(unsigned short h) {
   unsigned sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ffu;
   if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
   if (exponent) return __uint_as_float(sign | (exponent + 112) << 23 | mantissa << 13);
   float tiny = float(mantissa) * 0x1p-24f;
   return sign ? -tiny : tiny;
 }
-CUSIM_FN unsigned short float_to_half(float x) {
+CUSIM_CONVERSION unsigned short float_to_half(float x) {
   unsigned bits = __float_as_uint(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
   if (size > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
   if (size >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u); // rounds to infinity

@@ -18,6 +18,7 @@ CUSIM_MATH1(floor) CUSIM_MATH1(ceil) CUSIM_MATH1(trunc) CUSIM_MATH1(round) CUSIM
 CUSIM_MATH1(nearbyint) CUSIM_MATH1(fabs) CUSIM_MATH1(tgamma) CUSIM_MATH1(lgamma)
 CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2) CUSIM_MATH2(fmax) CUSIM_MATH2(fmin)
 CUSIM_MATH2(hypot) CUSIM_MATH2(copysign) CUSIM_MATH2(fdim) CUSIM_MATH2(remainder)
+CUSIM_MATH1(asinh) CUSIM_MATH1(acosh) CUSIM_MATH1(atanh) CUSIM_MATH1(logb) CUSIM_MATH2(nextafter)
 #undef CUSIM_MATH1
 #undef CUSIM_MATH2
 
@@ -31,6 +32,33 @@ CUSIM_FN float exp10f(float x) { return powf(10.0f, x); }
 CUSIM_FN void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
 CUSIM_FN float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f); }
 CUSIM_FN float ldexpf(float x, int e) { return __builtin_ldexpf(x, e); }
+
+// With a result that is an integer, or a second one through a pointer.
+#define CUSIM_ROUNDED(T, name)                                                                     \
+  CUSIM_FN T name##f(float x) { return __builtin_##name##f(x); }                                   \
+  CUSIM_FN T name(double x) { return __builtin_##name(x); }                                        \
+  CUSIM_FN T name(float x) { return __builtin_##name##f(x); }
+CUSIM_ROUNDED(long, lround) CUSIM_ROUNDED(long long, llround) CUSIM_ROUNDED(long, lrint)
+CUSIM_ROUNDED(long long, llrint) CUSIM_ROUNDED(int, ilogb)
+#undef CUSIM_ROUNDED
+#define CUSIM_PARTS(name, T, U)                                                                    \
+  CUSIM_FN float name##f(float x, T p) { return __builtin_##name##f(x, p); }                       \
+  CUSIM_FN double name(double x, U p) { return __builtin_##name(x, p); }
+CUSIM_PARTS(modf, float *, double *) CUSIM_PARTS(frexp, int *, int *) CUSIM_PARTS(scalbn, int, int)
+#undef CUSIM_PARTS
+CUSIM_FN double ldexp(double x, int e) { return __builtin_ldexp(x, e); }
+CUSIM_FN void sincos(double x, double *s, double *c) { *s = sin(x), *c = cos(x); }
+CUSIM_FN double exp10(double x) { return pow(10.0, x); }
+CUSIM_FN float sinpif(float x) { return float(sin(double(x) * 3.141592653589793)); }
+CUSIM_FN float cospif(float x) { return float(cos(double(x) * 3.141592653589793)); }
+CUSIM_FN float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+CUSIM_FN float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
+CUSIM_FN float norm3df(float x, float y, float z) { return sqrtf(x * x + y * y + z * z); }
+CUSIM_FN float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
+CUSIM_FN float norm4df(float x, float y, float z, float w) {
+  return sqrtf(x * x + y * y + z * z + w * w);
+}
+CUSIM_FN float fdividef(float x, float y) { return x / y; }
 
 CUSIM_FN int abs(int x) { return x < 0 ? -x : x; }
 CUSIM_FN long long abs(long long x) { return x < 0 ? -x : x; }
@@ -47,6 +75,8 @@ CUSIM_FN float max(float a, float b) { return fmaxf(a, b); }
 CUSIM_FN double min(double a, double b) { return fmin(a, b); }
 CUSIM_FN double max(double a, double b) { return fmax(a, b); }
 
+CUSIM_FN bool signbit(float x) { return __builtin_signbit(x); }
+CUSIM_FN bool signbit(double x) { return __builtin_signbit(x); }
 CUSIM_FN bool isnan(float x) { return __builtin_isnan(x); }
 CUSIM_FN bool isnan(double x) { return __builtin_isnan(x); }
 CUSIM_FN bool isinf(float x) { return __builtin_isinf(x); }
@@ -98,8 +128,23 @@ CUSIM_FN int __float2int_rz(float x) { return int(x); }
 CUSIM_FN int __float2int_rd(float x) { return int(__builtin_floorf(x)); }
 CUSIM_FN int __float2int_ru(float x) { return int(__builtin_ceilf(x)); }
 CUSIM_FN unsigned __float2uint_rn(float x) { return unsigned(__builtin_rintf(x)); }
-CUSIM_FN float __int2float_rn(int x) { return float(x); }
-CUSIM_FN float __uint2float_rn(unsigned x) { return float(x); }
+#define CUSIM_TO_FLOAT(T, name)                                                                    \
+  CUSIM_FN float __##name##2float_rn(T x) { return float(x); }                                     \
+  CUSIM_FN double __##name##2double_rn(T x) { return double(x); }
+CUSIM_TO_FLOAT(int, int) CUSIM_TO_FLOAT(unsigned, uint) CUSIM_TO_FLOAT(long long, ll)
+CUSIM_TO_FLOAT(unsigned long long, ull)
+#undef CUSIM_TO_FLOAT
+#define CUSIM_TO_INT(T, name)                                                                      \
+  CUSIM_FN T __double2##name##_rn(double x) { return (T)(__builtin_rint(x)); }                       \
+  CUSIM_FN T __double2##name##_rz(double x) { return (T)(x); }                                       \
+  CUSIM_FN T __double2##name##_rd(double x) { return (T)(__builtin_floor(x)); }                      \
+  CUSIM_FN T __double2##name##_ru(double x) { return (T)(__builtin_ceil(x)); }
+CUSIM_TO_INT(int, int) CUSIM_TO_INT(unsigned, uint) CUSIM_TO_INT(long long, ll)
+#undef CUSIM_TO_INT
+CUSIM_FN unsigned __float2uint_rz(float x) { return unsigned(x); }
+CUSIM_FN long long __float2ll_rn(float x) { return (long long)(__builtin_rintf(x)); }
+CUSIM_FN long long __float2ll_rz(float x) { return (long long)(x); }
+CUSIM_FN float __double2float_rn(double x) { return float(x); }
 
 CUSIM_FN int __popc(unsigned x) { return __builtin_popcount(x); }
 CUSIM_FN int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
@@ -111,6 +156,18 @@ CUSIM_FN unsigned __brev(unsigned x) {
   unsigned r = 0;
   for (int i = 0; i < 32; i++) r |= (x >> i & 1) << (31 - i);
   return r;
+}
+CUSIM_FN unsigned long long __brevll(unsigned long long x) {
+  return (unsigned long long)__brev(unsigned(x)) << 32 | __brev(unsigned(x >> 32));
+}
+CUSIM_FN int __mul24(int a, int b) { return int(unsigned(a << 8 >> 8) * unsigned(b << 8 >> 8)); }
+CUSIM_FN unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+CUSIM_FN unsigned __sad(int a, int b, unsigned c) {
+  return c + (a > b ? unsigned(a) - unsigned(b) : unsigned(b) - unsigned(a));
+}
+CUSIM_FN unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
+CUSIM_FN long long __mul64hi(long long a, long long b) {
+  return (long long)((__int128)a * b >> 64);
 }
 CUSIM_FN int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
 CUSIM_FN unsigned __umulhi(unsigned a, unsigned b) {
