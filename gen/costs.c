@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <math.h>
 
-static const double kShareFlops = 790. / 989, kShareBytes = 4.3 / 4.8;
+static const double kShareFlops = 790. / 989;
 
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
@@ -19,8 +19,7 @@ typedef struct Costs { // of one kernel, or of all
 
 static Costs costs_of(const Group *g, const Arch *arch) {
   Costs c = {.seconds = g->tile.seconds};
-  c.floor = fmax(g->flops / (sched_flop_rate(g, arch) * kShareFlops),
-                 (double)(g->bytes_read + g->bytes_written) / (arch->dram * kShareBytes));
+  c.floor = fmax(g->flops / (sched_flop_rate(g, arch) * kShareFlops), sched_dram_seconds(g, arch));
   if (g->tm == TmContract) sched_multiplies(g, &c.issued, &c.counted, &c.inside);
   return c;
 }
@@ -74,9 +73,10 @@ static int print_json(const Compiler *c, Error *err) {
 int show_costs(const Compiler *c, bool json, Error *err) {
   if (json) return print_json(c, err);
   Costs sum = {0};
-  printf("%s, %s, for %s; microseconds by the scheduler's model, none measured; padding: multiplies "
-         "issued / counted; border: counted / those not with the image's padding\n",
-         c->graph->model, c->options.dtype, c->options.arch->gpu);
+  printf(
+      "%s, %s, for %s; microseconds by the scheduler's model, none measured; padding: multiplies "
+      "issued / counted; border: counted / those not with the image's padding\n",
+      c->graph->model, c->options.dtype, c->options.arch->gpu);
   printf("%-44s %-22s %9s %9s %8s %8s %8s\n", "kernel", "tile", "modelled", "floor", "ratio",
          "padding", "border");
   for (int i = 0; i < c->graph->ngroups; i++) {

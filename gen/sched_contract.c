@@ -112,7 +112,7 @@ static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const
   c.math =
       c.waves * busy * 2 * t->m * t->n * k / (sched_flop_rate(g, arch) / arch->sms * efficiency);
   c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
-  c.dram = (double)(g->bytes_read + g->bytes_written) / arch->dram;
+  c.dram = sched_dram_seconds(g, arch);
   double sums = blocks * t->m * t->n * 4; // bytes
   if (t->splits > 1)
     c.split = 1e-6 + t->splits * t->m * t->n * 4. / l2_rate + 2 * sums / arch->l2_rate;
@@ -265,8 +265,7 @@ void sched_contract(Group *g, const Arch *arch) {
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / sched_flop_rate(g, arch) * 1e6,
-          (double)(g->bytes_read + g->bytes_written) / arch->dram * 1e6);
+          g->flops / sched_flop_rate(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
   if (g->tm != TmContract) return;
   Product p = contract_product(g);
   Tile list[kMostTiles];
