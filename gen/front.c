@@ -1,22 +1,22 @@
-// front.c: runs a model file. Calls become nodes that remember the file and line they come from.
-// The layers a model uses are written in Lua (nn.lua) over the few functions here.
-#include "nngen.h"
+// front.c: what a model file can call. Calls become nodes that remember the file and line they come
+// from. The layers a model uses are written in Lua (nn.lua) over the few functions here.
+#include "front.h"
 
 #include <lauxlib.h>
-#include <lualib.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { kMemoryLimit = 1 << 30, kMostName = 120 };
-static const char kTensor[] = "nngen.tensor";
+enum { kMostName = 120 };
 
 static struct { // where the next node stands in the model, told by nn.lua
   const char *scope;
   int call; // 0: every op is a call of its own
 } place;
+
+void front_begin(void) {
+  place.scope = "";
+  place.call = 0;
+}
 
 // ---- where we are in the user's text ----------------------------------------------------------
 
@@ -42,7 +42,7 @@ static int lua_fail(lua_State *lua) { // fail(message)
 
 static int push_node(lua_State *lua, Node *n) {
   *(Node **)lua_newuserdatauv(lua, sizeof n, 0) = n;
-  luaL_setmetatable(lua, kTensor);
+  luaL_setmetatable(lua, kTensorType);
   return 1;
 }
 
@@ -57,7 +57,7 @@ static Node *add_const(double value) {
 
 static Node *to_node(lua_State *lua, int at, const Op *op) {
   if (lua_type(lua, at) == LUA_TNUMBER) return add_const(lua_tonumber(lua, at));
-  Node **n = luaL_testudata(lua, at, kTensor);
+  Node **n = luaL_testudata(lua, at, kTensorType);
   if (!n)
     err_at(front_here(lua), "%s: input %d is a %s, not a tensor", op->name, at,
            luaL_typename(lua, at));
@@ -136,7 +136,7 @@ static int lua_op(lua_State *lua) {
 }
 
 static int lua_shape(lua_State *lua) { // shape(tensor) -> list
-  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensor);
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
   lua_newtable(lua);
   for (int d = 0; d < n->type.rank; d++) {
     lua_pushinteger(lua, n->type.dim[d]);
@@ -146,12 +146,12 @@ static int lua_shape(lua_State *lua) { // shape(tensor) -> list
 }
 
 static int lua_is_tensor(lua_State *lua) {
-  lua_pushboolean(lua, luaL_testudata(lua, 1, kTensor) != NULL);
+  lua_pushboolean(lua, luaL_testudata(lua, 1, kTensorType) != NULL);
   return 1;
 }
 
 static int lua_to_text(lua_State *lua) {
-  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensor);
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
   lua_pushfstring(lua, "tensor %s of %s", type_shape_text(&n->type), n->op->name);
   return 1;
 }
@@ -235,7 +235,7 @@ static int lua_full(lua_State *lua) { // full(shape, value): a constant
 static int lua_output(lua_State *lua) { // output(name, tensor)
   const char *name = luaL_checkstring(lua, 1);
   check_name(lua, name);
-  Node **n = luaL_testudata(lua, 2, kTensor);
+  Node **n = luaL_testudata(lua, 2, kTensorType);
   if (!n) err_at(front_here(lua), "output '%s' is a %s, not a tensor", name, luaL_typename(lua, 2));
   claim_name(lua, name, *n);
   graph_output(compiler->graph, name, *n, front_here(lua));
@@ -298,69 +298,6 @@ static int lua_nearest(lua_State *lua) { // nearest(word, list) -> the closest, 
   return 1;
 }
 
-// ---- files ------------------------------------------------------------------------------------
-
-static void load_chunk(lua_State *lua, const char *path) {
-  if (luaL_loadfilex(lua, path, "t") != LUA_OK) lua_error(lua);
-  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.sandbox");
-  lua_setupvalue(lua, -2, 1);
-}
-
-// require(name): "nn", or the model file name.lua beside the model.
-static int lua_require(lua_State *lua) {
-  const char *name = luaL_checkstring(lua, 1);
-  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.loaded");
-  int kind = lua_getfield(lua, -1, name);
-  if (kind == LUA_TLIGHTUSERDATA) err_at(front_here(lua), "require: '%s' requires itself", name);
-  if (kind != LUA_TNIL) return 1;
-  lua_pop(lua, 1);
-  if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
-                    strlen(name))
-    err_at(front_here(lua),
-           "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
-  const char *model = compiler->options.model, *slash = strrchr(model, '/');
-  int folder = slash ? (int)(slash - model) + 1 : 0;
-  const char *path = arena_printf(compiler->arena, "%.*s%s.lua", folder, model, name);
-  struct stat info;
-  if (lstat(path, &info))
-    err_at(front_here(lua), "require: there is no %s (models require \"nn\" and files beside them)",
-           path);
-  if (!S_ISREG(info.st_mode)) err_at(front_here(lua), "require: %s is no regular file", path);
-  lua_pushlightuserdata(lua, &place); // being loaded
-  lua_setfield(lua, -2, name);
-  load_chunk(lua, path);
-  lua_call(lua, 0, 1);
-  if (lua_isnil(lua, -1)) lua_pushboolean(lua, true), lua_replace(lua, -2);
-  lua_pushvalue(lua, -1);
-  lua_setfield(lua, -3, name);
-  return 1;
-}
-
-static const luaL_Reg functions[] = {
-    {"input", lua_input},     {"param", lua_param},         {"output", lua_output},
-    {"shape", lua_shape},     {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
-    {"place", lua_place},     {"full", lua_full},           {"rows", lua_rows},
-    {"nearest", lua_nearest}, {"fail", lua_fail},           {NULL, NULL},
-};
-
-// The table `core` that nn.lua is given: the functions above, and core.op.
-static void push_core(Compiler *c) {
-  lua_State *lua = c->lua;
-  luaL_newlib(lua, functions);
-  lua_newtable(lua);
-  for (int i = 0; i < c->nops; i++) {
-    if (c->ops[i]->cls == OpSource) continue;
-    lua_pushlightuserdata(lua, (void *)c->ops[i]);
-    lua_pushcclosure(lua, lua_op, 1);
-    lua_setfield(lua, -2, c->ops[i]->name);
-  }
-  lua_setfield(lua, -2, "op");
-  luaL_newmetatable(lua, kTensor);
-  lua_pushcfunction(lua, lua_to_text);
-  lua_setfield(lua, -2, "__tostring");
-  lua_setfield(lua, -2, "meta");
-}
-
 // nn.op_row{...} of a model file: a row of its own, callable as nn.op.NAME at once.
 static int lua_user_op(lua_State *lua) {
   luaL_checktype(lua, 1, LUA_TTABLE);
@@ -375,153 +312,28 @@ static int lua_user_op(lua_State *lua) {
   return 2;
 }
 
-static void run_asset(lua_State *lua, const char *name, int nargs) {
-  size_t length;
-  const char *text = asset_text(name, &length);
-  if (!text) die("%s is missing", name);
-  char chunk[64];
-  snprintf(chunk, sizeof chunk, "=%s", name);
-  if (luaL_loadbufferx(lua, text, length, chunk, "t")) die("%s", lua_tostring(lua, -1));
-  lua_insert(lua, -1 - nargs);
-  if (lua_pcall(lua, nargs, 1, 0)) die("%s", lua_tostring(lua, -1));
-}
+static const luaL_Reg functions[] = {
+    {"input", lua_input},     {"param", lua_param},         {"output", lua_output},
+    {"shape", lua_shape},     {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
+    {"place", lua_place},     {"full", lua_full},           {"rows", lua_rows},
+    {"nearest", lua_nearest}, {"fail", lua_fail},           {NULL, NULL},
+};
 
-void front_open(Compiler *c) {
-  c->lua = sandbox_state(kMemoryLimit);
-  if (!c->lua) die("out of memory");
-  luaL_openlibs(c->lua);
-  run_asset(c->lua, "gen/ref.lua", 0); // what `ref` and `grad` of ops.lua are written in
-  lua_pop(c->lua, 1);
-  op_load(c);
-  lua_newtable(c->lua);
-  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.names");
-  sandbox_open(c->lua);
-  push_core(c);
-  lua_pushcfunction(c->lua, lua_user_op);
-  lua_setfield(c->lua, -2, "user_op");
-  run_asset(c->lua, "gen/nn.lua", 1);
-  lua_newtable(c->lua); // loaded modules
-  lua_insert(c->lua, -2);
-  lua_setfield(c->lua, -2, "nn");
-  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.loaded");
-  lua_pushcfunction(c->lua, lua_require);
-  lua_setfield(c->lua, -2, "require");
-  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.sandbox");
-}
-
-// Calls the user's function below its arguments. A mistake told by err_at goes on to whoever waits.
-int front_call(lua_State *lua, int nargs, int nresults) {
-  Compiler *c = compiler;
-  bool outer = c->in_lua;
-  c->in_lua = true;
-  sandbox_limit(lua, true);
-  int status = lua_pcall(lua, nargs, nresults, 0);
-  sandbox_limit(lua, false);
-  c->in_lua = outer;
-  if (status && c->error->code) longjmp(c->recover, 1);
-  return status;
-}
-
-// ---- the model --------------------------------------------------------------------------------
-
-static int note_place(lua_State *lua) { // message handler: the stack is still there
-  compiler->error_loc = front_here(lua);
-  return 1;
-}
-
-static int run_model(lua_State *lua) {
-  load_chunk(lua, compiler->options.model);
-  lua_call(lua, 0, 1);
-  Node **n = luaL_testudata(lua, -1, kTensor); // `return y` is short for one output
-  if (n && !compiler->graph->noutputs)
-    graph_output(compiler->graph, "output", *n, (Loc){compiler->options.model, 1});
-  return 0;
-}
-
-// Turns Lua's own message "file:line: text" into ours, with the line quoted.
-static void report(Compiler *c, int status) {
-  if (c->error->code) longjmp(c->recover, 1); // err_at was here
-  const char *text = lua_tostring(c->lua, -1), *path = c->options.model;
-  if (status == LUA_ERRMEM)
-    err_code(ExitUsage, "%s: the model file needs more than %d MB of memory", path,
-             kMemoryLimit >> 20);
-  if (!text) text = "error";
-  int line = 0, used = 0;
-  if (!strncmp(text, "gen/nn.lua:", 11) && c->error_loc.file &&
-      strstr(text, ": ")) // a layer was called amiss
-    err_at(c->error_loc, "%s", strstr(text, ": ") + 2);
-  const char *colon = strstr(text, ".lua:");
-  if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
-    char *file = arena_printf(c->arena, "%.*s.lua", (int)(colon - text), text);
-    err_at((Loc){file, line}, "%s", colon + used);
+void front_push_core(Compiler *c) {
+  lua_State *lua = c->lua;
+  luaL_newlib(lua, functions);
+  lua_newtable(lua);
+  for (int i = 0; i < c->nops; i++) {
+    if (c->ops[i]->cls == OpSource) continue;
+    lua_pushlightuserdata(lua, (void *)c->ops[i]);
+    lua_pushcclosure(lua, lua_op, 1);
+    lua_setfield(lua, -2, c->ops[i]->name);
   }
-  if (c->error_loc.file) err_at(c->error_loc, "%s", text);
-  err_code(ExitUsage, "%s: %s", path, text);
-}
-
-static void check_settings(Compiler *c) {
-  for (int i = 0; i < c->options.nset; i++) {
-    const char *names[64] = {0}, *name = c->options.set_name[i];
-    int count = 0;
-    bool known = false;
-    for (int j = 0; j < c->nsettings && count < 64; j++) {
-      names[count++] = c->settings[j].name;
-      known = known || !strcmp(name, c->settings[j].name);
-    }
-    if (known) continue;
-    const char *near = text_nearest(name, names, count);
-    if (near)
-      err_code(ExitUsage, "--set %s: %s has no such setting; did you mean '%s'?", name,
-               c->options.model, near);
-    Buffer list = {0};
-    for (int j = 0; j < count; j++) buffer_put(&list, j ? ", %s" : "%s", names[j]);
-    const char *all = list.text ? arena_dup(c->arena, list.text) : "none";
-    buffer_free(&list);
-    err_code(ExitUsage, "--set %s: %s has no such setting; it has: %s", name, c->options.model,
-             all);
-  }
-}
-
-// A file that ends in .ir is a graph as `nngen show` prints it.
-static bool is_ir(const char *path) {
-  size_t n = strlen(path);
-  return n > 3 && !strcmp(path + n - 3, ".ir");
-}
-
-static void read_ir(Compiler *c) {
-  FILE *file = fopen(c->options.model, "r");
-  Buffer text = {0};
-  char line[4096];
-  while (fgets(line, sizeof line, file)) buffer_put(&text, "%s", line);
-  fclose(file);
-  const char *copy = arena_dup(c->arena, text.text);
-  buffer_free(&text);
-  c->graph = text_read(c, copy);
-}
-
-void front_run(Compiler *c) {
-  struct stat info;
-  const char *path = c->options.model;
-  if (stat(path, &info) || access(path, R_OK)) err_code(ExitUsage, "%s: %s", path, strerror(errno));
-  if (!S_ISREG(info.st_mode)) err_code(ExitUsage, "%s: is no file", path);
-  if (!info.st_size) err_code(ExitUsage, "%s: empty model file", path);
-  if (is_ir(c->options.model)) {
-    read_ir(c);
-    return;
-  }
-  place.scope = "";
-  place.call = 0;
-  c->error->code = 0;
-  lua_pushcfunction(c->lua, note_place);
-  lua_pushcfunction(c->lua, run_model);
-  sandbox_limit(c->lua, true);
-  c->in_lua = true;
-  int status = lua_pcall(c->lua, 0, 0, -2);
-  c->in_lua = false;
-  sandbox_limit(c->lua, false);
-  if (status) report(c, status);
-  check_settings(c);
-  if (!c->graph->noutputs)
-    err_code(ExitUsage, "%s: the model has no output; end it with nn.output(\"name\", tensor)",
-             c->options.model);
+  lua_setfield(lua, -2, "op");
+  luaL_newmetatable(lua, kTensorType);
+  lua_pushcfunction(lua, lua_to_text);
+  lua_setfield(lua, -2, "__tostring");
+  lua_setfield(lua, -2, "meta");
+  lua_pushcfunction(lua, lua_user_op);
+  lua_setfield(lua, -2, "user_op");
 }

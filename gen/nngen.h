@@ -296,7 +296,7 @@ Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 bool type_same_shape(const Type *a, const Type *b);
 const char *type_shape_text(const Type *t); // "(1, 3, 224, 224)", in the compiler's arena
 
-// ---- front.c, sandbox.c: Lua state, the model API ----------------------------------------------
+// ---- model.c, front.c, sandbox.c: Lua state, the model API -------------------------------------
 void front_open(Compiler *c);
 void front_run(Compiler *c);
 int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
