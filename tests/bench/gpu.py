@@ -133,6 +133,10 @@ class Bench:
         text = self.run("build/nngen", "doctor")
         device = re.search(r"^device +(.*)", text, re.M)
         self.result["device"] = device.group(1) if device else "none"
+        if not self.dry and "libcusim" in self.result["device"]:
+            shutil.rmtree(self.work, ignore_errors=True)
+            note("there is no GPU here (nngen doctor says what was searched); --dry-run shows that the program works")
+            sys.exit(3)
         self.result["doctor"] = doctor
         self.result["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
         self.result["commit"] = self.commit()
@@ -221,7 +225,7 @@ class Bench:
 
     def nngen_samples(self, model, dtype, batch, graph):
         command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json", "--quiet", "--no-check",
-                   "--repeat", "2" if self.dry else "100", "--set", f"batch={batch}"]
+                   "--repeat", "2" if self.dry else "100", "--warmup", "20", "--set", f"batch={batch}"]
         command += (["size=32"] if self.dry else []) + (["--graph"] if graph else [])
         return json.loads(self.run(*command))["timing"]["samples_ms"]
 

@@ -50,6 +50,8 @@ else
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
   if [ "$python" ]; then ok "PyTorch's side, on the CPU" peers; else skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"; fi
+  if ! build/nngen doctor | grep -q '^device .*libcusim'; then skip "no GPU, no result" "there is a GPU"
+  else ok "no GPU, no result" fails 3 "there is no GPU here" python3 tests/bench/gpu.py --results "$work/none"; fi
   if [ $NNGEN_DEVICE = sim ]; then ok "a dry run" dry_run; else skip "a dry run" "it needs libcusim"; fi
 fi
 tap_done
