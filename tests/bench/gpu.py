@@ -42,6 +42,18 @@ def note(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
+def kill_session(leader):
+    """Ends the process and all of its session: timeout(1) puts what it runs into groups of their own."""
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                session = int(f.read().rpartition(")")[2].split()[3])
+            if session == leader:
+                os.kill(int(entry), signal.SIGKILL)
+        except (OSError, ValueError, IndexError):
+            pass
+
+
 class OverTime(Exception):
     pass
 
@@ -79,7 +91,7 @@ class Bench:
         try:
             out, err = process.communicate(timeout=max(1, self.left()))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
             out, err = process.communicate()
             if keep:
                 keep(out)
@@ -352,10 +364,7 @@ class Peers:
         return lines
 
     def kill(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except OSError:
-            pass
+        kill_session(self.process.pid)
 
     def close(self):
         self.ask(do="forget")
