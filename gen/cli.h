@@ -14,9 +14,11 @@ typedef struct Cli {
   int nset;
   const char *input[kMostInputs]; // FILE or NAME=FILE
   int ninput;
-  const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx, *tuning, *candidate;
+  const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx,
+      *tuning, *candidate;
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *repeat, *warmup;
-  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help, version, quiet;
+  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help,
+      version, quiet;
 } Cli;
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.

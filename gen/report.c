@@ -170,8 +170,8 @@ static void print_table(const Run *r) {
 }
 
 // What libcusim counted of each kernel, beside what was planned: bytes of every access over the
-// planned bytes (re-reads served by caches are in it), sectors over the fewest possible, operations,
-// branches at which warps diverge, conflicts.
+// planned bytes (re-reads served by caches are in it), sectors over the fewest possible,
+// operations, branches at which warps diverge, conflicts.
 static void print_counts(const Run *r) {
   if (!r->counts) return;
   const PlanEntry *e = &r->plan->entries[1];
@@ -340,9 +340,10 @@ int report_json(const Run *r, Error *err) {
       r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
   if (r->loaded)
     json_object_set_new(o, "seconds",
-                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->seconds_init, "device", r->seconds_device, "generate",
-                                  r->seconds_generate, "load", r->seconds_load, "parameters",
-                                  r->seconds_params, "ready", r->seconds_ready));
+                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->seconds_init, "device",
+                                  r->seconds_device, "generate", r->seconds_generate, "load",
+                                  r->seconds_load, "parameters", r->seconds_params, "ready",
+                                  r->seconds_ready));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
   if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
   int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

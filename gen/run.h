@@ -21,15 +21,15 @@ typedef struct Run {
   Arch arch; // of the device
   Loaded *loaded;
   Params *params;
-  JitReport *jit;          // owned by loaded, or by only_jit
-  JitReport only_jit;      // --arch: compiled, not run
-  double begin;            // when the verb began, by now()
-  double seconds_generate; // Lua to plan
+  JitReport *jit;                                      // owned by loaded, or by only_jit
+  JitReport only_jit;                                  // --arch: compiled, not run
+  double begin;                                        // when the verb began, by now()
+  double seconds_generate;                             // Lua to plan
   double seconds_device, seconds_load, seconds_params; // opened; kernels loaded; parameters filled
-  double seconds_init;     // of seconds_params, on the device
-  double seconds_ready;    // from the start of the verb to a plan that can be launched
-  double *ms;              // per step of `infer`; null: not timed
-  RunTiming timing;        // --repeat
+  double seconds_init;                                 // of seconds_params, on the device
+  double seconds_ready; // from the start of the verb to a plan that can be launched
+  double *ms;           // per step of `infer`; null: not timed
+  RunTiming timing;     // --repeat
   bool timed, checked, mismatch;
   double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
   KernelCounts *counts;   // per kernel of the plan, with --count; else null

@@ -20,8 +20,8 @@ typedef struct Variants {
   Plan *plan;
 } Variants;
 
-// The `most` candidates that the model finds cheapest; 0: the tile the group has. The group is left as it was. Sources live in the compiler's arena. The caller frees *v with
-// variants_free.
+// The `most` candidates that the model finds cheapest; 0: the tile the group has. The group is left
+// as it was. Sources live in the compiler's arena. The caller frees *v with variants_free.
 void variants_make(Compiler *c, Group *g, int most, int launches, int64_t flush_bytes, Variants *v);
 void variants_free(Variants *v);
 

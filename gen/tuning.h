@@ -3,8 +3,8 @@
 //   { "schema_version": 1,
 //     "devices": { "NVIDIA H200": {
 //         "fp16 conv 1x64x56x56 by 64x64x3x3 stride 1x1 pad 1,1,1,1":
-//           { "tile": "64x32 warps 32x16 stages 4 parts 1", "us": 3.1, "us_cold": 6.2, "model_us": 4.4 } }
-//           } }
+//           { "tile": "64x32 warps 32x16 stages 4 parts 1", "us": 3.1, "us_cold": 6.2,
+//           "model_us": 4.4 } } } }
 //
 // A compilation takes the tile of its device and problem; `tile` alone must be there, the rest is
 // for people. An entry whose tile is no candidate any more is passed over, and told.
@@ -31,8 +31,9 @@ int tuning_write(const Tuning *tuning, const char *path, Error *err);
 bool tuning_find(const Tuning *tuning, const char *device, const char *problem, TuningEntry *entry);
 void tuning_put(Tuning *tuning, const char *device, const char *problem, const TuningEntry *entry);
 
-// For a compilation: the candidate that was measured as the fastest for the problem of this group on
-// Options.device. Null: none was; or it is no candidate any more, which Compiler.stale then tells.
+// For a compilation: the candidate that was measured as the fastest for the problem of this group
+// on Options.device. Null: none was; or it is no candidate any more, which Compiler.stale then
+// tells.
 const Tile *tuning_pick(const Group *g, const Tile *candidates, int count);
 void tuning_explain(const Group *g, FILE *file); // a line, when the tile was tuned
 

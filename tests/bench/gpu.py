@@ -4,8 +4,9 @@
 usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]]
 
 Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; installs nothing.
-Every stage has a budget of seconds; what would go over is left out and said so. Writes one JSON file
-(device, versions, commit, clocks, raw samples) into DIR and prints the tables the README shows.
+Every stage has a budget of seconds, the networks have what is left; what would go over is left out and
+said so. Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR and prints the
+tables the README shows. Stages of one commit may be run one by one (--only): the table joins them.
 
 --dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program works;
 its figures are none of a GPU and are stored nowhere.
@@ -28,7 +29,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import table  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUDGETS = [("tests", 150), ("ceilings", 25), ("contractions", 100), ("gemms", 40), ("networks", 170), ("tune", 45)]
+BUDGETS = [("ceilings", 25), ("gemms", 45), ("contractions", 95), ("tests", 120), ("tune", 35), ("networks", None)]
+COMPILE_SECONDS = 75  # of torch.compile, for one network and batch
 
 # Of WORKLOADS C's attention block: tokens 2048, width 1024, 32 heads of 32; and large squares.
 GEMMS = [("qkv", 2048, 3072, 1024, 0), ("proj", 2048, 1024, 1024, 0), ("mlp up", 2048, 4096, 1024, 0),
@@ -38,6 +40,18 @@ SQUARES = [("square", 4096, 4096, 4096, 0), ("square", 8192, 8192, 8192, 0)]
 
 def note(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def kill_session(leader):
+    """Ends the process and all of its session: timeout(1) puts what it runs into groups of their own."""
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                session = int(f.read().rpartition(")")[2].split()[3])
+            if session == leader:
+                os.kill(int(entry), signal.SIGKILL)
+        except (OSError, ValueError, IndexError):
+            pass
 
 
 class OverTime(Exception):
@@ -57,6 +71,8 @@ class Bench:
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
         self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
+        if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are
+            self.env.setdefault("VIRTUAL_ENV", sys.prefix)
 
     # ---- running things ---------------------------------------------------------------------------
 
@@ -67,23 +83,32 @@ class Bench:
         if self.left() < seconds:
             raise OverTime(f"{seconds:.0f} s were needed, {max(0, self.left()):.0f} s left")
 
-    def run(self, *command):
-        """The command's output; it is ended, with all it started, when the stage's time is over."""
+    def run(self, *command, keep=None):
+        """The command's output; it is ended, with all it started, when the stage's time is over. What
+        it printed until then goes to `keep`."""
         process = subprocess.Popen(command, cwd=ROOT, env=self.env, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, start_new_session=True)
         try:
             out, err = process.communicate(timeout=max(1, self.left()))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
             out, err = process.communicate()
+            if keep:
+                keep(out)
             raise OverTime(f"{' '.join(command)[:90]}") from None
+        if keep:
+            keep(out)
         if process.returncode:
             last = (err.strip() or out.strip()).splitlines()[-1:] or ["no message"]
             raise RuntimeError(f"{' '.join(command)[:90]}: exit {process.returncode}: {last[0][:200]}")
         return out
 
-    def lines(self, *command):
-        return [json.loads(line) for line in self.run(*command).splitlines() if line.startswith("{")]
+    def lines(self, into, command, **facts):
+        """Adds the JSON lines that the command prints, with `facts` in each, also when it fails later."""
+        def keep(out):
+            into.extend(dict(json.loads(line), **facts) for line in out.splitlines()
+                        if line.startswith("{") and line.endswith("}"))
+        self.run(*command, keep=keep)
 
     def clocks(self, at):
         if self.dry or not shutil.which("nvidia-smi"):
@@ -100,7 +125,7 @@ class Bench:
         if self.options.only and name not in self.options.only:
             return
         begin, why = time.monotonic(), None
-        self.stage_deadline = begin + budget
+        self.stage_deadline = begin + budget if budget else self.deadline
         self.clocks(f"{name} begins")
         try:
             getattr(self, name)()
@@ -120,6 +145,10 @@ class Bench:
         text = self.run("build/nngen", "doctor")
         device = re.search(r"^device +(.*)", text, re.M)
         self.result["device"] = device.group(1) if device else "none"
+        if not self.dry and "libcusim" in self.result["device"]:
+            shutil.rmtree(self.work, ignore_errors=True)
+            note("there is no GPU here (nngen doctor says what was searched); --dry-run shows that the program works")
+            sys.exit(3)
         self.result["doctor"] = doctor
         self.result["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
         self.result["commit"] = self.commit()
@@ -145,21 +174,24 @@ class Bench:
         if self.dry:
             self.result["tests"] = "not run"
             return
+        said = []
+        self.result["tests"] = "not finished"
         try:
-            out = self.run("make", "-s", "check", "DEVICE=cuda")
-        except RuntimeError as failed:
-            out = str(failed)
-        found = re.findall(r"\d+ passed, \d+ failed, \d+ skipped", out)
-        self.result["tests"] = found[-1] if found else "no summary"
+            self.run("make", "-s", "check", "DEVICE=cuda", keep=said.append)
+        finally:
+            found = re.findall(r"\d+ passed, \d+ failed, \d+ skipped", "".join(said))
+            if found:
+                self.result["tests"] = found[-1]
+            self.result["failed_tests"] = re.findall(r"^ *not ok (.*)", "".join(said), re.M)[:20]
 
     def ceilings(self):
-        self.result["ceilings"] = self.lines("build/tests/bench/bench_gpu", "ceilings", *(["quick"] if self.dry else []))
+        rows = self.result["ceilings"] = []
+        self.lines(rows, ["build/tests/bench/bench_gpu", "ceilings"] + (["quick"] if self.dry else []))
 
     def measure_model(self, into, model, dtype, settings, **facts):
         begin = time.monotonic()
         command = ["build/tests/bench/bench_gpu", "model", model, dtype] + (["quick"] if self.dry else [])
-        for line in self.lines(*command, *settings):
-            into.append(dict(line, dtype=dtype, **facts))
+        self.lines(into, command + settings, dtype=dtype, **facts)
         return time.monotonic() - begin
 
     def contractions(self):
@@ -186,42 +218,38 @@ class Bench:
             took = self.measure_model(rows, "tests/bench/gemm.lua", dtype, shape, gemm=name, batch=batch)
 
     def networks(self):
+        """What torch.compile is compared with comes first, then what needs less time."""
         self.result["networks"] = []
         peers = Peers(self)
-        took = {}  # seconds of a configuration, with and without torch.compile
-        todo = [("resnet18", "fp16", b, True) for b in (1, 32, 256)] + [("resnet34", "fp16", b, False) for b in (1, 32, 256)]
-        todo += [("resnet18", "bf16", b, True) for b in (1, 32, 256)] + [("resnet34", "bf16", b, False) for b in (1, 32, 256)]
-        if self.dry:
-            todo = [("resnet18", "fp32", 1, True)]
-        skipped = []
-        for model, dtype, batch, compiled in todo:
-            begin = time.monotonic()
-            if self.left() < 1.2 * took.get(compiled, 5):
-                compiled = False  # without torch.compile there may be time
-            if self.left() < 1.2 * took.get(compiled, 5):
+        batches, took, skipped = (1, 32, 256), 8, []
+        todo = [(m, d, b, m == "resnet18") for d in ("fp16", "bf16") for m in ("resnet18", "resnet34") for b in batches]
+        for model, dtype, batch, compiled in [("resnet18", "fp32", 1, True)] if self.dry else todo:
+            if self.left() < 1.2 * took:
                 skipped.append(f"{model} {dtype} batch {batch}")
                 continue
+            compiled = compiled and self.left() > (0 if self.dry else COMPILE_SECONDS + 2 * took)
+            begin, spent = time.monotonic(), peers.compile_seconds
             self.measure_network(peers, model, dtype, batch, compiled)
-            took[compiled] = time.monotonic() - begin
+            took = time.monotonic() - begin - (peers.compile_seconds - spent)
         peers.close()
         if skipped:
             raise OverTime("left out: " + ", ".join(skipped))
 
     def nngen_samples(self, model, dtype, batch, graph):
         command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json", "--quiet", "--no-check",
-                   "--repeat", "2" if self.dry else "100", "--set", f"batch={batch}"]
+                   "--repeat", "2" if self.dry else "100", "--warmup", "20", "--set", f"batch={batch}"]
         command += (["size=32"] if self.dry else []) + (["--graph"] if graph else [])
         return json.loads(self.run(*command))["timing"]["samples_ms"]
 
     def measure_network(self, peers, model, dtype, batch, compiled):
         """Contenders in turns: nngen, then each variant of PyTorch, three times."""
         samples = {}
-        missing = peers.ask(do="prepare", model=model, batch=batch, dtype=dtype, compile=compiled, size=32 if self.dry else 224)
+        missing = peers.prepare(compiled, model=model, batch=batch, dtype=dtype, size=32 if self.dry else 224)
         for turn in range(1 if self.dry else 3):
-            for graph in (True, False):
+            for graph in (True, False) if turn == 0 else (True,):
                 who = ("nngen", "graph" if graph else "launched")
                 samples.setdefault(who, []).append(self.nngen_samples(model, dtype, batch, graph))
-            for line in peers.ask(do="sample", runs=2 if self.dry else 50):
+            for line in peers.ask(do="sample", runs=2 if self.dry else 30):
                 if "variant" in line:
                     samples.setdefault(("torch", line["variant"]), []).append(line["samples_ms"])
             self.clocks(f"{model} {dtype} batch {batch}, turn {turn}")
@@ -268,9 +296,11 @@ class Peers:
 
     def __init__(self, bench):
         self.bench, self.process, self.absent, self.answers = bench, None, None, None
+        self.compile_seconds = 0
         self.start()
 
     def start(self):
+        self.absent = None
         command = [self.python(), os.path.join(ROOT, "tests/bench/peers.py")]
         command += ["--device", "cpu", "--quick"] if self.bench.dry else ["--device", "cuda"]
         self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -294,16 +324,17 @@ class Peers:
             answers.put(line)
         answers.put(None)
 
-    def ask(self, **request):
+    def ask(self, seconds=None, **request):
         """The answers to one request; none when there is no PyTorch, or it takes too long."""
         lines = []
         if self.absent:
             return lines
+        until = time.monotonic() + max(1, min(self.bench.left(), seconds or self.bench.left()))
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             while True:
-                line = self.answers.get(timeout=max(1, self.bench.left()))
+                line = self.answers.get(timeout=max(0.01, until - time.monotonic()))
                 if line is None:
                     raise BrokenPipeError
                 lines.append(json.loads(line))
@@ -318,11 +349,22 @@ class Peers:
         note(self.absent)
         return lines
 
+    def prepare(self, compiled, **network):
+        """The network's variants. When torch.compile takes too long, it is left out, and said so."""
+        lines = self.ask(do="prepare", **network)
+        if not compiled or self.absent:
+            return lines
+        begin = time.monotonic()
+        lines += self.ask(do="compile", seconds=COMPILE_SECONDS)
+        self.compile_seconds += time.monotonic() - begin
+        if self.absent:
+            self.start()
+            lines = self.ask(do="prepare", **network)
+            lines.append({"missing": "compile", "why": f"torch.compile took over {COMPILE_SECONDS} s"})
+        return lines
+
     def kill(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except OSError:
-            pass
+        kill_session(self.process.pid)
 
     def close(self):
         self.ask(do="forget")
@@ -343,4 +385,5 @@ def main():
     Bench(options).all()
 
 
-main()
+if __name__ == "__main__":
+    main()

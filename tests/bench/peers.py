@@ -5,7 +5,8 @@ usage: peers.py [--device cuda|cpu] [--quick] [--seconds N]
            (one request a line on stdin, as JSON; one or more JSON objects a line on stdout)
 
 Requests:  {"do": "info"}
-           {"do": "prepare", "model": "resnet18", "batch": 1, "dtype": "fp16", "compile": true}
+           {"do": "prepare", "model": "resnet18", "batch": 1, "dtype": "fp16"}
+           {"do": "compile"}                 torch.compile of the prepared network; it can take minutes
            {"do": "sample", "runs": 50}      times every prepared variant once more, in turns
            {"do": "forget"}                  frees the model
            {"do": "conv", "x": [n,c,h,w], "w": [k,c,r,s], "stride": .., "pad": .., "dtype": ..}
@@ -37,10 +38,18 @@ def note(text):
     print(f"peers: {text}", file=sys.stderr, flush=True)
 
 
+def no_grad(network, image):  # for torch.compile and CUDA graphs, rather than inference_mode
+    def run():
+        with torch.no_grad():
+            return network(image)
+    return run
+
+
 class Peers:
     def __init__(self, device, quick):
         self.device, self.quick = device, quick
         self.gpu = device == "cuda"
+        self.network = None
         self.variants = {}  # name -> a function that runs the network once
         torch.manual_seed(0)
         if self.gpu:
@@ -98,7 +107,7 @@ class Peers:
         except Exception as why:  # an operator, a backend, memory: the others go on
             say(missing=name, why=str(why).strip().splitlines()[0][:200] if str(why).strip() else repr(why))
 
-    def prepare(self, model, batch, dtype, compile, size=224):
+    def prepare(self, model, batch, dtype, size=224):
         import torchvision
         self.variants = {}
         net = getattr(torchvision.models, model)(weights=None) if hasattr(torchvision.models, "get_model") \
@@ -116,26 +125,21 @@ class Peers:
                     return network(image)
             return run
 
-        def no_grad(network, image):  # torch.compile and CUDA graphs: plain no_grad
-            def run():
-                with torch.no_grad():
-                    return network(image)
-            return run
-
         self.add("eager", lambda: forward(net, x))
         self.add("eager channels_last", lambda: forward(last, x_last))
         if self.gpu:
             self.add("eager channels_last, graph", lambda: self.as_graph(no_grad(last, x_last)))
-        if not compile:
-            return
+        self.network = (last, x_last)
+
+    def compile(self):
         if not hasattr(torch, "compile"):
             say(missing="compile", why=f"torch {torch.__version__} has no torch.compile")
             return
-        mode = "max-autotune-no-cudagraphs" if self.gpu else "default"
-        compiled = []
+        how = {"mode": "max-autotune-no-cudagraphs"} if self.gpu else {"backend": "eager"}  # CPU: only that it runs
+        compiled, (network, image) = [], self.network
 
         def make():
-            compiled.append(no_grad(torch.compile(last, mode=mode, dynamic=False), x_last))
+            compiled.append(no_grad(torch.compile(network, dynamic=False, **how), image))
             return compiled[0]
         self.add("compile", make)
         if self.gpu and "compile" in self.variants:
@@ -183,11 +187,11 @@ def serve(peers):
             break
         try:
             if do == "forget":
-                peers.variants = {}
+                peers.variants, peers.network = {}, None
                 if peers.gpu:
                     torch.cuda.empty_cache()
             else:
-                {"info": peers.info, "prepare": peers.prepare, "sample": peers.sample,
+                {"info": peers.info, "prepare": peers.prepare, "compile": peers.compile, "sample": peers.sample,
                  "conv": peers.conv}[do](**request)
         except Exception as why:
             say(error=f"{do}: {why}"[:300])

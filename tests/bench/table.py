@@ -52,6 +52,7 @@ def opening(result):
 def stages(result):
     cut = [f"{s['name']}: {s['note']}" for s in result.get("stages", []) if s.get("note")]
     lines = [f"Tests on the device: {result['tests']}."] if result.get("tests") else []
+    lines += [f"Failed: {'; '.join(result['failed_tests'])}."] if result.get("failed_tests") else []
     return "\n".join(lines + [f"Not all was measured: {'; '.join(cut)}." if cut else ""]).strip()
 
 
@@ -85,7 +86,10 @@ def networks(result):
                     + [ratio, number(batch / ms["graph"] * 1e3)])
     head = ["network", "dtype", "batch", "nngen, graph", "nngen", "eager", "channels_last", "the same, graph", "max-autotune",
             "the same, graph", "best peer / nngen", "images/s"]
-    return "Milliseconds a batch, medians:\n\n" + table(head, rows) if rows else ""
+    absent = sorted({f"{line['model']} {line['dtype']} batch {line['batch']}, {line['variant']}: {line['missing']}"
+                     for line in result.get("networks", []) if "missing" in line})
+    more = f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
+    return "Milliseconds a batch, medians:\n\n" + table(head, rows) + more if rows else ""
 
 
 def pairs(lines):
@@ -170,7 +174,17 @@ def newest(folder):
     for result in stored:
         if result.get("dry_run") or result.get("synthetic"):
             sys.exit("table: a dry run or a synthetic result is among the stored ones; remove it")
-    return max(stored, key=lambda result: result.get("date", "")) if stored else None
+    if not stored:
+        return None
+    stored.sort(key=lambda result: result.get("date", ""))
+    last, joined = stored[-1], {}
+    for result in stored:  # stages that were run one by one
+        if all(result.get(key) == last.get(key) for key in ("device", "commit")):
+            stages = joined.get("stages", [])
+            names = {stage["name"] for stage in result.get("stages", [])}
+            joined.update(result)
+            joined["stages"] = [stage for stage in stages if stage["name"] not in names] + result.get("stages", [])
+    return joined
 
 
 def main():

@@ -11,7 +11,7 @@ synthetic() {
   table tests/bench/fixture_synthetic.json --whole >"$work/o" && has "**Synthetic figures, made up for a test: nothing was measured.**" &&
     has "Tests on the device: 3 passed, 0 failed, 1 skipped." && has "left out: resnet34 fp16 batch 256" &&
     has "| resnet18 | fp16 | 32 | 0.5 | 0.6 | 2 | - | - | - | 0.75 | 1.50x | 64000 |" &&
-    has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
+    has "Not measured: resnet18 fp16 batch 32, compile: a reason." && has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
     has "| layer1.0.conv1 | fp16 conv A | 64x64 | 10.00 | 200 | 8.00 | 20.00 | 2.00x |" &&
     has "| qkv, batch 8 | bf16 matmul D | 128x128 | 100.00 | 500 | 90.00 | 90.00 | 0.90x |" &&
     has "| copy | 4.00 TB/s, read and write |" && has "| product fp16 8192, cuBLAS | 500 TFLOP/s |" &&
@@ -25,11 +25,11 @@ not_in_readme() { # neither a synthetic result nor a dry run gets into a README,
 readme_is_current() { # the README shows what is stored, or that nothing was measured
   cp README.md "$work/R.md" && table --readme "$work/R.md" && diff README.md "$work/R.md"
 }
-ask() { printf '%s\n' '{"do":"info"}' '{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","compile":false,"size":32}' \
-  '{"do":"sample","runs":2}' '{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}' '{"do":"nonsense"}' '{"do":"quit"}'; }
+ask() { printf '%s\n' '{"do":"info"}' '{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","size":32}' \
+  '{"do":"compile"}' '{"do":"sample","runs":2}' '{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}' '{"do":"nonsense"}' '{"do":"quit"}'; }
 peers() {
   ask | $python tests/bench/peers.py --device cpu --quick >"$work/o" && has '"variant": "eager channels_last"' && has '"variant": "conv2d"' &&
-    has '"done": "sample"' && has '"error": "nonsense'
+    has '"done": "compile"' && has '"done": "sample"' && has '"error": "nonsense'
 }
 dry_run() { # everything runs, says that it is none of a GPU, stores nothing
   ls tests/bench/results >"$work/before" && env -u NNGEN_DEVICE python3 tests/bench/gpu.py --dry-run >"$work/o" 2>"$work/e" &&
@@ -50,6 +50,8 @@ else
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
   if [ "$python" ]; then ok "PyTorch's side, on the CPU" peers; else skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"; fi
+  if ! build/nngen doctor | grep -q '^device .*libcusim'; then skip "no GPU, no result" "there is a GPU"
+  else ok "no GPU, no result" fails 3 "there is no GPU here" python3 tests/bench/gpu.py --results "$work/none"; fi
   if [ $NNGEN_DEVICE = sim ]; then ok "a dry run" dry_run; else skip "a dry run" "it needs libcusim"; fi
 fi
 tap_done
