@@ -307,6 +307,12 @@ static void test_odds_and_ends(void **state) {
       {"__all_sync(~0u, 1) + __any_sync(~0u, 0) + __popc(__ballot_sync(~0u, 1))", 33},
       {"__reduce_max_sync(~0u, threadIdx.x) + __reduce_add_sync(~0u, 1)", 63},
       {"__shfl_up_sync(~0u, 3.0, 1) + __shfl_sync(~0u, 4ll, 5, 8)", 7},
+      {"__shfl_sync(~0u, __shfl_down_sync(~0u, int(threadIdx.x), 6, 8), 5)", 5}, // the segment ends
+      {"__shfl_sync(~0u, __shfl_down_sync(~0u, int(threadIdx.x), 2, 8), 5)", 7},
+      {"__shfl_sync(~0u, __shfl_up_sync(~0u, int(threadIdx.x), 3, 8), 9)", 9},
+      {"__shfl_sync(~0u, __shfl_up_sync(~0u, int(threadIdx.x), 1, 8), 9)", 8},
+      {"__shfl_sync(~0u, __shfl_xor_sync(~0u, int(threadIdx.x), 8, 8), 3)", 3},
+      {"__shfl_sync(~0u, __shfl_xor_sync(~0u, int(threadIdx.x), 8, 8), 11)", 3}, // an earlier one
       {"isnan(NAN) + isinf(INFINITY) + isfinite(1.0f) + signbit(-1.0f)", 4},
       {"sincosf(0.0f, &f, &g), f + g", 1},
       {"modff(2.75f, &f) * 4 + f + fmodf(7.0f, 4.0f) + frexpf(8.0f, &i) + i", 12.5},
