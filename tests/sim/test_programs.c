@@ -289,6 +289,8 @@ static void test_odds_and_ends(void **state) {
       {"atomicCAS(&ull, 9ull, 11ull), double(ull)", 11},
       {"atomicInc(&u, 3u), u", 2},
       {"atomicAdd_block(&i, 4), i", 5},
+      {"atomicExch(&u, 9u), atomicDec(&u, 5u), u", 5},
+      {"atomicExch(&u, 4u), atomicDec(&u, 5u), u", 3},
       {"atomicOr(&u, 12u), u", 14},
       {"rsqrtf(4.0f) + sqrtf(9.0f) + cbrtf(8.0f)", 5.5},
       {"powf(2.0f, 10.0f) + exp2(3.0) + log2f(8.0f)", 1035},
