@@ -158,8 +158,8 @@ static int load_module(Loaded *loaded, int index, const KernelImage *image, bool
   free(bytes);
   rc = api_check(api, result, "cuModuleLoadData", err);
   if (!rc) {
-    result = api->cuModuleGetFunction(&loaded->functions[index], loaded->modules[index],
-                                      kernel->name);
+    result =
+        api->cuModuleGetFunction(&loaded->functions[index], loaded->modules[index], kernel->name);
     rc = api_check(api, result, "cuModuleGetFunction", err);
   }
   *refused = result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY;
@@ -180,8 +180,8 @@ static int load_alias(Loaded *loaded, int index, const KernelImage *images, bool
     rc = CU(api, err, cuModuleLoadData, &loaded->modules[index], images[index].bytes);
   return rc ? rc
             : api_check(api,
-                        alias(&loaded->functions[index], loaded->modules[same],
-                              images[same].symbol, loaded->plan->kernels[index].name),
+                        alias(&loaded->functions[index], loaded->modules[same], images[same].symbol,
+                              loaded->plan->kernels[index].name),
                         "cusimModuleAlias", err);
 }
 

@@ -227,12 +227,26 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
   char arch[64];
   snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", job->arch * 10);
   Args args = *compiler;
-  add_all(&args, (const char *[]){"-E", "-x", "c++", "-std=c++17", "-w", "-D__CUSIM__=1",
-                                  "-D__CUDACC__=1", "-D__CUDACC_RTC__=1", "-D__NVCC__=1", arch,
+  add_all(&args, (const char *[]){"-E",
+                                  "-x",
+                                  "c++",
+                                  "-std=c++17",
+                                  "-w",
+                                  "-D__CUSIM__=1",
+                                  "-D__CUDACC__=1",
+                                  "-D__CUDACC_RTC__=1",
+                                  "-D__NVCC__=1",
+                                  arch,
                                   job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
                                   job->checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0",
-                                  "-march=native", "-I.", "-Idevice", "-include", "device/cusim.h",
-                                  "-include", "device/macros.h", NULL});
+                                  "-march=native",
+                                  "-I.",
+                                  "-Idevice",
+                                  "-include",
+                                  "device/cusim.h",
+                                  "-include",
+                                  "device/macros.h",
+                                  NULL});
   for (const char *const *o = job->options; *o; o++)
     if (strncmp(*o, "-D", 2) && strncmp(*o, "-U", 2)) add(&args, *o);
   add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});

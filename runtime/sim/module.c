@@ -278,7 +278,8 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   return CUDA_ERROR_NOT_FOUND;
 }
 
-// ---- second names: for a program that compiles equal kernels once --------------------------------
+// ---- second names: for a program that compiles equal kernels once
+// --------------------------------
 
 static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfunction *out) {
   CUresult r = add_function(module, of->kernel);

@@ -261,8 +261,8 @@ static nvrtcResult compile(nvrtcProgram p, Options *o) {
                     .expressions = (const char *const *)p->expressions,
                     .options = (const char *const *)o->list,
                     .arch = o->arch,
-                    .checks = (settings->trace ? CusimTrace : 0) |
-                              (settings->count ? CusimCount : 0)};
+                    .checks =
+                        (settings->trace ? CusimTrace : 0) | (settings->count ? CusimCount : 0)};
   return host_compile(&job, &p->image, &p->log);
 }
 

@@ -230,8 +230,8 @@ static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, con
     char where[512];
     fault_describe(address, where, sizeof where);
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                  "read of %d bytes of shared memory that no thread of this block wrote, at %p%s",
-                  bytes, (void *)address, where);
+                "read of %d bytes of shared memory that no thread of this block wrote, at %p%s",
+                bytes, (void *)address, where);
   }
 }
 
@@ -278,8 +278,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   bool shared = is_shared(worker, address, bytes);
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
-  if (!shared && !global &&
-      (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
+  if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
     return;
   if (settings->address && !shared && !global && !module_of_address((void *)address))
     report_bounds(address, bytes, writes, pc);

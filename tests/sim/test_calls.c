@@ -184,6 +184,12 @@ static void test_launch_by_configuration(void **state) {
   CUlaunchConfig config = {2, 1, 1, kN / 2, 1, 1, 0, NULL, &attribute, 1};
   OK(cuLaunchKernelEx(&config, add, (void *[]){&p, &v}, NULL));
   expect_ints(p, 17);
+  config.sharedMemBytes = 48 << 10; // what a kernel has without asking for more
+  v = 1;
+  OK(cuLaunchKernelEx(&config, add, (void *[]){&p, &v}, NULL));
+  expect_ints(p, 18);
+  config.sharedMemBytes++;
+  BAD(cuLaunchKernelEx(&config, add, (void *[]){&p, &v}, NULL));
   config.gridDimX = 0;
   BAD(cuLaunchKernelEx(&config, add, (void *[]){&p, &v}, NULL));
   if (!on_gpu()) {

@@ -13,7 +13,9 @@ typedef struct Counters { // KernelCounters of libcusim
 
 static Counters counters_of(CUfunction f) {
   CUresult (*counters)(CUfunction, Counters *, size_t);
-  *(void **)&counters = dlsym(dlopen("build/libcusim.so", RTLD_NOW), "cusimKernelCounters");
+  *(void **)&counters = dlsym(
+      dlopen(getenv("CUSIM_LIBRARY") ? getenv("CUSIM_LIBRARY") : "build/libcusim.so", RTLD_NOW),
+      "cusimKernelCounters");
   assert_non_null(counters);
   Counters c;
   OK(counters(f, &c, sizeof c));

@@ -33,6 +33,16 @@ static const Case cases[] = {
      "if (t == 5) b[3] = 1;",
      CUDA_ERROR_LAUNCH_FAILED,
      {"race on global memory", "byte 12 of tensor conv.out", WHERE}},
+    {"race of two blocks of a cooperative launch",
+     "race",
+     "if (t == 5) b[3] = 1;",
+     CUDA_ERROR_LAUNCH_FAILED,
+     {"race on global memory", "byte 12 of tensor conv.out", "kernel k, layer block1.conv"}},
+    {"a block that waits for one that failed, cooperative",
+     "basic",
+     "if (blockIdx.x == 1 && t == 5) a[1 << 28] = 1; else while (!atomicAdd((int *)a, 0)) ;",
+     CUDA_ERROR_ILLEGAL_ADDRESS,
+     {"illegal access to 0x", WHERE}},
     {"wild pointer, default checks",
      "basic",
      "if (blockIdx.x == 1 && t == 5) a[1 << 28] = 1;",
@@ -100,8 +110,11 @@ static CUresult run_case(const Case *c) {
     return CUDA_ERROR_UNKNOWN;
   CUdeviceptr b = memory + 256;
   const CusimTensor tensors[] = {{memory, 256, "conv.weight"}, {b, 256, "conv.out"}};
-  if (name("block1.conv", 2, tensors) ||
-      cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, 0, NULL, (void *[]){&memory, &b, &n}, NULL))
+  void *params[] = {&memory, &b, &n};
+  if (name("block1.conv", 2, tensors)) return CUDA_ERROR_UNKNOWN;
+  if (strstr(c->name, "cooperative")
+          ? cuLaunchCooperativeKernel(f, 2, 1, 1, 64, 1, 1, 0, NULL, params)
+          : cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, 0, NULL, params, NULL))
     return CUDA_ERROR_UNKNOWN;
   return cuCtxSynchronize();
 }
@@ -115,6 +128,7 @@ static void test_case(void **state) {
   if (pid == 0) {
     setenv("NNGEN_SIM_CHECK", c->check, 1);
     setenv("NNGEN_SIM_TIMEOUT", "0.2", 1);
+    setenv("NNGEN_SIM_SEED", "0", 1);
     dup2(fd, 2);
     if (!device_open()) _exit(96);
     alarm(20);
