@@ -120,12 +120,6 @@ static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const
   return c;
 }
 
-// An operand that is copied across k lies in shared memory as whole rows of 128 bytes along m or n.
-static bool fits_across(const Tile *t, const Product *p) {
-  int row = kRowBytes / p->size;
-  return (!p->a.across || t->m % row == 0) && (!p->b.across || t->n % row == 0);
-}
-
 // The block tiles for the asked dtype.
 static const Tile *block_tiles(int *count) {
   bool mma = strcmp(compiler->options.dtype, "fp32") != 0;
@@ -133,9 +127,15 @@ static const Tile *block_tiles(int *count) {
   return mma ? mma_tiles : fma_tiles;
 }
 
-static bool may_split(const Product *p, int parts) {
+// May the product be cut so? Operands that are copied across k lie in shared memory as whole rows
+// of 128 bytes along m or n; each part of k is two blocks of it at least, and their sums can be
+// indexed.
+static bool may_cut(const Product *p, const Tile *t) {
+  int row = kRowBytes / p->size;
+  if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
   int64_t blocks_of_k = sched_ceil_div(p->k * p->size, kRowBytes);
-  return parts == 1 || (blocks_of_k >= 2 * parts && p->batch * parts <= kMostBlocksZ);
+  return t->splits == 1 || (blocks_of_k >= 2 * t->splits && p->batch * t->splits <= kMostBlocksZ &&
+                            tile_count(t, p) * t->splits * t->m * t->n <= INT32_MAX);
 }
 
 // The block tiles, each with the number of parts of k that suits it best.
@@ -145,10 +145,10 @@ static int candidates(const Product *p, const Group *g, const Arch *arch, Tile *
   for (int i = 0; i < count; i++) {
     cost[i].seconds = INFINITY;
     list[i] = tiles[i];
-    for (size_t s = 0; s < COUNT(splits) && may_split(p, splits[s]) && fits_across(&tiles[i], p);
-         s++) {
+    for (size_t s = 0; s < COUNT(splits); s++) {
       Tile t = tiles[i];
       t.splits = splits[s];
+      if (!may_cut(p, &t)) break;
       Cost c = contract_cost(&t, p, g, arch);
       if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
     }
@@ -163,10 +163,10 @@ int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   int count, kept = 0;
   const Tile *list = block_tiles(&count);
   for (int i = 0; i < count; i++)
-    for (size_t s = 0; s < COUNT(splits) && may_split(&p, splits[s]) && fits_across(&list[i], &p);
-         s++) {
+    for (size_t s = 0; s < COUNT(splits); s++) {
       Tile t = list[i];
       t.splits = splits[s];
+      if (!may_cut(&p, &t)) break;
       t.seconds = contract_cost(&t, &p, g, arch).seconds;
       if (isinf(t.seconds) || (kept == most && tiles[most - 1].seconds <= t.seconds)) continue;
       int at = kept < most ? kept++ : most - 1;
