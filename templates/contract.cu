@@ -110,12 +110,20 @@ $(k.decode_batch)
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
 //@ for _, o in ipairs{k.a, k.b} do
-//@ local turned = o.piece == k.pack and "piece" or ("(piece + load_row * %s) %% kPack"):format(o.piece)
-//@ local copy = o.piece and ("nn_cp_async<%d * sizeof(T)>"):format(o.piece)
+//@ local ragged = (o.name == "a" and k.tile_m or k.tile_n) % (k.threads // 8) ~= 0
+//@ local whole = o.piece == k.pack -- else a chunk comes in pieces, in turned order: free of bank conflicts
+//@ local copy = o.piece and (whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(o.piece))
+//@ local at = whole and "" or " + e * sizeof(T)"
+//@ local if_inside = o.inside == "true" and "" or ", inside"
 //@ if o.along then
+//@ if whole then
+    {
+      const int k = k0;
+//@ else
 #pragma unroll
     for (int piece = 0; piece < kPack; piece += $(o.piece)) {
-      const int e = $(turned), k = k0 + e;
+      const int e = (piece + load_row * $(o.piece)) % kPack, k = k0 + e;
+//@ end
 //@ if o.image and k.taps > 1 then
       const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
       const int tap_y = r * $(k.dilation_h), tap_x = s * $(k.dilation_w);
@@ -126,30 +134,45 @@ $(k.decode_batch)
 #pragma unroll
       for (int i = 0; i < $(o.rows); ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
+//@ if ragged then
+        if (row >= $(o.tile)) break;
+//@ end
+//@ if if_inside ~= "" then
         const bool inside = $(o.inside);
-        $(copy)($(o.name)_rows + swizzled(row, load_chunk) + e * sizeof(T), $(o.pointer) + $(o.name)_row[i] + offset, inside);
+//@ end
+        $(copy)($(o.name)_rows + swizzled(row, load_chunk)$(at), $(o.pointer) + $(o.name)_row[i] + offset$(if_inside));
       }
     }
 //@ elseif o.across then
 #pragma unroll
     for (int i = 0; i < $(o.rows); ++i) {
       const int row = load_row + i * kRowsAtOnce;  // a block of k, for each kTileK of $(o.index)
-      if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
+//@ if ragged then
+      if (row >= $(o.tile)) break;
+//@ end
       const int k = block * kTileK + row % kTileK;
+//@ if whole then
+      {
+        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack;
+//@ else
 #pragma unroll
       for (int piece = 0; piece < kPack; piece += $(o.piece)) {
-        const int e = $(turned);
+        const int e = (piece + load_row * $(o.piece)) % kPack;
         const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack + e;
+//@ end
+//@ if if_inside ~= "" then
         const bool inside = $(o.inside);
-        $(copy)($(o.name)_rows + turned<T>(row, load_chunk) + e * sizeof(T), $(o.pointer) + $(o.row) + $(o.offset), inside);
+//@ end
+        $(copy)($(o.name)_rows + turned<T>(row, load_chunk)$(at), $(o.pointer) + $(o.row) + $(o.offset)$(if_inside));
       }
     }
 //@ else -- Unrolled, elements that are computed would only need more registers.
 #pragma unroll 1
     for (int i = 0; i < $(o.rows); ++i) {
       const int row = load_row + i * kRowsAtOnce, $(o.index) = $(o.index)0 + row;
-      if ($(o.tile) % kRowsAtOnce && row >= $(o.tile)) break;
+//@ if ragged then
+      if (row >= $(o.tile)) break;
+//@ end
 //@ if o.image then
       const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
       const int y0 = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x0 = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);

@@ -86,7 +86,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
         nn_cp_async<1 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_image + a_row[i] + offset, inside);
       }
@@ -98,7 +97,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
         nn_cp_async<1 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + b_row[i] + offset, inside);
       }
@@ -311,7 +309,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
         nn_cp_async<2 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_max_pool2d + a_row[i] + offset, inside);
       }
@@ -323,7 +320,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
         nn_cp_async<2 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + b_row[i] + offset, inside);
       }
@@ -525,7 +521,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
 #pragma unroll 1
     for (int i = 0; i < kRowsA; ++i) {
       const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      if (kTileM % kRowsAtOnce && row >= kTileM) break;
       Vec<T, kPack> chunk;
 #pragma unroll
       for (int e = 0; e < kPack; ++e) {
@@ -536,16 +531,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
       }
       nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 4) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc1 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc1 + b_row[i] + offset, inside);
       }
     }
   };
@@ -715,28 +708,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 4) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 4) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc2 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc2 + b_row[i] + offset, inside);
       }
     }
   };
@@ -889,28 +878,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 4) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<4 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 4) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<4 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc3 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc3 + b_row[i] + offset, inside);
       }
     }
   };

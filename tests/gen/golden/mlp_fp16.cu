@@ -127,28 +127,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_copy_x + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_copy_x + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = k < kK;
-        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc1 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc1 + b_row[i] + offset, inside);
       }
     }
   };
@@ -301,28 +297,23 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = m0 + row < kM;
-        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
-        const bool inside = true;
-        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc2 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc2 + b_row[i] + offset);
       }
     }
   };
@@ -475,28 +466,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = m0 + row < kM;
-        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
         const bool inside = n0 + row < kN;
-        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_fc3 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc3 + b_row[i] + offset, inside);
       }
     }
   };

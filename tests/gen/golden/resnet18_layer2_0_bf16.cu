@@ -160,30 +160,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int c = k % 64, r = k / 192, s = k / 64 % 3;
       const int tap_y = r * 1, tap_x = s * 1;
       const int offset = c + tap_y * 3584 + tap_x * 64;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = unsigned(a_y[i] + tap_y) < 56u && unsigned(a_x[i] + tap_x) < 56u;
-        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
-        const bool inside = true;
-        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_bn1 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn1 + b_row[i] + offset);
       }
     }
   };
@@ -395,30 +390,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int c = k % 128, r = k / 384, s = k / 128 % 3;
       const int tap_y = r * 1, tap_x = s * 1;
       const int offset = c + tap_y * 3584 + tap_x * 128;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
-        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
-        const bool inside = true;
-        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_bn2 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn2 + b_row[i] + offset);
       }
     }
   };
@@ -626,29 +616,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   auto load = [&](int block) {
     char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
     const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int c = k, tap_y = 0, tap_x = 0;
       const int offset = c + tap_y * 3584 + tap_x * 64;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileM % kRowsAtOnce && row >= kTileM) break;
         const bool inside = m0 + row < kM;
-        nn_cp_async<8 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
-#pragma unroll
-    for (int piece = 0; piece < kPack; piece += 8) {
-      const int e = piece, k = k0 + e;
+    {
+      const int k = k0;
       const int offset = k;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        if (kTileN % kRowsAtOnce && row >= kTileN) break;
-        const bool inside = true;
-        nn_cp_async<8 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_downsample_1 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_downsample_1 + b_row[i] + offset);
       }
     }
   };
