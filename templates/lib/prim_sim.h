@@ -263,33 +263,41 @@ CUSIM_LDMATRIX(4)
 
 // ---- mma ---------------------------------------------------------------------------------------
 
-// How a 32-bit fragment register unpacks: kElements values, in k order, as Number.
+// How 32-bit fragment registers unpack: kElements values each, in k order, as Number.
+template <class F> CUSIM_UNTRACED inline void cusim_widen(const unsigned *r, int count, typename F::Number *out) {
+  for (int n = 0; n < count; n++)
+    for (int i = 0; i < F::kElements; i++) out[n * F::kElements + i] = F::get(r[n], i);
+}
 struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static float get(unsigned r, int i) {
-    return cusim::half_to_float((unsigned short)(r >> 16 * i));
+  static void widen(const unsigned *r, int count, float *out) {
+    cusim::halves_to_floats(r, count, out);
   }
 };
 struct CusimBf16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
   static float get(unsigned r, int i) { return nn_from_bits(i ? r & 0xffff0000u : r << 16); }
+  static void widen(const unsigned *r, int count, float *out) { cusim_widen<CusimBf16>(r, count, out); }
 };
 struct CusimTf32 { // the hardware reads the upper 19 bits only
   using Number = float;
   static constexpr int kElements = 1, kKind = CusimFlopsMmaTf32;
   static float get(unsigned r, int) { return nn_from_bits(r & 0xffffe000u); }
+  static void widen(const unsigned *r, int count, float *out) { cusim_widen<CusimTf32>(r, count, out); }
 };
 struct CusimS8 {
   using Number = int;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
   static int get(unsigned r, int i) { return (signed char)(r >> 8 * i); }
+  static void widen(const unsigned *r, int count, int *out) { cusim_widen<CusimS8>(r, count, out); }
 };
 struct CusimU8 {
   using Number = int;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
   static int get(unsigned r, int i) { return (unsigned char)(r >> 8 * i); }
+  static void widen(const unsigned *r, int count, int *out) { cusim_widen<CusimU8>(r, count, out); }
 };
 struct CusimE5m2 { // the upper byte of a binary16
   using Number = float;
@@ -297,6 +305,7 @@ struct CusimE5m2 { // the upper byte of a binary16
   static float get(unsigned r, int i) {
     return cusim::half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
   }
+  static void widen(const unsigned *r, int count, float *out) { cusim_widen<CusimE5m2>(r, count, out); }
 };
 struct CusimE4m3 {
   using Number = float;
@@ -308,6 +317,7 @@ struct CusimE4m3 {
                           : float(mantissa) * 0x1p-9f;
     return b & 0x80 ? -size : size;
   }
+  static void widen(const unsigned *r, int count, float *out) { cusim_widen<CusimE4m3>(r, count, out); }
 };
 
 // One lane's operands of M x N products; A and B are the type's registers.
@@ -354,16 +364,21 @@ CUSIM_UNTRACED void cusim_mma_work(void *const *operands, unsigned mask) {
   if (mask != kFullMask) cusim_trap(); // a lane has exited
   for (int l = 0; l < kWarp; l++) {
     lanes[l] = static_cast<CusimProduct<Number> *>(operands[l]);
+    Number wide[2 * N * kE];
+    F::widen(lanes[l]->b, 2 * N, wide);
     for (int n = 0; n < N; n++)
       for (int h = 0; h < 2; h++)
         for (int i = 0; i < kE; i++)
-          b[h * kGroup + l % 4 * kE + i][8 * n + l / 4] = F::get(lanes[l]->b[2 * n + h], i);
+          b[h * kGroup + l % 4 * kE + i][8 * n + l / 4] = wide[(2 * n + h) * kE + i];
   }
   for (int m = 0; m < M; m++) {
-    for (int l = 0; l < kWarp; l++)
+    for (int l = 0; l < kWarp; l++) {
+      Number wide[4 * kE];
+      F::widen(lanes[l]->a + 4 * m, 4, wide);
       for (int r = 0; r < 4; r++)
         for (int i = 0; i < kE; i++)
-          a[l / 4 + r % 2 * 8][r / 2 * kGroup + l % 4 * kE + i] = F::get(lanes[l]->a[4 * m + r], i);
+          a[l / 4 + r % 2 * 8][r / 2 * kGroup + l % 4 * kE + i] = wide[r * kE + i];
+    }
     for (int l = 0; l < kWarp; l++)
       for (int n = 0; n < N; n++)
         for (int h = 0; h < 2; h++)

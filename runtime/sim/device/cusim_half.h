@@ -39,6 +39,23 @@ CUSIM_CONVERSION unsigned short float_to_half(float x) {
 }
 #endif
 
+// Each word holds two 16-bit values, the first in the lower half.
+CUSIM_FN void halves_to_floats(const unsigned *words, int count, float *out) {
+  int i = 0;
+#if defined(__F16C__) && defined(__AVX__)
+  typedef float Float8 __attribute__((vector_size(32), aligned(4), may_alias));
+  for (; i + 4 <= count; i += 4) {
+    Short8 eight;
+    __builtin_memcpy(&eight, words + i, sizeof eight);
+    *reinterpret_cast<Float8 *>(out + 2 * i) = __builtin_ia32_vcvtph2ps256(eight);
+  }
+#endif
+  for (; i < count; i++) {
+    out[2 * i] = half_to_float((unsigned short)words[i]);
+    out[2 * i + 1] = half_to_float((unsigned short)(words[i] >> 16));
+  }
+}
+
 CUSIM_FN unsigned short float_to_bfloat(float x) {
   unsigned bits = __float_as_uint(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
