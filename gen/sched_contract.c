@@ -37,7 +37,7 @@ enum {
   kRowBytes = 128,      // of k in shared memory
   kSmemPerBlock = 1024, // what a block costs besides
   kSmemLast = 16,       // whether a block was the last to arrive
-  kMostTiles = 16,
+  kMostExplained = 12,
   kMostCandidates = 128,
   kMostBlocksZ = 65535 // of a launch's grid
 };
@@ -136,24 +136,6 @@ static bool may_cut(const Product *p, const Tile *t) {
   int64_t blocks_of_k = sched_ceil_div(p->k * p->size, kRowBytes);
   return t->splits == 1 || (blocks_of_k >= 2 * t->splits && p->batch * t->splits <= kMostBlocksZ &&
                             tile_count(t, p) * t->splits * t->m * t->n <= INT32_MAX);
-}
-
-// The block tiles, each with the number of parts of k that suits it best.
-static int candidates(const Product *p, const Group *g, const Arch *arch, Tile *list, Cost *cost) {
-  int count;
-  const Tile *tiles = block_tiles(&count);
-  for (int i = 0; i < count; i++) {
-    cost[i].seconds = INFINITY;
-    list[i] = tiles[i];
-    for (size_t s = 0; s < COUNT(splits); s++) {
-      Tile t = tiles[i];
-      t.splits = splits[s];
-      if (!may_cut(p, &t)) break;
-      Cost c = contract_cost(&t, p, g, arch);
-      if (c.seconds < cost[i].seconds) list[i] = t, cost[i] = c;
-    }
-  }
-  return count;
 }
 
 // Fills tiles[most] with every tile and number of parts that fits the device, the cheapest by the
@@ -257,10 +239,17 @@ void sched_contract(Group *g, const Arch *arch) {
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);
   int forced = compiler->options.candidate;
+  if (!count)
+    err_at(g->anchor->loc, "%s: no tile fits a block of %s", g->anchor->op->name, arch->gpu);
   const Tile *measured = tuning_pick(g, list, count);
   Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
   best.tuned = measured != NULL;
   sched_use(g, arch, &best);
+}
+
+static bool same_cut(const Tile *a, const Tile *b) {
+  return a->m == b->m && a->n == b->n && a->tm == b->tm && a->tn == b->tn &&
+         a->stages == b->stages && a->splits == b->splits;
 }
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
@@ -268,26 +257,25 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
           g->flops / sched_flop_rate(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
   if (g->tm != TmContract) return;
   Product p = contract_product(g);
-  Tile list[kMostTiles];
-  Cost cost[kMostTiles];
-  int count = candidates(&p, g, arch, list, cost);
-  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; candidates (us):\n", (long long)p.m,
-          (long long)p.n, (long long)p.k, (long long)p.batch);
+  Tile list[kMostCandidates];
+  int count = sched_candidates(g, arch, list, kMostCandidates);
+  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; the best of %d candidates (us):\n",
+          (long long)p.m, (long long)p.n, (long long)p.k, (long long)p.batch, count);
   fprintf(file,
-          "    tile         warps stages split  blocks  on SM  waves  padding    math      L2    "
-          "DRAM   split   total\n");
+          "      place tile         warps stages split  blocks  on SM  waves  padding    math      "
+          "L2    DRAM   split   total\n");
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
-    const Cost *c = &cost[i];
-    if (isinf(c->seconds)) continue;
+    bool chosen = same_cut(t, &g->tile);
+    if (i >= kMostExplained && !chosen) continue;
+    Cost c = contract_cost(t, &p, g, arch);
     double blocks = tile_count(t, &p) * t->splits;
     double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
     fprintf(file,
-            "  %c %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
-            t->m == g->tile.m && t->n == g->tile.n ? '*' : ' ', t->m, t->n, tile_threads(t) / 32,
-            t->stages, t->splits, blocks, c->per_sm, c->waves,
-            blocks * t->m * t->n * block_depth(t, &p) / useful, c->math * 1e6, c->l2 * 1e6,
-            c->dram * 1e6, c->split * 1e6, c->seconds * 1e6);
+            "  %c %6d %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
+            chosen ? '*' : ' ', i + 1, t->m, t->n, tile_threads(t) / 32, t->stages, t->splits,
+            blocks, c.per_sm, c.waves, blocks * t->m * t->n * block_depth(t, &p) / useful,
+            c.math * 1e6, c.l2 * 1e6, c.dram * 1e6, c.split * 1e6, c.seconds * 1e6);
   }
   tuning_explain(g, file);
 }

@@ -234,22 +234,10 @@ $(o.body)
   nn_sync();
 //@ if k.splits > 1 then
 
-  // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
+  // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")blockIdx.x;
-  float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
-    nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
-  if (!last_to_arrive(own_arrived + tile_id, kSplits, &smem.last)) return;
-  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
-    Vec<float, 4> sum = nn_load<4>(sums + at);
-#pragma unroll 4
-    for (int s = 1; s < kSplits; ++s) {
-      const Vec<float, 4> part = nn_load<4>(sums + s * (kTileM * kTileN) + at);
-      for (int j = 0; j < 4; ++j) sum[j] += part[j];
-    }
-    nn_store<4>(smem.out + at, sum);
-  }
-  nn_sync();
+  float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 //@ end
 
 //@ for _, c in ipairs(k.columns) do
@@ -273,34 +261,19 @@ $(k.stores)
   }
 //@ if #k.columns > 0 then
 
-  // Sums of columns: over this block's rows, then over a group of blocks by the last of them to
-  // arrive, then over the groups.
+  // Sums of columns: over this block's rows, then over all blocks of these columns.
   static_assert(kThreads % (kTileN / kLanes) == 0 && kTileN <= kThreads, "a thread has its columns");
   nn_sync();  // the staged outputs have been read
-  const int column = owned_column<kTileN, kLanes>(tid), group = tile_m / kGroup;
+  const int column = owned_column<kTileN, kLanes>(tid);
   const bool owns = tid < kTileN && n0 + column < kN;
-  int *counts = own_met + tile_n * (kGroups + 1);
+  float sums[$(#k.columns)];
 //@ for i, c in ipairs(k.columns) do
-  float *$(c.name)_of = own_columns + $(i - 1) * (kTilesM + kGroups) * kN + n0 + column;  // block, group
-  const float $(c.name)_block = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
-  if (owns) $(c.name)_of[tile_m * kN] = $(c.name)_block;
+  sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
 //@ end
-  const int begin = group * kGroup, size = begin + kGroup < kTilesM ? kGroup : kTilesM - begin;
-  if (!last_to_arrive(counts + group, size, &smem.last)) return;
-//@ for _, c in ipairs(k.columns) do
-  if (owns) {
-    float sum = 0.f;
-    for (int b = 0; b < size; ++b) sum += $(c.name)_of[(begin + b) * kN];
-    $(c.name)_of[(kTilesM + group) * kN] = sum;
-  }
-//@ end
-  if (!last_to_arrive(counts + kGroups, kGroups, &smem.last)) return;
-//@ for _, c in ipairs(k.columns) do
-  if (owns) {
-    float sum = 0.f;
-    for (int g = 0; g < kGroups; ++g) sum += $(c.name)_of[(kTilesM + g) * kN];
-    $(c.pointer)[n0 + column] = nn_cast<$(c.type)>(sum);
-  }
+  float *place = own_columns + n0 + column;
+  if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, tile_m, own_met + tile_n * (kGroups + 1), &smem.last)) return;
+//@ for i, c in ipairs(k.columns) do
+  if (owns) $(c.pointer)[n0 + column] = nn_cast<$(c.type)>(sums[$(i - 1)]);
 //@ end
 //@ end
 }

@@ -14,6 +14,26 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
   return true;
 }
 
+// Adds the tiles that kParts blocks have staged, kValues floats each, in the order of their parts: true
+// for the last of them to arrive, whose `staged` then holds the sum. `parts` has room for all.
+template <int kThreads, int kValues, int kParts>
+__device__ inline bool sum_parts(float *staged, float *parts, int part, int *count, bool *last) {
+  for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4)
+    nn_store<4>(parts + part * kValues + at, nn_load<4>(staged + at));
+  if (!last_to_arrive(count, kParts, last)) return false;
+  for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4) {
+    Vec<float, 4> sum = nn_load<4>(parts + at);
+#pragma unroll 4
+    for (int p = 1; p < kParts; ++p) {
+      const Vec<float, 4> next = nn_load<4>(parts + p * kValues + at);
+      for (int j = 0; j < 4; ++j) sum[j] += next[j];
+    }
+    nn_store<4>(staged + at, sum);
+  }
+  nn_sync();
+  return true;
+}
+
 // Sums down the columns of a tile. Each thread brings its sums of kLanes neighbouring columns, thread
 // t those from t * kLanes % kColumns on; thread t < kColumns receives the sum of one column, in a
 // fixed order. `shared` has a place for each value.
@@ -46,4 +66,25 @@ __device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &par
       sum += shared[place(r, t / kChunk / kPerRow, t / kChunk % kPerRow) + t % kChunk];
   nn_sync();
   return sum;
+}
+
+// Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of the
+// group to arrive, then of all groups by the last of those. True for that one, with the sums in `sum`.
+// A thread that owns a value keeps it at `place`: [sums][blocks, then groups] rows of kStride floats.
+template <int kBlocks, int kGroup, int kStride, int kSums>
+__device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, int block, int *counts, bool *last) {
+  constexpr int kGroups = (kBlocks + kGroup - 1) / kGroup, kRows = kBlocks + kGroups;
+  const int group = block / kGroup, begin = group * kGroup;
+  const int size = begin + kGroup < kBlocks ? kGroup : kBlocks - begin;
+  // Keeps the sums in row `to`; the last of `count` blocks adds the rows from `first` on.
+  auto meet = [&](int to, int *counter, int count, int first) {
+    for (int s = 0; owns && s < kSums; ++s) place[(s * kRows + to) * kStride] = sum[s];
+    if (!last_to_arrive(counter, count, last)) return false;
+    for (int s = 0; owns && s < kSums; ++s) {
+      sum[s] = 0.f;
+      for (int b = 0; b < count; ++b) sum[s] += place[(s * kRows + first + b) * kStride];
+    }
+    return true;
+  };
+  return meet(block, counts + group, size, begin) && meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
 }

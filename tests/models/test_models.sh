@@ -40,6 +40,15 @@ for dtype in fp32 fp16 tf32; do
   ok "no bank conflicts in lenet, $dtype" no_conflicts models/lenet.lua --dtype $dtype
   ok "no bank conflicts in resnet18, $dtype" no_conflicts models/resnet18.lua --dtype $dtype --set stem=cifar size=16
 done
+coalesced() { # no kernel but the stem touches over 5 % more sectors than its bytes need
+  [ $NNGEN_DEVICE = sim ] || return 0
+  build/nngen "$@" --quiet --count >"$work/counts" || return
+  sed -n '/^counted by/,/^$/p' "$work/counts" | awk 'NR > 1 && NF && $1 !~ /^(conv1|fc|image)/ {n++; split($(NF - 3), x, "x"); if (x[1] > 1.05) {print; bad = 1}}
+    END {exit bad || n < 10}'
+}
+for dtype in fp32 fp16 tf32 bf16; do
+  ok "whole sectors in resnet18, $dtype" coalesced models/resnet18.lua --dtype $dtype --set size=64
+done
 same_bits() { # the same seed gives the same bits
   build/nngen models/lenet.lua --quiet --output "$work/a" && build/nngen models/lenet.lua --quiet --output "$work/b" &&
     cmp "$work/a/probabilities.npy" "$work/b/probabilities.npy"

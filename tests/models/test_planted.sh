@@ -36,10 +36,10 @@ ok "contract: the wait is one group short" found templates/contract.cu 's/kStage
 ok "contract: the staged outputs have no barrier" found templates/contract.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "split k: a part is added twice" found templates/contract.cu 's/int s = 1; s < kSplits/int s = 0; s < kSplits/' run models/resnet18.lua --set stem=cifar size=8
+ok "split k: a part is added twice" found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' run models/resnet18.lua --set stem=cifar size=8
 ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!\*last) return false;/if (blockIdx.z) return false;/' run models/resnet18.lua --set stem=cifar size=8
 ok "split k: the count is not taken back" found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' run models/resnet18.lua --set stem=cifar size=8
-ok "sums of columns: the last row of blocks is forgotten" found templates/contract.cu 's/g < kGroups; ++g/g < kGroups - 1; ++g/' sums
+ok "sums of columns: the last row of blocks is forgotten" found templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
 ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16 batch=2
 ok "rowwise: the butterfly stops early" found templates/lib/row.cuh 's/offset > 0/offset > 1/' run models/lenet.lua
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua

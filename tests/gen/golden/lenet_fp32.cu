@@ -495,8 +495,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   const float *__restrict__ g_fc1,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu,
-  float *__restrict__ own_sums,
-  int *__restrict__ own_arrived) {
+  float *own_sums,
+  int *own_arrived) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int tile_m = 0, tile_n = blockIdx.x;
@@ -571,22 +571,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  // The blocks of one tile leave their sums in memory; the last to arrive adds them up in order.
+  // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = blockIdx.x;
-  float *sums = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4)
-  nn_store<4>(sums + split * (kTileM * kTileN) + at, nn_load<4>(smem.out + at));
-  if (!last_to_arrive(own_arrived + tile_id, kSplits, &smem.last)) return;
-  for (int at = tid * 4; at < kTileM * kTileN; at += kThreads * 4) {
-    Vec<float, 4> sum = nn_load<4>(sums + at);
-#pragma unroll 4
-    for (int s = 1; s < kSplits; ++s) {
-      const Vec<float, 4> part = nn_load<4>(sums + s * (kTileM * kTileN) + at);
-      for (int j = 0; j < 4; ++j) sum[j] += part[j];
-    }
-    nn_store<4>(smem.out + at, sum);
-  }
-  nn_sync();
+  float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
