@@ -36,7 +36,11 @@ static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 enum {
   kRowBytes = 128,      // of k in shared memory
   kSmemPerBlock = 1024, // what a block costs besides
-  kSmemLast = 16,       // whether a block was the last to arrive
+  kWarp = 32,
+  kMostThreads = 2048, // on an SM
+  kMmaStep = 32,       // bytes of k in one mma
+  kFmaStep = 16,       // bytes of k that a thread reads at once
+  kSmemLast = 16,      // whether a block was the last to arrive
   kMostExplained = 12,
   kMostCandidates = 128,
   kMostBlocksZ = 65535 // of a launch's grid
@@ -60,17 +64,17 @@ static int tile_smem(const Tile *t) {
 }
 
 static int tile_threads(const Tile *t) {
-  return t->m * t->n / (t->tm * t->tn) * 32;
+  return t->m * t->n / (t->tm * t->tn) * kWarp;
 }
 
 // Registers that ptxas takes for a thread of these kernels: the sums, and what waits for them.
 static int tile_registers(const Tile *t) {
-  int acc = t->tm * t->tn / 32;
+  int acc = t->tm * t->tn / kWarp;
   return t->mma ? 3 * acc + 32 : acc + 2 * t->tm + t->tn + 56;
 }
 
 static int blocks_per_sm(const Tile *t, const Arch *arch) {
-  int64_t by_threads = 2048 / tile_threads(t);
+  int64_t by_threads = kMostThreads / tile_threads(t);
   int64_t by_regs = arch->regs / (tile_threads(t) * tile_registers(t));
   int64_t by_smem = arch->smem / (tile_smem(t) + kSmemPerBlock);
   return (int)least(by_threads, least(by_regs, by_smem));
@@ -82,7 +86,7 @@ static double tile_count(const Tile *t, const Product *p) {
 
 // Of k, what the longest block multiplies: whole steps of 32 bytes (16 without tensor cores).
 static double block_depth(const Tile *t, const Product *p) {
-  int64_t row = kRowBytes / p->size, step = (t->mma ? 32 : 16) / p->size;
+  int64_t row = kRowBytes / p->size, step = (t->mma ? kMmaStep : kFmaStep) / p->size;
   int64_t blocks = sched_ceil_div(sched_ceil_div(p->k, row), t->splits);
   return (double)least(blocks * row, sched_ceil_div(p->k, step) * step);
 }
@@ -106,8 +110,9 @@ static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const
   double blocks = tile_count(t, p) * t->splits;
   c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
   double busy = fmin(ceil(blocks / arch->sms), c.per_sm); // blocks that share an SM in a wave
-  // Latency is covered by other warps, and by the independent sums of each.
-  double cover = busy * tile_threads(t) / 128 * sqrt(t->tm * t->tn / 512.);
+  // Latency is covered by other warps (a scheduler has one of every four), and by the independent
+  // sums of each, counted from 16 a lane.
+  double cover = busy * tile_threads(t) / (4 * kWarp) * sqrt(t->tm * t->tn / (16. * kWarp));
   double efficiency = warp_efficiency(t) * fmin(1, 0.35 + 0.2 * cover);
   c.math =
       c.waves * busy * 2 * t->m * t->n * k / (sched_flop_rate(g, arch) / arch->sms * efficiency);
@@ -210,7 +215,7 @@ void sched_multiplies(const Group *g, double *issued, double *counted, double *i
   Product p = contract_product(g);
   const Tile *t = &g->tile;
   // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
-  int64_t step = (t->mma ? 32 : 16) / p.size, depth = sched_ceil_div(p.k, step) * step;
+  int64_t step = (t->mma ? kMmaStep : kFmaStep) / p.size, depth = sched_ceil_div(p.k, step) * step;
   *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
   *counted = sched_contract_flops(as_written(n)) / 2;
   *inside = *counted;
@@ -273,7 +278,7 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
     double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
     fprintf(file,
             "  %c %6d %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
-            chosen ? '*' : ' ', i + 1, t->m, t->n, tile_threads(t) / 32, t->stages, t->splits,
+            chosen ? '*' : ' ', i + 1, t->m, t->n, tile_threads(t) / kWarp, t->stages, t->splits,
             blocks, c.per_sm, c.waves, blocks * t->m * t->n * block_depth(t, &p) / useful,
             c.math * 1e6, c.l2 * 1e6, c.dram * 1e6, c.split * 1e6, c.seconds * 1e6);
   }
