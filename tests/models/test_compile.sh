@@ -7,17 +7,25 @@ compiles() { # compiles ARCH ARGUMENTS...
   build/nngen "$@" --quiet --arch $arch >"$work/log" || { cat "$work/log"; return 1; }
   ! grep 'spill registers' "$work/log" && grep -q "compiled for $arch" "$work/log"
 }
+build/nngen doctor | grep -q '^NVRTC *not found' && missing=1 || missing=0
+ok_or_skip() { if [ $missing = 1 ]; then skip "$1" "NVRTC is not installed"; else ok "$@"; fi; }
 for arch in sm_80 sm_90a sm_100a; do
   for model in mlp lenet resnet18 resnet34; do
     for dtype in fp32 tf32 fp16 bf16; do
       [ $model = resnet34 ] && [ $dtype != fp16 ] && continue # the shapes of resnet18
-      if build/nngen doctor | grep -q '^NVRTC *not found'; then skip "$model $dtype $arch" "NVRTC is not installed"
-      else ok "$model $dtype $arch" compiles $arch models/$model.lua --dtype $dtype; fi
+      ok_or_skip "$model $dtype $arch" compiles $arch models/$model.lua --dtype $dtype
     done
   done
 done
 for dtype in fp16 tf32; do
-  if build/nngen doctor | grep -q '^NVRTC *not found'; then skip "resnet18 batch 32 $dtype" "NVRTC is not installed"
-  else ok "resnet18 $dtype sm_90a, batch 32" compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=32; fi
+  ok_or_skip "resnet18 $dtype sm_90a, batch 32" compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=32
+done
+for place in 2 3 5 8 12 20 40; do # tiles that tuning may choose
+  dtypes=(fp32 fp16 tf32 bf16) dtype=${dtypes[place % 4]}
+  ok_or_skip "resnet18 $dtype sm_90a, batch 8, candidate $place" compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $place
+done
+for dtype in fp32 fp16; do # every form of contraction: turned operands, sums of columns, pieces, windows
+  ok_or_skip "random contractions $dtype sm_80" compiles sm_80 tests/models/contraction.lua --dtype $dtype --set seed=2 count=24
+  ok_or_skip "layers $dtype sm_100a" compiles sm_100a tests/models/layers.lua --dtype $dtype
 done
 tap_done
