@@ -2,7 +2,7 @@
 // JSON object a line on stdout; tests/bench/gpu.py runs it and gathers them.
 //
 //   bench_gpu ceilings [quick]                         copy, matrix product, launch gaps
-//   bench_gpu model FILE DTYPE [quick] NAME=VALUE ... [-- FILE DTYPE NAME=VALUE ...] ...
+//   bench_gpu model FILE DTYPE [quick] NAME=VALUE ... [-- FILE DTYPE NAME=VALUE ...] ... [--]
 //                                                      each distinct contraction of each model
 //
 // With "--" every line tells its "job", from 0, and the end of each is a line {"job":, "done": true}.
@@ -268,6 +268,7 @@ static void run_models(int argc, char **argv) { // between each "--"
   int begin = 0;
   for (int i = 0; i <= argc; i++) {
     if (i < argc && strcmp(argv[i], "--")) continue;
+    if (i == argc && begin == argc && begin) return; // a "--" at the end
     if (i < argc || begin) job++;
     if (i - begin < 2) exit(ExitUsage);
     run_model(i - begin, argv + begin);

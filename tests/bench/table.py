@@ -117,7 +117,7 @@ def pairs(lines):
     """(nngen's line, the library's or None) of each shape, in order."""
     found = {}
     for line in lines:
-        key = (line.get("dtype"), line.get("batch"), line.get("name"))
+        key = (line.get("dtype"), line.get("batch"), line.get("gemm"), line.get("name"))
         found.setdefault(key, [None, None])[0 if line.get("who") == "nngen" else 1] = line
     return [(a, b) for a, b in found.values() if a]
 
