@@ -300,7 +300,7 @@ class Bench:
     @staticmethod
     def gemm_name(job):
         dtype, batch, gemm = job
-        return f"{gemm[0]} {'' if gemm[4] else gemm[2]} {dtype} batch {batch}".replace("  ", " ")
+        return f"{gemm[0]}{f' {gemm[1]}' if gemm in SQUARES else ''} {dtype} batch {batch}"
 
     def networks(self):
         """First nngen beside PyTorch as it is, for ResNet-18 in fp16; then the same with torch.compile, in place

@@ -70,6 +70,19 @@ else
   ok "a synthetic result stays out of the README" not_in_readme
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
+  while read -r case name; do
+    mkdir -p "$work/$case" && ok "$name" python3 tests/bench/test_gpu.py "$case" "$work/$case"
+  done <<'END'
+each_stage_is_stored what was measured is stored after each stage, whatever comes later
+holes a missing figure, or a time of 0, is a dash in the table
+bare_machine no git, no interpreter: the commit is a file's, PyTorch is missing
+wrong_interpreter a wrong interpreter for PyTorch leaves nngen's own times
+partial_tests tests that are ended early tell what ended
+gemm_order products in the table's order, what is left out is named
+shares a stage has its share of the time that is left
+joined a stage that was cut short replaces no whole one
+compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
+END
   if [ "$python" ]; then ok "PyTorch's side, on the CPU" peers; else skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"; fi
   if ! build/nngen doctor | grep -q '^device .*libcusim'; then skip "no GPU, no result" "there is a GPU"
   else ok "no GPU, no result" fails 3 "there is no GPU here" python3 tests/bench/gpu.py --results "$work/none"; fi
