@@ -346,11 +346,13 @@ class Bench:
                     samples.setdefault(("torch", line["variant"]), []).append(line["samples_ms"])
             self.clocks(f"{model} {dtype} batch {batch}, turn {turn}")
         of = {"model": model, "dtype": dtype, "batch": batch}
-        rows = [line for line in self.result["networks"] if any(line[key] != of[key] for key in of)]
-        rows += [dict(of, who=who, variant=variant, ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
+        rows = [dict(of, who=who, variant=variant, ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
                  for (who, variant), turns in samples.items()]
         rows += [dict(of, who="torch", variant=line["missing"], missing=line["why"]) for line in missing if "missing" in line]
-        self.result["networks"] = rows
+        again = {(row["who"], row["variant"]) for row in rows if "ms" in row}  # these replace earlier figures
+        kept = [row for row in self.result["networks"] if any(row[key] != of[key] for key in of)
+                or ((row["who"], row["variant"]) not in again and "ms" in row)]
+        self.result["networks"] = kept + rows
         peers.ask(do="forget")
 
     def tune(self):

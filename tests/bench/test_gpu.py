@@ -163,6 +163,7 @@ def joined():
 FAKE = """import json, sys, time
 for line in sys.stdin:
     r = json.loads(line)
+    if r["do"] == "prepare" and r["model"] == "resnet34": sys.exit(1)
     if r["do"] == "info": print(json.dumps({"torch": "0"}))
     if r["do"] == "compile" and r["mode"] == "max-autotune": time.sleep(60)
     if r["do"] == "compile": names.append(r["mode"])
@@ -181,13 +182,14 @@ def compile_falls_back():  # the key comparison is there before torch.compile is
     os.chmod(WORK + "/python", 0o755)
     os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/python"
     gpu.COMPILE_SECONDS = 2
-    b, order = bench(only=["networks"], seconds=100), []
+    b, order, gone = bench(only=["networks"], seconds=100), [], []
     del b.networks
     b.nngen_samples = lambda *a: [0.5]
     measure = b.measure_network
 
     def measured(peers, *what):
         order.append(what)
+        gone[:] = [peers]
         measure(peers, *what)
     b.measure_network = measured
     b.all()
@@ -199,6 +201,9 @@ def compile_falls_back():  # the key comparison is there before torch.compile is
     assert "mode=reduce-overhead" in said and "compile: torch.compile mode=max-autotune took over 2 s" in said, said
     assert len([r for r in got["networks"] if r["batch"] == 1 and r["model"] == "resnet18" and r["dtype"] == "fp16"
                 and r["variant"] == "graph"]) == 1
+    assert gone[0].absent
+    measure(gone[0], "resnet18", "fp16", 1, False)  # PyTorch is gone: its earlier figures stay
+    assert any(r["variant"] == "eager channels_last" and r["batch"] == 1 for r in b.result["networks"])
 
 
 globals()[CASE]()
