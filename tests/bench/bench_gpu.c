@@ -2,8 +2,10 @@
 // JSON object a line on stdout; tests/bench/gpu.py runs it and gathers them.
 //
 //   bench_gpu ceilings [quick]                         copy, matrix product, launch gaps
-//   bench_gpu model FILE DTYPE [quick] NAME=VALUE ...  each distinct contraction of a model
+//   bench_gpu model FILE DTYPE [quick] NAME=VALUE ... [-- FILE DTYPE NAME=VALUE ...] ... [--]
+//                                                      each distinct contraction of each model
 //
+// With "--" every line tells its "job", from 0, and the end of each is a line {"job":, "done": true}.
 // Every contender is a graph of many launches, replayed in turns; samples are microseconds a launch.
 // On libcusim the same code runs, and its lines say "device": "sim": no figures of a GPU.
 #include <jansson.h>
@@ -20,6 +22,7 @@ enum { kRounds = 15, kQuickRounds = 2, kMostLaunches = 50 };
 static Device *device;
 static Libraries libraries;
 static bool quick;
+static int job = -1; // the model at hand, of several
 
 static void fail(const Error *err) {
   fprintf(stderr, "bench_gpu: %s\n", err->message);
@@ -47,6 +50,7 @@ static void put_line(const char *stage, const char *name, const char *who, const
                         count ? (sorted[(count - 1) / 2] + sorted[count / 2]) / 2 : 0, "samples_us",
                         list);
   if (more) json_object_update(o, more);
+  if (job >= 0) json_object_set_new(o, "job", json_integer(job));
   json_decref(more);
   json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7));
   json_decref(o);
@@ -81,24 +85,57 @@ static int rounds(void) {
 
 // ---- a model's contractions ---------------------------------------------------------------------
 
+enum { kPattern = (1 << 20) - 3 }; // random values, repeated; odd, so that rows differ
+
+static const float *pattern(void) { // near normal, made once
+  static float values[kPattern];
+  uint64_t state = 7;
+  for (int i = 0; !values[kPattern - 1] && i < kPattern; i++) {
+    float sum = -2; // of four uniform numbers
+    for (int j = 0; j < 4; j++) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      sum += (float)(state >> 40) * 0x1p-24f;
+    }
+    values[i] = sum;
+  }
+  return values;
+}
+
+// Without gaps and of a float type: the pattern goes to the device once, which doubles it.
+static bool fill_dense(Loaded *loaded, int tensor) {
+  const PlanTensor *t = &load_get_plan(loaded)->tensors[tensor];
+  const DriverApi *api = &device->api;
+  int64_t count = tensor_count(t);
+  bool half = t->dtype == DtF16 || t->dtype == DtBf16;
+  size_t size = half ? 2 : 4;
+  CUdeviceptr at = load_pointer(loaded, tensor);
+  if (!at || (!half && t->dtype != DtF32) || t->bytes != count * (int64_t)size) return false;
+  static uint16_t halves[kPattern];
+  const float *values = pattern();
+  for (int i = 0; half && i < kPattern && i < count; i++)
+    halves[i] = t->dtype == DtBf16 ? bf16_from_float(values[i]) : half_from_float(values[i]);
+  Error err = {0};
+  size_t bytes = (size_t)t->bytes, done = size * (size_t)(count < kPattern ? count : kPattern);
+  int rc = CU(api, &err, cuMemcpyHtoDAsync, at, half ? (const void *)halves : values, done,
+              device->stream);
+  for (; !rc && done < bytes; done *= 2)
+    rc = CU(api, &err, cuMemcpyDtoDAsync, at + done, at, done < bytes - done ? done : bytes - done,
+            device->stream);
+  if (!rc) rc = CU(api, &err, cuStreamSynchronize, device->stream);
+  if (rc) fail(&err);
+  return true;
+}
+
 static void fill_random(Loaded *loaded) { // everything that kernel 0 reads
   const Plan *plan = load_get_plan(loaded);
   const PlanKernel *kernel = &plan->kernels[0];
-  uint64_t state = 7;
   for (int i = 0; i < kernel->nargs; i++) {
-    if (kernel->args[i].written) continue;
     int tensor = kernel->args[i].tensor;
+    if (kernel->args[i].written || fill_dense(loaded, tensor)) continue;
     int64_t count = tensor_count(&plan->tensors[tensor]);
     Error err = {0};
     float *values = base_alloc((size_t)count, sizeof *values);
-    for (int64_t k = 0; k < count; k++) {
-      float sum = -2; // of four uniform numbers: near normal
-      for (int j = 0; j < 4; j++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        sum += (float)(state >> 40) * 0x1p-24f;
-      }
-      values[k] = sum;
-    }
+    for (int64_t k = 0; k < count; k++) values[k] = pattern()[k % kPattern];
     if (tensor_write_floats(loaded, tensor, values, count, &err)) fail(&err);
     free(values);
   }
@@ -110,6 +147,14 @@ static const Node *as_written(const Compiler *c, const Node *n) { // before chan
     if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
   }
   return n;
+}
+
+// `problem`, of a matmul, is "DTYPE matmul SHAPE[ transposed| computed] by SHAPE[...]".
+static bool is_transposed(const char *problem, bool second) {
+  static const char word[] = " transposed";
+  const char *by = strstr(problem, " by "), *end = second ? problem + strlen(problem) : by;
+  return by && (size_t)(end - problem) >= strlen(word) &&
+         !strncmp(end - strlen(word), word, strlen(word));
 }
 
 static Shape shape_of(const Compiler *c, const Group *g, Dtype dtype) {
@@ -128,12 +173,15 @@ static Shape shape_of(const Compiler *c, const Group *g, Dtype dtype) {
   }
   s.m = y->dim[y->rank - 2], s.n = y->dim[y->rank - 1], s.k = b->dim[b->rank - 2];
   s.batch = type_count(y) / (s.m * s.n);
-  s.transposed = strstr(tuning_problem(g), "transposed") != NULL;
+  s.a_transposed = is_transposed(tuning_problem(g), false);
+  s.transposed = is_transposed(tuning_problem(g), true);
   return s;
 }
 
-static json_t *facts(const Group *g, int layers) {
-  return json_pack("{s:s s:i s:s s:f s:f s:I}", "layer", g->layer, "layers", layers, "tile",
+static json_t *facts(const Group *g, int layers, const Shape *s) {
+  static const char *const forms[] = {"nn", "nt", "tn", "tt"}; // of a and b, as the library gets them
+  const char *form = s->conv ? "conv" : forms[2 * s->a_transposed + s->transposed];
+  return json_pack("{s:s s:s s:i s:s s:f s:f s:I}", "form", form, "layer", g->layer, "layers", layers, "tile",
                    tuning_tile(&g->tile), "model_us", g->tile.seconds * 1e6, "flops", g->flops,
                    "bytes", (json_int_t)(g->bytes_read + g->bytes_written));
 }
@@ -160,7 +208,7 @@ static void measure_group(Compiler *c, Group *g, int layers, Dtype dtype) {
     if (i >= 0) ours[i] = a, theirs[i] = b;
   }
   const char *who = shape.conv ? "cuDNN" : "cuBLAS";
-  put_line("contraction", name, "nngen", ours, rounds(), facts(g, layers));
+  put_line("contraction", name, "nngen", ours, rounds(), facts(g, layers, &shape));
   if (exec)
     put_line("contraction", name, who, theirs, rounds(), NULL);
   else
@@ -214,6 +262,19 @@ static void run_model(int argc, char **argv) {
   compile_close(&c);
   tuning_free(tuning);
   free(path);
+}
+
+static void run_models(int argc, char **argv) { // between each "--"
+  int begin = 0;
+  for (int i = 0; i <= argc; i++) {
+    if (i < argc && strcmp(argv[i], "--")) continue;
+    if (i == argc && begin == argc && begin) return; // a "--" at the end
+    if (i < argc || begin) job++;
+    if (i - begin < 2) exit(ExitUsage);
+    run_model(i - begin, argv + begin);
+    if (job >= 0) printf("{\"job\":%d,\"done\":true}\n", job), fflush(stdout);
+    begin = i + 1;
+  }
 }
 
 // ---- ceilings -----------------------------------------------------------------------------------
@@ -322,12 +383,13 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; i++) quick = quick || !strcmp(argv[i], "quick");
   bool model = argc > 3 && !strcmp(argv[1], "model");
   if (!model && !(argc > 1 && !strcmp(argv[1], "ceilings"))) {
-    fprintf(stderr, "usage: bench_gpu ceilings [quick] | model FILE DTYPE [quick] [NAME=VALUE ...]\n");
+    fprintf(stderr, "usage: bench_gpu ceilings [quick] | model FILE DTYPE [quick] [NAME=VALUE ...] "
+                    "[-- FILE DTYPE ...]\n");
     return ExitUsage;
   }
   open_device();
   if (model)
-    run_model(argc - 2, argv + 2);
+    run_models(argc - 2, argv + 2);
   else
     run_ceilings();
   libraries_close(&libraries);

@@ -4,14 +4,16 @@
 usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]]
 
 Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; installs nothing.
-Every stage has a budget of seconds, the networks have what is left; what would go over is left out and
-said so. Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR and prints the
-tables the README shows. Stages of one commit may be run one by one (--only): the table joins them.
+Every stage has its share of the seconds that are left; what would go over is left out and said so.
+Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR, after each stage anew,
+and prints the tables the README shows. Stages of one commit may be run one by one (--only): the table
+joins them. `python3 tests/bench/gpu.py --results DIR` is all that `make bench DEVICE=cuda` does.
 
 --dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program works;
 its figures are none of a GPU and are stored nowhere.
 """
 import argparse
+import glob
 import json
 import os
 import queue
@@ -29,8 +31,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import table  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUDGETS = [("ceilings", 25), ("gemms", 45), ("contractions", 95), ("tests", 120), ("tune", 35), ("networks", None)]
+# A stage may take its share of what is left: these are seconds when all are run in the usual time.
+SHARES = {"ceilings": 25, "gemms": 45, "contractions": 95, "tests": 120, "tune": 35, "networks": 205}
 COMPILE_SECONDS = 75  # of torch.compile, for one network and batch
+BATCHES = (1, 32, 256)
 
 # Of WORKLOADS C's attention block: tokens 2048, width 1024, 32 heads of 32; and large squares.
 GEMMS = [("qkv", 2048, 3072, 1024, 0), ("proj", 2048, 1024, 1024, 0), ("mlp up", 2048, 4096, 1024, 0),
@@ -58,6 +62,21 @@ class OverTime(Exception):
     pass
 
 
+SUMMARY = r"^\d+ passed, \d+ failed, \d+ skipped$"
+
+
+def test_counts(said, programs):
+    """What tests/run.sh said, also when it was ended early."""
+    ended = re.findall(r"^(\S+) +(\d+) ok +(\d+) skipped +(\d+) failed", said, re.M)
+    whole = re.findall(SUMMARY, said, re.M)
+    passed, skipped, failed = (sum(int(line[i]) for line in ended) for i in (1, 2, 3))
+    left = [path for path in programs if path not in {line[0] for line in ended}]
+    text = f"{passed} passed, {failed} failed, {skipped} skipped in the {len(ended)} of {len(programs)} programs that ended"
+    text += f"; not ended: {', '.join(left)}" if left else ""
+    return {"tests": whole[-1] if whole else text if ended else "not finished",
+            "failed_tests": re.findall(r"^ *not ok (.*)", said, re.M)[:20]}
+
+
 class Bench:
     def __init__(self, options):
         self.options = options
@@ -70,6 +89,7 @@ class Bench:
             self.result["dry_run"] = True
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
+        self.path = None  # of the JSON
         self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
         if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are
             self.env.setdefault("VIRTUAL_ENV", sys.prefix)
@@ -121,47 +141,82 @@ class Bench:
         except (OSError, subprocess.SubprocessError, IndexError):
             pass
 
-    def stage(self, name, budget):
+    def budget(self, name):
+        later = list(SHARES)[list(SHARES).index(name):]
+        weights = [SHARES[n] for n in later if not self.options.only or n in self.options.only]
+        return max(0, self.deadline - time.monotonic()) * SHARES[name] / sum(weights)
+
+    def stage(self, name):
         if self.options.only and name not in self.options.only:
             return
-        begin, why = time.monotonic(), None
-        self.stage_deadline = begin + budget if budget else self.deadline
+        begin, why, budget = time.monotonic(), None, self.budget(name)
+        self.stage_deadline = begin + budget
         self.clocks(f"{name} begins")
         try:
             getattr(self, name)()
         except OverTime as over:
             why = f"stopped at its time: {over}"
-        except (RuntimeError, OSError, ValueError, KeyError) as error:
-            why = str(error)
+        except Exception as error:  # the other stages go on, and what there is is stored
+            why = str(error) or repr(error)
         self.clocks(f"{name} ends")
         seconds = time.monotonic() - begin
-        self.result["stages"].append({"name": name, "seconds": round(seconds, 1), "budget": budget, "note": why})
+        self.result["stages"].append({"name": name, "seconds": round(seconds, 1), "budget": round(budget, 1), "note": why})
         note(f"{name}: {seconds:.0f} s" + (f"; {why}" if why else ""))
+
+    def store(self, unfinished=None):
+        """Writes what there is: a run that is killed leaves the stages that ended, and the one under way as cut short."""
+        self.result["seconds"] = round(time.monotonic() - self.begin, 1)
+        if self.dry:
+            return
+        result = self.result
+        if unfinished:
+            cut = {"name": unfinished, "seconds": None, "budget": None, "note": "the run ended during it"}
+            result = dict(result, stages=result["stages"] + [cut])
+        try:
+            if not self.path:
+                name = re.sub(r"[^a-z0-9]+", "-", self.result["device"].split(",")[0].lower()).strip("-")
+                stamp = re.sub(r"[^0-9]", "", self.result["date"])
+                os.makedirs(self.options.results, exist_ok=True)
+                self.path = os.path.join(self.options.results, f"{name}-{stamp}-{self.result['commit'][:7]}.json")
+            with open(self.path + ".part", "w") as f:
+                json.dump(result, f, indent=1)
+                f.write("\n")
+            os.replace(self.path + ".part", self.path)
+        except OSError as error:
+            note(f"cannot be stored: {error}")
 
     # ---- facts ------------------------------------------------------------------------------------
 
     def facts(self):
-        doctor = json.loads(self.run("build/nngen", "doctor", "--json"))
-        text = self.run("build/nngen", "doctor")
-        device = re.search(r"^device +(.*)", text, re.M)
-        self.result["device"] = device.group(1) if device else "none"
+        self.result.update(device="unknown", date=time.strftime("%Y-%m-%d %H:%M", time.gmtime()), commit=self.commit())
+        self.stage_deadline = time.monotonic() + 60
+        try:
+            text = self.run("build/nngen", "doctor")
+            device = re.search(r"^device +(.*)", text, re.M)
+            self.result["device"] = device.group(1) if device else "none"
+            self.result["doctor"] = json.loads(self.run("build/nngen", "doctor", "--json"))
+        except (OverTime, RuntimeError, OSError, ValueError) as error:
+            note(f"nngen doctor: {error}")
         if not self.dry and "libcusim" in self.result["device"]:
             shutil.rmtree(self.work, ignore_errors=True)
             note("there is no GPU here (nngen doctor says what was searched); --dry-run shows that the program works")
             sys.exit(3)
-        self.result["doctor"] = doctor
-        self.result["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
-        self.result["commit"] = self.commit()
         if shutil.which("nvidia-smi") and not self.dry:
-            rows = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit",
-                                   "--format=csv,noheader"], capture_output=True, text=True).stdout
-            self.result["gpu"] = rows.strip().splitlines()[0] if rows.strip() else ""
+            try:
+                rows = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit",
+                                       "--format=csv,noheader"], capture_output=True, text=True, timeout=20).stdout
+                self.result["gpu"] = rows.strip().splitlines()[0] if rows.strip() else ""
+            except (OSError, subprocess.SubprocessError) as error:
+                note(f"nvidia-smi: {error}")
 
     @staticmethod
     def commit():
-        git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-        if git.returncode == 0:
-            return git.stdout.strip()
+        try:
+            git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, timeout=20)
+            if git.returncode == 0:
+                return git.stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            pass  # no git here: `make ready` wrote the commit down
         try:
             with open(os.path.join(ROOT, "build/commit")) as f:
                 return f.read().strip()
@@ -176,13 +231,18 @@ class Bench:
             return
         said = []
         self.result["tests"] = "not finished"
+        found = [os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tests/**/test_*.*"), recursive=True)]
+        found = ["build/" + path[:-2] if path.endswith(".c") else path for path in found if path.endswith((".c", ".sh"))]
+        found = [path for path in found if os.path.exists(os.path.join(ROOT, path))]
+        host = re.compile(r"^(build/)?tests/(gen|errors|bench)/")  # what needs no GPU comes last
+        found.sort(key=lambda path: (bool(host.match(path)), path))
         try:
-            self.run("make", "-s", "check", "DEVICE=cuda", keep=said.append)
+            self.run("tests/run.sh", *found, keep=said.append)
+        except RuntimeError:
+            if not re.search(SUMMARY, "".join(said), re.M):
+                raise
         finally:
-            found = re.findall(r"\d+ passed, \d+ failed, \d+ skipped", "".join(said))
-            if found:
-                self.result["tests"] = found[-1]
-            self.result["failed_tests"] = re.findall(r"^ *not ok (.*)", "".join(said), re.M)[:20]
+            self.result.update(test_counts("".join(said), found))
 
     def ceilings(self):
         rows = self.result["ceilings"] = []
@@ -205,35 +265,67 @@ class Bench:
                 took = self.measure_model(rows, "models/resnet34.lua", dtype, settings, batch=batch)
 
     def gemms(self):
-        rows = self.result["gemms"] = []
-        took = 1
-        todo = [(d, b, g) for d in ("fp16", "bf16") for b in (1, 8) for g in GEMMS]
-        todo = [(d, 1, g) for d in ("fp16", "bf16") for g in SQUARES] + todo
-        for dtype, batch, (name, m, n, k, heads) in todo[4:6] if self.dry else todo:
-            self.need(1.3 * took)
-            if self.dry:
-                m, n, k = 64, 48, 32
-            shape = [f"m={m if heads else batch * m}", f"n={n}", f"k={k}"]
-            shape += [f"batch={heads * batch}", "weights=0"] if heads else []
-            took = self.measure_model(rows, "tests/bench/gemm.lua", dtype, shape, gemm=name, batch=batch)
+        """What the README shows comes first; all in one process, which one that fails ends."""
+        todo = [(d, b, g) for d in ("bf16", "fp16") for b, some in ((1, GEMMS), (1, SQUARES[:1]), (8, GEMMS), (1, SQUARES[1:]))
+                for g in some]
+        todo, why, done, rows = todo[:2] if self.dry else todo, [], set(), []
+        self.result["gemms"] = rows
+        while todo:
+            command = ["build/tests/bench/bench_gpu", "model"]
+            for dtype, batch, (name, m, n, k, heads) in todo:
+                m, n, k = (64, 48, 32) if self.dry else (m if heads else batch * m, n, k)
+                command += ["--"] * (len(command) > 2) + ["tests/bench/gemm.lua", dtype, f"m={m}", f"n={n}", f"k={k}"]
+                command += [f"batch={heads * batch}", "weights=0"] if heads else []
+            command[4:4] = ["quick"] if self.dry else []
+            command += ["--"] if len(todo) == 1 else []
+            lines, ended = [], None
+            try:
+                self.lines(lines, command)
+            except (OverTime, RuntimeError) as error:
+                ended = error
+            done = {line["job"] for line in lines if "done" in line}
+            for line in lines:
+                dtype, batch, gemm = todo[line["job"]]
+                if "name" in line and line["job"] in done:
+                    rows.append(dict(line, dtype=dtype, gemm=gemm[0], batch=batch))
+            todo = [job for i, job in enumerate(todo) if i not in done]
+            if isinstance(ended, OverTime):
+                break
+            if todo:  # the first of these failed
+                why.append(f"{self.gemm_name(todo.pop(0))}: {ended}")
+        why += ["left out: " + ", ".join(map(self.gemm_name, todo))] if todo else []
+        if why:
+            raise (OverTime if todo else RuntimeError)("; ".join(why))
+
+    @staticmethod
+    def gemm_name(job):
+        dtype, batch, gemm = job
+        return f"{gemm[0]}{f' {gemm[1]}' if gemm in SQUARES else ''} {dtype} batch {batch}"
 
     def networks(self):
-        """What torch.compile is compared with comes first, then what needs less time."""
+        """First nngen beside PyTorch as it is, for ResNet-18 in fp16; then the same with torch.compile, in place
+        of the first figures; then the other networks, without it."""
         self.result["networks"] = []
         peers = Peers(self)
-        batches, took, skipped = (1, 32, 256), 8, []
-        todo = [(m, d, b, m == "resnet18") for d in ("fp16", "bf16") for m in ("resnet18", "resnet34") for b in batches]
+        took, missed = 8, []
+        key = [("resnet18", "fp16", b) for b in BATCHES]
+        todo = [(*k, False) for k in key] + [(*k, True) for k in key]
+        todo += [(m, d, b, False) for m, d in (("resnet34", "fp16"), ("resnet18", "bf16"), ("resnet34", "bf16")) for b in BATCHES]
         for model, dtype, batch, compiled in [("resnet18", "fp32", 1, True)] if self.dry else todo:
-            if self.left() < 1.2 * took:
-                skipped.append(f"{model} {dtype} batch {batch}")
-                continue
-            compiled = compiled and self.left() > (0 if self.dry else COMPILE_SECONDS + 2 * took)
+            name = f"{model} {dtype} batch {batch}" + (", torch.compile" if compiled else "")
             begin, spent = time.monotonic(), peers.compile_seconds
-            self.measure_network(peers, model, dtype, batch, compiled)
-            took = time.monotonic() - begin - (peers.compile_seconds - spent)
+            if self.left() < 1.2 * took + (20 if compiled and not self.dry else 0):
+                missed.append(f"{name} left out")
+                continue
+            try:
+                self.measure_network(peers, model, dtype, batch, compiled)
+                took = time.monotonic() - begin - (peers.compile_seconds - spent)
+            except (OverTime, RuntimeError, OSError, ValueError, KeyError) as error:
+                missed.append(f"{name}: {error}")
+            self.store(unfinished="networks")
         peers.close()
-        if skipped:
-            raise OverTime("left out: " + ", ".join(skipped))
+        if missed:
+            raise OverTime("; ".join(missed))
 
     def nngen_samples(self, model, dtype, batch, graph):
         command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json", "--quiet", "--no-check",
@@ -253,14 +345,14 @@ class Bench:
                 if "variant" in line:
                     samples.setdefault(("torch", line["variant"]), []).append(line["samples_ms"])
             self.clocks(f"{model} {dtype} batch {batch}, turn {turn}")
-        for (who, variant), turns in samples.items():
-            self.result["networks"].append({
-                "model": model, "dtype": dtype, "batch": batch, "who": who, "variant": variant,
-                "ms": statistics.median(s for turn in turns for s in turn), "samples_ms": turns})
-        for line in missing:
-            if "missing" in line:
-                self.result["networks"].append({"model": model, "dtype": dtype, "batch": batch, "who": "torch",
-                                                "variant": line["missing"], "missing": line["why"]})
+        of = {"model": model, "dtype": dtype, "batch": batch}
+        rows = [dict(of, who=who, variant=variant, ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
+                 for (who, variant), turns in samples.items()]
+        rows += [dict(of, who="torch", variant=line["missing"], missing=line["why"]) for line in missing if "missing" in line]
+        again = {(row["who"], row["variant"]) for row in rows if "ms" in row}  # these replace earlier figures
+        kept = [row for row in self.result["networks"] if any(row[key] != of[key] for key in of)
+                or ((row["who"], row["variant"]) not in again and "ms" in row)]
+        self.result["networks"] = kept + rows
         peers.ask(do="forget")
 
     def tune(self):
@@ -274,21 +366,16 @@ class Bench:
 
     def all(self):
         self.facts()
-        for name, budget in BUDGETS:
-            self.stage(name, budget)
-        self.result["seconds"] = round(time.monotonic() - self.begin, 1)
+        for name in SHARES:
+            self.stage(name)
+            self.store()
         shutil.rmtree(self.work, ignore_errors=True)
-        print(table.text(self.result, whole=True))
-        if self.dry:
-            return
-        name = re.sub(r"[^a-z0-9]+", "-", self.result["device"].split(",")[0].lower()).strip("-")
-        stamp = re.sub(r"[^0-9]", "", self.result["date"])
-        os.makedirs(self.options.results, exist_ok=True)
-        path = os.path.join(self.options.results, f"{name}-{stamp}-{self.result['commit'][:7]}.json")
-        with open(path, "w") as f:
-            json.dump(self.result, f, indent=1)
-            f.write("\n")
-        note(f"stored in {path}; tests/bench/table.py --readme README.md puts it into the README")
+        try:
+            print(table.text(self.result, whole=True))
+        except Exception as error:  # a table is made again from the JSON, the samples are not
+            note(f"no table: {error!r}")
+        if self.path:
+            note(f"stored in {self.path}; tests/bench/table.py --readme README.md puts it into the README")
 
 
 class Peers:
@@ -296,27 +383,34 @@ class Peers:
 
     def __init__(self, bench):
         self.bench, self.process, self.absent, self.answers = bench, None, None, None
-        self.compile_seconds = 0
+        self.compile_seconds, self.late = 0, None  # late: why max-autotune is not asked for again
         self.start()
 
     def start(self):
         self.absent = None
         command = [self.python(), os.path.join(ROOT, "tests/bench/peers.py")]
         command += ["--device", "cpu", "--quick"] if self.bench.dry else ["--device", "cuda"]
-        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, start_new_session=True)
+        except OSError as error:
+            self.absent, self.process = f"PyTorch: {error}", None
+            self.bench.result["peers"] = {"missing": self.absent}
+            return
         self.answers = queue.Queue()
         threading.Thread(target=self.read, args=(self.process.stdout, self.answers), daemon=True).start()
         facts = self.ask(do="info")
         self.bench.result["peers"] = next((line for line in facts if "torch" in line), {"missing": self.absent})
 
-    @staticmethod
-    def python():
+    def python(self):
         for candidate in (os.environ.get("NNGEN_PEERS_PYTHON"), sys.executable, "python3", "/usr/bin/python3"):
-            if candidate and subprocess.run([candidate, "-c", "import torch, torchvision"],
-                                            capture_output=True).returncode == 0:
-                return candidate
-        return sys.executable
+            try:
+                if candidate and subprocess.run([candidate, "-c", "import torch, torchvision"], capture_output=True,
+                                                timeout=max(1, min(60, self.bench.left()))).returncode == 0:
+                    return candidate
+            except (OSError, subprocess.SubprocessError) as error:
+                note(f"{candidate}: {error}")
+        return sys.executable or "python3"
 
     @staticmethod
     def read(stream, answers):
@@ -350,26 +444,38 @@ class Peers:
         return lines
 
     def prepare(self, compiled, **network):
-        """The network's variants. When torch.compile takes too long, it is left out, and said so."""
+        """The network's variants. When max-autotune does not end in time, mode=reduce-overhead instead, from then on."""
         lines = self.ask(do="prepare", **network)
-        if not compiled or self.absent:
-            return lines
-        begin = time.monotonic()
-        lines += self.ask(do="compile", seconds=COMPILE_SECONDS)
-        self.compile_seconds += time.monotonic() - begin
-        if self.absent:
+        modes = (["max-autotune"] if self.late is None else []) + ["reduce-overhead"]
+        missing = []
+        for mode in modes if compiled else []:
+            if self.absent:
+                break
+            if mode == "reduce-overhead":
+                missing.append({"missing": "compile", "why": self.late})
+            begin = time.monotonic()
+            cap = min(COMPILE_SECONDS, self.bench.left() / 2)
+            lines += self.ask(do="compile", seconds=cap, mode=mode)
+            self.compile_seconds += time.monotonic() - begin
+            if not self.absent:
+                break
             self.start()
             lines = self.ask(do="prepare", **network)
-            lines.append({"missing": "compile", "why": f"torch.compile took over {COMPILE_SECONDS} s"})
-        return lines
+            why = f"torch.compile mode={mode} took over {cap:.0f} s"
+            if mode == "max-autotune":
+                self.late = why
+            else:
+                missing.append({"missing": mode, "why": why})
+        return lines + missing
 
     def kill(self):
-        kill_session(self.process.pid)
+        if self.process:
+            kill_session(self.process.pid)
 
     def close(self):
-        self.ask(do="forget")
         self.kill()
-        self.process.wait()
+        if self.process:
+            self.process.wait()
 
 
 def main():

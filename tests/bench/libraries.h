@@ -16,7 +16,7 @@
 #endif
 
 typedef struct Shape { // of a contraction; batch: products (matmul) or groups (convolution)
-  bool conv, transposed; // transposed: b is stored (n, k)
+  bool conv, a_transposed, transposed; // a is stored (k, m), b is stored (n, k)
   int64_t m, n, k, batch;
   int x[4], w[4], y[4]; // NCHW, KCRS, NKPQ
   int stride[2], pad[2], dilation[2];
@@ -54,7 +54,7 @@ typedef struct Libraries {
 
 #if HAVE_LIBRARIES
 
-enum { kWorkspace = 256 << 20, kPattern = 1 << 21 }; // bytes; random elements, repeated
+enum { kWorkspace = 256 << 20, kElements = 1 << 21 }; // bytes; random elements, repeated
 
 #define BLAS(l, call, ...) library_check((l), (int)(l)->call##_p(__VA_ARGS__), "cuBLAS", #call)
 #define DNN(l, call, ...) library_check((l), (int)(l)->call##_p(__VA_ARGS__), "cuDNN", #call)
@@ -109,12 +109,12 @@ static void libraries_close(Libraries *l) {
 // ---- operands: random normal values -------------------------------------------------------------
 
 static CUdeviceptr random_operand(Libraries *l, int64_t count, Dtype dtype) {
-  static uint16_t pattern[2][kPattern];
+  static uint16_t pattern[2][kElements];
   uint16_t *values = pattern[dtype == DtBf16];
   const DriverApi *api = &l->device->api;
   CUdeviceptr at = 0;
   uint64_t state = 1;
-  for (int i = 0; !values[kPattern - 1] && i < kPattern; i++) {
+  for (int i = 0; !values[kElements - 1] && i < kElements; i++) {
     float sum = -6; // of twelve uniform numbers: variance 1
     for (int k = 0; k < 12; k++) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -126,9 +126,9 @@ static CUdeviceptr random_operand(Libraries *l, int64_t count, Dtype dtype) {
     if (!l->why[0]) snprintf(l->why, sizeof l->why, "no memory for the operands of the libraries");
     return 0;
   }
-  for (int64_t done = 0; done < count; done += kPattern)
+  for (int64_t done = 0; done < count; done += kElements)
     api->cuMemcpyHtoD(at + (CUdeviceptr)done * 2, values,
-                      (size_t)(count - done < kPattern ? count - done : kPattern) * 2);
+                      (size_t)(count - done < kElements ? count - done : kElements) * 2);
   return at;
 }
 
@@ -161,9 +161,10 @@ static bool call_blas(Libraries *l, const Shape *s) {
   cudaDataType_t type = s->dtype == DtBf16 ? CUDA_R_16BF : CUDA_R_16F;
   int m = (int)s->m, n = (int)s->n, k = (int)s->k;
   return BLAS(l, cublasGemmStridedBatchedEx, l->blas, s->transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-              CUBLAS_OP_N, n, m, k, &one, (const void *)l->b, type, s->transposed ? k : n,
-              (long long)n * k, (const void *)l->a, type, k, (long long)m * k, &zero, (void *)l->c,
-              type, n, (long long)m * n, (int)s->batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+              s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, (const void *)l->b, type,
+              s->transposed ? k : n, (long long)n * k, (const void *)l->a, type,
+              s->a_transposed ? m : k, (long long)m * k, &zero, (void *)l->c, type, n,
+              (long long)m * n, (int)s->batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
 static bool call_dnn(Libraries *l, const Shape *s) {

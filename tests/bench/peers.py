@@ -6,7 +6,9 @@ usage: peers.py [--device cuda|cpu] [--quick] [--seconds N]
 
 Requests:  {"do": "info"}
            {"do": "prepare", "model": "resnet18", "batch": 1, "dtype": "fp16"}
-           {"do": "compile"}                 torch.compile of the prepared network; it can take minutes
+           {"do": "compile", "mode": "max-autotune"}
+                                             torch.compile of the prepared network, which can take minutes;
+                                             or "reduce-overhead", which takes less and has its own graphs
            {"do": "sample", "runs": 50}      times every prepared variant once more, in turns
            {"do": "forget"}                  frees the model
            {"do": "conv", "x": [n,c,h,w], "w": [k,c,r,s], "stride": .., "pad": .., "dtype": ..}
@@ -131,17 +133,18 @@ class Peers:
             self.add("eager channels_last, graph", lambda: self.as_graph(no_grad(last, x_last)))
         self.network = (last, x_last)
 
-    def compile(self):
+    def compile(self, mode="max-autotune"):
         if not hasattr(torch, "compile"):
             say(missing="compile", why=f"torch {torch.__version__} has no torch.compile")
             return
-        how = {"mode": "max-autotune-no-cudagraphs"} if self.gpu else {"backend": "eager"}  # CPU: only that it runs
+        how = {"mode": mode if mode == "reduce-overhead" else mode + "-no-cudagraphs"}
+        how = how if self.gpu else {"backend": "eager"}  # CPU: only that it runs
         compiled, (network, image) = [], self.network
 
         def make():
             compiled.append(no_grad(torch.compile(network, dynamic=False, **how), image))
             return compiled[0]
-        self.add("compile", make)
+        self.add("compile" if mode == "max-autotune" else mode, make)
         if self.gpu and "compile" in self.variants:
             self.add("compile, graph", lambda: self.as_graph(compiled[0]))
 

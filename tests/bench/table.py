@@ -24,8 +24,23 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def known(value):
+    return isinstance(value, (int, float)) and value > 0
+
+
+def fixed(value, digits=2, unit=""):
+    return f"{value:.{digits}f}{unit}" if isinstance(value, (int, float)) else "-"
+
+
 def number(value, unit="", digits=3):
+    if not isinstance(value, (int, float)):
+        return "-"
     return f"{value:.{digits}g}{unit}" if value and value < 10 ** digits else f"{value:.0f}{unit}"
+
+
+def ratio(a, b, digits=2, unit="", scale=1.0):
+    """a / b, or "-" where one of them is missing or zero."""
+    return f"{a / b * scale:.{digits}f}{unit}" if known(a) and known(b) else "-"
 
 
 def geomean(values):
@@ -35,9 +50,10 @@ def geomean(values):
 # ---- parts ---------------------------------------------------------------------------------------
 
 def opening(result):
-    peers, clocks = result.get("peers", {}), [c for c in result.get("clocks", []) if c.get("clocks.sm", "").isdigit()]
+    peers = result.get("peers") or {}
+    clocks = [c for c in result.get("clocks", []) if str(c.get("clocks.sm", "")).isdigit()]
     facts = [result.get("device", "no device"), result.get("gpu"), f"PyTorch {peers['torch']}" if "torch" in peers else None,
-             f"commit {result.get('commit', 'unknown')[:10]}", result.get("date")]
+             f"commit {(result.get('commit') or 'unknown')[:10]}", result.get("date")]
     if clocks:
         speeds = [int(c["clocks.sm"]) for c in clocks]
         facts.append(f"SM clock between stages {min(speeds)} to {max(speeds)} MHz, as found")
@@ -50,7 +66,7 @@ def opening(result):
 
 
 def stages(result):
-    cut = [f"{s['name']}: {s['note']}" for s in result.get("stages", []) if s.get("note")]
+    cut = [f"{s.get('name', '-')}: {s['note']}" for s in result.get("stages", []) if s.get("note")]
     lines = [f"Tests on the device: {result['tests']}."] if result.get("tests") else []
     lines += [f"Failed: {'; '.join(result['failed_tests'])}."] if result.get("failed_tests") else []
     return "\n".join(lines + [f"Not all was measured: {'; '.join(cut)}." if cut else ""]).strip()
@@ -59,55 +75,59 @@ def stages(result):
 def ceilings(result):
     rows = []
     for line in result.get("ceilings", []):
+        name, us = line.get("name", "-"), line.get("us")
         if "missing" in line:
-            rows.append([line["name"], f"not measured: {line['missing']}"])
+            rows.append([name, f"not measured: {line['missing']}"])
         elif line.get("bytes"):
-            rows.append([line["name"], f"{line['bytes'] / line['us'] * 1e-6:.2f} TB/s, read and write"])
+            rows.append([name, ratio(line["bytes"], us, 2, " TB/s, read and write", 1e-6)])
         elif line.get("flops"):
-            rows.append([f"{line['name']}, {line['who']}", f"{line['flops'] / line['us'] * 1e-6:.0f} TFLOP/s"])
+            rows.append([f"{name}, {line.get('who', '-')}", ratio(line["flops"], us, 0, " TFLOP/s", 1e-6)])
         else:
-            rows.append([line["name"], f"{line['us']:.2f} us a launch; {line['enqueue_us']:.2f} us of the host"])
+            rows.append([name, f"{fixed(us)} us a launch; {fixed(line.get('enqueue_us'))} us of the host"])
     return table(["ceiling", "figure"], rows) if rows else ""
 
 
 def networks(result):
     groups = {}
     for line in result.get("networks", []):
-        groups.setdefault((line["model"], line["dtype"], line["batch"]), []).append(line)
+        groups.setdefault((line.get("model", "-"), line.get("dtype", "-"), line.get("batch")), []).append(line)
     columns = ["graph", "launched", "eager", "eager channels_last", "eager channels_last, graph", "compile", "compile, graph"]
-    rows = []
+    rows, instead = [], False
     for (model, dtype, batch), lines in groups.items():
-        ms = {line["variant"]: line["ms"] for line in lines if "ms" in line}
-        peers = [line["ms"] for line in lines if line["who"] == "torch" and "ms" in line]
+        ms = {line.get("variant"): line["ms"] for line in lines if known(line.get("ms"))}
+        peers = [line["ms"] for line in lines if line.get("who") == "torch" and known(line.get("ms"))]
         if "graph" not in ms:
             continue
-        ratio = f"{min(peers) / ms['graph']:.2f}x" if peers else "-"
-        rows.append([model, dtype, str(batch)] + [number(ms[c]) if c in ms else "-" for c in columns]
-                    + [ratio, number(batch / ms["graph"] * 1e3)])
+        cells = [number(ms.get(c)) for c in columns]
+        if "reduce-overhead" in ms and "compile, graph" not in ms:
+            cells[-1], instead = number(ms["reduce-overhead"]) + " (ro)", True
+        rows.append([model, dtype, str(batch)] + cells + [ratio(min(peers, default=None), ms["graph"], 2, "x"),
+                                                          number(batch / ms["graph"] * 1e3 if known(batch) else None)])
     head = ["network", "dtype", "batch", "nngen, graph", "nngen", "eager", "channels_last", "the same, graph", "max-autotune",
             "the same, graph", "best peer / nngen", "images/s"]
-    absent = sorted({f"{line['model']} {line['dtype']} batch {line['batch']}, {line['variant']}: {line['missing']}"
+    absent = sorted({f"{line.get('model')} {line.get('dtype')} batch {line.get('batch')}, {line.get('variant')}: {line['missing']}"
                      for line in result.get("networks", []) if "missing" in line})
-    more = f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
-    return "Milliseconds a batch, medians:\n\n" + table(head, rows) + more if rows else ""
+    more = "\n\n(ro): `torch.compile` mode=reduce-overhead, with its own CUDA graphs, where max-autotune did not end in time." \
+        if instead else ""
+    more += f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
+    return ("Milliseconds a batch, medians:\n\n" + table(head, rows) if rows else "") + more
 
 
 def pairs(lines):
     """(nngen's line, the library's or None) of each shape, in order."""
     found = {}
     for line in lines:
-        key = (line["dtype"], line.get("batch"), line["name"])
-        found.setdefault(key, [None, None])[0 if line["who"] == "nngen" else 1] = line
+        key = (line.get("dtype"), line.get("batch"), line.get("gemm"), line.get("name"))
+        found.setdefault(key, [None, None])[0 if line.get("who") == "nngen" else 1] = line
     return [(a, b) for a, b in found.values() if a]
 
 
 def contraction_rows(lines, label):
     rows = []
     for ours, theirs in pairs(lines):
-        rate = ours["flops"] / ours["us"] * 1e-6 if ours["us"] else 0
-        measured = theirs and "missing" not in theirs and theirs["us"] > 0 and ours["us"] > 0
-        rows.append([label(ours), ours["name"], ours["tile"], f"{ours['us']:.2f}", f"{rate:.0f}", f"{ours['model_us']:.2f}",
-                     f"{theirs['us']:.2f}" if measured else "-", f"{theirs['us'] / ours['us']:.2f}x" if measured else "-"])
+        us, library = ours.get("us"), (theirs or {}).get("us")
+        rows.append([label(ours), ours.get("name") or "-", ours.get("tile") or "-", fixed(us), ratio(ours.get("flops"), us, 0, "", 1e-6),
+                     fixed(ours.get("model_us")), fixed(library) if known(library) else "-", ratio(library, us, 2, "x")])
     return rows
 
 
@@ -118,17 +138,17 @@ def contractions(result, whole):
     lines = result.get("contractions", [])
     if not lines:
         return ""
-    out, batches = [], sorted({(line["dtype"], line["batch"]) for line in lines})
+    out, batches = [], sorted({(line.get("dtype", "-"), line.get("batch", 0)) for line in lines})
     means = []
     for dtype, batch in batches:
-        some = [line for line in lines if (line["dtype"], line["batch"]) == (dtype, batch)]
-        ratios = [b["us"] / a["us"] for a, b in pairs(some) if b and b["us"] > 0 and a["us"] > 0]
+        some = [line for line in lines if (line.get("dtype", "-"), line.get("batch", 0)) == (dtype, batch)]
+        ratios = [b["us"] / a["us"] for a, b in pairs(some) if b and known(b.get("us")) and known(a.get("us"))]
         mean = geomean(ratios)
         means.append([dtype, str(batch), str(len(pairs(some))), f"{mean:.2f}x" if mean else "not measured",
                       f"{min(ratios):.2f}x" if ratios else "-"])
         if whole or (dtype, batch) == ("fp16", 32):
             out.append(f"ResNet contractions, {dtype}, batch {batch} (nngen with its fused epilogue, cuDNN the convolution alone):\n\n"
-                       + table(HEAD, contraction_rows(some, lambda line: line["layer"])))
+                       + table(HEAD, contraction_rows(some, lambda line: line.get("layer") or "-")))
     out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean", "worst"], means))
     return "\n\n".join(out)
 
@@ -136,8 +156,8 @@ def contractions(result, whole):
 def gemms(result, whole):
     lines = result.get("gemms", [])
     if not whole:
-        lines = [line for line in lines if line["dtype"] == "bf16"]
-    rows = contraction_rows(lines, lambda line: f"{line['gemm']}, batch {line['batch']}")
+        lines = [line for line in lines if line.get("dtype") == "bf16"]
+    rows = contraction_rows(lines, lambda line: f"{line.get('gemm', '-')}, batch {line.get('batch', '-')}")
     return "Matrix products (attention block, large squares):\n\n" + table(HEAD, rows) if rows else ""
 
 
@@ -145,9 +165,10 @@ def tune(result):
     t = result.get("tune")
     if not t:
         return ""
-    return (f"Cost model, ResNet-18 fp16 batch 1: its tiles take {t['us_by_model']:.1f} us, the fastest measured "
-            f"{t['us_by_best']:.1f} us; modelled / measured {t['modelled_by_measured']:.2f} in the geometric mean, "
-            f"{t['worst_modelled_by_measured']:.2f} at worst.")
+    us = [fixed(t.get(key), 1) for key in ("us_by_model", "us_by_best")]
+    by = [fixed(t.get(key)) for key in ("modelled_by_measured", "worst_modelled_by_measured")]
+    return (f"Cost model, ResNet-18 fp16 batch 1: its tiles take {us[0]} us, the fastest measured {us[1]} us; modelled / measured "
+            f"{by[0]} in the geometric mean, {by[1]} at worst.")
 
 
 def text(result, whole=False):
@@ -169,22 +190,49 @@ def read(path):
     return result
 
 
+STAGES = {"tests": ["tests", "failed_tests"], "ceilings": ["ceilings"], "gemms": ["gemms"], "contractions": ["contractions"],
+          "tune": ["tune"], "networks": ["networks", "peers"]}
+
+
+def worth(result, name):
+    """How much of a stage a result has: (0, 0) nothing; (1, lines) cut short or failed; (2, 0) all of it."""
+    data = result.get(STAGES[name][0])
+    if not data or data in ("not run", "not finished"):
+        return 0, 0
+    stage = next((s for s in result.get("stages", []) if s.get("name") == name), {})
+    return (1, len(data)) if stage.get("note") else (2, 0)
+
+
+def join(results):
+    """One result of several of the same device and commit, oldest first: of each stage the last whole one, or
+    the longest that was cut short. An empty or failed stage replaces nothing."""
+    joined, of = {"stages": [], "clocks": []}, {}
+    kept = {key for keys in STAGES.values() for key in keys} | {"stages", "clocks"}
+    for result in results:
+        joined.update({key: value for key, value in result.items() if key not in kept and value})
+        joined["clocks"] += result.get("clocks", [])
+        for name in STAGES:
+            new, old = worth(result, name), worth(of.get(name, {}), name)
+            if name not in of or new[0] == 2 or new > old:
+                if new[0] or any(s.get("name") == name for s in result.get("stages", [])):
+                    of[name] = result
+    for name, result in of.items():
+        joined.update({key: result[key] for key in STAGES[name] if key in result})
+        joined["stages"] += [s for s in result.get("stages", []) if s.get("name") == name]
+    return joined
+
+
 def newest(folder):
     stored = [read(path) for path in glob.glob(os.path.join(folder, "*.json"))]
     for result in stored:
         if result.get("dry_run") or result.get("synthetic"):
             sys.exit("table: a dry run or a synthetic result is among the stored ones; remove it")
+    stored = [result for result in stored if any(worth(result, name)[0] for name in STAGES)]
     if not stored:
         return None
-    stored.sort(key=lambda result: result.get("date", ""))
-    last, joined = stored[-1], {}
-    for result in stored:  # stages that were run one by one
-        if all(result.get(key) == last.get(key) for key in ("device", "commit")):
-            stages = joined.get("stages", [])
-            names = {stage["name"] for stage in result.get("stages", [])}
-            joined.update(result)
-            joined["stages"] = [stage for stage in stages if stage["name"] not in names] + result.get("stages", [])
-    return joined
+    stored.sort(key=lambda result: result.get("date") or "")
+    last = stored[-1]
+    return join([result for result in stored if all(result.get(key) == last.get(key) for key in ("device", "commit"))])
 
 
 def main():

@@ -36,10 +36,32 @@ dry_run() { # everything runs, says that it is none of a GPU, stores nothing
     ls tests/bench/results | cmp - "$work/before" && has "**Dry run on libcusim and the CPU: these are no figures of a GPU.**" &&
     has "| layer1.0.conv1 | fp16 conv" && has "| launches in a graph |" || { cat "$work/e"; return 1; }
 }
+forms() { # the library gets the form that the kernel has, also of several models in one process
+  NNGEN_DEVICE=sim build/tests/bench/bench_gpu model tests/bench/forms.lua fp16 quick -- tests/bench/forms.lua fp16 ta=1 -- \
+    tests/bench/forms.lua fp16 tb=1 -- tests/bench/forms.lua fp16 ta=1 tb=1 >"$work/o" || return 1
+  local job=0 form
+  for form in nn tn nt tt; do
+    grep -q "\"who\":\"nngen\".*\"form\":\"$form\".*\"job\":$job}" "$work/o" || { echo "job $job is not $form"; cat "$work/o"; return 1; }
+    has "{\"job\":$job,\"done\":true}" || return 1
+    job=$((job + 1))
+  done
+}
+runner() { # a line as each program ends, and the failed one's details; then the sum
+  printf '#!/bin/sh\necho "ok 1 - a"; echo "1..1"\n' >"$work/quick"
+  printf '#!/bin/sh\nsleep 20; echo "ok 1 - b"; echo "1..1"\n' >"$work/slow"
+  printf '#!/bin/sh\necho "not ok 1 - c d"; echo "# why"; echo said >&2; echo "1..1"; exit 1\n' >"$work/bad"
+  chmod +x "$work/quick" "$work/slow" "$work/bad"
+  NNGEN_TEST= NNGEN_JOBS=2 timeout 3 tests/run.sh "$work/slow" "$work/quick" "$work/bad" >"$work/o"
+  has "$work/quick" && has "not ok 1 - c d" && has "stderr: said" && has "# why" || return 1
+  fails 1 "1 passed, 1 failed, 0 skipped" env NNGEN_TEST= tests/run.sh "$work/quick" "$work/bad"
+}
 python=
 for p in /usr/bin/python3 python3; do
   [ -z "$python" ] && $p -c 'import torch, torchvision' 2>/dev/null && python=$p
 done
+if [ $NNGEN_DEVICE = sim ]; then ok "the library gets the form of the operands" forms
+else skip "the library gets the form of the operands" "it needs libcusim"; fi
+ok "each program's line comes as it ends" runner
 if ! command -v python3 >/dev/null; then
   skip "results become a table" "python3 is not installed"
 else
@@ -49,6 +71,20 @@ else
   ok "a synthetic result stays out of the README" not_in_readme
   ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
+  while read -r case name; do
+    if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then skip "$name" "it needs libcusim"; continue; fi
+    mkdir -p "$work/$case" && ok "$name" python3 tests/bench/test_gpu.py "$case" "$work/$case"
+  done <<'END'
+each_stage_is_stored what was measured is stored after each stage, whatever comes later
+holes a missing figure, or a time of 0, is a dash in the table
+bare_machine no git, no interpreter: the commit is a file's, PyTorch is missing
+wrong_interpreter a wrong interpreter for PyTorch leaves nngen's own times
+partial_tests tests that are ended early tell what ended
+gemm_order products in the table's order, what is left out is named
+shares a stage has its share of the time that is left
+joined a stage that was cut short replaces no whole one
+compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
+END
   if [ "$python" ]; then ok "PyTorch's side, on the CPU" peers; else skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"; fi
   if ! build/nngen doctor | grep -q '^device .*libcusim'; then skip "no GPU, no result" "there is a GPU"
   else ok "no GPU, no result" fails 3 "there is no GPU here" python3 tests/bench/gpu.py --results "$work/none"; fi

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""test_gpu.py CASE FOLDER: one case of test_bench.sh, about gpu.py or table.py; asserts."""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gpu  # noqa: E402
+import table  # noqa: E402
+
+CASE, WORK = sys.argv[1:3]
+NNGEN = {"name": "n", "who": "nngen", "us": 1, "dtype": "bf16", "batch": 1}
+
+
+def bench(only=None, seconds=100, dry=False):
+    b = gpu.Bench(types.SimpleNamespace(results=WORK + "/results", dry_run=dry, seconds=seconds, only=only))
+    if not dry:
+        b.result.update(device="Made-up GPU, sm_00", date="2000-01-01 00:00", commit="0123456789")
+        b.facts = b.tests = b.tune = b.contractions = b.networks = b.gemms = b.ceilings = lambda: None
+    return b
+
+
+def stored():
+    paths = glob.glob(WORK + "/results/*.json")
+    assert len(paths) == 1, paths
+    with open(paths[0]) as f:
+        return json.load(f)
+
+
+def each_stage_is_stored():  # also when a later one is killed, and when the table breaks
+    b = bench()
+    b.ceilings = lambda: b.result.update(ceilings=[{"name": "copy", "us": 0, "bytes": 1}])
+
+    def dies():
+        assert stored()["ceilings"], "not stored before the next stage"
+        os.kill(os.getpid(), signal.SIGKILL)
+    b.contractions = dies
+    child = os.fork()
+    if not child:
+        b.all()
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert stored()["ceilings"] and not glob.glob(WORK + "/results/*.part")
+
+    def breaks(*_, **__):
+        raise ZeroDivisionError
+    b.contractions, table.text = breaks, breaks
+    b.all()
+    assert [s["note"] for s in stored()["stages"] if s["name"] == "contractions"] == ["ZeroDivisionError()"]
+
+
+def holes():  # any field may be missing, any time may be 0
+    with open("tests/bench/fixture_synthetic.json") as f:
+        whole = json.load(f)
+    stages = [k for k, v in whole.items() if isinstance(v, list) and k != "failed_tests"]
+    for stage in stages:
+        for i, line in enumerate(whole[stage]):
+            for key in line:
+                for value in (None, 0):
+                    lines = [dict(x) for x in whole[stage]]
+                    if value is None:
+                        del lines[i][key]
+                    elif key in ("us", "ms", "model_us", "flops", "bytes"):
+                        lines[i][key] = 0
+                    table.text(dict(whole, **{stage: lines}), whole=True)
+    for key in whole:
+        table.text({k: v for k, v in whole.items() if k != key}, whole=True)
+    assert "its tiles take - us, the fastest measured 100.0 us" in table.text(dict(whole, tune={"us_by_best": 100}))
+    assert table.text({"schema_version": 1})
+
+
+def bare_machine():  # neither git nor make, and a wrong interpreter for PyTorch
+    os.environ.update(PATH=WORK, NNGEN_PEERS_PYTHON=WORK + "/no-such-python")
+    root, gpu.ROOT = gpu.ROOT, WORK
+    os.makedirs(WORK + "/build", exist_ok=True)
+    with open(WORK + "/build/commit", "w") as f:
+        f.write("abcdef\n")
+    assert gpu.Bench.commit() == "abcdef"
+    gpu.ROOT = root
+    b = bench(dry=True)
+    sys.executable = WORK + "/nor-this"
+    gpu.Peers.python = lambda _: WORK + "/no-such-python"
+    peers = gpu.Peers(b)
+    assert "no-such-python" in peers.absent and peers.prepare(True, model="m") == []
+    peers.close()
+
+
+def wrong_interpreter():
+    os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/no-such-python"
+    b = bench(dry=True, only=["networks"])
+    b.all()
+    assert {"graph", "launched"} <= {line["variant"] for line in b.result["networks"]}, b.result
+
+
+def partial_tests():
+    b = bench(only=["tests"], seconds=8)
+    del b.tests
+    os.makedirs(WORK + "/tests/a")
+    os.makedirs(WORK + "/tests/gen")
+    for name, text in (("a/test_bad", "echo 'not ok 1 - b c'; echo 1..1"), ("a/test_good", "echo 'ok 1 - b'; echo 1..1"),
+                       ("gen/test_slow", "sleep 60")):
+        with open(f"{WORK}/tests/{name}.sh", "w") as f:
+            f.write("#!/bin/sh\n" + text + "\n")
+        os.chmod(f"{WORK}/tests/{name}.sh", 0o755)
+    os.symlink(gpu.ROOT + "/tests/run.sh", WORK + "/tests/run.sh")
+    gpu.ROOT = WORK
+    b.env["NNGEN_TEST"] = ""
+    b.all()
+    got = stored()
+    assert got["tests"] == "1 passed, 1 failed, 0 skipped in the 2 of 3 programs that ended; not ended: tests/gen/test_slow.sh", got
+    assert got["failed_tests"] == ["1 - b c"], got
+
+
+def gemm_order():  # bf16 first; a failing product is named and the others go on; what had no time is named
+    b, calls = bench(only=["gemms"]), []
+    del b.gemms
+
+    def lines(into, command):
+        calls.append(command)
+        into.extend([dict(NNGEN, job=0), {"job": 0, "done": True}])
+        if len(calls) == 1:
+            raise RuntimeError("broken")
+        into.extend([dict(NNGEN, job=1), {"job": 1, "done": True}, dict(NNGEN, job=2)])
+        raise gpu.OverTime("time")
+    b.lines = lines
+    b.all()
+    got = stored()
+    assert [(r["gemm"], r["dtype"]) for r in got["gemms"]] == [("qkv", "bf16"), ("mlp up", "bf16"), ("mlp down", "bf16")], got
+    why = got["stages"][0]["note"]
+    assert "proj bf16 batch 1: broken" in why and "left out: q kT bf16 batch 1" in why and "square 8192 fp16 batch 1" in why, why
+    assert "bf16" in calls[0] and "fp16" in calls[0] and calls[0].index("bf16") < calls[0].index("fp16")
+
+
+def shares():  # of what is left: a stage that ends early leaves its time to the others
+    b = bench(seconds=525)
+    assert 24 < b.budget("ceilings") < 26 and b.budget("networks") > 500
+    b = bench(only=["gemms"], seconds=60)
+    assert 59 < b.budget("gemms") <= 60
+
+
+def joined():
+    def result(date, note=None, **data):
+        stages = [{"name": name, "seconds": 1, "budget": 1, "note": note} for name in data if name != "peers"]
+        return dict(data, schema_version=1, device="d", commit="c", date=date, stages=stages)
+    os.makedirs(WORK + "/r")
+    rows = [{"model": "m", "dtype": "fp16", "batch": b, "who": "nngen", "variant": "graph", "ms": b} for b in (1, 2)]
+    runs = [result("1", networks=rows, gemms=[NNGEN], tests="1 passed, 0 failed, 0 skipped", peers={"torch": "1"}),
+            result("2", "cut", networks=[], ceilings=[], gemms=[NNGEN, NNGEN], tests="not finished", peers={"missing": "x"}),
+            result("3", "cut", networks=rows[:1]), result("4", tune={"us_by_best": 1})]
+    for i, run in enumerate(runs):
+        with open(f"{WORK}/r/{i}.json", "w") as f:
+            json.dump(run, f)
+    got = table.newest(WORK + "/r")
+    assert got["networks"] == rows and got["gemms"] == [NNGEN] and got["peers"] == {"torch": "1"} and got["tune"], got
+    assert got["tests"].startswith("1 passed") and got["date"] == "4", got
+    assert {s["name"]: s["note"] for s in got["stages"]}["networks"] is None, got
+
+
+FAKE = """import json, sys, time
+for line in sys.stdin:
+    r = json.loads(line)
+    if r["do"] == "prepare" and r["model"] == "resnet34": sys.exit(1)
+    if r["do"] == "info": print(json.dumps({"torch": "0"}))
+    if r["do"] == "compile" and r["mode"] == "max-autotune": time.sleep(60)
+    if r["do"] == "compile": names.append(r["mode"])
+    if r["do"] == "prepare": names = ["eager channels_last", "eager channels_last, graph"]
+    if r["do"] == "sample":
+        for n in names: print(json.dumps({"variant": n, "samples_ms": [1.0]}))
+    print(json.dumps({"done": r["do"]}), flush=True)
+"""
+
+
+def compile_falls_back():  # the key comparison is there before torch.compile is tried
+    with open(WORK + "/fake.py", "w") as f:
+        f.write(FAKE)
+    with open(WORK + "/python", "w") as f:
+        f.write(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\nexec {sys.executable} {WORK}/fake.py\n')
+    os.chmod(WORK + "/python", 0o755)
+    os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/python"
+    gpu.COMPILE_SECONDS = 2
+    b, order, gone = bench(only=["networks"], seconds=100), [], []
+    del b.networks
+    b.nngen_samples = lambda *a: [0.5]
+    measure = b.measure_network
+
+    def measured(peers, *what):
+        order.append(what)
+        gone[:] = [peers]
+        measure(peers, *what)
+    b.measure_network = measured
+    b.all()
+    assert [o[2:] for o in order[:6]] == [(1, False), (32, False), (256, False), (1, True), (32, True), (256, True)], order
+    assert {o[:2] for o in order[:6]} == {("resnet18", "fp16")}
+    got = stored()
+    said = table.text(got)
+    assert "| resnet18 | fp16 | 256 | 0.5 | 0.5 | - | 1 | 1 | - | 1 (ro) | 2.00x | 512000 |" in said, said
+    assert "mode=reduce-overhead" in said and "compile: torch.compile mode=max-autotune took over 2 s" in said, said
+    assert len([r for r in got["networks"] if r["batch"] == 1 and r["model"] == "resnet18" and r["dtype"] == "fp16"
+                and r["variant"] == "graph"]) == 1
+    assert gone[0].absent
+    measure(gone[0], "resnet18", "fp16", 1, False)  # PyTorch is gone: its earlier figures stay
+    assert any(r["variant"] == "eager channels_last" and r["batch"] == 1 for r in b.result["networks"])
+
+
+globals()[CASE]()
