@@ -73,6 +73,8 @@ bool sim_initialized(void);       // cuInit was called
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
+CUcontext sim_context(void);                // the calling thread's; null: none
+CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose did before
 
 // ---- fibers (fiber.c) ---------------------------------------------------------------------------
 
@@ -388,6 +390,7 @@ typedef struct Op {
   Work work;
   struct Op *next;
   struct CUstream_st *stream;
+  CUcontext context; // that submitted it
   struct Op **deps; // done before it, besides the stream's earlier ones
   int ndeps;
   int refs;
