@@ -217,7 +217,7 @@ uint64_t block_random(Block *block);
 void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
 void barrier_exit(Block *block);
 bool mbar_done(unsigned long long *bar, int parity);
-void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes);
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc);
 bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
 bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
