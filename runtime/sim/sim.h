@@ -368,8 +368,8 @@ typedef struct Work {
     struct {
       CUdeviceptr ptr;
       unsigned value;
-      int size; // of one element
-      size_t count;
+      int size;                   // of one element
+      size_t count, pitch, height; // elements in a row; bytes from row to row; rows
     } fill;
     struct {
       CUhostFn function;
