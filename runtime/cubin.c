@@ -1,11 +1,13 @@
-// cubin.c: gives the kernel of a cubin another name, so that one compilation serves every layer of its
-// shape while profilers and the driver see each layer's own.
+// cubin.c: gives the kernel of a cubin another name, so that one compilation serves every layer of
+// its shape while profilers and the driver see each layer's own.
 //
 // A cubin is an ELF file. The kernel's name stands in the string table of its symbols and, after a
 // dot, in the names of its sections (.text.NAME, .nv.info.NAME, .nv.constant0.NAME, ...; on sm_100
 // also .nv.merc.*). Strings of another length do not fit in their place: the string tables are
-// copied to the end of the file with the new names behind them, and the headers point there.
-// Code, relocations and everything else stay byte for byte where they are.
+// copied to the end of the file with the new names behind them. The section headers and, as NVRTC
+// has it, the program headers come last: cuModuleLoadData gets no size, and their end is what it
+// can take for the end of the image. Code, relocations and everything else stay byte for byte where
+// they are; the tables that were copied stay, too, but nothing points there any more.
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +19,8 @@ enum { SymbolsOfMercury = 0x70000085 }; // sm_100: a second symbol table, laid o
 typedef struct Cubin {
   uint8_t *bytes;
   size_t size;
-  Elf64_Ehdr *head;
-  Elf64_Shdr *sections;
+  Elf64_Ehdr head;      // a copy, like the next: a damaged file's symbols may lie over its headers
+  Elf64_Shdr *sections; // owned
   const char *from, *to;
 } Cubin;
 
@@ -33,23 +35,33 @@ static const char *string_at(const Cubin *c, const Elf64_Shdr *table, uint32_t a
   return memchr(text, 0, table->sh_size - at) ? text : NULL;
 }
 
-static bool open_elf(Cubin *c) {
-  c->head = (Elf64_Ehdr *)c->bytes;
-  const Elf64_Ehdr *h = c->head;
-  if (c->size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) ||
-      h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shentsize != sizeof(Elf64_Shdr) ||
-      h->e_shoff % 8 || h->e_shstrndx >= h->e_shnum ||
-      !inside(c, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr)))
-    return false;
-  c->sections = (Elf64_Shdr *)(c->bytes + h->e_shoff);
-  for (int i = 0; i < h->e_shnum; i++)
+static bool is_elf(const Cubin *c) {
+  const Elf64_Ehdr *h = &c->head;
+  return !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 &&
+         h->e_shentsize == sizeof(Elf64_Shdr) && h->e_shstrndx < h->e_shnum &&
+         inside(c, h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr)) &&
+         (!h->e_phnum || h->e_phentsize == sizeof(Elf64_Phdr)) &&
+         inside(c, h->e_phoff, h->e_phnum * sizeof(Elf64_Phdr));
+}
+
+// Copies the headers. *known: the file is one that can be renamed. False: no memory.
+static bool open_elf(Cubin *c, bool *known) {
+  if (c->size >= sizeof c->head) memcpy(&c->head, c->bytes, sizeof c->head);
+  *known = is_elf(c);
+  if (!*known) return true;
+  size_t bytes = c->head.e_shnum * sizeof *c->sections;
+  c->sections = heap_alloc(bytes, 1);
+  if (!c->sections) return false;
+  memcpy(c->sections, c->bytes + c->head.e_shoff, bytes);
+  for (int i = 0; i < c->head.e_shnum; i++)
     if (c->sections[i].sh_type != SHT_NOBITS &&
         !inside(c, c->sections[i].sh_offset, c->sections[i].sh_size))
-      return false;
+      *known = false;
   return true;
 }
 
-// ---- the names -----------------------------------------------------------------------------------
+// ---- the names
+// -----------------------------------------------------------------------------------
 
 // What `name` becomes: NAME itself, or PREFIX.NAME. Returns the length of what stays before it; -1:
 // it is another name.
@@ -81,9 +93,9 @@ static bool append(Table *t, const char *prefix, int length, const char *name, u
 // Every sh_name and st_name that is written in section `table` and tells the kernel's name.
 static bool rename_in(Cubin *c, int table, Table *t, int *renamed) {
   const Elf64_Shdr *strings = &c->sections[table];
-  for (int i = 0; i < c->head->e_shnum; i++) {
+  for (int i = 0; i < c->head.e_shnum; i++) {
     Elf64_Shdr *s = &c->sections[i];
-    const char *name = table == c->head->e_shstrndx ? string_at(c, strings, s->sh_name) : NULL;
+    const char *name = table == c->head.e_shstrndx ? string_at(c, strings, s->sh_name) : NULL;
     int kept = name ? kept_length(c, name) : -1;
     if (kept >= 0 && !append(t, name, kept, c->to, &s->sh_name)) return false;
     bool symbols = s->sh_type == SHT_SYMTAB || s->sh_type == (Elf64_Word)SymbolsOfMercury;
@@ -100,26 +112,53 @@ static bool rename_in(Cubin *c, int table, Table *t, int *renamed) {
   return true;
 }
 
-// Moves string table `table`, with the new names, to the end of the file.
+// ---- what moves to the end of the file
+// -----------------------------------------------------------
+
+// Makes room for `bytes` more, 8-aligned, at *offset.
+static bool extend(Cubin *c, size_t bytes, size_t *offset) {
+  *offset = (c->size + 7) / 8 * 8;
+  uint8_t *more = heap_grow(c->bytes, *offset + bytes, 1);
+  if (!more) return false;
+  c->bytes = more;
+  memset(more + c->size, 0, *offset - c->size);
+  c->size = *offset + bytes;
+  return true;
+}
+
+// Moves string table `table`, with the new names.
 static bool move_table(Cubin *c, int table, int *renamed) {
   Elf64_Shdr *s = &c->sections[table];
-  size_t offset = (c->size + 7) / 8 * 8;
+  size_t offset;
   Table t = {heap_alloc(s->sh_size + 1, 1), s->sh_size, s->sh_size + 1};
   bool done = t.text != NULL;
   if (done) memcpy(t.text, c->bytes + s->sh_offset, s->sh_size);
-  done = done && rename_in(c, table, &t, renamed);
-  uint8_t *more = done ? heap_grow(c->bytes, offset + t.size, 1) : NULL;
-  if (more) {
-    c->bytes = more;
-    memset(more + c->size, 0, offset - c->size);
-    memcpy(more + offset, t.text, t.size);
-    c->size = offset + t.size;
-    open_elf(c); // the file has moved
-    c->sections[table].sh_offset = offset;
-    c->sections[table].sh_size = t.size;
+  done = done && rename_in(c, table, &t, renamed) && extend(c, t.size, &offset);
+  if (done) {
+    memcpy(c->bytes + offset, t.text, t.size);
+    s->sh_offset = offset;
+    s->sh_size = t.size;
   }
   free(t.text);
-  return more != NULL;
+  return done;
+}
+
+// Moves the section headers and, behind them, the program headers with the segments that hold them.
+static bool move_headers(Cubin *c) {
+  Elf64_Ehdr *h = &c->head;
+  size_t section_bytes = h->e_shnum * sizeof(Elf64_Shdr), old = h->e_phoff, offset;
+  size_t program_bytes = h->e_phnum * sizeof(Elf64_Phdr);
+  if (!extend(c, section_bytes + program_bytes, &offset)) return false;
+  Elf64_Phdr *programs = (Elf64_Phdr *)(c->bytes + offset + section_bytes);
+  memcpy(c->bytes + offset, c->sections, section_bytes);
+  memcpy(programs, c->bytes + old, program_bytes);
+  h->e_shoff = offset;
+  if (program_bytes) h->e_phoff = offset + section_bytes;
+  for (int i = 0; i < h->e_phnum; i++)
+    if (programs[i].p_offset == old && programs[i].p_filesz == program_bytes)
+      programs[i].p_offset = h->e_phoff;
+  memcpy(c->bytes, h, sizeof *h);
+  return true;
 }
 
 int cubin_rename(const void *image, size_t size, const char *from, const char *to, void **out,
@@ -129,9 +168,11 @@ int cubin_rename(const void *image, size_t size, const char *from, const char *t
   *out = NULL;
   if (!c.bytes) return heap_error(err, "renaming a kernel");
   memcpy(c.bytes, image, size);
-  bool known = open_elf(&c), memory = true;
-  for (int i = 0; known && memory && i < c.head->e_shnum; i++)
+  bool known, memory = open_elf(&c, &known);
+  for (int i = 0; known && memory && i < c.head.e_shnum; i++)
     if (c.sections[i].sh_type == SHT_STRTAB) memory = move_table(&c, i, &renamed);
+  if (known && memory) memory = move_headers(&c);
+  free(c.sections);
   if (known && memory && renamed == 1) {
     *out = c.bytes;
     *out_size = c.size;

@@ -264,11 +264,11 @@ static void wake(Block *block, unsigned long long *bar) {
   }
 }
 
-void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes) {
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc) {
   Block *block = fiber->block;
   Mbarrier state = {*bar};
   if (!state.pending)
-    fault_raise(CUDA_ERROR_LAUNCH_FAILED, NULL,
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                 "more threads arrive at the mbarrier at %p than the %d it was initialised for",
                 (void *)bar, (int)state.expected);
   state.bytes += expect_bytes;
@@ -284,7 +284,7 @@ void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes) {
 
 void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes) {
   read_mbar(bar, __builtin_return_address(0));
-  mbar_arrive(fiber_running(), bar, expect_bytes);
+  mbar_arrive(fiber_running(), bar, expect_bytes, __builtin_return_address(0));
 }
 
 bool mbar_done(unsigned long long *bar, int parity) {

@@ -16,7 +16,7 @@ static void trace(Fiber *fiber, const CopyEntry *entry) {
 static void land(Fiber *fiber, CopyEntry *entry) {
   if (entry->bar) {
     fiber->block->deferred--;
-    mbar_arrive(fiber, entry->bar, 0);
+    mbar_arrive(fiber, entry->bar, 0, entry->pc);
     return;
   }
   if (sim_settings()->trace) trace(fiber, entry);
@@ -68,7 +68,8 @@ void cusim_cp_async_wait(int groups) {
 void cusim_cp_async_mbar_arrive(unsigned long long *bar) {
   Fiber *fiber = fiber_running();
   fiber->block->deferred++;
-  *append(fiber) = (CopyEntry){.group = fiber->copy_group, .bar = bar};
+  *append(fiber) = (CopyEntry){
+      .group = fiber->copy_group, .bar = bar, .pc = __builtin_return_address(0)};
 }
 
 static bool has_arrival(const Fiber *fiber) {

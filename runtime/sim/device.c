@@ -1,6 +1,7 @@
 // device.c: devices, contexts, error names, and the error that stays.
 #include "sim/sim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { kDriverVersion = 13000 };
@@ -11,14 +12,17 @@ pthread_mutex_t sim_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 struct CUctx_st {
   int refs; // primary: retains; else 1 while it lives
+  struct CUctx_st *next;
 };
 
-enum { kContexts = 64, kStack = 16 };
-static struct CUctx_st primary, contexts[kContexts];
+enum { kStack = 16 };
+// A destroyed context is kept, so that no other takes its address while it is on a thread's stack.
+static struct CUctx_st primary, *contexts, *destroyed;
 static __thread CUcontext stack[kStack];
 static __thread int depth;
 static bool initialized;
 static CUresult sticky;
+static CUcontext sticky_owner, blamed; // who caused it; whose work runs, or null
 
 bool sim_initialized(void) {
   return initialized;
@@ -27,21 +31,35 @@ CUresult sim_error_take(void) {
   return sticky;
 }
 void sim_error_set(CUresult error) {
-  if (sticky == CUDA_SUCCESS) sticky = error;
+  if (sticky == CUDA_SUCCESS) sticky = error, sticky_owner = blamed ? blamed : sim_context();
+}
+CUcontext sim_error_blame(CUcontext ctx) {
+  CUcontext before = blamed;
+  blamed = ctx;
+  return before;
+}
+
+// On a GPU a context stays dead after its fault; so does the device here, until that one ends.
+static void error_clear(CUcontext ended) {
+  if (sticky_owner == ended) sticky = CUDA_SUCCESS, sticky_owner = NULL;
 }
 
 static bool context_alive(CUcontext ctx) {
   if (ctx == &primary) return primary.refs > 0;
-  return ctx >= contexts && ctx < contexts + kContexts && ctx->refs > 0;
+  pthread_mutex_lock(&sim_lock);
+  CUcontext at = contexts;
+  while (at && at != ctx) at = at->next;
+  pthread_mutex_unlock(&sim_lock);
+  return at;
 }
 
-static CUcontext current(void) {
+CUcontext sim_context(void) {
   return depth ? stack[depth - 1] : NULL;
 }
 
 CUresult sim_context_check(void) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!current() || !context_alive(current())) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!sim_context() || !sim_context()->refs) return CUDA_ERROR_INVALID_CONTEXT;
   return sticky;
 }
 
@@ -238,7 +256,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (!primary.refs) return CUDA_ERROR_INVALID_CONTEXT;
   pthread_mutex_lock(&sim_lock);
   if (primary.refs == 1) stream_drain_all();
-  if (--primary.refs == 0) sticky = CUDA_SUCCESS;
+  if (--primary.refs == 0) error_clear(&primary);
   pthread_mutex_unlock(&sim_lock);
   return CUDA_SUCCESS;
 }
@@ -247,13 +265,13 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device) {
   (void)flags;
   CUresult r = device_check(ctx, device);
   if (r != CUDA_SUCCESS) return r;
-  for (int i = 0; i < kContexts; i++) {
-    if (contexts[i].refs) continue;
-    contexts[i].refs = 1;
-    *ctx = &contexts[i];
-    return cuCtxPushCurrent_v2(*ctx);
-  }
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  CUcontext made = depth < kStack ? malloc(sizeof *made) : NULL;
+  if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+  pthread_mutex_lock(&sim_lock);
+  *made = (struct CUctx_st){1, contexts};
+  contexts = made;
+  pthread_mutex_unlock(&sim_lock);
+  return cuCtxPushCurrent_v2(*ctx = made);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
@@ -261,9 +279,13 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
   if (ctx == &primary || !context_alive(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
   pthread_mutex_lock(&sim_lock);
   stream_drain_all();
-  sticky = CUDA_SUCCESS;
-  ctx->refs = 0;
-  if (current() == ctx) depth--;
+  error_clear(ctx);
+  CUcontext *at = &contexts;
+  while (*at != ctx) at = &(*at)->next;
+  *at = ctx->next;
+  *ctx = (struct CUctx_st){0, destroyed};
+  destroyed = ctx;
+  if (sim_context() == ctx) depth--;
   pthread_mutex_unlock(&sim_lock);
   return CUDA_SUCCESS;
 }
@@ -271,7 +293,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
 CUresult cuCtxGetCurrent(CUcontext *ctx) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
   if (!ctx) return CUDA_ERROR_INVALID_VALUE;
-  *ctx = current();
+  *ctx = sim_context();
   return CUDA_SUCCESS;
 }
 
@@ -301,7 +323,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ctx) {
 
 CUresult cuCtxGetDevice(CUdevice *device) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!current()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!sim_context()) return CUDA_ERROR_INVALID_CONTEXT;
   if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = 0;
   return CUDA_SUCCESS;
@@ -309,7 +331,7 @@ CUresult cuCtxGetDevice(CUdevice *device) {
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!current()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!sim_context()) return CUDA_ERROR_INVALID_CONTEXT;
   if (least) *least = 0;
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;

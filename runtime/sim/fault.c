@@ -212,12 +212,22 @@ static CUresult signal_error(int signal) {
   }
 }
 
+// A stack can end below the kernel's frame, in what it called: then the innermost return address
+// into the kernel, of those that lie at the stack's end.
+static const void *overflow_place(const Fiber *fiber, const void *pc) {
+  enum { kWords = 512 };
+  void *const *at = (void *const *)fiber->stack;
+  for (int i = 0; i < kWords && !module_of_address(pc); i++)
+    if (module_of_address(at[i])) return at[i];
+  return pc;
+}
+
 static void fault_resume(void) {
   Worker *worker = sim_worker;
   Fiber *fiber = fiber_running();
   uintptr_t address = (uintptr_t)worker->fault_address;
   if (address < (uintptr_t)fiber->stack && address + 65536 >= (uintptr_t)fiber->stack)
-    fault_raise(CUDA_ERROR_HARDWARE_STACK_ERROR, worker->fault_pc,
+    fault_raise(CUDA_ERROR_HARDWARE_STACK_ERROR, overflow_place(fiber, worker->fault_pc),
                 "stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than %zu KiB",
                 fiber->stack_bytes >> 10);
   if (worker->fault_signal == SIGFPE)

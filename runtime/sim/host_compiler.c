@@ -308,6 +308,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fno-trapping-math",
                                   "-ffp-contract=fast",
                                   "-fno-strict-aliasing",
+                                  "-fno-delete-null-pointer-checks",
                                   "-fvisibility=hidden",
                                   "-fno-stack-protector",
                                   "-fno-semantic-interposition",

@@ -100,6 +100,24 @@ static void fill_fresh(const Allocation *a) {
   memset(begin + a->bytes, kRedByte, a->reserved - a->bytes);
 }
 
+static void unmake(Allocation *a) {
+  if (a->map) munmap(a->map, a->map_bytes);
+  free(a->written);
+  free(a->touched[0]);
+  free(a->touched[1]);
+  free(a);
+}
+
+// What the checks and counters that are on keep about the allocation. False: no memory.
+static bool make_shadows(Allocation *a) {
+  if (sim_settings()->address && a->kind == MemoryDevice &&
+      !(a->written = calloc(a->bytes / 8 + 1, 1)))
+    return false;
+  for (int i = 0; i < 2 && sim_settings()->count; i++)
+    if (!(a->touched[i] = calloc(a->bytes / 64 + 1, sizeof(uint64_t)))) return false;
+  return true;
+}
+
 CUresult memory_make(size_t bytes, MemoryKind kind, void **out) {
   if (!bytes || !out) return CUDA_ERROR_INVALID_VALUE;
   if (kind == MemoryDevice && (bytes > sim_device()->memory || used > sim_device()->memory - bytes))
@@ -111,11 +129,9 @@ CUresult memory_make(size_t bytes, MemoryKind kind, void **out) {
   a->bytes = bytes;
   a->kind = kind;
   a->serial = ++serial;
-  if (!insert(a)) return munmap(a->map, a->map_bytes), free(a), CUDA_ERROR_OUT_OF_MEMORY;
+  if (!make_shadows(a) || !insert(a)) return unmake(a), CUDA_ERROR_OUT_OF_MEMORY;
   if (kind == MemoryDevice) used += bytes;
   if (sim_settings()->basic) fill_fresh(a);
-  if (sim_settings()->address && kind == MemoryDevice) a->written = calloc(bytes / 8 + 1, 1);
-  for (int i = 0; i < 2 && sim_settings()->count; i++) a->touched[i] = calloc(bytes / 64 + 1, sizeof(uint64_t));
   *out = begin;
   return CUDA_SUCCESS;
 }
@@ -152,11 +168,7 @@ static void destroy(Allocation *a) {
   if (a->map && sim_settings()->basic) report_damage(a);
   if (a->kind == MemoryDevice) used -= a->bytes;
   take_out(a);
-  if (a->map) munmap(a->map, a->map_bytes);
-  free(a->written);
-  free(a->touched[0]);
-  free(a->touched[1]);
-  free(a);
+  unmake(a);
 }
 
 void memory_release(CUdeviceptr ptr) {

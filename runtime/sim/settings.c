@@ -27,20 +27,36 @@ static const DeviceModel presets[] = {
      1965000, 3996000, 8192, 126 << 20, 0},
 };
 
+static bool is_word(const char *text, size_t length, const char *word) {
+  return strlen(word) == length && !memcmp(text, word, length);
+}
+
+static bool add_check(const char *text, size_t length) {
+  bool all = is_word(text, length, "all");
+  bool race = all || is_word(text, length, "race"),
+       address = all || is_word(text, length, "address");
+  sim_current_settings.race |= race;
+  sim_current_settings.address |= address;
+  return race || address || is_word(text, length, "basic");
+}
+
 static void read_checks(void) {
   const char *check = getenv("NNGEN_SIM_CHECK");
   if (!check || !*check) check = "basic";
-  bool all = !strcmp(check, "all");
   sim_current_settings.basic = strcmp(check, "off") != 0;
-  sim_current_settings.race = all || strstr(check, "race");
-  sim_current_settings.address = all || strstr(check, "address");
+  for (const char *at = check; sim_current_settings.basic && *at;) {
+    size_t length = strcspn(at, ",");
+    if (!add_check(at, length))
+      fprintf(stderr,
+              "libcusim: NNGEN_SIM_CHECK=%s: `%.*s` is left out: it takes off, or some of basic, "
+              "race, address, all\n",
+              check, (int)length, at);
+    at += length;
+    at += *at == ',';
+  }
   sim_current_settings.count = number("NNGEN_SIM_COUNT", 0) != 0;
   sim_current_settings.trace =
       sim_current_settings.race || sim_current_settings.address || sim_current_settings.count;
-  if (sim_current_settings.basic && !strstr("basic race address all", check) &&
-      !sim_current_settings.trace)
-    fprintf(stderr, "libcusim: NNGEN_SIM_CHECK=%s: off, basic, race, address or all; basic taken\n",
-            check);
 }
 
 static void read_model(void) {

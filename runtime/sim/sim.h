@@ -73,6 +73,8 @@ bool sim_initialized(void);       // cuInit was called
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
+CUcontext sim_context(void);                // the calling thread's; null: none
+CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose did before
 
 // ---- fibers (fiber.c) ---------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ uint64_t block_random(Block *block);
 void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
 void barrier_exit(Block *block);
 bool mbar_done(unsigned long long *bar, int parity);
-void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes);
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc);
 bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
 bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
@@ -366,8 +368,8 @@ typedef struct Work {
     struct {
       CUdeviceptr ptr;
       unsigned value;
-      int size; // of one element
-      size_t count;
+      int size;                   // of one element
+      size_t count, pitch, height; // elements in a row; bytes from row to row; rows
     } fill;
     struct {
       CUhostFn function;
@@ -388,6 +390,7 @@ typedef struct Op {
   Work work;
   struct Op *next;
   struct CUstream_st *stream;
+  CUcontext context; // that submitted it
   struct Op **deps; // done before it, besides the stream's earlier ones
   int ndeps;
   int refs;

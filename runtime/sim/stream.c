@@ -63,7 +63,9 @@ static void run_first(CUstream stream) {
   for (int i = 0; i < op->ndeps; i++)
     if (!op->deps[i]->done) stream_drain(op->deps[i]->stream, op->deps[i]);
   if (op->done || stream->head != op) return; // draining a dependency came by here
+  CUcontext before = sim_error_blame(op->context);
   work_run(&op->work);
+  sim_error_blame(before);
   op->done = true;
   stream->head = op->next;
   stream->pending--;
@@ -87,7 +89,7 @@ void stream_drain_all(void) {
 static CUresult enqueue(CUstream stream, Work *work, Op *dep, Op **out) {
   Op *op = calloc(1, sizeof *op);
   if (!op) return work_free(work), CUDA_ERROR_OUT_OF_MEMORY;
-  *op = (Op){.work = *work, .stream = stream, .refs = 1};
+  *op = (Op){.work = *work, .stream = stream, .context = sim_context(), .refs = 1};
   CUresult r = add_legacy_deps(op);
   if (r == CUDA_SUCCESS) r = add_dep(op, dep);
   if (r != CUDA_SUCCESS) return op_release(op), r;

@@ -17,14 +17,17 @@ static void run_copy(const Work *work) {
 }
 
 static void run_fill(const Work *work) {
-  void *target = (void *)(uintptr_t)work->fill.ptr;
-  if (work->fill.size == 1) memset(target, (int)work->fill.value, work->fill.count);
-  for (size_t i = 0; work->fill.size == 2 && i < work->fill.count; i++)
-    ((uint16_t *)target)[i] = (uint16_t)work->fill.value;
-  for (size_t i = 0; work->fill.size == 4 && i < work->fill.count; i++)
-    ((uint32_t *)target)[i] = work->fill.value;
-  if (sim_settings()->address)
-    trace_host_write((uintptr_t)target, work->fill.count * (size_t)work->fill.size);
+  size_t count = work->fill.count;
+  for (size_t row = 0; row < work->fill.height; row++) {
+    void *target = (void *)(uintptr_t)(work->fill.ptr + row * work->fill.pitch);
+    if (work->fill.size == 1) memset(target, (int)work->fill.value, count);
+    for (size_t i = 0; work->fill.size == 2 && i < count; i++)
+      ((uint16_t *)target)[i] = (uint16_t)work->fill.value;
+    for (size_t i = 0; work->fill.size == 4 && i < count; i++)
+      ((uint32_t *)target)[i] = work->fill.value;
+    if (sim_settings()->address)
+      trace_host_write((uintptr_t)target, count * (size_t)work->fill.size);
+  }
 }
 
 // After a fault nothing more runs on the device, as on a GPU; events are still recorded.
@@ -231,17 +234,26 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream) {
 
 // ---- fills --------------------------------------------------------------------------------------
 
-static CUresult fill(CUdeviceptr ptr, unsigned value, int size, size_t count, CUstream stream) {
+static CUresult fill_2d(CUdeviceptr ptr, size_t pitch, unsigned value, int size, size_t width,
+                        size_t height, CUstream stream) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
-  if (ptr % (unsigned)size) return CUDA_ERROR_INVALID_VALUE;
-  if (count > SIZE_MAX / 4) return CUDA_ERROR_INVALID_VALUE;
+  if (ptr % (unsigned)size || width > SIZE_MAX / 4) return CUDA_ERROR_INVALID_VALUE;
+  size_t bytes = width * (size_t)size, last;
+  if (height > 1 && (pitch % (unsigned)size || pitch < bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!width || !height) return CUDA_SUCCESS;
+  if (__builtin_mul_overflow(pitch, height - 1, &last) || last > SIZE_MAX - bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&sim_lock);
-  r = memory_range_check(ptr, count * (size_t)size);
-  Work work = {WorkFill, .fill = {ptr, value, size, count}};
-  if (r == CUDA_SUCCESS && count) r = stream_submit(stream, &work);
+  r = memory_range_check(ptr, last + bytes);
+  Work work = {WorkFill, .fill = {ptr, value, size, width, pitch, height}};
+  if (r == CUDA_SUCCESS) r = stream_submit(stream, &work);
   pthread_mutex_unlock(&sim_lock);
   return r;
+}
+
+static CUresult fill(CUdeviceptr ptr, unsigned value, int size, size_t count, CUstream stream) {
+  return fill_2d(ptr, 0, value, size, count, 1, stream);
 }
 
 CUresult cuMemsetD8_v2(CUdeviceptr ptr, unsigned char value, size_t count) {
@@ -261,4 +273,28 @@ CUresult cuMemsetD16Async(CUdeviceptr ptr, unsigned short value, size_t count, C
 }
 CUresult cuMemsetD32Async(CUdeviceptr ptr, unsigned value, size_t count, CUstream stream) {
   return fill(ptr, value, 4, count, stream);
+}
+CUresult cuMemsetD2D8_v2(CUdeviceptr ptr, size_t pitch, unsigned char value, size_t width,
+                         size_t height) {
+  return fill_2d(ptr, pitch, value, 1, width, height, NULL);
+}
+CUresult cuMemsetD2D16_v2(CUdeviceptr ptr, size_t pitch, unsigned short value, size_t width,
+                          size_t height) {
+  return fill_2d(ptr, pitch, value, 2, width, height, NULL);
+}
+CUresult cuMemsetD2D32_v2(CUdeviceptr ptr, size_t pitch, unsigned value, size_t width,
+                          size_t height) {
+  return fill_2d(ptr, pitch, value, 4, width, height, NULL);
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr ptr, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream) {
+  return fill_2d(ptr, pitch, value, 1, width, height, stream);
+}
+CUresult cuMemsetD2D16Async(CUdeviceptr ptr, size_t pitch, unsigned short value, size_t width,
+                            size_t height, CUstream stream) {
+  return fill_2d(ptr, pitch, value, 2, width, height, stream);
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr ptr, size_t pitch, unsigned value, size_t width,
+                            size_t height, CUstream stream) {
+  return fill_2d(ptr, pitch, value, 4, width, height, stream);
 }

@@ -31,7 +31,8 @@ static Plan *plan_of_twins(void) {
 
 static void rename_source(void **state) {
   (void)state;
-  static const char *const rows[][4] = { // source, symbol, names, expected
+  static const char *const rows[][4] = {
+      // source, symbol, names, expected
       {"k(a, b) { b = a + ab; }", "k", "a b", "nn($1, $2) { $2 = $1 + ab; }"},
       {"k(a, b) { b = a + ab; }", "k", "b a", "nn($1, $2) { $2 = $1 + ab; }"},
       {"kk(k_) 1k k", "k", NULL, "kk(k_) 1k nn"},
@@ -115,6 +116,69 @@ static void cubins(void **state) {
   compile_to(plan, "sm_80", "lines", false, true, &report); // lines belong to one layer
   assert_true(report.compiled == 3 && !report.shared);
   jit_report_free(&report);
+  plan_free(plan);
+}
+
+// Where the header tables of an image end: cuModuleLoadData may read no further.
+static size_t headers_end(const char *image) {
+  const Elf64_Ehdr *h = (const Elf64_Ehdr *)image;
+  size_t sections = h->e_shoff + h->e_shnum * sizeof(Elf64_Shdr);
+  size_t programs = h->e_phoff + h->e_phnum * sizeof(Elf64_Phdr);
+  return h->e_phnum && programs > sections ? programs : sections;
+}
+
+// Of the image before only the ELF header's places of the tables and the names of symbols differ.
+static void expect_kept(const char *before, size_t size, const char *after) {
+  const Elf64_Ehdr *h = (const Elf64_Ehdr *)before;
+  const Elf64_Shdr *s = (const Elf64_Shdr *)(before + h->e_shoff);
+  for (size_t at = 0; at < size; at++) {
+    bool name = at >= offsetof(Elf64_Ehdr, e_phoff) && at < offsetof(Elf64_Ehdr, e_flags);
+    for (int i = 0; i < h->e_shnum; i++)
+      if (s[i].sh_entsize == sizeof(Elf64_Sym) && at - s[i].sh_offset < s[i].sh_size)
+        name |= (at - s[i].sh_offset) % sizeof(Elf64_Sym) < sizeof(Elf64_Word);
+    if (!name && before[at] != after[at]) fail_msg("byte %zu of %zu has changed", at, size);
+  }
+}
+
+// The renamed image ends with its header tables, the program headers last and in their segments.
+static void layout(void **state) {
+  (void)state;
+  static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a"};
+  Plan *plan = plan_of_twins();
+  for (int i = 0; i < COUNT(archs); i++) {
+    JitReport report;
+    size_t size, out_size;
+    void *out;
+    Error err = {0};
+    compile_to(plan, archs[i], "layout", true, false, &report);
+    jit_report_free(&report);
+    char *image = read_bytes(temp_path("layout/small__add.cubin"), &size);
+    assert_int_equal(headers_end(image), size); // what a compiler gives is so, too
+    assert_int_equal(
+        cubin_rename(image, size, "small__add", "stage1__block0__add", &out, &out_size, &err),
+        ExitOk);
+    assert_non_null(out);
+    const Elf64_Ehdr *h = out;
+    const Elf64_Shdr *s = (const Elf64_Shdr *)((char *)out + h->e_shoff);
+    const Elf64_Phdr *p = (const Elf64_Phdr *)((char *)out + h->e_phoff);
+    assert_int_equal(headers_end(out), out_size);
+    assert_true(h->e_shoff >= size && h->e_shoff % 8 == 0 && h->e_phnum > 0);
+    assert_int_equal(h->e_phoff, h->e_shoff + h->e_shnum * sizeof *s);
+    for (int k = 0; k < h->e_shnum; k++)
+      if (s[k].sh_type != SHT_NOBITS) assert_true(s[k].sh_offset + s[k].sh_size <= h->e_shoff);
+    int loaded = 0;
+    for (int k = 0; k < h->e_phnum; k++) {
+      bool tables = p[k].p_offset == h->e_phoff && p[k].p_filesz == h->e_phnum * sizeof *p;
+      assert_true(tables || p[k].p_type == PT_LOAD);
+      assert_true(tables || p[k].p_offset + p[k].p_filesz <= size);
+      loaded += tables && p[k].p_type == PT_LOAD;
+    }
+    assert_int_equal(loaded, 1);
+    expect_kept(image, size, out);
+    assert_true(has_symbol(out, "stage1__block0__add"));
+    free(image);
+    free(out);
+  }
   plan_free(plan);
 }
 
@@ -222,8 +286,8 @@ static int clean(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rename_source), cmocka_unit_test(cubins),  cmocka_unit_test(damaged_cubin),
-      cmocka_unit_test(on_device),     cmocka_unit_test(refused),
+      cmocka_unit_test(rename_source), cmocka_unit_test(cubins),    cmocka_unit_test(layout),
+      cmocka_unit_test(damaged_cubin), cmocka_unit_test(on_device), cmocka_unit_test(refused),
   };
   return cmocka_run_group_tests(tests, NULL, clean);
 }

@@ -1,6 +1,9 @@
-// test_abi.c: libcusim exports every symbol of cuda_api.def, and cuda_api.h agrees with NVIDIA's
-// headers, constant by constant and struct by struct, where those are installed (else skipped).
+// test_abi.c: libcusim exports every symbol of cuda_api.def and no other of such a name, and
+// cuda_api.h agrees with NVIDIA's headers, constant by constant and struct by struct, where those
+// are installed (else skipped).
 #include "tests/sim/device.h"
+
+#include <elf.h>
 
 static const char *symbols[] = {
 #define CUDA_API(name, symbol, params) #symbol,
@@ -16,6 +19,36 @@ static void test_exports(void **state) {
   assert_non_null(sim);
   for (int i = 0; i < kSymbols; i++)
     if (!dlsym(sim, symbols[i])) fail_msg("libcusim lacks %s", symbols[i]);
+}
+
+static bool is_listed(const char *name) {
+  int i = 0;
+  while (i < kSymbols && strcmp(symbols[i], name)) i++;
+  return i < kSymbols;
+}
+
+// Nothing of the driver's or NVRTC's names is exported that cuda_api.def does not list.
+static void test_exports_no_more(void **state) {
+  (void)state;
+  char *image = file_read("build/libcusim.so");
+  assert_non_null(image);
+  const Elf64_Ehdr *h = (const Elf64_Ehdr *)image;
+  const Elf64_Shdr *s = (const Elf64_Shdr *)(image + h->e_shoff);
+  int exported = 0;
+  for (int i = 0; i < h->e_shnum; i++) {
+    if (s[i].sh_type != SHT_DYNSYM) continue;
+    const Elf64_Sym *symbol = (const Elf64_Sym *)(image + s[i].sh_offset);
+    for (size_t k = 0; k < s[i].sh_size / sizeof *symbol; k++) {
+      const char *name = image + s[s[i].sh_link].sh_offset + symbol[k].st_name;
+      bool api =
+          (!strncmp(name, "cu", 2) && strncmp(name, "cusim", 5)) || !strncmp(name, "nvrtc", 5);
+      if (symbol[k].st_shndx == SHN_UNDEF || !api) continue;
+      if (!is_listed(name)) fail_msg("cuda_api.def lacks %s", name);
+      exported++;
+    }
+  }
+  assert_int_equal(exported, kSymbols);
+  free(image);
 }
 
 static void test_get_proc_address(void **state) {
@@ -147,7 +180,8 @@ static void test_error_texts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exports), cmocka_unit_test(test_get_proc_address),
+      cmocka_unit_test(test_exports), cmocka_unit_test(test_exports_no_more),
+      cmocka_unit_test(test_get_proc_address),
       cmocka_unit_test(test_headers), cmocka_unit_test(test_error_texts)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -123,6 +123,25 @@ static void test_pools(void **state) {
   OK(cuMemPoolDestroy(mine));
 }
 
+// Rows of two elements, eight bytes from row to row; of kN * 4 bytes at p.
+static void expect_2d(CUdeviceptr p) {
+  int x[kN];
+  OK(cuMemsetD32(p, 0, kN));
+  OK(cuMemsetD2D8(p, 8, 1, 2, 3));
+  OK(cuMemsetD2D16(p + 24, 8, 2, 2, 3));
+  OK(cuMemsetD2D32(p + 48, 12, 3, 2, 3));
+  OK(cuMemsetD2D8Async(p + 84, 8, 4, 2, 1, NULL));
+  OK(cuMemsetD2D16Async(p + 92, 8, 5, 2, 1, NULL));
+  OK(cuMemsetD2D32Async(p + 100, 8, 6, 2, 1, NULL));
+  OK(cuMemcpyDtoH(x, p, sizeof x));
+  static const int want[] = {0x101, 0, 0x101, 0, 0x101, 0, 0x20002, 0, 0x20002, 0, 0x20002, 0, 3, 3,
+                             0, 3, 3, 0, 3, 3, 0, 0x404, 0, 0x50005, 0, 6, 6, 0};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) assert_int_equal(x[i], want[i]);
+  BAD(cuMemsetD2D32(p, 4, 1, 2, 2));             // rows that overlap
+  BAD(cuMemsetD2D8(p, 4 * kN, 1, 1, 2));         // past the end
+  BAD(cuMemsetD2D16Async(p + 1, 8, 1, 2, 2, NULL)); // not on two bytes
+}
+
 static void test_copies(void **state) {
   (void)state;
   int host[kN];
@@ -138,6 +157,7 @@ static void test_copies(void **state) {
   for (int i = 0; i < kN; i++) assert_int_equal(host[i], 4);
   BAD(cuMemcpyDtoD(b + 4, a, sizeof host));
   BAD(cuMemsetD16Async(a + 1, 1, 4, NULL)); // not on two bytes
+  expect_2d(a);
   OK(cuMemFree(a));
   OK(cuMemFree(b));
 }

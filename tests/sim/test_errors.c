@@ -1,5 +1,5 @@
 // test_errors.c: what libcusim says to bad images, bad programs and a bad environment: an error
-// code and a clear line, never a crash.
+// code and a clear line, never a crash; and how long the error of a fault stays.
 #include "tests/sim/device.h"
 
 #include <sys/stat.h>
@@ -148,11 +148,56 @@ static void test_no_temporary_folder(void **state) {
   unsetenv("TMPDIR");
 }
 
+// A context that was destroyed below others stays in the stack, dead; no other takes its handle.
+static void test_destroyed_context(void **state) {
+  (void)state;
+  CUcontext below, top, later, got;
+  CUdeviceptr p;
+  OK(cuCtxCreate(&below, 0, 0));
+  OK(cuCtxCreate(&top, 0, 0));
+  OK(cuCtxDestroy(below));
+  assert_int_equal(cuCtxDestroy(below), CUDA_ERROR_INVALID_CONTEXT);
+  OK(cuCtxCreate(&later, 0, 0));
+  assert_ptr_not_equal(later, below);
+  OK(cuCtxDestroy(later));
+  OK(cuCtxDestroy(top));
+  OK(cuCtxGetCurrent(&got));
+  assert_ptr_equal(got, below);
+  assert_int_equal(cuMemAlloc(&p, 16), CUDA_ERROR_INVALID_CONTEXT);
+  assert_int_equal(cuCtxSetCurrent(below), CUDA_ERROR_INVALID_CONTEXT);
+  OK(cuCtxPopCurrent(&got));
+  OK(cuMemAlloc(&p, 16));
+  OK(cuMemFree(p));
+}
+
+// An error stays until the context whose work caused it ends, whoever waits for that work.
+static void test_fault_of_context(void **state) {
+  (void)state;
+  static const char *const bad =
+      "extern \"C\" __global__ void k(float *p) { *(volatile float *)p = 1; }";
+  CUcontext faulty, other;
+  CUdeviceptr null = 0, p;
+  CUfunction f = device_function(bad, "k");
+  for (int waits = 0; waits < 2; waits++) {
+    OK(cuCtxCreate(&faulty, 0, 0));
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&null}, NULL));
+    if (waits) assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuCtxCreate(&other, 0, 0));
+    OK(cuCtxDestroy(other));
+    assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuMemAlloc(&p, 16), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuCtxDestroy(faulty));
+    OK(cuMemAlloc(&p, 16));
+    OK(cuMemFree(p));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_flipped_images), cmocka_unit_test(test_cut_images),
-      cmocka_unit_test(test_compile_errors), cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_no_compiler),    cmocka_unit_test(test_no_temporary_folder)};
+      cmocka_unit_test(test_flipped_images),    cmocka_unit_test(test_cut_images),
+      cmocka_unit_test(test_compile_errors),    cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_no_compiler),       cmocka_unit_test(test_no_temporary_folder),
+      cmocka_unit_test(test_destroyed_context), cmocka_unit_test(test_fault_of_context)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -282,6 +282,38 @@ static void test_many_modules(void **state) {
   OK(cuMemFree(p));
 }
 
+// Run again with checks and counters on: what they keep about an allocation is asked for, too.
+static void test_allocating(void **state) {
+  (void)state;
+  CUresult r;
+  CUdeviceptr p;
+  int i = 0;
+  do {
+    failed = 0, for_good = false, countdown = i++;
+    r = cuMemAlloc(&p, 4096);
+    countdown = -1;
+    if (failed) assert_int_equal(r, CUDA_ERROR_OUT_OF_MEMORY);
+  } while (failed);
+  assert_true(r == CUDA_SUCCESS &&
+              i > 5); // the allocation, its mapping, three more, one that works
+  OK(cuMemFree(p));
+}
+
+static void test_allocating_with_checks(void **state) {
+  (void)state;
+  int status = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    setenv("NNGEN_SIM_CHECK", "all", 1);
+    setenv("NNGEN_SIM_COUNT", "1", 1);
+    if (!freopen("/dev/null", "w", stdout)) _exit(99);
+    execl("/proc/self/exe", "test_resources", "allocating", NULL);
+    _exit(98);
+  }
+  waitpid(pid, &status, 0);
+  assert_int_equal(status, 0);
+}
+
 static int setup(void **state) {
   (void)state;
   if (!device_open() || !compile()) return -1;
@@ -297,12 +329,15 @@ static int setup(void **state) {
   return fclose(maps);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  (void)argv;
+  const struct CMUnitTest again[] = {cmocka_unit_test(test_allocating)};
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_running), cmocka_unit_test(test_compiling),
-      cmocka_unit_test(test_full_disk), cmocka_unit_test(test_bad_compilers),
-      cmocka_unit_test(test_many_modules)};
+      cmocka_unit_test(test_running),      cmocka_unit_test(test_compiling),
+      cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_bad_compilers),
+      cmocka_unit_test(test_many_modules), cmocka_unit_test(test_allocating_with_checks)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   setenv("NNGEN_SIM_THREADS", "2", 1);
+  if (argc > 1) return cmocka_run_group_tests(again, setup, NULL);
   return cmocka_run_group_tests(tests, setup, NULL);
 }
