@@ -72,7 +72,7 @@ bench:
 	@python3 tests/bench/gpu.py --results $(RESULTS)
 else
 bench: setup
-	@$(MAKE) -s --no-print-directory all $(BENCH_BIN)
+	@$(MAKE) -s --no-print-directory all $(BENCH_BIN) $(B)/tests/sim/test_planted
 	@tests/bench/bench.sh $(if $(UPDATE),--update)
 endif
 

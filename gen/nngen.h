@@ -188,6 +188,7 @@ struct Group {
   int nscratch;
   double flops;
   int64_t bytes_read, bytes_written;
+  int64_t bytes_scratch; // of both: what blocks leave for each other, which stays in L2
   const char *source; // CUDA text, set by emit
   bool visited;       // scratch
 };

@@ -25,7 +25,7 @@ static Totals total(const Graph *g) {
     if (g->groups[i]->fixed) continue;
     t.kernels++;
     t.flops += g->groups[i]->flops;
-    t.bytes += g->groups[i]->bytes_read + g->groups[i]->bytes_written;
+    t.bytes += g->groups[i]->bytes_read + g->groups[i]->bytes_written - g->groups[i]->bytes_scratch;
   }
   return t;
 }

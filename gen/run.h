@@ -8,7 +8,7 @@
 typedef struct Totals { // of one lowering, per run of `infer`
   int kernels;
   double flops;
-  int64_t bytes;
+  int64_t bytes; // between DRAM and the chip: without what blocks leave for each other
 } Totals;
 
 typedef struct Run {

@@ -115,7 +115,7 @@ static double share_read(const Node *n) {
 
 void sched_count_work(Group *g) {
   g->flops = 0;
-  g->bytes_read = g->bytes_written = 0;
+  g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
   for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
   const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
   for (int i = 0; i < g->ninputs; i++) {

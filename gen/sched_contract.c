@@ -163,14 +163,19 @@ int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   return kept;
 }
 
+static void count_scratch(Group *g, int64_t bytes) {
+  g->bytes_read += bytes;
+  g->bytes_written += bytes;
+  g->bytes_scratch += 2 * bytes;
+}
+
 // The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
   int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
   g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
   g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles, true};
-  g->bytes_read += sums * 4 + tiles * 4;
-  g->bytes_written += sums * 4 + tiles * 4;
+  count_scratch(g, (sums + tiles) * 4);
 }
 
 // Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
@@ -184,8 +189,7 @@ static void add_column_scratch(Group *g, const Product *p) {
   int64_t counts = sched_ceil_div(p->n, t->n) * (groups + 1);
   g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
   g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
-  g->bytes_read += (sums + counts) * 4;
-  g->bytes_written += (sums + counts) * 4;
+  count_scratch(g, (sums + counts) * 4);
 }
 
 // The taps of a filter that fall inside the image, of all outputs along dimension 2 + i.
