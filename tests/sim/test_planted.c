@@ -309,8 +309,12 @@ static void test_bugs(void **state) {
     char *report;
     if (seen == Nothing) continue;
     tried++;
-    if (!run_seen(&cases[i], true, setting, seen, &code, &report))
-      fprintf(stderr, "missed (%d): %s\n%s", code, cases[i].name, report), missed++;
+    bool found = run_seen(&cases[i], true, setting, seen, &code, &report);
+    if (!found && !all) { // without the detector, OS threads that run blocks may hide a race once
+      free(report);
+      found = run_seen(&cases[i], true, setting, seen, &code, &report);
+    }
+    if (!found) fprintf(stderr, "missed (%d): %s\n%s", code, cases[i].name, report), missed++;
     free(report);
   }
   printf("# bugs caught: %d of %d, NNGEN_SIM_CHECK=%s NNGEN_SIM_SEED=%s\n", tried - missed, tried,
