@@ -100,7 +100,8 @@ static void put_params(Emitter *e) {
     buffer_put(&b, "%s%s *__restrict__ %s", i || g->ninputs ? ",\n" : "",
                expr_ctype(g->outputs[i]->type.dtype), expr_pointer(g, g->outputs[i]));
   for (int i = 0; i < g->nscratch; i++)
-    buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype), g->scratch[i].name); // shared by blocks
+    buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype),
+               g->scratch[i].name); // shared by blocks
   hole_take(e, "params", &b);
 }
 

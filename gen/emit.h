@@ -12,17 +12,17 @@ typedef struct Emitter {
 
 void hole_text(Emitter *e, const char *name, const char *text);
 void hole_take(Emitter *e, const char *name, Buffer *text); // and frees it
-const char *hole_get(Emitter *e, const char *name); // null when there is none
+const char *hole_get(Emitter *e, const char *name);         // null when there is none
 void hole_int(Emitter *e, const char *name, int64_t value);
 void hole_bool(Emitter *e, const char *name, bool value);
 
-enum { MaxNames = MaxRank };
 // Letters for the indices of a value of this rank: n c h w, m n, ...
 const char *const *emit_index_names(int rank);
 
-// Fills the holes `loads`, `body`, `stores` with what the group does to the values of its domain `t`
-// at index `at`; the values already at hand are bound in `s`. The hole `decode` defines those indices
-// of `at` that are mentioned, from the linear offset `flat` (null: the template defines them itself).
+// Fills the holes `loads`, `body`, `stores` with what the group does to the values of its domain
+// `t` at index `at`; the values already at hand are bound in `s`. The hole `decode` defines those
+// indices of `at` that are mentioned, from the linear offset `flat` (null: the template defines
+// them itself).
 void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat);
 
 void emit_map(Emitter *e);

@@ -90,6 +90,14 @@ int64_t node_window(const Node *n, int i) {
   return n->op->cls == OpContract ? n->in[1]->type.dim[2 + i] : n->attr.kernel[i];
 }
 
+const Node *node_as_written(const Compiler *c, const Node *n) {
+  for (int i = 0; c->original && n->name && i < c->original->nnodes; i++) {
+    const Node *o = c->original->nodes[i];
+    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
+  }
+  return n;
+}
+
 int64_t type_count(const Type *t) {
   int64_t n = 1;
   for (int d = 0; d < t->rank; d++) n *= t->dim[d];

@@ -66,7 +66,9 @@ static Node *pad_channels(Graph *to, Node *n, int64_t count) {
 // Would a kernel that copies this convolution's input be cheaper than loading it element by
 // element?
 static bool copy_pays(const Node *n) {
-  enum { kInstructions = 15 }; // per element: where it is, whether it is inside, load, round, store
+  enum {
+    kInstructions = 15
+  }; // per element, an estimate: where it is, whether it is inside, load, round, store
   const Arch *arch = compiler->options.arch;
   const Type *w = &n->in[1]->type;
   double loads =

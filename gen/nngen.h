@@ -189,8 +189,8 @@ struct Group {
   double flops;
   int64_t bytes_read, bytes_written;
   int64_t bytes_scratch; // of both: what blocks leave for each other, which stays in L2
-  const char *source; // CUDA text, set by emit
-  bool visited;       // scratch
+  const char *source;    // CUDA text, set by emit
+  bool visited;          // scratch
 };
 
 // One GPU the scheduler knows. Rates are per second.
@@ -288,7 +288,9 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
 void graph_count_uses(Graph *g);
 void graph_verify(const Graph *g, bool grouped); // dies naming the node that is wrong
 Graph *graph_copy(Graph *g);
-bool node_depthwise(const Node *n);        // a convolution of each channel alone
+bool node_depthwise(const Node *n); // a convolution of each channel alone
+// The contraction that n was in the model as written, before channels were padded; else n itself.
+const Node *node_as_written(const Compiler *c, const Node *n);
 int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
 int64_t type_count(const Type *t);         // elements
 int64_t type_bytes(const Type *t);
@@ -317,7 +319,8 @@ void fuse_pass(Compiler *c);          // fuse.c: groups
 void sched_pass(Compiler *c);         // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
 double sched_flop_rate(const Group *g, const Arch *arch); // of the units it runs on, data sheet
-double sched_dram_seconds(const Group *g, const Arch *arch); // what it moves, at the rate copies reach
+double sched_dram_seconds(const Group *g,
+                          const Arch *arch); // what it moves, at the rate copies reach
 // Multiplies of a contraction: what its tiles issue, what the model as written asks for, and those
 // of them that are not with the zeros around an image.
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside);
@@ -332,7 +335,8 @@ void mem_plan(int count, const int64_t *bytes, const int *first, const int *last
 const Arch *arch_find(const char *name);
 const Arch *arch_default(void);
 struct DeviceInfo;
-void arch_of_device(const struct DeviceInfo *info, Arch *arch); // its own figures where they are known
+void arch_of_device(const struct DeviceInfo *info,
+                    Arch *arch); // its own figures where they are known
 
 // ---- text.c: the IR as text --------------------------------------------------------------------
 void text_write(const Graph *g, FILE *file);

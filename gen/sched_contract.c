@@ -102,7 +102,8 @@ static double warp_efficiency(const Tile *t) {
 }
 
 // Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts
-// of k are written to L2 and read by one block of each tile, once all have arrived (a microsecond).
+// of k are written to L2 and read by one block of each tile, once all have arrived (a microsecond,
+// assumed).
 static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -204,16 +205,6 @@ static double taps_inside(const Node *n, int i) {
   return (double)count;
 }
 
-// The same contraction as the model wrote it: before channels were padded.
-static const Node *as_written(const Node *n) {
-  const Graph *g = compiler->original;
-  for (int i = 0; g && n->name && i < g->nnodes; i++) {
-    const Node *o = g->nodes[i];
-    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
-  }
-  return n;
-}
-
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
   const Node *n = g->anchor;
   Product p = contract_product(g);
@@ -221,7 +212,7 @@ void sched_multiplies(const Group *g, double *issued, double *counted, double *i
   // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
   int64_t step = (t->mma ? kMmaStep : kFmaStep) / p.size, depth = sched_ceil_div(p.k, step) * step;
   *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
-  *counted = sched_contract_flops(as_written(n)) / 2;
+  *counted = sched_contract_flops(node_as_written(compiler, n)) / 2;
   *inside = *counted;
   for (int i = 0; i < 2 && n->op->form == FormConv; i++)
     *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);

@@ -119,7 +119,7 @@ tables() {
   row "ResNet-18 kernels, fused (unfused)" "$(field work.kernels <"$work/cold.json") ($(field unfused.kernels <"$work/cold.json"))" "at most 23"
   if [ $nvrtc ]; then
     build/nngen models/resnet18.lua --json --quiet --arch sm_90a --dtype fp16 --set batch=32 >"$work/b32.json"
-    row "planned DRAM bytes, batch 32 fp16: unfused / fused" "$(python3 -c "import json; d=json.load(open('$work/b32.json')); print(f\"{d['unfused']['bytes']/1e6:.0f} MB / {d['work']['bytes']/1e6:.0f} MB = {d['unfused']['bytes']/d['work']['bytes']:.2f}x\")")" "at least 2.5x"
+    row "planned DRAM bytes, batch 32 fp16: unfused / fused (sums between blocks stay in L2, not counted)" "$(python3 -c "import json; d=json.load(open('$work/b32.json')); print(f\"{d['unfused']['bytes']/1e6:.0f} MB / {d['work']['bytes']/1e6:.0f} MB = {d['unfused']['bytes']/d['work']['bytes']:.2f}x\")")" "at least 2.5x"
   fi
   local m worst=0
   for m in mlp lenet resnet18 resnet34; do

@@ -141,14 +141,6 @@ static void fill_random(Loaded *loaded) { // everything that kernel 0 reads
   }
 }
 
-static const Node *as_written(const Compiler *c, const Node *n) { // before channels were padded
-  for (int i = 0; c->original && n->name && i < c->original->nnodes; i++) {
-    const Node *o = c->original->nodes[i];
-    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
-  }
-  return n;
-}
-
 // `problem`, of a matmul, is "DTYPE matmul SHAPE[ transposed| computed] by SHAPE[...]".
 static bool is_transposed(const char *problem, bool second) {
   static const char word[] = " transposed";
@@ -158,7 +150,7 @@ static bool is_transposed(const char *problem, bool second) {
 }
 
 static Shape shape_of(const Compiler *c, const Group *g, Dtype dtype) {
-  const Node *n = as_written(c, g->anchor);
+  const Node *n = node_as_written(c, g->anchor);
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->type;
   Shape s = {.conv = n->op->form == FormConv, .dtype = dtype, .batch = 1};
   if (s.conv) {

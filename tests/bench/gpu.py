@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make bench DEVICE=cuda: tests, ceilings, contractions and networks on a GPU, in under 9 minutes.
+"""make bench DEVICE=cuda: tests, ceilings, contractions and networks on a GPU, made to end within 9 minutes.
 
 usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]]
 
