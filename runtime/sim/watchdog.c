@@ -36,14 +36,19 @@ static bool in_kernel(const Worker *worker, uintptr_t pc) {
   return pc - module->base < module->bytes;
 }
 
+// Threads that have ended, of all blocks. A loop over a block's threads is at the one that runs.
+static uint64_t ended(const Block *block) {
+  return block->ended + (block->launch->loops ? cusim_self->linear : 0);
+}
+
 static void on_tick(int signal, siginfo_t *info, void *data) {
   enum { kRetry = 1000 }; // per second
   ucontext_t *context = data;
   Worker *worker = sim_worker;
   (void)signal;
   if (!worker || !cusim_self || info->si_code != SI_TIMER) return;
-  if (worker->block.ended != worker->ended_before) {
-    worker->ended_before = worker->block.ended;
+  if (ended(&worker->block) != worker->ended_before) {
+    worker->ended_before = ended(&worker->block);
     worker->ticks = 0;
     return;
   }
