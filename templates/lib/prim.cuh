@@ -46,6 +46,10 @@ NN_DEV float nn_float(unsigned char x);
 // int and unsigned char: toward zero, saturating; NaN becomes 0.
 template <class T> NN_DEV T nn_cast(float x);
 
+// The same for neighbours, with fewer instructions.
+template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x);
+template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x);
+
 // Two floats as one register of two 16-bit values, `low` in the low half: a fragment register.
 template <class T> NN_DEV unsigned nn_pack(float low, float high);
 

@@ -67,6 +67,31 @@ template <class T> NN_DEV unsigned nn_pack(float low, float high) {
   return Pack<T>::of(low, high);
 }
 
+template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x) {
+  Vec<float, N> y;
+#pragma unroll
+  for (int i = 0; i < N; i++) y[i] = nn_float(x[i]);
+  return y;
+}
+
+template <class T> constexpr bool kHasPairs = false; // one instruction converts two
+template <> constexpr bool kHasPairs<f16> = true;
+template <> constexpr bool kHasPairs<bf16> = true;
+
+template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x) {
+  if constexpr (kHasPairs<T> && N % 2 == 0) {
+    union { unsigned pairs[N / 2]; Vec<T, N> v; } u;
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) u.pairs[i] = nn_pack<T>(x[2 * i], x[2 * i + 1]);
+    return u.v;
+  } else {
+    Vec<T, N> y;
+#pragma unroll
+    for (int i = 0; i < N; i++) y[i] = nn_cast<T>(x[i]);
+    return y;
+  }
+}
+
 NN_DEV unsigned nn_tf32(float x) {
   unsigned r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));

@@ -48,6 +48,34 @@ template <> struct Cast<bf16> {
 };
 template <class T> NN_DEV T nn_cast(float x) { return Cast<T>::from(x); }
 
+// `count` neighbours.
+template <class T> struct CusimMany {
+  NN_DEV void widen(const T *x, int count, float *y) {
+    for (int i = 0; i < count; i++) y[i] = nn_float(x[i]);
+  }
+  NN_DEV void narrow(const float *x, int count, T *y) {
+    for (int i = 0; i < count; i++) y[i] = nn_cast<T>(x[i]);
+  }
+};
+template <> struct CusimMany<f16> {
+  NN_DEV void widen(const f16 *x, int count, float *y) { cusim::halves_to_floats(x, count, y); }
+  NN_DEV void narrow(const float *x, int count, f16 *y) { cusim::floats_to_halves(x, count, y); }
+};
+template <> struct CusimMany<bf16> {
+  NN_DEV void widen(const bf16 *x, int count, float *y) { cusim::bfloats_to_floats(x, count, y); }
+  NN_DEV void narrow(const float *x, int count, bf16 *y) { cusim::floats_to_bfloats(x, count, y); }
+};
+template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x) {
+  Vec<float, N> y;
+  CusimMany<T>::widen(x.v, N, y.v);
+  return y;
+}
+template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x) {
+  Vec<T, N> y;
+  CusimMany<T>::narrow(x.v, N, y.v);
+  return y;
+}
+
 template <class T> NN_DEV unsigned nn_pack(float low, float high) {
   return unsigned(nn_cast<T>(low).bits) | unsigned(nn_cast<T>(high).bits) << 16;
 }
@@ -290,7 +318,7 @@ struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
   static void widen(const unsigned *r, int count, float *out) {
-    cusim::halves_to_floats(r, count, out);
+    cusim::halves_to_floats(r, 2 * count, out);
   }
 };
 struct CusimBf16 {
