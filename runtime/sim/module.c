@@ -240,8 +240,8 @@ static CUmodule *find_module(CUmodule module) {
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  CUresult r = sim_context_check();
-  if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT) return r;
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
   CUmodule *at = find_module(module);
   if (at) {
@@ -250,7 +250,7 @@ CUresult cuModuleUnload(CUmodule module) {
     unload(module);
   }
   pthread_mutex_unlock(&sim_lock);
-  return at ? r : CUDA_ERROR_INVALID_HANDLE;
+  return at ? sim_context_check() : CUDA_ERROR_INVALID_HANDLE;
 }
 
 bool module_owns(CUfunction function) {

@@ -70,6 +70,7 @@ static inline const Settings *sim_settings(void) {
 const DeviceModel *sim_device(void);
 extern pthread_mutex_t sim_lock;  // recursive
 bool sim_initialized(void);       // cuInit was called
+CUresult sim_context_usable(void); // success, or why the calling thread has no context
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);

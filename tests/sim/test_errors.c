@@ -152,7 +152,9 @@ static void test_no_temporary_folder(void **state) {
 static void test_destroyed_context(void **state) {
   (void)state;
   CUcontext below, top, later, got;
-  CUdeviceptr p;
+  CUdeviceptr p, q;
+  CUdevice device;
+  OK(cuMemAlloc(&q, 16));
   OK(cuCtxCreate(&below, 0, 0));
   OK(cuCtxCreate(&top, 0, 0));
   OK(cuCtxDestroy(below));
@@ -163,11 +165,15 @@ static void test_destroyed_context(void **state) {
   OK(cuCtxDestroy(top));
   OK(cuCtxGetCurrent(&got));
   assert_ptr_equal(got, below);
-  assert_int_equal(cuMemAlloc(&p, 16), CUDA_ERROR_INVALID_CONTEXT);
+  assert_int_equal(cuMemAlloc(&p, 16), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuMemFree(q), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuCtxGetDevice(&device), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   assert_int_equal(cuCtxSetCurrent(below), CUDA_ERROR_INVALID_CONTEXT);
   OK(cuCtxPopCurrent(&got));
   OK(cuMemAlloc(&p, 16));
   OK(cuMemFree(p));
+  OK(cuMemFree(q));
 }
 
 // An error stays until the context whose work caused it ends, whoever waits for that work.
