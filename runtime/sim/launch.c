@@ -258,6 +258,7 @@ static bool can_loop(const Launch *launch) {
 
 CUresult launch_run(Launch *launch) {
   fault_install();
+  watchdog_install();
   atomic_store(&launch->next, 0);
   atomic_store(&launch->error, 0);
   launch->loops = can_loop(launch);

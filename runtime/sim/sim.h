@@ -303,6 +303,7 @@ const char *fault_line(const void *pc, char *text, size_t size);
 
 // ---- the watchdog (watchdog.c) ------------------------------------------------------------------
 
+void watchdog_install(void); // the signal's handler
 void watchdog_start(Worker *worker); // while it runs blocks
 void watchdog_stop(Worker *worker);
 void watchdog_close(Worker *worker);
