@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 * 1 - 2, x = pixel % 28 * 1 - 2;
+    const int y = pixel / 28 - 2, x = pixel % 28 - 2;
     a_row[i] = y * 28 + x;
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
@@ -137,10 +137,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
@@ -290,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 100, pixel = m % 100;
-    const int y = pixel / 10 * 1 - 0, x = pixel % 10 * 1 - 0;
+    const int y = pixel / 10, x = pixel % 10;
     a_row[i] = y * 84 + x * 6;
   }
 
@@ -359,10 +361,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
@@ -581,10 +585,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
@@ -751,10 +757,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
@@ -921,10 +929,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
