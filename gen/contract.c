@@ -40,9 +40,19 @@ static bool reachable(const Group *g, const Node *n, Operand *o) {
   return o->base && o->base->type.dtype == prec_storage(compiler->options.dtype);
 }
 
+bool contract_taps_leave(const Node *n) {
+  const Attr *a = &n->attr;
+  for (int i = 0; i < 2; i++) {
+    int64_t last = (n->type.dim[2 + i] - 1) * a->stride[i] - a->pad[i] +
+                   (node_window(n, i) - 1) * a->dilation[i];
+    if (a->pad[i] > 0 || last >= n->in[0]->type.dim[2 + i]) return true;
+  }
+  return false;
+}
+
 static void conv_operands(const Group *g, const Node *n, Product *p) {
   const Node *x = n->in[0], *w = n->in[1];
-  bool told = w->type.dim[2] + w->type.dim[3] <= kMostTold;
+  bool told = !p->taps_leave || w->type.dim[2] + w->type.dim[3] <= kMostTold;
   if (told && reachable(g, x, &p->a)) choose_access(&p->a, 4, 1, w->type.dim[1], -1, 0, p->size);
   if (!reachable(g, w, &p->b) || !taps_follow(w, p->b.stride)) return;
   p->b.stride[1] = 1;
@@ -66,7 +76,7 @@ Product contract_product(const Group *g) {
     p.m = y->dim[0] * y->dim[2] * y->dim[3];
     p.n = w->dim[0] / p.batch;
     p.k = w->dim[1] * w->dim[2] * w->dim[3];
-    p.taps = w->dim[2] * w->dim[3] > 1;
+    p.taps_leave = contract_taps_leave(n);
     conv_operands(g, n, &p);
   } else {
     p.m = y->dim[y->rank - 2];

@@ -100,19 +100,11 @@ static void put_computed(Emitter *o, const Node *operand, const Index *at) {
   scope_free(&s);
 }
 
-// Taps may fall outside the image along dimension 2 + i.
-static bool taps_leave(const Node *n, int i) {
-  const Attr *a = &n->attr;
-  int64_t last = (n->type.dim[2 + i] - 1) * a->stride[i] - a->pad[i] +
-                 (node_window(n, i) - 1) * a->dilation[i];
-  return a->pad[i] > 0 || last >= n->in[0]->type.dim[2 + i];
-}
-
 // When element (row, k) of an operand exists; conditions that always hold are left out. Taps that
 // may leave the image tell of rows and k past the end as well.
-static void put_inside(Emitter *o, const Node *n, const Product *p, bool is_a) {
+static void put_inside(Emitter *o, const Product *p, bool is_a) {
   const Tile *t = &o->g->tile;
-  bool taps = is_a && n->op->form == FormConv && (taps_leave(n, 0) || taps_leave(n, 1));
+  bool taps = is_a && p->taps_leave;
   bool across = is_a ? p->a.across : p->b.across, ragged = is_a ? p->m % t->m : p->n % t->n;
   const char *row = across ? (is_a ? "m < kM" : "n < kN")
                     : is_a ? "m0 + row < kM"
@@ -152,7 +144,7 @@ static void put_copied(Emitter *o, const Node *n, const Holes *h, bool is_a) {
   hole_text(o, "pointer", expr_pointer(o->g, from->base));
   hole_text(o, "row", offset_text(o->c, rank, from->stride, row));
   hole_text(o, "offset", offset_text(o->c, rank, from->stride, k));
-  put_inside(o, n, p, is_a);
+  put_inside(o, p, is_a);
 }
 
 // The table of one operand: k.a or k.b.

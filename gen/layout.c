@@ -3,6 +3,7 @@
 // dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
 #include "nngen.h"
 
+#include <math.h>
 #include <string.h>
 
 static const uint8_t channels_last[4] = {0, 2, 3, 1};
@@ -63,12 +64,11 @@ static Node *pad_channels(Graph *to, Node *n, int64_t count) {
   return padded;
 }
 
-// Would a kernel that copies this convolution's input be cheaper than loading it element by
-// element?
+// Would a kernel that copies this convolution's input be cheaper than loading its floats singly?
 static bool copy_pays(const Node *n) {
   enum {
     kInstructions = 15
-  }; // per element, an estimate: where it is, whether it is inside, load, round, store
+  }; // of an element, an estimate: where it is, whether it is inside, load
   const Arch *arch = compiler->options.arch;
   const Type *w = &n->in[1]->type;
   double loads =
@@ -78,14 +78,14 @@ static bool copy_pays(const Node *n) {
 }
 
 // Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes
-// at least: a zero channel makes them even. (With 3, as images have, copies are of 4.) Floats can
-// be, but gain where they change their order anyway.
+// at least: a zero channel makes them even. (With 3, as images have, copies are of 4.) To gather
+// them takes longer than a copy of the smallest image: each row that a thread loads waits for
+// memory. Floats can be copied singly, but gain where they change their order anyway.
 static void even_channels(Graph *to, Node *n, Dtype dtype) {
   int64_t channels = n->in[1]->type.dim[1];
   bool reorders = n->in[0]->type.dim[1] > 1 && n->in[0]->type.order[3] != 1;
   if (n->attr.groups > 1 || node_depthwise(n) || channels % 2 == 0) return;
-  if (dtype_size(dtype) > 2 && !reorders) return;
-  if (!copy_pays(n)) return;
+  if (dtype_size(dtype) > 2 && !(reorders && copy_pays(n))) return;
   for (int i = 0; i < 2; i++) n->in[i] = pad_channels(to, n->in[i], channels + 1);
 }
 

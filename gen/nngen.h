@@ -403,8 +403,7 @@ void scope_free(Scope *s);
 bool group_sums_columns(const Group *g,
                         const Node *n); // n: a reduction of a contraction's epilogue
 
-// ---- contract.c: contractions as matrix products
-// -------------------------------------------------
+// ---- contract.c: contractions as matrix products -----------------------------------------------
 
 // How elements of an operand come to shared memory: `piece` at once by asynchronous copies, that
 // run along k, or across it (along m or n). piece 0: each is computed.
@@ -417,12 +416,13 @@ typedef struct Operand {
 
 typedef struct Product { // of each batch
   int64_t m, n, k, batch;
-  int size;  // bytes of an operand's element
-  bool taps; // a filter of several taps
+  int size;        // bytes of an operand's element
+  bool taps_leave; // the image, somewhere
   Operand a, b;
 } Product;
 
 Product contract_product(const Group *g);
+bool contract_taps_leave(const Node *conv); // do taps fall outside the image?
 
 // ---- eval.c, check.c: the oracle ---------------------------------------------------------------
 // Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the

@@ -36,8 +36,9 @@ int tile_threads(const Tile *t);
 int tile_smem(const Tile *t); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 int tile_blocks_per_sm(const Tile *t, const Arch *arch);
-double tile_count(const Tile *t, const Product *p); // tiles of all outputs
-int64_t tile_step(const Tile *t, const Product *p); // elements of k multiplied at once
+double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
+int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
+double tile_multiplies(const Tile *t, const Product *p); // with what is padding
 double tile_depth(const Tile *t,
                   const Product *p); // elements of k, whole steps, of the longest block
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);

@@ -28,7 +28,7 @@ static const Tile mma_tiles[] = {
     {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16},
     {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16},
     {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16},
-    // Turned (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
+    // Swapped (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
     {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 64},
     {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 32},
     {.mma = true, .m = 112, .n = 64, .tm = 56, .tn = 32},
@@ -43,7 +43,7 @@ enum { kLeastStages = 2, kMostStages = 5 };
 
 enum {
   kMostExplained = 12,
-  kMostCandidates = 128,
+  kMostCandidates = 512,
   kMostBlocksZ = 65535 // of a launch's grid
 };
 
@@ -76,24 +76,33 @@ static int keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
   return kept;
 }
 
-// Fills tiles[most] with every tile, number of parts and of stages that fits the device, the
-// cheapest by the model first. A ring longer than a part of k has blocks would stay empty.
+// The two rings that are the best for a tile and number of parts, and no longer than a part of k.
+static int best_rings(const Tile *cut, const Product *p, const Group *g, const Arch *arch,
+                      Tile rings[2]) {
+  int64_t part = sched_ceil_div(sched_ceil_div(p->k * p->size, kRowBytes), cut->splits);
+  int kept = 0;
+  Tile t = *cut;
+  for (t.stages = kLeastStages; t.stages <= kMostStages; t.stages++) {
+    if (t.stages > kLeastStages && t.stages > part) break;
+    t.seconds = tile_cost(&t, p, g, arch).seconds;
+    kept = keep_cheapest(rings, kept, 2, &t);
+  }
+  return kept;
+}
+
+// Fills tiles[most] with every tile and number of parts that fits the device, each with its two
+// best rings, the cheapest by the model first.
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   Product p = contract_product(g);
   int count, kept = 0;
-  int64_t blocks_of_k = sched_ceil_div(p.k * p.size, kRowBytes);
   const Tile *list = block_tiles(&count);
   for (int i = 0; i < count; i++)
     for (size_t s = 0; s < COUNT(splits); s++) {
-      Tile t = list[i];
+      Tile t = list[i], rings[2];
       t.splits = splits[s];
       if (!may_cut(&p, &t)) break;
-      int64_t longest = sched_ceil_div(blocks_of_k, t.splits);
-      for (t.stages = kLeastStages; t.stages <= kMostStages; t.stages++) {
-        if (t.stages > kLeastStages && t.stages > longest) break;
-        t.seconds = tile_cost(&t, &p, g, arch).seconds;
-        kept = keep_cheapest(tiles, kept, most, &t);
-      }
+      int found = best_rings(&t, &p, g, arch, rings);
+      for (int r = 0; r < found; r++) kept = keep_cheapest(tiles, kept, most, &rings[r]);
     }
   return kept;
 }
@@ -143,9 +152,7 @@ void sched_multiplies(const Group *g, double *issued, double *counted, double *i
   const Node *n = g->anchor;
   Product p = contract_product(g);
   const Tile *t = &g->tile;
-  // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
-  int64_t step = tile_step(t, &p), depth = sched_ceil_div(p.k, step) * step;
-  *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
+  *issued = tile_multiplies(t, &p);
   *counted = sched_contract_flops(node_as_written(compiler, n)) / 2;
   *inside = *counted;
   for (int i = 0; i < 2 && n->op->form == FormConv; i++)
@@ -210,9 +217,9 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
             "  %c %6d %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f "
             "%7.2f %7.2f %7.2f %7.2f %7.2f\n",
             chosen ? '*' : ' ', i + 1, t->m, t->n, tile_threads(t) / kWarp, t->stages, t->splits,
-            blocks, c.per_sm, c.waves, blocks * t->m * t->n * tile_depth(t, &p) / useful,
-            c.math * 1e6, c.smem * 1e6, c.issue * 1e6, c.l2 * 1e6, c.dram * 1e6, c.wait * 1e6,
-            c.fill * 1e6, c.split * 1e6, c.seconds * 1e6);
+            blocks, c.per_sm, c.waves, tile_multiplies(t, &p) / useful, c.math * 1e6, c.smem * 1e6,
+            c.issue * 1e6, c.l2 * 1e6, c.dram * 1e6, c.wait * 1e6, c.fill * 1e6, c.split * 1e6,
+            c.seconds * 1e6);
   }
   tuning_explain(g, file);
 }

@@ -2,22 +2,21 @@
 //
 // Five things bound a launch: arithmetic, the port of shared memory, the issue of instructions, L2,
 // DRAM; and, where too few warps share an SM, the latency of one block of k after the other. The
-// time is a little more than the largest of them, since they do not overlap perfectly. Nothing here
-// has been fitted; figures are of data sheets and of published microbenchmarks:
+// time is a little more than the largest of them, since they do not overlap perfectly. Registers
+// are fitted to what ptxas takes; no time has been fitted. From data sheets and microbenchmarks:
 //
-//   shared memory    128 bytes per clock and SM, one instruction per clock and scheduler of four
-//   mma              33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
+//   an SM            four schedulers, an instruction a clock each; 128 bytes of shared memory a
+//   clock mma              33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
 //   mma.sync         reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499)
-//   a load           800 clocks from L2 or DRAM under load, an assumption
+//   assumed          800 clocks for a load under load, 40 for a barrier; instructions of a copy,
+//                    of an element that is gathered and of an output, counted in machine code
 #include "sched.h"
 
 #include <math.h>
 
 enum {
   kSmemPerBlock = 1024, // what a block costs besides
-  kMostThreads = 2048,  // on an SM
   kMostRegisters = 255, // of a thread
-  kSpareRegisters = 38,
   kSchedulers = 4,
   kSmemRate = 128,   // bytes per clock
   kLoadClocks = 800, // until a load has landed
@@ -30,8 +29,7 @@ enum {
   kOutputIssue = 6     // of one output in the epilogue
 };
 
-// ---- what a block needs
-// --------------------------------------------------------------------------
+// ---- what a block needs -------------------------------------------------------------------------
 
 int tile_smem(const Tile *t) {
   int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
@@ -42,31 +40,43 @@ int tile_threads(const Tile *t) {
   return t->m * t->n / (t->tm * t->tn) * kWarp;
 }
 
-// Registers that ptxas takes for a thread of these kernels: the sums, and what waits for them.
-static int tile_registers(const Tile *t) {
-  int acc = t->tm * t->tn / kWarp;
-  int mma = 64 + 2 * acc;
-  if (t->mma) return mma < kMostRegisters ? mma : kMostRegisters;
-  return acc + 2 * t->tm + t->tn + 56;
+// Registers that ptxas takes for a thread where they are plenty: twice the sums and some.
+static int registers_taken(const Tile *t) {
+  int acc = t->tm * t->tn / kWarp, mma = 64 + 2 * acc;
+  if (!t->mma) return acc + 2 * t->tm + t->tn + 56;
+  return mma < kMostRegisters ? mma : kMostRegisters;
 }
 
-// The sums, one step's fragments (twice for TF32, which are rounded), where each row that a thread
-// loads begins (a's with its taps, for every piece of a chunk), and some to compute with.
+// How many copies fill a chunk of an operand.
+static int pieces(const Operand *o, int size) {
+  return o->piece ? 16 / size / o->piece : 1;
+}
+
+// Registers that an operand of `rows` rows needs: where each row that a thread loads begins,
+// `words` each for every piece of a chunk, and where each piece is; where each float is that is
+// read across k.
+static int64_t address_registers(const Operand *o, int size, int rows, int words, const Tile *t,
+                                 int warp_rows) {
+  int64_t loads = sched_ceil_div(rows * kRowBytes / 16, tile_threads(t));
+  int64_t across = o->across && size == 4 ? warp_rows / 2 : 0;
+  return loads * words * pieces(o, size) + 4 * (pieces(o, size) - 1) + across;
+}
+
+// Would the sums, one step's fragments (twice for TF32, which are rounded), the addresses (a's with
+// the taps that miss the image) and 38 more to compute with not fit? The 38 divide the tiles that
+// spill from those that do not, on sm_80, sm_90a and sm_100a.
 bool tile_spills(const Tile *t, const Product *p) {
   if (!t->mma) return false;
-  int chunks = kRowBytes / 16, threads = tile_threads(t), pack = 16 / p->size;
-  int acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;
-  int pieces_a = p->a.piece ? pack / p->a.piece : 1, pieces_b = p->b.piece ? pack / p->b.piece : 1;
-  int addresses = (2 * t->m * pieces_a + t->n * pieces_b) * chunks / threads;
-  return acc + fragments + addresses + kSpareRegisters > kMostRegisters;
+  int64_t acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;
+  int64_t addresses = address_registers(&p->a, p->size, t->m, 2, t, t->tm) +
+                      address_registers(&p->b, p->size, t->n, 1, t, t->tn);
+  return acc + fragments + addresses + 38 > kMostRegisters;
 }
 
 int tile_blocks_per_sm(const Tile *t, const Arch *arch) {
-  int by_threads = kMostThreads / tile_threads(t);
-  int by_regs = arch->regs / (tile_threads(t) * tile_registers(t));
+  int by_regs = arch->regs / (tile_threads(t) * registers_taken(t));
   int by_smem = arch->smem / (tile_smem(t) + kSmemPerBlock);
-  int least = by_threads < by_regs ? by_threads : by_regs;
-  return least < by_smem ? least : by_smem;
+  return by_regs < by_smem ? by_regs : by_smem;
 }
 
 double tile_count(const Tile *t, const Product *p) {
@@ -77,6 +87,12 @@ int64_t tile_step(const Tile *t, const Product *p) {
   return (t->mma ? kMmaStep : kFmaStep) / p->size;
 }
 
+// Blocks of k are whole but the last, which is multiplied in steps.
+double tile_multiplies(const Tile *t, const Product *p) {
+  int64_t step = tile_step(t, p);
+  return tile_count(t, p) * t->m * t->n * (double)(sched_ceil_div(p->k, step) * step);
+}
+
 double tile_depth(const Tile *t, const Product *p) {
   int64_t row = kRowBytes / p->size, step = tile_step(t, p);
   int64_t longest = sched_ceil_div(sched_ceil_div(p->k, row), t->splits) * row;
@@ -84,8 +100,7 @@ double tile_depth(const Tile *t, const Product *p) {
   return (double)(longest < whole ? longest : whole);
 }
 
-// ---- one block of k: clocks of an SM, or of one warp
-// ----------------------------------------------
+// ---- one block of k: clocks of an SM, or of one warp --------------------------------------------
 
 // Rows and columns of mmas, or of a lane's outputs, that one step of k of a warp has.
 typedef struct Steps {
@@ -95,38 +110,40 @@ typedef struct Steps {
 
 static Steps steps_of(const Tile *t) {
   if (!t->mma) return (Steps){kRowBytes / kFmaStep, t->tm / 4., t->tn / 8.};
-  bool turned = t->tm % 16 != 0; // 16 outputs of an mma lie along n
-  return (Steps){kRowBytes / kMmaStep, (turned ? t->tn : t->tm) / 16.,
-                 (turned ? t->tm : t->tn) / 8.};
+  bool swapped = t->tm % 16 != 0; // 16 outputs of an mma lie along n
+  return (Steps){kRowBytes / kMmaStep, (swapped ? t->tn : t->tm) / 16.,
+                 (swapped ? t->tm : t->tn) / 8.};
 }
 
 static double warps_of(const Tile *t) {
   return tile_threads(t) / (double)kWarp;
 }
 
-// Both operands are written once and read by every warp that needs them. Without tensor cores a
-// warp reads 16 bytes of 4 rows of a, which is one access, and of 8 of b, each lane's own: four.
+// Both operands are written once and read by every warp that needs them: by ldmatrix at the port's
+// rate, else 16 bytes a lane in four turns, or four times one float where they lie across k.
 static double smem_clocks(const Tile *t) {
   Steps s = steps_of(t);
-  double reads =
-      t->mma ? (t->tm + t->tn) * kRowBytes / (double)kSmemRate : s.count * (s.rows + 4 * s.columns);
-  return warps_of(t) * reads + (t->m + t->n) * kRowBytes / (double)kSmemRate;
+  double once = (t->m + t->n) * kRowBytes / (double)kSmemRate;
+  if (t->mma) return warps_of(t) * (t->tm + t->tn) * kRowBytes / kSmemRate + once;
+  return warps_of(t) * s.count * 4 * (s.rows + s.columns) + once;
 }
 
 // Instructions that bring `rows` rows of an operand to shared memory.
 static double load_issue(const Operand *o, bool taps, int rows, int size) {
-  if (!o->piece) return rows * (double)(kRowBytes / size) * kGatherIssue / kWarp;
-  return rows * (double)(kRowBytes / (o->piece * size)) * (kCopyIssue + (taps ? kTapIssue : 0)) /
-         kWarp;
+  double chunks = rows * (double)kRowBytes / 16 / kWarp;
+  if (!o->piece) return chunks * 16 / size * kGatherIssue;
+  return chunks * pieces(o, size) * (kCopyIssue + (taps ? kTapIssue : 0));
 }
 
 static double issue_clocks(const Tile *t, const Product *p) {
   Steps s = steps_of(t);
-  double reads = t->mma ? s.rows + s.columns / 2 : s.rows + s.columns;
+  // Read singly where floats lie across k: four for every one.
+  double a = p->size == 4 && p->a.across ? 4 : 1, b = p->size == 4 && p->b.across ? 4 : 1;
+  double reads = s.rows * a + (t->mma ? ceil(s.columns / 2) : s.columns) * b;
   double math = s.rows * s.columns * (t->mma ? 1 : 4);
   double rounds = t->mma && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
   double loads =
-      load_issue(&p->a, p->taps, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
+      load_issue(&p->a, p->taps_leave, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
   return (warps_of(t) * s.count * (reads + math + rounds) + loads) / kSchedulers;
 }
 
@@ -139,10 +156,9 @@ static double serial_clocks(const Tile *t, double math_clocks) {
   return kBarrierClocks + kReadClocks + s.count * chain;
 }
 
-// ---- the launch
-// ----------------------------------------------------------------------------------
+// ---- the launch --------------------------------------------------------------------------------
 
-// Bounds overlap, but not quite: two equal ones cost a fifth more than one.
+// The time of parts that overlap, but not quite: two equal ones cost a fifth more than one.
 static double together(const double *bounds, int count) {
   double sum = 0, most = 0;
   for (int i = 0; i < count; i++) most = fmax(most, bounds[i]);
@@ -150,12 +166,22 @@ static double together(const double *bounds, int count) {
   return most * pow(sum, 0.25);
 }
 
-// Parts of k are written to L2 and read by one block of each tile, once all have arrived (a
-// microsecond, assumed).
+// Parts of k are written and read by one block of each tile, once all have arrived (a microsecond,
+// assumed): in L2, and beyond half of it in DRAM.
 static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
   if (t->splits == 1) return 0;
-  double tile = t->m * t->n * 4.;
-  return 1e-6 + t->splits * tile / (arch->l2_rate / arch->sms) + 2 * blocks * tile / arch->l2_rate;
+  double tile = t->m * t->n * 4., sums = blocks * tile,
+         spilled = fmax(0, sums - (double)arch->l2 / 2);
+  return 1e-6 + t->splits * tile / (arch->l2_rate / arch->sms) + 2 * sums / arch->l2_rate +
+         2 * spilled / arch->dram;
+}
+
+// Until one block of k has been loaded: in the ring, or row after row where elements are computed.
+static double load_clocks(const Tile *t, const Product *p) {
+  int at_once = tile_threads(t) * 16 / kRowBytes;
+  double rows = (p->a.piece ? 0 : ceil(t->m / (double)at_once)) +
+                (p->b.piece ? 0 : ceil(t->n / (double)at_once));
+  return kLoadClocks / (double)(t->stages - 1) + kLoadClocks * rows;
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
@@ -174,12 +200,14 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
       on_sm * clock * (depth * issue_clocks(t, p) + outputs * kOutputIssue / kWarp / kSchedulers);
   c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
   c.dram = sched_dram_seconds(g, arch);
-  double turn[] = {serial_clocks(t, math), kLoadClocks / (double)(t->stages - 1)};
+  double turn[] = {serial_clocks(t, math), load_clocks(t, p)};
   c.wait = rounds * ceil(depth) * together(turn, 2) * clock;
   // The ring fills once; later blocks fill it while others of their SM multiply.
   c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch);
-  c.seconds = together((double[]){c.math, c.smem, c.issue, c.l2, c.dram, c.wait}, 6) + c.fill +
+  // Without tensor cores the products are themselves what is issued.
+  double units[] = {t->mma ? c.math : fmax(c.math, c.issue), t->mma ? c.issue : 0};
+  c.seconds = together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) + c.fill +
               c.split + c.gap;
   return c;
 }

@@ -117,7 +117,7 @@ $(k.decode_batch)
     const int k0 = block * kTileK + load_chunk * kPack;
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local ragged = (o.name == "a" and k.tile_m or k.tile_n) % (k.threads // 8) ~= 0
-//@ local whole = o.piece == k.pack -- else a chunk comes in pieces, in turned order: free of bank conflicts
+//@ local whole = o.piece == k.pack -- else a chunk comes in pieces, each row beginning at another one: free of bank conflicts
 //@ local copy = o.piece and (whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(o.piece))
 //@ local at = whole and "" or " + e * sizeof(T)"
 //@ local if_inside = o.inside == "true" and "" or ", inside"
@@ -171,7 +171,7 @@ $(k.decode_batch)
 //@ if if_inside ~= "" then
         const bool inside = $(o.inside);
 //@ end
-        $(copy)($(o.name)_rows + turned<T>(row, load_chunk)$(at), $(o.pointer) + $(o.row) + $(o.offset)$(if_inside));
+        $(copy)($(o.name)_rows + across<T>(row, load_chunk)$(at), $(o.pointer) + $(o.row) + $(o.offset)$(if_inside));
       }
     }
 //@ else -- Unrolled, elements that are computed would only need more registers.

@@ -3,12 +3,12 @@
 #include "lib/tile.cuh"
 
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An mma has
-// 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, turned: its 16 rows are b's,
+// 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its 16 rows are b's,
 // its 8 columns a's.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
-  static constexpr bool kTurned = kM % 16 != 0;
+  static constexpr bool kSwapped = kM % 16 != 0;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
-  static constexpr int kRows = (kTurned ? kN : kM) / 16, kColumns = (kTurned ? kM : kN) / 8;  // mmas
+  static constexpr int kRows = (kSwapped ? kN : kM) / 16, kColumns = (kSwapped ? kM : kN) / 8;  // mmas
   static_assert(kRows * kColumns * 16 * 8 == kM * kN, "whole mma tiles");
   float acc[kRows][kColumns][4];
 
@@ -25,16 +25,16 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     if constexpr (!kAcross) {
       nn_ldmatrix_x4(fragment, tile + swizzled(row + lane % 16, step * 2 + lane / 16));
     } else if constexpr (sizeof(T) == 2) {
-      nn_ldmatrix_x4_trans(fragment, tile + turned_at<T>(row + lane / 8 % 2 * 8, step * 16 + lane / 16 * 8 + lane % 8));
+      nn_ldmatrix_x4_trans(fragment, tile + across_at<T>(row + lane / 8 % 2 * 8, step * 16 + lane / 16 * 8 + lane % 8));
     } else {
       for (int e = 0; e < 4; ++e)
-        fragment[e] = *(const unsigned *)(tile + turned_at<T>(row + e % 2 * 8 + lane / 4, step * 8 + e / 2 * 4 + lane % 4));
+        fragment[e] = *(const unsigned *)(tile + across_at<T>(row + e % 2 * 8 + lane / 4, step * 8 + e / 2 * 4 + lane % 4));
     }
   }
 
-  // Which of 8 rows column j of an mma is. Turned, a lane has the outputs of columns 2t and 2t + 1:
+  // Which of 8 rows column j of an mma is. Swapped, a lane has the outputs of columns 2t and 2t + 1:
   // as rows t and t + 4, four lanes have four neighbouring rows, which are staged in different banks.
-  __device__ static int column_row(int j) { return kTurned ? j / 2 + j % 2 * 4 : j; }
+  __device__ static int column_row(int j) { return kSwapped ? j / 2 + j % 2 * 4 : j; }
 
   // The fragments of 8 rows from `row` on and of the next 8: registers are the halves of the step's k.
   template <bool kAcross>
@@ -44,11 +44,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     if constexpr (!kAcross) {
       nn_ldmatrix_x4(both, tile + swizzled(row + column_row(lane % 8) + lane / 16 * 8, step * 2 + lane / 8 % 2));
     } else if constexpr (sizeof(T) == 2) {
-      static_assert(!kTurned, "the transposing load keeps the order of rows");
-      nn_ldmatrix_x4_trans(both, tile + turned_at<T>(row + lane / 16 * 8, step * 16 + lane / 8 % 2 * 8 + lane % 8));
+      nn_ldmatrix_x4_trans(both, tile + across_at<T>(row + lane / 16 * 8, step * 16 + lane / 8 % 2 * 8 + lane % 8));
     } else {
       for (int e = 0; e < 4; ++e)
-        both[e] = *(const unsigned *)(tile + turned_at<T>(row + e / 2 * 8 + column_row(lane / 4), step * 8 + e % 2 * 4 + lane % 4));
+        both[e] = *(const unsigned *)(tile + across_at<T>(row + e / 2 * 8 + lane / 4, step * 8 + e % 2 * 4 + lane % 4));
     }
     for (int e = 0; e < 2; ++e) first[e] = both[e], second[e] = both[2 + e];
   }
@@ -60,10 +59,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
 
   // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
   template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
-    const char *rows = kTurned ? b : a, *columns = kTurned ? a : b;
-    const int row = kTurned ? row_b : row_a, column = kTurned ? row_a : row_b;
-    constexpr bool kRowsAcross = kTurned ? kAcrossB : kAcrossA, kColumnsAcross = kTurned ? kAcrossA : kAcrossB;
-    static_assert(kColumns % 2 == 0 || !kColumnsAcross, "pairs of columns across k");
+    const char *rows = kSwapped ? b : a, *columns = kSwapped ? a : b;
+    const int row = kSwapped ? row_b : row_a, column = kSwapped ? row_a : row_b;
+    constexpr bool kRowsAcross = kSwapped ? kAcrossB : kAcrossA, kColumnsAcross = kSwapped ? kAcrossA : kAcrossB;
+    static_assert(!kSwapped || !kColumnsAcross, "columns across k keep their order, and come in pairs");
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       unsigned fr[kRows][4], fc[kColumns][2];
@@ -100,7 +99,7 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
         for (int half = 0; half < 2; ++half) {
           const int r = i * 16 + half * 8 + lane / 4, c = j * 8;
           const float first = acc[i][j][half * 2], second = acc[i][j][half * 2 + 1];
-          if constexpr (kTurned) {
+          if constexpr (kSwapped) {
             out[staged(stride, row + c + lane % 4, column + r)] = first;
             out[staged(stride, row + c + lane % 4 + 4, column + r)] = second;
           } else {

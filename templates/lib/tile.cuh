@@ -15,14 +15,14 @@ __device__ inline int swizzled(int row, int chunk) {
 
 // An operand whose memory runs across k (along m or n) keeps that direction: for every 128 bytes of m
 // or n a block of rows, one for each k. Floats are read singly, by 8 neighbours in each of 4 rows.
-template <class T> __device__ inline int turned(int row, int chunk) {
+template <class T> __device__ inline int across(int row, int chunk) {
   if (sizeof(T) == 2) return swizzled(row, chunk);
   return row * kRowBytes + ((chunk ^ (row % 4 * 2)) * kChunkBytes);
 }
 // Where element (m, k) of such a tile stands.
-template <class T> __device__ inline int turned_at(int m, int k) {
+template <class T> __device__ inline int across_at(int m, int k) {
   constexpr int kRow = kRowBytes / int(sizeof(T)), kPack = kChunkBytes / int(sizeof(T));
-  return turned<T>(m / kRow * kRow + k, m % kRow / kPack) + m % kPack * int(sizeof(T));
+  return across<T>(m / kRow * kRow + k, m % kRow / kPack) + m % kPack * int(sizeof(T));
 }
 
 // Outputs are staged as rows of `stride` floats, 16 or a multiple of 32, in chunks of 4; chunk c of

@@ -67,11 +67,13 @@ end
 local function matrix(name, batch, rows, columns, turned)
   if turned == 0 then return source(name, {batch, rows, columns}) end
   if turned == 1 then return nn.transpose(source(name, {batch, columns, rows})) end
-  return nn.transpose(nn.matmul(source(name, {batch, columns, 1}), source(name .. "_row", {batch, 1, rows})))
+  return nn.transpose(nn.matmul(source(name, {batch, columns, 4}), source(name .. "_row", {batch, 4, rows})))
 end
 function make.matmul(i, batch, m, n, k, ta, tb)
+  local a = matrix("a" .. i, batch, m, k, ta)
   local b = i % 2 == 0 and weight("w" .. i, {k, n}) or matrix("b" .. i, batch, k, n, tb)
-  return nn.matmul(matrix("a" .. i, batch, m, k, ta), b)
+  if m * n < 64 then a, b = nn.abs(a), nn.abs(b) end -- all of a few outputs may cancel: no scale is left
+  return nn.matmul(a, b)
 end
 
 local function add(i, spec)
