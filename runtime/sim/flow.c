@@ -4,7 +4,9 @@
 // The compiler announces each basic block by a call (assembly.c); its row says which operations it
 // holds. A branch is the n-th passage of a warp's lanes through one block that ends in a
 // conditional jump; it diverges when the blocks that its lanes enter next differ. Lanes run one
-// after the other, so passages are kept per (warp, block) until every live lane has gone on.
+// after the other, so passages are kept per (warp, block) until every live lane has gone on. The
+// blocks of a function that is called in between are none of the caller's: each thread keeps a step
+// per call, which its frame's address tells apart.
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -23,7 +25,18 @@ typedef struct Trail { // of one warp through one block that branches
   Passage *passages;
 } Trail;
 
-enum { kCache = 1024 };
+typedef struct Step { // a thread's last branch in one function
+  Trail *trail;
+  unsigned number;
+  uintptr_t frame;
+} Step;
+
+enum { kCache = 1024, kCalls = 8 };
+
+typedef struct Path { // of a thread, outermost function first
+  Step steps[kCalls];
+  int depth;
+} Path;
 
 typedef struct Flow { // of one OS thread
   const struct CUmod_st *module;
@@ -35,10 +48,7 @@ typedef struct Flow { // of one OS thread
     const void *pc;
     int block;
   } cache[kCache];
-  struct {
-    Trail *trail;
-    unsigned number;
-  } last[kMaxThreads];                 // the passage each thread is in
+  Path paths[kMaxThreads];
   uint64_t ops[CusimWidths][CusimOps]; // not of blocks
   uint64_t branches, divergent;
 } Flow;
@@ -135,12 +145,11 @@ static void retire(Trail *trail, unsigned live) {
   memmove(trail->passages, trail->passages + done, (size_t)trail->count * sizeof *trail->passages);
 }
 
-// The thread goes on from its last branch into the block at pc.
-static void go_on(Flow *flow, const Fiber *fiber, const void *pc) {
+// The thread goes on from a branch into the block at pc.
+static void go_on(Flow *flow, const Fiber *fiber, const Step *step, const void *pc) {
   unsigned thread = fiber->self.linear;
-  Trail *trail = flow->last[thread].trail;
-  Passage *passage = trail ? passage_of(trail, flow->last[thread].number) : NULL;
-  flow->last[thread].trail = NULL;
+  Trail *trail = step->trail;
+  Passage *passage = passage_of(trail, step->number);
   if (!passage) return;
   if (!passage->lanes) flow->branches++, passage->next = pc;
   if (passage->next != pc && !passage->divergent) flow->divergent++, passage->divergent = true;
@@ -148,6 +157,12 @@ static void go_on(Flow *flow, const Fiber *fiber, const void *pc) {
   const Warp *warp = &fiber->block->warps[thread / kWarpLanes];
   bool first = passage == trail->passages;
   if (first && !(warp->live & ~passage->lanes)) retire(trail, warp->live);
+}
+
+// The thread's next passage through a block that branches.
+static Step pass(Flow *flow, unsigned thread, int branch, uintptr_t frame) {
+  Trail *trail = &flow->trails[(int)(thread / kWarpLanes) * flow->module->nbranches + branch];
+  return (Step){trail, trail->passed[thread % kWarpLanes]++, frame};
 }
 
 // ---- what compiled kernels call -----------------------------------------------------------------
@@ -162,13 +177,14 @@ __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void) {
   if (index < 0) return;
   flow->runs[index]++;
   if (fiber->block->working) return; // one lane for all of its warp: no path of its own
-  unsigned thread = fiber->self.linear;
-  if (flow->last[thread].trail) go_on(flow, fiber, pc);
+  uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+  Path *path = &flow->paths[fiber->self.linear];
+  // Branches of this function, and of those that have returned, went on to this block.
+  while (path->depth && path->steps[path->depth - 1].frame <= frame)
+    go_on(flow, fiber, &path->steps[--path->depth], pc);
   int branch = flow->module->blocks[index].branch;
-  if (branch < 0) return;
-  Trail *trail = &flow->trails[(int)(thread / kWarpLanes) * flow->module->nbranches + branch];
-  flow->last[thread].trail = trail;
-  flow->last[thread].number = trail->passed[thread % kWarpLanes]++;
+  if (branch >= 0 && path->depth < kCalls)
+    path->steps[path->depth++] = pass(flow, fiber->self.linear, branch, frame);
 }
 
 void cusim_count_op(int width, int op, long long count) {
@@ -184,7 +200,7 @@ static void clear(Flow *flow, int threads) {
     int room = flow->trails[i].room;
     flow->trails[i] = (Trail){.passages = passages, .room = room};
   }
-  memset(flow->last, 0, (size_t)threads * sizeof *flow->last);
+  for (int t = 0; t < threads; t++) flow->paths[t].depth = 0;
   memset(flow->ops, 0, sizeof flow->ops);
   flow->branches = flow->divergent = 0;
 }

@@ -52,6 +52,14 @@ int main(void) {
               "  int i = blockIdx.x * blockDim.x + threadIdx.x; p[i] = p[i] * 2 + 1; }",
               32768, 256, 0);
   printf("%-44s %9.2f ns\n", "thread of an elementwise kernel", t * 1e9 / 32768 / 256);
+  t = seconds("#include \"lib/prim.cuh\"\n"
+              "extern \"C\" __global__ void k(f16 *p) {\n"
+              "  int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);\n"
+              "  Vec<float, 8> x = nn_float(nn_load<8>(p + i));\n"
+              "  for (int j = 0; j < 8; j++) x[j] = x[j] * 2 + 1;\n"
+              "  nn_store<8>(p + i, nn_cast<f16>(x)); }",
+              4096, 256, 0);
+  printf("%-44s %9.2f ns\n", "the same, 8 fp16 values a thread", t * 1e9 / 4096 / 256);
   t = seconds("extern \"C\" __global__ void k(float *p) {\n"
               "  float a[64], x = p[threadIdx.x]; for (int i = 0; i < 64; i++) a[i] = i;\n"
               "  for (int k = 0; k < 256; k++) for (int i = 0; i < 64; i++)\n"

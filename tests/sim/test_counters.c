@@ -117,6 +117,9 @@ static Counters counted(const char *body) {
   char source[2048];
   snprintf(source, sizeof source,
            "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include \"lib/prim.cuh\"\n"
+           "__device__ __noinline__ float repeat(float x, int n) {\n"
+           "  for (int i = 0; i < n; i++) x = expf(x);\n"
+           "  return x; }\n"
            "extern \"C\" __global__ void k(float *p, double *q, __half *h, int n) {\n"
            "  int t = threadIdx.x; float x = p[t], y = p[t + 64]; (void)x; (void)y;\n"
            "  %s\n}\n",
@@ -187,6 +190,9 @@ static void test_branches(void **state) {
   // Lane 0 leaves at the first test, lane l after l turns; at the last only lane 31 is left.
   expect_branches("for (int i = 0; i < t % 32; i++) x = expf(x); p[t] = x;", 32, 31);
   expect_branches("for (int i = 0; i < t % 32; i++) { x = expf(x); p[t] = x; }", 32, 31);
+  // The branch of a block that calls a function, which branches, too.
+  expect_branches("x = repeat(x, n); if (t & 1) p[t] = expf(x); else p[t] = logf(x);", 12, 1);
+  expect_branches("x = repeat(x, t % 32); if (t & 1) p[t] = expf(x); else p[t] = logf(x);", 33, 32);
   expect_branches("if (nn_warp_sum(x) > 3) p[t] = expf(x); __syncthreads();"
                   "p[t] = nn_shfl_xor(x, 1);",
                   1, 0);
