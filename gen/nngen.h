@@ -400,6 +400,7 @@ void scope_free(Scope *s);
 
 bool group_sums_columns(const Group *g,
                         const Node *n); // n: a reduction of a contraction's epilogue
+void group_name_all(Graph *g);          // group.c: Group.name, layer, ops
 
 // ---- contract.c: contractions as matrix products
 // -------------------------------------------------
