@@ -95,9 +95,10 @@ static double *anchor_bound(Node *n, double **value, const char *dtype) {
   free(value[a->id]);
   if (a != b) free(value[b->id]);
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = save;
-  double operand = !strcmp(dtype, "tf32") ? 2 * 0x1p-11
-                   : a->group == n->group ? 2 * roundoff(a->type.dtype)
-                                          : 0;
+  bool tf32 = !strcmp(dtype, "tf32");
+  double operand = tf32 ? 2 * 0x1p-11 : 0;
+  for (int i = 0; i < 2 && !tf32; i++) // computed in the kernel, and rounded
+    if (n->in[i]->group == n->group) operand += 2 * roundoff(n->in[i]->type.dtype);
   for (int64_t i = 0; i < count; i++)
     bound[i] = (2 * (double)inner_count(n) * 0x1p-24 + operand) * bound[i];
   return bound;
