@@ -104,6 +104,29 @@ static double *anchor_bound(Node *n, double **value, const char *dtype) {
   return bound;
 }
 
+// The bounds of the anchor's elements, moved as the elements are.
+static double *moved_bound(const Group *g, double *bound, double **value) {
+  for (int i = 0; i < g->nmoves; i++) {
+    Node *n = g->moves[i], *from = n->in[0];
+    double *save_from = value[from->id], *save = value[n->id];
+    value[from->id] = bound, value[n->id] = NULL;
+    eval_node(n, value);
+    free(bound);
+    bound = value[n->id];
+    value[from->id] = save_from, value[n->id] = save;
+  }
+  return bound;
+}
+
+// What the maps after the anchor may add, relative to the result: 2 units each, as functions are
+// good to.
+static double epilogue_roundoff(const Group *g) {
+  double units = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    units += g->nodes[i]->id > g->anchor->id && g->nodes[i]->op->cls == OpMap ? 2 : 0;
+  return units * 0x1p-23;
+}
+
 static CheckResult check_output(const Group *g, Node *out, double **value, const double *anchor,
                                 CheckRead read, void *user, const char *dtype) {
   int64_t count = type_count(&out->type);
@@ -111,11 +134,12 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
   if (!got) die("out of memory");
   CheckResult r = {.failed_read = !read(user, out, got)};
   if (!r.failed_read) {
-    if (anchor && type_count(&g->anchor->type) == count) {
+    if (anchor && type_count(&g->domain) == count) {
       bound = malloc(sizeof *bound * (size_t)count);
       if (!bound) die("out of memory");
+      double relative = 2 * roundoff(out->type.dtype) + epilogue_roundoff(g);
       for (int64_t i = 0; i < count; i++)
-        bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * 2 * roundoff(out->type.dtype) +
+        bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * relative +
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
     }
     r = check_compare(value[out->id], got, bound, count, group_gate(g, out, dtype));
@@ -149,7 +173,8 @@ CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
       if (!w->value[g->nodes[i]->in[j]->id]) eval_node(g->nodes[i]->in[j], w->value);
     eval_node(g->nodes[i], w->value);
   }
-  if (stays_calm(g)) w->bound = anchor_bound(g->anchor, w->value, c->options.dtype);
+  if (stays_calm(g))
+    w->bound = moved_bound(g, anchor_bound(g->anchor, w->value, c->options.dtype), w->value);
   return w;
 }
 

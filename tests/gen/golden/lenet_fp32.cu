@@ -499,7 +499,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
       for (int e = 0; e < kPack; ++e) {
         const int k = k0 + e;
         const bool inside = m < kM && k < kK;
-        const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(((k) / 5 % 5)) * 80 + (((k) % 5)) * 16 + ((k) / 25)]) : 0.f;
+        const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(k / 5 % 5) * 80 + (k % 5) * 16 + k / 25]) : 0.f;
         chunk[e] = nn_cast<T>(inside ? max_pool2d_1 : 0.f);
       }
       nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
