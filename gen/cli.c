@@ -51,7 +51,7 @@ static const Option options[] = {
      "do not (default on a GPU when the plan was run before)"},
     {"dump", KindValue, AT(dump), "run", "DIR",
      "write the generated kernels, their images, the plan"},
-    {"explain", KindValue, AT(explain), "run", "KERNEL", "say why this kernel is as it is"},
+    {"explain", KindValue, AT(explain), "run", "KERNEL", "say why this kernel is as it is; nothing runs"},
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
     {"json", KindFlag, AT(json), "run show doctor cache tune", NULL, "results as JSON on stdout"},

@@ -3,7 +3,11 @@
 // with m = (image, row, column), k = (tap row, tap column, channel), a batch per group of channels.
 #include "nngen.h"
 
-enum { kMostCopied = 16, kLeastCopied = 4 }; // bytes of one asynchronous copy
+enum {
+  kMostCopied = 16, // bytes of one asynchronous copy
+  kLeastCopied = 4,
+  kMostTold = 31 // rows and columns of taps, a bit each in the kernel
+};
 
 // The largest piece, in elements, that a copy can take: the run along `dim` comes in whole pieces,
 // and every other step is a multiple of one. 0: none.
@@ -38,7 +42,8 @@ static bool reachable(const Group *g, const Node *n, Operand *o) {
 
 static void conv_operands(const Group *g, const Node *n, Product *p) {
   const Node *x = n->in[0], *w = n->in[1];
-  if (reachable(g, x, &p->a)) choose_access(&p->a, 4, 1, w->type.dim[1], -1, 0, p->size);
+  bool told = w->type.dim[2] + w->type.dim[3] <= kMostTold;
+  if (told && reachable(g, x, &p->a)) choose_access(&p->a, 4, 1, w->type.dim[1], -1, 0, p->size);
   if (!reachable(g, w, &p->b) || !taps_follow(w, p->b.stride)) return;
   p->b.stride[1] = 1;
   p->b.stride[2] = p->b.stride[3] = 0; // taps and channels count as one
@@ -61,6 +66,7 @@ Product contract_product(const Group *g) {
     p.m = y->dim[0] * y->dim[2] * y->dim[3];
     p.n = w->dim[0] / p.batch;
     p.k = w->dim[1] * w->dim[2] * w->dim[3];
+    p.taps = w->dim[2] * w->dim[3] > 1;
     conv_operands(g, n, &p);
   } else {
     p.m = y->dim[y->rank - 2];

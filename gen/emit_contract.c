@@ -16,6 +16,11 @@ static Index unless_one(int64_t size, const char *text) {
   return name(size == 1 ? "0" : text);
 }
 
+// How far tap `index` is from the first one.
+static const char *tap_text(const Compiler *c, const char *index, int64_t dilation) {
+  return dilation == 1 ? index : arena_printf(c->arena, "%s * %lld", index, (long long)dilation);
+}
+
 static void conv_holes(Emitter *e, const Node *n, Holes *h) {
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *y = &n->type;
   bool grouped = n->attr.groups > 1;
@@ -30,6 +35,7 @@ static void conv_holes(Emitter *e, const Node *n, Holes *h) {
   hole_int(e, "P", y->dim[2]);
   hole_int(e, "Q", y->dim[3]);
   hole_int(e, "C", w->dim[1]);
+  hole_int(e, "R", w->dim[2]);
   hole_int(e, "S", w->dim[3]);
   hole_int(e, "taps", w->dim[2] * w->dim[3]);
   hole_int(e, "H", x->dim[2]);
@@ -38,8 +44,8 @@ static void conv_holes(Emitter *e, const Node *n, Holes *h) {
   hole_int(e, "stride_w", n->attr.stride[1]);
   hole_int(e, "pad_h", n->attr.pad[0]);
   hole_int(e, "pad_w", n->attr.pad[1]);
-  hole_int(e, "dilation_h", n->attr.dilation[0]);
-  hole_int(e, "dilation_w", n->attr.dilation[1]);
+  hole_text(e, "tap_y", tap_text(e->c, "r", n->attr.dilation[0]));
+  hole_text(e, "tap_x", tap_text(e->c, "s", n->attr.dilation[1]));
 }
 
 // Batch dimensions are indices b0, b1, ... cut from the block's batch number.
@@ -96,24 +102,25 @@ static bool taps_leave(const Node *n, int i) {
   return a->pad[i] > 0 || last >= n->in[0]->type.dim[2 + i];
 }
 
-// When element (row, k) of an operand exists; conditions that always hold are left out.
+// When element (row, k) of an operand exists; conditions that always hold are left out. Taps that
+// may leave the image tell of rows and k past the end as well.
 static void put_inside(Emitter *o, const Node *n, const Product *p, bool is_a) {
   const Tile *t = &o->g->tile;
-  bool taps = is_a && n->op->form == FormConv, across = is_a ? p->a.across : p->b.across;
-  bool bounds_h = taps && taps_leave(n, 0), bounds_w = taps && taps_leave(n, 1);
-  Buffer b = {0};
-  if (p->k % t->k) buffer_put(&b, " && k < kK");
-  if (is_a ? !bounds_h && p->m % t->m : p->n % t->n)
-    buffer_put(&b, across ? (is_a ? " && m < kM" : " && n < kN")
-                          : (is_a ? " && m0 + row < kM" : " && n0 + row < kN"));
-  if (bounds_h)
-    buffer_put(&b, " && unsigned(a_y[i] + tap_y) < %lldu", (long long)n->in[0]->type.dim[2]);
-  if (bounds_w)
-    buffer_put(&b, " && unsigned(a_x[i] + tap_x) < %lldu", (long long)n->in[0]->type.dim[3]);
-  hole_text(o, "inside", b.size ? b.text + strlen(" && ") : "true");
-  hole_bool(o, "bounds_h", bounds_h);
-  hole_bool(o, "bounds_w", bounds_w);
-  buffer_free(&b);
+  bool taps = is_a && n->op->form == FormConv && (taps_leave(n, 0) || taps_leave(n, 1));
+  bool across = is_a ? p->a.across : p->b.across, ragged = is_a ? p->m % t->m : p->n % t->n;
+  const char *row = across ? (is_a ? "m < kM" : "n < kN")
+                    : is_a ? "m0 + row < kM"
+                           : "n0 + row < kN";
+  const char *both = p->k % t->k && ragged ? " && " : "";
+  hole_bool(o, "taps_leave", taps);
+  if (taps)
+    hole_text(o, "inside", "!(a_missing[i] & tap)");
+  else if (p->k % t->k || ragged)
+    hole_text(
+        o, "inside",
+        arena_printf(o->c->arena, "%s%s%s", p->k % t->k ? "k < kK" : "", both, ragged ? row : ""));
+  else
+    hole_text(o, "inside", "true");
 }
 
 // An operand's element is at its row's offset plus that of k: `row` and `offset`.
@@ -129,7 +136,8 @@ static void put_copied(Emitter *o, const Node *n, const Holes *h, bool is_a) {
     k[d] = name(d != k_dim ? "0" : conv && is_a ? "c" : "k");
   }
   if (conv && is_a) {
-    k[2] = name("tap_y"), k[3] = name("tap_x");
+    k[2] = name(tap_text(o->c, "r", n->attr.dilation[0]));
+    k[3] = name(tap_text(o->c, "s", n->attr.dilation[1]));
     if (p->batch > 1)
       row[1] = name(arena_printf(o->c->arena, "batch * %lld", (long long)n->in[1]->type.dim[1]));
   }
@@ -172,6 +180,7 @@ static void put_shape(Emitter *e, const Product *p) {
   hole_int(e, "k", p->k);
   hole_int(e, "batch", p->batch);
   hole_int(e, "tile_m", t->m);
+  hole_int(e, "tile_k", t->k);
   hole_int(e, "tile_n", t->n);
   hole_int(e, "tiles_m", sched_ceil_div(p->m, t->m));
   hole_int(e, "tiles_n", sched_ceil_div(p->n, t->n));

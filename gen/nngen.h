@@ -201,8 +201,10 @@ typedef struct Arch {
   const char *gpu;             // whose figures these are
   int sms, smem, regs;         // per SM: shared memory bytes, 32-bit registers
   int64_t l2;                  // bytes
+  double clock;                // GHz, the highest
   double dram, l2_rate;        // bytes
   double fp32, tensor16, tf32; // floating-point operations
+  double mma_share;            // of the tensor rates that mma.sync reaches
   double launch_gap;           // seconds between kernels of a replayed graph
 } Arch;
 
@@ -421,7 +423,8 @@ typedef struct Operand {
 
 typedef struct Product { // of each batch
   int64_t m, n, k, batch;
-  int size; // bytes of an operand's element
+  int size;  // bytes of an operand's element
+  bool taps; // a filter of several taps
   Operand a, b;
 } Product;
 

@@ -231,14 +231,17 @@ int verb_run(const Cli *cli, Error *err) {
     code = dump_plan(&r, err);
   }
   JitOptions jit = jit_options(&r);
+  if (!code && cli->explain) {
+    code = report_explain(&r, err);
+    close_run(&r);
+    return code;
+  }
   if (!code && cli->arch)
     code = jit_compile(r.plan, &jit, &r.only_jit, err), r.jit = &r.only_jit;
   else if (!code)
     code = execute(&r, err);
   progress_end();
-  if (!code && cli->explain)
-    code = report_explain(&r, err);
-  else if (!code && cli->json)
+  if (!code && cli->json)
     code = report_json(&r, err);
   else if (!code)
     report_text(&r);

@@ -6,18 +6,20 @@
 #include <math.h>
 #include <string.h>
 
-// Figures of the GPU that each architecture is best known by: SMs, shared memory and registers per
-// SM, L2 bytes, DRAM and L2 bytes/s, then FLOP/s of fp32, 16-bit tensor cores, tf32; launch gap.
-// As NVIDIA publishes them for these boards, dense, to three figures. L2: A100 5120 B/clk
-// (whitepaper); the others 47 B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between
-// kernels of a graph on H100 (hazyresearch.stanford.edu, "no bubbles"); taken for all.
+// The GPU that each architecture is best known by, as NVIDIA publishes it, dense, to three figures.
+// L2: A100 5120 B/clk (whitepaper); the others 47 B/clk per SM, the cap of DeepGEMM's model. Launch
+// gap: 1.3 us between kernels of a graph on H100 (hazyresearch.stanford.edu, "no bubbles"); taken
+// for all. mma_share: sched_cost.c; on Blackwell Hopper's rate per SM, assumed.
 static const Arch archs[] = {
-    {"sm_80", "A100", 108, 164 << 10, 65536, 40 << 20, 2.0e12, 7.2e12, 19.5e12, 312e12, 156e12,
-     1.3e-6},
-    {"sm_90a", "H200", 132, 228 << 10, 65536, 60 << 20, 4.8e12, 10.8e12, 66.9e12, 989e12, 494e12,
-     1.3e-6},
-    {"sm_100a", "B200", 148, 228 << 10, 65536, 126 << 20, 8.0e12, 12.9e12, 75e12, 2250e12, 1125e12,
-     1.3e-6},
+    {"sm_80", "A100", .sms = 108, .smem = 164 << 10, .regs = 65536, .l2 = 40 << 20, .clock = 1.41,
+     .dram = 2.0e12, .l2_rate = 7.2e12, .fp32 = 19.5e12, .tensor16 = 312e12, .tf32 = 156e12,
+     .mma_share = 0.95, .launch_gap = 1.3e-6},
+    {"sm_90a", "H200", .sms = 132, .smem = 228 << 10, .regs = 65536, .l2 = 60 << 20, .clock = 1.83,
+     .dram = 4.8e12, .l2_rate = 10.8e12, .fp32 = 66.9e12, .tensor16 = 989e12, .tf32 = 494e12,
+     .mma_share = 0.62, .launch_gap = 1.3e-6},
+    {"sm_100a", "B200", .sms = 148, .smem = 228 << 10, .regs = 65536, .l2 = 126 << 20,
+     .clock = 1.85, .dram = 8.0e12, .l2_rate = 12.9e12, .fp32 = 75e12, .tensor16 = 2250e12,
+     .tf32 = 1125e12, .mma_share = 0.31, .launch_gap = 1.3e-6},
 };
 
 const Arch *arch_find(const char *name) {
@@ -39,9 +41,9 @@ void arch_of_device(const DeviceInfo *info, Arch *arch) {
   arch->l2_rate *= (double)info->sm_count / arch->sms;
   arch->sms = info->sm_count;
   arch->regs = info->regs_per_sm;
-
   arch->smem = info->smem_per_sm;
   arch->l2 = info->l2_bytes;
+  if (info->clock_ghz > 0) arch->clock = info->clock_ghz;
   if (info->dram_gbs > 0) arch->dram = info->dram_gbs * 1e9;
   if (info->peak_fp32 > 0) arch->fp32 = info->peak_fp32 * 1e12;
   if (info->peak_tf32 > 0) arch->tf32 = info->peak_tf32 * 1e12;
@@ -55,9 +57,11 @@ double sched_flop_rate(const Group *g, const Arch *arch) {
   return !strcmp(dtype, "tf32") ? arch->tf32 : arch->tensor16;
 }
 
-// Copies reach 4.3 of the H200's 4.8 TB/s; taken for all.
+// Copies reach 4.3 of the H200's 4.8 TB/s; taken for all. What blocks leave for each other stays in
+// L2.
 double sched_dram_seconds(const Group *g, const Arch *arch) {
-  return (double)(g->bytes_read + g->bytes_written) / (arch->dram * 4.3 / 4.8);
+  int64_t bytes = g->bytes_read + g->bytes_written - g->bytes_scratch;
+  return (double)bytes / (arch->dram * 4.3 / 4.8);
 }
 
 // ---- work -------------------------------------------------------------------------------------

@@ -6,125 +6,46 @@
 #include <math.h>
 #include <string.h>
 
-// Block tiles of contractions: m, n, then outputs per warp, then stages. k is a row of 128 bytes.
+// Block tiles of contractions: m, n, then outputs per warp. k is a row of 128 bytes.
 static const Tile fma_tiles[] = {
-    {.m = 128, .n = 128, .tm = 32, .tn = 64, .stages = 2},
-    {.m = 128, .n = 64, .tm = 32, .tn = 64, .stages = 3},
-    {.m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
-    {.m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 3},
-    {.m = 64, .n = 32, .tm = 16, .tn = 32, .stages = 3},
-    {.m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 3},
-    {.m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
-    {.m = 64, .n = 16, .tm = 16, .tn = 16, .stages = 4},
+    {.m = 128, .n = 128, .tm = 32, .tn = 64}, {.m = 128, .n = 64, .tm = 32, .tn = 64},
+    {.m = 64, .n = 128, .tm = 32, .tn = 64},  {.m = 64, .n = 64, .tm = 32, .tn = 32},
+    {.m = 64, .n = 32, .tm = 16, .tn = 32},   {.m = 32, .n = 64, .tm = 16, .tn = 32},
+    {.m = 32, .n = 32, .tm = 16, .tn = 16},   {.m = 64, .n = 16, .tm = 16, .tn = 16},
 };
 
 static const Tile mma_tiles[] = {
-    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 32, .stages = 3},
-    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 32, .stages = 3},
-    {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32, .stages = 3},
-    {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64, .stages = 3},
-    {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32, .stages = 4},
-    {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16, .stages = 4},
-    {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32, .stages = 4},
-    {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16, .stages = 4},
-    {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16, .stages = 4},
-    {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16, .stages = 4},
+    {.mma = true, .m = 256, .n = 128, .tm = 64, .tn = 64},
+    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 64},
+    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 64},
+    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 32},
+    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 32},
+    {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32},
+    {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64},
+    {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32},
+    {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16},
+    {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32},
+    {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16},
+    {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16},
+    {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16},
+    // Turned (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
+    {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 64},
+    {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 32},
+    {.mma = true, .m = 112, .n = 64, .tm = 56, .tn = 32},
+    {.mma = true, .m = 56, .n = 128, .tm = 56, .tn = 32},
+    {.mma = true, .m = 56, .n = 64, .tm = 56, .tn = 16},
+    {.mma = true, .m = 56, .n = 32, .tm = 56, .tn = 16},
+    {.mma = true, .m = 8, .n = 64, .tm = 8, .tn = 16},
 };
 
 static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+enum { kLeastStages = 2, kMostStages = 5 };
 
 enum {
-  kRowBytes = 128,      // of k in shared memory
-  kSmemPerBlock = 1024, // what a block costs besides
-  kWarp = 32,
-  kMostThreads = 2048, // on an SM
-  kMmaStep = 32,       // bytes of k in one mma
-  kFmaStep = 16,       // bytes of k that a thread reads at once
-  kSmemLast = 16,      // whether a block was the last to arrive
   kMostExplained = 12,
   kMostCandidates = 128,
   kMostBlocksZ = 65535 // of a launch's grid
 };
-
-// What one tile costs on one SM, in seconds, and how many share an SM. The terms are kept, so that
-// they can be shown.
-typedef struct Cost {
-  int per_sm;                                 // blocks that fit an SM
-  double waves;                               // of blocks
-  double math, l2, dram, split, gap, seconds; // seconds each, for the whole launch
-} Cost;
-
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int tile_smem(const Tile *t) {
-  int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
-  return (ring > out ? ring : out) + kSmemLast;
-}
-
-static int tile_threads(const Tile *t) {
-  return t->m * t->n / (t->tm * t->tn) * kWarp;
-}
-
-// Registers that ptxas takes for a thread of these kernels: the sums, and what waits for them.
-static int tile_registers(const Tile *t) {
-  int acc = t->tm * t->tn / kWarp;
-  return t->mma ? 3 * acc + 32 : acc + 2 * t->tm + t->tn + 56;
-}
-
-static int blocks_per_sm(const Tile *t, const Arch *arch) {
-  int64_t by_threads = kMostThreads / tile_threads(t);
-  int64_t by_regs = arch->regs / (tile_threads(t) * tile_registers(t));
-  int64_t by_smem = arch->smem / (tile_smem(t) + kSmemPerBlock);
-  return (int)least(by_threads, least(by_regs, by_smem));
-}
-
-static double tile_count(const Tile *t, const Product *p) {
-  return (double)(sched_ceil_div(p->m, t->m) * sched_ceil_div(p->n, t->n) * p->batch);
-}
-
-// Of k, what the longest block multiplies: whole steps of 32 bytes (16 without tensor cores).
-static double block_depth(const Tile *t, const Product *p) {
-  int64_t row = kRowBytes / p->size, step = (t->mma ? kMmaStep : kFmaStep) / p->size;
-  int64_t blocks = sched_ceil_div(sched_ceil_div(p->k, row), t->splits);
-  return (double)least(blocks * row, sched_ceil_div(p->k, step) * step);
-}
-
-// The share of the peak that the product of a warp can reach; slim tiles wait for shared memory.
-static double warp_efficiency(const Tile *t) {
-  double m = t->tm, n = t->tn;
-  if (t->mma) return 0.6 * fmin(1, 0.4 + 0.8 * 2 * m * n / (m + n) / 64); // mma.sync on Hopper
-  // Cycles of an SM per step of 4 k: its four schedulers multiply, one unit loads 4 wavefronts for
-  // each row of b and one for each row of a.
-  double rows = m / 4, columns = n / 8;
-  return 0.8 * fmin(1, rows * columns / (4 * columns + rows));
-}
-
-// Waves of blocks, each bound by arithmetic or by what it reads from L2; all of it by DRAM. Parts
-// of k are written to L2 and read by one block of each tile, once all have arrived (a microsecond,
-// assumed).
-static Cost contract_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  Cost c = {.per_sm = blocks_per_sm(t, arch), .gap = arch->launch_gap};
-  if (!c.per_sm) return (Cost){.seconds = INFINITY};
-  double k = block_depth(t, p), l2_rate = arch->l2_rate / arch->sms;
-  double blocks = tile_count(t, p) * t->splits;
-  c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
-  double busy = fmin(ceil(blocks / arch->sms), c.per_sm); // blocks that share an SM in a wave
-  // Latency is covered by other warps (a scheduler has one of every four), and by the independent
-  // sums of each, counted from 16 a lane.
-  double cover = busy * tile_threads(t) / (4 * kWarp) * sqrt(t->tm * t->tn / (16. * kWarp));
-  double efficiency = warp_efficiency(t) * fmin(1, 0.35 + 0.2 * cover);
-  c.math =
-      c.waves * busy * 2 * t->m * t->n * k / (sched_flop_rate(g, arch) / arch->sms * efficiency);
-  c.l2 = c.waves * busy * p->size * (t->m + t->n) * k / l2_rate;
-  c.dram = sched_dram_seconds(g, arch);
-  double sums = blocks * t->m * t->n * 4; // bytes
-  if (t->splits > 1)
-    c.split = 1e-6 + t->splits * t->m * t->n * 4. / l2_rate + 2 * sums / arch->l2_rate;
-  c.seconds = fmax(fmax(c.math, c.l2), c.dram) + c.split + c.gap;
-  return c;
-}
 
 // The block tiles for the asked dtype.
 static const Tile *block_tiles(int *count) {
@@ -138,28 +59,41 @@ static const Tile *block_tiles(int *count) {
 // indexed.
 static bool may_cut(const Product *p, const Tile *t) {
   int row = kRowBytes / p->size;
+  if (tile_spills(t, p)) return false;
   if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
   int64_t blocks_of_k = sched_ceil_div(p->k * p->size, kRowBytes);
   return t->splits == 1 || (blocks_of_k >= 2 * t->splits && p->batch * t->splits <= kMostBlocksZ &&
                             tile_count(t, p) * t->splits * t->m * t->n <= INT32_MAX);
 }
 
-// Fills tiles[most] with every tile and number of parts that fits the device, the cheapest by the
-// model first.
+// The cheapest so far are tiles[0..kept), of `most` at the most.
+static int keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
+  if (isinf(t->seconds) || (kept == most && tiles[most - 1].seconds <= t->seconds)) return kept;
+  int at = kept < most ? kept : most - 1;
+  kept = at + 1;
+  for (; at > 0 && tiles[at - 1].seconds > t->seconds; at--) tiles[at] = tiles[at - 1];
+  tiles[at] = *t;
+  return kept;
+}
+
+// Fills tiles[most] with every tile, number of parts and of stages that fits the device, the
+// cheapest by the model first. A ring longer than a part of k has blocks would stay empty.
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   Product p = contract_product(g);
   int count, kept = 0;
+  int64_t blocks_of_k = sched_ceil_div(p.k * p.size, kRowBytes);
   const Tile *list = block_tiles(&count);
   for (int i = 0; i < count; i++)
     for (size_t s = 0; s < COUNT(splits); s++) {
       Tile t = list[i];
       t.splits = splits[s];
       if (!may_cut(&p, &t)) break;
-      t.seconds = contract_cost(&t, &p, g, arch).seconds;
-      if (isinf(t.seconds) || (kept == most && tiles[most - 1].seconds <= t.seconds)) continue;
-      int at = kept < most ? kept++ : most - 1;
-      for (; at > 0 && tiles[at - 1].seconds > t.seconds; at--) tiles[at] = tiles[at - 1];
-      tiles[at] = t;
+      int64_t longest = sched_ceil_div(blocks_of_k, t.splits);
+      for (t.stages = kLeastStages; t.stages <= kMostStages; t.stages++) {
+        if (t.stages > kLeastStages && t.stages > longest) break;
+        t.seconds = tile_cost(&t, &p, g, arch).seconds;
+        kept = keep_cheapest(tiles, kept, most, &t);
+      }
     }
   return kept;
 }
@@ -210,7 +144,7 @@ void sched_multiplies(const Group *g, double *issued, double *counted, double *i
   Product p = contract_product(g);
   const Tile *t = &g->tile;
   // Blocks of k are whole but the last, which is multiplied in steps of 32 (16) bytes.
-  int64_t step = (t->mma ? kMmaStep : kFmaStep) / p.size, depth = sched_ceil_div(p.k, step) * step;
+  int64_t step = tile_step(t, &p), depth = sched_ceil_div(p.k, step) * step;
   *issued = tile_count(t, &p) * t->m * t->n * (double)depth;
   *counted = sched_contract_flops(node_as_written(compiler, n)) / 2;
   *inside = *counted;
@@ -223,7 +157,7 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   Tile *t = &g->tile;
   *t = *candidate;
   t->threads = tile_threads(t);
-  t->blocks = blocks_per_sm(t, arch);
+  t->blocks = tile_blocks_per_sm(t, arch);
   t->smem = tile_smem(t);
   t->k = kRowBytes / p.size;
   t->lanes = sched_lanes(g, contract_lane(g).run);
@@ -261,21 +195,24 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   int count = sched_candidates(g, arch, list, kMostCandidates);
   fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; the best of %d candidates (us):\n",
           (long long)p.m, (long long)p.n, (long long)p.k, (long long)p.batch, count);
-  fprintf(file,
-          "      place tile         warps stages split  blocks  on SM  waves  padding    math      "
-          "L2    DRAM   split   total\n");
+  fprintf(
+      file,
+      "      place tile         warps stages split  blocks  on SM  waves  padding    math    smem  "
+      " issue      L2    DRAM    wait    fill   split   total\n");
   for (int i = 0; i < count; i++) {
     const Tile *t = &list[i];
     bool chosen = same_cut(t, &g->tile);
     if (i >= kMostExplained && !chosen) continue;
-    Cost c = contract_cost(t, &p, g, arch);
+    Cost c = tile_cost(t, &p, g, arch);
     double blocks = tile_count(t, &p) * t->splits;
     double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
     fprintf(file,
-            "  %c %6d %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f %7.2f\n",
+            "  %c %6d %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f "
+            "%7.2f %7.2f %7.2f %7.2f %7.2f\n",
             chosen ? '*' : ' ', i + 1, t->m, t->n, tile_threads(t) / kWarp, t->stages, t->splits,
-            blocks, c.per_sm, c.waves, blocks * t->m * t->n * block_depth(t, &p) / useful,
-            c.math * 1e6, c.l2 * 1e6, c.dram * 1e6, c.split * 1e6, c.seconds * 1e6);
+            blocks, c.per_sm, c.waves, blocks * t->m * t->n * tile_depth(t, &p) / useful,
+            c.math * 1e6, c.smem * 1e6, c.issue * 1e6, c.l2 * 1e6, c.dram * 1e6, c.wait * 1e6,
+            c.fill * 1e6, c.split * 1e6, c.seconds * 1e6);
   }
   tuning_explain(g, file);
 }

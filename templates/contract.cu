@@ -82,8 +82,12 @@ $(k.decode_batch)
 
 //@ for _, o in ipairs{k.a, k.b} do
 //@ if o.along then
-  // Where the rows of $(o.name) that this thread loads begin.$(o.bounds_h and " Outside of a, no tap is inside." or "")
-  int $(o.name)_row[$(o.rows)]$(o.bounds_h and ", a_y[kRowsA]" or "")$(o.bounds_w and ", a_x[kRowsA]" or "");
+  // Where the rows of $(o.name) that this thread loads begin.
+  int $(o.name)_row[$(o.rows)];
+//@ if o.taps_leave then
+  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  unsigned a_missing[kRowsA];
+//@ end
 #pragma unroll
   for (int i = 0; i < $(o.rows); ++i) {
     const int $(o.index) = $(o.index)0 + load_row + i * kRowsAtOnce;
@@ -94,13 +98,15 @@ $(k.decode_batch)
 //@ if o.filter and k.grouped then
     const int group_n = batch * kN + n;
 //@ end
-//@ if o.bounds_h then
-    a_y[i] = m < kM ? y : -(1 << 30);
-//@ end
-//@ if o.bounds_w then
-    a_x[i] = x;
-//@ end
     $(o.name)_row[i] = $(o.row);
+//@ if o.taps_leave then
+    unsigned missing = m < kM ? 1u << 31 : ~0u;
+#pragma unroll
+    for (int r = 0; r < $(k.R); ++r) missing |= unsigned(unsigned(y + $(k.tap_y)) >= $(k.H)u) << r;
+#pragma unroll
+    for (int s = 0; s < $(k.S); ++s) missing |= unsigned(unsigned(x + $(k.tap_x)) >= $(k.W)u) << ($(k.R) + s);
+    a_missing[i] = missing;
+//@ end
   }
 
 //@ end
@@ -126,9 +132,11 @@ $(k.decode_batch)
 //@ end
 //@ if o.image and k.taps > 1 then
       const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
-      const int tap_y = r * $(k.dilation_h), tap_x = s * $(k.dilation_w);
 //@ elseif o.image then
-      const int c = k, tap_y = 0, tap_x = 0;
+      const int c = k, r = 0, s = 0;
+//@ end
+//@ if o.taps_leave then
+      const unsigned tap = $(k.k % k.tile_k ~= 0 and "k >= kK ? 1u << 31 : " or "")1u << r | 1u << ($(k.R) + s);
 //@ end
       const int offset = $(o.offset);
 #pragma unroll
@@ -188,7 +196,7 @@ $(k.decode_batch)
         const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
 //@ end
 //@ if o.image then
-        const int y = y0 + r * $(k.dilation_h), x = x0 + s * $(k.dilation_w);
+        const int y = y0 + $(k.tap_y), x = x0 + $(k.tap_x);
         const bool inside = m < kM && k < kK && unsigned(y) < $(k.H)u && unsigned(x) < $(k.W)u;
 //@ if k.grouped then
         const int group_c = batch * $(k.C) + c;

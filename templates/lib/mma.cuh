@@ -2,88 +2,110 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32).
+// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An mma has
+// 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, turned: its 16 rows are b's,
+// its 8 columns a's.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
-  static constexpr int kMmaM = 16, kMmaN = 8;
+  static constexpr bool kTurned = kM % 16 != 0;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
-  static constexpr int kTilesM = kM / kMmaM, kTilesN = kN / kMmaN;
-  static_assert(kM % kMmaM == 0 && kN % (2 * kMmaN) == 0, "whole mma tiles, two along n at once");
-  float acc[kTilesM][kTilesN][4];
+  static constexpr int kRows = (kTurned ? kN : kM) / 16, kColumns = (kTurned ? kM : kN) / 8;  // mmas
+  static_assert(kRows * kColumns * 16 * 8 == kM * kN, "whole mma tiles");
+  float acc[kRows][kColumns][4];
 
   __device__ void clear() {
-    for (int i = 0; i < kTilesM; ++i)
-      for (int j = 0; j < kTilesN; ++j)
+    for (int i = 0; i < kRows; ++i)
+      for (int j = 0; j < kColumns; ++j)
         for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.f;
   }
 
-  // The fragment of 16 rows of a from `row` on: registers are rows 0-7 and 8-15 of the first half of
-  // the step's k, then of the second.
-  __device__ static void load_a(unsigned (&fragment)[4], const char *a, int row, int step) {
+  // The fragment of 16 rows of an operand from `row` on: registers are rows 0-7 and 8-15 of the first
+  // half of the step's k, then of the second.
+  template <bool kAcross> __device__ static void load_rows(unsigned (&fragment)[4], const char *tile, int row, int step) {
     const int lane = threadIdx.x % kWarp;
-    if constexpr (!kAcrossA) {
-      nn_ldmatrix_x4(fragment, a + swizzled(row + lane % 16, step * 2 + lane / 16));
+    if constexpr (!kAcross) {
+      nn_ldmatrix_x4(fragment, tile + swizzled(row + lane % 16, step * 2 + lane / 16));
     } else if constexpr (sizeof(T) == 2) {
-      nn_ldmatrix_x4_trans(fragment, a + turned_at<T>(row + lane / 8 % 2 * 8, step * 16 + lane / 16 * 8 + lane % 8));
+      nn_ldmatrix_x4_trans(fragment, tile + turned_at<T>(row + lane / 8 % 2 * 8, step * 16 + lane / 16 * 8 + lane % 8));
     } else {
       for (int e = 0; e < 4; ++e)
-        fragment[e] = *(const unsigned *)(a + turned_at<T>(row + e % 2 * 8 + lane / 4, step * 8 + e / 2 * 4 + lane % 4));
+        fragment[e] = *(const unsigned *)(tile + turned_at<T>(row + e % 2 * 8 + lane / 4, step * 8 + e / 2 * 4 + lane % 4));
     }
   }
 
-  // The fragments of rows 0-7 and 8-15 of b from `row` on: registers are the halves of the step's k.
-  __device__ static void load_b(unsigned (&first)[2], unsigned (&second)[2], const char *b, int row, int step) {
+  // Which of 8 rows column j of an mma is. Turned, a lane has the outputs of columns 2t and 2t + 1:
+  // as rows t and t + 4, four lanes have four neighbouring rows, which are staged in different banks.
+  __device__ static int column_row(int j) { return kTurned ? j / 2 + j % 2 * 4 : j; }
+
+  // The fragments of 8 rows from `row` on and of the next 8: registers are the halves of the step's k.
+  template <bool kAcross>
+  __device__ static void load_columns(unsigned (&first)[2], unsigned (&second)[2], const char *tile, int row, int step) {
     const int lane = threadIdx.x % kWarp;
     unsigned both[4];
-    if constexpr (!kAcrossB) {
-      nn_ldmatrix_x4(both, b + swizzled(row + lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2));
+    if constexpr (!kAcross) {
+      nn_ldmatrix_x4(both, tile + swizzled(row + column_row(lane % 8) + lane / 16 * 8, step * 2 + lane / 8 % 2));
     } else if constexpr (sizeof(T) == 2) {
-      nn_ldmatrix_x4_trans(both, b + turned_at<T>(row + lane / 16 * 8, step * 16 + lane / 8 % 2 * 8 + lane % 8));
+      static_assert(!kTurned, "the transposing load keeps the order of rows");
+      nn_ldmatrix_x4_trans(both, tile + turned_at<T>(row + lane / 16 * 8, step * 16 + lane / 8 % 2 * 8 + lane % 8));
     } else {
       for (int e = 0; e < 4; ++e)
-        both[e] = *(const unsigned *)(b + turned_at<T>(row + e / 2 * 8 + lane / 4, step * 8 + e % 2 * 4 + lane % 4));
+        both[e] = *(const unsigned *)(tile + turned_at<T>(row + e / 2 * 8 + column_row(lane / 4), step * 8 + e % 2 * 4 + lane % 4));
     }
     for (int e = 0; e < 2; ++e) first[e] = both[e], second[e] = both[2 + e];
+  }
+  // The last 8 rows, where their number is odd.
+  __device__ static void load_columns(unsigned (&fragment)[2], const char *tile, int row, int step) {
+    const int lane = threadIdx.x % kWarp;
+    nn_ldmatrix_x2(fragment, tile + swizzled(row + column_row(lane % 8), step * 2 + lane / 8 % 2));
   }
 
   // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
   template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
+    const char *rows = kTurned ? b : a, *columns = kTurned ? a : b;
+    const int row = kTurned ? row_b : row_a, column = kTurned ? row_a : row_b;
+    constexpr bool kRowsAcross = kTurned ? kAcrossB : kAcrossA, kColumnsAcross = kTurned ? kAcrossA : kAcrossB;
+    static_assert(kColumns % 2 == 0 || !kColumnsAcross, "pairs of columns across k");
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      unsigned fa[kTilesM][4], fb[kTilesN][2];
+      unsigned fr[kRows][4], fc[kColumns][2];
 #pragma unroll
-      for (int i = 0; i < kTilesM; ++i) load_a(fa[i], a, row_a + i * kMmaM, step);
+      for (int i = 0; i < kRows; ++i) load_rows<kRowsAcross>(fr[i], rows, row + i * 16, step);
 #pragma unroll
-      for (int j = 0; j < kTilesN; j += 2) load_b(fb[j], fb[j + 1], b, row_b + j * kMmaN, step);
-      product(fa, fb, T());
+      for (int j = 0; j + 1 < kColumns; j += 2) load_columns<kColumnsAcross>(fc[j], fc[j + 1], columns, column + j * 8, step);
+      if constexpr (kColumns % 2) load_columns(fc[kColumns - 1], columns, column + kColumns * 8 - 8, step);
+      product(fr, fc, T());
     }
   }
 
   template <class Type>
-  __device__ void product(unsigned (&fa)[kTilesM][4], unsigned (&fb)[kTilesN][2], Type type) {
-    nn_mma_tile(acc, fa, fb, type);
+  __device__ void product(unsigned (&fr)[kRows][4], unsigned (&fc)[kColumns][2], Type type) {
+    nn_mma_tile(acc, fr, fc, type);
   }
   // The tensor core would cut the operands to TF32; rounding halves the error.
-  __device__ void product(unsigned (&fa)[kTilesM][4], unsigned (&fb)[kTilesN][2], float) {
-    for (int i = 0; i < kTilesM; ++i)
-      for (int e = 0; e < 4; ++e) fa[i][e] = nn_tf32(nn_from_bits(fa[i][e]));
-    for (int j = 0; j < kTilesN; ++j)
-      for (int e = 0; e < 2; ++e) fb[j][e] = nn_tf32(nn_from_bits(fb[j][e]));
-    nn_mma_tile_tf32(acc, fa, fb);
+  __device__ void product(unsigned (&fr)[kRows][4], unsigned (&fc)[kColumns][2], float) {
+    for (int i = 0; i < kRows; ++i)
+      for (int e = 0; e < 4; ++e) fr[i][e] = nn_tf32(nn_from_bits(fr[i][e]));
+    for (int j = 0; j < kColumns; ++j)
+      for (int e = 0; e < 2; ++e) fc[j][e] = nn_tf32(nn_from_bits(fc[j][e]));
+    nn_mma_tile_tf32(acc, fr, fc);
   }
 
-  // Writes the warp's outputs to `stage`, rows of `stride` floats, from (row, column) on.
+  // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
   __device__ void stage(float *out, int stride, int row, int column) const {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int i = 0; i < kTilesM; ++i)
+    for (int i = 0; i < kRows; ++i)
 #pragma unroll
-      for (int j = 0; j < kTilesN; ++j)
+      for (int j = 0; j < kColumns; ++j)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int m = row + i * kMmaM + half * 8 + lane / 4, n = column + j * kMmaN + lane % 4 * 2;
-          Vec<float, 2> pair;
-          pair[0] = acc[i][j][half * 2], pair[1] = acc[i][j][half * 2 + 1];
-          nn_store<2>(out + staged(stride, m, n), pair);
+          const int r = i * 16 + half * 8 + lane / 4, c = j * 8;
+          const float first = acc[i][j][half * 2], second = acc[i][j][half * 2 + 1];
+          if constexpr (kTurned) {
+            out[staged(stride, row + c + lane % 4, column + r)] = first;
+            out[staged(stride, row + c + lane % 4 + 4, column + r)] = second;
+          } else {
+            nn_store<2>(out + staged(stride, row + r, column + c + lane % 4 * 2), Vec<float, 2>{{first, second}});
+          }
         }
   }
 };

@@ -4,7 +4,7 @@
 //   in  g_weight: f32(6, 1, 5, 5), conv1.weight
 //   in  g_bias: f32(6), conv1.bias
 //   out g_relu: f32(1, 6, 28, 28) in memory order 0,2,3,1, relu
-// grid 25x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 25x1x1 of 128 threads, 16400 bytes of dynamic shared memory
 // 244608 FLOP, 3760 bytes read, 18816 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -14,7 +14,7 @@ constexpr int kM = 784, kN = 6, kK = 25;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 25, kTilesN = 1;
-constexpr int kStages = 4;
+constexpr int kStages = 2;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
@@ -39,7 +39,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 16400, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv1_relu(
   const float *__restrict__ g_image,
@@ -53,16 +53,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
-  int a_row[kRowsA], a_y[kRowsA], a_x[kRowsA];
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 1 - 2, x = pixel % 28 * 1 - 2;
-    a_y[i] = m < kM ? y : -(1 << 30);
-    a_x[i] = x;
     a_row[i] = y * 28 + x;
+    unsigned missing = m < kM ? 1u << 31 : ~0u;
+#pragma unroll
+    for (int r = 0; r < 5; ++r) missing |= unsigned(unsigned(y + r) >= 28u) << r;
+#pragma unroll
+    for (int s = 0; s < 5; ++s) missing |= unsigned(unsigned(x + s) >= 28u) << (5 + s);
+    a_missing[i] = missing;
   }
 
   // Where the rows of b that this thread loads begin.
@@ -81,12 +87,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     for (int piece = 0; piece < kPack; piece += 1) {
       const int e = (piece + load_row * 1) % kPack, k = k0 + e;
       const int c = k % 1, r = k / 5, s = k / 1 % 5;
-      const int tap_y = r * 1, tap_x = s * 1;
-      const int offset = tap_y * 28 + tap_x;
+      const unsigned tap = k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s);
+      const int offset = r * 28 + s;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
+        const bool inside = !(a_missing[i] & tap);
         nn_cp_async<1 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_image + a_row[i] + offset, inside);
       }
     }
@@ -229,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
 //   in  g_bias: f32(16), conv2.bias
 //   out g_relu: f32(1, 16, 10, 10) in memory order 0,2,3,1, relu
-// grid 4x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 24592 bytes of dynamic shared memory
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -239,7 +245,7 @@ constexpr int kM = 100, kN = 16, kK = 150;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 4, kTilesN = 1;
-constexpr int kStages = 4;
+constexpr int kStages = 3;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
@@ -264,7 +270,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 24592, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
@@ -304,8 +310,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     for (int piece = 0; piece < kPack; piece += 2) {
       const int e = (piece + load_row * 2) % kPack, k = k0 + e;
       const int c = k % 6, r = k / 30, s = k / 6 % 5;
-      const int tap_y = r * 1, tap_x = s * 1;
-      const int offset = c + tap_y * 84 + tap_x * 6;
+      const int offset = c + r * 84 + s * 6;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
@@ -423,7 +428,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
 //   in  g_weight: f32(120, 400), fc1.weight
 //   in  g_bias: f32(120), fc1.bias
 //   out g_relu: f32(1, 120), relu
-// grid 4x1x6 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 4x1x6 of 128 threads, 24592 bytes of dynamic shared memory
 // 96240 FLOP, 292400 bytes read, 98800 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -434,7 +439,7 @@ constexpr int kM = 1, kN = 120, kK = 400;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 1, kTilesN = 4;
-constexpr int kStages = 4;
+constexpr int kStages = 3;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
@@ -461,7 +466,7 @@ struct Smem {
   };
   bool last;
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 24592, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
@@ -572,7 +577,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
 //   in  g_relu: f32(1, 120), relu
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
-// grid 3x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 3x1x1 of 128 threads, 24592 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -582,7 +587,7 @@ constexpr int kM = 1, kN = 84, kK = 120;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 1, kTilesN = 3;
-constexpr int kStages = 4;
+constexpr int kStages = 3;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
@@ -607,7 +612,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 24592, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
   const float *__restrict__ g_weight,
@@ -715,7 +720,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
 //   in  g_relu: f32(1, 84), relu
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3: f32(1, 10), fc3
-// grid 1x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 1x1x1 of 128 threads, 24592 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -725,7 +730,7 @@ constexpr int kM = 1, kN = 10, kK = 84;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 1, kTilesN = 1;
-constexpr int kStages = 4;
+constexpr int kStages = 3;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
@@ -750,7 +755,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 24592, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   const float *__restrict__ g_weight,

@@ -57,16 +57,17 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
 //   in  g_fc1: f16(784, 256) in memory order 1,0, fc1
 //   in  g_bias: f32(256), fc1.bias
 //   out g_relu: f16(8, 256), relu
-// grid 8x1x1 of 128 threads, 32784 bytes of dynamic shared memory
-// 3215360 FLOP, 414976 bytes read, 4096 bytes written
+// grid 4x1x4 of 128 threads, 36880 bytes of dynamic shared memory
+// 3215360 FLOP, 447760 bytes read, 36880 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/arrive.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 8, kN = 256, kK = 784;
-constexpr int kTileM = 32, kTileN = 32;
-constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 8;
+constexpr int kTileM = 8, kTileN = 64;
+constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 4;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -75,6 +76,7 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 4;  // parts of k, each a block's
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
 constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
@@ -91,19 +93,23 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+  bool last;
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 36880, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_relu(
   const f16 *__restrict__ g_copy_x,
   const f16 *__restrict__ g_fc1,
   const float *__restrict__ g_bias,
-  f16 *__restrict__ g_relu) {
+  f16 *__restrict__ g_relu,
+  float *own_sums,
+  int *own_arrived) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int tile_m = 0, tile_n = blockIdx.x;
   const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
-  constexpr int first = 0, end = kBlocks;
+  const int split = blockIdx.z;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
@@ -133,7 +139,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && m0 + row < kM;
+        if (row >= kTileM) break;
+        const bool inside = k < kK;
         nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_copy_x + a_row[i] + offset, inside);
       }
     }
@@ -176,6 +183,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   // Outputs pass through shared memory, so that each thread has neighbours along n.
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
+
+  // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
+  const int tile_id = blockIdx.x;
+  float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 
   for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
     const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
@@ -227,16 +239,16 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
 //   in  g_fc2: f16(256, 256) in memory order 1,0, fc2
 //   in  g_bias: f32(256), fc2.bias
 //   out g_relu_2: f16(8, 256), relu
-// grid 8x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 36880 bytes of dynamic shared memory
 // 1052672 FLOP, 136192 bytes read, 4096 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 8, kN = 256, kK = 256;
-constexpr int kTileM = 32, kTileN = 32;
-constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 8;
+constexpr int kTileM = 8, kTileN = 64;
+constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
+constexpr int kTilesM = 1, kTilesN = 4;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
@@ -262,7 +274,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 36880, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_relu(
   const f16 *__restrict__ g_relu,
@@ -303,8 +315,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        const bool inside = m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+        if (row >= kTileM) break;
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset);
       }
     }
     {
@@ -396,15 +408,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
 //   in  g_fc3: f16(256, 10) in memory order 1,0, fc3
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3_2: f32(8, 10), fc3
-// grid 1x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 1x1x1 of 128 threads, 36880 bytes of dynamic shared memory
 // 41040 FLOP, 9256 bytes read, 320 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
 constexpr int kM = 8, kN = 10, kK = 256;
-constexpr int kTileM = 32, kTileN = 32;
-constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
+constexpr int kTileM = 8, kTileN = 64;
+constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 1, kTilesN = 1;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
@@ -431,7 +443,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 36880, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const f16 *__restrict__ g_relu,
@@ -472,8 +484,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        const bool inside = m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+        if (row >= kTileM) break;
+        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset);
       }
     }
     {

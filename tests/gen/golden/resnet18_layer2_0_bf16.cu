@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 //   in  g_bn1: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 //   in  g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 100x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 40976 bytes of dynamic shared memory
 // 115806208 FLOP, 549376 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -93,9 +93,9 @@ constexpr int kM = 784, kN = 128, kK = 576;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 25, kTilesN = 4;
-constexpr int kStages = 4;
+constexpr int kStages = 5;
 constexpr int kThreads = 128;
-constexpr int kBlocksPerSm = 6;
+constexpr int kBlocksPerSm = 5;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = bf16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
@@ -118,7 +118,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 40976, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv1_bn1_relu(
   const bf16 *__restrict__ g_relu,
@@ -136,16 +136,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
-  int a_row[kRowsA], a_y[kRowsA], a_x[kRowsA];
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 2 - 1, x = pixel % 28 * 2 - 1;
-    a_y[i] = m < kM ? y : -(1 << 30);
-    a_x[i] = x;
     a_row[i] = y * 3584 + x * 64;
+    unsigned missing = m < kM ? 1u << 31 : ~0u;
+#pragma unroll
+    for (int r = 0; r < 3; ++r) missing |= unsigned(unsigned(y + r) >= 56u) << r;
+#pragma unroll
+    for (int s = 0; s < 3; ++s) missing |= unsigned(unsigned(x + s) >= 56u) << (3 + s);
+    a_missing[i] = missing;
   }
 
   // Where the rows of b that this thread loads begin.
@@ -163,12 +169,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     {
       const int k = k0;
       const int c = k % 64, r = k / 192, s = k / 64 % 3;
-      const int tap_y = r * 1, tap_x = s * 1;
-      const int offset = c + tap_y * 3584 + tap_x * 64;
+      const unsigned tap = 1u << r | 1u << (3 + s);
+      const int offset = c + r * 3584 + s * 64;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        const bool inside = unsigned(a_y[i] + tap_y) < 56u && unsigned(a_x[i] + tap_x) < 56u;
+        const bool inside = !(a_missing[i] & tap);
         nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
@@ -313,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 //   in  g_bn2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 //   in  g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 //   out g_bn2_3: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
-// grid 100x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 40976 bytes of dynamic shared memory
 // 231311360 FLOP, 496128 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -323,9 +329,9 @@ constexpr int kM = 784, kN = 128, kK = 1152;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 25, kTilesN = 4;
-constexpr int kStages = 4;
+constexpr int kStages = 5;
 constexpr int kThreads = 128;
-constexpr int kBlocksPerSm = 6;
+constexpr int kBlocksPerSm = 5;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = bf16;             // on tensor cores float is TF32
 constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
@@ -348,7 +354,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 40976, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv2_bn2(
   const bf16 *__restrict__ g_relu,
@@ -366,16 +372,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin. Outside of a, no tap is inside.
-  int a_row[kRowsA], a_y[kRowsA], a_x[kRowsA];
+  // Where the rows of a that this thread loads begin.
+  int a_row[kRowsA];
+  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 1 - 1, x = pixel % 28 * 1 - 1;
-    a_y[i] = m < kM ? y : -(1 << 30);
-    a_x[i] = x;
     a_row[i] = y * 3584 + x * 128;
+    unsigned missing = m < kM ? 1u << 31 : ~0u;
+#pragma unroll
+    for (int r = 0; r < 3; ++r) missing |= unsigned(unsigned(y + r) >= 28u) << r;
+#pragma unroll
+    for (int s = 0; s < 3; ++s) missing |= unsigned(unsigned(x + s) >= 28u) << (3 + s);
+    a_missing[i] = missing;
   }
 
   // Where the rows of b that this thread loads begin.
@@ -393,12 +405,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     {
       const int k = k0;
       const int c = k % 128, r = k / 384, s = k / 128 % 3;
-      const int tap_y = r * 1, tap_x = s * 1;
-      const int offset = c + tap_y * 3584 + tap_x * 128;
+      const unsigned tap = 1u << r | 1u << (3 + s);
+      const int offset = c + r * 3584 + s * 128;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
-        const bool inside = unsigned(a_y[i] + tap_y) < 28u && unsigned(a_x[i] + tap_x) < 28u;
+        const bool inside = !(a_missing[i] & tap);
         nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
       }
     }
@@ -540,7 +552,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
 //   in  g_bn2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 100x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 16400 bytes of dynamic shared memory
 // 13146112 FLOP, 317952 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -550,7 +562,7 @@ constexpr int kM = 784, kN = 128, kK = 64;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 25, kTilesN = 4;
-constexpr int kStages = 4;
+constexpr int kStages = 2;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
@@ -575,7 +587,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
+static_assert(sizeof(Smem) <= 16400, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_downsample_0_downsample_1_add_relu(
   const bf16 *__restrict__ g_relu,
@@ -618,8 +630,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     const int k0 = block * kTileK + load_chunk * kPack;
     {
       const int k = k0;
-      const int c = k, tap_y = 0, tap_x = 0;
-      const int offset = c + tap_y * 3584 + tap_x * 64;
+      const int c = k, r = 0, s = 0;
+      const int offset = c + r * 3584 + s * 64;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         const int row = load_row + i * kRowsAtOnce;
