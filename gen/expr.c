@@ -271,7 +271,7 @@ static const char *literal(double v) {
 static const char *load(Scope *s, const Node *n, const Index *at) {
   int64_t step;
   const char *offset = expr_offset(s, &n->type, at, &step), *pointer = expr_pointer(s->group, n);
-  const char *name = fresh(s, n), *type = expr_ctype(n->type.dtype);
+  const char *name = fresh(s, n);
   if (s->pred) {
     const char *lane = step == 0 ? "0" : step == 1 ? "j" : text_of("j * %lld", (long long)step);
     buffer_put(&s->body, "%sconst float %s = %s ? nn_float(%s[%s]) : 0.f;\n", s->indent, name,
@@ -279,9 +279,9 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   } else if (step == 0 && !expr_mentions(offset, "j")) {
     buffer_put(&s->loads, "  const float %s = nn_float(%s[%s]);\n", name, pointer, offset);
   } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !expr_mentions(offset, "j")) {
-    buffer_put(&s->loads, "  const Vec<%s, %d> %s = nn_load<%d>(%s + %s);\n", type, s->lanes, name,
-               s->lanes, pointer, offset);
-    return text_of("nn_float(%s[j])", name);
+    buffer_put(&s->loads, "  const Vec<float, %d> %s = nn_float(nn_load<%d>(%s + %s));\n", s->lanes,
+               name, s->lanes, pointer, offset);
+    return text_of("%s[j]", name);
   } else {
     const char *lane = s->lanes == 1 || !step ? "0"
                        : step == 1            ? "j"
@@ -464,9 +464,10 @@ void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const 
   const char *pointer = expr_pointer(s->group, n);
   if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
     const char *name = expr_label(s->group, text_of("%s_out", pointer + 2));
-    buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", type, s->lanes, name);
-    buffer_put(&s->body, "%s%s[j] = nn_cast<%s>(%s);\n", s->indent, name, type, value);
-    buffer_put(stores, "  nn_store<%d>(%s + %s, %s);\n", s->lanes, pointer, offset, name);
+    buffer_put(&s->loads, "  Vec<float, %d> %s;\n", s->lanes, name);
+    buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);
+    buffer_put(stores, "  nn_store<%d>(%s + %s, nn_cast<%s>(%s));\n", s->lanes, pointer, offset,
+               type, name);
     return;
   }
   const char *lane = s->lanes == 1 || step == 0 ? "0"

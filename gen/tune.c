@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kMost = 40, kLaunches = 20, kRounds = 7, kReplays = 3 };
+enum { kMost = 60, kLaunches = 20, kRounds = 7, kReplays = 3 };
 
 // ---- times ------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ typedef size_t (*CUoccupancyB2DSize)(int block_size);
              "part or all of the requested memory range is already mapped")                        \
   CUDA_ERROR(HOST_MEMORY_NOT_REGISTERED, 713,                                                      \
              "pointer does not correspond to a registered memory region")                          \
+  CUDA_ERROR(CONTEXT_IS_DESTROYED, 709, "context is destroyed")                                    \
   CUDA_ERROR(ASSERT, 710, "device-side assert triggered")                                          \
   CUDA_ERROR(HARDWARE_STACK_ERROR, 714, "hardware stack error")                                    \
   CUDA_ERROR(ILLEGAL_INSTRUCTION, 715, "an illegal instruction was encountered")                   \

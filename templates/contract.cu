@@ -188,7 +188,7 @@ $(k.decode_batch)
 //@ if o.filter and k.grouped then
       const int group_n = batch * kN + n;
 //@ end
-      Vec<T, kPack> chunk;
+      Vec<float, kPack> chunk;
 #pragma unroll
       for (int e = 0; e < kPack; ++e) {
         const int k = k0 + e;
@@ -205,9 +205,9 @@ $(k.decode_batch)
         const bool inside = $(o.index) < $(o.size) && k < kK;
 //@ end
 $(o.body)
-        chunk[e] = nn_cast<T>(inside ? $(o.value) : 0.f);
+        chunk[e] = inside ? $(o.value) : 0.f;
       }
-      nn_store<kPack>((T *)($(o.name)_rows + swizzled(row, load_chunk)), chunk);
+      nn_store<kPack>((T *)($(o.name)_rows + swizzled(row, load_chunk)), nn_cast<T>(chunk));
     }
 //@ end
 //@ end

@@ -126,8 +126,16 @@ static void end_thread(Fiber *fiber) {
   barrier_exit(block);
 }
 
-// The next lane of the running warp when none of its lanes waits to go on: the common case of a
-// kernel without barriers, whose threads this fiber then runs as a plain loop.
+// A whole block whose threads cannot wait: the compiler's own loop.
+static void run_loop(Fiber *fiber) {
+  Block *block = fiber->block;
+  start_thread(fiber, 0);
+  block->launch->function->kernel->loop(block->launch->params);
+  block->ended += (uint64_t)block->live;
+  block->live = 0;
+}
+
+// The next lane of the running warp when none of its lanes waits to go on: this fiber takes it.
 static inline bool next_in_warp(Block *block) {
   Warp *warp = &block->warps[block->warp];
   if (block->random || warp->ready || !warp->fresh) return false;
@@ -137,15 +145,24 @@ static inline bool next_in_warp(Block *block) {
   return true;
 }
 
-// What every fiber does for ever: take a thread that has not started, run it, make room.
+static void run_threads(Fiber *fiber) {
+  Block *block = fiber->block;
+  do {
+    start_thread(fiber, block->start);
+    block->launch->function->kernel->enter(block->launch->params);
+    end_thread(fiber);
+  } while (next_in_warp(block));
+}
+
+// What every fiber does for ever: take threads that have not started, run them, make room.
 void fiber_main(void) {
   Fiber *fiber = fiber_running();
   for (;;) {
     Block *block = fiber->block;
-    start_thread(fiber, block->start);
-    block->launch->function->kernel->enter(block->launch->params);
-    end_thread(fiber);
-    if (next_in_warp(block)) continue;
+    if (block->launch->loops)
+      run_loop(fiber);
+    else
+      run_threads(fiber);
     Worker *worker = sim_worker;
     fiber->next_free = worker->free;
     worker->free = fiber;
@@ -224,7 +241,7 @@ void block_run(Worker *worker, Launch *launch, unsigned long index) {
   }
   block->place = place(worker, launch, index);
   trace_block(block);
-  Fiber *first = pick(block);
+  Fiber *first = launch->loops ? fiber_take(worker) : pick(block);
   cusim_self = &first->self;
   fiber_switch(&worker->main_sp, first->sp);
   cusim_self = NULL;

@@ -57,10 +57,15 @@ CUcontext sim_context(void) {
   return depth ? stack[depth - 1] : NULL;
 }
 
-CUresult sim_context_check(void) {
+CUresult sim_context_usable(void) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!sim_context() || !sim_context()->refs) return CUDA_ERROR_INVALID_CONTEXT;
-  return sticky;
+  if (!sim_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  return sim_context()->refs ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult sim_context_check(void) {
+  CUresult usable = sim_context_usable();
+  return usable == CUDA_SUCCESS ? sticky : usable;
 }
 
 // ---- errors -------------------------------------------------------------------------------------
@@ -322,16 +327,16 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ctx) {
 }
 
 CUresult cuCtxGetDevice(CUdevice *device) {
-  if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!sim_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
   if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = 0;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-  if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!sim_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
   if (least) *least = 0;
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;

@@ -271,8 +271,8 @@ static bool make_assembly(const Args *common, const char *folder, Text *log) {
   add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
                                         : "-fsanitize-coverage=trace-pc",
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
-                                  "-fno-optimize-sibling-calls", "-S", "kernels.ii", "-o",
-                                  "kernels.s", NULL});
+                                  "-fno-unroll-loops", "-fno-optimize-sibling-calls", "-S",
+                                  "kernels.ii", "-o", "kernels.s", NULL});
   Text before = {0}, after = {0};
   bool ok = run_in(folder, &args, log) == 0 && read_output(folder, "kernels.s", &before, log);
   if (ok) assembly_count(before.data, &after);

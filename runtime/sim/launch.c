@@ -250,10 +250,18 @@ static void choose_order(Launch *launch) {
   launch->order_mul = mul;
 }
 
+// Threads that cannot wait for each other need no fibers, unless their order is to be random.
+static bool can_loop(const Launch *launch) {
+  const struct CUfunc_st *function = launch->function;
+  return function->kernel->loop && !function->module->waits && !sim_settings()->seed;
+}
+
 CUresult launch_run(Launch *launch) {
   fault_install();
+  watchdog_install();
   atomic_store(&launch->next, 0);
   atomic_store(&launch->error, 0);
+  launch->loops = can_loop(launch);
   choose_order(launch);
   trace_launch();
   if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;

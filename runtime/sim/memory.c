@@ -212,8 +212,8 @@ static CUresult locked_make(size_t bytes, MemoryKind kind, void **out) {
 }
 
 static CUresult locked_free(uintptr_t address, bool host) {
-  CUresult r = sim_context_check();
-  if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT) return r;
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
   if (!address) return CUDA_SUCCESS;
   pthread_mutex_lock(&sim_lock);
   CUresult allowed = capture_unsafe_allowed();

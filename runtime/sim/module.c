@@ -161,6 +161,7 @@ static CUresult open_image(CUmodule module) {
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
   if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
+  module->waits = imports_wait(module->fd);
   dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
@@ -239,8 +240,8 @@ static CUmodule *find_module(CUmodule module) {
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  CUresult r = sim_context_check();
-  if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT) return r;
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
   CUmodule *at = find_module(module);
   if (at) {
@@ -249,7 +250,7 @@ CUresult cuModuleUnload(CUmodule module) {
     unload(module);
   }
   pthread_mutex_unlock(&sim_lock);
-  return at ? r : CUDA_ERROR_INVALID_HANDLE;
+  return at ? sim_context_check() : CUDA_ERROR_INVALID_HANDLE;
 }
 
 bool module_owns(CUfunction function) {

@@ -207,7 +207,7 @@ static Token first_argument(const char *open) {
 
 // From the marker to the parameter list: drops launch bounds, finds the name.
 static const char *rewrite_global(Rewriter *r, const char *p) {
-  static const char attributes[] = "__attribute__((noinline, visibility(\"default\")))";
+  static const char attributes[] = "__attribute__((visibility(\"default\")))";
   Token name = {p, p}, bounds = {p, p};
   bool template = r->template;
   text_append(r->out, attributes, sizeof attributes - 1);
@@ -296,8 +296,9 @@ static const char *rewrite_token(Rewriter *r, Token t) {
 static void print_row(Text *out, const char *name, const char *bounds) {
   text_print(out,
              "  {\"%s\", (const void *)(&%s), cusim::Describe<decltype((&%s)), (&%s)>::enter,\n"
+             "   cusim::Describe<decltype((&%s)), (&%s)>::loop,\n"
              "   cusim::Describe<decltype((&%s)), (&%s)>::sizes, int(%s)},\n",
-             name, name, name, name, name, name, bounds ? bounds : "0");
+             name, name, name, name, name, name, name, name, bounds ? bounds : "0");
 }
 
 static void print_table(Rewriter *r, const char *const *expressions, int arch, int checks) {
@@ -311,7 +312,7 @@ static void print_table(Rewriter *r, const char *const *expressions, int arch, i
     if (i == r->nkernels) print_row(r->out, name, NULL);
   }
   text_print(r->out,
-             "  {0, 0, 0, 0, 0}};\n"
+             "  {0, 0, 0, 0, 0, 0}};\n"
              "extern \"C\" __attribute__((visibility(\"default\"))) const CusimImage cusim_image = "
              "{%d, %d, %d, \"%s\", cusim_kernels};\n",
              CUSIM_ABI, checks, arch, host_cpu());

@@ -70,6 +70,7 @@ static inline const Settings *sim_settings(void) {
 const DeviceModel *sim_device(void);
 extern pthread_mutex_t sim_lock;  // recursive
 bool sim_initialized(void);       // cuInit was called
+CUresult sim_context_usable(void); // success, or why the calling thread has no context
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
@@ -89,8 +90,8 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
 
 typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
 
-// One CUDA thread at a time; when it ends, the fiber takes the next thread of the block, so that
-// kernels without barriers run as plain loops on one fiber.
+// One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
+// threads of blocks that run as a loop.
 typedef struct Fiber {
   CusimThread self; // first: cusim_self points here
   void *sp;         // saved stack pointer while it does not run
@@ -246,6 +247,7 @@ struct CUmod_st {
   const CusimImage *image;
   size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
+  bool waits;     // its threads can wait for each other
   uintptr_t base; // load address
   size_t bytes;   // from there on
   uint64_t serial;   // of this module; addresses come again
@@ -260,6 +262,7 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem;
   bool cooperative;
+  bool loops; // each block as a loop over its threads
   struct LaunchNames *names; // or null; counted
   void **params; // param_count pointers into the bytes behind them; owned
   size_t params_bytes;
@@ -280,6 +283,7 @@ bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
+bool imports_wait(int fd); // imports.c: the image's threads can wait for each other
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 
@@ -299,6 +303,7 @@ const char *fault_line(const void *pc, char *text, size_t size);
 
 // ---- the watchdog (watchdog.c) ------------------------------------------------------------------
 
+void watchdog_install(void); // the signal's handler
 void watchdog_start(Worker *worker); // while it runs blocks
 void watchdog_stop(Worker *worker);
 void watchdog_close(Worker *worker);

@@ -180,8 +180,8 @@ static CUresult destroy(CUstream stream) {
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  CUresult r = sim_context_check();
-  if (r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT) return r;
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
   CUresult done = destroy(stream);
   pthread_mutex_unlock(&sim_lock);

@@ -93,6 +93,14 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
     atomic(p, bits / 8, true, PC);                                                                 \
     return __atomic_compare_exchange_n(p, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
   }
+#define COMPARE_VALUE(T, bits) /* Clang's */                                                       \
+  EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order, int no); \
+  EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order, int no) {\
+    (void)order, (void)no;                                                                         \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    __atomic_compare_exchange_n(p, &e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \
+    return e;                                                                                      \
+  }
 #define ATOMIC(T, bits)                                                                            \
   FETCH(T, bits, exchange, __atomic_exchange_n)                                                    \
   FETCH(T, bits, fetch_add, __atomic_fetch_add)                                                    \
@@ -102,6 +110,7 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
   FETCH(T, bits, fetch_xor, __atomic_fetch_xor)                                                    \
   COMPARE(T, bits, compare_exchange_strong)                                                        \
   COMPARE(T, bits, compare_exchange_weak)                                                          \
+  COMPARE_VALUE(T, bits)                                                                           \
   EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order);                             \
   EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order) {                            \
     (void)order;                                                                                   \

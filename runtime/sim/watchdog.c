@@ -36,14 +36,35 @@ static bool in_kernel(const Worker *worker, uintptr_t pc) {
   return pc - module->base < module->bytes;
 }
 
+// Threads that have ended, of all blocks. A loop over a block's threads is at the one that runs.
+static uint64_t ended(const Block *block) {
+  return block->ended + (block->launch->loops ? cusim_self->linear : 0);
+}
+
+static struct sigaction before; // the program's own handler
+
+static void pass_on(int signal, siginfo_t *info, void *context) {
+  if (before.sa_flags & SA_SIGINFO) {
+    before.sa_sigaction(signal, info, context);
+  } else if (before.sa_handler == SIG_DFL) {
+    sigaction(signal, &before, NULL);
+    raise(signal); // ends the program, when this handler has returned
+  } else if (before.sa_handler != SIG_IGN) {
+    before.sa_handler(signal);
+  }
+}
+
 static void on_tick(int signal, siginfo_t *info, void *data) {
   enum { kRetry = 1000 }; // per second
   ucontext_t *context = data;
   Worker *worker = sim_worker;
-  (void)signal;
-  if (!worker || !cusim_self || info->si_code != SI_TIMER) return;
-  if (worker->block.ended != worker->ended_before) {
-    worker->ended_before = worker->block.ended;
+  if (info->si_code != SI_TIMER || !worker || info->si_value.sival_ptr != worker) {
+    pass_on(signal, info, data);
+    return;
+  }
+  if (!cusim_self) return;
+  if (ended(&worker->block) != worker->ended_before) {
+    worker->ended_before = ended(&worker->block);
     worker->ticks = 0;
     return;
   }
@@ -64,17 +85,26 @@ static void on_tick(int signal, siginfo_t *info, void *data) {
   fault_continue(context, resume);
 }
 
+// At every launch: the program may have put its own handler in since.
+void watchdog_install(void) {
+  struct sigaction now,
+      action = {.sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+  if (sim_settings()->timeout <= 0) return;
+  sigaction(kSignal, NULL, &now);
+  if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_tick) return;
+  before = now;
+  sigaction(kSignal, &action, NULL);
+}
+
 void watchdog_start(Worker *worker) {
   double limit = sim_settings()->timeout;
   if (limit <= 0) return;
   if (!worker->has_timer) {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = kSignal};
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    event.sigev_value.sival_ptr = worker;
     worker->has_timer = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &worker->timer) == 0;
   }
-  struct sigaction action = {.sa_sigaction = on_tick,
-                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
-  sigaction(kSignal, &action, NULL);
   worker->ticks = 0;
   if (worker->has_timer) arm(worker, limit / kTicks);
 }

@@ -46,6 +46,10 @@ NN_DEV float nn_float(unsigned char x);
 // int and unsigned char: toward zero, saturating; NaN becomes 0.
 template <class T> NN_DEV T nn_cast(float x);
 
+// The same for neighbours, with fewer instructions.
+template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x);
+template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x);
+
 // Two floats as one register of two 16-bit values, `low` in the low half: a fragment register.
 template <class T> NN_DEV unsigned nn_pack(float low, float high);
 
@@ -119,10 +123,24 @@ template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask = kFullMask
 NN_DEV unsigned nn_ballot(bool predicate, unsigned mask = kFullMask);
 NN_DEV bool nn_any(bool predicate, unsigned mask = kFullMask);
 NN_DEV bool nn_all(bool predicate, unsigned mask = kFullMask);
+// The lanes of the mask that bring the same bits as this one.
+template <class T> NN_DEV unsigned nn_match_any(T v, unsigned mask = kFullMask);
+// The mask when all its lanes bring the same bits, else 0; *all: whether they do.
+template <class T> NN_DEV unsigned nn_match_all(T v, bool *all, unsigned mask = kFullMask);
 // Over all 32 lanes, the same bits in each: the butterfly v = op(v, shfl_xor(v, 16, 8, 4, 2, 1)).
 NN_DEV float nn_warp_sum(float v);
 NN_DEV float nn_warp_max(float v); // NaN when a lane holds NaN
 NN_DEV float nn_warp_min(float v); // NaN when a lane holds NaN
+// Integers, over the lanes of the mask; sums wrap around.
+NN_DEV int nn_warp_sum(int v, unsigned mask = kFullMask);
+NN_DEV int nn_warp_max(int v, unsigned mask = kFullMask);
+NN_DEV int nn_warp_min(int v, unsigned mask = kFullMask);
+NN_DEV unsigned nn_warp_sum(unsigned v, unsigned mask = kFullMask);
+NN_DEV unsigned nn_warp_max(unsigned v, unsigned mask = kFullMask);
+NN_DEV unsigned nn_warp_min(unsigned v, unsigned mask = kFullMask);
+NN_DEV unsigned nn_warp_and(unsigned v, unsigned mask = kFullMask);
+NN_DEV unsigned nn_warp_or(unsigned v, unsigned mask = kFullMask);
+NN_DEV unsigned nn_warp_xor(unsigned v, unsigned mask = kFullMask);
 
 // ---- atomics: the old value; relaxed, device scope; global or shared memory ------------------
 

@@ -67,6 +67,31 @@ template <class T> NN_DEV unsigned nn_pack(float low, float high) {
   return Pack<T>::of(low, high);
 }
 
+template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x) {
+  Vec<float, N> y;
+#pragma unroll
+  for (int i = 0; i < N; i++) y[i] = nn_float(x[i]);
+  return y;
+}
+
+template <class T> constexpr bool kHasPairs = false; // one instruction converts two
+template <> constexpr bool kHasPairs<f16> = true;
+template <> constexpr bool kHasPairs<bf16> = true;
+
+template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x) {
+  if constexpr (kHasPairs<T> && N % 2 == 0) {
+    union { unsigned pairs[N / 2]; Vec<T, N> v; } u;
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) u.pairs[i] = nn_pack<T>(x[2 * i], x[2 * i + 1]);
+    return u.v;
+  } else {
+    Vec<T, N> y;
+#pragma unroll
+    for (int i = 0; i < N; i++) y[i] = nn_cast<T>(x[i]);
+    return y;
+  }
+}
+
 NN_DEV unsigned nn_tf32(float x) {
   unsigned r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
@@ -182,6 +207,15 @@ template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask) {
 NN_DEV unsigned nn_ballot(bool predicate, unsigned mask) { return __ballot_sync(mask, predicate); }
 NN_DEV bool nn_any(bool predicate, unsigned mask) { return __any_sync(mask, predicate) != 0; }
 NN_DEV bool nn_all(bool predicate, unsigned mask) { return __all_sync(mask, predicate) != 0; }
+template <class T> NN_DEV unsigned nn_match_any(T v, unsigned mask) {
+  return __match_any_sync(mask, v);
+}
+template <class T> NN_DEV unsigned nn_match_all(T v, bool *all, unsigned mask) {
+  int same;
+  unsigned lanes = __match_all_sync(mask, v, &same);
+  *all = same != 0;
+  return lanes;
+}
 
 NN_DEV float nn_warp_sum(float v) {
 #pragma unroll
@@ -200,6 +234,16 @@ NN_DEV float nn_warp_min(float v) {
   for (int step = kWarp / 2; step > 0; step /= 2) v = nn_min(v, nn_shfl_xor(v, step));
   return v;
 }
+
+NN_DEV int nn_warp_sum(int v, unsigned mask) { return __reduce_add_sync(mask, v); }
+NN_DEV int nn_warp_max(int v, unsigned mask) { return __reduce_max_sync(mask, v); }
+NN_DEV int nn_warp_min(int v, unsigned mask) { return __reduce_min_sync(mask, v); }
+NN_DEV unsigned nn_warp_sum(unsigned v, unsigned mask) { return __reduce_add_sync(mask, v); }
+NN_DEV unsigned nn_warp_max(unsigned v, unsigned mask) { return __reduce_max_sync(mask, v); }
+NN_DEV unsigned nn_warp_min(unsigned v, unsigned mask) { return __reduce_min_sync(mask, v); }
+NN_DEV unsigned nn_warp_and(unsigned v, unsigned mask) { return __reduce_and_sync(mask, v); }
+NN_DEV unsigned nn_warp_or(unsigned v, unsigned mask) { return __reduce_or_sync(mask, v); }
+NN_DEV unsigned nn_warp_xor(unsigned v, unsigned mask) { return __reduce_xor_sync(mask, v); }
 
 // ---- atomics -------------------------------------------------------------------------------
 

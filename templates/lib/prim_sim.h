@@ -48,6 +48,34 @@ template <> struct Cast<bf16> {
 };
 template <class T> NN_DEV T nn_cast(float x) { return Cast<T>::from(x); }
 
+// `count` neighbours.
+template <class T> struct CusimMany {
+  NN_DEV void widen(const T *x, int count, float *y) {
+    for (int i = 0; i < count; i++) y[i] = nn_float(x[i]);
+  }
+  NN_DEV void narrow(const float *x, int count, T *y) {
+    for (int i = 0; i < count; i++) y[i] = nn_cast<T>(x[i]);
+  }
+};
+template <> struct CusimMany<f16> {
+  NN_DEV void widen(const f16 *x, int count, float *y) { cusim::halves_to_floats(x, count, y); }
+  NN_DEV void narrow(const float *x, int count, f16 *y) { cusim::floats_to_halves(x, count, y); }
+};
+template <> struct CusimMany<bf16> {
+  NN_DEV void widen(const bf16 *x, int count, float *y) { cusim::bfloats_to_floats(x, count, y); }
+  NN_DEV void narrow(const float *x, int count, bf16 *y) { cusim::floats_to_bfloats(x, count, y); }
+};
+template <class T, int N> NN_DEV Vec<float, N> nn_float(Vec<T, N> x) {
+  Vec<float, N> y;
+  CusimMany<T>::widen(x.v, N, y.v);
+  return y;
+}
+template <class T, int N> NN_DEV Vec<T, N> nn_cast(Vec<float, N> x) {
+  Vec<T, N> y;
+  CusimMany<T>::narrow(x.v, N, y.v);
+  return y;
+}
+
 template <class T> NN_DEV unsigned nn_pack(float low, float high) {
   return unsigned(nn_cast<T>(low).bits) | unsigned(nn_cast<T>(high).bits) << 16;
 }
@@ -146,6 +174,15 @@ template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask) {
 NN_DEV unsigned nn_ballot(bool predicate, unsigned mask) { return __ballot_sync(mask, predicate); }
 NN_DEV bool nn_any(bool predicate, unsigned mask) { return __any_sync(mask, predicate) != 0; }
 NN_DEV bool nn_all(bool predicate, unsigned mask) { return __all_sync(mask, predicate) != 0; }
+template <class T> NN_DEV unsigned nn_match_any(T v, unsigned mask) {
+  return __match_any_sync(mask, v);
+}
+template <class T> NN_DEV unsigned nn_match_all(T v, bool *all, unsigned mask) {
+  int same;
+  unsigned lanes = __match_all_sync(mask, v, &same);
+  *all = same != 0;
+  return lanes;
+}
 
 // The butterfly over all lanes at once, in place of five shuffles: op(v[l], v[l ^ step]).
 template <class F> void cusim_butterfly(void *const *operands, unsigned mask) {
@@ -175,6 +212,15 @@ template <class F> NN_DEV float cusim_reduce(float v) {
 NN_DEV float nn_warp_sum(float v) { return cusim_reduce<CusimSum>(v); }
 NN_DEV float nn_warp_max(float v) { return cusim_reduce<CusimMax>(v); }
 NN_DEV float nn_warp_min(float v) { return cusim_reduce<CusimMin>(v); }
+NN_DEV int nn_warp_sum(int v, unsigned mask) { return __reduce_add_sync(mask, v); }
+NN_DEV int nn_warp_max(int v, unsigned mask) { return __reduce_max_sync(mask, v); }
+NN_DEV int nn_warp_min(int v, unsigned mask) { return __reduce_min_sync(mask, v); }
+NN_DEV unsigned nn_warp_sum(unsigned v, unsigned mask) { return __reduce_add_sync(mask, v); }
+NN_DEV unsigned nn_warp_max(unsigned v, unsigned mask) { return __reduce_max_sync(mask, v); }
+NN_DEV unsigned nn_warp_min(unsigned v, unsigned mask) { return __reduce_min_sync(mask, v); }
+NN_DEV unsigned nn_warp_and(unsigned v, unsigned mask) { return __reduce_and_sync(mask, v); }
+NN_DEV unsigned nn_warp_or(unsigned v, unsigned mask) { return __reduce_or_sync(mask, v); }
+NN_DEV unsigned nn_warp_xor(unsigned v, unsigned mask) { return __reduce_xor_sync(mask, v); }
 
 // ---- atomics -------------------------------------------------------------------------------
 
@@ -272,7 +318,7 @@ struct CusimF16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
   static void widen(const unsigned *r, int count, float *out) {
-    cusim::halves_to_floats(r, count, out);
+    cusim::halves_to_floats(r, 2 * count, out);
   }
 };
 struct CusimBf16 {

@@ -3,7 +3,8 @@
 -- or of given shapes, as a failing run prints them:
 --   nngen tests/models/contraction.lua --set 'shapes=conv 2 3 9 7 5 3 3 2 1 1 0 1 1 1; matmul 2 5 7 3 0 1'
 -- conv: images, channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups
--- matmul: batch, m, n, k, whether a and b are given transposed
+-- matmul: batch, m, n, k, whether a and b are given transposed (2: and were made by another kernel, whose
+-- output is read as it lies; inputs of 16 bits are converted, and turned on the way)
 local nn = require "nn"
 local cfg = nn.config{seed = 1, count = 16, most = 160, shapes = "", exact = 0}
 
@@ -33,7 +34,7 @@ local function random_conv()
 end
 local function random_matmul()
   return string.format("matmul %d %d %d %d %d %d", random(3), size(cfg.most), size(cfg.most), size(cfg.most * 2),
-                       random(2) - 1, random(2) - 1)
+                       random(3) - 1, random(3) - 1)
 end
 
 local function source(name, dims)
@@ -78,12 +79,14 @@ function make.conv(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g)
   if i % 3 == 1 then y = nn.relu(y + 1) end
   return y
 end
+local function matrix(name, batch, rows, columns, turned)
+  if turned == 0 then return source(name, {batch, rows, columns}) end
+  if turned == 1 then return nn.transpose(source(name, {batch, columns, rows})) end
+  return nn.transpose(nn.matmul(source(name, {batch, columns, 1}), source(name .. "_row", {batch, 1, rows})))
+end
 function make.matmul(i, batch, m, n, k, ta, tb)
-  local a = source("a" .. i, ta == 1 and {batch, k, m} or {batch, m, k})
-  local b = i % 2 == 0 and weight("w" .. i, {k, n}) or source("b" .. i, tb == 1 and {batch, n, k} or {batch, k, n})
-  if ta == 1 then a = nn.transpose(a) end
-  if tb == 1 and i % 2 == 1 then b = nn.transpose(b) end
-  return nn.matmul(a, b)
+  local b = i % 2 == 0 and weight("w" .. i, {k, n}) or matrix("b" .. i, batch, k, n, tb)
+  return nn.matmul(matrix("a" .. i, batch, m, k, ta), b)
 end
 
 local function add(i, spec)

@@ -178,6 +178,55 @@ static void test_casts(void **state) {
   assert_int_equal(packed[7], 0x3f80c040);
 }
 
+// Vectors of every width convert to the bits that their elements do: the type's values (any bits)
+// to float, and floats to the type.
+static void check_vectors(const char *type, const void *values, size_t size) {
+  char source[2048];
+  snprintf(source, sizeof source,
+           "#include \"lib/prim.cuh\"\n"
+           "typedef %s T;\n"
+           "template <class V> __device__ int differs(V a, V b) {\n"
+           "  int bad = 0;\n"
+           "  for (int i = 0; i < int(sizeof(V)); i++)\n"
+           "    bad |= reinterpret_cast<char *>(&a)[i] ^ reinterpret_cast<char *>(&b)[i];\n"
+           "  return bad; }\n"
+           "template <int N> __device__ int check(const T *x, const float *y) {\n"
+           "  const Vec<float, N> wide = nn_float(nn_load<N>(x));\n"
+           "  const Vec<T, N> narrow = nn_cast<T>(nn_load<N>(y));\n"
+           "  int bad = 0;\n"
+           "  for (int j = 0; j < N; j++)\n"
+           "    bad |= differs(wide[j], nn_float(x[j])) | differs(narrow[j], nn_cast<T>(y[j]));\n"
+           "  return bad; }\n"
+           "extern \"C\" __global__ void k(const T *x, const float *y, int *bad) {\n"
+           "  int i = blockIdx.x * 256 + threadIdx.x; x += 16 * i; y += 16 * i;\n"
+           "  bad[i] = check<1>(x, y) | check<2>(x, y) | check<3>(x, y) | check<4>(x, y)\n"
+           "    | check<8>(x, y) | check<16>(x, y); }\n",
+           type);
+  enum { kEach = 16, kBlock = 256, kBlocks = 65536 / kEach / kBlock, kThreads = kBlocks * kBlock };
+  static int bad[kThreads];
+  CUfunction f = device_function(source, "k");
+  CUdeviceptr px = device_upload(values, size * 65536);
+  CUdeviceptr py = device_upload(samples, sizeof *samples * 65536);
+  CUdeviceptr pb = device_upload(NULL, sizeof bad);
+  OK(device_run(f, kBlocks, kBlock, 0, (void *[]){&px, &py, &pb}));
+  OK(cuMemcpyDtoH(bad, pb, sizeof bad));
+  for (int i = 0; i < kThreads; i++)
+    if (bad[i]) fail_msg("%s: elements %d to %d", type, kEach * i, kEach * i + kEach - 1);
+  OK(cuMemFree(px)), OK(cuMemFree(py)), OK(cuMemFree(pb));
+}
+
+static void test_vector_conversions(void **state) {
+  (void)state;
+  static unsigned short halves[65536];
+  for (int i = 0; i < 65536; i++) halves[i] = (unsigned short)i;
+  make_samples();
+  check_vectors("f16", halves, 2);
+  check_vectors("bf16", halves, 2);
+  check_vectors("float", samples, 4);
+  check_vectors("int", samples, 4);
+  check_vectors("unsigned char", halves, 1);
+}
+
 typedef struct Function {
   const char *call;
   double (*reference)(double);
@@ -270,10 +319,13 @@ static void test_vectors(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_half),      cmocka_unit_test(test_bfloat),
-      cmocka_unit_test(test_tf32),      cmocka_unit_test(test_casts),
-      cmocka_unit_test(test_functions), cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_vectors)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_half),
+                                     cmocka_unit_test(test_bfloat),
+                                     cmocka_unit_test(test_tf32),
+                                     cmocka_unit_test(test_casts),
+                                     cmocka_unit_test(test_vector_conversions),
+                                     cmocka_unit_test(test_functions),
+                                     cmocka_unit_test(test_extremes),
+                                     cmocka_unit_test(test_vectors)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

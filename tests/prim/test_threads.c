@@ -65,6 +65,63 @@ static void test_warp_reductions(void **state) {
               64, 0);
 }
 
+// The definition of a warp-wide result: f over the lanes l of the mask, from `r`.
+static const char fold[] =
+    "template <class F> __device__ unsigned fold(unsigned mask, unsigned r, F f) {\n"
+    "  for (int l = 0; l < 32; l++) if (mask >> l & 1) r = f(r, l);\n"
+    "  return r; }\n"
+    "constexpr unsigned kEven = 0x55555555u, kOdd = ~kEven, kLow = 0x7ffu;\n";
+
+static void test_matches(void **state) {
+  (void)state;
+  check_block(
+      fold,
+      "bool all = true;\n"
+      "unsigned fifth = fold(kFullMask, 0, [=](unsigned r, int l) {\n"
+      "  return r | unsigned(l / 5 == lane / 5) << l; });\n"
+      "bad += nn_match_any(lane / 5) != fifth;\n"
+      "bad += 2 * (nn_match_any(lane % 2 ? -0.0f : 0.0f) != (lane % 2 ? kOdd : kEven));\n"
+      "bad += 4 * (nn_match_any(double(lane / 5)) != fifth);\n"
+      "bad += 8 * (nn_match_any(1ull << 40 << lane % 2) != (lane % 2 ? kOdd : kEven));\n"
+      "bad += 16 * (nn_match_all(t / 32, &all) != kFullMask || !all);\n"
+      "bad += 32 * (nn_match_all(lane == 31, &all) != 0 || all);\n"
+      "unsigned part = lane < 11 ? kLow : ~kLow;\n"
+      "bad += 64 * (nn_match_any(lane % 2, part) != (part & (lane % 2 ? kOdd : kEven)));\n"
+      "bad += 128 * (nn_match_all(lane < 11, &all, part) != part || !all);\n"
+      "if (lane % 2) bad += 256 * (nn_match_all(lane < 9 ? 1.0 : 2.0, &all, kOdd) != 0 || all);",
+      64, 0);
+}
+
+// Each reduction over all lanes, over two parts of the warp, and over every other lane.
+static void test_integer_reductions(void **state) {
+  (void)state;
+  check_block(
+      fold,
+      "auto value = [=](int l) { return unsigned(t - lane + l + 1) * 2654435761u; };\n"
+      "auto least = [=](unsigned r, int l) { return value(l) < r ? value(l) : r; };\n"
+      "auto most = [=](unsigned r, int l) { return value(l) > r ? value(l) : r; };\n"
+      "auto lowest = [=](unsigned r, int l) { return int(value(l)) < int(r) ? value(l) : r; };\n"
+      "auto highest = [=](unsigned r, int l) { return int(value(l)) > int(r) ? value(l) : r; };\n"
+      "auto sum = [=](unsigned r, int l) { return r + value(l); };\n"
+      "unsigned v = value(lane);\n"
+      "unsigned masks[] = {kFullMask, lane < 11 ? kLow : ~kLow, lane % 2 ? kOdd : kEven};\n"
+      "for (unsigned m : masks) {\n"
+      "  bad |= nn_warp_sum(v, m) != fold(m, 0, sum);\n"
+      "  bad |= 2 * (nn_warp_max(v, m) != fold(m, 0, most));\n"
+      "  bad |= 4 * (nn_warp_min(v, m) != fold(m, ~0u, least));\n"
+      "  bad |= 8 * (nn_warp_sum(int(v), m) != int(fold(m, 0, sum)));\n"
+      "  bad |= 16 * (nn_warp_max(int(v), m) != int(fold(m, 1u << 31, highest)));\n"
+      "  bad |= 32 * (nn_warp_min(int(v), m) != int(fold(m, ~0u >> 1, lowest)));\n"
+      "  bad |= 64 * (nn_warp_and(v, m) !=\n"
+      "               fold(m, ~0u, [=](unsigned r, int l) { return r & value(l); }));\n"
+      "  bad |= 128 * (nn_warp_or(v, m) !=\n"
+      "                fold(m, 0, [=](unsigned r, int l) { return r | value(l); }));\n"
+      "  bad |= 256 * (nn_warp_xor(v, m) !=\n"
+      "                fold(m, 0, [=](unsigned r, int l) { return r ^ value(l); })); }\n"
+      "if (lane == 9) bad |= 512 * (nn_warp_sum(t, 1u << 9) != t);",
+      96, 0);
+}
+
 static void test_barriers(void **state) {
   (void)state;
   check_block("",
@@ -170,18 +227,43 @@ static void test_fences_and_clock(void **state) {
               "NN_SMEM(Smem, s); long long begin = nn_clock();\n"
               "if (t == 0) nn_mbar_init(&s.bar, 64); nn_mbar_init_fence(); nn_sync();\n"
               "s.x[t] = t; nn_fence_block(); nn_fence_device(); nn_fence_system();\n"
-              "nn_mbar_arrive_expect_tx(&s.bar, 0); nn_mbar_wait(&s.bar, 0);\n"
+              "#if __CUDA_ARCH__ >= 900\n"
+              "nn_mbar_arrive_expect_tx(&s.bar, 0);\n"
+              "#else\n"
+              "nn_mbar_arrive(&s.bar);\n"
+              "#endif\n"
+              "nn_mbar_wait(&s.bar, 0);\n"
               "bad += s.x[63 - t] != 63 - t; bad += 2 * (nn_clock() < begin);\n"
               "bad += 4 * (nn_bits(nn_from_bits(0x12345678u)) != 0x12345678u);",
               64, 512);
 }
 
+// The last test: the error stays, as after any fault.
+static void test_trap(void **state) {
+  (void)state;
+  CUfunction f = device_function("#include \"lib/prim.cuh\"\n"
+                                 "extern \"C\" __global__ void k(int *out) {\n"
+                                 "  if (threadIdx.x == 5) nn_trap(); out[threadIdx.x] = 1; }\n",
+                                 "k");
+  CUdeviceptr p = device_upload(NULL, 4 * 64);
+  CUresult r = device_run(f, 1, 64, 0, (void *[]){&p});
+  assert_true(r == CUDA_ERROR_LAUNCH_FAILED || (on_gpu() && r == CUDA_ERROR_ILLEGAL_INSTRUCTION));
+  assert_int_equal(cuCtxSynchronize(), r);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shuffles),        cmocka_unit_test(test_votes),
-      cmocka_unit_test(test_warp_reductions), cmocka_unit_test(test_barriers),
-      cmocka_unit_test(test_named_barriers),  cmocka_unit_test(test_syncwarp),
-      cmocka_unit_test(test_atomics),         cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_mbarriers),       cmocka_unit_test(test_fences_and_clock)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shuffles),
+                                     cmocka_unit_test(test_votes),
+                                     cmocka_unit_test(test_matches),
+                                     cmocka_unit_test(test_warp_reductions),
+                                     cmocka_unit_test(test_integer_reductions),
+                                     cmocka_unit_test(test_barriers),
+                                     cmocka_unit_test(test_named_barriers),
+                                     cmocka_unit_test(test_syncwarp),
+                                     cmocka_unit_test(test_atomics),
+                                     cmocka_unit_test(test_copies),
+                                     cmocka_unit_test(test_mbarriers),
+                                     cmocka_unit_test(test_fences_and_clock),
+                                     cmocka_unit_test(test_trap)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -39,24 +39,41 @@ static void *library_open(const char *const *names) {
   return NULL;
 }
 
+static void *sim_open(void) {
+  const char *other = getenv("CUSIM_LIBRARY"); // another build of it
+  return library_open((const char *[]){other ? other : "build/libcusim.so", NULL});
+}
+
+#define NOTHING(name, symbol, params)
+#define LOAD(name, symbol, params)                                                                 \
+  *(void **)&name = dlsym(library, #symbol);                                                       \
+  if (!name) return fprintf(stderr, "no %s\n", #symbol), false;
+
+static bool load_driver(void *library) {
+#define CUDA_API LOAD
+#define NVRTC_API NOTHING
+#define NVRTC_TEXT NOTHING
+#include "cuda_api.def"
+  return true;
+}
+
+static bool load_compiler(void *library) {
+#define CUDA_API NOTHING
+#define NVRTC_API LOAD
+#define NVRTC_TEXT LOAD
+#include "cuda_api.def"
+  return true;
+}
+
 // Loads the table and makes a context current. False: there is no such device.
 static bool device_open(void) {
-  const char *other = getenv("CUSIM_LIBRARY"); // another build of it
-  const char *sim[] = {other ? other : "build/libcusim.so", NULL};
   const char *driver[] = {"libcuda.so.1", NULL};
-  const char *compiler[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
-                            "/usr/local/cuda/lib64/libnvrtc.so", NULL};
-  void *cuda = library_open(on_gpu() ? driver : sim);
-  void *nvrtc = on_gpu() ? library_open(compiler) : cuda;
-  if (!cuda || !nvrtc) return fprintf(stderr, "%s\n", dlerror()), false;
-#define CUDA_API(name, symbol, params)                                                             \
-  *(void **)&name = dlsym(cuda, #symbol);                                                          \
-  if (!name) return fprintf(stderr, "no %s\n", #symbol), false;
-#define NVRTC_API(name, symbol, params)                                                            \
-  *(void **)&name = dlsym(nvrtc, #symbol);                                                         \
-  if (!name) return fprintf(stderr, "no %s\n", #symbol), false;
-#define NVRTC_TEXT(name, symbol, params) NVRTC_API(name, symbol, params)
-#include "cuda_api.def"
+  const char *nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                         "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+  void *cuda = on_gpu() ? library_open(driver) : sim_open();
+  void *compiler = on_gpu() ? library_open(nvrtc) : cuda;
+  if (!cuda || !compiler) return fprintf(stderr, "%s\n", dlerror()), false;
+  if (!load_driver(cuda) || !load_compiler(compiler)) return false;
   CUcontext ctx;
   return cuInit(0) == CUDA_SUCCESS && cuDevicePrimaryCtxRetain(&ctx, 0) == CUDA_SUCCESS &&
          cuCtxSetCurrent(ctx) == CUDA_SUCCESS;
@@ -120,6 +137,19 @@ static nvrtcResult device_compile(const char *source, const char *name, char **i
   return r;
 }
 
+// NNGEN_TEST_NVRTC names an NVRTC: the source must also compile for the GPU that libcusim models.
+static void check_compiles_for_gpu(const char *source) {
+  char *image, *log;
+  const char *nvrtc = getenv("NNGEN_TEST_NVRTC");
+  if (!nvrtc) return;
+  assert_true(load_compiler(library_open((const char *[]){nvrtc, NULL})));
+  if (device_compile(source, "test.cu", &image, &log) != NVRTC_SUCCESS)
+    fail_msg("%s: %s\n%s", device_arch(), log, source);
+  free(image);
+  free(log);
+  assert_true(load_compiler(sim_open()));
+}
+
 static CUmodule device_module(const char *source) {
   char *image, *log;
   nvrtcResult r = device_compile(source, "test.cu", &image, &log);
@@ -128,6 +158,7 @@ static CUmodule device_module(const char *source) {
   OK(cuModuleLoadData(&module, image));
   free(image);
   free(log);
+  check_compiles_for_gpu(source);
   return module;
 }
 

@@ -351,6 +351,31 @@ static void test_grid_barrier(void **state) {
   for (int b = 0; b < kBlocks; b++) assert_int_equal(y[b], (b + 7) % kBlocks);
 }
 
+// Each thread of a kernel without barriers runs once, as itself, with its own copy of the
+// parameters, whichever threads before it returned early.
+static void test_shape(void **state) {
+  (void)state;
+  CUfunction f = device_function(
+      "struct Params { int *out, offset[3]; };\n"
+      "extern \"C\" __global__ void k(Params p) {\n"
+      "  int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;\n"
+      "  int t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;\n"
+      "  p.offset[1] += block * blockDim.x * blockDim.y * blockDim.z + t;\n"
+      "  if (p.offset[1] % 5 == 3) return;\n"
+      "  p.out[p.offset[1] - p.offset[0]] += p.offset[1]; }\n",
+      "k");
+  enum { kThreads = 3 * 1 * 2 * 5 * 7 * 4 };
+  int out[kThreads] = {0};
+  struct {
+    CUdeviceptr out;
+    int offset[3];
+  } params = {device_upload(out, sizeof out), {2, 2, 0}};
+  OK(cuLaunchKernel(f, 3, 1, 2, 5, 7, 4, 0, NULL, (void *[]){&params}, NULL));
+  OK(cuMemcpyDtoH(out, params.out, sizeof out));
+  for (int i = 0; i < kThreads; i++) assert_int_equal(out[i], (i + 2) % 5 == 3 ? 0 : i + 2);
+  OK(cuMemFree(params.out));
+}
+
 // After a fault every call reports it, as on a GPU; so this comes last.
 static void test_sticky_error(void **state) {
   (void)state;
@@ -376,6 +401,7 @@ int main(void) {
                                      API_TEST(test_capture_errors),
                                      API_TEST(test_cooperative),
                                      cmocka_unit_test(test_grid_barrier),
+                                     cmocka_unit_test(test_shape),
                                      cmocka_unit_test(test_sticky_error)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -2,7 +2,9 @@
 // code and a clear line, never a crash; and how long the error of a fault stays.
 #include "tests/sim/device.h"
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static const char *good = "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] += 1; }\n";
@@ -152,7 +154,9 @@ static void test_no_temporary_folder(void **state) {
 static void test_destroyed_context(void **state) {
   (void)state;
   CUcontext below, top, later, got;
-  CUdeviceptr p;
+  CUdeviceptr p, q;
+  CUdevice device;
+  OK(cuMemAlloc(&q, 16));
   OK(cuCtxCreate(&below, 0, 0));
   OK(cuCtxCreate(&top, 0, 0));
   OK(cuCtxDestroy(below));
@@ -163,11 +167,15 @@ static void test_destroyed_context(void **state) {
   OK(cuCtxDestroy(top));
   OK(cuCtxGetCurrent(&got));
   assert_ptr_equal(got, below);
-  assert_int_equal(cuMemAlloc(&p, 16), CUDA_ERROR_INVALID_CONTEXT);
+  assert_int_equal(cuMemAlloc(&p, 16), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuMemFree(q), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  assert_int_equal(cuCtxGetDevice(&device), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   assert_int_equal(cuCtxSetCurrent(below), CUDA_ERROR_INVALID_CONTEXT);
   OK(cuCtxPopCurrent(&got));
   OK(cuMemAlloc(&p, 16));
   OK(cuMemFree(p));
+  OK(cuMemFree(q));
 }
 
 // An error stays until the context whose work caused it ends, whoever waits for that work.
@@ -192,12 +200,40 @@ static void test_fault_of_context(void **state) {
   }
 }
 
+static volatile sig_atomic_t signals;
+static void count_signal(int signal) {
+  (void)signal;
+  signals++;
+}
+
+// The program's own handlers are called for its own signals after a launch, and SIGVTALRM's while a
+// kernel runs: this one waits for it.
+static void test_own_signals(void **state) {
+  (void)state;
+  CUfunction f = device_function(
+      "extern \"C\" __global__ void k(volatile int *seen) { while (!*seen) ; }", "k");
+  const struct itimerval soon = {.it_value = {0, 1000}};
+  volatile sig_atomic_t *seen = &signals;
+  void (*old_alarm)(int) = signal(SIGVTALRM, count_signal);
+  void (*old_fault)(int) = signal(SIGFPE, count_signal);
+  assert_int_equal(setitimer(ITIMER_VIRTUAL, &soon, NULL), 0);
+  OK(device_run(f, 1, 1, 0, (void *[]){&seen}));
+  assert_int_equal(signals, 1);
+  raise(SIGVTALRM);
+  assert_int_equal(signals, 2);
+  raise(SIGFPE);
+  assert_int_equal(signals, 3);
+  signal(SIGVTALRM, old_alarm);
+  signal(SIGFPE, old_fault);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_flipped_images),    cmocka_unit_test(test_cut_images),
       cmocka_unit_test(test_compile_errors),    cmocka_unit_test(test_programs),
       cmocka_unit_test(test_no_compiler),       cmocka_unit_test(test_no_temporary_folder),
-      cmocka_unit_test(test_destroyed_context), cmocka_unit_test(test_fault_of_context)};
+      cmocka_unit_test(test_destroyed_context), cmocka_unit_test(test_fault_of_context),
+      cmocka_unit_test(test_own_signals)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -63,6 +63,11 @@ static const Case cases[] = {
      "if (blockIdx.x == 1 && t == 5) a[1 << 28] = 1;",
      CUDA_ERROR_ILLEGAL_ADDRESS,
      {"illegal access to 0x", WHERE}},
+    {"wild pointer, three dimensions",
+     "basic",
+     "if (blockIdx.x == 1 && t == 1 && threadIdx.y == 2 && threadIdx.z == 3) a[1 << 28] = 1;",
+     CUDA_ERROR_ILLEGAL_ADDRESS,
+     {"illegal access to 0x", "block (1,0,0), thread (1,2,3), fault.cu:3"}},
     {"just past the allocation, default checks",
      "basic",
      "if (blockIdx.x == 1 && t == 5) b[192] = 1;",
@@ -83,6 +88,11 @@ static const Case cases[] = {
      "if (blockIdx.x == 1 && t == 5) while (!((volatile float *)a)[0]) ;",
      CUDA_ERROR_LAUNCH_TIMEOUT,
      {"does not end", WHERE, "CUDA_ERROR_LAUNCH_TIMEOUT"}},
+    {"slow threads that all end", // each in a tenth of the timeout, all of them in six times that
+     "basic",
+     "for (long long begin = clock64(); clock64() - begin < 20000000;) ;",
+     CUDA_SUCCESS,
+     {""}},
     {"endless loop with barriers",
      "basic",
      "if (blockIdx.x == 1) for (;;) __syncthreads();",
@@ -127,9 +137,10 @@ static CUresult run_case(const Case *c) {
   const CusimTensor tensors[] = {{memory, 256, "conv.weight"}, {b, 256, "conv.out"}};
   void *params[] = {&memory, &b, &n};
   if (name("block1.conv", 2, tensors)) return CUDA_ERROR_UNKNOWN;
+  unsigned side = strstr(c->name, "three dimensions") ? 4 : 1;
   if (strstr(c->name, "cooperative")
           ? cuLaunchCooperativeKernel(f, 2, 1, 1, 64, 1, 1, 0, NULL, params)
-          : cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, 0, NULL, params, NULL))
+          : cuLaunchKernel(f, 2, 1, 1, 64 / side / side, side, side, 0, NULL, params, NULL))
     return CUDA_ERROR_UNKNOWN;
   return cuCtxSynchronize();
 }

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 2
+#define CUSIM_ABI 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,6 +30,7 @@ typedef struct CusimKernel {
   const char *name;   // as written: "scale", "ns::scale<float>"; null ends the list
   const void *symbol; // the function, to look its linker name up
   CusimEntry enter;
+  CusimEntry loop; // for all threads of the block, one after the other; null: instrumented
   const unsigned *param_sizes; // bytes, ended by 0
   int max_threads;             // of __launch_bounds__; 0: none given
 } CusimKernel;

@@ -39,29 +39,97 @@ CUSIM_CONVERSION unsigned short float_to_half(float x) {
 }
 #endif
 
-// Each word holds two 16-bit values, the first in the lower half.
-CUSIM_FN void halves_to_floats(const unsigned *words, int count, float *out) {
-  int i = 0;
-#if defined(__F16C__) && defined(__AVX__)
-  typedef float Float8 __attribute__((vector_size(32), aligned(4), may_alias));
-  for (; i + 4 <= count; i += 4) {
-    Short8 eight;
-    __builtin_memcpy(&eight, words + i, sizeof eight);
-    *reinterpret_cast<Float8 *>(out + 2 * i) = __builtin_ia32_vcvtph2ps256(eight);
-  }
-#endif
-  for (; i < count; i++) {
-    out[2 * i] = half_to_float((unsigned short)words[i]);
-    out[2 * i + 1] = half_to_float((unsigned short)(words[i] >> 16));
-  }
-}
-
 CUSIM_FN unsigned short float_to_bfloat(float x) {
   unsigned bits = __float_as_uint(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
   return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 CUSIM_FN float bfloat_to_float(unsigned short b) { return __uint_as_float(unsigned(b) << 16); }
+
+// ---- neighbours --------------------------------------------------------------------------------
+// `count` values, known to the compiler; h points to 16-bit ones. By vector types, since -O2 leaves
+// loops over conversions scalar.
+
+template <class V> CUSIM_FN V read_vector(const void *p) {
+  V v = {};
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+CUSIM_FN void halves_to_floats(const void *h, int count, float *out) {
+  const unsigned short *in = static_cast<const unsigned short *>(h);
+  int i = 0;
+#if defined(__F16C__) && defined(__AVX__)
+  for (; i + 8 <= count; i += 8) {
+    auto wide = __builtin_ia32_vcvtph2ps256(read_vector<Short8>(in + i));
+    __builtin_memcpy(out + i, &wide, sizeof wide);
+  }
+  for (; i + 4 <= count; i += 4) {
+    Short8 four = {};
+    __builtin_memcpy(&four, in + i, sizeof four / 2);
+    auto wide = __builtin_ia32_vcvtph2ps(four);
+    __builtin_memcpy(out + i, &wide, sizeof wide);
+  }
+#endif
+  for (; i < count; i++) out[i] = half_to_float(in[i]);
+}
+
+CUSIM_FN void floats_to_halves(const float *x, int count, void *h) {
+  unsigned short *out = static_cast<unsigned short *>(h);
+  int i = 0;
+#if defined(__F16C__) && defined(__AVX__)
+  typedef float Float8 __attribute__((vector_size(32)));
+  for (; i + 8 <= count; i += 8) {
+    auto eight = __builtin_ia32_vcvtps2ph256(read_vector<Float8>(x + i), 0);
+    __builtin_memcpy(out + i, &eight, sizeof eight);
+  }
+  for (; i + 4 <= count; i += 4) {
+    auto four = __builtin_ia32_vcvtps2ph(read_vector<Float4>(x + i), 0);
+    __builtin_memcpy(out + i, &four, sizeof four / 2);
+  }
+#endif
+  for (; i < count; i++) out[i] = float_to_half(x[i]);
+}
+
+typedef unsigned Bits4 __attribute__((vector_size(16)));
+typedef unsigned Bits8 __attribute__((vector_size(32)));
+typedef unsigned short Narrow4 __attribute__((vector_size(8)));
+typedef unsigned short Narrow8 __attribute__((vector_size(16)));
+
+template <class Wide> CUSIM_FN Wide round_to_bfloats(Wide bits) {
+  Wide rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? Wide{} + 0x7fffu : rounded;
+}
+
+#define CUSIM_BFLOATS(n)                                                                           \
+  CUSIM_FN void bfloats_to_floats_##n(const unsigned short *b, float *out) {                       \
+    Bits##n bits = __builtin_convertvector(read_vector<Narrow##n>(b), Bits##n) << 16;              \
+    __builtin_memcpy(out, &bits, sizeof bits);                                                     \
+  }                                                                                                \
+  CUSIM_FN void floats_to_bfloats_##n(const float *x, unsigned short *out) {                       \
+    Bits##n bits = round_to_bfloats(read_vector<Bits##n>(x));                                      \
+    Narrow##n narrow = __builtin_convertvector(bits, Narrow##n);                                   \
+    __builtin_memcpy(out, &narrow, sizeof narrow);                                                 \
+  }
+CUSIM_BFLOATS(4)
+CUSIM_BFLOATS(8)
+#undef CUSIM_BFLOATS
+
+CUSIM_FN void bfloats_to_floats(const void *b, int count, float *out) {
+  const unsigned short *in = static_cast<const unsigned short *>(b);
+  int i = 0;
+  for (; i + 8 <= count; i += 8) bfloats_to_floats_8(in + i, out + i);
+  for (; i + 4 <= count; i += 4) bfloats_to_floats_4(in + i, out + i);
+  for (; i < count; i++) out[i] = bfloat_to_float(in[i]);
+}
+
+CUSIM_FN void floats_to_bfloats(const float *x, int count, void *b) {
+  unsigned short *out = static_cast<unsigned short *>(b);
+  int i = 0;
+  for (; i + 8 <= count; i += 8) floats_to_bfloats_8(x + i, out + i);
+  for (; i + 4 <= count; i += 4) floats_to_bfloats_4(x + i, out + i);
+  for (; i < count; i++) out[i] = float_to_bfloat(x[i]);
+}
 
 } // namespace cusim
 

@@ -1,4 +1,4 @@
-// cusim_kernel.h: how libcusim calls a kernel: its parameters' sizes, an entry that unpacks them.
+// cusim_kernel.h: how libcusim calls a kernel: its parameters' sizes, entries that unpack them.
 #ifndef CUSIM_KERNEL_H
 #define CUSIM_KERNEL_H
 
@@ -19,12 +19,26 @@ template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
   static void enter(void *const *params) {
     call(params, typename MakeIndices<sizeof...(A)>::type());
   }
+  // NOTE: the asm keeps each thread's accesses its own: a fault's report says which thread runs.
+  static void enter_all(void *const *params) {
+    CusimThread *self = cusim_self;
+    const unsigned nx = self->block_dim[0], ny = self->block_dim[1], nz = self->block_dim[2];
+    for (unsigned z = 0, linear = 0; self->thread[2] = z, z < nz; z++)
+      for (unsigned y = 0; self->thread[1] = y, y < ny; y++)
+        for (unsigned x = 0; x < nx; x++) {
+          self->thread[0] = x;
+          self->linear = linear++;
+          __asm__ volatile("" ::: "memory");
+          enter(params);
+        }
+  }
+  static constexpr CusimEntry loop = CUSIM_TRACE || CUSIM_COUNT ? CusimEntry(0) : enter_all;
   static constexpr unsigned sizes[sizeof...(A) + 1] = {unsigned(sizeof(A))..., 0};
 };
 
 // A name expression of a variable: it only has a linker's name.
 template <class T, T *p> struct Describe<T *, p> {
-  static constexpr CusimEntry enter = 0;
+  static constexpr CusimEntry enter = 0, loop = 0;
   static constexpr unsigned sizes[1] = {0};
 };
 

@@ -143,15 +143,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+    const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float conv1_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float conv1_add_2 = acc[j] + bias_1[j];
       const float relu_3 = nn_max(conv1_add_2, 0.f);
-      relu_out[j] = nn_cast<float>(relu_3);
+      relu_out[j] = relu_3;
     }
-    nn_store<2>(g_relu + m * 6 + n, relu_out);
+    nn_store<2>(g_relu + m * 6 + n, nn_cast<float>(relu_out));
   }
 }
 // lenet__max_pool2d: window_max
@@ -185,20 +185,20 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d(
     for (int s = 0; s < 2; ++s) {
       const int x = w * 2 - 0 + s * 1;
       if (unsigned(x) >= 28u) continue;
-      const Vec<float, 2> relu_1 = nn_load<2>(g_relu + y * 168 + x * 6 + c);
+      const Vec<float, 2> relu_1 = nn_float(nn_load<2>(g_relu + y * 168 + x * 6 + c));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
 
-        acc[j] = nn_max(acc[j], nn_float(relu_1[j]));
+        acc[j] = nn_max(acc[j], relu_1[j]);
       }
     }
   }
   Vec<float, 2> max_pool2d_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    max_pool2d_out[j] = nn_cast<float>(acc[j]);
+    max_pool2d_out[j] = acc[j];
   }
-  nn_store<2>(g_max_pool2d + i, max_pool2d_out);
+  nn_store<2>(g_max_pool2d + i, nn_cast<float>(max_pool2d_out));
 }
 // lenet__conv2_weight_init: copy
 // from models/lenet.lua:7
@@ -225,9 +225,9 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float weight_1 = nn_float(g_weight[n * 150 + c * 25 + h * 5 + w + j * 25]);
-    weight_2_out[j] = nn_cast<float>(weight_1);
+    weight_2_out[j] = weight_1;
   }
-  nn_store<2>(g_weight_2 + i, weight_2_out);
+  nn_store<2>(g_weight_2 + i, nn_cast<float>(weight_2_out));
 }
 // lenet__conv2_relu: conv2d+reshape+add+relu
 // from models/lenet.lua:7
@@ -365,15 +365,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
+    const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float conv2_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float conv2_add_2 = acc[j] + bias_1[j];
       const float relu_3 = nn_max(conv2_add_2, 0.f);
-      relu_out[j] = nn_cast<float>(relu_3);
+      relu_out[j] = relu_3;
     }
-    nn_store<4>(g_relu + m * 16 + n, relu_out);
+    nn_store<4>(g_relu + m * 16 + n, nn_cast<float>(relu_out));
   }
 }
 // lenet__max_pool2d_2: window_max
@@ -407,20 +407,20 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
     for (int s = 0; s < 2; ++s) {
       const int x = w * 2 - 0 + s * 1;
       if (unsigned(x) >= 10u) continue;
-      const Vec<float, 4> relu_1 = nn_load<4>(g_relu + y * 160 + x * 16 + c);
+      const Vec<float, 4> relu_1 = nn_float(nn_load<4>(g_relu + y * 160 + x * 16 + c));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
 
-        acc[j] = nn_max(acc[j], nn_float(relu_1[j]));
+        acc[j] = nn_max(acc[j], relu_1[j]);
       }
     }
   }
   Vec<float, 4> max_pool2d_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    max_pool2d_out[j] = nn_cast<float>(acc[j]);
+    max_pool2d_out[j] = acc[j];
   }
-  nn_store<4>(g_max_pool2d + i, max_pool2d_out);
+  nn_store<4>(g_max_pool2d + i, nn_cast<float>(max_pool2d_out));
 }
 // lenet__fc1_relu: reshape+permute+matmul+add+relu
 // from models/lenet.lua:8
@@ -499,15 +499,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
 #pragma unroll 1
     for (int i = 0; i < kRowsA; ++i) {
       const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      Vec<T, kPack> chunk;
+      Vec<float, kPack> chunk;
 #pragma unroll
       for (int e = 0; e < kPack; ++e) {
         const int k = k0 + e;
         const bool inside = m < kM && k < kK;
         const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(k / 5 % 5) * 80 + (k % 5) * 16 + k / 25]) : 0.f;
-        chunk[e] = nn_cast<T>(inside ? max_pool2d_1 : 0.f);
+        chunk[e] = inside ? max_pool2d_1 : 0.f;
       }
-      nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), chunk);
+      nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), nn_cast<T>(chunk));
     }
     {
       const int k = k0;
@@ -560,15 +560,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
+    const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc1_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float fc1_add_2 = acc[j] + bias_1[j];
       const float relu_3 = nn_max(fc1_add_2, 0.f);
-      relu_out[j] = nn_cast<float>(relu_3);
+      relu_out[j] = relu_3;
     }
-    nn_store<4>(g_relu + m * 120 + n, relu_out);
+    nn_store<4>(g_relu + m * 120 + n, nn_cast<float>(relu_out));
   }
 }
 // lenet__fc2_relu: permute+matmul+add+relu
@@ -703,15 +703,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 4> bias_1 = nn_load<4>(g_bias + n);
+    const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc2_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float fc2_add_2 = acc[j] + bias_1[j];
       const float relu_3 = nn_max(fc2_add_2, 0.f);
-      relu_2_out[j] = nn_cast<float>(relu_3);
+      relu_2_out[j] = relu_3;
     }
-    nn_store<4>(g_relu_2 + m * 84 + n, relu_2_out);
+    nn_store<4>(g_relu_2 + m * 84 + n, nn_cast<float>(relu_2_out));
   }
 }
 // lenet__fc3: permute+matmul+add
@@ -846,14 +846,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+    const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> fc3_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc3_add_2 = acc[j] + nn_float(bias_1[j]);
-      fc3_out[j] = nn_cast<float>(fc3_add_2);
+      const float fc3_add_2 = acc[j] + bias_1[j];
+      fc3_out[j] = fc3_add_2;
     }
-    nn_store<2>(g_fc3 + m * 10 + n, fc3_out);
+    nn_store<2>(g_fc3 + m * 10 + n, nn_cast<float>(fc3_out));
   }
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
@@ -890,11 +890,11 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
       const int n = i;
-      const Vec<float, 2> fc3_add_1 = nn_load<2>(g_fc3 + n);
+      const Vec<float, 2> fc3_add_1 = nn_float(nn_load<2>(g_fc3 + n));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        kept_fc3[item * kLanes + j] = nn_float(fc3_add_1[j]);
-        row_reduce_max_0 = nn_max(row_reduce_max_0, nn_float(fc3_add_1[j]));
+        kept_fc3[item * kLanes + j] = fc3_add_1[j];
+        row_reduce_max_0 = nn_max(row_reduce_max_0, fc3_add_1[j]);
       }
     }
   }
@@ -922,9 +922,9 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
         const float softmax_div_1 = kept_exp_2[item * kLanes + j] / row_reduce_sum_3;
-        softmax_out[j] = nn_cast<float>(softmax_div_1);
+        softmax_out[j] = softmax_div_1;
       }
-      nn_store<2>(g_softmax + n, softmax_out);
+      nn_store<2>(g_softmax + n, nn_cast<float>(softmax_out));
     }
   }
 }

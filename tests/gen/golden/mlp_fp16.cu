@@ -17,13 +17,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
   if (i >= kCount) return;
   const int m = i % 784;
   const int n = i / 784;
-  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + n * 784 + m);
-  Vec<f16, 4> fc1_out;
+  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 784 + m));
+  Vec<float, 4> fc1_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    fc1_out[j] = nn_cast<f16>(nn_float(weight_1[j]));
+    fc1_out[j] = weight_1[j];
   }
-  nn_store<4>(g_fc1 + i, fc1_out);
+  nn_store<4>(g_fc1 + i, nn_cast<f16>(fc1_out));
 }
 // mlp__x: copy
 // from models/mlp.lua:5
@@ -43,13 +43,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
 
-  const Vec<float, 4> input_x_1 = nn_load<4>(g_input_x + i);
-  Vec<f16, 4> copy_x_out;
+  const Vec<float, 4> input_x_1 = nn_float(nn_load<4>(g_input_x + i));
+  Vec<float, 4> copy_x_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    copy_x_out[j] = nn_cast<f16>(nn_float(input_x_1[j]));
+    copy_x_out[j] = input_x_1[j];
   }
-  nn_store<4>(g_copy_x + i, copy_x_out);
+  nn_store<4>(g_copy_x + i, nn_cast<f16>(copy_x_out));
 }
 // mlp__fc1_relu: matmul+add+relu
 // from models/mlp.lua:6
@@ -195,15 +195,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
-    Vec<f16, 8> relu_out;
+    const Vec<float, 8> bias_1 = nn_float(nn_load<8>(g_bias + n));
+    Vec<float, 8> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc1_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float fc1_add_2 = acc[j] + bias_1[j];
       const float relu_3 = nn_max(fc1_add_2, 0.f);
-      relu_out[j] = nn_cast<f16>(relu_3);
+      relu_out[j] = relu_3;
     }
-    nn_store<8>(g_relu + m * 256 + n, relu_out);
+    nn_store<8>(g_relu + m * 256 + n, nn_cast<f16>(relu_out));
   }
 }
 // mlp__fc2_init: permute+copy
@@ -225,13 +225,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
   if (i >= kCount) return;
   const int m = i % 256;
   const int n = i / 256;
-  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + n * 256 + m);
-  Vec<f16, 4> fc2_out;
+  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 256 + m));
+  Vec<float, 4> fc2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    fc2_out[j] = nn_cast<f16>(nn_float(weight_1[j]));
+    fc2_out[j] = weight_1[j];
   }
-  nn_store<4>(g_fc2 + i, fc2_out);
+  nn_store<4>(g_fc2 + i, nn_cast<f16>(fc2_out));
 }
 // mlp__fc2_relu: matmul+add+relu
 // from models/mlp.lua:6
@@ -364,15 +364,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bias_1 = nn_load<8>(g_bias + n);
-    Vec<f16, 8> relu_2_out;
+    const Vec<float, 8> bias_1 = nn_float(nn_load<8>(g_bias + n));
+    Vec<float, 8> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc2_add_2 = acc[j] + nn_float(bias_1[j]);
+      const float fc2_add_2 = acc[j] + bias_1[j];
       const float relu_3 = nn_max(fc2_add_2, 0.f);
-      relu_2_out[j] = nn_cast<f16>(relu_3);
+      relu_2_out[j] = relu_3;
     }
-    nn_store<8>(g_relu_2 + m * 256 + n, relu_2_out);
+    nn_store<8>(g_relu_2 + m * 256 + n, nn_cast<f16>(relu_2_out));
   }
 }
 // mlp__fc3_init: permute+copy
@@ -394,13 +394,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
   if (i >= kCount) return;
   const int m = i % 256;
   const int n = i / 256;
-  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + n * 256 + m);
-  Vec<f16, 4> fc3_out;
+  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 256 + m));
+  Vec<float, 4> fc3_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    fc3_out[j] = nn_cast<f16>(nn_float(weight_1[j]));
+    fc3_out[j] = weight_1[j];
   }
-  nn_store<4>(g_fc3 + i, fc3_out);
+  nn_store<4>(g_fc3 + i, nn_cast<f16>(fc3_out));
 }
 // mlp__fc3: matmul+add
 // from models/mlp.lua:7
@@ -534,13 +534,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 2> bias_1 = nn_load<2>(g_bias + n);
+    const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> fc3_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc3_add_2 = acc[j] + nn_float(bias_1[j]);
-      fc3_2_out[j] = nn_cast<float>(fc3_add_2);
+      const float fc3_add_2 = acc[j] + bias_1[j];
+      fc3_2_out[j] = fc3_add_2;
     }
-    nn_store<2>(g_fc3_2 + m * 10 + n, fc3_2_out);
+    nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
   }
 }

@@ -24,25 +24,25 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int c = i % 128;
-  const Vec<float, 4> running_var_1 = nn_load<4>(g_running_var + c);
-  const Vec<float, 4> weight_4 = nn_load<4>(g_weight + c);
+  const Vec<float, 4> running_var_1 = nn_float(nn_load<4>(g_running_var + c));
+  const Vec<float, 4> weight_4 = nn_float(nn_load<4>(g_weight + c));
   Vec<float, 4> bn1_out;
-  const Vec<float, 4> running_mean_6 = nn_load<4>(g_running_mean + c);
-  const Vec<float, 4> bias_9 = nn_load<4>(g_bias + c);
+  const Vec<float, 4> running_mean_6 = nn_float(nn_load<4>(g_running_mean + c));
+  const Vec<float, 4> bias_9 = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> bn1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float bn1_add_2 = nn_float(running_var_1[j]) + 1e-05f;
+    const float bn1_add_2 = running_var_1[j] + 1e-05f;
     const float bn1_rsqrt_3 = nn_rsqrt(bn1_add_2);
-    const float bn1_mul_5 = bn1_rsqrt_3 * nn_float(weight_4[j]);
-    bn1_out[j] = nn_cast<float>(bn1_mul_5);
-    const float bn1_neg_7 = -nn_float(running_mean_6[j]);
+    const float bn1_mul_5 = bn1_rsqrt_3 * weight_4[j];
+    bn1_out[j] = bn1_mul_5;
+    const float bn1_neg_7 = -running_mean_6[j];
     const float bn1_mul_8 = bn1_neg_7 * bn1_mul_5;
-    const float bn1_add_10 = bn1_mul_8 + nn_float(bias_9[j]);
-    bn1_2_out[j] = nn_cast<float>(bn1_add_10);
+    const float bn1_add_10 = bn1_mul_8 + bias_9[j];
+    bn1_2_out[j] = bn1_add_10;
   }
-  nn_store<4>(g_bn1 + i, bn1_out);
-  nn_store<4>(g_bn1_2 + i, bn1_2_out);
+  nn_store<4>(g_bn1 + i, nn_cast<float>(bn1_out));
+  nn_store<4>(g_bn1_2 + i, nn_cast<float>(bn1_2_out));
 }
 // resnet18__layer2_0_bn1_init_2: reshape+mul
 // from models/resnet.lua:9
@@ -68,14 +68,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int h = i / 192 % 3;
   const int n = i / 576;
   const float bn1_mul_2 = nn_float(g_bn1[n]);
-  Vec<bf16, 4> bn1_2_out;
+  Vec<float, 4> bn1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float weight_1 = nn_float(g_weight[n * 576 + c * 9 + h * 3 + w + j * 9]);
     const float bn1_mul_3 = weight_1 * bn1_mul_2;
-    bn1_2_out[j] = nn_cast<bf16>(bn1_mul_3);
+    bn1_2_out[j] = bn1_mul_3;
   }
-  nn_store<4>(g_bn1_2 + i, bn1_2_out);
+  nn_store<4>(g_bn1_2 + i, nn_cast<bf16>(bn1_2_out));
 }
 // resnet18__layer2_0_conv1_bn1_relu: conv2d+add+relu
 // from models/resnet.lua:9
@@ -223,15 +223,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bn1_add_1 = nn_load<8>(g_bn1_2 + n);
-    Vec<bf16, 8> relu_2_out;
+    const Vec<float, 8> bn1_add_1 = nn_float(nn_load<8>(g_bn1_2 + n));
+    Vec<float, 8> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float bn1_add_2 = acc[j] + nn_float(bn1_add_1[j]);
+      const float bn1_add_2 = acc[j] + bn1_add_1[j];
       const float relu_3 = nn_max(bn1_add_2, 0.f);
-      relu_2_out[j] = nn_cast<bf16>(relu_3);
+      relu_2_out[j] = relu_3;
     }
-    nn_store<8>(g_relu_2 + m * 128 + n, relu_2_out);
+    nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
   }
 }
 // resnet18__layer2_0_bn2_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
@@ -260,25 +260,25 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int c = i % 128;
-  const Vec<float, 4> running_var_1 = nn_load<4>(g_running_var + c);
-  const Vec<float, 4> weight_4 = nn_load<4>(g_weight + c);
+  const Vec<float, 4> running_var_1 = nn_float(nn_load<4>(g_running_var + c));
+  const Vec<float, 4> weight_4 = nn_float(nn_load<4>(g_weight + c));
   Vec<float, 4> bn2_out;
-  const Vec<float, 4> running_mean_6 = nn_load<4>(g_running_mean + c);
-  const Vec<float, 4> bias_9 = nn_load<4>(g_bias + c);
+  const Vec<float, 4> running_mean_6 = nn_float(nn_load<4>(g_running_mean + c));
+  const Vec<float, 4> bias_9 = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> bn2_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float bn2_add_2 = nn_float(running_var_1[j]) + 1e-05f;
+    const float bn2_add_2 = running_var_1[j] + 1e-05f;
     const float bn2_rsqrt_3 = nn_rsqrt(bn2_add_2);
-    const float bn2_mul_5 = bn2_rsqrt_3 * nn_float(weight_4[j]);
-    bn2_out[j] = nn_cast<float>(bn2_mul_5);
-    const float bn2_neg_7 = -nn_float(running_mean_6[j]);
+    const float bn2_mul_5 = bn2_rsqrt_3 * weight_4[j];
+    bn2_out[j] = bn2_mul_5;
+    const float bn2_neg_7 = -running_mean_6[j];
     const float bn2_mul_8 = bn2_neg_7 * bn2_mul_5;
-    const float bn2_add_10 = bn2_mul_8 + nn_float(bias_9[j]);
-    bn2_2_out[j] = nn_cast<float>(bn2_add_10);
+    const float bn2_add_10 = bn2_mul_8 + bias_9[j];
+    bn2_2_out[j] = bn2_add_10;
   }
-  nn_store<4>(g_bn2 + i, bn2_out);
-  nn_store<4>(g_bn2_2 + i, bn2_2_out);
+  nn_store<4>(g_bn2 + i, nn_cast<float>(bn2_out));
+  nn_store<4>(g_bn2_2 + i, nn_cast<float>(bn2_2_out));
 }
 // resnet18__layer2_0_bn2_init_2: reshape+mul
 // from models/resnet.lua:10
@@ -304,14 +304,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int h = i / 384 % 3;
   const int n = i / 1152;
   const float bn2_mul_2 = nn_float(g_bn2[n]);
-  Vec<bf16, 4> bn2_2_out;
+  Vec<float, 4> bn2_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float weight_1 = nn_float(g_weight[n * 1152 + c * 9 + h * 3 + w + j * 9]);
     const float bn2_mul_3 = weight_1 * bn2_mul_2;
-    bn2_2_out[j] = nn_cast<bf16>(bn2_mul_3);
+    bn2_2_out[j] = bn2_mul_3;
   }
-  nn_store<4>(g_bn2_2 + i, bn2_2_out);
+  nn_store<4>(g_bn2_2 + i, nn_cast<bf16>(bn2_2_out));
 }
 // resnet18__layer2_0_conv2_bn2: conv2d+add
 // from models/resnet.lua:10
@@ -459,14 +459,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bn2_add_1 = nn_load<8>(g_bn2_2 + n);
-    Vec<bf16, 8> bn2_3_out;
+    const Vec<float, 8> bn2_add_1 = nn_float(nn_load<8>(g_bn2_2 + n));
+    Vec<float, 8> bn2_3_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float bn2_add_2 = acc[j] + nn_float(bn2_add_1[j]);
-      bn2_3_out[j] = nn_cast<bf16>(bn2_add_2);
+      const float bn2_add_2 = acc[j] + bn2_add_1[j];
+      bn2_3_out[j] = bn2_add_2;
     }
-    nn_store<8>(g_bn2_3 + m * 128 + n, bn2_3_out);
+    nn_store<8>(g_bn2_3 + m * 128 + n, nn_cast<bf16>(bn2_3_out));
   }
 }
 // resnet18__layer2_0_downsample_1_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
@@ -495,25 +495,25 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int c = i % 128;
-  const Vec<float, 4> running_var_1 = nn_load<4>(g_running_var + c);
-  const Vec<float, 4> weight_4 = nn_load<4>(g_weight + c);
+  const Vec<float, 4> running_var_1 = nn_float(nn_load<4>(g_running_var + c));
+  const Vec<float, 4> weight_4 = nn_float(nn_load<4>(g_weight + c));
   Vec<float, 4> downsample_1_out;
-  const Vec<float, 4> running_mean_6 = nn_load<4>(g_running_mean + c);
-  const Vec<float, 4> bias_9 = nn_load<4>(g_bias + c);
+  const Vec<float, 4> running_mean_6 = nn_float(nn_load<4>(g_running_mean + c));
+  const Vec<float, 4> bias_9 = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float downsample_1_add_2 = nn_float(running_var_1[j]) + 1e-05f;
+    const float downsample_1_add_2 = running_var_1[j] + 1e-05f;
     const float downsample_1_rsqrt_3 = nn_rsqrt(downsample_1_add_2);
-    const float downsample_1_mul_5 = downsample_1_rsqrt_3 * nn_float(weight_4[j]);
-    downsample_1_out[j] = nn_cast<float>(downsample_1_mul_5);
-    const float downsample_1_neg_7 = -nn_float(running_mean_6[j]);
+    const float downsample_1_mul_5 = downsample_1_rsqrt_3 * weight_4[j];
+    downsample_1_out[j] = downsample_1_mul_5;
+    const float downsample_1_neg_7 = -running_mean_6[j];
     const float downsample_1_mul_8 = downsample_1_neg_7 * downsample_1_mul_5;
-    const float downsample_1_add_10 = downsample_1_mul_8 + nn_float(bias_9[j]);
-    downsample_1_2_out[j] = nn_cast<float>(downsample_1_add_10);
+    const float downsample_1_add_10 = downsample_1_mul_8 + bias_9[j];
+    downsample_1_2_out[j] = downsample_1_add_10;
   }
-  nn_store<4>(g_downsample_1 + i, downsample_1_out);
-  nn_store<4>(g_downsample_1_2 + i, downsample_1_2_out);
+  nn_store<4>(g_downsample_1 + i, nn_cast<float>(downsample_1_out));
+  nn_store<4>(g_downsample_1_2 + i, nn_cast<float>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_1_init_2: reshape+mul
 // from models/resnet.lua:12
@@ -535,15 +535,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int n = i / 64;
-  const Vec<float, 4> weight_1 = nn_load<4>(g_weight + i);
+  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + i));
   const float downsample_1_mul_2 = nn_float(g_downsample_1[n]);
-  Vec<bf16, 4> downsample_1_2_out;
+  Vec<float, 4> downsample_1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float downsample_1_mul_3 = nn_float(weight_1[j]) * downsample_1_mul_2;
-    downsample_1_2_out[j] = nn_cast<bf16>(downsample_1_mul_3);
+    const float downsample_1_mul_3 = weight_1[j] * downsample_1_mul_2;
+    downsample_1_2_out[j] = downsample_1_mul_3;
   }
-  nn_store<4>(g_downsample_1_2 + i, downsample_1_2_out);
+  nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
 // from models/resnet.lua:12, models/resnet.lua:15
@@ -684,16 +684,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (m >= kM || n >= kN) continue;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<bf16, 8> bn2_add_1 = nn_load<8>(g_bn2 + m * 128 + n);
-    const Vec<float, 8> downsample_1_add_2 = nn_load<8>(g_downsample_1_2 + n);
-    Vec<bf16, 8> relu_2_out;
+    const Vec<float, 8> bn2_add_1 = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
+    const Vec<float, 8> downsample_1_add_2 = nn_float(nn_load<8>(g_downsample_1_2 + n));
+    Vec<float, 8> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float downsample_1_add_3 = acc[j] + nn_float(downsample_1_add_2[j]);
-      const float add_4 = nn_float(bn2_add_1[j]) + downsample_1_add_3;
+      const float downsample_1_add_3 = acc[j] + downsample_1_add_2[j];
+      const float add_4 = bn2_add_1[j] + downsample_1_add_3;
       const float relu_5 = nn_max(add_4, 0.f);
-      relu_2_out[j] = nn_cast<bf16>(relu_5);
+      relu_2_out[j] = relu_5;
     }
-    nn_store<8>(g_relu_2 + m * 128 + n, relu_2_out);
+    nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
   }
 }
