@@ -16,6 +16,14 @@ static Index unless_one(int64_t size, const char *text) {
   return name(size == 1 ? "0" : text);
 }
 
+// The row (i = 0) or column of the image under the first tap of an output.
+static const char *first_text(const Compiler *c, const char *cut, const Node *n, int i) {
+  const char *text = arena_printf(c->arena, "pixel %s %lld", cut, (long long)n->type.dim[3]);
+  int64_t stride = n->attr.stride[i], pad = n->attr.pad[i];
+  if (stride > 1) text = arena_printf(c->arena, "%s * %lld", text, (long long)stride);
+  return pad ? arena_printf(c->arena, "%s - %lld", text, (long long)pad) : text;
+}
+
 // How far tap `index` is from the first one.
 static const char *tap_text(const Compiler *c, const char *index, int64_t dilation) {
   return dilation == 1 ? index : arena_printf(c->arena, "%s * %lld", index, (long long)dilation);
@@ -40,10 +48,8 @@ static void conv_holes(Emitter *e, const Node *n, Holes *h) {
   hole_int(e, "taps", w->dim[2] * w->dim[3]);
   hole_int(e, "H", x->dim[2]);
   hole_int(e, "W", x->dim[3]);
-  hole_int(e, "stride_h", n->attr.stride[0]);
-  hole_int(e, "stride_w", n->attr.stride[1]);
-  hole_int(e, "pad_h", n->attr.pad[0]);
-  hole_int(e, "pad_w", n->attr.pad[1]);
+  hole_text(e, "first_y", first_text(e->c, "/", n, 0));
+  hole_text(e, "first_x", first_text(e->c, "%", n, 1));
   hole_text(e, "tap_y", tap_text(e->c, "r", n->attr.dilation[0]));
   hole_text(e, "tap_x", tap_text(e->c, "s", n->attr.dilation[1]));
 }
@@ -172,6 +178,12 @@ static void put_operand(Emitter *e, const Node *n, const Holes *h, bool is_a) {
 
 static void put_shape(Emitter *e, const Product *p) {
   const Tile *t = &e->g->tile;
+  bool ragged_m = p->m % t->m, ragged_n = p->n % t->n;
+  hole_text(e, "outside",
+            ragged_m && ragged_n ? "m >= kM || n >= kN"
+            : ragged_m           ? "m >= kM"
+            : ragged_n           ? "n >= kN"
+                                 : "");
   hole_text(e, "unit", t->mma ? "mma" : "fma");
   hole_text(e, "operand", expr_ctype(prec_storage(e->c->options.dtype)));
   hole_int(e, "pack", 16 / p->size);

@@ -174,8 +174,8 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
       on_sm * clock * (depth * issue_clocks(t, p) + outputs * kOutputIssue / kWarp / kSchedulers);
   c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
   c.dram = sched_dram_seconds(g, arch);
-  double turn = fmax(serial_clocks(t, math), kLoadClocks / (double)(t->stages - 1));
-  c.wait = rounds * ceil(depth) * turn * clock;
+  double turn[] = {serial_clocks(t, math), kLoadClocks / (double)(t->stages - 1)};
+  c.wait = rounds * ceil(depth) * together(turn, 2) * clock;
   // The ring fills once; later blocks fill it while others of their SM multiply.
   c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch);

@@ -93,7 +93,7 @@ $(k.decode_batch)
     const int $(o.index) = $(o.index)0 + load_row + i * kRowsAtOnce;
 //@ if o.image then
     const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
-    const int y = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);
+    const int y = $(k.first_y), x = $(k.first_x);
 //@ end
 //@ if o.filter and k.grouped then
     const int group_n = batch * kN + n;
@@ -183,7 +183,7 @@ $(k.decode_batch)
 //@ end
 //@ if o.image then
       const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
-      const int y0 = pixel / $(k.Q) * $(k.stride_h) - $(k.pad_h), x0 = pixel % $(k.Q) * $(k.stride_w) - $(k.pad_w);
+      const int y0 = $(k.first_y), x0 = $(k.first_x);
 //@ end
 //@ if o.filter and k.grouped then
       const int group_n = batch * kN + n;
@@ -249,12 +249,16 @@ $(o.body)
 //@ end
 
 //@ for _, c in ipairs(k.columns) do
-  Vec<float, kLanes> $(c.name) = {};  // of this thread's columns: always the same ones
+  Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
 //@ end
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+//@ if k.outside ~= "" then
+    if ($(k.outside)) break;
+//@ end
 $(k.decode)
 //@ if k.grouped then
     const int group_n = batch * kN + n;
@@ -273,18 +277,18 @@ $(k.stores)
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
-  static_assert(kThreads % (kTileN / kLanes) == 0 && kTileN <= kThreads, "a thread has its columns");
+  static_assert(kTileN <= kThreads, "a thread for every column");
   nn_sync();  // the staged outputs have been read
-  const int column = owned_column<kTileN, kLanes>(tid);
-  const bool owns = tid < kTileN && n0 + column < kN;
+  const int sum_n = n0 + owned_column<kTileN, kLanes>(tid);
+  const bool owns = tid < kTileN && sum_n < kN;
   float sums[$(#k.columns)];
 //@ for i, c in ipairs(k.columns) do
   sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
 //@ end
-  float *place = own_columns + n0 + column;
+  float *place = own_columns + sum_n;
   if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, tile_m, own_met + tile_n * (kGroups + 1), &smem.last)) return;
 //@ for i, c in ipairs(k.columns) do
-  if (owns) $(c.pointer)[n0 + column] = nn_cast<$(c.type)>(sums[$(i - 1)]);
+  if (owns) $(c.pointer)[sum_n] = nn_cast<$(c.type)>(sums[$(i - 1)]);
 //@ end
 //@ end
 }

@@ -53,15 +53,16 @@ local steps = {
     return pick{nn.max_pool2d, nn.avg_pool2d}(x, {kernel = 2, stride = random(2), pad = random(2) - 1,
                                                                              ceil_mode = random(2) == 1})
   end,
-  function() return any(4):global_avg_pool() end,
+  -- Means of what has one sign: where terms cancel, the rounding of the terms is all that is left.
+  function() return nn.abs(any(4)):global_avg_pool() end,
   function()
     local x = any(4)
-    return x:adaptive_avg_pool2d{random(math.min(3, x.shape[3])), random(math.min(3, x.shape[4]))}
+    return nn.abs(x):adaptive_avg_pool2d{random(math.min(3, x.shape[3])), random(math.min(3, x.shape[4]))}
   end,
   function() local x = any(); return x:linear(name("fc"), {out = random(40), bias = random(2) == 1}) end,
   function() local x = any(); return x:softmax(random(#x.shape)) end,
   function() local x = any(); return x:layer_norm(name("ln")) end,
-  function() local x = any(); return x:mean(random(#x.shape), true) end,
+  function() local x = any(); return nn.abs(x):mean(random(#x.shape), true) end,
   function() local x = any(); return x:amax(-1, true) + x end,
   function() return any(4):permute(pick{{1, 3, 4, 2}, {2, 1, 3, 4}, {1, 2, 4, 3}, {4, 3, 2, 1}}) end,
   function() return any():flatten() end,

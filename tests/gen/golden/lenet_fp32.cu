@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 * 1 - 2, x = pixel % 28 * 1 - 2;
+    const int y = pixel / 28 - 2, x = pixel % 28 - 2;
     a_row[i] = y * 28 + x;
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
@@ -137,10 +137,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
@@ -235,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
 //   in  g_bias: f32(16), conv2.bias
 //   out g_relu: f32(1, 16, 10, 10) in memory order 0,2,3,1, relu
-// grid 4x1x1 of 128 threads, 24592 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 40976 bytes of dynamic shared memory
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -245,7 +247,7 @@ constexpr int kM = 100, kN = 16, kK = 150;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 4, kTilesN = 1;
-constexpr int kStages = 3;
+constexpr int kStages = 5;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
@@ -270,7 +272,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 24592, "the planner's figure");
+static_assert(sizeof(Smem) <= 40976, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
@@ -290,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 100, pixel = m % 100;
-    const int y = pixel / 10 * 1 - 0, x = pixel % 10 * 1 - 0;
+    const int y = pixel / 10, x = pixel % 10;
     a_row[i] = y * 84 + x * 6;
   }
 
@@ -359,10 +361,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
@@ -554,10 +558,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
   float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
@@ -577,7 +583,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
 //   in  g_relu: f32(1, 120), relu
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
-// grid 3x1x1 of 128 threads, 24592 bytes of dynamic shared memory
+// grid 3x1x1 of 128 threads, 32784 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -587,7 +593,7 @@ constexpr int kM = 1, kN = 84, kK = 120;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
 constexpr int kTilesM = 1, kTilesN = 3;
-constexpr int kStages = 3;
+constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
@@ -612,7 +618,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 };
-static_assert(sizeof(Smem) <= 24592, "the planner's figure");
+static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
   const float *__restrict__ g_weight,
@@ -697,10 +703,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
@@ -840,10 +848,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));

@@ -189,10 +189,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bias_1 = nn_float(nn_load<8>(g_bias + n));
@@ -358,10 +359,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bias_1 = nn_float(nn_load<8>(g_bias + n));
@@ -528,10 +530,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));

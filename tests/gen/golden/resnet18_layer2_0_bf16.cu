@@ -217,10 +217,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn1_add_1 = nn_float(nn_load<8>(g_bn1_2 + n));
@@ -380,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 * 1 - 1, x = pixel % 28 * 1 - 1;
+    const int y = pixel / 28 - 1, x = pixel % 28 - 1;
     a_row[i] = y * 3584 + x * 128;
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
@@ -453,10 +455,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn2_add_1 = nn_float(nn_load<8>(g_bn2_2 + n));
@@ -612,7 +616,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 * 2 - 0, x = pixel % 28 * 2 - 0;
+    const int y = pixel / 28 * 2, x = pixel % 28 * 2;
     a_row[i] = y * 3584 + x * 64;
   }
 
@@ -678,10 +682,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   tile.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  for (int at = tid; at < kTileM * kTileN / kLanes; at += kThreads) {
-    const int row = at / (kTileN / kLanes), column = at % (kTileN / kLanes) * kLanes;
-    const int m = m0 + row, n = n0 + column;
-    if (m >= kM || n >= kN) continue;
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = tid % kAlongN * kLanes, n = n0 + column;
+  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (m >= kM) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 8> bn2_add_1 = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
