@@ -95,12 +95,36 @@ static double *anchor_bound(Node *n, double **value, const char *dtype) {
   free(value[a->id]);
   if (a != b) free(value[b->id]);
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = save;
-  double operand = !strcmp(dtype, "tf32") ? 2 * 0x1p-11
-                   : a->group == n->group ? 2 * roundoff(a->type.dtype)
-                                          : 0;
+  bool tf32 = !strcmp(dtype, "tf32");
+  double operand = tf32 ? 2 * 0x1p-11 : 0;
+  for (int i = 0; i < 2 && !tf32; i++) // computed in the kernel, and rounded
+    if (n->in[i]->group == n->group) operand += 2 * roundoff(n->in[i]->type.dtype);
   for (int64_t i = 0; i < count; i++)
     bound[i] = (2 * (double)inner_count(n) * 0x1p-24 + operand) * bound[i];
   return bound;
+}
+
+// The bounds of the anchor's elements, moved as the elements are.
+static double *moved_bound(const Group *g, double *bound, double **value) {
+  for (int i = 0; i < g->nmoves; i++) {
+    Node *n = g->moves[i], *from = n->in[0];
+    double *save_from = value[from->id], *save = value[n->id];
+    value[from->id] = bound, value[n->id] = NULL;
+    eval_node(n, value);
+    free(bound);
+    bound = value[n->id];
+    value[from->id] = save_from, value[n->id] = save;
+  }
+  return bound;
+}
+
+// What the maps after the anchor may add, relative to the result: 2 units each, as functions are
+// good to.
+static double epilogue_roundoff(const Group *g) {
+  double units = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    units += g->nodes[i]->id > g->anchor->id && g->nodes[i]->op->cls == OpMap ? 2 : 0;
+  return units * 0x1p-23;
 }
 
 static CheckResult check_output(const Group *g, Node *out, double **value, const double *anchor,
@@ -110,11 +134,12 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
   if (!got) die("out of memory");
   CheckResult r = {.failed_read = !read(user, out, got)};
   if (!r.failed_read) {
-    if (anchor && type_count(&g->anchor->type) == count) {
+    if (anchor && type_count(&g->domain) == count) {
       bound = malloc(sizeof *bound * (size_t)count);
       if (!bound) die("out of memory");
+      double relative = 2 * roundoff(out->type.dtype) + epilogue_roundoff(g);
       for (int64_t i = 0; i < count; i++)
-        bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * 2 * roundoff(out->type.dtype) +
+        bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * relative +
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
     }
     r = check_compare(value[out->id], got, bound, count, group_gate(g, out, dtype));
@@ -148,7 +173,8 @@ CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
       if (!w->value[g->nodes[i]->in[j]->id]) eval_node(g->nodes[i]->in[j], w->value);
     eval_node(g->nodes[i], w->value);
   }
-  if (stays_calm(g)) w->bound = anchor_bound(g->anchor, w->value, c->options.dtype);
+  if (stays_calm(g))
+    w->bound = moved_bound(g, anchor_bound(g->anchor, w->value, c->options.dtype), w->value);
   return w;
 }
 

@@ -87,3 +87,43 @@ Product contract_product(const Group *g) {
   }
   return p;
 }
+
+// ---- stores through moves -----------------------------------------------------------------------
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b ? common_divisor(b, a % b) : a;
+}
+
+// The dimension of t with this distance, in elements of the row-major order, between neighbours.
+static int dim_of_step(const Type *t, int64_t step) {
+  int64_t below = 1;
+  for (int d = t->rank - 1; d >= 0; below *= t->dim[d--])
+    if (below == step && t->dim[d] > 1) return d;
+  return -1;
+}
+
+Lane contract_follow(Lane lane, const Node *move) {
+  const Type *from = &move->in[0]->type, *to = &move->type;
+  int dim = lane.dim;
+  if (dim < 0) return lane;
+  if (move->op->form == MovePermute)
+    for (dim = 0; move->attr.dims[dim] != lane.dim;) dim++;
+  if (move->op->form == MoveReshape) {
+    int64_t step = 1;
+    for (int d = dim + 1; d < from->rank; d++) step *= from->dim[d];
+    dim = dim_of_step(to, step);
+  }
+  if (dim < 0) return (Lane){-1, 1};
+  int64_t run = common_divisor(lane.run, to->dim[dim]);
+  if (move->op->form == MoveSlice) run = common_divisor(run, move->attr.dims[dim]);
+  return (Lane){dim, run};
+}
+
+Lane contract_lane(const Group *g) {
+  const Node *y = g->anchor;
+  bool conv = y->op->form == FormConv;
+  int dim = conv ? 1 : y->type.rank - 1;
+  Lane lane = {dim, y->type.dim[dim] / (conv ? y->attr.groups : 1)};
+  for (int i = 0; i < g->nmoves; i++) lane = contract_follow(lane, g->moves[i]);
+  return lane;
+}

@@ -210,12 +210,13 @@ static const char *flat_text(const Emitter *e, const Node *y, const Product *p) 
 
 // The indices of a convolution's output that its epilogue mentions, cut from m.
 static void put_decode(Emitter *e, const Node *y) {
-  static const char *const holes[] = {"loads", "body", "stores"};
+  static const char *const holes[] = {"moves", "loads", "body", "stores"};
   const char *names[3] = {"image", "p", "q"};
   int64_t size[3] = {y->type.dim[0], y->type.dim[2], y->type.dim[3]};
   for (int i = 0; i < 3; i++) {
     bool used = false;
-    for (int h = 0; h < 3; h++) used = used || expr_mentions(hole_get(e, holes[h]), names[i]);
+    for (size_t h = 0; h < COUNT(holes); h++)
+      used = used || expr_mentions(hole_get(e, holes[h]), names[i]);
     if (!used) names[i] = NULL;
   }
   Buffer decode = {0};
@@ -243,6 +244,43 @@ static void put_columns(Emitter *e) {
   hole_int(e, "group", e->g->tile.group);
 }
 
+// Gives each index of a moved value a name, unless it is one: it is computed once, and a vector
+// wants a bare one.
+static void name_indices(Emitter *e, Scope *s, Buffer *moves, int rank, Index *at) {
+  for (int d = 0; d < rank; d++) {
+    if (!strchr(at[d].text, ' ')) continue;
+    const char *word = arena_printf(e->c->arena, "%s_%d", emit_index_names(rank)[d], ++s->names);
+    buffer_put(moves, "    const int %s = %s;\n", word, at[d].text);
+    at[d].text = word;
+  }
+}
+
+// Nothing is stored where a slice drops the element.
+static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
+  for (int d = 0; d < slice->type.rank; d++)
+    if (slice->type.dim[d] < slice->in[0]->type.dim[d])
+      buffer_put(moves, "    if (unsigned(%s) >= %lldu) continue;\n", at[d].text,
+                 (long long)slice->type.dim[d]);
+}
+
+// Follows the moves of the epilogue from `at`, an index of the product: the last moved value is
+// bound where it goes to, and `at` is this index then.
+static void follow_moves(Emitter *e, Scope *s, Index *at) {
+  Buffer moves = {0};
+  for (int i = 0; i < e->g->nmoves; i++) {
+    const Node *n = e->g->moves[i];
+    const char *value = expr_value(s, n->in[0], at);
+    Index to[MaxRank];
+    expr_follow(n, s->lanes, at, to);
+    name_indices(e, s, &moves, n->type.rank, to);
+    if (n->op->form == MoveSlice) put_dropped(&moves, n, to);
+    for (int d = 0; d < n->type.rank; d++) at[d] = n->type.dim[d] == 1 ? name("0") : to[d];
+    expr_bind(s, n, at, value);
+  }
+  if (expr_mentions(moves.text, "j")) die("%s: moves cut the lanes apart", e->g->name);
+  hole_take(e, "moves", &moves);
+}
+
 void emit_contract(Emitter *e) {
   Node *n = e->g->anchor;
   Holes h = {.p = contract_product(e->g)};
@@ -254,11 +292,12 @@ void emit_contract(Emitter *e) {
   put_operand(e, n, &h, true);
   put_operand(e, n, &h, false);
   put_columns(e);
-  Scope s = {0};
+  Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "    "};
   int channel = conv ? 1 : n->type.rank - 1;
   h.out[channel].lane = e->g->tile.lanes > 1;
   expr_bind(&s, n, h.out, "acc[j]");
-  emit_epilogue(e, &s, &n->type, h.out, flat_text(e, n, &h.p));
+  follow_moves(e, &s, h.out);
+  emit_epilogue(e, &s, &e->g->domain, h.out, e->g->nmoves ? NULL : flat_text(e, n, &h.p));
   hole_text(e, "decode", "");
   if (conv) put_decode(e, n);
 }

@@ -116,12 +116,17 @@ static bool is_number(const char *text) {
   return *text && strspn(text, "0123456789") == strlen(text);
 }
 
+// The text in parentheses, unless it is a name or a number.
+static const char *atom(const char *text) {
+  bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
+  return plain ? text : text_of("(%s)", text);
+}
+
 static const char *scaled(const char *text, int64_t by) {
   if (is_zero(text) || by == 0) return "0";
   if (by == 1) return text;
   if (is_number(text)) return text_of("%lld", (long long)atoll(text) * by);
-  bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
-  return text_of(plain ? "%s * %lld" : "(%s) * %lld", text, (long long)by);
+  return text_of("%s * %lld", atom(text), (long long)by);
 }
 
 static const char *sum(const char *a, const char *b) {
@@ -318,9 +323,11 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
 
 // ---- moves ------------------------------------------------------------------------------------
 
-// reshape: dimensions are matched in runs of equal products, so that untouched ones stay as they
-// are; a run of several is made linear and cut again.
-static void reshape_index(const Type *to, const Type *from, const Index *at, Index *out) {
+// Element `at` of a value of shape `to`, seen in shape `from`. Dimensions are matched in runs of
+// equal products, so that untouched ones stay as they are; a run of several is made linear and cut
+// again. A lane of the innermost one stays a lane where `lanes` neighbours are not cut apart.
+static void reshape_index(const Type *to, const Type *from, int lanes, const Index *at,
+                          Index *out) {
   int i = 0, j = 0;
   while (j < from->rank || i < to->rank) {
     int i0 = i, j0 = j;
@@ -345,21 +352,33 @@ static void reshape_index(const Type *to, const Type *from, const Index *at, Ind
     }
     const char *linear = "0";
     int64_t step = 1;
+    bool together = ni && lanes > 1 && at[live_i].lane && to->dim[live_i] % lanes == 0 &&
+                    from->dim[live_j] % lanes == 0;
     for (int d = i - 1; d >= i0; d--) {
-      linear = sum(scaled(whole(at[d]), to->dim[d] == 1 ? 0 : step), linear);
+      const char *index = together && d == live_i ? at[d].text : whole(at[d]);
+      linear = sum(scaled(index, to->dim[d] == 1 ? 0 : step), linear);
       step *= to->dim[d];
     }
+    out[live_j].lane = together;
     int64_t below = 1;
     for (int d = j - 1; d >= j0; d--) {
       if (from->dim[d] == 1) continue;
-      const char *q =
-          below == 1 ? text_of("(%s)", linear) : text_of("(%s) / %lld", linear, (long long)below);
+      const char *q = below == 1 ? linear : text_of("%s / %lld", atom(linear), (long long)below);
       bool first = below * from->dim[d] == b;
       out[d].text =
-          first ? text_of("(%s)", q) : text_of("(%s %% %lld)", q, (long long)from->dim[d]);
+          first ? q : text_of("%s %% %lld", below == 1 ? atom(q) : q, (long long)from->dim[d]);
       below *= from->dim[d];
     }
   }
+}
+
+void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
+  const Type *from = &move->in[0]->type, *to = &move->type;
+  if (move->op->form == MoveReshape) reshape_index(from, to, lanes, at, out);
+  for (int d = 0; d < to->rank && move->op->form == MovePermute; d++)
+    out[d] = at[move->attr.dims[d]];
+  for (int d = 0; d < to->rank && move->op->form == MoveSlice; d++)
+    out[d] = shifted(at[d], -move->attr.dims[d]);
 }
 
 static const char *both(const char *a, const char *b) {
@@ -410,7 +429,7 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
   case MoveConcat:
     return concat_value(s, n, at);
   case MoveReshape:
-    reshape_index(&n->type, &n->in[0]->type, at, in);
+    reshape_index(&n->type, &n->in[0]->type, 1, at, in);
     break;
   case MovePermute:
     for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];

@@ -3,7 +3,8 @@
 // Every group has at most one anchor (a node that is no map or move), or, in a row group,
 // reductions over the same innermost dimensions of one full domain. Groups grow in two sweeps:
 //   epilogue  forward: a map joins the group that makes one of its inputs, when it runs over the
-//             same domain; a reduction joins the maps before it, and a later one the same rows
+//             same domain; a reduction joins the maps before it, and a later one the same rows;
+//             a contraction follows moves of its result, and stores where they lead
 //   prologue  backward: a group of maps and moves joins its only reader, when that template can
 //             evaluate an expression at each element it reads
 // Legality is about domains and cycles; cost is about bytes: a merge must save more traffic than
@@ -27,6 +28,10 @@ static bool is_light(const Node *n) {
 }
 static bool is_source(const Node *n) {
   return n->op->cls == OpSource;
+}
+// Does each element of its input go to one place, or none?
+static bool scatters(const Node *n) {
+  return is_view(n) && n->op->form <= MoveSlice;
 }
 
 // ---- domains ----------------------------------------------------------------------------------
@@ -67,10 +72,15 @@ static Template template_of(const Node *n) {
   }
 }
 
+// What the epilogue has made when it ends.
+static const Node *last_made(const Group *g) {
+  return g->nmoves ? g->moves[g->nmoves - 1] : g->anchor;
+}
+
 // May a value of this shape be computed in the group's epilogue?
 static bool in_domain(const Group *g, const Type *t) {
   if (g->tm == TmRow && type_same_shape(&g->anchor->in[0]->type, t)) return true;
-  return type_same_shape(&g->anchor->type, t);
+  return type_same_shape(&last_made(g)->type, t);
 }
 
 // ---- groups -----------------------------------------------------------------------------------
@@ -161,9 +171,17 @@ static bool same_call(const Group *a, const Group *b) {
 
 // ---- epilogues --------------------------------------------------------------------------------
 
-// Would the group store this map in runs? A transposing store writes one element of each sector.
+// A transposing store writes one element of each sector: only small values may be stored so.
+static bool stores_runs(Lane lane, const Type *t) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  return (lane.dim >= 0 && stride[lane.dim] == 1) || type_bytes(t) < 1 << 16;
+}
+
+// Would the group store this map in runs?
 static bool stores_well(const Group *k, const Node *n) {
   const Type *made = &k->anchor->type, *t = &n->type;
+  if (k->nmoves) return stores_runs(contract_lane(k), t);
   if (k->tm == TmMap || !type_same_shape(made, t)) return true;
   int64_t a[MaxRank], b[MaxRank];
   type_strides(made, a);
@@ -186,6 +204,7 @@ static bool columns_join(const Group *k, const Node *n) {
   const Node *y = k->anchor, *x = n->in[0];
   if (k->tm != TmContract || !(n->op->flags & FlagAdd) || !type_same_shape(&x->type, &y->type))
     return false;
+  if (k->nmoves) return false; // other rows, in other columns
   bool conv = y->op->form == FormConv;
   int channel = conv ? 1 : y->type.rank - 1, sums = 0;
   for (int d = 0; d < y->type.rank - 2; d++)
@@ -207,14 +226,66 @@ static bool reads_columns(const Group *k, const Node *n) {
   return false;
 }
 
+// The only node that reads n, or null.
+static const Node *only_user(const Node *n) {
+  int readers = first_user[n->id + 1] - first_user[n->id];
+  return readers == 1 && n->uses == 1 ? users[first_user[n->id]] : NULL;
+}
+
+static bool goes_on(const Node *n, const Node *next) {
+  if (one_call && next->call != n->call) return false;
+  return scatters(next) || (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
+}
+
+// What an epilogue stores in the end when it follows move n: what further moves and maps make of
+// it, as long as nothing else reads it. `lane` is followed there.
+static const Node *stored_after(const Node *n, Lane *lane) {
+  for (const Node *next = n; next; next = only_user(n)) {
+    if (next != n && !goes_on(n, next)) break;
+    n = next;
+    if (scatters(n)) *lane = contract_follow(*lane, n);
+  }
+  return n;
+}
+
+// Nobody but n reads what the group makes.
+static bool alone_reads(const Group *k, const Node *n) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *made = k->nodes[i];
+    int first = first_user[made->id], end = first_user[made->id + 1];
+    if (end - first != made->uses) return false; // an output of the model
+    for (int j = first; j < end; j++)
+      if (users[j] != n && users[j]->group != k) return false;
+  }
+  return true;
+}
+
+// A contraction follows a move of its result when it stores runs where the moves lead in the end.
+static bool move_joins(const Group *k, const Node *n) {
+  if (k->tm != TmContract || !alone_reads(k, n)) return false;
+  Lane lane = contract_lane(k);
+  const Node *stored = stored_after(n, &lane);
+  return stores_runs(lane, &stored->type);
+}
+
+// CLASS
+static bool may_follow(const Group *k, const Node *n) {
+  switch (n->op->cls) {
+  case OpMap:
+    return in_domain(k, &n->type) && stores_well(k, n);
+  case OpReduce:
+    return rows_join(k, n) || columns_join(k, n);
+  case OpMove:
+    return scatters(n) && move_joins(k, n);
+  default:
+    return false;
+  }
+}
+
 static bool epilogue_legal(const Group *k, const Node *n) {
   if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !same_call(k, n->group))
     return false;
-  if (n->op->cls == OpReduce ? !rows_join(k, n) && !columns_join(k, n) : n->op->cls != OpMap)
-    return false;
-  if (reads_columns(k, n)) return false;
-  if (n->op->cls == OpMap && (!in_domain(k, &n->type) || !stores_well(k, n))) return false;
-  return !makes_cycle(k, n->group);
+  return may_follow(k, n) && !reads_columns(k, n) && !makes_cycle(k, n->group);
 }
 
 // Bytes saved when n is computed where its input is: that input need not be read again, nor written
@@ -251,14 +322,21 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
   }
 }
 
+static void add_move(Graph *g, Group *k, Node *n) {
+  Node **moves = arena_alloc(g->arena, sizeof n * (size_t)(k->nmoves + 1));
+  for (int i = 0; i < k->nmoves; i++) moves[i] = k->moves[i];
+  moves[k->nmoves++] = n;
+  k->moves = moves;
+}
+
 static void grow_epilogues(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    if (!n->group || n->group->nnodes != 1 || (n->op->cls != OpMap && n->op->cls != OpReduce))
-      continue;
+    if (!n->group || n->group->nnodes != 1) continue;
     Group *k = best_producer(n), *own = n->group;
     if (!k) continue;
     absorb(g, k, own);
+    if (is_view(n)) add_move(g, k, n);
     if (n->op->cls == OpReduce && k->tm == TmMap)
       k->tm = TmRow, k->anchor = n;
     else if (k->tm == TmMap)
@@ -420,71 +498,8 @@ static void find_borders(Graph *g) {
           add_unique(k->inputs, &k->ninputs, n->in[m]);
       if (outside[n->id]) k->outputs[k->noutputs++] = n;
     }
-    k->domain = k->tm == TmContract ? k->anchor->type : k->outputs[k->noutputs - 1]->type;
+    k->domain = k->tm == TmContract ? last_made(k)->type : k->outputs[k->noutputs - 1]->type;
     expr_name_args(k);
-  }
-}
-
-// ---- names ------------------------------------------------------------------------------------
-
-static const char *leaf(const char *name) {
-  const char *dot = strrchr(name, '.');
-  return dot && dot[1] ? dot + 1 : name;
-}
-
-// A name like downsample.1 keeps the word before its number.
-static const char *tail(const char *name) {
-  const char *last = leaf(name);
-  if (last == name || *last < '0' || *last > '9') return last;
-  for (last -= 2; last > name && *last != '.'; last--) {
-  }
-  return *last == '.' ? last + 1 : last;
-}
-
-static void append_word(Buffer *b, const char *word) {
-  if (b->size) buffer_put(b, "_");
-  for (; *word; word++) buffer_put(b, "%c", *word == '.' || *word == '-' ? '_' : *word);
-}
-
-// The symbol: model, the anchor's place, then the other layers it fuses:
-// resnet18__layer1_0_conv1_bn1_relu
-static void name_group(Graph *g, Group *k) {
-  Buffer name = {0}, ops = {0};
-  buffer_put(&name, "%s_", g->model);
-  append_word(&name, k->anchor->name);
-  const char *said = k->anchor->name;
-  for (int i = 0; i < k->nnodes; i++) {
-    Node *n = k->nodes[i];
-    if (n->id > k->anchor->id && strcmp(n->name, said) && strcmp(n->name, k->anchor->name) &&
-        name.size < 96)
-      append_word(&name, tail(n->name));
-    said = n->name;
-    buffer_put(&ops, i ? "+%s" : "%s", n->op->name);
-  }
-  if (k->fixed) buffer_put(&name, "_init");
-  k->name = arena_dup(g->arena, name.text);
-  k->ops = arena_dup(g->arena, ops.text);
-  k->layer = k->anchor->name;
-  buffer_free(&name);
-  buffer_free(&ops);
-}
-
-static int by_name(const void *a, const void *b) {
-  const Group *x = *(Group *const *)a, *y = *(Group *const *)b;
-  int order = strcmp(x->name, y->name);
-  return order ? order : x->id - y->id;
-}
-
-// Equal names get _2, _3, ...
-static void make_unique(Graph *g) {
-  Group **sorted = arena_alloc(g->arena, sizeof *sorted * (size_t)(g->ngroups + 1));
-  memcpy(sorted, g->groups, sizeof *sorted * (size_t)g->ngroups);
-  qsort(sorted, (size_t)g->ngroups, sizeof *sorted, by_name);
-  const char *said = "";
-  for (int i = 0, run = 1; i < g->ngroups; i++) {
-    run = strcmp(sorted[i]->name, said) ? 1 : run + 1;
-    said = run == 1 ? sorted[i]->name : said;
-    if (run > 1) sorted[i]->name = arena_printf(g->arena, "%s_%d", said, run);
   }
 }
 
@@ -520,6 +535,5 @@ void fuse_pass(Compiler *c) {
   grow_prologues(g);
   order_groups(g);
   find_borders(g);
-  for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i]);
-  make_unique(g);
+  group_name_all(g);
 }

@@ -36,6 +36,59 @@ static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   return copy;
 }
 
+static bool reorders(const Node *n) {
+  return n->op->cls == OpMove && (n->op->form == MoveReshape || n->op->form == MovePermute);
+}
+
+// What one step of each dimension of a reshape or permutation is in the memory of its input; as if
+// outermost for those of size 1.
+static void strides_in_place(const Node *n, int64_t *stride) {
+  const Type *from = &n->in[0]->type, *to = &n->type;
+  int64_t in[MaxRank], below_to = 1, below = 1;
+  type_strides(from, in);
+  for (int i = to->rank - 1, d = from->rank - 1; i >= 0; below_to *= to->dim[i--]) {
+    while (d > 0 && below * from->dim[d] <= below_to) below *= from->dim[d--];
+    stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
+    if (to->dim[i] == 1) stride[i] = INT64_MAX;
+  }
+}
+
+// The type of a reshape or permutation, in the order that its elements have where they come from.
+static Type in_place(const Node *n) {
+  Type t = n->type;
+  int64_t stride[MaxRank];
+  strides_in_place(n, stride);
+  for (int d = 0; d < t.rank; d++) { // the largest stride first
+    int at = d;
+    for (; at > 0 && stride[t.order[at - 1]] < stride[d]; at--) t.order[at] = t.order[at - 1];
+    t.order[at] = (uint8_t)d;
+  }
+  return same_order(&t, &n->type) ? n->type : t;
+}
+
+static bool is_innermost(const Type *t, int d) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  return stride[d] == 1;
+}
+
+static int last_dim(const Type *t) { // larger than 1
+  int d = t->rank - 1;
+  while (d > 0 && t->dim[d] == 1) d--;
+  return d;
+}
+
+// A moved value stays in the order it has, so that what makes it can store it in runs: an image
+// whose channels are last, rows (of the last dimension) that lie in one piece, and what has more
+// dimensions than either and becomes one of them yet. Else it is row-major.
+static void keep_order(Node *n) {
+  Type kept = in_place(n), image = n->type;
+  if (n->type.rank == 4) set_order(&image, channels_last);
+  if (n->type.rank > 4 || is_innermost(&kept, last_dim(&kept)) ||
+      (n->type.rank == 4 && same_order(&kept, &image)))
+    n->type = kept;
+}
+
 // The order that suits a node, from those of its inputs. CLASS
 static void choose_order(Node *n) {
   Type *t = &n->type;
@@ -53,6 +106,7 @@ static void choose_order(Node *n) {
     most = type_count(in);
     set_order(t, in->order);
   }
+  if (reorders(n)) keep_order(n);
 }
 
 // The node with its channels (dimension 1) padded by zeros to `count`.
@@ -91,9 +145,11 @@ static void even_channels(Graph *to, Node *n, Dtype dtype) {
 
 // The operands of a contraction: of one dtype, the reduced dimension innermost.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
-  Node *x = n->in[0], *w = n->in[1];
   bool conv = n->op->form == FormConv;
-  if (conv) even_channels(to, n, dtype), x = n->in[0], w = n->in[1];
+  if (conv) even_channels(to, n, dtype);
+  Node *x = n->in[0], *w = n->in[1];
+  for (int i = 0; i < 2 && !conv; i++) // a product reads its operands in any order
+    if (reorders(n->in[i]) && n->in[i]->uses <= 1) n->in[i]->type = in_place(n->in[i]);
   n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
   uint8_t order[MaxRank];
   memcpy(order, w->type.order, sizeof order);

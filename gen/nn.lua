@@ -458,7 +458,7 @@ end
 -- parameters name.weight (in, out / groups, kh, kw), name.bias (out); PyTorch's uniform init.
 --
 -- Outputs at the same distance from a multiple of the stride see the same taps: they are the channels of
--- one ordinary convolution of stride 1, moved to their places afterwards.
+-- one ordinary convolution of stride 1, whose kernel stores them where the moves after it lead.
 parameter_layer("conv_transpose2d", function(x, given)
   local o = options("conv_transpose2d", given, {out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0,
                                                 output_pad = 0, dilation = 1, groups = 1, bias = true})

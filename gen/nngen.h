@@ -178,6 +178,8 @@ struct Group {
   int noutputs;
   const char **args; // parameter names: of the inputs, then of the outputs
   const char **told; // one text: identifiers of the kernel that are named after layers
+  Node **moves;      // contract: those its epilogue follows before it stores, in order
+  int nmoves;
   Type domain;       // what the epilogue runs over: the outputs' shape
   const char *name;  // the kernel's symbol
   const char *layer; // dotted place
@@ -376,6 +378,9 @@ typedef struct Scope {
 // The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
 const char *expr_value(Scope *s, const Node *n, const Index *at);
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
+// Where element `at` of its input is in the result of a reshape, permutation or slice; a lane stays
+// one while `lanes` neighbours stay together.
+void expr_follow(const Node *move, int lanes, const Index *at, Index *out);
 // n at `at` of a value of the shape `from`, aligned at the right: broadcast dimensions become 0.
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
@@ -402,6 +407,7 @@ void scope_free(Scope *s);
 
 bool group_sums_columns(const Group *g,
                         const Node *n); // n: a reduction of a contraction's epilogue
+void group_name_all(Graph *g);          // group.c: Group.name, layer, ops
 
 // ---- contract.c: contractions as matrix products -----------------------------------------------
 
@@ -423,6 +429,13 @@ typedef struct Product { // of each batch
 
 Product contract_product(const Group *g);
 bool contract_taps_leave(const Node *conv); // do taps fall outside the image?
+// Where neighbours along n of a contraction's product are, after moves.
+typedef struct Lane {
+  int dim;     // they are neighbours in this dimension; -1: in none
+  int64_t run; // they stay together in whole runs of so many
+} Lane;
+Lane contract_follow(Lane lane, const Node *move); // a reshape, permutation or slice
+Lane contract_lane(const Group *g);                // at the end of its epilogue
 
 // ---- eval.c, check.c: the oracle ---------------------------------------------------------------
 // Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the

@@ -167,7 +167,7 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   t->blocks = tile_blocks_per_sm(t, arch);
   t->smem = tile_smem(t);
   t->k = kRowBytes / p.size;
-  t->lanes = sched_lanes(g, p.n);
+  t->lanes = sched_lanes(g, contract_lane(g).run);
   t->grid[0] = sched_ceil_div(p.m, t->m) * sched_ceil_div(p.n, t->n);
   t->grid[2] = p.batch * t->splits;
   g->nscratch = 0;

@@ -263,6 +263,9 @@ $(k.decode)
 //@ if k.grouped then
     const int group_n = batch * kN + n;
 //@ end
+//@ if k.moves ~= "" then
+$(k.moves)
+//@ end
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
 $(k.loads)
 #pragma unroll

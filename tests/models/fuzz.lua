@@ -1,7 +1,7 @@
 -- A random model: nngen tests/models/fuzz.lua --set seed=17. Every seed is a valid model that uses
 -- layers and ops in odd shapes; values stay near 1, so that errors show and nothing overflows.
 local nn = require "nn"
-local cfg = nn.config{seed = 1, ops = 10}
+local cfg = nn.config{seed = 1, ops = 10, moves = 0}
 
 local state = cfg.seed * 7919 + 104729
 local function random(n) -- 1 to n
@@ -74,6 +74,21 @@ local steps = {
   function() local x = any(); return nn.concat({x, nn.tanh(x)}, random(#x.shape)) end,
   function() local x = any(2); return nn.matmul(x, nn.transpose(x)) * (1 / x.shape[2]) end,
 }
+if cfg.moves == 1 then -- two more, of contractions that store through moves
+  steps[#steps + 1] = function()
+    local x, k, s = any(4), random(4), random(3)
+    return x:conv_transpose2d(name("up"), {out = random(12), kernel = k, stride = s, pad = random((k + 1) // 2) - 1,
+                                           output_pad = random(s) - 1})
+  end
+  steps[#steps + 1] = function() -- heads
+    local x = any()
+    local d = x.shape[#x.shape]
+    local count = pick{1, 2, 3, 4}
+    if d % count ~= 0 then count = 1 end
+    local y = x:linear(name("heads"), {out = d}):reshape{-1, d}
+    return y:reshape{y.shape[1], count, d // count}:permute{2, 1, 3}
+  end
+end
 
 add(nn.input("image", {random(3), pick{1, 3, 4, 6, 8}, 4 + random(7), 4 + random(7)}))
 add(nn.input("rows", {1 + random(9), random(50)}))

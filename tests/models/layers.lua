@@ -18,3 +18,7 @@ nn.output("up_uneven", x:conv_transpose2d("up_uneven", {out = 4, kernel = {5, 3}
                                                         pad = {1, 0}, groups = 4, output_pad = {2, 1}}))
 nn.output("up_sparse", x:conv_transpose2d("up_sparse", {out = 8, kernel = 1, stride = 2}))
 nn.output("up_cut", x:conv_transpose2d("up_cut", {out = 3, kernel = 3, stride = 1, pad = 2}))
+nn.output("up_norm", x:conv_transpose2d("up_norm", {out = 8, kernel = 4, stride = 2, pad = 1}):batch_norm2d("up_norm_bn"):relu())
+nn.output("up_grouped", x:conv_transpose2d("up_grouped", {out = 32, kernel = 3, stride = 2, pad = 1, dilation = 2, groups = 2, output_pad = 1}))
+local up = x:conv_transpose2d("up_block", {out = 16, kernel = 2, stride = 2})
+nn.output("up_block", (up:relu():conv2d("up_block_conv", {out = 16, kernel = 3, pad = 1}) + up):relu())

@@ -30,7 +30,7 @@ ok "epilogue: the addition loses its second input" found gen/ops.lua 's/cuda = "
 ok "gradient: product rule with its inputs exchanged" found gen/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
 ok "reference: an oracle that is wrong itself" found gen/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
 ok "fma: columns of b exchanged" found templates/lib/fma.cuh 's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' run models/lenet.lua
-ok "contract: rows begin a tap too late" found templates/contract.cu 's/- \$(k.pad_h), x = /, x = /' run models/lenet.lua
+ok "contract: rows begin a tap too late" found templates/contract.cu 's/y = \$(k.first_y), x = /y = $(k.first_y) + 1, x = /' run models/lenet.lua
 ok "contract: the wait is missing" found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "contract: the wait is one group short" found templates/contract.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "contract: the staged outputs have no barrier" found templates/contract.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8

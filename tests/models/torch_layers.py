@@ -7,11 +7,11 @@ import sys
 
 import numpy
 import torch
-from torch.nn import Conv2d, ConvTranspose2d
+from torch.nn import BatchNorm2d, Conv2d, ConvTranspose2d
 
 from torch_reference import write_safetensors
 
-LAYERS = {
+LAYERS = {  # by the name of their parameters
     "plain": Conv2d(8, 6, 3, padding=1),
     "strided": Conv2d(8, 7, (5, 3), stride=(3, 2), padding=(2, 1)),
     "dilated": Conv2d(8, 5, 3, dilation=(3, 2), padding=2, bias=False),
@@ -28,7 +28,24 @@ LAYERS = {
                                  output_padding=(2, 1)),
     "up_sparse": ConvTranspose2d(8, 8, 1, stride=2),
     "up_cut": ConvTranspose2d(8, 3, 3, stride=1, padding=2),
+    "up_norm": ConvTranspose2d(8, 8, 4, stride=2, padding=1),
+    "up_norm_bn": BatchNorm2d(8),
+    "up_grouped": ConvTranspose2d(8, 32, 3, stride=2, padding=1, dilation=2, groups=2, output_padding=1),
+    "up_block": ConvTranspose2d(8, 16, 2, stride=2),
+    "up_block_conv": Conv2d(16, 16, 3, padding=1),
 }
+
+
+def norm(x):
+    return LAYERS["up_norm_bn"](LAYERS["up_norm"](x)).relu()
+
+
+def block(x):
+    up = LAYERS["up_block"](x)
+    return (LAYERS["up_block_conv"](up.relu()) + up).relu()
+
+
+OUTPUTS = {**LAYERS, "up_norm": norm, "up_block": block}
 
 
 def main():
@@ -40,9 +57,13 @@ def main():
     for name, layer in LAYERS.items():
         for p in layer.parameters():
             torch.nn.init.normal_(p, 0, 0.3)
-        weights.update({f"{name}.{k}": v.float() for k, v in layer.state_dict().items()})
+        weights.update({f"{name}.{k}": v.float() for k, v in layer.state_dict().items() if v.dim()})
+        layer.double().eval()
+    for name, output in OUTPUTS.items():
+        if name.endswith(("_bn", "_conv")):  # part of another one
+            continue
         with torch.no_grad():
-            numpy.save(f"{folder}/{name}.npy", layer.double()(x.double()).float().numpy())
+            numpy.save(f"{folder}/{name}.npy", output(x.double()).float().numpy())
     write_safetensors(f"{folder}/layers.safetensors", weights)
 
 

@@ -426,37 +426,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
   }
   nn_store<4>(g_max_pool2d + i, nn_cast<float>(max_pool2d_out));
 }
-// lenet__fc1_init: permute+copy
-// from models/lenet.lua:8
-//   in  g_weight: f32(120, 400), fc1.weight
-//   out g_fc1: f32(400, 120) in memory order 1,0, fc1
-// grid 47x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 0 FLOP, 192000 bytes read, 192000 bytes written
-#include "lib/prim.cuh"
-
-constexpr int kThreads = 256;
-constexpr int kLanes = 4;  // neighbouring elements per thread
-constexpr int kCount = 48000;
-
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc1_init(
-  const float *__restrict__ g_weight,
-  float *__restrict__ g_fc1) {
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
-  const int m = i % 400;
-  const int n = i / 400;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 400 + m));
-  Vec<float, 4> fc1_out;
-#pragma unroll
-  for (int j = 0; j < kLanes; ++j) {
-    fc1_out[j] = weight_1[j];
-  }
-  nn_store<4>(g_fc1 + i, nn_cast<float>(fc1_out));
-}
-// lenet__fc1_relu: reshape+matmul+add+relu
+// lenet__fc1_relu: reshape+permute+matmul+add+relu
 // from models/lenet.lua:8
 //   in  g_max_pool2d: f32(1, 16, 5, 5) in memory order 0,2,3,1, max_pool2d
-//   in  g_fc1: f32(400, 120) in memory order 1,0, fc1
+//   in  g_weight: f32(120, 400), fc1.weight
 //   in  g_bias: f32(120), fc1.bias
 //   out g_relu: f32(1, 120), relu
 // grid 4x1x6 of 128 threads, 24592 bytes of dynamic shared memory
@@ -501,7 +474,7 @@ static_assert(sizeof(Smem) <= 24592, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
-  const float *__restrict__ g_fc1,
+  const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu,
   float *own_sums,
@@ -535,7 +508,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
       for (int e = 0; e < kPack; ++e) {
         const int k = k0 + e;
         const bool inside = m < kM && k < kK;
-        const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(((k) / 5 % 5)) * 80 + (((k) % 5)) * 16 + ((k) / 25)]) : 0.f;
+        const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(k / 5 % 5) * 80 + (k % 5) * 16 + k / 25]) : 0.f;
         chunk[e] = inside ? max_pool2d_1 : 0.f;
       }
       nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), nn_cast<T>(chunk));
@@ -547,7 +520,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc1 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_weight + b_row[i] + offset, inside);
       }
     }
   };
@@ -604,37 +577,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_
     nn_store<4>(g_relu + m * 120 + n, nn_cast<float>(relu_out));
   }
 }
-// lenet__fc2_init: permute+copy
+// lenet__fc2_relu: permute+matmul+add+relu
 // from models/lenet.lua:8
 //   in  g_weight: f32(84, 120), fc2.weight
-//   out g_fc2: f32(120, 84) in memory order 1,0, fc2
-// grid 10x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 0 FLOP, 40320 bytes read, 40320 bytes written
-#include "lib/prim.cuh"
-
-constexpr int kThreads = 256;
-constexpr int kLanes = 4;  // neighbouring elements per thread
-constexpr int kCount = 10080;
-
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc2_init(
-  const float *__restrict__ g_weight,
-  float *__restrict__ g_fc2) {
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
-  const int m = i % 120;
-  const int n = i / 120;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 120 + m));
-  Vec<float, 4> fc2_out;
-#pragma unroll
-  for (int j = 0; j < kLanes; ++j) {
-    fc2_out[j] = weight_1[j];
-  }
-  nn_store<4>(g_fc2 + i, nn_cast<float>(fc2_out));
-}
-// lenet__fc2_relu: matmul+add+relu
-// from models/lenet.lua:8
 //   in  g_relu: f32(1, 120), relu
-//   in  g_fc2: f32(120, 84) in memory order 1,0, fc2
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
 // grid 3x1x1 of 128 threads, 32784 bytes of dynamic shared memory
@@ -675,8 +621,8 @@ struct Smem {
 static_assert(sizeof(Smem) <= 32784, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
+  const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
-  const float *__restrict__ g_fc2,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
@@ -724,7 +670,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc2 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_weight + b_row[i] + offset, inside);
       }
     }
   };
@@ -776,39 +722,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_
     nn_store<4>(g_relu_2 + m * 84 + n, nn_cast<float>(relu_2_out));
   }
 }
-// lenet__fc3_init: permute+copy
+// lenet__fc3: permute+matmul+add
 // from models/lenet.lua:9
 //   in  g_weight: f32(10, 84), fc3.weight
-//   out g_fc3: f32(84, 10) in memory order 1,0, fc3
-// grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 0 FLOP, 3360 bytes read, 3360 bytes written
-#include "lib/prim.cuh"
-
-constexpr int kThreads = 256;
-constexpr int kLanes = 4;  // neighbouring elements per thread
-constexpr int kCount = 840;
-
-extern "C" __global__ void __launch_bounds__(kThreads) lenet__fc3_init(
-  const float *__restrict__ g_weight,
-  float *__restrict__ g_fc3) {
-  const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
-  if (i >= kCount) return;
-  const int m = i % 84;
-  const int n = i / 84;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 84 + m));
-  Vec<float, 4> fc3_out;
-#pragma unroll
-  for (int j = 0; j < kLanes; ++j) {
-    fc3_out[j] = weight_1[j];
-  }
-  nn_store<4>(g_fc3 + i, nn_cast<float>(fc3_out));
-}
-// lenet__fc3: matmul+add
-// from models/lenet.lua:9
 //   in  g_relu: f32(1, 84), relu
-//   in  g_fc3: f32(84, 10) in memory order 1,0, fc3
 //   in  g_bias: f32(10), fc3.bias
-//   out g_fc3_2: f32(1, 10), fc3
+//   out g_fc3: f32(1, 10), fc3
 // grid 1x1x1 of 128 threads, 24592 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
@@ -847,10 +766,10 @@ struct Smem {
 static_assert(sizeof(Smem) <= 24592, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
+  const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
-  const float *__restrict__ g_fc3,
   const float *__restrict__ g_bias,
-  float *__restrict__ g_fc3_2) {
+  float *__restrict__ g_fc3) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const int tile_m = blockIdx.x, tile_n = 0;
@@ -896,7 +815,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
       for (int i = 0; i < kRowsB; ++i) {
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc3 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_weight + b_row[i] + offset, inside);
       }
     }
   };
@@ -938,13 +857,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
     const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
-    Vec<float, 2> fc3_2_out;
+    Vec<float, 2> fc3_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
       const float fc3_add_2 = acc[j] + bias_1[j];
-      fc3_2_out[j] = fc3_add_2;
+      fc3_out[j] = fc3_add_2;
     }
-    nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
+    nn_store<2>(g_fc3 + m * 10 + n, nn_cast<float>(fc3_out));
   }
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
