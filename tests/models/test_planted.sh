@@ -35,6 +35,8 @@ ok "contract: the wait is missing" found templates/contract.cu 's/nn_cp_async_wa
 ok "contract: the wait is one group short" found templates/contract.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "contract: the staged outputs have no barrier" found templates/contract.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "contract: columns of taps outside the image count as inside" found templates/contract.cu 's/a_missing\[i\] = missing;/a_missing[i] = missing \& ~(((1u << $(k.S)) - 1) << $(k.R));/' run models/lenet.lua
+ok "mma, swapped: columns are not the rows that are staged" found templates/lib/mma.cuh 's#return kSwapped ? .*: j;#return j;#' run tests/models/contraction.lua --dtype fp16 --set "shapes=matmul 1 8 64 64 0 1"
 ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
 ok "split k: a part is added twice" found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' run models/resnet18.lua --set stem=cifar size=8
 ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!\*last) return false;/if (blockIdx.z) return false;/' run models/resnet18.lua --set stem=cifar size=8
