@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -187,6 +188,23 @@ void cusim_misaligned(const void *address, int alignment) {
               "misaligned access: %p is not a multiple of %d%s", address, alignment, where);
 }
 
+// A kernel's printf. The text is made first: a bad pointer in the arguments faults there, where no
+// lock is held that the rest of the program would wait for.
+int cusim_printf(const char *format, ...) {
+  char text[2048], *all = text;
+  va_list ap, again;
+  va_start(ap, format);
+  va_copy(again, ap);
+  int length = vsnprintf(text, sizeof text, format, ap);
+  if (length >= (int)sizeof text && (all = malloc((size_t)length + 1)))
+    vsnprintf(all, (size_t)length + 1, format, again);
+  va_end(again);
+  va_end(ap);
+  if (length > 0 && all) fwrite(all, 1, (size_t)length, stdout);
+  if (all != text) free(all);
+  return length;
+}
+
 void cusim_trap(void) {
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0), "the kernel trapped");
 }
@@ -202,8 +220,6 @@ static struct sigaction before[64]; // the program's own handlers
 
 static CUresult signal_error(int signal) {
   switch (signal) {
-  case SIGBUS:
-    return CUDA_ERROR_MISALIGNED_ADDRESS;
   case SIGILL:
   case SIGFPE:
     return CUDA_ERROR_ILLEGAL_INSTRUCTION;
@@ -232,6 +248,8 @@ static void fault_resume(void) {
                 fiber->stack_bytes >> 10);
   if (worker->fault_signal == SIGFPE)
     fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "integer division by zero");
+  if (worker->fault_signal == SIGBUS || !worker->fault_known)
+    fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, worker->fault_pc, "misaligned vector access");
   if (first_fault(fiber->block->launch, signal_error(worker->fault_signal))) {
     flockfile(stderr);
     char where[512];
@@ -280,6 +298,8 @@ static void on_signal(int signal, siginfo_t *info, void *data) {
   }
   worker->fault_signal = signal;
   worker->fault_address = info->si_addr;
+  // NOTE: x86 tells no address of an aligned vector access that is not, nor of a non-canonical one.
+  worker->fault_known = signal != SIGSEGV || info->si_code != SI_KERNEL;
 #if defined(__x86_64__)
   worker->fault_pc = (void *)(context->uc_mcontext.gregs[REG_RIP] + 1);
 #elif defined(__aarch64__)

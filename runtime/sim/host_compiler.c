@@ -263,11 +263,18 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   return ok;
 }
 
+// Is the compiler, whatever its name, Clang? cusim.h leaves a mark.
+static bool is_clang(const char *folder, Text *log) {
+  Text text = {0};
+  bool found = read_output(folder, "source.ii", &text, log) && strstr(text.data, "cusim_is_clang");
+  text_free(&text);
+  return found;
+}
+
 // For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
 // NOTE: without sibling calls each announcement returns to the block it announces.
-static bool make_assembly(const Args *common, const char *folder, Text *log) {
+static bool make_assembly(const Args *common, bool clang, const char *folder, Text *log) {
   Args args = *common;
-  bool clang = strstr(args.list[0], "clang") != NULL;
   add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
                                         : "-fsanitize-coverage=trace-pc",
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
@@ -284,14 +291,17 @@ static bool make_assembly(const Args *common, const char *folder, Text *log) {
 
 static bool link_image(const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  add_all(&args, (const char *[]){"-shared", "-fPIC", "counted.s", "-o", "image.so", "-nostdlib",
-                                  "-lm", "-lc", NULL});
+  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "counted.s", "-o",
+                                  "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
 
-// NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows.
+// NOTE: without -fno-strict-aliasing GCC breaks kernels that reinterpret memory, as CUDA allows. A
+// module's variables are its own: without -Bsymbolic the process's of the same name would be taken,
+// without -fno-gnu-unique those of the first module that instantiated the same template.
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
+  bool clang = is_clang(folder, log);
   add_all(&args, (const char *[]){"-x",
                                   "c++-cpp-output",
                                   "-std=c++17",
@@ -301,6 +311,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-march=native",
                                   "-fPIC",
                                   "-shared",
+                                  "-Wl,-Bsymbolic",
                                   "-w",
                                   "-fno-exceptions",
                                   "-fno-rtti",
@@ -314,6 +325,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fno-semantic-interposition",
                                   "-fmax-errors=20",
                                   NULL});
+  if (!clang) add(&args, "-fno-gnu-unique"); // Clang has no such variables
 #if defined(__x86_64__)
   add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
 #endif
@@ -323,7 +335,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
   add_all(&args, job->options);
   if (job->checks & CusimCount)
-    return make_assembly(&args, folder, log) && link_image(compiler, folder, log);
+    return make_assembly(&args, clang, folder, log) && link_image(compiler, folder, log);
   add_all(&args, (const char *[]){"kernels.ii", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }

@@ -11,7 +11,8 @@
 
 // The functions and variables that no thread waits in.
 static const char *const plain[] = {"cusim_self",        "cusim_misaligned", "cusim_trap",
-                                    "cusim_assert_fail", "cusim_clock",      "cusim_nanotime"};
+                                    "cusim_assert_fail", "cusim_clock",      "cusim_nanotime",
+                                    "cusim_printf"};
 
 static bool is_plain(const char *name) {
   if (strncmp(name, "cusim_", 6) != 0) return true; // the C library's

@@ -4,6 +4,7 @@
 // order of blocks is a random permutation, so that nothing may rely on it.
 #include "sim/sim.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -156,6 +157,9 @@ static void run_blocks(Launch *launch) {
     atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
     return;
   }
+  fenv_t host; // kernels round to nearest and trap nothing, whatever the program has set
+  fegetenv(&host);
+  fesetenv(FE_DFL_ENV);
   place_smem(worker, launch);
   watchdog_start(worker);
   unsigned long i;
@@ -165,6 +169,7 @@ static void run_blocks(Launch *launch) {
     block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
   }
   watchdog_stop(worker);
+  fesetenv(&host);
 }
 
 // ---- the pool -----------------------------------------------------------------------------------

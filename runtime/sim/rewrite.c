@@ -280,8 +280,9 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   if (is(t, "extern") && (end = shared_declaration(r, t.begin)))
     return rewrite_dynamic(r, t.begin, end);
   if (is(t, "__cusim_global__")) return rewrite_global(r, t.end);
-  if (is(t, "__cusim_shared__")) {
-    const char *words = is(r->last, "static") ? "thread_local" : "static thread_local";
+  if (is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
+    const char *words = is(r->last, "static") ? "thread_local __attribute__((used))"
+                                              : "static thread_local __attribute__((used))";
     text_append(r->out, words, strlen(words));
     return t.end;
   }

@@ -184,6 +184,7 @@ typedef struct Worker {
   unsigned char *tls_shared; // the module's static shared memory of this thread
   size_t tls_bytes;
   const void *fault_pc, *fault_address; // signal -> report
+  bool fault_known; // the address is
   int fault_signal;
   void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c

@@ -23,6 +23,7 @@
 
 // Work that libcusim's checks must not see as the running thread's own.
 #if defined(__clang__)
+extern "C" int cusim_is_clang; // a mark in the preprocessed text (host_compiler.c)
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize("coverage")))
 #else
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize_coverage))

@@ -94,6 +94,7 @@ void cusim_mbar_wait(unsigned long long *bar, int parity);
 
 void cusim_misaligned(const void *address, int alignment) __attribute__((noreturn));
 void cusim_trap(void) __attribute__((noreturn));
+int cusim_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cusim_assert_fail(const char *condition, const char *file, int line, const char *function)
     __attribute__((noreturn));
 long long cusim_clock(void);     // a cycle counter

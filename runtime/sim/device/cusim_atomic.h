@@ -4,12 +4,20 @@
 
 namespace cusim {
 
-// *p = f(*p) in one step, for types and operations the host has no instruction for.
+// *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
+// waits.
 template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
   T old, desired;
   __atomic_load(p, &old, __ATOMIC_RELAXED);
   do desired = f(old);
   while (!__atomic_compare_exchange(p, &old, &desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  if (__builtin_memcmp(&old, &desired, sizeof old) == 0) cusim_yield();
+  return old;
+}
+
+// The same by an instruction of the host.
+template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
+  if (same) cusim_yield();
   return old;
 }
 
@@ -17,13 +25,20 @@ template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
 
 #define CUSIM_ATOMIC_INT(T)                                                                        \
   CUSIM_FN T atomicAdd(T *p, T v) {                                                                \
-    if (v == 0) cusim_yield(); /* a read, most likely by a loop that waits */                      \
-    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                             \
+    return cusim::atomic_read_by(v == 0, __atomic_fetch_add(p, v, __ATOMIC_RELAXED));              \
   }                                                                                                \
-  CUSIM_FN T atomicSub(T *p, T v) { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); }           \
-  CUSIM_FN T atomicAnd(T *p, T v) { return __atomic_fetch_and(p, v, __ATOMIC_RELAXED); }           \
-  CUSIM_FN T atomicOr(T *p, T v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }             \
-  CUSIM_FN T atomicXor(T *p, T v) { return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED); }           \
+  CUSIM_FN T atomicSub(T *p, T v) {                                                                \
+    return cusim::atomic_read_by(v == 0, __atomic_fetch_sub(p, v, __ATOMIC_RELAXED));              \
+  }                                                                                                \
+  CUSIM_FN T atomicAnd(T *p, T v) {                                                                \
+    return cusim::atomic_update(p, [v](T old) { return old & v; });                                \
+  }                                                                                                \
+  CUSIM_FN T atomicOr(T *p, T v) {                                                                 \
+    return cusim::atomic_update(p, [v](T old) { return old | v; });                                \
+  }                                                                                                \
+  CUSIM_FN T atomicXor(T *p, T v) {                                                                \
+    return cusim::atomic_update(p, [v](T old) { return old ^ v; });                                \
+  }                                                                                                \
   CUSIM_FN T atomicMin(T *p, T v) {                                                                \
     return cusim::atomic_update(p, [v](T old) { return v < old ? v : old; });                      \
   }                                                                                                \
@@ -58,7 +73,10 @@ CUSIM_FN double atomicAdd(double *p, double v) {
   return cusim::atomic_update(p, [v](double old) { return old + v; });
 }
 CUSIM_FN float atomicExch(float *p, float v) {
-  return cusim::atomic_update(p, [v](float) { return v; });
+  float old;
+  __atomic_exchange(p, &v, &old, __ATOMIC_ACQ_REL);
+  cusim_yield();
+  return old;
 }
 CUSIM_FN unsigned atomicInc(unsigned *p, unsigned most) {
   return cusim::atomic_update(p, [most](unsigned old) { return old >= most ? 0 : old + 1; });
@@ -70,11 +88,17 @@ CUSIM_FN unsigned atomicDec(unsigned *p, unsigned most) {
 
 // Of the block, and of the whole system: here there is one scope.
 #define CUSIM_SCOPED(name)                                                                         \
-  template <class P, class... A> CUSIM_FN auto name##_block(P *p, A... v) { return name(p, v...); } \
-  template <class P, class... A> CUSIM_FN auto name##_system(P *p, A... v) { return name(p, v...); }
-CUSIM_SCOPED(atomicAdd) CUSIM_SCOPED(atomicSub) CUSIM_SCOPED(atomicMin) CUSIM_SCOPED(atomicMax)
-CUSIM_SCOPED(atomicAnd) CUSIM_SCOPED(atomicOr) CUSIM_SCOPED(atomicXor) CUSIM_SCOPED(atomicExch)
-CUSIM_SCOPED(atomicCAS) CUSIM_SCOPED(atomicInc) CUSIM_SCOPED(atomicDec)
+  template <class P, class... A> CUSIM_FN auto name##_block(P *p, A... v) {                        \
+    return name(p, v...);                                                                          \
+  }                                                                                                \
+  template <class P, class... A> CUSIM_FN auto name##_system(P *p, A... v) {                       \
+    return name(p, v...);                                                                          \
+  }
+CUSIM_SCOPED(atomicAdd)
+CUSIM_SCOPED(atomicSub)
+CUSIM_SCOPED(atomicMin) CUSIM_SCOPED(atomicMax) CUSIM_SCOPED(atomicAnd) CUSIM_SCOPED(atomicOr)
+    CUSIM_SCOPED(atomicXor) CUSIM_SCOPED(atomicExch) CUSIM_SCOPED(atomicCAS) CUSIM_SCOPED(atomicInc)
+        CUSIM_SCOPED(atomicDec)
 #undef CUSIM_SCOPED
 
 #endif

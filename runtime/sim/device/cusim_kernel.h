@@ -50,7 +50,9 @@ template <class T> struct DynamicShared {
 
 } // namespace cusim
 
-extern "C" int printf(const char *, ...) __attribute__((format(printf, 1, 2)));
+// Not the C library's own: a fault in it would leave stdout locked.
+extern "C" int printf(const char *, ...) __asm__("cusim_printf")
+    __attribute__((format(printf, 1, 2)));
 #undef assert
 #define assert(condition)                                                                          \
   ((condition) ? (void)0 : cusim_assert_fail(#condition, __FILE__, __LINE__, __func__))
