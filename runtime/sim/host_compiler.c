@@ -336,7 +336,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   add_all(&args, job->options);
   if (job->checks & CusimCount)
     return make_assembly(&args, clang, folder, log) && link_image(compiler, folder, log);
-  add_all(&args, (const char *[]){"kernels.ii", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  add_all(&args, (const char *[]){"kernels.ii", "-x", "assembler", "device/cusim_guard.s", "-x",
+                                  "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
 

@@ -147,7 +147,18 @@ static void place_smem(Worker *worker, const Launch *launch) {
 static void poison(Worker *worker, const Launch *launch) {
   if (!sim_settings()->basic) return;
   memset(worker->smem, kPoisonByte, launch->smem);
-  if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes);
+  if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes + kTlsGuard);
+}
+
+// Behind static shared memory no page can be guarded: what stands there is looked at afterwards.
+static void check_guard(const Worker *worker) {
+  if (!sim_settings()->basic || !worker->tls_bytes) return;
+  const unsigned char *guard = worker->tls_shared + worker->tls_bytes;
+  for (int i = 0; i < kTlsGuard; i++)
+    if (guard[i] != kPoisonByte) {
+      fault_static_shared(worker);
+      return;
+    }
 }
 
 static void run_blocks(Launch *launch) {
@@ -167,6 +178,7 @@ static void run_blocks(Launch *launch) {
          (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
     poison(worker, launch);
     block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
+    check_guard(worker);
   }
   watchdog_stop(worker);
   fesetenv(&host);

@@ -115,7 +115,8 @@ static int find_segments(struct dl_phdr_info *info, size_t size, void *data) {
     if (info->dlpi_phdr[i].p_type == PT_LOAD && end > module->bytes) module->bytes = end;
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
       module->tls_module = info->dlpi_tls_modid;
-      module->tls_bytes = info->dlpi_phdr[i].p_memsz;
+      size_t bytes = info->dlpi_phdr[i].p_memsz;
+      module->tls_bytes = bytes > kTlsGuard ? bytes - kTlsGuard : 0;
     }
   }
   return 1;

@@ -173,6 +173,8 @@ typedef struct Block {
 } Block;
 
 // An OS thread that runs blocks.
+enum { kTlsGuard = 4096 }; // as in device/cusim_guard.s
+
 typedef struct Worker {
   Block block;
   void *main_sp; // its own stack, while a fiber runs
@@ -182,7 +184,7 @@ typedef struct Worker {
   bool abandoned;            // the block ended with a fault
   unsigned char *smem;       // dynamic shared memory between red zones
   unsigned char *tls_shared; // the module's static shared memory of this thread
-  size_t tls_bytes;
+  size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
   const void *fault_pc, *fault_address; // signal -> report
   bool fault_known; // the address is
   int fault_signal;
@@ -297,6 +299,7 @@ void fault_raise(CUresult error, const void *pc, const char *format, ...)
 // ": offset 12 of allocation 3 of 64 bytes", or nothing, into text.
 void fault_describe(uintptr_t address, char *text, size_t size);
 void fault_deadlock(Block *block) __attribute__((noreturn));
+void fault_static_shared(const Worker *worker); // the block has written behind it
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.

@@ -145,6 +145,19 @@ static void test_misaligned_vector(void **state) {
                CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
+// What lies behind is not the host's.
+static void test_static_shared_overrun(void **state) {
+  (void)state;
+  if (on_gpu()) skip(); // which need not notice
+  expect_fault("extern \"C\" __global__ void k(float *x) {\n"
+               "  __shared__ float s[64];\n"
+               "  s[threadIdx.x + (blockIdx.x == 7 ? 64 : 0)] = 1;\n"
+               "  __syncthreads();\n"
+               "  x[threadIdx.x] = s[threadIdx.x + 32];\n"
+               "}\n",
+               CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 // The lock of stdout is not held for ever.
 static void test_fault_in_printf(void **state) {
   (void)state;
@@ -161,8 +174,9 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_misaligned_vector), // these fork, before any thread is made
-      cmocka_unit_test(test_fault_in_printf),    cmocka_unit_test_setup(test_templates, setup),
-      cmocka_unit_test_setup(test_names, setup), cmocka_unit_test_setup(test_rounding, setup),
-      cmocka_unit_test_setup(test_waits, setup), cmocka_unit_test_setup(test_unwritten, setup)};
+      cmocka_unit_test(test_static_shared_overrun),  cmocka_unit_test(test_fault_in_printf),
+      cmocka_unit_test_setup(test_templates, setup), cmocka_unit_test_setup(test_names, setup),
+      cmocka_unit_test_setup(test_rounding, setup),  cmocka_unit_test_setup(test_waits, setup),
+      cmocka_unit_test_setup(test_unwritten, setup)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

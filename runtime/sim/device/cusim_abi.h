@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 3
+#define CUSIM_ABI 4
 
 #ifdef __cplusplus
 extern "C" {
