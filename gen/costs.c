@@ -1,16 +1,10 @@
 // costs.c: `nngen show --costs`: what the scheduler expects of each kernel of `infer`, beside the
 // least it could take, and how much of its multiplying is with zeros.
-//
-// The floor of a kernel is the larger of its arithmetic at the rate that large products reach and
-// its traffic at the rate that large copies reach; both are taken as the share of the data sheet
-// that was seen on an H200: 790 of 989 TFLOP/s of dense bf16 on random data, 4.3 of 4.8 TB/s.
 #include "cli.h"
 #include "tuning.h"
 
 #include <jansson.h>
 #include <math.h>
-
-static const double kShareFlops = 790. / 989;
 
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
@@ -19,7 +13,7 @@ typedef struct Costs { // of one kernel, or of all
 
 static Costs costs_of(const Group *g, const Arch *arch) {
   Costs c = {.seconds = g->tile.seconds};
-  c.floor = fmax(g->flops / (sched_flop_rate(g, arch) * kShareFlops), sched_dram_seconds(g, arch));
+  c.floor = fmax(sched_flop_seconds(g, arch), sched_dram_seconds(g, arch));
   if (g->tm == TmContract) sched_multiplies(g, &c.issued, &c.counted, &c.inside);
   return c;
 }

@@ -109,9 +109,16 @@ static void choose_order(Node *n) {
   if (reorders(n)) keep_order(n);
 }
 
-// The node with its channels (dimension 1) padded by zeros to `count`.
+// The node with its channels (dimension 1) padded by zeros to `count`: one for all that read it so.
 static Node *pad_channels(Graph *to, Node *n, int64_t count) {
   Attr attr = {.ends = {0, count - n->type.dim[1]}};
+  for (int i = 0; i < to->nnodes; i++) {
+    Node *pad = to->nodes[i];
+    if (pad->op != op_need("pad") || pad->in[0] != n || memcmp(&pad->attr, &attr, sizeof attr))
+      continue;
+    pad->uses++;
+    return pad;
+  }
   Node *padded = graph_add(to, op_need("pad"), 1, &n, &attr, n);
   shape_infer(padded);
   padded->uses = 1;

@@ -323,6 +323,7 @@ void fuse_pass(Compiler *c);          // fuse.c: groups
 void sched_pass(Compiler *c);         // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
 double sched_flop_rate(const Group *g, const Arch *arch); // of the units it runs on, data sheet
+double sched_flop_seconds(const Group *g, const Arch *arch); // the floors of a kernel
 double sched_dram_seconds(const Group *g,
                           const Arch *arch); // what it moves, at the rate copies reach
 // Multiplies of a contraction: what its tiles issue, what the model as written asks for, and those

@@ -195,13 +195,15 @@ static bool same_cut(const Tile *a, const Tile *b) {
 
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          g->flops / sched_flop_rate(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
+          sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
   if (g->tm != TmContract) return;
   Product p = contract_product(g);
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);
-  fprintf(file, "  product m %lld, n %lld, k %lld, batch %lld; the best of %d candidates (us):\n",
-          (long long)p.m, (long long)p.n, (long long)p.k, (long long)p.batch, count);
+  fprintf(file,
+          "  product m %lld, n %lld, k %lld, batch %lld; the best %d of %d candidates (us):\n",
+          (long long)p.m, (long long)p.n, (long long)p.k, (long long)p.batch,
+          count < kMostExplained ? count : kMostExplained, count);
   fprintf(
       file,
       "      place tile         warps stages split  blocks  on SM  waves  padding    math    smem  "
@@ -221,5 +223,10 @@ void sched_explain(const Group *g, const Arch *arch, FILE *file) {
             c.issue * 1e6, c.l2 * 1e6, c.dram * 1e6, c.wait * 1e6, c.fill * 1e6, c.split * 1e6,
             c.seconds * 1e6);
   }
+  fprintf(
+      file,
+      "  total: fourth root of the sum of fourth powers of the bounds, math to wait%s; then fill, "
+      "split and %.2f between launches\n",
+      g->tile.mma ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
   tuning_explain(g, file);
 }

@@ -291,8 +291,9 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
 
 static bool link_image(const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "counted.s", "-o",
-                                  "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "counted.s",
+                                  "device/cusim_guard.s", "-o", "image.so", "-nostdlib", "-lm",
+                                  "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
 
