@@ -227,6 +227,8 @@ const Tile *tuning_pick(const Group *g, const Tile *list, int count) {
 void tuning_explain(const Group *g, FILE *file) {
   TuningEntry e;
   const Options *o = &compiler->options;
+  fprintf(file, "  in a tuning file: \"%s\": {\"tile\": \"%s\"}\n", tuning_problem(g),
+          tuning_tile(&g->tile));
   if (!g->tile.tuned || !tuning_find(o->tuning, o->device, tuning_problem(g), &e)) return;
   fprintf(file, "  tuned: this tile was measured as the fastest on %s", o->device);
   if (e.us > 0) fprintf(file, ", %.2f us", e.us);

@@ -35,7 +35,7 @@ void tuning_put(Tuning *tuning, const char *device, const char *problem, const T
 // on Options.device. Null: none was; or it is no candidate any more, which Compiler.stale then
 // tells.
 const Tile *tuning_pick(const Group *g, const Tile *candidates, int count);
-void tuning_explain(const Group *g, FILE *file); // a line, when the tile was tuned
+void tuning_explain(const Group *g, FILE *file); // the entry it would have; whether it was tuned
 
 const char *tuning_problem(const Group *g);       // in the compiler's arena
 const char *tuning_tile(const Tile *t);           // what tells one candidate from the others

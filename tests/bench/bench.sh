@@ -116,7 +116,7 @@ tables() {
   echo "| what | figure | wanted |"
   echo "|---|---|---|"
   build/nngen models/resnet18.lua --json --quiet >"$work/cold.json"
-  row "ResNet-18 kernels, fused (unfused)" "$(field work.kernels <"$work/cold.json") ($(field unfused.kernels <"$work/cold.json"))" "at most 23"
+  row "ResNet-18 kernels, fp32, batch 1, fused (unfused)" "$(field work.kernels <"$work/cold.json") ($(field unfused.kernels <"$work/cold.json"))" "at most 23"
   if [ $nvrtc ]; then
     build/nngen models/resnet18.lua --json --quiet --arch sm_90a --dtype fp16 --set batch=32 >"$work/b32.json"
     row "planned DRAM bytes, batch 32 fp16: unfused / fused (sums between blocks stay in L2, not counted)" "$(python3 -c "import json; d=json.load(open('$work/b32.json')); print(f\"{d['unfused']['bytes']/1e6:.0f} MB / {d['work']['bytes']/1e6:.0f} MB = {d['unfused']['bytes']/d['work']['bytes']:.2f}x\")")" "at least 2.5x"
@@ -138,7 +138,7 @@ tables() {
   for d in fp32:1e-5 tf32:1e-3 fp16:2e-3 bf16:1e-2; do
     gate=${d#*:} d=${d%:*}
     build/nngen models/resnet18.lua --json --quiet --check --dtype $d >"$work/r.json"
-    row "ResNet-18 logits against the oracle, $d" "$(field outputs.0.error <"$work/r.json")" "$gate"
+    row "ResNet-18 logits against the oracle, $d" "$(printf %.2e "$(field outputs.0.error <"$work/r.json")")" "$gate"
   done
   for d in fp32 fp16; do
     build/nngen models/resnet18.lua --json --quiet --count --no-check --dtype $d >"$work/c.json"
