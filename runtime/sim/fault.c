@@ -192,11 +192,15 @@ void block_stall(Block *block) {
   fault_deadlock(block);
 }
 
-void cusim_misaligned(const void *address, int alignment) {
+void fault_misaligned(const void *address, int alignment, const void *pc) {
   char where[512];
   fault_describe((uintptr_t)address, where, sizeof where);
-  fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, __builtin_return_address(0),
-              "misaligned access: %p is not a multiple of %d%s", address, alignment, where);
+  fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, pc, "misaligned access: %p is not a multiple of %d%s",
+              address, alignment, where);
+}
+
+void cusim_misaligned(const void *address, int alignment) {
+  fault_misaligned(address, alignment, __builtin_return_address(0));
 }
 
 // A kernel's printf. The text is made first: a bad pointer in the arguments faults there, where no

@@ -299,6 +299,8 @@ void fault_raise(CUresult error, const void *pc, const char *format, ...)
 // ": offset 12 of allocation 3 of 64 bytes", or nothing, into text.
 void fault_describe(uintptr_t address, char *text, size_t size);
 void fault_deadlock(Block *block) __attribute__((noreturn));
+void fault_misaligned(const void *address, int alignment, const void *pc)
+    __attribute__((noreturn));
 void fault_static_shared(const Worker *worker); // the block has written behind it
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));

@@ -10,21 +10,27 @@ static inline void access(const void *address, int bytes, bool writes, const voi
   if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, false, pc);
 }
 
+// An access that the compiler takes for aligned, as every one of CUDA C++ is.
+static inline void access_aligned(const void *address, int bytes, bool writes, const void *pc) {
+  if (cusim_self && (uintptr_t)address % (unsigned)bytes) fault_misaligned(address, bytes, pc);
+  access(address, bytes, writes, pc);
+}
+
 #define PC __builtin_return_address(0)
-#define PLAIN(name, bytes, writes)                                                                 \
+#define ACCESS(name, access, bytes, writes)                                                        \
   EXPORT void __tsan_##name(void *address);                                                        \
   EXPORT void __tsan_##name(void *address) {                                                       \
     access(address, bytes, writes, PC);                                                            \
   }
 #define SIZE(n)                                                                                    \
-  PLAIN(read##n, n, false)                                                                         \
-  PLAIN(write##n, n, true)                                                                         \
-  PLAIN(unaligned_read##n, n, false)                                                               \
-  PLAIN(unaligned_write##n, n, true)                                                               \
-  PLAIN(volatile_read##n, n, false)                                                                \
-  PLAIN(volatile_write##n, n, true)                                                                \
-  PLAIN(unaligned_volatile_read##n, n, false)                                                      \
-  PLAIN(unaligned_volatile_write##n, n, true)
+  ACCESS(read##n, access_aligned, n, false)                                                        \
+  ACCESS(write##n, access_aligned, n, true)                                                        \
+  ACCESS(unaligned_read##n, access, n, false)                                                      \
+  ACCESS(unaligned_write##n, access, n, true)                                                      \
+  ACCESS(volatile_read##n, access_aligned, n, false)                                               \
+  ACCESS(volatile_write##n, access_aligned, n, true)                                               \
+  ACCESS(unaligned_volatile_read##n, access, n, false)                                             \
+  ACCESS(unaligned_volatile_write##n, access, n, true)
 SIZE(1)
 SIZE(2)
 SIZE(4)
@@ -95,7 +101,8 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
   }
 #define COMPARE_VALUE(T, bits) /* Clang's */                                                       \
   EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order, int no); \
-  EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order, int no) {\
+  EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order,          \
+                                                      int no) {                                    \
     (void)order, (void)no;                                                                         \
     atomic(p, bits / 8, true, PC);                                                                 \
     __atomic_compare_exchange_n(p, &e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \

@@ -145,6 +145,18 @@ static void test_misaligned_vector(void **state) {
                CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
+// The host would not mind: the checks that see every access do.
+static void test_misaligned_scalar(void **state) {
+  (void)state;
+  setenv("NNGEN_SIM_CHECK", "race", 1);
+  expect_fault("extern \"C\" __global__ void k(float *x) {\n"
+               "  double *p = (double *)(x + 1);\n"
+               "  p[threadIdx.x % 8] += 1;\n"
+               "}\n",
+               CUDA_ERROR_MISALIGNED_ADDRESS);
+  unsetenv("NNGEN_SIM_CHECK");
+}
+
 // What lies behind is not the host's.
 static void test_static_shared_overrun(void **state) {
   (void)state;
@@ -174,9 +186,9 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_misaligned_vector), // these fork, before any thread is made
-      cmocka_unit_test(test_static_shared_overrun),  cmocka_unit_test(test_fault_in_printf),
-      cmocka_unit_test_setup(test_templates, setup), cmocka_unit_test_setup(test_names, setup),
-      cmocka_unit_test_setup(test_rounding, setup),  cmocka_unit_test_setup(test_waits, setup),
-      cmocka_unit_test_setup(test_unwritten, setup)};
+      cmocka_unit_test(test_misaligned_scalar),  cmocka_unit_test(test_static_shared_overrun),
+      cmocka_unit_test(test_fault_in_printf),    cmocka_unit_test_setup(test_templates, setup),
+      cmocka_unit_test_setup(test_names, setup), cmocka_unit_test_setup(test_rounding, setup),
+      cmocka_unit_test_setup(test_waits, setup), cmocka_unit_test_setup(test_unwritten, setup)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
