@@ -263,10 +263,10 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   return ok;
 }
 
-// Is the compiler, whatever its name, Clang? cusim.h leaves a mark.
-static bool is_clang(const char *folder, Text *log) {
+// Does the preprocessed text have the mark of cusim.h?
+static bool has_mark(const char *mark, const char *folder, Text *log) {
   Text text = {0};
-  bool found = read_output(folder, "source.ii", &text, log) && strstr(text.data, "cusim_is_clang");
+  bool found = read_output(folder, "source.ii", &text, log) && strstr(text.data, mark);
   text_free(&text);
   return found;
 }
@@ -302,7 +302,7 @@ static bool link_image(const Args *compiler, const char *folder, Text *log) {
 // without -fno-gnu-unique those of the first module that instantiated the same template.
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  bool clang = is_clang(folder, log);
+  bool clang = has_mark("cusim_is_clang", folder, log);
   add_all(&args, (const char *[]){"-x",
                                   "c++-cpp-output",
                                   "-std=c++17",
@@ -326,7 +326,9 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fno-semantic-interposition",
                                   "-fmax-errors=20",
                                   NULL});
-  if (!clang) add(&args, "-fno-gnu-unique"); // Clang has no such variables
+  if (!clang) add(&args, "-fno-gnu-unique");          // Clang has no such variables
+  if (has_mark("cusim_fills_registers", folder, log)) // with what is NaN, or huge
+    add(&args, "-ftrivial-auto-var-init=pattern");
 #if defined(__x86_64__)
   add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
 #endif

@@ -21,9 +21,14 @@
 #define __restrict__ __restrict
 #define __managed__ static_assert(false, "managed memory is not modelled");
 
+// Marks in the preprocessed text, by which host_compiler.c knows the compiler: cusim_is_clang, and
+#if defined(__clang__) || __GNUC__ >= 12
+extern "C" int cusim_fills_registers; // it takes -ftrivial-auto-var-init
+#endif
+
 // Work that libcusim's checks must not see as the running thread's own.
 #if defined(__clang__)
-extern "C" int cusim_is_clang; // a mark in the preprocessed text (host_compiler.c)
+extern "C" int cusim_is_clang;
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize("coverage")))
 #else
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize_coverage))
