@@ -123,27 +123,36 @@ CUSIM_FN float __int_as_float(int x) { return cusim_bits<float>(x); }
 CUSIM_FN float __uint_as_float(unsigned x) { return cusim_bits<float>(x); }
 CUSIM_FN long long __double_as_longlong(double x) { return cusim_bits<long long>(x); }
 CUSIM_FN double __longlong_as_double(long long x) { return cusim_bits<double>(x); }
-CUSIM_FN int __float2int_rn(float x) { return int(__builtin_rintf(x)); }
-CUSIM_FN int __float2int_rz(float x) { return int(x); }
-CUSIM_FN int __float2int_rd(float x) { return int(__builtin_floorf(x)); }
-CUSIM_FN int __float2int_ru(float x) { return int(__builtin_ceilf(x)); }
-CUSIM_FN unsigned __float2uint_rn(float x) { return unsigned(__builtin_rintf(x)); }
 #define CUSIM_TO_FLOAT(T, name)                                                                    \
   CUSIM_FN float __##name##2float_rn(T x) { return float(x); }                                     \
   CUSIM_FN double __##name##2double_rn(T x) { return double(x); }
 CUSIM_TO_FLOAT(int, int) CUSIM_TO_FLOAT(unsigned, uint) CUSIM_TO_FLOAT(long long, ll)
 CUSIM_TO_FLOAT(unsigned long long, ull)
 #undef CUSIM_TO_FLOAT
+
+// cvt's conversion of an integral value: past the ends of T it gives T's end. NaN gives 0, but where
+// the source is a double or T has 64 bits 2 to the power of T's bits less one.
+template <class T, class F> CUSIM_FN T cusim_saturate(F x) {
+  constexpr int kBits = int(sizeof(T)) * 8;
+  constexpr bool kSigned = T(-1) < T(0);
+  constexpr T kTop = T(1ull << (kBits - 1));
+  constexpr T kLeast = kSigned ? kTop : T(0), kMost = T(~kLeast);
+  constexpr F kEnd = F(1ull << (kBits - 1)) * F(kSigned ? 1 : 2);
+  if (x != x) return sizeof(F) == 8 || sizeof(T) == 8 ? kTop : T(0);
+  return x >= kEnd ? kMost : x <= F(kLeast) ? kLeast : T(x);
+}
 #define CUSIM_TO_INT(T, name)                                                                      \
-  CUSIM_FN T __double2##name##_rn(double x) { return (T)(__builtin_rint(x)); }                       \
-  CUSIM_FN T __double2##name##_rz(double x) { return (T)(x); }                                       \
-  CUSIM_FN T __double2##name##_rd(double x) { return (T)(__builtin_floor(x)); }                      \
-  CUSIM_FN T __double2##name##_ru(double x) { return (T)(__builtin_ceil(x)); }
+  CUSIM_FN T __float2##name##_rn(float x) { return cusim_saturate<T>(__builtin_rintf(x)); }        \
+  CUSIM_FN T __float2##name##_rz(float x) { return cusim_saturate<T>(__builtin_truncf(x)); }       \
+  CUSIM_FN T __float2##name##_rd(float x) { return cusim_saturate<T>(__builtin_floorf(x)); }       \
+  CUSIM_FN T __float2##name##_ru(float x) { return cusim_saturate<T>(__builtin_ceilf(x)); }        \
+  CUSIM_FN T __double2##name##_rn(double x) { return cusim_saturate<T>(__builtin_rint(x)); }       \
+  CUSIM_FN T __double2##name##_rz(double x) { return cusim_saturate<T>(__builtin_trunc(x)); }      \
+  CUSIM_FN T __double2##name##_rd(double x) { return cusim_saturate<T>(__builtin_floor(x)); }      \
+  CUSIM_FN T __double2##name##_ru(double x) { return cusim_saturate<T>(__builtin_ceil(x)); }
 CUSIM_TO_INT(int, int) CUSIM_TO_INT(unsigned, uint) CUSIM_TO_INT(long long, ll)
+CUSIM_TO_INT(unsigned long long, ull)
 #undef CUSIM_TO_INT
-CUSIM_FN unsigned __float2uint_rz(float x) { return unsigned(x); }
-CUSIM_FN long long __float2ll_rn(float x) { return (long long)(__builtin_rintf(x)); }
-CUSIM_FN long long __float2ll_rz(float x) { return (long long)(x); }
 CUSIM_FN float __double2float_rn(double x) { return float(x); }
 
 CUSIM_FN int __popc(unsigned x) { return __builtin_popcount(x); }
