@@ -18,9 +18,11 @@ static const char *prologue =
     "struct Numbers { float nan, inf, big, two; double dnan, dbig; long long ll; int i; };\n"
     "extern \"C\" __global__ void k(Numbers n, double *out) {\n"
     "  float nan = n.nan, inf = n.inf, big = n.big, two = n.two; int i = n.i;\n"
-    "  double dnan = n.dnan, dbig = n.dbig; long long ll = n.ll; unsigned long long ull = n.ll;\n"
-    "  __half2 h2(__floats2half2_rn(1, 2)); __nv_bfloat162 b2(__floats2bfloat162_rn(1, 2));\n"
-    "  unsigned short us[2] = {5, 6}; float f, g; double d, e; unsigned u = 7;\n";
+    "  double dnan = n.dnan, dbig = n.dbig, d, e; float f, g; unsigned u = 7;\n"
+    "  __shared__ long long ll; __shared__ unsigned long long ull; ll = ull = n.ll;\n"
+    "  __shared__ __half2 h2; h2 = __floats2half2_rn(1, 2);\n"
+    "  __shared__ __nv_bfloat162 b2; b2 = __floats2bfloat162_rn(1, 2);\n"
+    "  __shared__ unsigned short us[2]; us[0] = 5, us[1] = 6;\n";
 
 typedef struct Numbers {
   float nan, inf, big, two;
@@ -40,7 +42,6 @@ static char *write_kernel(const Line *lines, int n) {
   return source;
 }
 
-// The results of the lines, each alone in the sense that the variables keep what earlier ones did.
 static void check_lines(const Line *lines, int n) {
   char *source = write_kernel(lines, n);
   CUfunction k = device_function(source, "k");
@@ -116,7 +117,58 @@ static void test_conversions(void **state) {
   CHECK(lines);
 }
 
+// The variables keep what earlier lines did.
+static void test_atomics(void **state) {
+  (void)state;
+  static const Line lines[] = {
+      {"bits(atomicAdd(&h2, __floats2half2_rn(0.5f, two)))", 0x40003c00},
+      {"bits(h2)", 0x44003e00},
+      {"bits(atomicAdd(&b2, __floats2bfloat162_rn(0.5f, two)))", 0x40003f80},
+      {"bits(b2)", 0x40803fc0},
+      {"atomicCAS(us, 5, 9) * 100 + us[0] * 10 + us[1]", 596},
+      {"atomicCAS(us + 1, 5, 9) * 10 + us[1]", 66},
+      {"atomicOr(&ll, 5ll) == 1ll << 40 && ll == (1ll << 40 | 5)", 1},
+      {"atomicAnd(&ll, 4ll), double(ll)", 4},
+      {"atomicXor(&ll, -1ll), double(ll)", -5},
+      {"atomicMin(&ll, -(1ll << 50)), double(ll)", -0x1p50},
+      {"atomicMax(&ll, 7ll), double(ll)", 7},
+      {"atomicOr(&ull, 5ull), atomicXor(&ull, 1ull), double(ull)", 0x1p40 + 4},
+      {"atomicAnd(&ull, ~4ull), double(ull)", 0x1p40},
+      {"atomicMin(&ull, ~0ull), atomicMax(&ull, 1ull << 63), double(ull)", 0x1p63},
+  };
+  CHECK(lines);
+}
+
+static const char *sums_source =
+    "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+    "extern \"C\" __global__ void k(__half2 *h, __nv_bfloat162 *b, float4 *f, unsigned *top) {\n"
+    "  atomicAdd(h, __floats2half2_rn(1, 2)); atomicAdd(b, __floats2bfloat162_rn(0.5f, 1));\n"
+    "  atomicAdd(f, make_float4(1, 2, 3, 4)); atomicAdd((float2 *)f + 1, make_float2(1, 2));\n"
+    "  unsigned short *s = (unsigned short *)top, old = *s, seen;\n"
+    "  while ((seen = atomicCAS(s, old, (unsigned short)(old + 1))) != old) old = seen; }\n";
+
+// From many blocks at once none is lost.
+static void test_atomic_sums(void **state) {
+  (void)state;
+  const unsigned zero[8] = {0};
+  unsigned short sums[12], count[2];
+  float f[4];
+  CUdeviceptr h = device_upload(zero, 4), b = device_upload(zero, 4), p = device_upload(zero, 16),
+              top = device_upload(zero, 4);
+  OK(device_run(device_function(sums_source, "k"), 4, 64, 0, (void *[]){&h, &b, &p, &top}));
+  OK(cuMemcpyDtoH(sums, h, 4));
+  OK(cuMemcpyDtoH(sums + 2, b, 4));
+  OK(cuMemcpyDtoH(f, p, sizeof f));
+  OK(cuMemcpyDtoH(count, top, 4));
+  assert_true(sums[0] == 0x5c00 && sums[1] == 0x6000); // 256, 512
+  assert_true(sums[2] == 0x4300 && sums[3] == 0x4380); // 128, 256
+  assert_true(f[0] == 256 && f[1] == 512 && f[2] == 1024 && f[3] == 1536);
+  assert_true(count[0] == 256 && count[1] == 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions),
+                                     cmocka_unit_test(test_atomics),
+                                     cmocka_unit_test(test_atomic_sums)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

@@ -167,6 +167,9 @@ CUSIM_FN CUSIM_T atomicAdd(CUSIM_T *p, CUSIM_T v) {
     return __hadd(CUSIM_NAME(__ushort_as_, )(bits), v).bits;
   }));
 }
+CUSIM_FN CUSIM_T2 atomicAdd(CUSIM_T2 *p, CUSIM_T2 v) {
+  return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)};
+}
 
 #undef CUSIM_16BIT
 #undef CUSIM_16BIT_FN
