@@ -18,7 +18,7 @@ static const char *prologue =
     "struct Numbers { float nan, inf, big, two; double dnan, dbig; long long ll; int i; };\n"
     "extern \"C\" __global__ void k(Numbers n, double *out) {\n"
     "  float nan = n.nan, inf = n.inf, big = n.big, two = n.two; int i = n.i;\n"
-    "  double dnan = n.dnan, dbig = n.dbig, d, e; float f, g; unsigned u = 7;\n"
+    "  double dnan = n.dnan, dbig = n.dbig, dtwo = n.two, d, e; float f, g; unsigned u = 7;\n"
     "  __shared__ long long ll; __shared__ unsigned long long ull; ll = ull = n.ll;\n"
     "  __shared__ __half2 h2; h2 = __floats2half2_rn(1, 2);\n"
     "  __shared__ __nv_bfloat162 b2; b2 = __floats2bfloat162_rn(1, 2);\n"
@@ -88,9 +88,9 @@ static void test_conversions(void **state) {
       {"__double2int_rn(dbig)", 2147483647},
       {"__double2int_rz(-dbig)", -2147483648.0},
       {"__double2int_rd(dnan)", -2147483648.0},
-      {"__double2int_ru(2147483647.0 * n.two / 2)", 2147483647},
+      {"__double2int_ru(2147483647.0 * dtwo / 2)", 2147483647},
       {"__double2uint_rn(dbig) + 0.0", 4294967295.0},
-      {"__double2uint_rz(-n.two)", 0},
+      {"__double2uint_rz(-dtwo)", 0},
       {"__double2uint_rn(dnan)", 2147483648.0},
       {"__double2ll_rn(-dbig) == -0x7fffffffffffffffll - 1", 1},
       {"__double2ull_rn(dbig) == ~0ull", 1},
@@ -105,7 +105,7 @@ static void test_conversions(void **state) {
       {"__half_as_ushort(__float2half(nan))", 0x7fff},
       {"__half_as_ushort(__float2half(-nan))", 0x7fff},
       {"__bfloat16_as_ushort(__float2bfloat16(nan))", 0x7fff},
-      {"__half_as_ushort(__double2half(1.00048828125 * n.two / 2 + 1e-12))", 0x3c01},
+      {"__half_as_ushort(__double2half(1.00048828125 * dtwo / 2 + 1e-12))", 0x3c01},
       {"__half_as_ushort(__double2half(dbig)) + __half_as_ushort(__double2half(-1 / dbig))", 0xfc00},
       {"__bfloat16_as_ushort(__int2bfloat16_rn(0x1010000 + i + 2))", 0x4b81},
       {"__bfloat16_as_ushort(__int2bfloat16_rn(0x40400000 + i + 2))", 0x4e81},
@@ -166,8 +166,79 @@ static void test_atomic_sums(void **state) {
   assert_true(count[0] == 256 && count[1] == 0);
 }
 
+// The type of a mixed minimum shows in its sign, or in its size.
+static void test_arithmetic(void **state) {
+  (void)state;
+  static const Line lines[] = {
+      {"max(i, 2u) + 0.0", 4294967295.0},
+      {"min(2u, i)", 2},
+      {"max(-1ll, ull) == ~0ull", 1},
+      {"min(two, 1.0) + sizeof(max(1.0, two))", 9},
+      {"llabs(-ll) + labs(-3l * i)", 0x1p40 + 3},
+      {"abs(-3l) + sizeof(abs(i))", 7},
+      {"sinpi(two * 1048576.5) + sinpif(two * 100)", 0},
+      {"sinpi(dtwo / 12)", 0.5},
+      {"cospi(dtwo / 6)", 0.5},
+      {"cospif(two * 8388607.5f) + cospif(two / 4)", -1},
+      {"sincospif(two / 4, &f, &g), f * 10 + g", 10},
+      {"sincospi(dtwo / 12, &d, &e), d", 0.5},
+      {"erfinv(dtwo / 4)", 0.4769362762044699},
+      {"erfinv(erf(dtwo / 16)) * 8", 1},
+      {"erfinvf(-1.0f * (two - 1)) == -inf", 1},
+      {"fabs(erfinv(1 - 1e-10 * dtwo / 2) - 4.572824967389486) < 1e-6", 1},
+      {"fabs(erfcinv(1e-300 * dtwo / 2) / 26.209469960516 - 1) < 1e-13", 1},
+      {"fabs(erfc(erfcinv(1e-200 * dtwo / 2)) / 1e-200 - 1) < 1e-12", 1},
+      {"fabs(normcdfinv(0.975 * dtwo / 2) - 1.959963984540054) < 4e-16", 1},
+      {"fabs(normcdfinvf(0.025f * two / 2) + 1.959964f) < 3e-7f", 1},
+      {"fabs(normcdf(1.959963984540054 * dtwo / 2) - 0.975) < 4e-16", 1},
+      {"fabs(erfcx(dtwo / 2) - 0.427583576155807) < 4e-16", 1},
+      {"fabs(erfcx(25.999999999 * dtwo / 2) / erfcx(26.000000001 * dtwo / 2) - 1) < 1e-10", 1},
+      {"fabs(erfcxf(50 * two) - 5.641613782989432e-3f) < 1e-9f", 1},
+      {"fabs(j0f(two) - 0.22389078f) + fabs(y1(dtwo) + 0.1070324315409375) < 1e-7", 1},
+      {"sqrt(i + 5) + pow(i + 3, 3) + floor(5u) == 15", 1},
+      {"__hiloint2double(__double2hiint(-dtwo / 3), __double2loint(-dtwo / 3)) == -dtwo / 3", 1},
+      {"fabs(jn(2, dtwo) - 0.3528340286156377) < 1e-15", 1},
+      {"__dadd_rn(dtwo, __dmul_rn(3, dtwo)) + __fma_rn(2, dtwo, 1)", 13},
+      {"__dsub_rn(__ddiv_rn(dtwo, 4), __dsqrt_rn(4.0)) + __drcp_rn(dtwo)", -1},
+      {"__fma_rn(1 + 0x1p-52 * dtwo, 1 - 0x1p-51, -1.0) == -0x1p-102", 1},
+      {"__fns(0xf0u, 4, 2) * 10 + __fns(0xf0u, 31, -1)", 57},
+      {"__fns(0xf0u, 0, 5) == ~0u && __fns(0xf0u, 3, 0) == ~0u && __fns(0xf0u, 5, 0) == 5", 1},
+      {"__dp2a_lo(0x0003fffe, 0x0504ff02, i) * 10 + __dp2a_hi(0x0003fffe, 0x0504ff02, 1)", -72},
+      {"__dp2a_lo(0x0003fffeu, 0x0504ff02u, 1u)", 131070 - 2 + 3 * 255 + 1},
+      {"__dp4a(0x01ff02u, 0x010203u, 1u)", 1 + 510 + 6 + 1},
+      {"__dp4a(0x01ff02, 0x010203, 1)", 1 - 2 + 6 + 1},
+      {"__stwt(&u, 5u), __stwb(us, (unsigned short)3), __ldcv(&u) + __ldlu(us) + 0.0", 8},
+      {"__builtin_assume(u > 0), __assume(u == 5), sizeof(clock_t)", 8},
+  };
+  CHECK(lines);
+}
+
+static const char *bytes_source =
+    "struct Row { int v[64]; };\n"
+    "extern \"C\" __global__ void k(char *x, const char *y, int n) {\n"
+    "  __shared__ Row row; memset(&row, 7, sizeof row); __syncthreads();\n"
+    "  char local[16]; memcpy(local, y, 16); memcpy(x, local, 16); memcpy(x + 16, y + 16, n);\n"
+    "  memmove(x + 1, x, n); memset(x + 40, 5, 8); x[50] = ((char *)&row)[9];\n"
+    "  ::memcpy(x + 51, y + 3, 1); }\n";
+
+static void test_bytes(void **state) {
+  (void)state;
+  char y[64], x[64], want[64] = {0};
+  for (int i = 0; i < 64; i++) y[i] = (char)i;
+  int n = 20;
+  memcpy(want, y, 36), memmove(want + 1, want, 20), memset(want + 40, 5, 8);
+  want[50] = 7, want[51] = 3;
+  CUdeviceptr py = device_upload(y, sizeof y), out = device_upload((char[64]){0}, 64);
+  CUfunction k = device_function(bytes_source, "k");
+  OK(device_run(k, 1, 1, 0, (void *[]){&out, &py, &n}));
+  OK(cuMemcpyDtoH(x, out, sizeof x));
+  assert_memory_equal(x, want, sizeof x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions),
+                                     cmocka_unit_test(test_arithmetic),
+                                     cmocka_unit_test(test_bytes),
                                      cmocka_unit_test(test_atomics),
                                      cmocka_unit_test(test_atomic_sums)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
