@@ -120,7 +120,7 @@ static void check_encode(const char *type, int exponent_bits, int mantissa_bits)
   run_elementwise(body, "float", type, samples, y, 4, 2, kSamples);
   for (int i = 0; i < kSamples; i++) {
     if (isnan(samples[i])) {
-      assert_true(isnan(decode(y[i], exponent_bits, mantissa_bits)));
+      assert_int_equal(y[i], 0x7fff);
       continue;
     }
     unsigned want = encode(samples[i], exponent_bits, mantissa_bits);

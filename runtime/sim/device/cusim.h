@@ -35,9 +35,15 @@ extern "C" int cusim_is_clang;
 #endif
 #define CUSIM_UNTRACED __attribute__((no_sanitize("thread"))) CUSIM_UNCOUNTED
 
+#if !defined(__clang__)
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#endif
+#define __assume(condition) __builtin_assume(condition)
+
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 
 typedef decltype(sizeof(0)) size_t;
+typedef long clock_t;
 typedef decltype((char *)0 - (char *)0) ptrdiff_t;
 typedef __INT8_TYPE__ int8_t;
 typedef __INT16_TYPE__ int16_t;
@@ -54,6 +60,8 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_kernel.h"
 #include "cusim_sync.h"
 #include "cusim_math.h"
+#include "cusim_special.h"
+#include "cusim_memory.h"
 #include "cusim_half.h"
 #include "cusim_atomic.h"
 

@@ -60,17 +60,37 @@ CUSIM_ATOMIC_INT(unsigned)
 CUSIM_ATOMIC_INT(unsigned long long)
 #undef CUSIM_ATOMIC_INT
 
-CUSIM_FN long long atomicMin(long long *p, long long v) {
-  return cusim::atomic_update(p, [v](long long old) { return v < old ? v : old; });
-}
-CUSIM_FN long long atomicMax(long long *p, long long v) {
-  return cusim::atomic_update(p, [v](long long old) { return old < v ? v : old; });
+// CUDA has these of signed 64 bits.
+#define CUSIM_ATOMIC_LL(name, expression)                                                          \
+  CUSIM_FN long long name(long long *p, long long v) {                                             \
+    return cusim::atomic_update(p, [v](long long old) { return expression; });                     \
+  }
+CUSIM_ATOMIC_LL(atomicMin, v < old ? v : old)
+CUSIM_ATOMIC_LL(atomicMax, old < v ? v : old)
+CUSIM_ATOMIC_LL(atomicAnd, old & v)
+CUSIM_ATOMIC_LL(atomicOr, old | v)
+CUSIM_ATOMIC_LL(atomicXor, old ^ v)
+#undef CUSIM_ATOMIC_LL
+
+CUSIM_FN unsigned short atomicCAS(unsigned short *p, unsigned short expected,
+                                  unsigned short desired) {
+  __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  cusim_yield();
+  return expected;
 }
 CUSIM_FN float atomicAdd(float *p, float v) {
   return cusim::atomic_update(p, [v](float old) { return old + v; });
 }
 CUSIM_FN double atomicAdd(double *p, double v) {
   return cusim::atomic_update(p, [v](double old) { return old + v; });
+}
+// Of vectors each element is one atomic.
+CUSIM_FN float2 atomicAdd(float2 *p, float2 v) {
+  return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)};
+}
+CUSIM_FN float4 atomicAdd(float4 *p, float4 v) {
+  return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z),
+          atomicAdd(&p->w, v.w)};
 }
 CUSIM_FN float atomicExch(float *p, float v) {
   float old;

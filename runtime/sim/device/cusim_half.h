@@ -1,5 +1,5 @@
 // cusim_half.h: conversions between float and the 16-bit formats, by the host's instructions where
-// it has them. To nearest, ties to even.
+// it has them. To nearest, ties to even; a float NaN becomes 0x7fff, as cvt makes it.
 #ifndef CUSIM_HALF_H
 #define CUSIM_HALF_H
 
@@ -18,8 +18,11 @@ typedef float Float4 __attribute__((vector_size(16)));
 CUSIM_FN float half_to_float(unsigned short h) {
   return __builtin_ia32_vcvtph2ps(Short8{short(h)})[0];
 }
-CUSIM_FN unsigned short float_to_half(float x) { // to nearest even
-  return (unsigned short)__builtin_ia32_vcvtps2ph(Float4{x}, 0)[0];
+CUSIM_FN Short8 canonical_nans(Short8 halves) {
+  return (halves & 0x7fff) > 0x7c00 ? Short8{} + 0x7fff : halves;
+}
+CUSIM_FN unsigned short float_to_half(float x) {
+  return x != x ? 0x7fff : (unsigned short)__builtin_ia32_vcvtps2ph(Float4{x}, 0)[0];
 }
 #else
 CUSIM_CONVERSION float half_to_float(unsigned short h) {
@@ -31,7 +34,7 @@ CUSIM_CONVERSION float half_to_float(unsigned short h) {
 }
 CUSIM_CONVERSION unsigned short float_to_half(float x) {
   unsigned bits = __float_as_uint(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
+  if (size > 0x7f800000u) return 0x7fff;
   if (size >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u); // rounds to infinity
   if (size < 0x38800000u) // subnormal: let the addition round
     return (unsigned short)(sign | (__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u));
@@ -45,6 +48,20 @@ CUSIM_FN unsigned short float_to_bfloat(float x) {
   return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 CUSIM_FN float bfloat_to_float(unsigned short b) { return __uint_as_float(unsigned(b) << 16); }
+
+// Rounded so that rounding the result to 16 bits rounds x once: a float between two has its last
+// bit set.
+CUSIM_FN float to_odd(double x) {
+  float near = float(x);
+  if (double(near) == x || x != x) return near;
+  return __uint_as_float((__float_as_uint(near) - (__builtin_fabs(near) > __builtin_fabs(x))) | 1);
+}
+template <class T> CUSIM_FN float integer_to_odd(T x) {
+  constexpr T kLow = 0xfff; // of 64 bits a double holds all but 11
+  bool fits = sizeof(T) < 8 || (x < T(1ull << 52) && T(0) - x < T(1ull << 52));
+  if (!fits) x = (x & ~kLow) | ((x & kLow) != 0 ? T(0x800) : T(0));
+  return to_odd(double(x));
+}
 
 // ---- neighbours --------------------------------------------------------------------------------
 // `count` values, known to the compiler; h points to 16-bit ones. By vector types, since -O2 leaves
@@ -80,11 +97,11 @@ CUSIM_FN void floats_to_halves(const float *x, int count, void *h) {
 #if defined(__F16C__) && defined(__AVX__)
   typedef float Float8 __attribute__((vector_size(32)));
   for (; i + 8 <= count; i += 8) {
-    auto eight = __builtin_ia32_vcvtps2ph256(read_vector<Float8>(x + i), 0);
+    Short8 eight = canonical_nans(__builtin_ia32_vcvtps2ph256(read_vector<Float8>(x + i), 0));
     __builtin_memcpy(out + i, &eight, sizeof eight);
   }
   for (; i + 4 <= count; i += 4) {
-    auto four = __builtin_ia32_vcvtps2ph(read_vector<Float4>(x + i), 0);
+    Short8 four = canonical_nans(__builtin_ia32_vcvtps2ph(read_vector<Float4>(x + i), 0));
     __builtin_memcpy(out + i, &four, sizeof four / 2);
   }
 #endif

@@ -2,14 +2,21 @@
 #ifndef CUSIM_MATH_H
 #define CUSIM_MATH_H
 
+// Of integers as of doubles.
 #define CUSIM_MATH1(name)                                                                          \
   extern "C" float name##f(float) noexcept;                                                        \
   extern "C" double name(double) noexcept;                                                         \
-  CUSIM_FN float name(float x) { return name##f(x); }
+  CUSIM_FN float name(float x) { return name##f(x); }                                              \
+  template <class T, class = decltype(T() % 1)> CUSIM_FN double name(T x) {                        \
+    return name(double(x));                                                                        \
+  }
 #define CUSIM_MATH2(name)                                                                          \
   extern "C" float name##f(float, float) noexcept;                                                 \
   extern "C" double name(double, double) noexcept;                                                 \
-  CUSIM_FN float name(float x, float y) { return name##f(x, y); }
+  CUSIM_FN float name(float x, float y) { return name##f(x, y); }                                  \
+  template <class T, class U, class = decltype(T() % U())> CUSIM_FN double name(T x, U y) {        \
+    return name(double(x), double(y));                                                             \
+  }
 CUSIM_MATH1(exp) CUSIM_MATH1(exp2) CUSIM_MATH1(expm1) CUSIM_MATH1(log) CUSIM_MATH1(log2)
 CUSIM_MATH1(log10) CUSIM_MATH1(log1p) CUSIM_MATH1(sqrt) CUSIM_MATH1(cbrt) CUSIM_MATH1(sin)
 CUSIM_MATH1(cos) CUSIM_MATH1(tan) CUSIM_MATH1(asin) CUSIM_MATH1(acos) CUSIM_MATH1(atan)
@@ -19,9 +26,14 @@ CUSIM_MATH1(nearbyint) CUSIM_MATH1(fabs) CUSIM_MATH1(tgamma) CUSIM_MATH1(lgamma)
 CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2) CUSIM_MATH2(fmax) CUSIM_MATH2(fmin)
 CUSIM_MATH2(hypot) CUSIM_MATH2(copysign) CUSIM_MATH2(fdim) CUSIM_MATH2(remainder)
 CUSIM_MATH1(asinh) CUSIM_MATH1(acosh) CUSIM_MATH1(atanh) CUSIM_MATH1(logb) CUSIM_MATH2(nextafter)
+CUSIM_MATH1(j0) CUSIM_MATH1(j1) CUSIM_MATH1(y0) CUSIM_MATH1(y1)
 #undef CUSIM_MATH1
 #undef CUSIM_MATH2
 
+extern "C" float jnf(int, float) noexcept;
+extern "C" double jn(int, double) noexcept;
+extern "C" float ynf(int, float) noexcept;
+extern "C" double yn(int, double) noexcept;
 CUSIM_FN float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CUSIM_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CUSIM_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -30,7 +42,6 @@ CUSIM_FN float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 CUSIM_FN double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 CUSIM_FN float exp10f(float x) { return powf(10.0f, x); }
 CUSIM_FN void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
-CUSIM_FN float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f); }
 CUSIM_FN float ldexpf(float x, int e) { return __builtin_ldexpf(x, e); }
 
 // With a result that is an integer, or a second one through a pointer.
@@ -49,8 +60,6 @@ CUSIM_PARTS(modf, float *, double *) CUSIM_PARTS(frexp, int *, int *) CUSIM_PART
 CUSIM_FN double ldexp(double x, int e) { return __builtin_ldexp(x, e); }
 CUSIM_FN void sincos(double x, double *s, double *c) { *s = sin(x), *c = cos(x); }
 CUSIM_FN double exp10(double x) { return pow(10.0, x); }
-CUSIM_FN float sinpif(float x) { return float(sin(double(x) * 3.141592653589793)); }
-CUSIM_FN float cospif(float x) { return float(cos(double(x) * 3.141592653589793)); }
 CUSIM_FN float rcbrtf(float x) { return 1.0f / cbrtf(x); }
 CUSIM_FN float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
 CUSIM_FN float norm3df(float x, float y, float z) { return sqrtf(x * x + y * y + z * z); }
@@ -60,6 +69,13 @@ CUSIM_FN float norm4df(float x, float y, float z, float w) {
 }
 CUSIM_FN float fdividef(float x, float y) { return x / y; }
 
+CUSIM_FN double norm3d(double x, double y, double z) { return sqrt(x * x + y * y + z * z); }
+CUSIM_FN double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
+CUSIM_FN double rcbrt(double x) { return 1.0 / cbrt(x); }
+
+CUSIM_FN long labs(long x) { return x < 0 ? -x : x; }
+CUSIM_FN long long llabs(long long x) { return x < 0 ? -x : x; }
+CUSIM_FN long abs(long x) { return labs(x); }
 CUSIM_FN int abs(int x) { return x < 0 ? -x : x; }
 CUSIM_FN long long abs(long long x) { return x < 0 ? -x : x; }
 CUSIM_FN float abs(float x) { return __builtin_fabsf(x); }
@@ -70,10 +86,20 @@ CUSIM_FN double abs(double x) { return __builtin_fabs(x); }
 CUSIM_MINMAX(int) CUSIM_MINMAX(unsigned) CUSIM_MINMAX(long) CUSIM_MINMAX(unsigned long)
 CUSIM_MINMAX(long long) CUSIM_MINMAX(unsigned long long)
 #undef CUSIM_MINMAX
+// As CUDA has them: of mixed signs unsigned, of mixed widths double.
+#define CUSIM_MIXED(A, B, T)                                                                       \
+  CUSIM_FN T min(A a, B b) { return min((T)a, (T)b); }                                             \
+  CUSIM_FN T max(A a, B b) { return max((T)a, (T)b); }                                             \
+  CUSIM_FN T min(B a, A b) { return min((T)a, (T)b); }                                             \
+  CUSIM_FN T max(B a, A b) { return max((T)a, (T)b); }
+CUSIM_MIXED(int, unsigned, unsigned) CUSIM_MIXED(long, unsigned long, unsigned long)
+CUSIM_MIXED(long long, unsigned long long, unsigned long long)
 CUSIM_FN float min(float a, float b) { return fminf(a, b); }
 CUSIM_FN float max(float a, float b) { return fmaxf(a, b); }
 CUSIM_FN double min(double a, double b) { return fmin(a, b); }
 CUSIM_FN double max(double a, double b) { return fmax(a, b); }
+CUSIM_MIXED(float, double, double)
+#undef CUSIM_MIXED
 
 CUSIM_FN bool signbit(float x) { return __builtin_signbit(x); }
 CUSIM_FN bool signbit(double x) { return __builtin_signbit(x); }
@@ -109,6 +135,17 @@ CUSIM_FN float __fmul_rn(float a, float b) {
   volatile float r = a * b;
   return r;
 }
+#define CUSIM_DOUBLE_RN(name, op)                                                                  \
+  CUSIM_FN double name(double a, double b) {                                                       \
+    volatile double r = a op b;                                                                    \
+    return r;                                                                                      \
+  }
+CUSIM_DOUBLE_RN(__dadd_rn, +) CUSIM_DOUBLE_RN(__dsub_rn, -) CUSIM_DOUBLE_RN(__dmul_rn, *)
+CUSIM_DOUBLE_RN(__ddiv_rn, /)
+#undef CUSIM_DOUBLE_RN
+CUSIM_FN double __drcp_rn(double x) { return 1.0 / x; }
+CUSIM_FN double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
+CUSIM_FN double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
 CUSIM_FN float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
 template <class To, class From> CUSIM_FN To cusim_bits(From x) {
@@ -123,27 +160,41 @@ CUSIM_FN float __int_as_float(int x) { return cusim_bits<float>(x); }
 CUSIM_FN float __uint_as_float(unsigned x) { return cusim_bits<float>(x); }
 CUSIM_FN long long __double_as_longlong(double x) { return cusim_bits<long long>(x); }
 CUSIM_FN double __longlong_as_double(long long x) { return cusim_bits<double>(x); }
-CUSIM_FN int __float2int_rn(float x) { return int(__builtin_rintf(x)); }
-CUSIM_FN int __float2int_rz(float x) { return int(x); }
-CUSIM_FN int __float2int_rd(float x) { return int(__builtin_floorf(x)); }
-CUSIM_FN int __float2int_ru(float x) { return int(__builtin_ceilf(x)); }
-CUSIM_FN unsigned __float2uint_rn(float x) { return unsigned(__builtin_rintf(x)); }
+CUSIM_FN int __double2hiint(double x) { return int(__double_as_longlong(x) >> 32); }
+CUSIM_FN int __double2loint(double x) { return int(__double_as_longlong(x)); }
+CUSIM_FN double __hiloint2double(int high, int low) {
+  return __longlong_as_double((long long)((unsigned long long)high << 32 | unsigned(low)));
+}
 #define CUSIM_TO_FLOAT(T, name)                                                                    \
   CUSIM_FN float __##name##2float_rn(T x) { return float(x); }                                     \
   CUSIM_FN double __##name##2double_rn(T x) { return double(x); }
 CUSIM_TO_FLOAT(int, int) CUSIM_TO_FLOAT(unsigned, uint) CUSIM_TO_FLOAT(long long, ll)
 CUSIM_TO_FLOAT(unsigned long long, ull)
 #undef CUSIM_TO_FLOAT
+
+// cvt's conversion of an integral value: past the ends of T it gives T's end. NaN gives 0, but where
+// the source is a double or T has 64 bits 2 to the power of T's bits less one.
+template <class T, class F> CUSIM_FN T cusim_saturate(F x) {
+  constexpr int kBits = int(sizeof(T)) * 8;
+  constexpr bool kSigned = T(-1) < T(0);
+  constexpr T kTop = T(1ull << (kBits - 1));
+  constexpr T kLeast = kSigned ? kTop : T(0), kMost = T(~kLeast);
+  constexpr F kEnd = F(1ull << (kBits - 1)) * F(kSigned ? 1 : 2);
+  if (x != x) return sizeof(F) == 8 || sizeof(T) == 8 ? kTop : T(0);
+  return x >= kEnd ? kMost : x <= F(kLeast) ? kLeast : T(x);
+}
 #define CUSIM_TO_INT(T, name)                                                                      \
-  CUSIM_FN T __double2##name##_rn(double x) { return (T)(__builtin_rint(x)); }                       \
-  CUSIM_FN T __double2##name##_rz(double x) { return (T)(x); }                                       \
-  CUSIM_FN T __double2##name##_rd(double x) { return (T)(__builtin_floor(x)); }                      \
-  CUSIM_FN T __double2##name##_ru(double x) { return (T)(__builtin_ceil(x)); }
+  CUSIM_FN T __float2##name##_rn(float x) { return cusim_saturate<T>(__builtin_rintf(x)); }        \
+  CUSIM_FN T __float2##name##_rz(float x) { return cusim_saturate<T>(__builtin_truncf(x)); }       \
+  CUSIM_FN T __float2##name##_rd(float x) { return cusim_saturate<T>(__builtin_floorf(x)); }       \
+  CUSIM_FN T __float2##name##_ru(float x) { return cusim_saturate<T>(__builtin_ceilf(x)); }        \
+  CUSIM_FN T __double2##name##_rn(double x) { return cusim_saturate<T>(__builtin_rint(x)); }       \
+  CUSIM_FN T __double2##name##_rz(double x) { return cusim_saturate<T>(__builtin_trunc(x)); }      \
+  CUSIM_FN T __double2##name##_rd(double x) { return cusim_saturate<T>(__builtin_floor(x)); }      \
+  CUSIM_FN T __double2##name##_ru(double x) { return cusim_saturate<T>(__builtin_ceil(x)); }
 CUSIM_TO_INT(int, int) CUSIM_TO_INT(unsigned, uint) CUSIM_TO_INT(long long, ll)
+CUSIM_TO_INT(unsigned long long, ull)
 #undef CUSIM_TO_INT
-CUSIM_FN unsigned __float2uint_rz(float x) { return unsigned(x); }
-CUSIM_FN long long __float2ll_rn(float x) { return (long long)(__builtin_rintf(x)); }
-CUSIM_FN long long __float2ll_rz(float x) { return (long long)(x); }
 CUSIM_FN float __double2float_rn(double x) { return float(x); }
 
 CUSIM_FN int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -188,16 +239,26 @@ CUSIM_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
   for (int i = 0; i < 4; i++) r |= unsigned(bytes >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return r;
 }
-CUSIM_FN int __dp4a(int a, int b, int c) {
-  for (int i = 0; i < 4; i++) c += int((signed char)(a >> 8 * i)) * int((signed char)(b >> 8 * i));
-  return c;
+// Sums of products of packed integers: four of 8 bits, or two of 16 with two of the four bytes of b.
+#define CUSIM_DOT(T, Byte, Half)                                                                   \
+  CUSIM_FN T __dp4a(T a, T b, T c) {                                                               \
+    for (int i = 0; i < 4; i++) c += T(Byte(a >> 8 * i)) * T(Byte(b >> 8 * i));                    \
+    return c;                                                                                      \
+  }                                                                                                \
+  CUSIM_FN T __dp2a_lo(T a, T b, T c) {                                                            \
+    return c + T(Half(a)) * T(Byte(b)) + T(Half(a >> 16)) * T(Byte(b >> 8));                       \
+  }                                                                                                \
+  CUSIM_FN T __dp2a_hi(T a, T b, T c) { return __dp2a_lo(a, b >> 16, c); }
+CUSIM_DOT(int, (signed char), short)
+CUSIM_DOT(unsigned, (unsigned char), (unsigned short))
+#undef CUSIM_DOT
+// The position of the offset-th set bit of mask, from base upwards (offset below 0: downwards); else ~0.
+CUSIM_FN unsigned __fns(unsigned mask, unsigned base, int offset) {
+  int step = offset < 0 ? -1 : 1, left = offset < 0 ? -offset : offset;
+  if (offset == 0) return base < 32 && mask >> base & 1 ? base : ~0u;
+  for (int i = int(base); i >= 0 && i < 32; i += step)
+    if (mask >> i & 1 && --left == 0) return unsigned(i);
+  return ~0u;
 }
-
-template <class T> CUSIM_FN T __ldg(const T *p) { return *p; }
-template <class T> CUSIM_FN T __ldcg(const T *p) { return *p; }
-template <class T> CUSIM_FN T __ldcs(const T *p) { return *p; }
-template <class T> CUSIM_FN void __stcg(T *p, T v) { *p = v; }
-template <class T> CUSIM_FN void __stcs(T *p, T v) { *p = v; }
-CUSIM_FN size_t __cvta_generic_to_shared(const void *p) { return size_t(p); }
 
 #endif
