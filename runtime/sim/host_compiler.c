@@ -159,7 +159,20 @@ static bool is_safe(const char *name) {
   return *name && *name != '/' && !strstr(name, "..");
 }
 
-// -D and -U as a file: on the command line they would reach cusim.h, too.
+// Of the program's headers, or a file of the process's working folder, or of an include path.
+static void include_first(const CompileJob *job, const char *name, Text *text) {
+  bool given = false;
+  for (int i = 0; i < job->header_count; i++) given |= !strcmp(job->header_names[i], name);
+  char *whole = given ? NULL : realpath(name, NULL);
+  text_print(text, "#include <%s>\n", whole ? whole : name);
+  free(whole);
+}
+
+static bool is_for_source(const char *option) {
+  return !strncmp(option, "-D", 2) || !strncmp(option, "-U", 2) || !strncmp(option, "-include", 8);
+}
+
+// -D, -U and, after them, -include as a file: on the command line they would reach cusim.h, too.
 static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
   Text text = {0};
   for (const char *const *o = job->options; *o; o++) {
@@ -169,6 +182,8 @@ static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
     const char *value = *o + 2 + name;
     text_print(&text, "#define %.*s %s\n", name, *o + 2, *value ? value + 1 : "1");
   }
+  for (const char *const *o = job->options; *o; o++)
+    if (!strncmp(*o, "-include", 8)) include_first(job, *o + 8, &text);
   bool ok = !text.failed &&
             write_file(folder, "device/macros.h", text.data ? text.data : "", text.length, log);
   text_free(&text);
@@ -248,7 +263,7 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
                                   "device/macros.h",
                                   NULL});
   for (const char *const *o = job->options; *o; o++)
-    if (strncmp(*o, "-D", 2) && strncmp(*o, "-U", 2)) add(&args, *o);
+    if (!is_for_source(*o)) add(&args, *o);
   add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});
   return run_in(folder, &args, log) == 0;
 }
@@ -336,7 +351,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   add(&args, "-mno-outline-atomics"); // whose functions are in a library that is not linked
 #endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
-  add_all(&args, job->options);
+  for (const char *const *o = job->options; *o; o++)
+    if (!is_for_source(*o)) add(&args, *o);
   if (job->checks & CusimCount)
     return make_assembly(&args, clang, folder, log) && link_image(compiler, folder, log);
   add_all(&args, (const char *[]){"kernels.ii", "-x", "assembler", "device/cusim_guard.s", "-x",

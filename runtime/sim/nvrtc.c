@@ -122,8 +122,8 @@ typedef struct Options {
   int arch; // 90
 } Options;
 
-// NVRTC options and what the host compiler gets. `=`: the value follows, in the same word or in
-// the next; %s is the value. An empty translation drops the option.
+// NVRTC options and what the host compiler gets. With a value: it follows behind = in the same word,
+// or in the next; %s is the value. An empty translation drops the option: README.md lists these.
 static const struct {
   const char *name;
   bool value;
@@ -135,8 +135,8 @@ static const struct {
     {"--undefine-macro", true, "-U%s"},
     {"-I", true, "-I%s"},
     {"--include-path", true, "-I%s"},
-    {"-include", true, ""},
-    {"--pre-include", true, ""},
+    {"-include", true, "-include%s"},
+    {"--pre-include", true, "-include%s"},
     {"-std", true, "-std=%s"},
     {"--std", true, "-std=%s"},
     {"-fmad", true, "fmad"},
@@ -201,6 +201,14 @@ static bool parse_arch(Options *o, const char *value) {
   return false;
 }
 
+// The folder as the compiler, which runs in its own, must name it.
+static bool add_folder(Options *o, const char *path) {
+  char *whole = realpath(path, NULL);
+  bool ok = add_option(o, "-I%s", whole ? whole : path);
+  free(whole);
+  return ok;
+}
+
 static bool apply(Options *o, const char *host, const char *value, Text *log) {
   if (!strcmp(host, "arch")) {
     if (parse_arch(o, value)) return true;
@@ -208,6 +216,7 @@ static bool apply(Options *o, const char *host, const char *value, Text *log) {
     return false;
   }
   if (!strcmp(host, "debug")) return add_option(o, "-O0", "") && add_option(o, "-g", "");
+  if (!strcmp(host, "-I%s")) return add_folder(o, value);
   return !*host || add_option(o, host, value);
 }
 

@@ -107,6 +107,36 @@ static void test_compile_errors(void **state) {
   free(log_of("static_assert(N + M + P == 12 && __CUDA_ARCH__ == 900, \"\");\n", 10, fine, 0));
 }
 
+// Headers before the source: of the program, of the working folder, of an include path that is
+// relative to it; after the -D options.
+static void test_included_first(void **state) {
+  (void)state;
+  char folder[] = "build/include-XXXXXX", file[64], option[96];
+  assert_non_null(mkdtemp(folder));
+  snprintf(file, sizeof file, "%s/own.h", folder);
+  FILE *f = fopen(file, "w");
+  fputs("#define OWN (N + 1)\n", f);
+  fclose(f);
+  snprintf(option, sizeof option, "--pre-include=%s", file);
+  const char *by_file[] = {option, "-DN=3", "-include", "own.h", "-I", folder};
+  const char *source = "static_assert(OWN == 4, \"\");\n";
+  free(log_of(source, 2, by_file, 0));
+  free(log_of(source, 5, by_file + 1, 0));
+  free(log_of(source, 1, by_file + 1, NVRTC_ERROR_COMPILATION));
+  const char *none[] = {"-include=none.h"};
+  char *log = log_of("", 1, none, NVRTC_ERROR_COMPILATION);
+  assert_non_null(strstr(log, "none.h"));
+  free(log);
+  remove(file), remove(folder);
+
+  nvrtcProgram program;
+  const char *name = "sub/given.h", *text = "#define GIVEN 5\n", *given[] = {"-include", name};
+  assert_int_equal(nvrtcCreateProgram(&program, "static_assert(GIVEN == 5, \"\");", "x.cu", 1, &text,
+                                      &name), 0);
+  assert_int_equal(nvrtcCompileProgram(program, 2, given), 0);
+  nvrtcDestroyProgram(&program);
+}
+
 static void test_programs(void **state) {
   (void)state;
   nvrtcProgram program;
@@ -231,6 +261,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_flipped_images),    cmocka_unit_test(test_cut_images),
       cmocka_unit_test(test_compile_errors),    cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_included_first),
       cmocka_unit_test(test_no_compiler),       cmocka_unit_test(test_no_temporary_folder),
       cmocka_unit_test(test_destroyed_context), cmocka_unit_test(test_fault_of_context),
       cmocka_unit_test(test_own_signals)};

@@ -109,8 +109,8 @@ CUSIM_COMPARE(__hgt, >)
 CUSIM_COMPARE(__hge, >=)
 #undef CUSIM_COMPARE
 
-// NOTE: of fp16 exact. Of bf16 off by one unit where the product lies half-way between two values and c
-// is below 2^-45 of it: the sum is rounded in double first.
+// NOTE: of fp16 exact. Of bf16 off by one unit where the product lies half-way between two values
+// and c is below 2^-45 of it: the sum is rounded in double first.
 CUSIM_16BIT_FN CUSIM_T __hfma(CUSIM_T a, CUSIM_T b, CUSIM_T c) {
   CUSIM_16BIT(CusimFma);
   return CUSIM_T(__builtin_fma(float(a), float(b), float(c)));

@@ -172,8 +172,8 @@ CUSIM_TO_FLOAT(int, int) CUSIM_TO_FLOAT(unsigned, uint) CUSIM_TO_FLOAT(long long
 CUSIM_TO_FLOAT(unsigned long long, ull)
 #undef CUSIM_TO_FLOAT
 
-// cvt's conversion of an integral value: past the ends of T it gives T's end. NaN gives 0, but where
-// the source is a double or T has 64 bits 2 to the power of T's bits less one.
+// cvt's conversion of an integral value: past the ends of T it gives T's end. NaN gives 0; from a
+// double, or to 64 bits, it gives T's top bit alone.
 template <class T, class F> CUSIM_FN T cusim_saturate(F x) {
   constexpr int kBits = int(sizeof(T)) * 8;
   constexpr bool kSigned = T(-1) < T(0);
@@ -239,7 +239,7 @@ CUSIM_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
   for (int i = 0; i < 4; i++) r |= unsigned(bytes >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return r;
 }
-// Sums of products of packed integers: four of 8 bits, or two of 16 with two of the four bytes of b.
+// Sums of products of packed integers: four of 8 bits, or two of 16 with two of b's four bytes.
 #define CUSIM_DOT(T, Byte, Half)                                                                   \
   CUSIM_FN T __dp4a(T a, T b, T c) {                                                               \
     for (int i = 0; i < 4; i++) c += T(Byte(a >> 8 * i)) * T(Byte(b >> 8 * i));                    \
@@ -252,7 +252,7 @@ CUSIM_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
 CUSIM_DOT(int, (signed char), short)
 CUSIM_DOT(unsigned, (unsigned char), (unsigned short))
 #undef CUSIM_DOT
-// The position of the offset-th set bit of mask, from base upwards (offset below 0: downwards); else ~0.
+// The position of the offset-th set bit of mask from base upwards, downwards if offset < 0; else ~0.
 CUSIM_FN unsigned __fns(unsigned mask, unsigned base, int offset) {
   int step = offset < 0 ? -1 : 1, left = offset < 0 ? -offset : offset;
   if (offset == 0) return base < 32 && mask >> base & 1 ? base : ~0u;
