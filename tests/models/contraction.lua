@@ -99,7 +99,7 @@ local function add(i, spec)
   nn.output("y" .. i, i % 5 == 3 and moved(y) or y)
   if i % 4 == 2 then -- sums of columns, in the epilogue where that is possible
     local axes = words[1] == "conv" and {1, 3, 4} or {1, 2}
-    nn.output("sum" .. i, nn.sum(y * y * (1 / 64), axes)) -- of squares: nothing cancels
+    nn.output("sum" .. i, nn.sum(nn.abs(y) * (1 / 64), axes)) -- of one sign: nothing cancels
   end
 end
 
