@@ -40,7 +40,8 @@ static bool reachable(const Group *g, const Node *n, Operand *o) {
   return o->base && o->base->type.dtype == prec_storage(compiler->options.dtype);
 }
 
-bool contract_taps_leave(const Node *n) {
+// Do taps of this convolution fall outside the image?
+static bool taps_leave(const Node *n) {
   const Attr *a = &n->attr;
   for (int i = 0; i < 2; i++) {
     int64_t last = (n->type.dim[2 + i] - 1) * a->stride[i] - a->pad[i] +
@@ -76,7 +77,7 @@ Product contract_product(const Group *g) {
     p.m = y->dim[0] * y->dim[2] * y->dim[3];
     p.n = w->dim[0] / p.batch;
     p.k = w->dim[1] * w->dim[2] * w->dim[3];
-    p.taps_leave = contract_taps_leave(n);
+    p.taps_leave = taps_leave(n);
     conv_operands(g, n, &p);
   } else {
     p.m = y->dim[y->rank - 2];

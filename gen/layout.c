@@ -3,7 +3,6 @@
 // dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
 #include "nngen.h"
 
-#include <math.h>
 #include <string.h>
 
 static const uint8_t channels_last[4] = {0, 2, 3, 1};
@@ -144,9 +143,9 @@ static bool copy_pays(const Node *n) {
 // memory. Floats can be copied singly, but gain where they change their order anyway.
 static void even_channels(Graph *to, Node *n, Dtype dtype) {
   int64_t channels = n->in[1]->type.dim[1];
-  bool reorders = n->in[0]->type.dim[1] > 1 && n->in[0]->type.order[3] != 1;
+  bool copied = n->in[0]->type.dim[1] > 1 && n->in[0]->type.order[3] != 1; // to change the order
   if (n->attr.groups > 1 || node_depthwise(n) || channels % 2 == 0) return;
-  if (dtype_size(dtype) > 2 && !(reorders && copy_pays(n))) return;
+  if (dtype_size(dtype) > 2 && !(copied && copy_pays(n))) return;
   for (int i = 0; i < 2; i++) n->in[i] = pad_channels(to, n->in[i], channels + 1);
 }
 

@@ -429,7 +429,6 @@ typedef struct Product { // of each batch
 } Product;
 
 Product contract_product(const Group *g);
-bool contract_taps_leave(const Node *conv); // do taps fall outside the image?
 // Where neighbours along n of a contraction's product are, after moves.
 typedef struct Lane {
   int dim;     // they are neighbours in this dimension; -1: in none

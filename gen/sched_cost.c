@@ -5,11 +5,11 @@
 // time is a little more than the largest of them, since they do not overlap perfectly. Registers
 // are fitted to what ptxas takes; no time has been fitted. From data sheets and microbenchmarks:
 //
-//   an SM            four schedulers, an instruction a clock each; 128 bytes of shared memory a
-//   clock mma              33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
-//   mma.sync         reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499)
-//   assumed          800 clocks for a load under load, 40 for a barrier; instructions of a copy,
-//                    of an element that is gathered and of an output, counted in machine code
+//   an SM     four schedulers of an instruction a clock, 128 bytes of shared memory a clock
+//   mma       33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
+//   mma.sync  reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499)
+//   assumed   800 clocks for a load under load, 40 for a barrier, the instructions of a copy, of an
+//             element that is gathered and of an output
 #include "sched.h"
 
 #include <math.h>
@@ -63,8 +63,8 @@ static int64_t address_registers(const Operand *o, int size, int rows, int words
 }
 
 // Would the sums, one step's fragments (twice for TF32, which are rounded), the addresses (a's with
-// the taps that miss the image) and 38 more to compute with not fit? The 38 divide the tiles that
-// spill from those that do not, on sm_80, sm_90a and sm_100a.
+// the taps that miss the image) and 38 more to compute with not fit? With 38, none of the tiles
+// tried spills.
 bool tile_spills(const Tile *t, const Product *p) {
   if (!t->mma) return false;
   int64_t acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;

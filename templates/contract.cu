@@ -85,7 +85,8 @@ $(k.decode_batch)
   // Where the rows of $(o.name) that this thread loads begin.
   int $(o.name)_row[$(o.rows)];
 //@ if o.taps_leave then
-  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
+  // the end.
   unsigned a_missing[kRowsA];
 //@ end
 #pragma unroll

@@ -278,12 +278,20 @@ static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   return ok;
 }
 
-// Does the preprocessed text have the mark of cusim.h?
-static bool has_mark(const char *mark, const char *folder, Text *log) {
+// What cusim.h's marks in the preprocessed text tell of the compiler, whatever its name.
+typedef struct Marks {
+  bool clang, fills_registers;
+} Marks;
+
+static Marks read_marks(const char *folder, Text *log) {
   Text text = {0};
-  bool found = read_output(folder, "source.ii", &text, log) && strstr(text.data, mark);
+  Marks marks = {0};
+  if (read_output(folder, "source.ii", &text, log)) {
+    marks.clang = strstr(text.data, "cusim_is_clang");
+    marks.fills_registers = strstr(text.data, "cusim_fills_registers");
+  }
   text_free(&text);
-  return found;
+  return marks;
 }
 
 // For a counted kernel: the assembly with a call per basic block, and its table (assembly.c).
@@ -317,7 +325,7 @@ static bool link_image(const Args *compiler, const char *folder, Text *log) {
 // without -fno-gnu-unique those of the first module that instantiated the same template.
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  bool clang = has_mark("cusim_is_clang", folder, log);
+  Marks marks = read_marks(folder, log);
   add_all(&args, (const char *[]){"-x",
                                   "c++-cpp-output",
                                   "-std=c++17",
@@ -341,8 +349,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fno-semantic-interposition",
                                   "-fmax-errors=20",
                                   NULL});
-  if (!clang) add(&args, "-fno-gnu-unique");          // Clang has no such variables
-  if (has_mark("cusim_fills_registers", folder, log)) // with what is NaN, or huge
+  if (!marks.clang) add(&args, "-fno-gnu-unique"); // Clang has no such variables
+  if (marks.fills_registers)                       // with what is NaN, or huge
     add(&args, "-ftrivial-auto-var-init=pattern");
 #if defined(__x86_64__)
   add(&args, "-mprefer-vector-width=512"); // where the host has it; else it changes nothing
@@ -354,7 +362,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   for (const char *const *o = job->options; *o; o++)
     if (!is_for_source(*o)) add(&args, *o);
   if (job->checks & CusimCount)
-    return make_assembly(&args, clang, folder, log) && link_image(compiler, folder, log);
+    return make_assembly(&args, marks.clang, folder, log) && link_image(compiler, folder, log);
   add_all(&args, (const char *[]){"kernels.ii", "-x", "assembler", "device/cusim_guard.s", "-x",
                                   "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;

@@ -21,7 +21,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   template <bool kAcross> __device__ static Vec<float, 4> four(const char *tile, int row, int step) {
     if constexpr (kAcross) {
       Vec<float, 4> values;
-      for (int e = 0; e < 4; ++e) values[e] = *(const float *)(tile + across_at<float>(row, step * 4 + e));
+      for (int e = 0; e < 4; ++e)
+        values[e] = *(const float *)(tile + across_at<float>(row, step * 4 + e));
       return values;
     } else {
       return nn_load<4>((const float *)(tile + swizzled(row, step)));

@@ -2,13 +2,14 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An mma has
-// 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its 16 rows are b's,
-// its 8 columns a's.
+// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An mma
+// has 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its 16 rows
+// are b's, its 8 columns a's.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
   static constexpr bool kSwapped = kM % 16 != 0;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
-  static constexpr int kRows = (kSwapped ? kN : kM) / 16, kColumns = (kSwapped ? kM : kN) / 8;  // mmas
+  static constexpr int kRows = (kSwapped ? kN : kM) / 16;  // of mmas
+  static constexpr int kColumns = (kSwapped ? kM : kN) / 8;
   static_assert(kRows * kColumns * 16 * 8 == kM * kN, "whole mma tiles");
   float acc[kRows][kColumns][4];
 
@@ -18,41 +19,52 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
         for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.f;
   }
 
-  // The fragment of 16 rows of an operand from `row` on: registers are rows 0-7 and 8-15 of the first
-  // half of the step's k, then of the second.
-  template <bool kAcross> __device__ static void load_rows(unsigned (&fragment)[4], const char *tile, int row, int step) {
+  // The fragment of 16 rows of an operand from `row` on: registers are rows 0-7 and 8-15 of the
+  // first half of the step's k, then of the second.
+  template <bool kAcross>
+  __device__ static void load_rows(unsigned (&fragment)[4], const char *tile, int row, int step) {
     const int lane = threadIdx.x % kWarp;
     if constexpr (!kAcross) {
       nn_ldmatrix_x4(fragment, tile + swizzled(row + lane % 16, step * 2 + lane / 16));
     } else if constexpr (sizeof(T) == 2) {
-      nn_ldmatrix_x4_trans(fragment, tile + across_at<T>(row + lane / 8 % 2 * 8, step * 16 + lane / 16 * 8 + lane % 8));
+      const int m = row + lane / 8 % 2 * 8, k = step * 16 + lane / 16 * 8 + lane % 8;
+      nn_ldmatrix_x4_trans(fragment, tile + across_at<T>(m, k));
     } else {
-      for (int e = 0; e < 4; ++e)
-        fragment[e] = *(const unsigned *)(tile + across_at<T>(row + e % 2 * 8 + lane / 4, step * 8 + e / 2 * 4 + lane % 4));
+      for (int e = 0; e < 4; ++e) {
+        const int m = row + e % 2 * 8 + lane / 4, k = step * 8 + e / 2 * 4 + lane % 4;
+        fragment[e] = *(const unsigned *)(tile + across_at<T>(m, k));
+      }
     }
   }
 
-  // Which of 8 rows column j of an mma is. Swapped, a lane has the outputs of columns 2t and 2t + 1:
-  // as rows t and t + 4, four lanes have four neighbouring rows, which are staged in different banks.
+  // Which of 8 rows column j of an mma is. Swapped, a lane has the outputs of columns 2t and 2t + 1: as
+  // rows t and t + 4, four lanes have four neighbouring rows, which are staged in different banks.
   __device__ static int column_row(int j) { return kSwapped ? j / 2 + j % 2 * 4 : j; }
 
-  // The fragments of 8 rows from `row` on and of the next 8: registers are the halves of the step's k.
+  // The fragments of 8 rows from `row` on and of the next 8: registers are the halves of the step's
+  // k.
   template <bool kAcross>
-  __device__ static void load_columns(unsigned (&first)[2], unsigned (&second)[2], const char *tile, int row, int step) {
+  __device__ static void load_columns(unsigned (&first)[2], unsigned (&second)[2], const char *tile,
+                                      int row, int step) {
     const int lane = threadIdx.x % kWarp;
     unsigned both[4];
     if constexpr (!kAcross) {
-      nn_ldmatrix_x4(both, tile + swizzled(row + column_row(lane % 8) + lane / 16 * 8, step * 2 + lane / 8 % 2));
+      const int m = row + column_row(lane % 8) + lane / 16 * 8;
+      nn_ldmatrix_x4(both, tile + swizzled(m, step * 2 + lane / 8 % 2));
     } else if constexpr (sizeof(T) == 2) {
-      nn_ldmatrix_x4_trans(both, tile + across_at<T>(row + lane / 16 * 8, step * 16 + lane / 8 % 2 * 8 + lane % 8));
+      const int m = row + lane / 16 * 8, k = step * 16 + lane / 8 % 2 * 8 + lane % 8;
+      nn_ldmatrix_x4_trans(both, tile + across_at<T>(m, k));
     } else {
-      for (int e = 0; e < 4; ++e)
-        both[e] = *(const unsigned *)(tile + across_at<T>(row + e / 2 * 8 + lane / 4, step * 8 + e % 2 * 4 + lane % 4));
+      for (int e = 0; e < 4; ++e) {
+        const int m = row + e / 2 * 8 + lane / 4, k = step * 8 + e % 2 * 4 + lane % 4;
+        both[e] = *(const unsigned *)(tile + across_at<T>(m, k));
+      }
     }
     for (int e = 0; e < 2; ++e) first[e] = both[e], second[e] = both[2 + e];
   }
   // The last 8 rows, where their number is odd.
-  __device__ static void load_columns(unsigned (&fragment)[2], const char *tile, int row, int step) {
+  __device__ static void load_columns(unsigned (&fragment)[2], const char *tile, int row,
+                                      int step) {
     const int lane = threadIdx.x % kWarp;
     nn_ldmatrix_x2(fragment, tile + swizzled(row + column_row(lane % 8), step * 2 + lane / 8 % 2));
   }
@@ -61,16 +73,19 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const char *rows = kSwapped ? b : a, *columns = kSwapped ? a : b;
     const int row = kSwapped ? row_b : row_a, column = kSwapped ? row_a : row_b;
-    constexpr bool kRowsAcross = kSwapped ? kAcrossB : kAcrossA, kColumnsAcross = kSwapped ? kAcrossA : kAcrossB;
-    static_assert(!kSwapped || !kColumnsAcross, "columns across k keep their order, and come in pairs");
+    constexpr bool kRowsAcross = kSwapped ? kAcrossB : kAcrossA;
+    constexpr bool kColumnsAcross = kSwapped ? kAcrossA : kAcrossB;
+    static_assert(!kSwapped || !kColumnsAcross, "across k, columns keep their order and come in pairs");
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       unsigned fr[kRows][4], fc[kColumns][2];
 #pragma unroll
       for (int i = 0; i < kRows; ++i) load_rows<kRowsAcross>(fr[i], rows, row + i * 16, step);
 #pragma unroll
-      for (int j = 0; j + 1 < kColumns; j += 2) load_columns<kColumnsAcross>(fc[j], fc[j + 1], columns, column + j * 8, step);
-      if constexpr (kColumns % 2) load_columns(fc[kColumns - 1], columns, column + kColumns * 8 - 8, step);
+      for (int j = 0; j + 1 < kColumns; j += 2)
+        load_columns<kColumnsAcross>(fc[j], fc[j + 1], columns, column + j * 8, step);
+      if constexpr (kColumns % 2)
+        load_columns(fc[kColumns - 1], columns, column + kColumns * 8 - 8, step);
       product(fr, fc, T());
     }
   }
@@ -103,7 +118,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
             out[staged(stride, row + c + lane % 4, column + r)] = first;
             out[staged(stride, row + c + lane % 4 + 4, column + r)] = second;
           } else {
-            nn_store<2>(out + staged(stride, row + r, column + c + lane % 4 * 2), Vec<float, 2>{{first, second}});
+            nn_store<2>(out + staged(stride, row + r, column + c + lane % 4 * 2),
+                        Vec<float, 2>{{first, second}});
           }
         }
   }

@@ -89,7 +89,7 @@ ok "every candidate, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1
 ok "every candidate, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0"
 ok "every candidate, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0"
 most_parts() { # most_parts SHAPE: the largest number of parts of k among the candidates
-  build/nngen $model --set "shapes=$1" --dtype fp16 --explain matmul | awk '$1 == "*" {print $6} $1 ~ /^[0-9]+$/ {print $5}' | sort -n | tail -1
+  candidates fp16 "$1" | awk '{print $NF}' | sort -n | tail -1
 }
 no_more_parts() { # a product in many parts, the same one when it is refused
   [ $(most_parts "matmul 1 64 64 4096 0 1") -gt 1 ] || { echo "the one product is not cut"; return 1; }

@@ -138,7 +138,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 
   // Where the rows of a that this thread loads begin.
   int a_row[kRowsA];
-  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
+  // the end.
   unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
@@ -376,7 +377,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 
   // Where the rows of a that this thread loads begin.
   int a_row[kRowsA];
-  // Which rows and which columns of taps miss the image, a bit each; the highest is set for k past the end.
+  // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
+  // the end.
   unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
