@@ -1,12 +1,13 @@
 // contract.c: a contraction seen as one matrix product per batch, out[m, n] = sum over k of
 // a[m, k] * b[n, k], and how its operands reach shared memory. A convolution is the same product
 // with m = (image, row, column), k = (tap row, tap column, channel), a batch per group of channels.
-#include "nngen.h"
+#include "sched.h"
 
 enum {
   kMostCopied = 16, // bytes of one asynchronous copy
   kLeastCopied = 4,
-  kMostTold = 31 // rows and columns of taps, a bit each in the kernel
+  kMostTapBytes = 4096, // the table of taps
+  kMostTold = 31        // rows and columns of taps, a bit each in the kernel
 };
 
 // The largest piece, in elements, that a copy can take: the run along `dim` comes in whole pieces,
@@ -51,10 +52,21 @@ static bool taps_leave(const Node *n) {
   return false;
 }
 
+// Blocks of k that lie in one tap each are looked up whole, else the pieces that are copied.
+static int tap_run(const Node *w, const Product *p) {
+  int block = kRowBytes / p->size;
+  if (!p->a.piece || w->type.dim[2] * w->type.dim[3] == 1) return 0;
+  Product looked = *p;
+  bool whole = w->type.dim[1] % block == 0 && p->a.piece * p->size == kMostCopied;
+  looked.tap_run = whole ? block : p->a.piece;
+  return tile_tap_bytes(&looked) <= kMostTapBytes ? looked.tap_run : 0;
+}
+
 static void conv_operands(const Group *g, const Node *n, Product *p) {
   const Node *x = n->in[0], *w = n->in[1];
   bool told = !p->taps_leave || w->type.dim[2] + w->type.dim[3] <= kMostTold;
   if (told && reachable(g, x, &p->a)) choose_access(&p->a, 4, 1, w->type.dim[1], -1, 0, p->size);
+  p->tap_run = tap_run(w, p);
   if (!reachable(g, w, &p->b) || !taps_follow(w, p->b.stride)) return;
   p->b.stride[1] = 1;
   p->b.stride[2] = p->b.stride[3] = 0; // taps and channels count as one

@@ -100,6 +100,13 @@ static void put_computed(Emitter *o, const Node *operand, const Index *at) {
   scope_free(&s);
 }
 
+// The bits of tap (r, s), as the kernel tells what is missing.
+static const char *tap_bits(const Emitter *o, const Product *p) {
+  const char *end = p->k % o->g->tile.k ? "k >= kK ? 1u << 31 : " : "";
+  return arena_printf(o->c->arena, "%s1u << r | 1u << (%lld + s)", end,
+                      (long long)node_window(o->g->anchor, 0));
+}
+
 // When element (row, k) of an operand exists; conditions that always hold are left out. Taps that
 // may leave the image tell of rows and k past the end as well.
 static void put_inside(Emitter *o, const Product *p, bool is_a) {
@@ -111,8 +118,9 @@ static void put_inside(Emitter *o, const Product *p, bool is_a) {
                            : "n0 + row < kN";
   const char *both = p->k % t->k && ragged ? " && " : "";
   hole_bool(o, "taps_leave", taps);
+  hole_text(o, "tap", taps ? tap_bits(o, p) : "0");
   if (taps)
-    hole_text(o, "inside", "!(a_missing[i] & tap)");
+    hole_text(o, "inside", "!(a_missing[i] & tap.bits)");
   else if (p->k % t->k || ragged)
     hole_text(
         o, "inside",
@@ -144,6 +152,10 @@ static void put_copied(Emitter *o, const Node *n, const Holes *h, bool is_a) {
   hole_text(o, "pointer", expr_pointer(o->g, from->base));
   hole_text(o, "row", offset_text(o->c, rank, from->stride, row));
   hole_text(o, "offset", offset_text(o->c, rank, from->stride, k));
+  if (from->across) {
+    k[k_dim] = name("k0");
+    hole_text(o, "block", offset_text(o->c, rank, from->stride, k));
+  }
   put_inside(o, p, is_a);
 }
 
@@ -193,6 +205,7 @@ static void put_shape(Emitter *e, const Product *p) {
   hole_int(e, "stages", t->stages);
   hole_int(e, "splits", t->splits);
   hole_int(e, "blocks", t->blocks);
+  if (p->tap_run) hole_int(e, "tap_run", p->tap_run);
   hole_int(e, "smem", t->smem);
 }
 

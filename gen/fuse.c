@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A row is kept in the registers of one block: at most this many elements.
-enum { kMostRow = 16384, kMostNodes = 160 }; // a kernel's arguments and text stay bounded
+enum { kMostNodes = 160 }; // a kernel's arguments and text stay bounded
 enum { kMostColumnSums = 4 };
 
 static bool one_call; // unfused

@@ -33,6 +33,22 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   return g->nodes[g->nnodes++] = n;
 }
 
+// The node of this rank that moves `in` so: one for all that read it so.
+Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *same = g->nodes[i];
+    if (same->op != op_need(op) || same->in[0] != in || memcmp(&same->attr, attr, sizeof *attr))
+      continue;
+    same->uses++;
+    return same;
+  }
+  Node *n = graph_add(g, op_need(op), 1, &in, attr, in);
+  n->type.rank = rank;
+  shape_infer(n);
+  n->uses = 1;
+  return n;
+}
+
 void graph_output(Graph *g, const char *name, Node *node, Loc loc) {
   Output *grown = arena_alloc(g->arena, sizeof *grown * (size_t)(g->noutputs + 1));
   if (g->noutputs) memcpy(grown, g->outputs, sizeof *grown * (size_t)g->noutputs);

@@ -108,51 +108,10 @@ static void choose_order(Node *n) {
   if (reorders(n)) keep_order(n);
 }
 
-// The node with its channels (dimension 1) padded by zeros to `count`: one for all that read it so.
-static Node *pad_channels(Graph *to, Node *n, int64_t count) {
-  Attr attr = {.ends = {0, count - n->type.dim[1]}};
-  for (int i = 0; i < to->nnodes; i++) {
-    Node *pad = to->nodes[i];
-    if (pad->op != op_need("pad") || pad->in[0] != n || memcmp(&pad->attr, &attr, sizeof attr))
-      continue;
-    pad->uses++;
-    return pad;
-  }
-  Node *padded = graph_add(to, op_need("pad"), 1, &n, &attr, n);
-  shape_infer(padded);
-  padded->uses = 1;
-  return padded;
-}
-
-// Would a kernel that copies this convolution's input be cheaper than loading its floats singly?
-static bool copy_pays(const Node *n) {
-  enum {
-    kInstructions = 15
-  }; // of an element, an estimate: where it is, whether it is inside, load
-  const Arch *arch = compiler->options.arch;
-  const Type *w = &n->in[1]->type;
-  double loads =
-      (double)type_count(&n->type) / (double)w->dim[0] * (double)type_count(w) / (double)w->dim[0];
-  double bytes = 2. * (double)type_bytes(&n->in[0]->type);
-  return loads * kInstructions / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
-}
-
-// Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes
-// at least: a zero channel makes them even. (With 3, as images have, copies are of 4.) To gather
-// them takes longer than a copy of the smallest image: each row that a thread loads waits for
-// memory. Floats can be copied singly, but gain where they change their order anyway.
-static void even_channels(Graph *to, Node *n, Dtype dtype) {
-  int64_t channels = n->in[1]->type.dim[1];
-  bool copied = n->in[0]->type.dim[1] > 1 && n->in[0]->type.order[3] != 1; // to change the order
-  if (n->attr.groups > 1 || node_depthwise(n) || channels % 2 == 0) return;
-  if (dtype_size(dtype) > 2 && !(copied && copy_pays(n))) return;
-  for (int i = 0; i < 2; i++) n->in[i] = pad_channels(to, n->in[i], channels + 1);
-}
-
 // The operands of a contraction: of one dtype, the reduced dimension innermost.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
   bool conv = n->op->form == FormConv;
-  if (conv) even_channels(to, n, dtype);
+  if (conv) channels_make_even(to, n, dtype);
   Node *x = n->in[0], *w = n->in[1];
   for (int i = 0; i < 2 && !conv; i++) // a product reads its operands in any order
     if (reorders(n->in[i]) && n->in[i]->uses <= 1) n->in[i]->type = in_place(n->in[i]);
@@ -184,8 +143,9 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       moved->type = n->type;
       moved->uses = n->uses;
       n->uses = 0;
-      return moved;
+      n = moved;
     }
+    return vector_product(to, n);
   }
   return n;
 }

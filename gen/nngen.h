@@ -14,7 +14,10 @@
 #include <lua.h>
 #include <setjmp.h>
 
-enum { MaxRank = PlanMaxRank };
+enum {
+  MaxRank = PlanMaxRank,
+  kMostRow = 16384 // elements of a row that is kept in the registers of one block
+};
 
 typedef struct Arena Arena;
 typedef struct Graph Graph;
@@ -287,6 +290,7 @@ int op_lua_declare(lua_State *lua); // op{...} in Lua
 // ---- graph.c ----------------------------------------------------------------------------------
 Graph *graph_new(Arena *arena, const char *model);
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
+Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
 void graph_output(Graph *g, const char *name, Node *node, Loc loc);
 Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in)); // + dead code
 void graph_count_uses(Graph *g);
@@ -319,10 +323,12 @@ void simp_pass(Compiler *c);          // simp.c: algebra, BN folding, CSE, dead 
 void prec_pass(Compiler *c);          // prec.c: storage dtypes
 Dtype prec_storage(const char *name); // of fp32, tf32, fp16, bf16
 void layout_pass(Compiler *c);        // layout.c: memory orders, copies at the border
-void fuse_pass(Compiler *c);          // fuse.c: groups
-void sched_pass(Compiler *c);         // sched.c: tiles
+void channels_make_even(Graph *to, Node *conv, Dtype dtype); // channels.c: for layout
+Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
+void fuse_pass(Compiler *c);                   // fuse.c: groups
+void sched_pass(Compiler *c);                  // sched.c: tiles
 void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
-double sched_flop_rate(const Group *g, const Arch *arch); // of the units it runs on, data sheet
+double sched_flop_rate(const Group *g, const Arch *arch);    // of the units it runs on, data sheet
 double sched_flop_seconds(const Group *g, const Arch *arch); // the floors of a kernel
 double sched_dram_seconds(const Group *g,
                           const Arch *arch); // what it moves, at the rate copies reach
@@ -425,6 +431,7 @@ typedef struct Product { // of each batch
   int64_t m, n, k, batch;
   int size;        // bytes of an operand's element
   bool taps_leave; // the image, somewhere
+  int tap_run;     // elements of k that a tap is looked up for; 0: there is no table
   Operand a, b;
 } Product;
 

@@ -18,6 +18,7 @@ enum {
   kWarp = 32,
   kMmaStep = 32, // bytes of k in one mma
   kFmaStep = 16, // bytes of k that a thread reads at once
+  kTapBytes = 8, // of an entry in a table of taps
   kSmemLast = 16 // whether a block was the last to arrive
 };
 
@@ -33,9 +34,10 @@ typedef struct Cost {
 } Cost;
 
 int tile_threads(const Tile *t);
-int tile_smem(const Tile *t); // bytes
+int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
+int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
-int tile_blocks_per_sm(const Tile *t, const Arch *arch);
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
 double tile_multiplies(const Tile *t, const Product *p); // with what is padding

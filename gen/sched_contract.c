@@ -149,11 +149,10 @@ static double taps_inside(const Node *n, int i) {
 }
 
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
-  const Node *n = g->anchor;
+  const Node *n = node_as_written(compiler, g->anchor);
   Product p = contract_product(g);
-  const Tile *t = &g->tile;
-  *issued = tile_multiplies(t, &p);
-  *counted = sched_contract_flops(node_as_written(compiler, n)) / 2;
+  *issued = tile_multiplies(&g->tile, &p);
+  *counted = sched_contract_flops(n) / 2;
   *inside = *counted;
   for (int i = 0; i < 2 && n->op->form == FormConv; i++)
     *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);
@@ -164,8 +163,8 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   Tile *t = &g->tile;
   *t = *candidate;
   t->threads = tile_threads(t);
-  t->blocks = tile_blocks_per_sm(t, arch);
-  t->smem = tile_smem(t);
+  t->blocks = tile_blocks_per_sm(t, &p, arch);
+  t->smem = tile_smem(t, &p);
   t->k = kRowBytes / p.size;
   t->lanes = sched_lanes(g, contract_lane(g).run);
   t->grid[0] = sched_ceil_div(p.m, t->m) * sched_ceil_div(p.n, t->n);

@@ -8,8 +8,8 @@
 //   an SM     four schedulers of an instruction a clock, 128 bytes of shared memory a clock
 //   mma       33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
 //   mma.sync  reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499)
-//   assumed   800 clocks for a load under load, 40 for a barrier, the instructions of a copy, of an
-//             element that is gathered and of an output
+//   assumed   800 clocks for a load under load, 40 for a barrier, the instructions of an element
+//             that is gathered and of an output
 #include "sched.h"
 
 #include <math.h>
@@ -23,17 +23,23 @@ enum {
   kMmaClocks = 33,
   kReadClocks = 30,    // of shared memory
   kBarrierClocks = 40, // one wait for the ring and for the block
-  kCopyIssue = 4,      // instructions of one asynchronous copy,
-  kTapIssue = 2,       // and to tell whether its tap is inside
+  kLoopIssue = 28,     // instructions of a warp for each block of k: waits, stages, branches,
+  kCopyIssue = 3,      // of one asynchronous copy (a 64-bit addition takes two turns),
+  kTapIssue = 1,       // and to tell whether its tap is inside; all counted in SASS for sm_90a
   kGatherIssue = 15,   // of an element that is computed
   kOutputIssue = 6     // of one output in the epilogue
 };
 
 // ---- what a block needs -------------------------------------------------------------------------
 
-int tile_smem(const Tile *t) {
+int tile_tap_bytes(const Product *p) {
+  int64_t block = kRowBytes / p->size;
+  return p->tap_run ? (int)(sched_ceil_div(p->k, block) * block / p->tap_run) * kTapBytes : 0;
+}
+
+int tile_smem(const Tile *t, const Product *p) {
   int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
-  return (ring > out ? ring : out) + kSmemLast;
+  return (ring > out ? ring : out) + tile_tap_bytes(p) + kSmemLast;
 }
 
 int tile_threads(const Tile *t) {
@@ -73,9 +79,9 @@ bool tile_spills(const Tile *t, const Product *p) {
   return acc + fragments + addresses + 38 > kMostRegisters;
 }
 
-int tile_blocks_per_sm(const Tile *t, const Arch *arch) {
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
   int by_regs = arch->regs / (tile_threads(t) * registers_taken(t));
-  int by_smem = arch->smem / (tile_smem(t) + kSmemPerBlock);
+  int by_smem = arch->smem / (tile_smem(t, p) + kSmemPerBlock);
   return by_regs < by_smem ? by_regs : by_smem;
 }
 
@@ -144,7 +150,8 @@ static double issue_clocks(const Tile *t, const Product *p) {
   double rounds = t->mma && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
   double loads =
       load_issue(&p->a, p->taps_leave, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
-  return (warps_of(t) * s.count * (reads + math + rounds) + loads) / kSchedulers;
+  double warp = s.count * (reads + math + rounds) + kLoopIssue;
+  return (warps_of(t) * warp + loads) / kSchedulers;
 }
 
 // One warp alone, a step after the other: the barrier, the first operands, then the sums, each of
@@ -185,7 +192,7 @@ static double load_clocks(const Tile *t, const Product *p) {
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
-  Cost c = {.per_sm = tile_blocks_per_sm(t, arch), .gap = arch->launch_gap};
+  Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
   double blocks = tile_count(t, p) * t->splits, clock = 1 / (arch->clock * 1e9);
   double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);

@@ -70,7 +70,8 @@ static void infer_conv(Node *n) {
   if (groups < 1 || w->dim[0] % groups || x->dim[1] % groups)
     err_at(n->loc, "%s: groups = %lld does not divide the channels of input %s and weight %s",
            n->op->name, (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
-  if (groups > 65535 && (w->dim[1] > 1 || w->dim[0] != groups)) // a launch has at most so many blocks along z
+  bool depthwise = w->dim[1] == 1 && w->dim[0] == groups;
+  if (groups > 65535 && !depthwise) // a launch has at most so many blocks along z
     err_at(n->loc, "%s: more than 65535 groups, and not depthwise", n->op->name);
   if (x->dim[1] / groups != w->dim[1])
     err_at(

@@ -33,6 +33,10 @@ constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
+//@ local whole_taps = k.tap_run == k.tile_k -- a tap for each block of k, else for each piece of a chunk
+//@ if k.tap_run then
+constexpr int kTaps = kBlocks$(not whole_taps and (" * kChunks * (kPack / %d)"):format(k.tap_run) or "");  // looked up
+//@ end
 struct Smem {
   union {
     struct {
@@ -41,6 +45,9 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+//@ if k.tap_run then
+  Tap taps[kTaps];
+//@ end
 //@ if k.splits > 1 or #k.columns > 0 then
   bool last;
 //@ end
@@ -82,8 +89,9 @@ $(k.decode_batch)
 
 //@ for _, o in ipairs{k.a, k.b} do
 //@ if o.along then
-  // Where the rows of $(o.name) that this thread loads begin.
-  int $(o.name)_row[$(o.rows)];
+  // Where the rows of $(o.name) that this thread loads are, as blocks of k go by.
+  const T *$(o.name)_row[$(o.rows)];
+  int $(o.name)_offset = 0;  // how far from k = 0
 //@ if o.taps_leave then
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
   // the end.
@@ -99,7 +107,7 @@ $(k.decode_batch)
 //@ if o.filter and k.grouped then
     const int group_n = batch * kN + n;
 //@ end
-    $(o.name)_row[i] = $(o.row);
+    $(o.name)_row[i] = $(o.pointer) + $(o.row)$(o.image and whole_taps and " + load_chunk * kPack" or "");
 //@ if o.taps_leave then
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
@@ -110,69 +118,106 @@ $(k.decode_batch)
 //@ end
   }
 
+//@ elseif o.across then
+  // Where the rows of $(o.name) that this thread loads are (a block of k, for each kTileK of $(o.index)), as blocks go by.
+  const T *$(o.name)_row[$(o.rows)];
+  int $(o.name)_offset = 0;  // how far from k = 0
+#pragma unroll
+  for (int i = 0; i < $(o.rows); ++i) {
+    const int row = load_row + i * kRowsAtOnce, k = row % kTileK;
+    const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack;
+    $(o.name)_row[i] = $(o.pointer) + $(o.row) + $(o.offset);
+  }
+
 //@ end
 //@ end
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+//@ if k.tap_run then
+  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
+  for (int i = tid; i < kTaps; i += kThreads) {
+//@ if whole_taps then
+    const int k = i * kTileK;
+//@ else
+    const int k = i / (kTaps / kBlocks) * kTileK + i % kChunks * kPack + i / kChunks % (kPack / $(k.tap_run)) * $(k.tap_run);
+//@ end
+    const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+    write_tap(&smem.taps[i], Tap{$(k.a.offset), $(k.a.tap)});
+  }
+//@ end
+
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local ragged = (o.name == "a" and k.tile_m or k.tile_n) % (k.threads // 8) ~= 0
 //@ local whole = o.piece == k.pack -- else a chunk comes in pieces, each row beginning at another one: free of bank conflicts
 //@ local copy = o.piece and (whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(o.piece))
 //@ local at = whole and "" or " + e * sizeof(T)"
 //@ local if_inside = o.inside == "true" and "" or ", inside"
+//@ local looked_up = o.image and k.tap_run
+//@ local define_k = not looked_up or (o.inside or ""):find("k <")
 //@ if o.along then
 //@ if whole then
     {
-      const int k = k0;
 //@ else
 #pragma unroll
     for (int piece = 0; piece < kPack; piece += $(o.piece)) {
-      const int e = (piece + load_row * $(o.piece)) % kPack, k = k0 + e;
+      const int e = (piece + load_row * $(o.piece)) % kPack;
 //@ end
-//@ if o.image and k.taps > 1 then
-      const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+//@ if define_k then
+      const int k = k0 + load_chunk * kPack$(whole and "" or " + e");
+//@ end
+//@ if looked_up then
+      const Tap tap = read_tap(&smem.taps[$(whole_taps and "block" or whole and "block * kChunks + load_chunk" or ("(block * (kPack / %d) + e / %d) * kChunks + load_chunk"):format(o.piece, o.piece))]);
 //@ elseif o.image then
+//@ if k.taps > 1 then
+      const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
+//@ else
       const int c = k, r = 0, s = 0;
 //@ end
-//@ if o.taps_leave then
-      const unsigned tap = $(k.k % k.tile_k ~= 0 and "k >= kK ? 1u << 31 : " or "")1u << r | 1u << ($(k.R) + s);
+      const Tap tap = {$(o.offset), $(o.tap)};
 //@ end
-      const int offset = $(o.offset);
+      const int step = $(o.image and "tap.offset" or o.offset) - $(o.name)_offset;
+      $(o.name)_offset += step;
 #pragma unroll
       for (int i = 0; i < $(o.rows); ++i) {
+        $(o.name)_row[i] += step;
+//@ if ragged or o.inside:find "row" then
         const int row = load_row + i * kRowsAtOnce;
+//@ end
 //@ if ragged then
         if (row >= $(o.tile)) break;
 //@ end
 //@ if if_inside ~= "" then
         const bool inside = $(o.inside);
 //@ end
-        $(copy)($(o.name)_rows + swizzled(row, load_chunk)$(at), $(o.pointer) + $(o.name)_row[i] + offset$(if_inside));
+        $(copy)($(o.name)_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk)$(at), $(o.name)_row[i]$(if_inside));
       }
     }
 //@ elseif o.across then
+    const int $(o.name)_step = $(o.block) - $(o.name)_offset;
+    $(o.name)_offset += $(o.name)_step;
 #pragma unroll
     for (int i = 0; i < $(o.rows); ++i) {
-      const int row = load_row + i * kRowsAtOnce;  // a block of k, for each kTileK of $(o.index)
+      $(o.name)_row[i] += $(o.name)_step;
+//@ if ragged or o.inside ~= "true" then
+      const int row = load_row + i * kRowsAtOnce;
+//@ end
 //@ if ragged then
       if (row >= $(o.tile)) break;
 //@ end
-      const int k = block * kTileK + row % kTileK;
-//@ if whole then
-      {
-        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack;
-//@ else
+//@ if not whole then
 #pragma unroll
       for (int piece = 0; piece < kPack; piece += $(o.piece)) {
         const int e = (piece + load_row * $(o.piece)) % kPack;
-        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack + e;
+//@ else
+      {
 //@ end
 //@ if if_inside ~= "" then
+        const int k = k0 + row % kTileK, $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack$(whole and "" or " + e");
         const bool inside = $(o.inside);
 //@ end
-        $(copy)($(o.name)_rows + across<T>(row, load_chunk)$(at), $(o.pointer) + $(o.row) + $(o.offset)$(if_inside));
+        $(copy)($(o.name)_rows + across<T, kRowsAtOnce>(load_row, i, load_chunk)$(at), $(o.name)_row[i]$(whole and "" or " + e")$(if_inside));
       }
     }
 //@ else -- Unrolled, elements that are computed would only need more registers.
@@ -192,7 +237,7 @@ $(k.decode_batch)
       Vec<float, kPack> chunk;
 #pragma unroll
       for (int e = 0; e < kPack; ++e) {
-        const int k = k0 + e;
+        const int k = k0 + load_chunk * kPack + e;
 //@ if k.conv then
         const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
 //@ end
@@ -217,18 +262,22 @@ $(o.body)
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product tile;
   tile.clear();
+//@ if k.tap_run then
+  nn_sync();  // the table of taps is there
+//@ end
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {

@@ -303,6 +303,7 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
                                   "-fno-unroll-loops", "-fno-optimize-sibling-calls", "-S",
                                   "kernels.ii", "-o", "kernels.s", NULL});
+  if (!clang) add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
   Text before = {0}, after = {0};
   bool ok = run_in(folder, &args, log) == 0 && read_output(folder, "kernels.s", &before, log);
   if (ok) assembly_count(before.data, &after);

@@ -13,11 +13,36 @@ __device__ inline int swizzled(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
 }
 
+// The same in the i-th of rows that are kEvery apart, the first one being `row`: by addition, where they
+// turn their chunks alike.
+template <int kEvery> __device__ inline int swizzled(int row, int i, int chunk) {
+  if constexpr (kEvery % kChunks == 0) return swizzled(row, chunk) + i * (kEvery * kRowBytes);
+  return swizzled(row + i * kEvery, chunk);
+}
+
+// Where a run of k is in an image, from the first tap on, and a bit for the row and one for the column
+// of its tap; the highest bit for k past the end.
+struct alignas(8) Tap {
+  int offset;
+  unsigned bits;
+};
+__device__ inline void write_tap(Tap *to, Tap tap) {
+  nn_store<2>(&to->offset, Vec<int, 2>{{tap.offset, int(tap.bits)}});
+}
+__device__ inline Tap read_tap(const Tap *from) {
+  const Vec<int, 2> both = nn_load<2>(&from->offset);
+  return {both[0], unsigned(both[1])};
+}
+
 // An operand whose memory runs across k (along m or n) keeps that direction: for every 128 bytes of m
 // or n a block of rows, one for each k. Floats are read singly, by 8 neighbours in each of 4 rows.
 template <class T> __device__ inline int across(int row, int chunk) {
   if (sizeof(T) == 2) return swizzled(row, chunk);
   return row * kRowBytes + ((chunk ^ (row % 4 * 2)) * kChunkBytes);
+}
+template <class T, int kEvery> __device__ inline int across(int row, int i, int chunk) {
+  if constexpr (kEvery % kChunks == 0) return across<T>(row, chunk) + i * (kEvery * kRowBytes);
+  return across<T>(row + i * kEvery, chunk);
 }
 // Where element (m, k) of such a tile stands.
 template <class T> __device__ inline int across_at(int m, int k) {

@@ -99,6 +99,16 @@ ok "no parts of k where the grid would be too deep" no_more_parts "matmul 40000 
 ok "no parts of k where it is short" no_more_parts "matmul 1 64 64 100 0 1"
 ok "filters of more taps than bits tell of are gathered" build/nngen $model --quiet --check --dtype fp16 \
   --set "shapes=conv 1 8 3 40 16 1 31 1 1 0 3 1 1 1;conv 1 8 3 40 16 1 30 1 1 0 3 1 1 1"
+pairs() { # pairs DTYPE: odd channels and even strides; with zeros in front, behind, neither; in parts that nobody reads
+  build/nngen $model --quiet --check --dtype $1 --set exact=1 "shapes=conv 2 3 14 14 20 7 7 2 2 3 3 1 1 1;conv 1 3 9 16 8 3 3 2 2 1 1 1 1 1;conv 1 5 8 14 8 3 3 3 4 0 0 1 1 1;conv 2 1 6 20 8 4 5 1 2 2 1 1 1 1;conv 1 7 5 10 8 1 2 1 6 0 1 1 1 1;conv 1 3 9 16 8 3 3 2 2 1 1 2 1 1"
+}
+ok "pairs of odd channels, fp16" pairs fp16
+ok "pairs of odd channels, bf16" pairs bf16
+vectors() { # vectors DTYPE: of one row, of one column, of both, and with nothing to add up
+  build/nngen $model --quiet --check --dtype $1 --set "shapes=matmul 1 1 100 70 0 0;matmul 1 1 64 513 0 1;matmul 1 33 1 70 0 0;matmul 2 33 1 70 1 1;matmul 3 1 9 70 0 0;matmul 1 1 1 40 0 0;matmul 1 1 7 1 0 0;matmul 1 1 100 70 2 2;matmul 2 30 20 1 0 0"
+}
+ok "products of vectors, fp32" vectors fp32
+ok "products of vectors, fp16" vectors fp16
 same_bits() { # same_bits OPTIONS...: whatever order threads and blocks run in
   local seed
   for seed in 0 1 2 3; do

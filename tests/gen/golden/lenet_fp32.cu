@@ -4,7 +4,7 @@
 //   in  g_weight: f32(6, 1, 5, 5), conv1.weight
 //   in  g_bias: f32(6), conv1.bias
 //   out g_relu: f32(1, 6, 28, 28) in memory order 0,2,3,1, relu
-// grid 25x1x1 of 128 threads, 16400 bytes of dynamic shared memory
+// grid 25x1x1 of 128 threads, 16656 bytes of dynamic shared memory
 // 244608 FLOP, 3760 bytes read, 18816 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -30,6 +30,7 @@ constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
+constexpr int kTaps = kBlocks * kChunks * (kPack / 1);  // looked up
 struct Smem {
   union {
     struct {
@@ -38,8 +39,9 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+  Tap taps[kTaps];
 };
-static_assert(sizeof(Smem) <= 16400, "the planner's figure");
+static_assert(sizeof(Smem) <= 16656, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv1_relu(
   const float *__restrict__ g_image,
@@ -53,8 +55,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
   // the end.
   unsigned a_missing[kRowsA];
@@ -63,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 - 2, x = pixel % 28 - 2;
-    a_row[i] = y * 28 + x;
+    a_row[i] = g_image + y * 28 + x;
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
     for (int r = 0; r < 5; ++r) missing |= unsigned(unsigned(y + r) >= 28u) << r;
@@ -72,40 +75,51 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     a_missing[i] = missing;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 25;
+    b_row[i] = g_weight + n * 25;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
+  for (int i = tid; i < kTaps; i += kThreads) {
+    const int k = i / (kTaps / kBlocks) * kTileK + i % kChunks * kPack + i / kChunks % (kPack / 1) * 1;
+    const int c = k % 1, r = k / 5, s = k / 1 % 5;
+    write_tap(&smem.taps[i], Tap{r * 28 + s, k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s)});
+  }
+
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
 #pragma unroll
     for (int piece = 0; piece < kPack; piece += 1) {
-      const int e = (piece + load_row * 1) % kPack, k = k0 + e;
-      const int c = k % 1, r = k / 5, s = k / 1 % 5;
-      const unsigned tap = k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s);
-      const int offset = r * 28 + s;
+      const int e = (piece + load_row * 1) % kPack;
+      const Tap tap = read_tap(&smem.taps[(block * (kPack / 1) + e / 1) * kChunks + load_chunk]);
+      const int step = tap.offset - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = !(a_missing[i] & tap);
-        nn_cp_async<1 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_image + a_row[i] + offset, inside);
+        a_row[i] += step;
+        const bool inside = !(a_missing[i] & tap.bits);
+        nn_cp_async<1 * sizeof(T)>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), a_row[i], inside);
       }
     }
 #pragma unroll
     for (int piece = 0; piece < kPack; piece += 1) {
-      const int e = (piece + load_row * 1) % kPack, k = k0 + e;
-      const int offset = k;
+      const int e = (piece + load_row * 1) % kPack;
+      const int k = k0 + load_chunk * kPack + e;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
+        b_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<1 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + b_row[i] + offset, inside);
+        nn_cp_async<1 * sizeof(T)>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), b_row[i], inside);
       }
     }
   };
@@ -113,18 +127,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product tile;
   tile.clear();
+  nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
@@ -238,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
 //   in  g_bias: f32(16), conv2.bias
 //   out g_relu: f32(1, 16, 10, 10) in memory order 0,2,3,1, relu
-// grid 4x1x1 of 128 threads, 40976 bytes of dynamic shared memory
+// grid 4x1x1 of 128 threads, 41616 bytes of dynamic shared memory
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
@@ -264,6 +280,7 @@ constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
+constexpr int kTaps = kBlocks * kChunks * (kPack / 2);  // looked up
 struct Smem {
   union {
     struct {
@@ -272,8 +289,9 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+  Tap taps[kTaps];
 };
-static_assert(sizeof(Smem) <= 40976, "the planner's figure");
+static_assert(sizeof(Smem) <= 41616, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv2_relu(
   const float *__restrict__ g_max_pool2d,
@@ -287,49 +305,64 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 100, pixel = m % 100;
     const int y = pixel / 10, x = pixel % 10;
-    a_row[i] = y * 84 + x * 6;
+    a_row[i] = g_max_pool2d + y * 84 + x * 6;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 150;
+    b_row[i] = g_weight + n * 150;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
+  for (int i = tid; i < kTaps; i += kThreads) {
+    const int k = i / (kTaps / kBlocks) * kTileK + i % kChunks * kPack + i / kChunks % (kPack / 2) * 2;
+    const int c = k % 6, r = k / 30, s = k / 6 % 5;
+    write_tap(&smem.taps[i], Tap{c + r * 84 + s * 6, 0});
+  }
+
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
 #pragma unroll
     for (int piece = 0; piece < kPack; piece += 2) {
-      const int e = (piece + load_row * 2) % kPack, k = k0 + e;
-      const int c = k % 6, r = k / 30, s = k / 6 % 5;
-      const int offset = c + r * 84 + s * 6;
+      const int e = (piece + load_row * 2) % kPack;
+      const int k = k0 + load_chunk * kPack + e;
+      const Tap tap = read_tap(&smem.taps[(block * (kPack / 2) + e / 2) * kChunks + load_chunk]);
+      const int step = tap.offset - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
+        a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<2 * sizeof(T)>(a_rows + swizzled(row, load_chunk) + e * sizeof(T), g_max_pool2d + a_row[i] + offset, inside);
+        nn_cp_async<2 * sizeof(T)>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), a_row[i], inside);
       }
     }
 #pragma unroll
     for (int piece = 0; piece < kPack; piece += 2) {
-      const int e = (piece + load_row * 2) % kPack, k = k0 + e;
-      const int offset = k;
+      const int e = (piece + load_row * 2) % kPack;
+      const int k = k0 + load_chunk * kPack + e;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
+        b_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<2 * sizeof(T)>(b_rows + swizzled(row, load_chunk) + e * sizeof(T), g_weight + b_row[i] + offset, inside);
+        nn_cp_async<2 * sizeof(T)>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), b_row[i], inside);
       }
     }
   };
@@ -337,18 +370,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product tile;
   tile.clear();
+  nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
@@ -427,445 +462,159 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
   }
   nn_store<4>(g_max_pool2d + i, nn_cast<float>(max_pool2d_out));
 }
-// lenet__fc1_relu: reshape+permute+matmul+add+relu
+// lenet__fc1_relu: reshape+permute+permute+mul+reduce_sum+add+relu
 // from models/lenet.lua:8
 //   in  g_max_pool2d: f32(1, 16, 5, 5) in memory order 0,2,3,1, max_pool2d
 //   in  g_weight: f32(120, 400), fc1.weight
 //   in  g_bias: f32(120), fc1.bias
 //   out g_relu: f32(1, 120), relu
-// grid 4x1x6 of 128 threads, 24592 bytes of dynamic shared memory
-// 96240 FLOP, 292400 bytes read, 98800 bytes written
+// grid 15x1x1 of 256 threads, 0 bytes of dynamic shared memory
+// 96240 FLOP, 194080 bytes read, 480 bytes written
 #include "lib/prim.cuh"
-#include "lib/fma.cuh"
-#include "lib/arrive.cuh"
+#include "lib/row.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 1, kN = 120, kK = 400;
-constexpr int kTileM = 32, kTileN = 32;
-constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 4;
-constexpr int kStages = 3;
-constexpr int kThreads = 128;
-constexpr int kBlocksPerSm = 4;
-constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
-using T = float;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
-constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 6;  // parts of k, each a block's
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
-using Product = WarpTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
-static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr int kThreads = 32;  // per row
+constexpr int kRowThreads = kThreads;
+constexpr int kRowsPerBlock = 8;
+constexpr int kLanes = 4;    // neighbouring elements per access
+constexpr int kItems = 4;    // accesses per thread: the row stays in registers
+constexpr int kColumns = 400;
+constexpr int kRows = 120;
 
-struct Smem {
-  union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
-    float out[kTileM * kTileN];
-  };
-  bool last;
-};
-static_assert(sizeof(Smem) <= 24592, "the planner's figure");
-
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc1_relu(
+extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
-  float *__restrict__ g_relu,
-  float *own_sums,
-  int *own_arrived) {
-  NN_SMEM(Smem, smem);
-  const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = 0, tile_n = blockIdx.x;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
-  const int split = blockIdx.z;
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
-
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
-
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  float *__restrict__ g_relu) {
+  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
+  const int tid = threadIdx.x % kRowThreads;
+  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
+  if (row >= kRows) return;
+  const int n = row;
+  float row_reduce_sum_4 = 0.f;
 #pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 400;
-  }
-
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
-#pragma unroll 1
-    for (int i = 0; i < kRowsA; ++i) {
-      const int row = load_row + i * kRowsAtOnce, m = m0 + row;
-      Vec<float, kPack> chunk;
+  for (int item = 0; item < kItems; ++item) {
+    const int i = (item * kThreads + tid) * kLanes;
+    if (i < kColumns) {
+      const int m = i;
+      const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 400 + m));
 #pragma unroll
-      for (int e = 0; e < kPack; ++e) {
-        const int k = k0 + e;
-        const bool inside = m < kM && k < kK;
-        const float max_pool2d_1 = inside ? nn_float(g_max_pool2d[(k / 5 % 5) * 80 + (k % 5) * 16 + k / 25]) : 0.f;
-        chunk[e] = inside ? max_pool2d_1 : 0.f;
-      }
-      nn_store<kPack>((T *)(a_rows + swizzled(row, load_chunk)), nn_cast<T>(chunk));
-    }
-    {
-      const int k = k0;
-      const int offset = k;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_weight + b_row[i] + offset, inside);
+      for (int j = 0; j < kLanes; ++j) {
+        const float max_pool2d_2 = nn_float(g_max_pool2d[(((m + j)) / 5 % 5) * 80 + (((m + j)) % 5) * 16 + ((m + j)) / 25]);
+        const float fc1_mul_3 = weight_1[j] * max_pool2d_2;
+        row_reduce_sum_4 = row_reduce_sum_4 + fc1_mul_3;
       }
     }
-  };
-
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
-  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
-    nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
-    nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
-    }
-  }
-  nn_cp_async_wait<0>();
-  nn_sync();
-
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
-  nn_sync();
-
-  // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = blockIdx.x;
-  float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
-
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM || n >= kN) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
-    Vec<float, 4> relu_out;
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float fc1_add_2 = acc[j] + bias_1[j];
-      const float relu_3 = nn_max(fc1_add_2, 0.f);
-      relu_out[j] = relu_3;
-    }
-    nn_store<4>(g_relu + m * 120 + n, nn_cast<float>(relu_out));
-  }
+  row_reduce_sum_4 = row_reduce<kRowThreads>(row_reduce_sum_4, part, [](float a, float b) { return a + b; });
+  const float bias_1 = nn_float(g_bias[n]);
+  const float fc1_add_2 = row_reduce_sum_4 + bias_1;
+  const float row_add_5 = fc1_add_2;
+  const float relu_3 = nn_max(row_add_5, 0.f);
+  const float row_relu_6 = relu_3;
+  if (tid == 0) g_relu[n] = nn_cast<float>(row_relu_6);
 }
-// lenet__fc2_relu: permute+matmul+add+relu
+// lenet__fc2_relu: permute+permute+mul+reduce_sum+add+relu
 // from models/lenet.lua:8
 //   in  g_weight: f32(84, 120), fc2.weight
 //   in  g_relu: f32(1, 120), relu
 //   in  g_bias: f32(84), fc2.bias
 //   out g_relu_2: f32(1, 84), relu
-// grid 3x1x1 of 128 threads, 32784 bytes of dynamic shared memory
+// grid 11x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
-#include "lib/fma.cuh"
+#include "lib/row.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 1, kN = 84, kK = 120;
-constexpr int kTileM = 32, kTileN = 32;
-constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 3;
-constexpr int kStages = 4;
-constexpr int kThreads = 128;
-constexpr int kBlocksPerSm = 4;
-constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
-using T = float;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
-constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
-using Product = WarpTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
-static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr int kThreads = 32;  // per row
+constexpr int kRowThreads = kThreads;
+constexpr int kRowsPerBlock = 8;
+constexpr int kLanes = 4;    // neighbouring elements per access
+constexpr int kItems = 1;    // accesses per thread: the row stays in registers
+constexpr int kColumns = 120;
+constexpr int kRows = 84;
 
-struct Smem {
-  union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
-    float out[kTileM * kTileN];
-  };
-};
-static_assert(sizeof(Smem) <= 32784, "the planner's figure");
-
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc2_relu(
+extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
   const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu_2) {
-  NN_SMEM(Smem, smem);
-  const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = 0, tile_n = blockIdx.x;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
-  constexpr int first = 0, end = kBlocks;
-
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
-
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
+  const int tid = threadIdx.x % kRowThreads;
+  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
+  if (row >= kRows) return;
+  const int n = row;
+  float row_reduce_sum_3 = 0.f;
 #pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
-    a_row[i] = 0;
-  }
-
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  for (int item = 0; item < kItems; ++item) {
+    const int i = (item * kThreads + tid) * kLanes;
+    if (i < kColumns) {
+      const int m = i;
+      const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 120 + m));
+      const Vec<float, 4> relu_2 = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 120;
-  }
-
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
-    {
-      const int k = k0;
-      const int offset = k;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+      for (int j = 0; j < kLanes; ++j) {
+        const float fc2_mul_3 = weight_1[j] * relu_2[j];
+        row_reduce_sum_3 = row_reduce_sum_3 + fc2_mul_3;
       }
     }
-    {
-      const int k = k0;
-      const int offset = k;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_weight + b_row[i] + offset, inside);
-      }
-    }
-  };
-
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
-  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
-    nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
-    nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
-    }
-  }
-  nn_cp_async_wait<0>();
-  nn_sync();
-
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
-  nn_sync();
-
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM || n >= kN) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
-    Vec<float, 4> relu_2_out;
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float fc2_add_2 = acc[j] + bias_1[j];
-      const float relu_3 = nn_max(fc2_add_2, 0.f);
-      relu_2_out[j] = relu_3;
-    }
-    nn_store<4>(g_relu_2 + m * 84 + n, nn_cast<float>(relu_2_out));
-  }
+  row_reduce_sum_3 = row_reduce<kRowThreads>(row_reduce_sum_3, part, [](float a, float b) { return a + b; });
+  const float bias_1 = nn_float(g_bias[n]);
+  const float fc2_add_2 = row_reduce_sum_3 + bias_1;
+  const float row_add_4 = fc2_add_2;
+  const float relu_3 = nn_max(row_add_4, 0.f);
+  const float row_relu_5 = relu_3;
+  if (tid == 0) g_relu_2[n] = nn_cast<float>(row_relu_5);
 }
-// lenet__fc3: permute+matmul+add
-// from models/lenet.lua:9
+// lenet__fc3: permute+permute+mul+reduce_sum+add
+// from models/lenet.lua:9, models/lenet.lua:8, models/lenet.lua:9
 //   in  g_weight: f32(10, 84), fc3.weight
 //   in  g_relu: f32(1, 84), relu
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3: f32(1, 10), fc3
-// grid 1x1x1 of 128 threads, 24592 bytes of dynamic shared memory
+// grid 2x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
-#include "lib/fma.cuh"
+#include "lib/row.cuh"
 
-// out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 1, kN = 10, kK = 84;
-constexpr int kTileM = 32, kTileN = 32;
-constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 1;
-constexpr int kStages = 3;
-constexpr int kThreads = 128;
-constexpr int kBlocksPerSm = 4;
-constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
-using T = float;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
-constexpr int kTileK = kRowBytes / int(sizeof(T));
-constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
-using Product = WarpTile<T, kWarpM, kWarpN>;
-constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
-static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+constexpr int kThreads = 32;  // per row
+constexpr int kRowThreads = kThreads;
+constexpr int kRowsPerBlock = 8;
+constexpr int kLanes = 4;    // neighbouring elements per access
+constexpr int kItems = 1;    // accesses per thread: the row stays in registers
+constexpr int kColumns = 84;
+constexpr int kRows = 10;
 
-struct Smem {
-  union {
-    struct {
-      char a[kStages][kTileM * kRowBytes];
-      char b[kStages][kTileN * kRowBytes];
-    };
-    float out[kTileM * kTileN];
-  };
-};
-static_assert(sizeof(Smem) <= 24592, "the planner's figure");
-
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__fc3(
+extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
   const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3) {
-  NN_SMEM(Smem, smem);
-  const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = blockIdx.x, tile_n = 0;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
-  constexpr int first = 0, end = kBlocks;
-
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
-
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
+  const int tid = threadIdx.x % kRowThreads;
+  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
+  if (row >= kRows) return;
+  const int n = row;
+  float row_reduce_sum_3 = 0.f;
 #pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
-    a_row[i] = 0;
-  }
-
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  for (int item = 0; item < kItems; ++item) {
+    const int i = (item * kThreads + tid) * kLanes;
+    if (i < kColumns) {
+      const int m = i;
+      const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 84 + m));
+      const Vec<float, 4> relu_2 = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 84;
-  }
-
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
-    {
-      const int k = k0;
-      const int offset = k;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+      for (int j = 0; j < kLanes; ++j) {
+        const float fc3_mul_3 = weight_1[j] * relu_2[j];
+        row_reduce_sum_3 = row_reduce_sum_3 + fc3_mul_3;
       }
     }
-    {
-      const int k = k0;
-      const int offset = k;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_weight + b_row[i] + offset, inside);
-      }
-    }
-  };
-
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
-  const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
-#pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
-    nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
-    nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
-    if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
-    } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
-    }
-  }
-  nn_cp_async_wait<0>();
-  nn_sync();
-
-  // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
-  nn_sync();
-
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM || n >= kN) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
-    Vec<float, 2> fc3_out;
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      const float fc3_add_2 = acc[j] + bias_1[j];
-      fc3_out[j] = fc3_add_2;
-    }
-    nn_store<2>(g_fc3 + m * 10 + n, nn_cast<float>(fc3_out));
-  }
+  row_reduce_sum_3 = row_reduce<kRowThreads>(row_reduce_sum_3, part, [](float a, float b) { return a + b; });
+  const float bias_1 = nn_float(g_bias[n]);
+  const float fc3_add_2 = row_reduce_sum_3 + bias_1;
+  const float row_add_4 = fc3_add_2;
+  if (tid == 0) g_fc3[n] = nn_cast<float>(row_add_4);
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
 // from models/lenet.lua:9

@@ -113,45 +113,50 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
-    a_row[i] = m * 784;
+    a_row[i] = g_copy_x + m * 784;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 784;
+    b_row[i] = g_fc1 + n * 784;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
+        a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         if (row >= kTileM) break;
         const bool inside = k < kK;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_copy_x + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
       }
     }
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
+        b_row[i] += step;
         const bool inside = k < kK;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc1 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i], inside);
       }
     }
   };
@@ -162,15 +167,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
@@ -290,43 +296,48 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
-    a_row[i] = m * 256;
+    a_row[i] = g_relu + m * 256;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 256;
+    b_row[i] = g_fc2 + n * 256;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
+        a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         if (row >= kTileM) break;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i]);
       }
     }
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc2 + b_row[i] + offset);
+        b_row[i] += step;
+        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
       }
     }
   };
@@ -337,15 +348,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
@@ -460,44 +472,50 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
-    a_row[i] = m * 256;
+    a_row[i] = g_relu + m * 256;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 256;
+    b_row[i] = g_fc3 + n * 256;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
+        a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         if (row >= kTileM) break;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i]);
       }
     }
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
+        b_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_fc3 + b_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i], inside);
       }
     }
   };
@@ -508,15 +526,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {

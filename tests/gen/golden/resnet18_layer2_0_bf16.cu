@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 //   in  g_bn1: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 //   in  g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 //   out g_relu_2: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
-// grid 100x1x1 of 128 threads, 40976 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 41048 bytes of dynamic shared memory
 // 115806208 FLOP, 549376 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -109,6 +109,7 @@ constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
+constexpr int kTaps = kBlocks;  // looked up
 struct Smem {
   union {
     struct {
@@ -117,8 +118,9 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+  Tap taps[kTaps];
 };
-static_assert(sizeof(Smem) <= 40976, "the planner's figure");
+static_assert(sizeof(Smem) <= 41048, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv1_bn1_relu(
   const bf16 *__restrict__ g_relu,
@@ -136,8 +138,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
   // the end.
   unsigned a_missing[kRowsA];
@@ -146,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 2 - 1, x = pixel % 28 * 2 - 1;
-    a_row[i] = y * 3584 + x * 64;
+    a_row[i] = g_relu + y * 3584 + x * 64 + load_chunk * kPack;
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
     for (int r = 0; r < 3; ++r) missing |= unsigned(unsigned(y + r) >= 56u) << r;
@@ -155,37 +158,45 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     a_missing[i] = missing;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 576;
+    b_row[i] = g_bn1 + n * 576;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
+  for (int i = tid; i < kTaps; i += kThreads) {
+    const int k = i * kTileK;
+    const int c = k % 64, r = k / 192, s = k / 64 % 3;
+    write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 64, 1u << r | 1u << (3 + s)});
+  }
+
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
     {
-      const int k = k0;
-      const int c = k % 64, r = k / 192, s = k / 64 % 3;
-      const unsigned tap = 1u << r | 1u << (3 + s);
-      const int offset = c + r * 3584 + s * 64;
+      const Tap tap = read_tap(&smem.taps[block]);
+      const int step = tap.offset - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = !(a_missing[i] & tap);
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+        a_row[i] += step;
+        const bool inside = !(a_missing[i] & tap.bits);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
       }
     }
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn1 + b_row[i] + offset);
+        b_row[i] += step;
+        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
       }
     }
   };
@@ -193,18 +204,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product tile;
   tile.clear();
+  nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
@@ -322,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 //   in  g_bn2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 //   in  g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 //   out g_bn2_3: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.bn2
-// grid 100x1x1 of 128 threads, 40976 bytes of dynamic shared memory
+// grid 100x1x1 of 128 threads, 41120 bytes of dynamic shared memory
 // 231311360 FLOP, 496128 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -348,6 +361,7 @@ constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
+constexpr int kTaps = kBlocks;  // looked up
 struct Smem {
   union {
     struct {
@@ -356,8 +370,9 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
+  Tap taps[kTaps];
 };
-static_assert(sizeof(Smem) <= 40976, "the planner's figure");
+static_assert(sizeof(Smem) <= 41120, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__layer2_0_conv2_bn2(
   const bf16 *__restrict__ g_relu,
@@ -375,8 +390,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
   // the end.
   unsigned a_missing[kRowsA];
@@ -385,7 +401,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 - 1, x = pixel % 28 - 1;
-    a_row[i] = y * 3584 + x * 128;
+    a_row[i] = g_relu + y * 3584 + x * 128 + load_chunk * kPack;
     unsigned missing = m < kM ? 1u << 31 : ~0u;
 #pragma unroll
     for (int r = 0; r < 3; ++r) missing |= unsigned(unsigned(y + r) >= 28u) << r;
@@ -394,37 +410,45 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     a_missing[i] = missing;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 1152;
+    b_row[i] = g_bn2 + n * 1152;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
+  for (int i = tid; i < kTaps; i += kThreads) {
+    const int k = i * kTileK;
+    const int c = k % 128, r = k / 384, s = k / 128 % 3;
+    write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 128, 1u << r | 1u << (3 + s)});
+  }
+
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
     {
-      const int k = k0;
-      const int c = k % 128, r = k / 384, s = k / 128 % 3;
-      const unsigned tap = 1u << r | 1u << (3 + s);
-      const int offset = c + r * 3584 + s * 128;
+      const Tap tap = read_tap(&smem.taps[block]);
+      const int step = tap.offset - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        const bool inside = !(a_missing[i] & tap);
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+        a_row[i] += step;
+        const bool inside = !(a_missing[i] & tap.bits);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
       }
     }
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_bn2 + b_row[i] + offset);
+        b_row[i] += step;
+        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
       }
     }
   };
@@ -432,18 +456,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product tile;
   tile.clear();
+  nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
@@ -612,46 +638,52 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   constexpr int first = 0, end = kBlocks;
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads begin.
-  int a_row[kRowsA];
+  // Where the rows of a that this thread loads are, as blocks of k go by.
+  const T *a_row[kRowsA];
+  int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + load_row + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 2, x = pixel % 28 * 2;
-    a_row[i] = y * 3584 + x * 64;
+    a_row[i] = g_relu + y * 3584 + x * 64;
   }
 
-  // Where the rows of b that this thread loads begin.
-  int b_row[kRowsB];
+  // Where the rows of b that this thread loads are, as blocks of k go by.
+  const T *b_row[kRowsB];
+  int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
     const int n = n0 + load_row + i * kRowsAtOnce;
-    b_row[i] = n * 64;
+    b_row[i] = g_downsample_1 + n * 64;
   }
 
-  // Starts loading block `block` of k into its stage.
-  auto load = [&](int block) {
-    char *a_rows = smem.a[block % kStages], *b_rows = smem.b[block % kStages];
-    const int k0 = block * kTileK + load_chunk * kPack;
+  // Starts loading block `block` of k, the one after the last it was called for.
+  auto load = [&](int block, int stage) {
+    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
+    const int k0 = block * kTileK;
     {
-      const int k = k0;
+      const int k = k0 + load_chunk * kPack;
       const int c = k, r = 0, s = 0;
-      const int offset = c + r * 3584 + s * 64;
+      const Tap tap = {c + r * 3584 + s * 64, 0};
+      const int step = tap.offset - a_offset;
+      a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
+        a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled(row, load_chunk), g_relu + a_row[i] + offset, inside);
+        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
       }
     }
     {
-      const int k = k0;
-      const int offset = k;
+      const int k = k0 + load_chunk * kPack;
+      const int step = k - b_offset;
+      b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
-        const int row = load_row + i * kRowsAtOnce;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled(row, load_chunk), g_downsample_1 + b_row[i] + offset);
+        b_row[i] += step;
+        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
       }
     }
   };
@@ -662,15 +694,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (first + ahead < end) load(first + ahead);
+    if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
-  for (int block = first; block < end; ++block) {
+  for (int block = first, stage = 0; block < end; ++block) {
     nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1);
+    nn_sync();  // this block has landed for all, and the stage before it has been read by all
+    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[block % kStages], *b = smem.b[block % kStages];
+    const char *a = smem.a[stage], *b = smem.b[stage];
+    stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       tile.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
