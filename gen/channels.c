@@ -1,12 +1,69 @@
-// channels.c: convolutions over an odd number of 16-bit channels. Runs of them cannot be copied to
-// shared memory, which takes 4 bytes at least, and to gather them takes longer than a copy of the
-// smallest image: each row that a thread loads waits for memory. There are two ways out:
+// channels.c: convolutions over numbers of channels that tiles and copies do not like.
+//
+// Groups of few channels are packed: some of them become one, whose filters are zero outside their
+// own group. Reading a few bytes of each pixel would cost a sector of memory, a few columns of
+// outputs a tile of them; multiplies with zeros cost less.
+//
+// Runs of an odd number of 16-bit channels cannot be copied to shared memory, which takes 4 bytes
+// at least, and to gather them takes longer than a copy of the smallest image: each row that a
+// thread loads waits for memory. There are two ways out:
 //
 //   pairs  with an even stride, each window's rows begin at the same place of a pair: the image is
 //          read as one of half as many pixels, C / 2 of them for each of its own, with 2 channels.
 //          A filter of 7 x 7 x 3 becomes 7 x 11 x 2, a zero in front of each row
 //   pad    a zero channel makes the number even; the image is copied for it
 #include "nngen.h"
+
+// ---- groups of few channels ---------------------------------------------------------------------
+
+static int64_t round_up(int64_t n, int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+// How many groups become one: what needs the fewest multiplies of those that fill a sector of each
+// pixel, or else come nearest to it.
+static int64_t groups_to_pack(const Node *n, Dtype dtype) {
+  enum { kSector = 32, kColumns = 16, kStep = 32, kMostPacked = 16 };
+  const int64_t *w = n->in[1]->type.dim, groups = n->attr.groups, outputs = w[0] / groups;
+  int64_t size = (int64_t)dtype_size(dtype), best = 1, least = 0;
+  for (int64_t p = 1; p <= groups && p <= kMostPacked; p++) {
+    if (groups % p) continue;
+    int64_t k = round_up(p * w[1] * w[2] * w[3], kStep / size);
+    int64_t multiplies = groups / p * round_up(p * outputs, kColumns) * k;
+    if (best * w[1] * size >= kSector && multiplies > least) continue;
+    best = p, least = multiplies;
+  }
+  return best;
+}
+
+// (O, C, R, S) as (O, packed * C, R, S): zero but for the channels of the own group.
+static Node *pack_filter(Graph *to, Node *w, int64_t groups, int64_t packed) {
+  const int64_t *dim = w->type.dim, channels = dim[1], taps = dim[2] * dim[3];
+  int64_t left = groups / packed, outputs = dim[0] / groups;
+  Attr split = {.dims = {left, packed, outputs, channels, taps}};
+  Node *all = graph_move(to, "reshape", w, 5, &split);
+  Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)packed);
+  for (int64_t i = 0; i < packed; i++) {
+    Attr own = {.dims = {0, i}, .ends = {left, i + 1, outputs, channels, taps}};
+    Attr zeros = {.dims = {0, 0, 0, i * channels}, .ends = {0, 0, 0, (packed - 1 - i) * channels}};
+    parts[i] = graph_move(to, "pad", graph_move(to, "slice", all, 5, &own), 5, &zeros);
+  }
+  Node *joined = graph_add(to, op_need("concat"), (int)packed, parts, &(Attr){.axis = 1}, w);
+  shape_infer(joined);
+  joined->uses = 1;
+  Attr filter = {.dims = {dim[0], packed * channels, dim[2], dim[3]}};
+  return graph_move(to, "reshape", joined, 4, &filter);
+}
+
+void channels_pack_groups(Graph *to, Node *n, Dtype dtype) {
+  if (node_depthwise(n)) return;
+  int64_t packed = groups_to_pack(n, dtype);
+  if (packed == 1) return;
+  n->in[1] = pack_filter(to, n->in[1], n->attr.groups, packed);
+  n->attr.groups /= packed;
+}
+
+// ---- odd numbers of channels --------------------------------------------------------------------
 
 static Node *pad_channels(Graph *to, Node *n, int64_t count) {
   return graph_move(to, "pad", n, 4, &(Attr){.ends = {0, count - n->type.dim[1]}});

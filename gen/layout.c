@@ -111,6 +111,7 @@ static void choose_order(Node *n) {
 // The operands of a contraction: of one dtype, the reduced dimension innermost.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
   bool conv = n->op->form == FormConv;
+  if (conv) channels_pack_groups(to, n, dtype);
   if (conv) channels_make_even(to, n, dtype);
   Node *x = n->in[0], *w = n->in[1];
   for (int i = 0; i < 2 && !conv; i++) // a product reads its operands in any order

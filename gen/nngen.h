@@ -323,7 +323,8 @@ void simp_pass(Compiler *c);          // simp.c: algebra, BN folding, CSE, dead 
 void prec_pass(Compiler *c);          // prec.c: storage dtypes
 Dtype prec_storage(const char *name); // of fp32, tf32, fp16, bf16
 void layout_pass(Compiler *c);        // layout.c: memory orders, copies at the border
-void channels_make_even(Graph *to, Node *conv, Dtype dtype); // channels.c: for layout
+void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
+void channels_make_even(Graph *to, Node *conv, Dtype dtype);   // channels.c: for layout
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
 void fuse_pass(Compiler *c);                   // fuse.c: groups
 void sched_pass(Compiler *c);                  // sched.c: tiles

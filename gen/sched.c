@@ -92,8 +92,8 @@ static double node_flops(const Node *n) {
     return (double)type_count(&n->in[0]->type) * n->op->flops;
   case OpWindow:
     return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
-  case OpContract:
-    return sched_contract_flops(n);
+  case OpContract: // without the zeros that layout has put between and around channels
+    return sched_contract_flops(node_as_written(compiler, n));
   default:
     return 0;
   }

@@ -104,6 +104,11 @@ pairs() { # pairs DTYPE: odd channels and even strides; with zeros in front, beh
 }
 ok "pairs of odd channels, fp16" pairs fp16
 ok "pairs of odd channels, bf16" pairs bf16
+groups() { # groups DTYPE: of few channels, which are packed: all, some, as many as there can be
+  build/nngen $model --quiet --check --dtype $1 --set exact=1 "shapes=conv 2 6 9 8 10 3 3 2 2 1 1 1 1 2;conv 1 128 7 7 128 3 3 1 1 1 1 1 1 32;conv 1 32 6 6 64 3 3 1 1 1 1 1 1 32;conv 2 10 5 6 15 2 3 1 2 0 1 2 1 5"
+}
+ok "packed groups, fp16" groups fp16
+ok "packed groups, tf32" groups tf32
 vectors() { # vectors DTYPE: of one row, of one column, of both, and with nothing to add up
   build/nngen $model --quiet --check --dtype $1 --set "shapes=matmul 1 1 100 70 0 0;matmul 1 1 64 513 0 1;matmul 1 33 1 70 0 0;matmul 2 33 1 70 1 1;matmul 3 1 9 70 0 0;matmul 1 1 1 40 0 0;matmul 1 1 7 1 0 0;matmul 1 1 100 70 2 2;matmul 2 30 20 1 0 0"
 }
