@@ -423,6 +423,7 @@ typedef struct Operand {
 
 typedef struct Product { // of each batch
   int64_t m, n, k, batch;
+  int first_row;   // matmul: dimensions of the result from here to the last but one are the rows
   int size;        // bytes of an operand's element
   bool taps_leave; // the image, somewhere
   Operand a, b;
