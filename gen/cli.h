@@ -48,6 +48,12 @@ int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
 int verb_doctor(const Cli *cli, Error *err);
 int verb_cache(const Cli *cli, Error *err);
 
+// ---- pick.c ------------------------------------------------------------------------------------
+// The kernels that `word` of --option names, in the graph's arena; several are told on stderr.
+// Errors: ExitUsage, with the nearest name.
+int pick_kernels(const Graph *graph, const char *option, const char *word, Group ***picked,
+                 int *count, Error *err);
+
 // ---- progress.c: one line on a terminal, nothing elsewhere -------------------------------------
 Progress progress_bar(void);
 void progress_end(void);

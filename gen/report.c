@@ -354,8 +354,8 @@ int report_json(const Run *r, Error *err) {
 
 // ---- --explain --------------------------------------------------------------------------------
 
-static void explain_kernel(const Run *r, int i) {
-  const PlanKernel *k = &r->plan->kernels[i];
+static void explain_kernel(const Run *r, const Group *g) {
+  const PlanKernel *k = &r->plan->kernels[g->id];
   printf("%s\n  %s, from %s\n", k->name, k->ops, k->loc);
   for (int j = 0; j < k->nargs; j++) {
     const PlanTensor *t = &r->plan->tensors[k->args[j].tensor];
@@ -363,22 +363,16 @@ static void explain_kernel(const Run *r, int i) {
     printf("  %s %s: %s %s, %s\n", k->args[j].written ? "writes" : "reads ", t->name,
            dtype_name(t->dtype), type_shape_text(&shape), bytes_text((double)t->bytes));
   }
-  sched_explain(r->compiler.graph->groups[i], r->compiler.options.arch, stdout);
+  sched_explain(g, r->compiler.options.arch, stdout);
 }
 
-// The first kernel whose name has the words; those of `infer` before those of `init`.
 int report_explain(const Run *r, Error *err) {
-  const char *names[512];
-  int count = 0;
-  for (int e = r->plan->nentries - 1; e >= 0; e--)
-    for (int i = 0; i < r->plan->entries[e].nsteps; i++) {
-      int kernel = r->plan->entries[e].steps[i].kernel;
-      if (count < 512) names[count++] = r->plan->kernels[kernel].name;
-      if (!strstr(r->plan->kernels[kernel].name, r->cli->explain)) continue;
-      explain_kernel(r, kernel);
-      return ExitOk;
-    }
-  const char *near = text_nearest(r->cli->explain, names, count);
-  return err_set(err, ExitUsage, "--explain %s: there is no such kernel%s%s%s", r->cli->explain,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  Group **picked;
+  int count;
+  int code = pick_kernels(r->compiler.graph, "explain", r->cli->explain, &picked, &count, err);
+  for (int i = 0; !code && i < count; i++) {
+    if (i) printf("\n");
+    explain_kernel(r, picked[i]);
+  }
+  return code;
 }

@@ -41,6 +41,16 @@ ok "show --dot is for graphviz" bash -c 'build/nngen show models/lenet.lua --dot
 ok "show --plan is JSON" bash -c 'build/nngen show models/mlp.lua --plan | grep -q "\"kernels\""'
 ok "--json" json_holds schema_version kernels unfused arena_bound outputs error
 ok "--explain shows the candidates" bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
+explained() { # explained WORD KERNEL...: these are explained, and no others
+  local word=$1; shift
+  build/nngen models/resnet18.lua --explain "$word" | grep '^resnet18__' | diff - <(printf 'resnet18__%s\n' "$@")
+}
+ok "--explain takes a layer" explained layer1.0.conv1 layer1_0_conv1_bn1_relu
+ok "--explain takes a layer that was fused" explained layer1.0.bn2 layer1_0_conv2_bn2_add_relu
+ok "--explain takes a symbol" explained layer1_0_conv1_bn1_relu layer1_0_conv1_bn1_relu
+ok "--explain takes a whole name before a part of one" explained conv1 conv1_bn1_relu
+ok "--explain shows all that match" explained layer2_0_conv layer2_0_conv1_bn1_relu layer2_0_conv2_bn2
+ok "--kernel takes a layer" bash -c '[ $(build/nngen show models/resnet18.lua --kernel layer2.1.conv1 | grep -c __global__) = 1 ]'
 ok "--set name=value and dtype" bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
 ok "--labels prints the five best" labels
 ok "the binary moves to another place" moved
