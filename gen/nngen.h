@@ -406,9 +406,12 @@ const char *expr_substitute(const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
 
-bool group_sums_columns(const Group *g,
-                        const Node *n); // n: a reduction of a contraction's epilogue
-void group_name_all(Graph *g);          // group.c: Group.name, layer, ops
+// ---- group.c -----------------------------------------------------------------------------------
+// n: a reduction of a contraction's epilogue.
+bool group_sums_columns(const Group *g, const Node *n);
+const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
+// The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
+void group_finish(Graph *g);
 
 // ---- contract.c: contractions as matrix products -----------------------------------------------
 
