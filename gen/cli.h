@@ -45,6 +45,8 @@ int verb_tune(const Cli *cli, Error *err);
 
 // --tuning: the file named, else the one in the cache when `fallback`. *tuning may become null.
 int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
+// Says on stderr that the file named by --tuning holds entries, but none for this device.
+void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device);
 int verb_doctor(const Cli *cli, Error *err);
 int verb_cache(const Cli *cli, Error *err);
 

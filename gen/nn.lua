@@ -51,12 +51,18 @@ end
 
 -- ---- options ----------------------------------------------------------------------------------
 
+-- A value as a message shows it.
+local function said(v)
+  if type(v) == "string" then return "'" .. v .. "'" end
+  return (type(v) == "table" or type(v) == "function") and "a " .. type(v) or tostring(v)
+end
+
 local REQUIRED = {}
 
 -- Checks `given` against `known` (name = default) and fills in the defaults.
 local function options(what, given, known)
   given = given or {}
-  if type(given) ~= "table" then fail("%s: options are a table, as in {kernel = 3}, not %s", what, tostring(given)) end
+  if type(given) ~= "table" then fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given)) end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
@@ -79,21 +85,36 @@ local function options(what, given, known)
 end
 
 local function tensor(what, x)
-  if not core.is_tensor(x) then fail("%s: wants a tensor, not %s", what, tostring(x)) end
+  if not core.is_tensor(x) then fail("%s: wants a tensor, not %s", what, said(x)) end
   return x
 end
 
+local function whole(what, v)
+  local n = type(v) == "number" and math.tointeger(v)
+  if not n then fail("%s = %s: wants a whole number", what, said(v)) end
+  return n
+end
+
+-- A number of channels, features or groups.
+local function count(what, v)
+  local n = whole(what, v)
+  if n < 1 then fail("%s = %d: wants at least 1", what, n) end
+  return n
+end
+
 local function pair(what, v)
-  if type(v) == "number" then return {v, v} end
-  if type(v) == "table" and #v == 2 then return v end
-  fail("%s: wants a number or {height, width}", what)
+  if type(v) == "number" then v = {v, v} end
+  if type(v) == "table" and #v == 2 then return {whole(what, v[1]), whole(what, v[2])} end
+  fail("%s = %s: wants a number or {height, width}", what, said(v))
 end
 
 -- {height, width}, or {top, left, bottom, right}, as the four sides.
 local function sides(what, v)
-  if type(v) == "table" and #v == 4 then return v end
-  v = pair(what, v)
-  return {v[1], v[2], v[1], v[2]}
+  if type(v) ~= "table" or #v ~= 4 then
+    v = pair(what, v)
+    return {v[1], v[2], v[1], v[2]}
+  end
+  return {whole(what, v[1]), whole(what, v[2]), whole(what, v[3]), whole(what, v[4])}
 end
 
 local function axis_of(what, x, axis)
@@ -216,14 +237,22 @@ end)
 
 -- reshape(x, {d1, d2, ...}): one size may be -1, and follows from the others.
 function nn.reshape(x, dims)
-  local count, known, hole = 1, 1, nil
-  for _, d in ipairs(shape(tensor("reshape", x))) do count = count * d end
-  local new = {}
+  local elements, known, hole = 1, 1, nil
+  for _, d in ipairs(shape(tensor("reshape", x))) do elements = elements * d end
+  if type(dims) ~= "table" then fail("reshape: wants sizes, as in reshape{2, -1}, not %s", said(dims)) end
+  local new, given = {}, {}
   for i, d in ipairs(dims) do
-    new[i] = d
-    if d == -1 then hole = i else known = known * d end
+    new[i], given[i] = whole("reshape: dimension " .. i, d), tostring(d)
+    if new[i] ~= -1 then known = known * new[i]
+    elseif hole then fail("reshape: dimensions %d and %d are both -1; only one can follow from the others", hole, i)
+    else hole = i end
   end
-  if hole and known > 0 and count % known == 0 then new[hole] = count // known end
+  if not hole then return op.reshape(x, {dims = new}) end
+  if known < 1 or elements % known ~= 0 then
+    fail("reshape: no size fits -1 in (%s): %s has %d elements, no multiple of %d", table.concat(given, ", "),
+         tostring(x), elements, known)
+  end
+  new[hole] = elements // known
   return op.reshape(x, {dims = new})
 end
 
@@ -354,8 +383,8 @@ end)
 
 -- avg_pool2d(x, {kernel, stride = kernel, pad = 0, ceil_mode = false, count_include_pad = true})
 layer("avg_pool2d", function(x, given)
-  local plain = sides("avg_pool2d: pad", given and given.pad or 0)
   local o = window_options("avg_pool2d", x, given, {count_include_pad = true})
+  local plain = sides("avg_pool2d: pad", given.pad or 0)
   local sum = op.window_sum(x, window(o))
   local hangs = o.pad[3] ~= plain[3] or o.pad[4] ~= plain[4]
   local padded = plain[1] + plain[2] + plain[3] + plain[4] > 0
@@ -408,7 +437,7 @@ layer("matmul", function(a, b) return op.matmul(a, b) end)
 
 -- What nn_layers.lua is made of.
 core.tools = {fail = fail, parameter_layer = parameter_layer, options = options, REQUIRED = REQUIRED,
-              tensor = tensor, pair = pair, sides = sides}
+              tensor = tensor, count = count, pair = pair, sides = sides}
 
 -- A name that nn does not have is a mistake of the model, told with the nearest one.
 return setmetatable(nn, {__index = function(_, name) return core.meta.__index(nil, name) end})

@@ -1,7 +1,8 @@
 -- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, norms, linear.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, options, tensor, pair, sides = tools.fail, tools.options, tools.tensor, tools.pair, tools.sides
+local fail, options, tensor = tools.fail, tools.options, tools.tensor
+local count, pair, sides = tools.count, tools.pair, tools.sides
 local parameter_layer, REQUIRED = tools.parameter_layer, tools.REQUIRED
 
 -- conv2d(x, name, {out, kernel, stride = 1, pad = 0, dilation = 1, groups = 1, bias = true})
@@ -12,7 +13,8 @@ parameter_layer("conv2d", function(x, given)
   local dims = shape(tensor("conv2d", x))
   if #dims ~= 4 then fail("conv2d: wants an input (N, C, H, W), not %s", tostring(x)) end
   local k = pair("conv2d: kernel", o.kernel)
-  if o.groups < 1 or dims[2] % o.groups ~= 0 or o.out % o.groups ~= 0 then
+  o.out, o.groups = count("conv2d: out", o.out), count("conv2d: groups", o.groups)
+  if dims[2] % o.groups ~= 0 or o.out % o.groups ~= 0 then
     fail("conv2d: groups = %d does not divide %d input and %d output channels", o.groups, dims[2], o.out)
   end
   local std = math.sqrt(2 * o.groups / (o.out * k[1] * k[2]))
@@ -68,8 +70,9 @@ parameter_layer("conv_transpose2d", function(x, given)
   if #dims ~= 4 then fail("conv_transpose2d: wants an input (N, C, H, W), not %s", tostring(x)) end
   local kernel, stride = pair("conv_transpose2d: kernel", o.kernel), pair("conv_transpose2d: stride", o.stride)
   local pad, extra = pair("conv_transpose2d: pad", o.pad), pair("conv_transpose2d: output_pad", o.output_pad)
-  local dilation, g = pair("conv_transpose2d: dilation", o.dilation), o.groups
-  if g < 1 or dims[2] % g ~= 0 or o.out % g ~= 0 then
+  local dilation, g = pair("conv_transpose2d: dilation", o.dilation), count("conv_transpose2d: groups", o.groups)
+  o.out = count("conv_transpose2d: out", o.out)
+  if dims[2] % g ~= 0 or o.out % g ~= 0 then
     fail("conv_transpose2d: groups = %d does not divide %d input and %d output channels", g, dims[2], o.out)
   end
   local size, reach, after = {}, {}, {}
@@ -121,10 +124,10 @@ parameter_layer("linear", function(x, given)
   local dims = shape(tensor("linear", x))
   local inner = dims[#dims]
   if #dims < 2 then fail("linear: wants at least two dimensions, not %s", tostring(x)) end
-  local bound = 1 / math.sqrt(inner)
-  local w = nn.param("weight", {o.out, inner}, {"uniform", -bound, bound})
+  local bound, out = 1 / math.sqrt(inner), count("linear: out", o.out)
+  local w = nn.param("weight", {out, inner}, {"uniform", -bound, bound})
   local y = op.matmul(x, op.permute(w, {dims = {1, 0}}))
-  return o.bias and y + nn.param("bias", {o.out}, {"uniform", -bound, bound}) or y
+  return o.bias and y + nn.param("bias", {out}, {"uniform", -bound, bound}) or y
 end)
 
 -- layer_norm(x, name, {eps = 1e-5, affine = true}): over the last dimension

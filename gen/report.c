@@ -248,15 +248,10 @@ int report_top(const Run *r, Error *err) {
   int code = ExitOk;
   int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
   const PlanTensor *t = &r->plan->tensors[tensor];
-  if (!t->rank)
-    return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", t->name);
   int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
   float *values = malloc(sizeof *values * (size_t)count);
   if (!values) die("out of memory");
   code = tensor_read_floats(r->loaded, tensor, values, count, err);
-  if (!code && r->labels.count < classes)
-    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels,
-                   r->labels.count, (long long)classes);
   for (int64_t row = 0; !code && row < count / classes; row++) {
     const float *x = values + row * classes;
     int best[5], n = labels_top(x, (int)classes, 5, best);

@@ -46,6 +46,7 @@ int verb_show(const Cli *cli, Error *err) {
   if (code) return code;
   options.tuning = tuning;
   options.device = options.arch->gpu;
+  cli_tell_tuning(cli, tuning, options.device);
   code = compile_model(&c, &options, err);
   if (!code && (cli->cuda || cli->kernel))
     code = print_sources(&c, cli->kernel, err);
