@@ -240,6 +240,8 @@ int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
         err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
                 cli->verb, cli->verb);
   if (!code && cli->arch && !strcmp(cli->verb, "run")) code = check_arch(cli, err);
+  if (!code && cli->explain && cli->json)
+    code = err_set(err, ExitUsage, "--explain is text: leave out --json");
   return code;
 }
 

@@ -32,6 +32,8 @@ static int print_plan(Compiler *c, Error *err) {
 int verb_show(const Cli *cli, Error *err) {
   Options options;
   int code = cli_options(cli, &options, err);
+  if (!code && cli->json && !cli->costs && !cli->plan)
+    code = err_set(err, ExitUsage, "show --json: wants --costs or --plan too; the rest is text");
   if (code) return code;
   bool whole = cli->cuda || cli->plan || cli->kernel;
   if (whole)
