@@ -62,11 +62,20 @@ static void conv_operands(const Group *g, const Node *n, Product *p) {
 }
 
 // Is a value that the group computes made by maps alone, element by element?
-static bool maps_alone(const Group *g, const Node *n) {
-  if (n->group != g) return true;
-  bool all = n->op->cls == OpMap;
-  for (int i = 0; all && i < n->nin; i++) all = maps_alone(g, n->in[i]);
-  return all;
+static bool maps_alone(const Group *g, const Node *made) {
+  const Node **seen = arena_alloc(compiler->arena, sizeof *seen * (size_t)g->nnodes);
+  int count = 0;
+  seen[count++] = made;
+  for (int i = 0; i < count; i++) {
+    if (seen[i]->op->cls != OpMap) return false;
+    for (int j = 0; j < seen[i]->nin; j++) {
+      const Node *from = seen[i]->in[j];
+      int k = 0;
+      while (k < count && seen[k] != from) k++;
+      if (from->group == g && k == count) seen[count++] = from;
+    }
+  }
+  return true;
 }
 
 // Batch dimensions beside the rows become rows, from the innermost: those that B does not have, as

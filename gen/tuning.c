@@ -292,6 +292,12 @@ static const char *shape(const Type *t) { // "1x64x56x56"
   return text;
 }
 
+static const char *matrices(const Type *t, int64_t rows, int64_t columns) { // "12x197x64"
+  int64_t count = type_count(t) / (rows * columns);
+  Type kept = type_make(t->dtype, 3, (int64_t[]){count, rows, columns});
+  return count > 1 ? shape(&kept) : shape(&kept) + strlen("1x");
+}
+
 // How the last two dimensions of an operand of a matmul lie: transposed ones load otherwise.
 static const char *lie(const Group *g, const Node *n) {
   int64_t stride[MaxRank];
@@ -305,9 +311,11 @@ const char *tuning_problem(const Group *g) {
   const Attr *t = &n->attr;
   Arena *arena = compiler->arena;
   const char *dtype = compiler->options.dtype;
-  if (n->op->form != FormConv)
-    return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, shape(&a->type), lie(g, a),
-                        shape(&b->type), lie(g, b));
+  if (n->op->form != FormConv) {
+    Product p = contract_product(g);
+    return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, matrices(&a->type, p.m, p.k),
+                        lie(g, a), matrices(&b->type, p.k, p.n), lie(g, b));
+  }
   const char *more = "";
   if (t->dilation[0] != 1 || t->dilation[1] != 1)
     more = arena_printf(arena, " dilation %lldx%lld", (long long)t->dilation[0],
