@@ -9,7 +9,7 @@
 #                   ready-made build/, in under 9 minutes; RESULTS=DIR: where its JSON goes
 #   make bless      accept the generated kernels as the new golden ones
 #   make fuzz       random models by the hundred; NNGEN_FUZZ_COUNT=1000: by the thousand
-#   make install    nngen, libcusim, libnngen and its headers, the models; PREFIX=/usr/local, DESTDIR=
+#   make install    nngen, libcusim, libnngen, its headers, the models; PREFIX=/usr/local, DESTDIR=
 #   make uninstall  removes them again, from the same PREFIX and DESTDIR
 #   make clean
 #   make help       this list
@@ -147,26 +147,29 @@ $(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so
 # Its faulty malloc, mmap and the like stand in for the C library's, also for libcusim.
 $(B)/tests/sim/test_resources: TEST_LINK := -rdynamic
 
-# The binary carries its Lua files and templates inside, libcusim its headers: nothing of the tree is
-# needed at run time. An nngen in bin/ finds libcusim in lib/ beside it.
+# The binary carries its Lua files and templates inside, libcusim its headers: nothing of the tree
+# is needed at run time. An nngen in bin/ finds libcusim in lib/ beside it.
 INTO     := $(DESTDIR)$(abspath $(PREFIX))
 HEADERS  := runtime/nngen_runtime.h runtime/plan.h
 MODELS   := $(wildcard models/*.lua) models/README.md
 VERSION  := $(shell sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' gen/main.c)
+FOLDERS  := $(addprefix $(INTO)/,bin lib/pkgconfig include/nngen share/nngen/models)
 
 install: all
-	install -d $(INTO)/bin $(INTO)/lib/pkgconfig $(INTO)/include/nngen $(INTO)/share/nngen/models
+	install -d $(FOLDERS)
 	install $(B)/nngen $(INTO)/bin/
 	install $(B)/libcusim.so $(INTO)/lib/
 	install -m 644 $(B)/libnngen.a $(INTO)/lib/
 	install -m 644 $(HEADERS) $(INTO)/include/nngen/
 	install -m 644 $(MODELS) $(INTO)/share/nngen/models/
-	sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' .ci/nngen.pc.in >$(INTO)/lib/pkgconfig/nngen.pc
+	sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' .ci/nngen.pc.in \
+	  >$(INTO)/lib/pkgconfig/nngen.pc
 
 uninstall:
 	rm -f $(INTO)/bin/nngen $(addprefix $(INTO)/lib/,libcusim.so libnngen.a pkgconfig/nngen.pc)
-	rm -f $(addprefix $(INTO)/include/nngen/,$(notdir $(HEADERS))) $(addprefix $(INTO)/share/nngen/,$(MODELS))
-	-rmdir --ignore-fail-on-non-empty $(INTO)/share/nngen/models $(INTO)/share/nngen $(INTO)/include/nngen
+	rm -f $(addprefix $(INTO)/include/nngen/,$(notdir $(HEADERS)))
+	rm -f $(addprefix $(INTO)/share/nngen/,$(MODELS))
+	-rmdir --ignore-fail-on-non-empty $(addprefix $(INTO)/,include/nngen share/nngen/models share/nngen)
 
 help:
 	@sed -n '3,/^[^#]/s/^#   //p' Makefile

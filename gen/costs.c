@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <math.h>
 
+enum { kNameWidth = 44, kTileWidth = 42 }; // columns
+
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
   double issued, counted, inside; // multiplies: by the tiles, by the FLOP count, not with padding
@@ -26,8 +28,6 @@ static void add(Costs *sum, const Costs *c) {
 static double ratio(double a, double b) {
   return b > 0 ? a / b : 1;
 }
-
-enum { kNameWidth = 44, kTileWidth = 42 };
 
 static void print_row(const char *name, const char *tile, const Costs *c) {
   printf("%-*s %-*s %9.2f %9.2f %7.2fx", kNameWidth, text_fit(name, kNameWidth), kTileWidth, tile,

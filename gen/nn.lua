@@ -44,7 +44,9 @@ end
 -- The same for a layer with parameters: nn.NAME(x, "its name", options).
 local function parameter_layer(name, f)
   nn[name] = function(x, own, options)
-    if type(own) ~= "string" then fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name) end
+    if type(own) ~= "string" then
+      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+    end
     return within(own, true, f, x, options)
   end
 end
@@ -57,12 +59,16 @@ local function said(v)
   return (type(v) == "table" or type(v) == "function") and "a " .. type(v) or tostring(v)
 end
 
+local function meant(near) return string.format("; did you mean '%s'?", near) end
+
 local REQUIRED = {}
 
 -- Checks `given` against `known` (name = default) and fills in the defaults.
 local function options(what, given, known)
   given = given or {}
-  if type(given) ~= "table" then fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given)) end
+  if type(given) ~= "table" then
+    fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given))
+  end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
@@ -70,7 +76,7 @@ local function options(what, given, known)
     if known[name] == nil then
       local near = core.nearest(tostring(name), names)
       fail("%s: unknown option '%s'%s", what, tostring(name),
-           near and string.format("; did you mean '%s'?", near) or "; it has: " .. table.concat(names, ", "))
+           near and meant(near) or "; it has: " .. table.concat(names, ", "))
     end
   end
   local all = {}
@@ -163,7 +169,9 @@ function nn.config(defaults)
         fail("--set %s=%s: wants a whole number", name, given)
       end
     elseif type(default) == "boolean" then
-      if given ~= "true" and given ~= "false" then fail("--set %s=%s: wants true or false", name, given) end
+      if given ~= "true" and given ~= "false" then
+        fail("--set %s=%s: wants true or false", name, given)
+      end
       values[name] = given == "true"
     else values[name] = given end
   end
@@ -172,9 +180,11 @@ end
 
 -- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua.
 function nn.op_row(row)
-  if type(row) ~= "table" then fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}") end
-  options("op_row", row, {name = REQUIRED, nin = 1, cuda = REQUIRED, ref = false, grad = false, flops = 1, flags = false,
-                          class = "map"})
+  if type(row) ~= "table" then
+    fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")
+  end
+  options("op_row", row, {name = REQUIRED, nin = 1, cuda = REQUIRED, ref = false, grad = false,
+                          flops = 1, flags = false, class = "map"})
   local name, f = core.user_op(row)
   if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end
   rawset(nn.op, name, f)
@@ -193,11 +203,11 @@ setmetatable(nn.op, {__index = function(_, name)
   for known in pairs(op) do names[#names + 1] = known end
   table.sort(names)
   local near = core.nearest(tostring(name), names)
-  fail("there is no op '%s'%s", tostring(name), near and string.format("; did you mean '%s'?", near) or "")
+  fail("there is no op '%s'%s", tostring(name), near and meant(near) or "")
 end})
-for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
-                      "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le", "gt", "ge",
-                      "eq", "where"} do
+for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh",
+                      "erf", "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le",
+                      "gt", "ge", "eq", "where"} do
   nn[name] = op[name]
 end
 
@@ -213,14 +223,16 @@ core.meta.__index = function(x, name)
     for known in pairs(nn) do names[#names + 1] = known end
     table.sort(names)
     local near = core.nearest(tostring(name), names)
-    fail("there is no layer or op '%s'%s", tostring(name), near and string.format("; did you mean '%s'?", near) or "")
+    fail("there is no layer or op '%s'%s", tostring(name), near and meant(near) or "")
   end
   return f
 end
 
 -- gelu(x, "tanh"): the exact function by default, or its tanh approximation.
 layer("gelu", function(x, approximate)
-  if approximate == nil or approximate == "none" then return x * 0.5 * (1 + op.erf(x * 0.7071067811865476)) end
+  if approximate == nil or approximate == "none" then
+    return x * 0.5 * (1 + op.erf(x * 0.7071067811865476))
+  end
   if approximate ~= "tanh" then fail("gelu: approximate is \"none\" or \"tanh\"") end
   return x * 0.5 * (1 + op.tanh((x + x * x * x * 0.044715) * 0.7978845608028654))
 end)
@@ -239,18 +251,20 @@ end)
 function nn.reshape(x, dims)
   local elements, known, hole = 1, 1, nil
   for _, d in ipairs(shape(tensor("reshape", x))) do elements = elements * d end
-  if type(dims) ~= "table" then fail("reshape: wants sizes, as in reshape{2, -1}, not %s", said(dims)) end
+  if type(dims) ~= "table" then
+    fail("reshape: wants sizes, as in reshape{2, -1}, not %s", said(dims))
+  end
   local new, given = {}, {}
   for i, d in ipairs(dims) do
     new[i], given[i] = whole("reshape: dimension " .. i, d), tostring(d)
     if new[i] ~= -1 then known = known * new[i]
-    elseif hole then fail("reshape: dimensions %d and %d are both -1; only one can follow from the others", hole, i)
-    else hole = i end
+    elseif not hole then hole = i
+    else fail("reshape: dimensions %d and %d are both -1; one follows from the others", hole, i) end
   end
   if not hole then return op.reshape(x, {dims = new}) end
   if known < 1 or elements % known ~= 0 then
-    fail("reshape: no size fits -1 in (%s): %s has %d elements, no multiple of %d", table.concat(given, ", "),
-         tostring(x), elements, known)
+    fail("reshape: no size fits -1 in (%s): %s has %d elements, no multiple of %d",
+         table.concat(given, ", "), tostring(x), elements, known)
   end
   new[hole] = elements // known
   return op.reshape(x, {dims = new})
@@ -270,7 +284,9 @@ end
 function nn.permute(x, axes)
   local dims = {}
   for i, axis in ipairs(axes) do dims[i] = axis_of("permute", x, axis) end
-  if #dims ~= #shape(x) then fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #dims) end
+  if #dims ~= #shape(x) then
+    fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #dims)
+  end
   return op.permute(x, {dims = dims})
 end
 
@@ -354,7 +370,9 @@ local function ceil_pad(x, o)
     local padded = dims[2 + i] + o.pad[i] + o.pad[i + 2]
     local over = (padded - span) % o.stride[i]
     local last = (padded - span + o.stride[i] - 1) // o.stride[i] * o.stride[i]
-    if over > 0 and last < dims[2 + i] + o.pad[i] then o.pad[i + 2] = o.pad[i + 2] + o.stride[i] - over end
+    if over > 0 and last < dims[2 + i] + o.pad[i] then
+      o.pad[i + 2] = o.pad[i + 2] + o.stride[i] - over
+    end
   end
 end
 
@@ -368,13 +386,17 @@ local function window_options(what, x, given, known)
   o.pad = {pad[1], pad[2], pad[3], pad[4]}
   o.dilation = pair(what .. ": dilation", o.dilation or 1)
   for i = 1, 4 do
-    if o.pad[i] * 2 > o.kernel[(i - 1) % 2 + 1] then fail("%s: pad is more than half of the kernel", what) end
+    if o.pad[i] * 2 > o.kernel[(i - 1) % 2 + 1] then
+      fail("%s: pad is more than half of the kernel", what)
+    end
   end
   if o.ceil_mode then ceil_pad(x, o) end
   return o
 end
 
-local function window(o) return {kernel = o.kernel, stride = o.stride, pad = o.pad, dilation = o.dilation} end
+local function window(o)
+  return {kernel = o.kernel, stride = o.stride, pad = o.pad, dilation = o.dilation}
+end
 
 -- max_pool2d(x, {kernel, stride = kernel, pad = 0, dilation = 1, ceil_mode = false})
 layer("max_pool2d", function(x, given)
@@ -388,7 +410,9 @@ layer("avg_pool2d", function(x, given)
   local sum = op.window_sum(x, window(o))
   local hangs = o.pad[3] ~= plain[3] or o.pad[4] ~= plain[4]
   local padded = plain[1] + plain[2] + plain[3] + plain[4] > 0
-  if not hangs and (o.count_include_pad or not padded) then return sum * (1 / (o.kernel[1] * o.kernel[2])) end
+  if not hangs and (o.count_include_pad or not padded) then
+    return sum * (1 / (o.kernel[1] * o.kernel[2]))
+  end
   -- How many elements each window has: the same sum over ones.
   local dims = shape(x)
   if o.count_include_pad then
@@ -410,7 +434,9 @@ layer("adaptive_avg_pool2d", function(x, size)
   local dims, out = shape(tensor("adaptive_avg_pool2d", x)), pair("adaptive_avg_pool2d", size)
   if #dims ~= 4 then fail("adaptive_avg_pool2d: wants (N, C, H, W), not %s", tostring(x)) end
   for i = 1, 2 do
-    if out[i] > dims[2 + i] then fail("adaptive_avg_pool2d: %d outputs of %d elements", out[i], dims[2 + i]) end
+    if out[i] > dims[2 + i] then
+      fail("adaptive_avg_pool2d: %d outputs of %d elements", out[i], dims[2 + i])
+    end
   end
   if out[1] == 1 and out[2] == 1 then return nn.global_avg_pool(x) end
   if dims[3] % out[1] == 0 and dims[4] % out[2] == 0 then
@@ -436,8 +462,8 @@ end)
 layer("matmul", function(a, b) return op.matmul(a, b) end)
 
 -- What nn_layers.lua is made of.
-core.tools = {fail = fail, parameter_layer = parameter_layer, options = options, REQUIRED = REQUIRED,
-              tensor = tensor, count = count, pair = pair, sides = sides}
+core.tools = {fail = fail, parameter_layer = parameter_layer, options = options,
+              REQUIRED = REQUIRED, tensor = tensor, count = count, pair = pair, sides = sides}
 
 -- A name that nn does not have is a mistake of the model, told with the nearest one.
 return setmetatable(nn, {__index = function(_, name) return core.meta.__index(nil, name) end})

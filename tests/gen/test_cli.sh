@@ -43,14 +43,16 @@ ok "--json" json_holds schema_version kernels unfused arena_bound outputs error
 ok "--explain shows the candidates" bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
 explained() { # explained WORD KERNEL...: these are explained, and no others
   local word=$1; shift
-  build/nngen models/resnet18.lua --explain "$word" | grep '^resnet18__' | diff - <(printf 'resnet18__%s\n' "$@")
+  build/nngen models/resnet18.lua --explain "$word" | grep '^resnet18__' |
+    diff - <(printf 'resnet18__%s\n' "$@")
 }
 ok "--explain takes a layer" explained layer1.0.conv1 layer1_0_conv1_bn1_relu
 ok "--explain takes a layer that was fused" explained layer1.0.bn2 layer1_0_conv2_bn2_add_relu
 ok "--explain takes a symbol" explained layer1_0_conv1_bn1_relu layer1_0_conv1_bn1_relu
 ok "--explain takes a whole name before a part of one" explained conv1 conv1_bn1_relu
 ok "--explain shows all that match" explained layer2_0_conv layer2_0_conv1_bn1_relu layer2_0_conv2_bn2
-ok "--kernel takes a layer" bash -c '[ $(build/nngen show models/resnet18.lua --kernel layer2.1.conv1 | grep -c __global__) = 1 ]'
+one_kernel() { [ "$(build/nngen show models/resnet18.lua --kernel "$1" | grep -c __global__)" = 1 ]; }
+ok "--kernel takes a layer" one_kernel layer2.1.conv1
 ok "--set name=value and dtype" bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
 ok "--labels prints the five best" labels
 ok "the binary moves to another place" moved
@@ -61,7 +63,8 @@ ok "--dump writes sources and the plan" bash -c "build/nngen models/mlp.lua --qu
 ok "doctor" build/nngen doctor
 is_json() { # is_json KEY COMMAND...: prints JSON that has the key
   local key=$1; shift
-  "$@" >"$work/j" && grep -q "\"$key\":" "$work/j" && { ! command -v python3 >/dev/null || python3 -m json.tool <"$work/j" >/dev/null; }
+  "$@" >"$work/j" && grep -q "\"$key\":" "$work/j" &&
+    { ! command -v python3 >/dev/null || python3 -m json.tool <"$work/j" >/dev/null; }
 }
 cached() { is_json "$1" build/nngen cache "$2" --json --cache-dir "$work/cache"; }
 build/nngen models/mlp.lua --quiet --cache-dir "$work/cache" >/dev/null
@@ -78,12 +81,15 @@ end)
 LUA
 columns() { # every row ends under its header's last column, and a name that is cut has a mark
   awk -v from="$1" '$1 == "kernel" {width = index($0, from); next} width && NF && $0 !~ /^ *sum/ {
-    if (substr($0, width - 1, 1) != " ") {print; bad = 1}; rows++} /^$/ {if (rows) exit} END {exit bad || !rows}' "$work/table"
+    if (substr($0, width - 1, 1) != " ") {print; bad = 1}; rows++}
+    /^$/ {if (rows) exit} END {exit bad || !rows}' "$work/table"
 }
 run_table() {
   build/nngen "$@" --quiet --no-check >"$work/table" && columns "tile" && columns "grid x block" && columns " regs"
 }
-costs_table() { build/nngen show "$@" --costs >"$work/table" && columns "tile" && columns " modelled"; }
+costs_table() {
+  build/nngen show "$@" --costs >"$work/table" && columns "tile" && columns " modelled"
+}
 ok "columns of the run table" run_table models/resnet18.lua --set size=32 --dtype fp16
 ok "columns of --costs" costs_table models/resnet18.lua --dtype fp16
 ok "columns with long names" run_table "$work/long.lua"
