@@ -117,8 +117,8 @@ static void put_computed(Emitter *o, const Node *n, const Holes *h, bool is_a) {
   const Node *operand = n->in[is_a ? 0 : 1];
   const Index *at = is_a ? h->a : h->b;
   Scope s = {.group = o->g, .lanes = 1, .indent = "      ", .pred = "inside"};
-  bool rows = is_a && n->op->form == FormMatmul && h->p.batch == 1;
-  if (rows) { // where values are that lie as the operand would
+  bool rows = is_a && n->op->form == FormMatmul;
+  if (rows && h->p.batch == 1) { // where values are that lie as the operand would
     s.flat = arena_printf(o->c->arena, "m * %lld + k", (long long)h->p.k);
     s.flat_type = type_make(DtF32, operand->type.rank, operand->type.dim);
     memcpy(s.flat_at, at, sizeof *at * (size_t)operand->type.rank);
