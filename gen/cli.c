@@ -203,7 +203,9 @@ static int check_arch(const Cli *cli, Error *err) {
   const struct {
     const char *name;
     bool given;
-  } need_run[] = {{"weights", cli->weights},
+  } need_run[] = {{"device", strcmp(cli->device, "auto")},
+                  {"ordinal", cli->ordinal},
+                  {"weights", cli->weights},
                   {"input", cli->ninput > 0},
                   {"output", cli->output},
                   {"labels", cli->labels},

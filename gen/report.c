@@ -215,14 +215,14 @@ static void print_counts(const Run *r) {
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
-    printf(
-        "%-*s %10s %10s %10s %9lld %8.2fx %11.3f %9lld %9lld\n", width,
-        text_fit(short_name(r, k), width), bytes_text((double)(k->bytes_read + k->bytes_written)),
-        bytes_text((double)c->distinct_bytes),
-        bytes_text((double)((c->bytes_read + c->bytes_written) / n)), (long long)(c->sectors / n),
-        c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1.,
-        (double)(c->flops / n) * 1e-6, (long long)(c->divergent_branches / n),
-        (long long)(c->bank_conflicts / n));
+    printf("%-*s %10s %10s %10s", width, text_fit(short_name(r, k), width),
+           bytes_text((double)(k->bytes_read + k->bytes_written)),
+           bytes_text((double)c->distinct_bytes),
+           bytes_text((double)((c->bytes_read + c->bytes_written) / n)));
+    printf(" %9lld %8.2fx %11.3f %9lld %9lld\n", (long long)(c->sectors / n),
+           c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1.,
+           (double)(c->flops / n) * 1e-6, (long long)(c->divergent_branches / n),
+           (long long)(c->bank_conflicts / n));
   }
 }
 

@@ -87,7 +87,7 @@ static bool matches(const char *text, const char *pattern) {
 static bool is_problem(const char *text) {
   return matches(text,
                  "^(fp32|tf32|fp16|bf16) ("
-                 "conv [0-9x]+ by [0-9x]+ stride [0-9]+x[0-9]+ pad [0-9]+(,[0-9]+){3}"
+                 "conv [0-9x]+ by [0-9x]+ stride [0-9]+x[0-9]+ pad -?[0-9]+(,-?[0-9]+){3}"
                  "( dilation [0-9]+x[0-9]+)?( groups [0-9]+)?|"
                  "matmul [0-9x]+( transposed| computed)? by [0-9x]+( transposed| computed)?)$");
 }
