@@ -267,7 +267,7 @@ void err_at(Loc loc, const char *format, ...) __attribute__((noreturn, format(pr
 void err_code(int code, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 const char *text_nearest(const char *word, const char *const *candidates, int count);
-const char *text_fit(const char *text, int width); // as it is, or cut and marked by ".."
+const char *text_fit(const char *text, int width);        // as it is, or cut and marked by ".."
 const char *asset_text(const char *name, size_t *length); // NNGEN_DIR overrides the embedded file
 
 // ---- op.c: the table of ops -------------------------------------------------------------------
