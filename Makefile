@@ -8,8 +8,11 @@
 #   make bench      measurements, as tables (UPDATE=1: into README.md); DEVICE=cuda: on a GPU, from a
 #                   ready-made build/, in under 9 minutes; RESULTS=DIR: where its JSON goes
 #   make bless      accept the generated kernels as the new golden ones
-#   make install    PREFIX=/usr/local
+#   make fuzz       random models by the hundred; NNGEN_FUZZ_COUNT=1000: by the thousand
+#   make install    nngen, libcusim, libnngen, its headers, the models; PREFIX=/usr/local, DESTDIR=
+#   make uninstall  removes them again, from the same PREFIX and DESTDIR
 #   make clean
+#   make help       this list
 .DELETE_ON_ERROR:
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
@@ -47,7 +50,7 @@ TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
 
-.PHONY: all run test tests ready check bench fuzz bless install clean setup
+.PHONY: all run test tests ready check bench fuzz bless install uninstall clean help setup
 all: $(B)/nngen $(B)/libcusim.so
 
 setup:
@@ -144,9 +147,32 @@ $(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so
 # Its faulty malloc, mmap and the like stand in for the C library's, also for libcusim.
 $(B)/tests/sim/test_resources: TEST_LINK := -rdynamic
 
+# The binary carries its Lua files and templates inside, libcusim its headers: nothing of the tree
+# is needed at run time. An nngen in bin/ finds libcusim in lib/ beside it.
+INTO     := $(DESTDIR)$(abspath $(PREFIX))
+HEADERS  := runtime/nngen_runtime.h runtime/plan.h
+MODELS   := $(wildcard models/*.lua) models/README.md
+VERSION  := $(shell sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' gen/main.c)
+FOLDERS  := $(addprefix $(INTO)/,bin lib/pkgconfig include/nngen share/nngen/models)
+
 install: all
-	install -D $(B)/nngen $(DESTDIR)$(PREFIX)/bin/nngen
-	install -D $(B)/libcusim.so $(DESTDIR)$(PREFIX)/lib/libcusim.so
+	install -d $(FOLDERS)
+	install $(B)/nngen $(INTO)/bin/
+	install $(B)/libcusim.so $(INTO)/lib/
+	install -m 644 $(B)/libnngen.a $(INTO)/lib/
+	install -m 644 $(HEADERS) $(INTO)/include/nngen/
+	install -m 644 $(MODELS) $(INTO)/share/nngen/models/
+	sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' .ci/nngen.pc.in \
+	  >$(INTO)/lib/pkgconfig/nngen.pc
+
+uninstall:
+	rm -f $(INTO)/bin/nngen $(addprefix $(INTO)/lib/,libcusim.so libnngen.a pkgconfig/nngen.pc)
+	rm -f $(addprefix $(INTO)/include/nngen/,$(notdir $(HEADERS)))
+	rm -f $(addprefix $(INTO)/share/nngen/,$(MODELS))
+	-rmdir --ignore-fail-on-non-empty $(addprefix $(INTO)/,include/nngen share/nngen/models share/nngen)
+
+help:
+	@sed -n '3,/^[^#]/s/^#   //p' Makefile
 
 clean:
 	rm -rf $(filter-out $(B)/.gitignore,$(wildcard $(B)/*))

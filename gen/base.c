@@ -194,6 +194,12 @@ const char *text_nearest(const char *word, const char *const *candidates, int co
   return best;
 }
 
+const char *text_fit(const char *text, int width) {
+  return (int)strlen(text) <= width
+             ? text
+             : arena_printf(compiler->arena, "%.*s..", width - (int)strlen(".."), text);
+}
+
 // ---- embedded files ---------------------------------------------------------------------------
 
 extern const struct { const char *name, *begin, *end; } assets[];

@@ -4,8 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum Kind { KindFlag, KindValue, KindSet, KindInput };
+enum Kind { KindFlag, KindValue, KindFolder, KindSet, KindInput };
 
 typedef struct Option {
   const char *name;
@@ -37,7 +38,7 @@ static const Option options[] = {
      "safetensors; without it, seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
      "a .png or .npy; without it, a generated image or noise"},
-    {"output", KindValue, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
+    {"output", KindFolder, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
     {"labels", KindValue, AT(labels), "run", "FILE", "a name per line: prints the five best"},
     {"check-finite", KindFlag, AT(check_finite), "run", NULL,
      "refuse weights that hold NaN or infinity"},
@@ -49,22 +50,23 @@ static const Option options[] = {
     {"check", KindFlag, AT(check), "run", NULL, "compare every kernel with the oracle"},
     {"no-check", KindFlag, AT(no_check), "run", NULL,
      "do not (default on a GPU when the plan was run before)"},
-    {"dump", KindValue, AT(dump), "run", "DIR",
+    {"dump", KindFolder, AT(dump), "run", "DIR",
      "write the generated kernels, their images, the plan"},
     {"explain", KindValue, AT(explain), "run", "KERNEL",
-     "say why this kernel is as it is; nothing runs"},
+     "say why this kernel, or this layer's, is as it is; nothing runs"},
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
     {"json", KindFlag, AT(json), "run show doctor cache tune", NULL, "results as JSON on stdout"},
     {"quiet", KindFlag, AT(quiet), "run tune", NULL, "no progress"},
-    {"cache-dir", KindValue, AT(cache_dir), "run cache tune", "DIR",
+    {"cache-dir", KindFolder, AT(cache_dir), "run cache tune", "DIR",
      "where compiled kernels are kept"},
     {"no-cache", KindFlag, AT(no_cache), "run tune", NULL, "compile every kernel"},
-    {"cuda-path", KindValue, AT(cuda_path), "run doctor tune", "DIR",
+    {"cuda-path", KindFolder, AT(cuda_path), "run doctor tune", "DIR",
      "search CUDA libraries here first"},
     {"stage", KindValue, AT(stage), "show", "PASS", "front shape simp prec layout fuse sched emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
-    {"kernel", KindValue, AT(kernel), "show", "NAME", "of this kernel only"},
+    {"kernel", KindValue, AT(kernel), "show", "KERNEL",
+     "of this kernel only, or of this layer's: layer1.0.conv1"},
     {"costs", KindFlag, AT(costs), "show", NULL,
      "what the model expects of each kernel, its floor, its padding (--json too)"},
     {"plan", KindFlag, AT(plan), "show", NULL, "the plan, as JSON"},
@@ -114,18 +116,24 @@ static int take_set(Cli *cli, char *text, Error *err) {
 }
 
 static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
+  struct stat info;
   switch (o->kind) {
   case KindSet:
     return take_set(cli, value, err);
+  case KindFolder:
+    if (!stat(value, &info) && !S_ISDIR(info.st_mode))
+      return err_set(err, ExitUsage, "--%s %s: is a file; it wants a folder", o->name, value);
+    break;
   case KindInput:
     if (cli->ninput == kMostInputs)
       return err_set(err, ExitUsage, "more than %d --input", kMostInputs);
     cli->input[cli->ninput++] = value;
     return ExitOk;
   default:
-    *(const char **)((char *)cli + o->offset) = value;
-    return ExitOk;
+    break;
   }
+  *(const char **)((char *)cli + o->offset) = value;
+  return ExitOk;
 }
 
 // One --option at argv[i]; returns an ExitCode, *i is left at its last word.
@@ -190,6 +198,32 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
                  word);
 }
 
+// --arch compiles for a GPU that is not here: what needs a run would be passed over.
+static int check_arch(const Cli *cli, Error *err) {
+  const struct {
+    const char *name;
+    bool given;
+  } need_run[] = {{"device", strcmp(cli->device, "auto")},
+                  {"ordinal", cli->ordinal},
+                  {"weights", cli->weights},
+                  {"input", cli->ninput > 0},
+                  {"output", cli->output},
+                  {"labels", cli->labels},
+                  {"check-finite", cli->check_finite},
+                  {"seed", cli->seed},
+                  {"graph", cli->graph},
+                  {"repeat", cli->repeat},
+                  {"warmup", cli->warmup},
+                  {"check", cli->check},
+                  {"count", cli->count}};
+  for (size_t i = 0; i < sizeof need_run / sizeof need_run[0]; i++)
+    if (need_run[i].given)
+      return err_set(err, ExitUsage,
+                     "--arch %s only compiles, and --%s needs a run: leave out one of them",
+                     cli->arch, need_run[i].name);
+  return ExitOk;
+}
+
 int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
   *cli = (Cli){.lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
   int i, code = pick_verb(argc, argv, cli, &i, err);
@@ -207,6 +241,9 @@ int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
     code =
         err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
                 cli->verb, cli->verb);
+  if (!code && cli->arch && !strcmp(cli->verb, "run")) code = check_arch(cli, err);
+  if (!code && cli->explain && cli->json)
+    code = err_set(err, ExitUsage, "--explain is text: leave out --json");
   return code;
 }
 
@@ -254,6 +291,14 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
   code = cli->candidate ? cli_number("candidate", cli->candidate, 1, &candidate, err) : ExitOk;
   o->candidate = (int)(candidate % 1000000);
   return code;
+}
+
+void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device) {
+  const char *other;
+  int own, others = tuning_count(tuning, device, &own, &other);
+  if (!cli->tuning || !others || own) return;
+  fprintf(stderr, "nngen: --tuning %s: no tiles for %s; for other devices (%s): %d\n", cli->tuning,
+          device, other, others);
 }
 
 int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err) {

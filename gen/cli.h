@@ -45,8 +45,16 @@ int verb_tune(const Cli *cli, Error *err);
 
 // --tuning: the file named, else the one in the cache when `fallback`. *tuning may become null.
 int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
+// Says on stderr that the file named by --tuning holds entries, but none for this device.
+void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device);
 int verb_doctor(const Cli *cli, Error *err);
 int verb_cache(const Cli *cli, Error *err);
+
+// ---- pick.c ------------------------------------------------------------------------------------
+// The kernels that `word` of --option names, in the graph's arena; several are told on stderr.
+// Errors: ExitUsage, with the nearest name.
+int pick_kernels(const Graph *graph, const char *option, const char *word, Group ***picked,
+                 int *count, Error *err);
 
 // ---- progress.c: one line on a terminal, nothing elsewhere -------------------------------------
 Progress progress_bar(void);

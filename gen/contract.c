@@ -73,10 +73,49 @@ static void conv_operands(const Group *g, const Node *n, Product *p) {
   choose_access(&p->b, 4, 1, p->k, -1, 0, p->size);
 }
 
+// Is a value that the group computes made by maps alone, element by element?
+static bool maps_alone(const Group *g, const Node *made) {
+  const Node **seen = arena_alloc(compiler->arena, sizeof *seen * (size_t)g->nnodes);
+  int count = 0;
+  seen[count++] = made;
+  for (int i = 0; i < count; i++) {
+    if (seen[i]->op->cls != OpMap) return false;
+    for (int j = 0; j < seen[i]->nin; j++) {
+      const Node *from = seen[i]->in[j];
+      int k = 0;
+      while (k < count && seen[k] != from) k++;
+      if (from->group == g && k == count) seen[count++] = from;
+    }
+  }
+  return true;
+}
+
+// Batch dimensions beside the rows become rows, from the innermost: those that B does not have, as
+// long as A, where it lies in memory, steps through both by one stride. A linear layer over (batch,
+// time, channels) is one product of batch * time rows. `lies`: A's base and strides are known.
+static void merge_rows(const Group *g, const Node *n, bool lies, Product *p) {
+  const Type *y = &n->type, *b = &n->in[1]->type;
+  int rank_a = n->in[0]->type.rank;
+  int64_t *step = &p->a.stride[rank_a - 2];
+  if (!lies && !maps_alone(g, n->in[0])) return;
+  for (int d = y->rank - 3; d >= 0; d--) {
+    int d_a = d - (y->rank - rank_a), d_b = d - (y->rank - b->rank);
+    if (y->dim[d] == 1) continue;
+    if (d_b >= 0 && b->dim[d_b] > 1) return;
+    if (lies && p->m > 1 && p->a.stride[d_a] != p->m * *step) return;
+    if (lies && p->m == 1) *step = p->a.stride[d_a];
+    if (lies) p->a.stride[d_a] = 0; // counted as rows
+    p->m *= y->dim[d];
+    p->first_row = d;
+  }
+}
+
 static void matmul_operands(const Group *g, const Node *n, Product *p) {
   const Node *a = n->in[0], *b = n->in[1];
   int ra = a->type.rank, rb = b->type.rank;
-  if (reachable(g, a, &p->a)) choose_access(&p->a, ra, ra - 1, p->k, ra - 2, p->m, p->size);
+  bool lies = reachable(g, a, &p->a);
+  merge_rows(g, n, lies, p);
+  if (lies) choose_access(&p->a, ra, ra - 1, p->k, ra - 2, p->m, p->size);
   if (reachable(g, b, &p->b)) choose_access(&p->b, rb, rb - 2, p->k, rb - 1, p->n, p->size);
 }
 
@@ -95,8 +134,9 @@ Product contract_product(const Group *g) {
     p.m = y->dim[y->rank - 2];
     p.n = y->dim[y->rank - 1];
     p.k = w->dim[w->rank - 2];
-    p.batch = type_count(y) / (p.m * p.n);
+    p.first_row = y->rank - 2;
     matmul_operands(g, n, &p);
+    p.batch = type_count(y) / (p.m * p.n);
   }
   return p;
 }

@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <math.h>
 
+enum { kNameWidth = 44, kTileWidth = 42 }; // columns
+
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
   double issued, counted, inside; // multiplies: by the tiles, by the FLOP count, not with padding
@@ -28,8 +30,8 @@ static double ratio(double a, double b) {
 }
 
 static void print_row(const char *name, const char *tile, const Costs *c) {
-  printf("%-44.44s %-22s %9.2f %9.2f %7.2fx", name, tile, c->seconds * 1e6, c->floor * 1e6,
-         ratio(c->seconds, c->floor));
+  printf("%-*s %-*s %9.2f %9.2f %7.2fx", kNameWidth, text_fit(name, kNameWidth), kTileWidth, tile,
+         c->seconds * 1e6, c->floor * 1e6, ratio(c->seconds, c->floor));
   if (c->issued > 0)
     printf(" %8.3f %8.3f", ratio(c->issued, c->counted), ratio(c->counted, c->inside));
   printf("\n");
@@ -71,8 +73,8 @@ int show_costs(const Compiler *c, bool json, Error *err) {
       "%s, %s, for %s; microseconds by the scheduler's model, none measured; padding: multiplies "
       "issued / counted; border: counted / those not with the image's padding\n",
       c->graph->model, c->options.dtype, c->options.arch->gpu);
-  printf("%-44s %-22s %9s %9s %8s %8s %8s\n", "kernel", "tile", "modelled", "floor", "ratio",
-         "padding", "border");
+  printf("%-*s %-*s %9s %9s %8s %8s %8s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
+         "floor", "ratio", "padding", "border");
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
     if (g->fixed) continue;

@@ -45,15 +45,19 @@ static json_t *json_report(const FindReport *r) {
                    r->cache_dir ? r->cache_dir : "");
 }
 
+static int print_json(json_t *o, Error *err) {
+  int failed = json_dumpf(o, stdout, JSON_INDENT(2));
+  json_decref(o);
+  printf("\n");
+  return failed ? err_set(err, ExitBadInput, "stdout cannot be written") : ExitOk;
+}
+
 int verb_doctor(const Cli *cli, Error *err) {
-  (void)err;
+  int code = ExitOk;
   FindReport r;
   find_report(cli->cuda_path, &r);
   if (cli->json) {
-    json_t *o = json_report(&r);
-    json_dumpf(o, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(o);
+    code = print_json(json_report(&r), err);
   } else {
     for (int i = 0; i < r.nlibraries; i++) print_library(&r.libraries[i]);
     printf("%-12s %s\n", "compiler",
@@ -66,7 +70,7 @@ int verb_doctor(const Cli *cli, Error *err) {
     print_device(cli);
   }
   find_report_free(&r);
-  return ExitOk;
+  return code;
 }
 
 // ---- cache ------------------------------------------------------------------------------------
@@ -83,26 +87,46 @@ static void print_entries(const CacheList *list, bool verified) {
   printf("%d entries, %.1f MB, in %s\n", list->nentries, (double)list->bytes * 1e-6, list->dir);
 }
 
+static json_t *json_entries(const CacheList *list, bool verified) {
+  json_t *entries = json_array();
+  for (int i = 0; i < list->nentries; i++) {
+    const CacheEntry *e = &list->entries[i];
+    json_t *o = json_pack("{s:s s:s s:s s:I s:I}", "name", e->name, "kernel", e->kernel, "arch",
+                          e->arch, "bytes", (json_int_t)e->bytes, "used", (json_int_t)e->used);
+    if (verified) json_object_set_new(o, "valid", json_boolean(e->valid));
+    json_array_append_new(entries, o);
+  }
+  return json_pack("{s:i s:s s:I s:o}", "schema_version", 1, "dir", list->dir, "bytes",
+                   (json_int_t)list->bytes, "entries", entries);
+}
+
+static int clear(const Cli *cli, Error *err) {
+  int removed;
+  int code = cache_clear(cli->cache_dir, &removed, err);
+  if (!code && cli->json)
+    return print_json(json_pack("{s:i s:i}", "schema_version", 1, "removed", removed), err);
+  if (!code) printf("%d entries removed\n", removed);
+  return code;
+}
+
 int verb_cache(const Cli *cli, Error *err) {
   const char *what = cli->model ? cli->model : "ls";
   bool verify = !strcmp(what, "verify");
-  if (!strcmp(what, "clear")) {
-    int removed;
-    int code = cache_clear(cli->cache_dir, &removed, err);
-    if (!code) printf("%d entries removed\n", removed);
-    return code;
-  }
+  if (!strcmp(what, "clear")) return clear(cli, err);
   if (!verify && strcmp(what, "ls"))
     return err_set(err, ExitUsage, "nngen cache %s: wants ls, verify or clear", what);
   CacheList list;
   int code =
       verify ? cache_verify(cli->cache_dir, &list, err) : cache_list(cli->cache_dir, &list, err);
   if (code) return code;
-  print_entries(&list, verify);
+  if (cli->json)
+    code = print_json(json_entries(&list, verify), err);
+  else
+    print_entries(&list, verify);
   int broken = 0;
   for (int i = 0; i < list.nentries; i++) broken += verify && !list.entries[i].valid;
   cache_list_free(&list);
-  return broken ? err_set(err, ExitMismatch,
-                          "%d cache entries are broken; they are rebuilt when next used", broken)
-                : ExitOk;
+  if (code || !broken) return code;
+  return err_set(err, ExitMismatch, "%d cache entries are broken; they are rebuilt when next used",
+                 broken);
 }

@@ -54,24 +54,25 @@ static void conv_holes(Emitter *e, const Node *n, Holes *h) {
   hole_text(e, "tap_x", tap_text(e->c, "s", n->attr.dilation[1]));
 }
 
-// Batch dimensions are indices b0, b1, ... cut from the block's batch number.
+static const char *const batch_names[] = {"b0", "b1", "b2", "b3", "b4", "b5"};
+
+// Batch dimensions are indices b0, b1, ... cut from the block's batch number, or from the row m
+// where they are rows; the row of its own matrix is m_row then.
 static void matmul_holes(Emitter *e, const Node *n, Holes *h) {
-  static const char *const batch_names[] = {"b0", "b1", "b2", "b3", "b4", "b5"};
   const Type *x = &n->in[0]->type, *w = &n->in[1]->type, *y = &n->type;
   int rank = y->rank;
   for (int d = 0; d < rank - 2; d++) h->out[d] = unless_one(y->dim[d], batch_names[d]);
-  h->out[rank - 2] = unless_one(h->p.m, "m");
+  h->out[rank - 2] = unless_one(y->dim[rank - 2], h->p.first_row < rank - 2 ? "m_row" : "m");
   h->out[rank - 1] = unless_one(h->p.n, "n");
   expr_broadcast(y, x, h->out, h->a);
   expr_broadcast(y, w, h->out, h->b);
-  h->a[x->rank - 2] = unless_one(h->p.m, "m");
   h->a[x->rank - 1] = name("k");
   h->b[w->rank - 2] = name("k");
   h->b[w->rank - 1] = name("n");
   Buffer decode = {0};
   const char *names[MaxRank];
-  for (int d = 0; d < rank - 2; d++) names[d] = y->dim[d] == 1 ? NULL : batch_names[d];
-  expr_decode(&decode, "  ", "batch", rank - 2, y->dim, names);
+  for (int d = 0; d < h->p.first_row; d++) names[d] = y->dim[d] == 1 ? NULL : batch_names[d];
+  expr_decode(&decode, "  ", "batch", h->p.first_row, y->dim, names);
   hole_take(e, "decode_batch", &decode);
 }
 
@@ -89,11 +90,42 @@ static const char *offset_text(const Compiler *c, int rank, const int64_t *strid
   return text;
 }
 
+// The indices that the texts mention, cut from the row m: of the output of a convolution, or of a
+// matmul whose batches are rows.
+static void decode_row(const Node *n, const Product *p, int count, const char *const *texts,
+                       const char *indent, Buffer *decode) {
+  bool conv = n->op->form == FormConv;
+  const Type *y = &n->type;
+  int rank = conv ? 3 : y->rank - 1 - p->first_row;
+  const char *names[MaxRank] = {"image", "p", "q"};
+  int64_t size[MaxRank] = {y->dim[0], y->dim[2], y->dim[3]};
+  for (int i = 0; i < rank && !conv; i++) {
+    names[i] = i + 1 < rank ? batch_names[p->first_row + i] : "m_row";
+    size[i] = y->dim[p->first_row + i];
+  }
+  if (rank == 1) return; // m itself
+  for (int i = 0; i < rank; i++) {
+    bool used = false;
+    for (int j = 0; j < count; j++) used = used || expr_mentions(texts[j], names[i]);
+    if (!used) names[i] = NULL;
+  }
+  expr_decode(decode, indent, "m", rank, size, names);
+}
+
 // One operand's element: statements, then the value.
-static void put_computed(Emitter *o, const Node *operand, const Index *at) {
+static void put_computed(Emitter *o, const Node *n, const Holes *h, bool is_a) {
+  const Node *operand = n->in[is_a ? 0 : 1];
+  const Index *at = is_a ? h->a : h->b;
   Scope s = {.group = o->g, .lanes = 1, .indent = "      ", .pred = "inside"};
+  bool rows = is_a && n->op->form == FormMatmul;
+  if (rows && h->p.batch == 1) { // where values are that lie as the operand would
+    s.flat = arena_printf(o->c->arena, "m * %lld + k", (long long)h->p.k);
+    s.flat_type = type_make(DtF32, operand->type.rank, operand->type.dim);
+    memcpy(s.flat_at, at, sizeof *at * (size_t)operand->type.rank);
+  }
   const char *value = expr_value(&s, operand, at);
   Buffer text = {0};
+  if (rows) decode_row(n, &h->p, 2, (const char *[]){s.loads.text, s.body.text}, s.indent, &text);
   buffer_put(&text, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
   hole_take(o, "body", &text);
   hole_text(o, "value", value);
@@ -139,6 +171,7 @@ static void put_copied(Emitter *o, const Node *n, const Holes *h, bool is_a) {
   Index row[MaxRank], k[MaxRank];
   for (int d = 0; d < rank; d++) {
     row[d] = d == k_dim ? name("0") : is_a ? h->a[d] : h->b[d];
+    if (!conv && is_a && d == rank - 2) row[d] = name("m"); // of all that are rows
     k[d] = name(d != k_dim ? "0" : conv && is_a ? "c" : "k");
   }
   if (conv && is_a) {
@@ -174,7 +207,7 @@ static void put_operand(Emitter *e, const Node *n, const Holes *h, bool is_a) {
   if (is_a ? h->p.a.piece : h->p.b.piece)
     put_copied(&o, n, h, is_a);
   else
-    put_computed(&o, n->in[is_a ? 0 : 1], is_a ? h->a : h->b);
+    put_computed(&o, n, h, is_a);
   lua_setfield(e->c->lua, -2, is_a ? "a" : "b");
 }
 
@@ -221,19 +254,12 @@ static const char *flat_text(const Emitter *e, const Node *y, const Product *p) 
                       p->batch > 1 ? "group_n" : "n");
 }
 
-// The indices of a convolution's output that its epilogue mentions, cut from m.
-static void put_decode(Emitter *e, const Node *y) {
-  static const char *const holes[] = {"moves", "loads", "body", "stores"};
-  const char *names[3] = {"image", "p", "q"};
-  int64_t size[3] = {y->type.dim[0], y->type.dim[2], y->type.dim[3]};
-  for (int i = 0; i < 3; i++) {
-    bool used = false;
-    for (size_t h = 0; h < COUNT(holes); h++)
-      used = used || expr_mentions(hole_get(e, holes[h]), names[i]);
-    if (!used) names[i] = NULL;
-  }
+// The indices of a row of the output that its epilogue mentions.
+static void put_decode(Emitter *e, const Node *n, const Product *p) {
+  const char *texts[] = {hole_get(e, "moves"), hole_get(e, "loads"), hole_get(e, "body"),
+                         hole_get(e, "stores")};
   Buffer decode = {0};
-  expr_decode(&decode, "    ", "m", 3, size, names);
+  decode_row(n, p, COUNT(texts), texts, "    ", &decode);
   hole_take(e, "decode", &decode);
 }
 
@@ -311,6 +337,5 @@ void emit_contract(Emitter *e) {
   expr_bind(&s, n, h.out, "acc[j]");
   follow_moves(e, &s, h.out);
   emit_epilogue(e, &s, &e->g->domain, h.out, e->g->nmoves ? NULL : flat_text(e, n, &h.p));
-  hole_text(e, "decode", "");
-  if (conv) put_decode(e, n);
+  put_decode(e, n, &h.p);
 }

@@ -71,15 +71,10 @@ static Template template_of(const Node *n) {
   }
 }
 
-// What the epilogue has made when it ends.
-static const Node *last_made(const Group *g) {
-  return g->nmoves ? g->moves[g->nmoves - 1] : g->anchor;
-}
-
 // May a value of this shape be computed in the group's epilogue?
 static bool in_domain(const Group *g, const Type *t) {
   if (g->tm == TmRow && type_same_shape(&g->anchor->in[0]->type, t)) return true;
-  return type_same_shape(&last_made(g)->type, t);
+  return type_same_shape(&group_last_made(g)->type, t);
 }
 
 // ---- groups -----------------------------------------------------------------------------------
@@ -212,10 +207,6 @@ static bool columns_join(const Group *k, const Node *n) {
     if (y->type.dim[d] > 1 && (n->attr.axes >> d & 1) == (d == channel)) return false;
   for (int i = 0; i < k->nnodes; i++) sums += k->nodes[i]->op->cls == OpReduce;
   return sums < kMostColumnSums && (!conv || y->attr.groups == 1);
-}
-
-bool group_sums_columns(const Group *g, const Node *n) {
-  return g->tm == TmContract && n->op->cls == OpReduce;
 }
 
 // Does n read a sum of columns of k? It is not there before the kernel's end.
@@ -465,62 +456,7 @@ static void grow_prologues(Graph *g) {
   }
 }
 
-// ---- what a kernel reads and writes -----------------------------------------------------------
-
-static void add_unique(Node **list, int *count, Node *n) {
-  for (int i = 0; i < *count; i++)
-    if (list[i] == n) return;
-  list[(*count)++] = n;
-}
-
-static bool has_memory(const Node *n) {
-  return !(is_source(n) && n->op->form == SourceConst);
-}
-
-// Values that leave their group: read by another one, or outputs of the model.
-static void find_borders(Graph *g) {
-  int *outside = arena_alloc(g->arena, sizeof *outside * (size_t)g->nnodes);
-  for (int i = 0; i < g->nnodes; i++)
-    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
-      if (g->nodes[i]->in[j]->group != g->nodes[i]->group) outside[g->nodes[i]->in[j]->id] = 1;
-  for (int i = 0; i < g->noutputs; i++) outside[g->outputs[i].node->id] = 1;
-  for (int i = 0; i < g->ngroups; i++) {
-    Group *k = g->groups[i];
-    int most = 0;
-    for (int j = 0; j < k->nnodes; j++) most += k->nodes[j]->nin;
-    k->inputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)(most + 1));
-    k->outputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)k->nnodes);
-    for (int j = 0; j < k->nnodes; j++) {
-      Node *n = k->nodes[j];
-      for (int m = 0; m < n->nin; m++)
-        if (n->in[m]->group != k && has_memory(n->in[m]))
-          add_unique(k->inputs, &k->ninputs, n->in[m]);
-      if (outside[n->id]) k->outputs[k->noutputs++] = n;
-    }
-    k->domain = k->tm == TmContract ? last_made(k)->type : k->outputs[k->noutputs - 1]->type;
-    expr_name_args(k);
-  }
-}
-
 // ---- the pass ---------------------------------------------------------------------------------
-
-static int place_group(Graph *g, Group *k, int count) { // depth first: what k reads comes before it
-  if (k->visited) return count;
-  k->visited = true;
-  for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++)
-      if (k->nodes[i]->in[j]->group && k->nodes[i]->in[j]->group != k)
-        count = place_group(g, k->nodes[i]->in[j]->group, count);
-  k->id = count;
-  g->groups[count] = k;
-  return count + 1;
-}
-
-static void order_groups(Graph *g) {
-  g->groups = arena_alloc(g->arena, sizeof *g->groups * (size_t)(g->nnodes + 1));
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->group) g->ngroups = place_group(g, g->nodes[i]->group, g->ngroups);
-}
 
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
@@ -532,7 +468,5 @@ void fuse_pass(Compiler *c) {
   find_users(g);
   grow_epilogues(g);
   grow_prologues(g);
-  order_groups(g);
-  find_borders(g);
-  group_name_all(g);
+  group_finish(g);
 }

@@ -1,8 +1,76 @@
-// group.c: the names of kernels: their places in the model.
+// group.c: groups that are whole: the order of their launches, what they read and write, and their
+// names, which are their places in the model.
 #include "nngen.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+bool group_sums_columns(const Group *g, const Node *n) {
+  return g->tm == TmContract && n->op->cls == OpReduce;
+}
+
+const Node *group_last_made(const Group *g) {
+  return g->nmoves ? g->moves[g->nmoves - 1] : g->anchor;
+}
+
+// ---- the order of launches --------------------------------------------------------------------
+
+static int place_group(Graph *g, Group *k, int count) { // depth first: what k reads comes before it
+  if (k->visited) return count;
+  k->visited = true;
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      if (k->nodes[i]->in[j]->group && k->nodes[i]->in[j]->group != k)
+        count = place_group(g, k->nodes[i]->in[j]->group, count);
+  k->id = count;
+  g->groups[count] = k;
+  return count + 1;
+}
+
+static void order_groups(Graph *g) {
+  g->groups = arena_alloc(g->arena, sizeof *g->groups * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->group) g->ngroups = place_group(g, g->nodes[i]->group, g->ngroups);
+}
+
+// ---- what a kernel reads and writes -----------------------------------------------------------
+
+static void add_unique(Node **list, int *count, Node *n) {
+  for (int i = 0; i < *count; i++)
+    if (list[i] == n) return;
+  list[(*count)++] = n;
+}
+
+static bool has_memory(const Node *n) {
+  return n->op->cls != OpSource || n->op->form != SourceConst;
+}
+
+// Values that leave their group: read by another one, or outputs of the model.
+static void find_borders(Graph *g) {
+  int *outside = arena_alloc(g->arena, sizeof *outside * (size_t)g->nnodes);
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
+      if (g->nodes[i]->in[j]->group != g->nodes[i]->group) outside[g->nodes[i]->in[j]->id] = 1;
+  for (int i = 0; i < g->noutputs; i++) outside[g->outputs[i].node->id] = 1;
+  for (int i = 0; i < g->ngroups; i++) {
+    Group *k = g->groups[i];
+    int most = 0;
+    for (int j = 0; j < k->nnodes; j++) most += k->nodes[j]->nin;
+    k->inputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)(most + 1));
+    k->outputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)k->nnodes);
+    for (int j = 0; j < k->nnodes; j++) {
+      Node *n = k->nodes[j];
+      for (int m = 0; m < n->nin; m++)
+        if (n->in[m]->group != k && has_memory(n->in[m]))
+          add_unique(k->inputs, &k->ninputs, n->in[m]);
+      if (outside[n->id]) k->outputs[k->noutputs++] = n;
+    }
+    k->domain = k->tm == TmContract ? group_last_made(k)->type : k->outputs[k->noutputs - 1]->type;
+    expr_name_args(k);
+  }
+}
+
+// ---- names ------------------------------------------------------------------------------------
 
 static const char *leaf(const char *name) {
   const char *dot = strrchr(name, '.');
@@ -65,7 +133,9 @@ static void make_unique(Graph *g) {
   }
 }
 
-void group_name_all(Graph *g) {
+void group_finish(Graph *g) {
+  order_groups(g);
+  find_borders(g);
   for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i]);
   make_unique(g);
 }

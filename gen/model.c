@@ -72,7 +72,12 @@ void front_open(Compiler *c) {
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.names");
   sandbox_open(c->lua);
   front_push_core(c);
-  run_asset(c->lua, "gen/nn.lua", 1);
+  lua_pushvalue(c->lua, -1);
+  run_asset(c->lua, "gen/nn.lua", 1); // core -> nn
+  lua_insert(c->lua, -2);
+  lua_pushvalue(c->lua, -2);
+  run_asset(c->lua, "gen/nn_layers.lua", 2); // core, nn -> nothing
+  lua_pop(c->lua, 1);
   lua_newtable(c->lua); // loaded modules
   lua_insert(c->lua, -2);
   lua_setfield(c->lua, -2, "nn");
@@ -120,7 +125,7 @@ static void report(Compiler *c, int status) {
              kMemoryLimit >> 20);
   if (!text) text = "error";
   int line = 0, used = 0;
-  if (!strncmp(text, "gen/nn.lua:", 11) && c->error_loc.file &&
+  if (!strncmp(text, "gen/nn", 6) && c->error_loc.file &&
       strstr(text, ": ")) // a layer was called amiss
     err_at(c->error_loc, "%s", strstr(text, ": ") + 2);
   const char *colon = strstr(text, ".lua:");

@@ -1,4 +1,5 @@
--- nn.lua: the module `nn` of model files: layers made of ops. `core` (front.c) makes the nodes.
+-- nn.lua: the module `nn` of model files: layers made of ops. `core` (front.c) makes the nodes; the
+-- layers that have parameters are in nn_layers.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
@@ -43,19 +44,31 @@ end
 -- The same for a layer with parameters: nn.NAME(x, "its name", options).
 local function parameter_layer(name, f)
   nn[name] = function(x, own, options)
-    if type(own) ~= "string" then fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name) end
+    if type(own) ~= "string" then
+      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+    end
     return within(own, true, f, x, options)
   end
 end
 
 -- ---- options ----------------------------------------------------------------------------------
 
+-- A value as a message shows it.
+local function said(v)
+  if type(v) == "string" then return "'" .. v .. "'" end
+  return (type(v) == "table" or type(v) == "function") and "a " .. type(v) or tostring(v)
+end
+
+local function meant(near) return string.format("; did you mean '%s'?", near) end
+
 local REQUIRED = {}
 
 -- Checks `given` against `known` (name = default) and fills in the defaults.
 local function options(what, given, known)
   given = given or {}
-  if type(given) ~= "table" then fail("%s: options are a table, as in {kernel = 3}, not %s", what, tostring(given)) end
+  if type(given) ~= "table" then
+    fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given))
+  end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
@@ -63,7 +76,7 @@ local function options(what, given, known)
     if known[name] == nil then
       local near = core.nearest(tostring(name), names)
       fail("%s: unknown option '%s'%s", what, tostring(name),
-           near and string.format("; did you mean '%s'?", near) or "; it has: " .. table.concat(names, ", "))
+           near and meant(near) or "; it has: " .. table.concat(names, ", "))
     end
   end
   local all = {}
@@ -78,21 +91,36 @@ local function options(what, given, known)
 end
 
 local function tensor(what, x)
-  if not core.is_tensor(x) then fail("%s: wants a tensor, not %s", what, tostring(x)) end
+  if not core.is_tensor(x) then fail("%s: wants a tensor, not %s", what, said(x)) end
   return x
 end
 
+local function whole(what, v)
+  local n = type(v) == "number" and math.tointeger(v)
+  if not n then fail("%s = %s: wants a whole number", what, said(v)) end
+  return n
+end
+
+-- A number of channels, features or groups.
+local function count(what, v)
+  local n = whole(what, v)
+  if n < 1 then fail("%s = %d: wants at least 1", what, n) end
+  return n
+end
+
 local function pair(what, v)
-  if type(v) == "number" then return {v, v} end
-  if type(v) == "table" and #v == 2 then return v end
-  fail("%s: wants a number or {height, width}", what)
+  if type(v) == "number" then v = {v, v} end
+  if type(v) == "table" and #v == 2 then return {whole(what, v[1]), whole(what, v[2])} end
+  fail("%s = %s: wants a number or {height, width}", what, said(v))
 end
 
 -- {height, width}, or {top, left, bottom, right}, as the four sides.
 local function sides(what, v)
-  if type(v) == "table" and #v == 4 then return v end
-  v = pair(what, v)
-  return {v[1], v[2], v[1], v[2]}
+  if type(v) ~= "table" or #v ~= 4 then
+    v = pair(what, v)
+    return {v[1], v[2], v[1], v[2]}
+  end
+  return {whole(what, v[1]), whole(what, v[2]), whole(what, v[3]), whole(what, v[4])}
 end
 
 local function axis_of(what, x, axis)
@@ -141,7 +169,9 @@ function nn.config(defaults)
         fail("--set %s=%s: wants a whole number", name, given)
       end
     elseif type(default) == "boolean" then
-      if given ~= "true" and given ~= "false" then fail("--set %s=%s: wants true or false", name, given) end
+      if given ~= "true" and given ~= "false" then
+        fail("--set %s=%s: wants true or false", name, given)
+      end
       values[name] = given == "true"
     else values[name] = given end
   end
@@ -150,9 +180,11 @@ end
 
 -- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua.
 function nn.op_row(row)
-  if type(row) ~= "table" then fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}") end
-  options("op_row", row, {name = REQUIRED, nin = 1, cuda = REQUIRED, ref = false, grad = false, flops = 1, flags = false,
-                          class = "map"})
+  if type(row) ~= "table" then
+    fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")
+  end
+  options("op_row", row, {name = REQUIRED, nin = 1, cuda = REQUIRED, ref = false, grad = false,
+                          flops = 1, flags = false, class = "map"})
   local name, f = core.user_op(row)
   if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end
   rawset(nn.op, name, f)
@@ -171,11 +203,11 @@ setmetatable(nn.op, {__index = function(_, name)
   for known in pairs(op) do names[#names + 1] = known end
   table.sort(names)
   local near = core.nearest(tostring(name), names)
-  fail("there is no op '%s'%s", tostring(name), near and string.format("; did you mean '%s'?", near) or "")
+  fail("there is no op '%s'%s", tostring(name), near and meant(near) or "")
 end})
-for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
-                      "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le", "gt", "ge",
-                      "eq", "where"} do
+for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh",
+                      "erf", "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le",
+                      "gt", "ge", "eq", "where"} do
   nn[name] = op[name]
 end
 
@@ -191,14 +223,16 @@ core.meta.__index = function(x, name)
     for known in pairs(nn) do names[#names + 1] = known end
     table.sort(names)
     local near = core.nearest(tostring(name), names)
-    fail("there is no layer or op '%s'%s", tostring(name), near and string.format("; did you mean '%s'?", near) or "")
+    fail("there is no layer or op '%s'%s", tostring(name), near and meant(near) or "")
   end
   return f
 end
 
 -- gelu(x, "tanh"): the exact function by default, or its tanh approximation.
 layer("gelu", function(x, approximate)
-  if approximate == nil or approximate == "none" then return x * 0.5 * (1 + op.erf(x * 0.7071067811865476)) end
+  if approximate == nil or approximate == "none" then
+    return x * 0.5 * (1 + op.erf(x * 0.7071067811865476))
+  end
   if approximate ~= "tanh" then fail("gelu: approximate is \"none\" or \"tanh\"") end
   return x * 0.5 * (1 + op.tanh((x + x * x * x * 0.044715) * 0.7978845608028654))
 end)
@@ -215,14 +249,24 @@ end)
 
 -- reshape(x, {d1, d2, ...}): one size may be -1, and follows from the others.
 function nn.reshape(x, dims)
-  local count, known, hole = 1, 1, nil
-  for _, d in ipairs(shape(tensor("reshape", x))) do count = count * d end
-  local new = {}
-  for i, d in ipairs(dims) do
-    new[i] = d
-    if d == -1 then hole = i else known = known * d end
+  local elements, known, hole = 1, 1, nil
+  for _, d in ipairs(shape(tensor("reshape", x))) do elements = elements * d end
+  if type(dims) ~= "table" then
+    fail("reshape: wants sizes, as in reshape{2, -1}, not %s", said(dims))
   end
-  if hole and known > 0 and count % known == 0 then new[hole] = count // known end
+  local new, given = {}, {}
+  for i, d in ipairs(dims) do
+    new[i], given[i] = whole("reshape: dimension " .. i, d), tostring(d)
+    if new[i] ~= -1 then known = known * new[i]
+    elseif not hole then hole = i
+    else fail("reshape: dimensions %d and %d are both -1; one follows from the others", hole, i) end
+  end
+  if not hole then return op.reshape(x, {dims = new}) end
+  if known < 1 or elements % known ~= 0 then
+    fail("reshape: no size fits -1 in (%s): %s has %d elements, no multiple of %d",
+         table.concat(given, ", "), tostring(x), elements, known)
+  end
+  new[hole] = elements // known
   return op.reshape(x, {dims = new})
 end
 
@@ -240,7 +284,9 @@ end
 function nn.permute(x, axes)
   local dims = {}
   for i, axis in ipairs(axes) do dims[i] = axis_of("permute", x, axis) end
-  if #dims ~= #shape(x) then fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #dims) end
+  if #dims ~= #shape(x) then
+    fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #dims)
+  end
   return op.permute(x, {dims = dims})
 end
 
@@ -324,7 +370,9 @@ local function ceil_pad(x, o)
     local padded = dims[2 + i] + o.pad[i] + o.pad[i + 2]
     local over = (padded - span) % o.stride[i]
     local last = (padded - span + o.stride[i] - 1) // o.stride[i] * o.stride[i]
-    if over > 0 and last < dims[2 + i] + o.pad[i] then o.pad[i + 2] = o.pad[i + 2] + o.stride[i] - over end
+    if over > 0 and last < dims[2 + i] + o.pad[i] then
+      o.pad[i + 2] = o.pad[i + 2] + o.stride[i] - over
+    end
   end
 end
 
@@ -338,13 +386,17 @@ local function window_options(what, x, given, known)
   o.pad = {pad[1], pad[2], pad[3], pad[4]}
   o.dilation = pair(what .. ": dilation", o.dilation or 1)
   for i = 1, 4 do
-    if o.pad[i] * 2 > o.kernel[(i - 1) % 2 + 1] then fail("%s: pad is more than half of the kernel", what) end
+    if o.pad[i] * 2 > o.kernel[(i - 1) % 2 + 1] then
+      fail("%s: pad is more than half of the kernel", what)
+    end
   end
   if o.ceil_mode then ceil_pad(x, o) end
   return o
 end
 
-local function window(o) return {kernel = o.kernel, stride = o.stride, pad = o.pad, dilation = o.dilation} end
+local function window(o)
+  return {kernel = o.kernel, stride = o.stride, pad = o.pad, dilation = o.dilation}
+end
 
 -- max_pool2d(x, {kernel, stride = kernel, pad = 0, dilation = 1, ceil_mode = false})
 layer("max_pool2d", function(x, given)
@@ -353,12 +405,14 @@ end)
 
 -- avg_pool2d(x, {kernel, stride = kernel, pad = 0, ceil_mode = false, count_include_pad = true})
 layer("avg_pool2d", function(x, given)
-  local plain = sides("avg_pool2d: pad", given and given.pad or 0)
   local o = window_options("avg_pool2d", x, given, {count_include_pad = true})
+  local plain = sides("avg_pool2d: pad", given.pad or 0)
   local sum = op.window_sum(x, window(o))
   local hangs = o.pad[3] ~= plain[3] or o.pad[4] ~= plain[4]
   local padded = plain[1] + plain[2] + plain[3] + plain[4] > 0
-  if not hangs and (o.count_include_pad or not padded) then return sum * (1 / (o.kernel[1] * o.kernel[2])) end
+  if not hangs and (o.count_include_pad or not padded) then
+    return sum * (1 / (o.kernel[1] * o.kernel[2]))
+  end
   -- How many elements each window has: the same sum over ones.
   local dims = shape(x)
   if o.count_include_pad then
@@ -380,7 +434,9 @@ layer("adaptive_avg_pool2d", function(x, size)
   local dims, out = shape(tensor("adaptive_avg_pool2d", x)), pair("adaptive_avg_pool2d", size)
   if #dims ~= 4 then fail("adaptive_avg_pool2d: wants (N, C, H, W), not %s", tostring(x)) end
   for i = 1, 2 do
-    if out[i] > dims[2 + i] then fail("adaptive_avg_pool2d: %d outputs of %d elements", out[i], dims[2 + i]) end
+    if out[i] > dims[2 + i] then
+      fail("adaptive_avg_pool2d: %d outputs of %d elements", out[i], dims[2 + i])
+    end
   end
   if out[1] == 1 and out[2] == 1 then return nn.global_avg_pool(x) end
   if dims[3] % out[1] == 0 and dims[4] % out[2] == 0 then
@@ -400,146 +456,14 @@ layer("adaptive_avg_pool2d", function(x, size)
   return nn.concat(rows, 3)
 end)
 
--- ---- layers with parameters -------------------------------------------------------------------
-
--- conv2d(x, name, {out, kernel, stride = 1, pad = 0, dilation = 1, groups = 1, bias = true})
--- parameters name.weight (out, in / groups, kh, kw), name.bias (out); Kaiming fan-out init.
-parameter_layer("conv2d", function(x, given)
-  local o = options("conv2d", given, {out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0,
-                                      dilation = 1, groups = 1, bias = true})
-  local dims = shape(tensor("conv2d", x))
-  if #dims ~= 4 then fail("conv2d: wants an input (N, C, H, W), not %s", tostring(x)) end
-  local k = pair("conv2d: kernel", o.kernel)
-  if o.groups < 1 or dims[2] % o.groups ~= 0 or o.out % o.groups ~= 0 then
-    fail("conv2d: groups = %d does not divide %d input and %d output channels", o.groups, dims[2], o.out)
-  end
-  local std = math.sqrt(2 * o.groups / (o.out * k[1] * k[2]))
-  local w = nn.param("weight", {o.out, dims[2] // o.groups, k[1], k[2]}, {"normal", 0, std})
-  local y = op.conv2d(x, w, {stride = pair("conv2d: stride", o.stride), pad = sides("conv2d: pad", o.pad),
-                             dilation = pair("conv2d: dilation", o.dilation), groups = o.groups})
-  if not o.bias then return y end
-  local bound = 1 / math.sqrt(dims[2] // o.groups * k[1] * k[2])
-  return y + op.reshape(nn.param("bias", {o.out}, {"uniform", -bound, bound}), {dims = {1, o.out, 1, 1}})
-end)
-
--- w (C, K, R, S) -> one filter per phase of the output, (phases * K, C, T, T'): tap t of phase f is tap
--- f + stride * t of w, read backwards; missing taps are 0. Group-major, as conv2d has its outputs.
-local function phase_filters(w, groups, stride, dilation)
-  local dims, taps = shape(w), {}
-  local c, k = dims[1] // groups, dims[2]
-  for i = 1, 2 do -- dilation: zeros between the taps; then whole phases
-    local size = dims[2 + i]
-    local wide = dilation[i] * (size - 1) + 1
-    taps[i] = -(-wide // stride[i])
-    local rest = i == 1 and dims[4] or taps[1] * stride[1]
-    local d = i == 1 and {dims[1], k, size, 1, rest} or {dims[1], k, rest, size, 1}
-    local after = i == 1 and {0, 0, 0, dilation[i] - 1, 0} or {0, 0, 0, 0, dilation[i] - 1}
-    w = op.pad(op.reshape(w, {dims = d}), {dims = {0, 0, 0, 0, 0}, ends = after})
-    local long, whole = dilation[i] * size, taps[i] * stride[i]
-    w = op.reshape(w, {dims = i == 1 and {dims[1], k, long, rest} or {dims[1], k, rest, long}})
-    if long > wide then w = nn.slice(w, 2 + i, 1, wide) end
-    local extra = {0, 0, 0, 0}
-    extra[2 + i] = whole - wide
-    w = op.pad(w, {dims = {0, 0, 0, 0}, ends = extra})
-  end
-  w = op.reshape(w, {dims = {groups, c, k, taps[1], stride[1], taps[2], stride[2]}})
-  for axis = 4, 6, 2 do
-    local backwards = {}
-    for t = shape(w)[axis], 1, -1 do backwards[#backwards + 1] = nn.slice(w, axis, t, t) end
-    w = nn.concat(backwards, axis)
-  end
-  w = op.permute(w, {dims = {0, 4, 6, 2, 1, 3, 5}})
-  return op.reshape(w, {dims = {groups * stride[1] * stride[2] * k, c, taps[1], taps[2]}}), taps
-end
-
--- conv_transpose2d(x, name, {out, kernel, stride = 1, pad = 0, output_pad = 0, dilation = 1, groups = 1,
--- bias = true}): the gradient of a convolution, (N, C, H, W) -> (N, out, (H - 1) * stride - 2 * pad +
--- dilation * (kernel - 1) + output_pad + 1, ...)
--- parameters name.weight (in, out / groups, kh, kw), name.bias (out); PyTorch's uniform init.
---
--- Outputs at the same distance from a multiple of the stride see the same taps: they are the channels of
--- one ordinary convolution of stride 1, whose kernel stores them where the moves after it lead.
-parameter_layer("conv_transpose2d", function(x, given)
-  local o = options("conv_transpose2d", given, {out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0,
-                                                output_pad = 0, dilation = 1, groups = 1, bias = true})
-  local dims = shape(tensor("conv_transpose2d", x))
-  if #dims ~= 4 then fail("conv_transpose2d: wants an input (N, C, H, W), not %s", tostring(x)) end
-  local kernel, stride = pair("conv_transpose2d: kernel", o.kernel), pair("conv_transpose2d: stride", o.stride)
-  local pad, extra = pair("conv_transpose2d: pad", o.pad), pair("conv_transpose2d: output_pad", o.output_pad)
-  local dilation, g = pair("conv_transpose2d: dilation", o.dilation), o.groups
-  if g < 1 or dims[2] % g ~= 0 or o.out % g ~= 0 then
-    fail("conv_transpose2d: groups = %d does not divide %d input and %d output channels", g, dims[2], o.out)
-  end
-  local size, reach, after = {}, {}, {}
-  for i = 1, 2 do
-    if stride[i] < 1 or dilation[i] < 1 or kernel[i] < 1 or pad[i] < 0 then
-      fail("conv_transpose2d: kernel, stride and dilation must be at least 1, pad at least 0")
-    end
-    if extra[i] < 0 or extra[i] >= math.max(stride[i], dilation[i]) then
-      fail("conv_transpose2d: output_pad must be less than stride or dilation, not %d", extra[i])
-    end
-    size[i] = (dims[2 + i] - 1) * stride[i] - 2 * pad[i] + dilation[i] * (kernel[i] - 1) + extra[i] + 1
-    if size[i] < 1 then fail("conv_transpose2d: pad = %d leaves nothing of %s", pad[i], tostring(x)) end
-    reach[i] = -(-(size[i] + pad[i]) // stride[i]) -- outputs of one phase, up to the last one kept
-  end
-  local k = o.out // g
-  local bound = 1 / math.sqrt(k * kernel[1] * kernel[2])
-  local w = nn.param("weight", {dims[2], k, kernel[1], kernel[2]}, {"uniform", -bound, bound})
-  local filters, taps = phase_filters(w, g, stride, dilation)
-  for i = 1, 2 do after[i] = math.max(reach[i] - dims[2 + i], 0) end
-  local y = op.conv2d(x, filters, {pad = {taps[1] - 1, taps[2] - 1, after[1], after[2]}, groups = g})
-  local made = shape(y)
-  y = op.reshape(y, {dims = {dims[1], g, stride[1], stride[2], k, made[3], made[4]}})
-  y = op.permute(y, {dims = {0, 1, 4, 5, 2, 6, 3}})
-  y = op.reshape(y, {dims = {dims[1], o.out, made[3] * stride[1], made[4] * stride[2]}})
-  y = nn.slice(nn.slice(y, 3, pad[1] + 1, pad[1] + size[1]), 4, pad[2] + 1, pad[2] + size[2])
-  if not o.bias then return y end
-  return y + op.reshape(nn.param("bias", {o.out}, {"uniform", -bound, bound}), {dims = {1, o.out, 1, 1}})
-end)
-
--- batch_norm2d(x, name, {eps = 1e-5, affine = true}): with running statistics
--- parameters name.weight, bias, running_mean, running_var (C); weight 1, bias 0, mean 0, variance 1.
-parameter_layer("batch_norm2d", function(x, given)
-  local o = options("batch_norm2d", given, {eps = 1e-5, momentum = 0.1, affine = true})
-  local c = shape(tensor("batch_norm2d", x))[2]
-  if #shape(x) ~= 4 then fail("batch_norm2d: wants (N, C, H, W), not %s", tostring(x)) end
-  local function channel(name, value) return op.reshape(nn.param(name, {c}, {"constant", value}), {dims = {1, c, 1, 1}}) end
-  local weight = o.affine and channel("weight", 1)
-  local bias = o.affine and channel("bias", 0)
-  local mean, var = channel("running_mean", 0), channel("running_var", 1)
-  local scale = op.rsqrt(var + o.eps)
-  if not o.affine then return (x - mean) * scale end
-  return (x - mean) * (scale * weight) + bias
-end)
-
--- linear(x, name, {out, bias = true}): x @ weight^T + bias over the last dimension
--- parameters name.weight (out, in), name.bias (out); PyTorch's uniform init.
-parameter_layer("linear", function(x, given)
-  local o = options("linear", given, {out = REQUIRED, bias = true})
-  local dims = shape(tensor("linear", x))
-  local inner = dims[#dims]
-  if #dims < 2 then fail("linear: wants at least two dimensions, not %s", tostring(x)) end
-  local bound = 1 / math.sqrt(inner)
-  local w = nn.param("weight", {o.out, inner}, {"uniform", -bound, bound})
-  local y = op.matmul(x, op.permute(w, {dims = {1, 0}}))
-  return o.bias and y + nn.param("bias", {o.out}, {"uniform", -bound, bound}) or y
-end)
-
--- layer_norm(x, name, {eps = 1e-5, affine = true}): over the last dimension
--- parameters name.weight, name.bias (C).
-parameter_layer("layer_norm", function(x, given)
-  local o = options("layer_norm", given, {eps = 1e-5, affine = true})
-  local dims = shape(tensor("layer_norm", x))
-  local c, bits = dims[#dims], 1 << (#dims - 1)
-  local centred = x - op.reduce_sum(x, {axes = bits}) * (1 / c)
-  local var = op.reduce_sum(centred * centred, {axes = bits}) * (1 / c)
-  local y = centred * op.rsqrt(var + o.eps)
-  if not o.affine then return y end
-  return y * nn.param("weight", {c}, {"constant", 1}) + nn.param("bias", {c}, {"constant", 0})
-end)
+-- ---- products ---------------------------------------------------------------------------------
 
 -- matmul(a, b): the last two dimensions are matrices, the others broadcast.
 layer("matmul", function(a, b) return op.matmul(a, b) end)
+
+-- What nn_layers.lua is made of.
+core.tools = {fail = fail, parameter_layer = parameter_layer, options = options,
+              REQUIRED = REQUIRED, tensor = tensor, count = count, pair = pair, sides = sides}
 
 -- A name that nn does not have is a mistake of the model, told with the nearest one.
 return setmetatable(nn, {__index = function(_, name) return core.meta.__index(nil, name) end})

@@ -270,6 +270,7 @@ void err_at(Loc loc, const char *format, ...) __attribute__((noreturn, format(pr
 void err_code(int code, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 const char *text_nearest(const char *word, const char *const *candidates, int count);
+const char *text_fit(const char *text, int width);        // as it is, or cut and marked by ".."
 const char *asset_text(const char *name, size_t *length); // NNGEN_DIR overrides the embedded file
 
 // ---- op.c: the table of ops -------------------------------------------------------------------
@@ -413,9 +414,12 @@ const char *expr_substitute(const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
 
-bool group_sums_columns(const Group *g,
-                        const Node *n); // n: a reduction of a contraction's epilogue
-void group_name_all(Graph *g);          // group.c: Group.name, layer, ops
+// ---- group.c -----------------------------------------------------------------------------------
+// n: a reduction of a contraction's epilogue.
+bool group_sums_columns(const Group *g, const Node *n);
+const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
+// The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
+void group_finish(Graph *g);
 
 // ---- contract.c: contractions as matrix products -----------------------------------------------
 
@@ -430,6 +434,7 @@ typedef struct Operand {
 
 typedef struct Product { // of each batch
   int64_t m, n, k, batch;
+  int first_row;   // matmul: dimensions of the result from here to the last but one are the rows
   int size;        // bytes of an operand's element
   bool taps_leave; // the image, somewhere
   int tap_run;     // elements of k that a tap is looked up for; 0: there is no table

@@ -130,19 +130,50 @@ static const char *ops_text(const char *ops) {
   return *text ? text : ops;
 }
 
-static void print_row(const Run *r, int step, double total) {
+// Columns of text are as wide as their widest entry, within bounds.
+typedef struct Widths {
+  int name, ops, tile, launch;
+} Widths;
+
+static const Widths kLeast = {.name = 24, .ops = 16, .tile = 16, .launch = 12};
+static const Widths kMost = {.name = 56, .ops = 32, .tile = 32, .launch = 24};
+
+static const char *launch_text(const PlanKernel *k) {
+  static char text[64];
+  int n = snprintf(text, sizeof text, "%d", k->grid[0]);
+  if (k->grid[1] > 1 || k->grid[2] > 1)
+    n += snprintf(text + n, sizeof text - (size_t)n, "x%d", k->grid[1]);
+  if (k->grid[2] > 1) n += snprintf(text + n, sizeof text - (size_t)n, "x%d", k->grid[2]);
+  snprintf(text + n, sizeof text - (size_t)n, " x %d", k->block[0]);
+  return text;
+}
+
+static void widen(int *width, const char *text, int most) {
+  int n = (int)strlen(text);
+  if (n > *width) *width = n < most ? n : most;
+}
+
+static Widths widths_of(const Run *r) {
+  const PlanEntry *e = &r->plan->entries[1];
+  Widths w = kLeast;
+  for (int i = 0; i < e->nsteps; i++) {
+    const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
+    widen(&w.name, short_name(r, k), kMost.name);
+    widen(&w.ops, ops_text(k->ops), kMost.ops);
+    widen(&w.tile, k->tile, kMost.tile);
+    widen(&w.launch, launch_text(k), kMost.launch);
+  }
+  return w;
+}
+
+static void print_row(const Run *r, const Widths *w, int step, double total) {
   int index = r->plan->entries[1].steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
-  char grid[48], launch[64];
-  snprintf(grid, sizeof grid,
-           k->grid[2] > 1   ? "%dx%dx%d"
-           : k->grid[1] > 1 ? "%dx%d"
-                            : "%d",
-           k->grid[0], k->grid[1], k->grid[2]);
-  snprintf(launch, sizeof launch, "%s x %d", grid, k->block[0]);
-  printf("%-38.38s %-24.24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", short_name(r, k),
-         ops_text(k->ops), k->class_name, k->tile, launch, number_or_dash(j->registers),
+  printf("%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w->name,
+         text_fit(short_name(r, k), w->name), w->ops, text_fit(ops_text(k->ops), w->ops),
+         k->class_name, w->tile, text_fit(k->tile, w->tile), w->launch,
+         text_fit(launch_text(k), w->launch), number_or_dash(j->registers),
          number_or_dash(j->spill_bytes),
          bytes_text(k->smem + (j->smem_static > 0 ? j->smem_static : 0)), flops_text(k->flops),
          bytes_text((double)(k->bytes_read + k->bytes_written)));
@@ -155,14 +186,16 @@ static void print_row(const Run *r, int step, double total) {
 
 static void print_table(const Run *r) {
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %-24s %-12s %-21s %-14s %5s %5s %7s  %11s %9s", "kernel", "ops", "template",
-         "tile", "grid x block", "regs", "spill", "smem", "work", "traffic");
+  Widths w = widths_of(r);
+  printf("\n%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w.name, "kernel", w.ops, "ops",
+         "template", w.tile, "tile", w.launch, "grid x block", "regs", "spill", "smem", "work",
+         "traffic");
   if (r->ms) printf(" %9s %6s", "time", "share");
   if (on_gpu(r)) printf(" %6s", "roof");
   if (r->checked) printf("  %s", "error");
   printf("\n");
   double sum = total_seconds(r);
-  for (int i = 0; i < e->nsteps; i++) print_row(r, i, sum);
+  for (int i = 0; i < e->nsteps; i++) print_row(r, &w, i, sum);
   int spills = 0;
   for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
   if (spills) printf("%d kernels spill registers\n", spills);
@@ -175,17 +208,18 @@ static void print_table(const Run *r) {
 static void print_counts(const Run *r) {
   if (!r->counts) return;
   const PlanEntry *e = &r->plan->entries[1];
-  printf("\n%-38s %10s %10s %10s %9s %9s %11s %9s %9s\n", "counted by libcusim", "planned",
+  int width = widths_of(r).name;
+  printf("\n%-*s %10s %10s %10s %9s %9s %11s %9s %9s\n", width, "counted by libcusim", "planned",
          "distinct", "accessed", "sectors", "ideal", "MFLOP", "divergent", "conflicts");
   for (int i = 0; i < e->nsteps; i++) {
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
-    printf("%-38.38s %10s %10s %10s %9lld %8.2fx %11.3f %9lld %9lld\n", short_name(r, k),
+    printf("%-*s %10s %10s %10s", width, text_fit(short_name(r, k), width),
            bytes_text((double)(k->bytes_read + k->bytes_written)),
            bytes_text((double)c->distinct_bytes),
-           bytes_text((double)((c->bytes_read + c->bytes_written) / n)),
-           (long long)(c->sectors / n),
+           bytes_text((double)((c->bytes_read + c->bytes_written) / n)));
+    printf(" %9lld %8.2fx %11.3f %9lld %9lld\n", (long long)(c->sectors / n),
            c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1.,
            (double)(c->flops / n) * 1e-6, (long long)(c->divergent_branches / n),
            (long long)(c->bank_conflicts / n));
@@ -248,15 +282,10 @@ int report_top(const Run *r, Error *err) {
   int code = ExitOk;
   int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
   const PlanTensor *t = &r->plan->tensors[tensor];
-  if (!t->rank)
-    return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", t->name);
   int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
   float *values = malloc(sizeof *values * (size_t)count);
   if (!values) die("out of memory");
   code = tensor_read_floats(r->loaded, tensor, values, count, err);
-  if (!code && r->labels.count < classes)
-    code = err_set(err, ExitBadInput, "--labels %s: %d names for %lld classes", r->cli->labels,
-                   r->labels.count, (long long)classes);
   for (int64_t row = 0; !code && row < count / classes; row++) {
     const float *x = values + row * classes;
     int best[5], n = labels_top(x, (int)classes, 5, best);
@@ -354,8 +383,8 @@ int report_json(const Run *r, Error *err) {
 
 // ---- --explain --------------------------------------------------------------------------------
 
-static void explain_kernel(const Run *r, int i) {
-  const PlanKernel *k = &r->plan->kernels[i];
+static void explain_kernel(const Run *r, const Group *g) {
+  const PlanKernel *k = &r->plan->kernels[g->id];
   printf("%s\n  %s, from %s\n", k->name, k->ops, k->loc);
   for (int j = 0; j < k->nargs; j++) {
     const PlanTensor *t = &r->plan->tensors[k->args[j].tensor];
@@ -363,22 +392,16 @@ static void explain_kernel(const Run *r, int i) {
     printf("  %s %s: %s %s, %s\n", k->args[j].written ? "writes" : "reads ", t->name,
            dtype_name(t->dtype), type_shape_text(&shape), bytes_text((double)t->bytes));
   }
-  sched_explain(r->compiler.graph->groups[i], r->compiler.options.arch, stdout);
+  sched_explain(g, r->compiler.options.arch, stdout);
 }
 
-// The first kernel whose name has the words; those of `infer` before those of `init`.
 int report_explain(const Run *r, Error *err) {
-  const char *names[512];
-  int count = 0;
-  for (int e = r->plan->nentries - 1; e >= 0; e--)
-    for (int i = 0; i < r->plan->entries[e].nsteps; i++) {
-      int kernel = r->plan->entries[e].steps[i].kernel;
-      if (count < 512) names[count++] = r->plan->kernels[kernel].name;
-      if (!strstr(r->plan->kernels[kernel].name, r->cli->explain)) continue;
-      explain_kernel(r, kernel);
-      return ExitOk;
-    }
-  const char *near = text_nearest(r->cli->explain, names, count);
-  return err_set(err, ExitUsage, "--explain %s: there is no such kernel%s%s%s", r->cli->explain,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  Group **picked;
+  int count;
+  int code = pick_kernels(r->compiler.graph, "explain", r->cli->explain, &picked, &count, err);
+  for (int i = 0; !code && i < count; i++) {
+    if (i) printf("\n");
+    explain_kernel(r, picked[i]);
+  }
+  return code;
 }

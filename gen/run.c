@@ -79,6 +79,7 @@ static int compile(Run *r, Error *err) {
   if (code) return code;
   options.tuning = r->tuning;
   options.device = r->device ? device_info(r->device)->name : options.arch->gpu;
+  cli_tell_tuning(r->cli, r->tuning, options.device);
   double begin = now();
   options.again = true;
   code = compile_model(&r->compiler, &options, err);
@@ -88,6 +89,19 @@ static int compile(Run *r, Error *err) {
   r->fused = total(r->compiler.graph);
   r->seconds_generate = now() - begin;
   return ExitOk;
+}
+
+static int check_labels(const Run *r, Error *err) {
+  const Output *out = &r->compiler.original->outputs[0];
+  const Type *t = &out->node->type;
+  if (!t->rank)
+    return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", out->name);
+  int64_t classes = t->dim[t->rank - 1];
+  if (r->labels.count >= classes) return ExitOk;
+  return err_set(err, ExitBadInput,
+                 "--labels %s: %d line%s for the %lld classes of output '%s' %s; it wants one each",
+                 r->cli->labels, r->labels.count, r->labels.count == 1 ? "" : "s",
+                 (long long)classes, out->name, type_shape_text(t));
 }
 
 static JitOptions jit_options(const Run *r) {
@@ -224,6 +238,7 @@ int verb_run(const Cli *cli, Error *err) {
   if (!code && cli->labels) code = labels_read(cli->labels, &r.labels, err); // before the long work
   if (!code && cli->check_finite && cli->weights) code = run_check_finite(cli->weights, err);
   if (!code) code = compile(&r, err);
+  if (!code && cli->labels) code = check_labels(&r, err);
   if (!code) {
     r.kernel_error = base_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
     for (int i = 0; i < r.plan->nkernels; i++) r.kernel_error[i] = -1;
@@ -245,7 +260,7 @@ int verb_run(const Cli *cli, Error *err) {
     code = report_json(&r, err);
   else if (!code)
     report_text(&r);
-  if (!code && cli->labels && !cli->json && !cli->arch) code = report_top(&r, err);
+  if (!code && cli->labels && !cli->json) code = report_top(&r, err);
   if (!code && r.mismatch) code = err_set(err, ExitMismatch, "wrong result: %s", r.first_bad);
   close_run(&r);
   return code;

@@ -15,20 +15,11 @@ static void print_source(const char *text) {
 }
 
 static int print_sources(Compiler *c, const char *kernel, Error *err) {
-  const char *names[512];
-  int count = 0;
-  bool found = false;
-  for (int i = 0; i < c->graph->ngroups; i++) {
-    Group *g = c->graph->groups[i];
-    if (count < 512) names[count++] = g->name;
-    if (kernel && !strstr(g->name, kernel)) continue;
-    print_source(g->source);
-    found = true;
-  }
-  if (found) return ExitOk;
-  const char *near = kernel ? text_nearest(kernel, names, count) : NULL;
-  return err_set(err, ExitUsage, "--kernel %s: there is no such kernel%s%s%s", kernel,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  Group **groups = c->graph->groups;
+  int count = c->graph->ngroups;
+  int code = kernel ? pick_kernels(c->graph, "kernel", kernel, &groups, &count, err) : ExitOk;
+  for (int i = 0; !code && i < count; i++) print_source(groups[i]->source);
+  return code;
 }
 
 static int print_plan(Compiler *c, Error *err) {
@@ -41,6 +32,8 @@ static int print_plan(Compiler *c, Error *err) {
 int verb_show(const Cli *cli, Error *err) {
   Options options;
   int code = cli_options(cli, &options, err);
+  if (!code && cli->json && !cli->costs && !cli->plan)
+    code = err_set(err, ExitUsage, "show --json: wants --costs or --plan too; the rest is text");
   if (code) return code;
   bool whole = cli->cuda || cli->plan || cli->kernel;
   if (whole)
@@ -55,6 +48,7 @@ int verb_show(const Cli *cli, Error *err) {
   if (code) return code;
   options.tuning = tuning;
   options.device = options.arch->gpu;
+  cli_tell_tuning(cli, tuning, options.device);
   code = compile_model(&c, &options, err);
   if (!code && (cli->cuda || cli->kernel))
     code = print_sources(&c, cli->kernel, err);

@@ -153,6 +153,7 @@ static int tune_on(const Cli *cli, Compiler *c, Device *device, const char *path
       .progress = cli->quiet ? (Progress){0} : progress_bar(),
       .log = log_to_stderr()};
   int code = tuning_read(path, true, &tuning, err);
+  if (!code) cli_tell_tuning(cli, tuning, device_info(device)->name);
   if (!code) code = tune_model(c, device, &options, tuning, &report, err);
   progress_end();
   Error kept;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,6 +74,28 @@ static int unknown_key(const Reader *r, const char *const *keys, int count,
   return wrong(r, keys, count, why);
 }
 
+// Keys and tiles are found by their text: one that tuning_problem or tuning_tile cannot have
+// written would be passed over in silence.
+static bool matches(const char *text, const char *pattern) {
+  regex_t compiled;
+  if (regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB)) die("bad pattern %s", pattern);
+  bool found = !regexec(&compiled, text, 0, NULL, 0);
+  regfree(&compiled);
+  return found;
+}
+
+static bool is_problem(const char *text) {
+  return matches(text,
+                 "^(fp32|tf32|fp16|bf16) ("
+                 "conv [0-9x]+ by [0-9x]+ stride [0-9]+x[0-9]+ pad -?[0-9]+(,-?[0-9]+){3}"
+                 "( dilation [0-9]+x[0-9]+)?( groups [0-9]+)?|"
+                 "matmul [0-9x]+( transposed| computed)? by [0-9x]+( transposed| computed)?)$");
+}
+
+static bool is_tile(const char *text) {
+  return matches(text, "^[0-9]+x[0-9]+ warps [0-9]+x[0-9]+ stages [0-9]+ parts [0-9]+$");
+}
+
 static int check_entry(const Reader *r, const char *device, const char *problem, json_t *entry) {
   static const char *const known[] = {"tile", "us", "us_cold", "model_us"};
   const char *keys[] = {"devices", device, problem, NULL};
@@ -85,10 +108,18 @@ static int check_entry(const Reader *r, const char *device, const char *problem,
     while (i < 4 && strcmp(known[i], key)) i++;
     if (i == 4) return unknown_key(r, keys, 4, known, 4);
     if (i == 0 && !json_is_string(value)) return wrong(r, keys, 4, "\"tile\" is a text");
+    if (i == 0 && !is_tile(json_string_value(value)))
+      return wrong(r, keys, 4,
+                   "this is no tile, as in \"64x32 warps 32x16 stages 4 parts 1\"; "
+                   "--explain KERNEL prints a kernel's entry");
     if (i > 0 && (!json_is_number(value) || json_number_value(value) < 0))
       return wrong(r, keys, 4, "a time is a number of microseconds");
   }
-  return json_object_get(entry, "tile") ? ExitOk : wrong(r, keys, 3, "this entry has no \"tile\"");
+  if (!json_object_get(entry, "tile")) return wrong(r, keys, 3, "this entry has no \"tile\"");
+  if (is_problem(problem)) return ExitOk;
+  return wrong(r, keys, 3,
+               "this key is no problem, as in \"fp16 matmul 8x784 by 784x256 transposed\"; "
+               "--explain KERNEL prints a kernel's entry");
 }
 
 static int check_root(const Reader *r, json_t *root) {
@@ -214,6 +245,22 @@ bool tuning_find(const Tuning *t, const char *device, const char *problem, Tunin
   return false;
 }
 
+int tuning_count(const Tuning *t, const char *device, int *own, const char **other) {
+  const char *name;
+  json_t *problems;
+  int others = 0;
+  *own = 0;
+  *other = NULL;
+  if (!t) return 0;
+  json_object_foreach(t->devices, name, problems) {
+    int count = (int)json_object_size(problems);
+    bool same = same_device(name, device);
+    *(same ? own : &others) += count;
+    if (!same && count) *other = name;
+  }
+  return others;
+}
+
 const Tile *tuning_pick(const Group *g, const Tile *list, int count) {
   const Options *o = &compiler->options;
   TuningEntry entry;
@@ -245,6 +292,12 @@ static const char *shape(const Type *t) { // "1x64x56x56"
   return text;
 }
 
+static const char *matrices(const Type *t, int64_t rows, int64_t columns) { // "12x197x64"
+  int64_t count = type_count(t) / (rows * columns);
+  Type kept = type_make(t->dtype, 3, (int64_t[]){count, rows, columns});
+  return count > 1 ? shape(&kept) : shape(&kept) + strlen("1x");
+}
+
 // How the last two dimensions of an operand of a matmul lie: transposed ones load otherwise.
 static const char *lie(const Group *g, const Node *n) {
   int64_t stride[MaxRank];
@@ -258,9 +311,11 @@ const char *tuning_problem(const Group *g) {
   const Attr *t = &n->attr;
   Arena *arena = compiler->arena;
   const char *dtype = compiler->options.dtype;
-  if (n->op->form != FormConv)
-    return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, shape(&a->type), lie(g, a),
-                        shape(&b->type), lie(g, b));
+  if (n->op->form != FormConv) {
+    Product p = contract_product(g);
+    return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, matrices(&a->type, p.m, p.k),
+                        lie(g, a), matrices(&b->type, p.k, p.n), lie(g, b));
+  }
   const char *more = "";
   if (t->dilation[0] != 1 || t->dilation[1] != 1)
     more = arena_printf(arena, " dilation %lldx%lld", (long long)t->dilation[0],

@@ -29,6 +29,8 @@ int tuning_write(const Tuning *tuning, const char *path, Error *err);
 // False: nothing is stored. Names of devices are compared whole, or, for a compilation without a
 // device, with the GPU the architecture is known by: "NVIDIA H200" is an "H200".
 bool tuning_find(const Tuning *tuning, const char *device, const char *problem, TuningEntry *entry);
+// Entries for other devices than this one, of which *other is one; *own: those for it.
+int tuning_count(const Tuning *tuning, const char *device, int *own, const char **other);
 void tuning_put(Tuning *tuning, const char *device, const char *problem, const TuningEntry *entry);
 
 // For a compilation: the candidate that was measured as the fastest for the problem of this group

@@ -12,6 +12,10 @@
 
 #include "plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum LogLevel { LogInfo, LogWarning } LogLevel;
 
 typedef struct Log {
@@ -337,4 +341,7 @@ int labels_top(const float *scores, int count, int k, int *indices); // returns 
 // A picture that looks like a photograph, always the same: light, objects, texture, noise.
 int photo_make(int width, int height, uint64_t seed, Image *image, Error *err);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

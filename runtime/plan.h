@@ -14,6 +14,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Process exit codes, and the `code` of every error that reaches a user.
 enum ExitCode {
   ExitOk = 0,
@@ -140,4 +144,8 @@ int plan_read(Plan **plan, const char *text, size_t length, Error *err);
 void plan_free(Plan *plan);
 
 // The kernel's NVRTC program is its source plus Plan.headers; see runtime/jit.c.
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -155,14 +155,17 @@ static int read_header(Weights *weights, Error *err) {
   size_t size = weights->view.size;
   if (size < 8) FAIL("has %zu bytes, a safetensors file has at least 8", size);
   for (int i = 7; i >= 0; i--) length = length << 8 | weights->view.bytes[i];
+  const char *text = (const char *)weights->view.bytes + 8;
+  if (size == 8 || *text != '{')
+    FAIL("the header does not begin with '{': this is no safetensors file; in Python, "
+         "safetensors.torch.save_file(model.state_dict(), FILE) writes one");
   if (length > kMaxHeader)
     FAIL("header of %llu bytes, most is %zu; is this a safetensors file?",
          (unsigned long long)length, kMaxHeader);
   if (length > size - 8)
     FAIL("header of %llu bytes in a file of %zu; is the file truncated?",
          (unsigned long long)length, size);
-  const char *text = (const char *)weights->view.bytes + 8;
-  if (!length || *text != '{') FAIL("the header does not begin with '{'");
+  if (!length) FAIL("the header is empty");
   weights->root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
   if (!weights->root) FAIL("header, byte %d: %s", where.position, where.text);
   return read_entries(weights, 8 + length, err);

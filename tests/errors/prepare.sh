@@ -19,3 +19,5 @@ sed -i 's/  tile.clear();/& int broken = undeclared;/' "$w/tree/templates/contra
 XDG_CACHE_HOME=$w/cache build/nngen models/mlp.lua --quiet >/dev/null
 for f in "$w"/cache/nngen/*.nnk; do printf XX | dd of="$f" bs=1 seek=300 conv=notrunc 2>/dev/null; done
 printf 'a\n' >"$w/one.txt"
+printf '{"schema_version": 1, "devices": {"NVIDIA H100": {\n"fp16 matmul 8x784 by 784x256 transposed": {"tile": "64x32 warps 32x16 stages 4 parts 1"}}}}' >"$w/h100.json"
+sed 's/matmul/matmull/' "$w/h100.json" >"$w/misspelt.json"

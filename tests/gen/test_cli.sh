@@ -41,6 +41,18 @@ ok "show --dot is for graphviz" bash -c 'build/nngen show models/lenet.lua --dot
 ok "show --plan is JSON" bash -c 'build/nngen show models/mlp.lua --plan | grep -q "\"kernels\""'
 ok "--json" json_holds schema_version kernels unfused arena_bound outputs error
 ok "--explain shows the candidates" bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
+explained() { # explained WORD KERNEL...: these are explained, and no others
+  local word=$1; shift
+  build/nngen models/resnet18.lua --explain "$word" | grep '^resnet18__' |
+    diff - <(printf 'resnet18__%s\n' "$@")
+}
+ok "--explain takes a layer" explained layer1.0.conv1 layer1_0_conv1_bn1_relu
+ok "--explain takes a layer that was fused" explained layer1.0.bn2 layer1_0_conv2_bn2_add_relu
+ok "--explain takes a symbol" explained layer1_0_conv1_bn1_relu layer1_0_conv1_bn1_relu
+ok "--explain takes a whole name before a part of one" explained conv1 conv1_bn1_relu
+ok "--explain shows all that match" explained layer2_0_conv layer2_0_conv1_bn1_relu layer2_0_conv2_bn2
+one_kernel() { [ "$(build/nngen show models/resnet18.lua --kernel "$1" | grep -c __global__)" = 1 ]; }
+ok "--kernel takes a layer" one_kernel layer2.1.conv1
 ok "--set name=value and dtype" bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
 ok "--labels prints the five best" labels
 ok "the binary moves to another place" moved
@@ -49,6 +61,41 @@ ok "results to stdout, progress to a terminal only" piped
 ok "--output and --input are the same format" output_reads
 ok "--dump writes sources and the plan" bash -c "build/nngen models/mlp.lua --quiet --dump $work/d && ls $work/d/*.cu $work/d/mlp.plan.json"
 ok "doctor" build/nngen doctor
+is_json() { # is_json KEY COMMAND...: prints JSON that has the key
+  local key=$1; shift
+  "$@" >"$work/j" && grep -q "\"$key\":" "$work/j" &&
+    { ! command -v python3 >/dev/null || python3 -m json.tool <"$work/j" >/dev/null; }
+}
+cached() { is_json "$1" build/nngen cache "$2" --json --cache-dir "$work/cache"; }
+build/nngen models/mlp.lua --quiet --cache-dir "$work/cache" >/dev/null
+ok "cache ls --json" cached kernel ls
+ok "cache verify --json" cached valid verify
+ok "cache clear --json" cached removed clear
+ok "show --costs --json" is_json modelled_us build/nngen show models/mlp.lua --costs --json
+ok "show --plan --json" is_json kernels build/nngen show models/mlp.lua --plan --json
+cat >"$work/long.lua" <<'LUA'
+local nn = require "nn"
+nn.scope("a_scope_with_a_name_that_is_long_and_longer", function()
+  nn.output("y", nn.input("x", {4, 64}):linear("a_layer_with_a_long_name_too", {out = 64}):relu())
+end)
+LUA
+columns() { # every row ends under its header's last column, and a name that is cut has a mark
+  awk -v from="$1" '$1 == "kernel" {width = index($0, from); next} width && NF && $0 !~ /^ *sum/ {
+    if (substr($0, width - 1, 1) != " ") {print; bad = 1}; rows++}
+    /^$/ {if (rows) exit} END {exit bad || !rows}' "$work/table"
+}
+run_table() {
+  build/nngen "$@" --quiet --no-check >"$work/table" && columns "tile" && columns "grid x block" && columns " regs"
+}
+costs_table() {
+  build/nngen show "$@" --costs >"$work/table" && columns "tile" && columns " modelled"
+}
+ok "columns of the run table" run_table models/resnet18.lua --set size=32 --dtype fp16
+ok "columns of --costs" costs_table models/resnet18.lua --dtype fp16
+ok "columns with long names" run_table "$work/long.lua"
+ok "a name that is cut has a mark" grep -q '^a_scope_with[^ ]*\.\. ' "$work/table"
+ok "columns of --costs with long names" costs_table "$work/long.lua"
+ok "a name that --costs cuts has a mark" grep -q '^a_scope_with[^ ]*\.\. ' "$work/table"
 ok "cache ls, verify" bash -c 'build/nngen cache ls && build/nngen cache verify'
 ok "at most 23 kernels in resnet18" bash -c '[ $(build/nngen show models/resnet18.lua | grep -c "^# kernel.*infer") -le 23 ]'
 tap_done

@@ -42,6 +42,11 @@ static void write_text(const char *path, const char *text) {
   fclose(file);
 }
 
+#define PRODUCT "fp16 matmul 8x4 by 4x2 transposed"
+#define IMAGE "tf32 conv 1x4x8x8 by 4x2x3x3 stride 1x2 pad 0,1,2,3 dilation 1x2 groups 2"
+#define TILE_A "64x64 warps 32x32 stages 2 parts 1"
+#define TILE_B "128x64 warps 32x32 stages 2 parts 1"
+
 // ---- the file ---------------------------------------------------------------------------------
 
 static void refused_files(void **state) {
@@ -59,7 +64,11 @@ static void refused_files(void **state) {
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"tiel\": \"a\"}}}}",
        ":3: unknown key \"tiel\"; did you mean \"tile\"?"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": 4}}}}", ":2: \"tile\" is a text"},
-      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\"tile\": \"a\",\n\"us\": -1}}}}",
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": \"64x64 warp 32x32\"}}}}",
+       ":2: this is no tile, as in \"64x32 warps 32x16 stages 4 parts 1\"; --explain KERNEL prints"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"fp16 konv 1x2\": {\"tile\": \"" TILE_A "\"}}}}",
+       ":2: this key is no problem, as in \"fp16 matmul "},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\"tile\": \"" TILE_A "\",\n\"us\": -1}}}}",
        ":2: a time is a number of microseconds"},
       {"{\"schema_version\": 1, \"devices\": {}, \"devices\": {}}", ":1: no JSON: duplicate"},
   };
@@ -96,24 +105,29 @@ static void write_and_merge(void **state) {
   Error err = {0};
   TuningEntry e;
   Tuning *t = tuning_new();
-  tuning_put(t, "NVIDIA H200", "p", &(TuningEntry){"a", 1.5, 3, 2});
-  tuning_put(t, "Other", "p", &(TuningEntry){.tile = "b"});
+  tuning_put(t, "NVIDIA H200", PRODUCT, &(TuningEntry){TILE_A, 1.5, 3, 2});
+  tuning_put(t, "Other", PRODUCT, &(TuningEntry){.tile = TILE_B});
   assert_int_equal(tuning_write(t, in_dir("t.json"), &err), ExitOk);
   tuning_free(t);
   assert_int_equal(tuning_read(in_dir("t.json"), false, &t, &err), ExitOk);
-  tuning_put(t, "NVIDIA H200", "q", &(TuningEntry){.tile = "c"});
-  tuning_put(t, "Other", "p", &(TuningEntry){.tile = "d"});
+  tuning_put(t, "NVIDIA H200", IMAGE, &(TuningEntry){.tile = TILE_A});
+  tuning_put(t, "Other", PRODUCT, &(TuningEntry){.tile = TILE_A});
   assert_int_equal(tuning_write(t, in_dir("t.json"), &err), ExitOk);
   tuning_free(t);
   assert_int_equal(tuning_read(in_dir("t.json"), false, &t, &err), ExitOk);
-  assert_true(tuning_find(t, "NVIDIA H200", "p", &e));
-  assert_string_equal(e.tile, "a");
+  assert_true(tuning_find(t, "NVIDIA H200", PRODUCT, &e));
+  assert_string_equal(e.tile, TILE_A);
   assert_true(e.us == 1.5 && e.us_cold == 3 && e.model_us == 2);
-  assert_true(tuning_find(t, "H200", "q", &e)); // the GPU an architecture is known by
-  assert_true(tuning_find(t, "Other", "p", &e));
-  assert_string_equal(e.tile, "d");
-  assert_false(tuning_find(t, "H20", "p", &e));
+  assert_true(tuning_find(t, "H200", IMAGE, &e)); // the GPU an architecture is known by
+  assert_true(tuning_find(t, "Other", PRODUCT, &e));
+  assert_string_equal(e.tile, TILE_A);
+  assert_false(tuning_find(t, "H20", PRODUCT, &e));
   assert_false(tuning_find(t, "H200", "r", &e));
+  int own;
+  const char *other;
+  assert_int_equal(tuning_count(t, "H200", &own, &other), 1);
+  assert_int_equal(own, 2);
+  assert_string_equal(other, "Other");
   tuning_free(t);
 }
 
@@ -121,8 +135,8 @@ static void write_and_merge(void **state) {
 static void damaged_files(void **state) {
   (void)state;
   static const char good[] =
-      "{\"schema_version\": 1, \"devices\": {\"NVIDIA H200\": {\"fp16 conv 1x64x56x56\": {\"tile\": "
-      "\"64x32 warps 32x16 stages 4 parts 1\", \"us\": 3.25, \"model_us\": 4}}}}\n";
+      "{\"schema_version\": 1, \"devices\": {\"NVIDIA H200\": {\"" PRODUCT "\": {\"tile\": "
+      "\"" TILE_A "\", \"us\": 3.25, \"model_us\": 4}}}}\n";
   const char *given = getenv("NNGEN_SEED"), *path = in_dir("damaged.json");
   uint64_t x = given ? strtoull(given, NULL, 10) : (uint64_t)getpid() * 2654435761u + 1;
   fprintf(stderr, "damaged_files: NNGEN_SEED=%llu\n", (unsigned long long)x);
@@ -148,7 +162,7 @@ static void damaged_files(void **state) {
     TuningEntry e;
     int code = tuning_read(path, false, &t, &err);
     if (code) assert_true(code == ExitBadInput && !strncmp(err.message, path, strlen(path)));
-    if (!code) tuning_find(t, "H200", "fp16 conv 1x64x56x56", &e);
+    if (!code) tuning_find(t, "H200", PRODUCT, &e);
     tuning_free(t);
     refused += code != 0;
   }

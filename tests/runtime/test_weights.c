@@ -55,8 +55,10 @@ static void refuses(void **state) {
       {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
        "'a': dtype 'F31' is not known"},
       {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ 'a' is not a text"},
-      {"[]", 0, "the header does not begin with '{'"},
-      {"", 0, "the header does not begin with '{'"},
+      {"[]", 0, "the header does not begin with '{': this is no safetensors file; in Python, "
+           "safetensors.torch.save_file(model.state_dict(), FILE) writes one"},
+      {"", 0, "the header does not begin with '{': this is no safetensors file; in Python, "
+           "safetensors.torch.save_file(model.state_dict(), FILE) writes one"},
   };
   for (int i = 0; i < COUNT(bad); i++)
     refuse(make_file(bad[i].header, bad[i].data), bad[i].expected);
