@@ -304,6 +304,8 @@ void fault_misaligned(const void *address, int alignment, const void *pc)
 void fault_static_shared(const Worker *worker); // the block has written behind it
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));
+// divide.c: in SIGFPE's handler: the division was INT_MIN / -1; it has its result and is over.
+bool divide_overflowed(void *context);
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
 
