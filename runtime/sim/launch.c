@@ -286,6 +286,7 @@ CUresult launch_run(Launch *launch) {
   await_helpers();
   trace_launch_end(launch);
   launch->function->counters->launches++;
+  launch->function->counters->loops += launch->loops;
   return (CUresult)atomic_load(&launch->error);
 }
 

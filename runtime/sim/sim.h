@@ -286,7 +286,7 @@ bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
-bool imports_wait(int fd); // imports.c: the image's threads can wait for each other
+bool imports_wait(int fd, void *handle); // imports.c: the image's threads can wait for each other
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 
