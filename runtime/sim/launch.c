@@ -2,7 +2,7 @@
 //
 // The calling thread and a pool of helpers take block after block from a counter. With a seed the
 // order of blocks is a random permutation, so that nothing may rely on it.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <fenv.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 // An image is an ELF shared object that libcusim's NVRTC made. cuModuleLoadData is given no length,
 // so it is taken from the ELF headers; the bytes are read by write(2), which reports a bad address
 // instead of faulting. A kernel's static shared memory is the image's thread-local segment.
-#include "sim/sim.h"
+#include "sim/compile.h"
+#include "sim/work.h"
 
 #include <dlfcn.h>
 #include <elf.h>

@@ -1,5 +1,6 @@
 // nvrtc.c: NVRTC's API over the host compiler. A "cubin" is an ELF shared object for this host; the
 // "PTX" is the same image.
+#include "sim/compile.h"
 #include "sim/sim.h"
 
 #include <ctype.h>
