@@ -1,6 +1,6 @@
 // sim.h: the structs of libcusim, and the prototypes of each file, in the order a launch passes
-// through them: launch -> block -> fiber; loading beside it. What waits between the API and a launch
-// is in work.h; compiling, which needs none of them, in compile.h.
+// through them: launch -> block -> fiber; loading beside it. What waits between the API and a
+// launch is in work.h; compiling, which needs none of them, in compile.h.
 //
 // Locking: `sim_lock` is held by every API call while it reads or changes the state below, and
 // while queued work runs. Worker threads touch only their Block and the Launch they are given.
