@@ -35,6 +35,34 @@ bool token_is_name(Token token);
 const char *token_skip_blank(const char *p, const char *start);
 const char *token_skip_brackets(const char *p); // past the one that closes ( [ { at p
 
+// ---- kernels (declaration.c, kernels.c)
+// ----------------------------------------------------------
+
+typedef struct Declaration { // of a kernel; parts that it lacks are empty
+  Token header;              // `template <class T>`
+  Token path, last;          // `ns::k`, `k`
+  Token arguments;           // `<float>`
+  Token params;              // `(float *x, int n)`
+  Token bounds, registers;   // `(128, 2)` of __launch_bounds__, `(64)` of __maxnreg__
+  Token limits[2];           // the same two from their markers on, in the order of the source
+  bool instantiates;         // `template` without a header
+  bool defined;              // a body follows
+  const char *end;           // of what stands before the parameters
+} Declaration;
+
+// From behind `__global__` on; template: where that word stood before it, or null.
+void declaration_parse(const char *p, const char *template, Declaration *declaration);
+bool declaration_is_attribute(Token t);
+void declaration_copy(Text *out, Token part); // in one line
+void declaration_copy_params(Text *out, Token params);
+
+typedef struct Kernels Kernels; // those of a program that have been seen
+
+Kernels *kernels_make(void);
+void kernels_free(Kernels *kernels);
+// A declaration inside namespaces, scope: "a::b::" or "". out: what must follow it.
+void kernels_note(Kernels *kernels, const char *scope, const Declaration *declaration, Text *out);
+
 // ---- the passes ---------------------------------------------------------------------------------
 
 typedef struct CompileJob {
@@ -50,6 +78,9 @@ typedef struct CompileJob {
 // Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
 nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
+
+// The table of kernels and name expressions, which the image exports as cusim_image.
+void kernels_table(Kernels *kernels, const CompileJob *job, Text *out);
 
 // Rewrites preprocessed CUDA C++ into C++: shared memory, and the list of kernels at the end.
 void rewrite_source(const CompileJob *job, const char *source, Text *out);

@@ -23,7 +23,7 @@ static CUresult check_shape(CUfunction function, const unsigned grid[3], const u
       return CUDA_ERROR_INVALID_VALUE;
   unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
   if (threads > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
-  int bound = function->kernel->max_threads;
+  int bound = function->kernel->limits.threads;
   if (bound > 0 && threads > (unsigned long)bound) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }

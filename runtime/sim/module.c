@@ -276,8 +276,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
   if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
-    if (f->kernel->enter && (!strcmp(f->name, name) || !strcmp(f->kernel->name, name)))
-      return *function = f, CUDA_SUCCESS;
+    if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
   return CUDA_ERROR_NOT_FOUND;
 }
 
@@ -329,7 +328,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
 // ---- functions ----------------------------------------------------------------------------------
 
 static int function_threads(CUfunction function) {
-  int most = function->kernel->max_threads;
+  int most = function->kernel->limits.threads;
   return most > 0 && most < kMaxThreads ? most : kMaxThreads;
 }
 

@@ -11,24 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kMaxDepth = 256, kMaxKernels = 512 };
-
-typedef struct Kernel {
-  Text name;   // with its namespaces
-  Text bounds; // the first launch bound's text, or empty
-} Kernel;
+enum { kMaxDepth = 256 };
 
 typedef struct Rewriter {
-  const char *at;
   Text *out;
   Token last;             // the token before the current one
-  bool template;          // inside a declaration that began with `template`
+  const char *template;   // where the declaration began with `template`; else null
+  bool elsewhere;         // it is `extern template`
   int depth;              // open braces
   int namespaces;         // how many of them are namespaces (or extern "C")
   Token names[kMaxDepth]; // of the open namespaces; empty for unnamed ones and extern "C"
   int name_depth[kMaxDepth];
-  Kernel kernels[kMaxKernels];
-  int nkernels;
+  Kernels *kernels;
+  Text after;      // what follows the kernel declaration
+  int after_depth; // the open braces around it
 } Rewriter;
 
 static Token peek(const Rewriter *r, const char *p) {
@@ -55,10 +51,6 @@ static const char *shared_declaration(const Rewriter *r, const char *p) {
   return NULL;
 }
 
-static bool is_attribute(Token t) {
-  return token_is(t, "__attribute__") || token_is(t, "alignas");
-}
-
 // extern __shared__ T name[]...;  ->  T (*name)... = (T (*)...)(dynamic shared memory);
 static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) {
   Text type = {0};
@@ -69,7 +61,7 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
     at = t.end;
     if (t.end >= end) break;
     if (token_is(t, "extern") || token_is(t, "__cusim_shared__")) continue;
-    if (is_attribute(t)) {
+    if (declaration_is_attribute(t)) {
       at = token_skip_brackets(peek(r, at).begin);
     } else if (*t.begin == '[') {
       suffix = token_skip_brackets(t.begin);
@@ -99,67 +91,27 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// Notes `ns::name` unless it is there already (an overload).
-static void note_kernel(Rewriter *r, Token name, Token bounds) {
-  Text full = {0};
-  for (int i = 0; i < r->namespaces; i++)
-    if (r->names[i].begin < r->names[i].end)
-      text_print(&full, "%.*s::", (int)(r->names[i].end - r->names[i].begin), r->names[i].begin);
-  text_append(&full, name.begin, (size_t)(name.end - name.begin));
-  int i = 0;
-  while (i < r->nkernels && strcmp(r->kernels[i].name.data, full.data) != 0) i++;
-  if (i == kMaxKernels || full.failed) {
-    text_free(&full);
-    return;
-  }
-  if (i == r->nkernels)
-    r->kernels[r->nkernels++] = (Kernel){.name = full};
-  else
-    text_free(&full);
-  if (bounds.begin < bounds.end && !r->kernels[i].bounds.length)
-    text_append(&r->kernels[i].bounds, bounds.begin, (size_t)(bounds.end - bounds.begin));
-}
-
-// The first argument of (a, b): up to a comma outside brackets.
-static Token first_argument(const char *open) {
-  const char *end = token_skip_brackets(open) - 1;
-  const char *at = open + 1;
-  while (at < end) {
-    Token t = token_at(token_skip_blank(at, ""));
-    if (*t.begin == ',' || t.begin >= end) return (Token){open + 1, t.begin};
-    at = *t.begin == '(' ? token_skip_brackets(t.begin) : t.end;
-  }
-  return (Token){open + 1, end};
-}
-
-// From the marker to the parameter list: drops launch bounds, finds the name.
+// From the marker to the parameter list: drops launch limits, notes the kernel.
 static const char *rewrite_global(Rewriter *r, const char *p) {
   static const char attributes[] = "__attribute__((visibility(\"default\")))";
-  Token name = {p, p}, bounds = {p, p};
-  bool template = r->template;
+  Declaration d;
+  Text scope = {0};
+  declaration_parse(p, r->template, &d);
   text_append(r->out, attributes, sizeof attributes - 1);
-  for (;;) {
-    const char *begin = token_skip_blank(p, "");
-    Token t = token_at(begin);
-    if (t.begin == t.end || *t.begin == ';' || *t.begin == '{') break;
-    if (token_is(t, "__cusim_bounds__")) {
-      const char *open = token_skip_blank(t.end, "");
-      bounds = first_argument(open);
-      text_append(r->out, " ", 1);
-      keep_lines(r, p, token_skip_brackets(open));
-      p = token_skip_brackets(open);
-      continue;
-    }
-    if (is_attribute(t)) t.end = token_skip_brackets(token_skip_blank(t.end, ""));
-    if (*t.begin == '(') break;
-    if (token_is_name(t) && !is_attribute((Token){t.begin, t.begin + strcspn(t.begin, " (")})) name = t;
-    if (*t.begin == '<') template = true; // an explicit specialisation
-    text_append(r->out, p, (size_t)(t.end - p));
-    p = t.end;
+  for (int i = 0; i < 2 && d.limits[i].end; i++) {
+    text_append(r->out, p, (size_t)(d.limits[i].begin - p));
+    keep_lines(r, d.limits[i].begin, d.limits[i].end);
+    p = d.limits[i].end;
   }
-  bool defined = *peek(r, token_skip_brackets(token_skip_blank(p, ""))).begin == '{';
-  if (!template && defined && name.begin < name.end) note_kernel(r, name, bounds);
-  return p;
+  text_append(r->out, p, (size_t)(d.end - p));
+  for (int i = 0; i < r->namespaces; i++)
+    if (r->names[i].begin < r->names[i].end)
+      text_print(&scope, "%.*s::", (int)(r->names[i].end - r->names[i].begin), r->names[i].begin);
+  r->after.length = 0;
+  r->after_depth = r->depth;
+  if (!r->elsewhere) kernels_note(r->kernels, scope.data ? scope.data : "", &d, &r->after);
+  text_free(&scope);
+  return d.end;
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
@@ -177,8 +129,11 @@ static void follow_braces(Rewriter *r, Token t) {
     if (r->namespaces && r->name_depth[r->namespaces - 1] == r->depth) r->namespaces--;
     r->depth--;
   }
-  if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';') r->template = false;
-  if (token_is(t, "template")) r->template = true;
+  if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';')
+    r->template = NULL, r->elsewhere = false;
+  if (!token_is(t, "template") || r->template) return;
+  r->template = t.begin;
+  r->elsewhere = token_is(r->last, "extern");
 }
 
 // After `namespace` or `extern`: copies up to and with the opening brace, if there is one.
@@ -202,58 +157,39 @@ static const char *try_namespace(Rewriter *r, Token t) {
 
 static const char *rewrite_token(Rewriter *r, Token t) {
   const char *end;
-  if (token_is(t, "namespace") && !token_is(r->last, "using") && (end = try_namespace(r, t))) return end;
+  if (token_is(t, "namespace") && !token_is(r->last, "using") && (end = try_namespace(r, t)))
+    return end;
   if (token_is(t, "extern") && (end = try_namespace(r, t))) return end;
   if (token_is(t, "extern") && (end = shared_declaration(r, t.begin)))
     return rewrite_dynamic(r, t.begin, end);
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
     const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"
-                                              : "static thread_local __attribute__((used))";
+                                                    : "static thread_local __attribute__((used))";
     text_append(r->out, words, strlen(words));
     return t.end;
   }
-  if (token_is(t, "__cusim_bounds__")) return token_skip_brackets(token_skip_blank(t.end, ""));
+  if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
+    return token_skip_brackets(token_skip_blank(t.end, ""));
   follow_braces(r, t);
   text_append(r->out, t.begin, (size_t)(t.end - t.begin));
-  return t.end;
-}
-
-// ---- the table ----------------------------------------------------------------------------------
-
-static void print_row(Text *out, const char *name, const char *bounds) {
-  text_print(out,
-             "  {\"%s\", (const void *)(&%s), cusim::Describe<decltype((&%s)), (&%s)>::enter,\n"
-             "   cusim::Describe<decltype((&%s)), (&%s)>::loop,\n"
-             "   cusim::Describe<decltype((&%s)), (&%s)>::sizes, int(%s)},\n",
-             name, name, name, name, name, name, name, name, bounds ? bounds : "0");
-}
-
-static void print_table(Rewriter *r, const CompileJob *job) {
-  const char *const *expressions = job->expressions;
-  text_print(r->out, "\n# 1 \"cusim-table\"\nstatic const CusimKernel cusim_kernels[] = {\n");
-  for (int i = 0; i < r->nkernels; i++)
-    print_row(r->out, r->kernels[i].name.data, r->kernels[i].bounds.data);
-  for (; expressions && *expressions; expressions++) {
-    const char *name = *expressions + strspn(*expressions, "& ");
-    int i = 0;
-    while (i < r->nkernels && strcmp(r->kernels[i].name.data, name) != 0) i++;
-    if (i == r->nkernels) print_row(r->out, name, NULL);
+  if ((*t.begin == '}' || *t.begin == ';') && r->depth == r->after_depth && r->after.length) {
+    text_append(r->out, r->after.data, r->after.length);
+    r->after.length = 0;
   }
-  text_print(r->out,
-             "  {0, 0, 0, 0, 0, 0}};\n"
-             "extern \"C\" __attribute__((visibility(\"default\"))) const CusimImage cusim_image = "
-             "{%d, %d, %d, \"%s\", cusim_kernels};\n",
-             CUSIM_ABI, job->checks, 10 * job->arch, host_cpu());
+  return t.end;
 }
 
 void rewrite_source(const CompileJob *job, const char *source, Text *out) {
   Rewriter *r = calloc(1, sizeof *r);
-  if (!r) {
+  Kernels *kernels = r ? kernels_make() : NULL;
+  if (!kernels) {
+    free(r);
     out->failed = true;
     return;
   }
   r->out = out;
+  r->kernels = kernels;
   const char *p = source;
   while (*p) {
     const char *begin = token_skip_blank(p, source);
@@ -263,10 +199,9 @@ void rewrite_source(const CompileJob *job, const char *source, Text *out) {
     if (t.begin == t.end && !*begin) break;
     r->last = t;
   }
-  print_table(r, job);
-  for (int i = 0; i < r->nkernels; i++) {
-    text_free(&r->kernels[i].name);
-    text_free(&r->kernels[i].bounds);
-  }
+  kernels_table(kernels, job, out);
+  out->failed |= r->after.failed;
+  text_free(&r->after);
+  kernels_free(kernels);
   free(r);
 }

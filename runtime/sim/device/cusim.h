@@ -15,6 +15,7 @@
 #define __global__ __cusim_global__
 #define __shared__ __cusim_shared__
 #define __launch_bounds__ __cusim_bounds__
+#define __maxnreg__ __cusim_registers__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
