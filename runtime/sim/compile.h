@@ -72,6 +72,7 @@ typedef struct CompileJob {
   const char *const *expressions; // name expressions of template kernels, ended by null
   const char *const *options;     // for the preprocessor and compiler, ended by null
   int arch;                       // 90
+  int registers;                  // of -maxrregcount; 0: not given
   int checks;                     // CusimCheck bits
 } CompileJob;
 

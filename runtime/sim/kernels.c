@@ -223,7 +223,7 @@ void kernels_table(Kernels *kernels, const CompileJob *job, Text *out) {
   text_print(out,
              "  {}};\n"
              "extern \"C\" __attribute__((visibility(\"default\"))) const CusimImage cusim_image = "
-             "{%d, %d, %d, \"%s\", cusim_kernels};\n",
-             CUSIM_ABI, job->checks, 10 * job->arch, host_cpu());
+             "{%d, %d, %d, %d, \"%s\", cusim_kernels};\n",
+             CUSIM_ABI, job->checks, 10 * job->arch, job->registers, host_cpu());
   out->failed |= kernels->failed || kernels->rows.failed;
 }

@@ -48,6 +48,7 @@ typedef struct Settings {
   bool count;    // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed; // NNGEN_SIM_SEED; 0: the natural order
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
+  int kernel_registers; // NNGEN_SIM_KERNEL_REGISTERS, that each kernel needs; 0: not known
   double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
   bool ready;    // they have been read
 } Settings;
@@ -281,7 +282,8 @@ CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3]
 Launch *launch_copy(const Launch *launch);
 void launch_free(Launch *launch); // the params it owns
 CUresult launch_run(Launch *launch);
-int launch_blocks_per_sm(CUfunction function, int threads, size_t smem);
+int function_threads(CUfunction function); // most in a block (function.c)
+int function_blocks_per_sm(CUfunction function, int threads, size_t smem);
 const struct CUmod_st *module_of_address(const void *pc);
 bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.

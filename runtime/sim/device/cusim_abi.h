@@ -45,6 +45,7 @@ typedef struct CusimImage {
   int abi;            // CUSIM_ABI
   int checks;         // how it was instrumented, CusimCheck bits
   int arch;           // 800, 900, 1000: what __CUDA_ARCH__ was
+  int registers;      // of -maxrregcount; 0: not given
   const char *cpu;    // the instruction sets it was compiled for
   const CusimKernel *kernels;
 } CusimImage;
