@@ -120,19 +120,29 @@ static void print_limits(const Kernels *kernels, const char *full, const Declara
 
 // ---- kernels ------------------------------------------------------------------------------------
 
+// A row of the table, but for the limits; d: the type that describes the kernel.
+static void print_row(Text *out, const char *name, const char *d) {
+  text_print(out,
+             "  {R\"cusim(%s)cusim\", (const void *)%s::symbol, %s::enter, %s::loop, %s::sizes, "
+             "%s::offsets, ",
+             name, d, d, d, d, d);
+}
+
 static void print_kernel(Kernels *kernels, const char *scope, const char *full,
                          const Declaration *d, Text *out) {
   int n = kernels->count++;
-  Text name = {0};
+  Text name = {0}, type = {0};
   text_print(&name, "%s", full);
   declaration_copy(&name, d->arguments);
-  if (name.failed || !add_name(&kernels->listed, &kernels->nlisted, name.data))
+  text_print(&type, "%scusim_kernel_%d", scope, n);
+  if (name.failed || type.failed || !add_name(&kernels->listed, &kernels->nlisted, name.data)) {
     kernels->failed = true;
-  else
-    text_print(&kernels->rows,
-               "  cusim::row<%scusim_kernel_%d>(R\"cusim(%s)cusim\", %scusim_limits_of_%d),\n",
-               scope, n, name.data, scope, n);
+  } else {
+    print_row(&kernels->rows, name.data, type.data);
+    text_print(&kernels->rows, "%scusim_limits_of_%d},\n", scope, n);
+  }
   text_free(&name);
+  text_free(&type);
   text_print(out, " typedef cusim::Describe<void (*)");
   declaration_copy_params(out, d->params);
   text_append(out, ", ", 2);
@@ -203,12 +213,15 @@ static void print_expression(const Kernels *kernels, const char *name, Text *out
   bool limited = false;
   for (int i = 0; i < kernels->nlimited; i++) limited |= ends_in(kernels->limited[i], name, bytes);
   const char *last = last_word(name, bytes);
-  text_print(out, "  cusim::row<cusim::Describe<decltype((&%s)), (&%s)>>(R\"cusim(%s)cusim\", ",
-             name, name, name);
+  Text type = {0};
+  text_print(&type, "cusim::Describe<decltype((&%s)), (&%s)>", name, name);
+  print_row(out, name, type.data ? type.data : "");
   if (limited)
-    text_print(out, "%.*scusim_limits_%s(&%s)),\n", (int)(last - name), name, last, name);
+    text_print(out, "%.*scusim_limits_%s(&%s)},\n", (int)(last - name), name, last, name);
   else
-    text_print(out, "CusimLimits{}),\n");
+    text_print(out, "{}},\n");
+  out->failed |= type.failed;
+  text_free(&type);
 }
 
 void kernels_table(Kernels *kernels, const CompileJob *job, Text *out) {

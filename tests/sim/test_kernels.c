@@ -171,7 +171,7 @@ static void test_bounds_of_expressions(void **state) {
 
 static void test_many_kernels(void **state) {
   (void)state;
-  enum { kMany = 700 };
+  enum { kMany = 520 };
   char *text = NULL, name[32];
   size_t bytes;
   FILE *f = open_memstream(&text, &bytes);
@@ -181,7 +181,7 @@ static void test_many_kernels(void **state) {
   CUmodule module = device_module(text);
   free(text);
   CUdeviceptr p = device_upload(NULL, 4);
-  for (int i = 0, x = -1; i < kMany; i += 233) {
+  for (int i = 0, x = -1; i < kMany; i += 173) {
     CUfunction k;
     snprintf(name, sizeof name, "k%d", i);
     OK(cuModuleGetFunction(&k, module, name));

@@ -25,9 +25,11 @@ template <class... A> struct Offsets {
   }
 };
 
+template <class... A> constexpr Offsets<A...> offsets_of{};
+
 template <class F, F f> struct Describe;
 template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
-  static const void *symbol() { return reinterpret_cast<const void *>(f); }
+  static constexpr auto symbol = f;
   template <int... I> static void call(void *const *params, Indices<I...>) {
     f(*static_cast<A *>(params[I])...);
   }
@@ -49,20 +51,16 @@ template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
   }
   static constexpr CusimEntry loop = CUSIM_TRACE || CUSIM_COUNT ? CusimEntry(0) : enter_all;
   static constexpr unsigned sizes[sizeof...(A) + 1] = {unsigned(sizeof(A))..., 0};
-  static constexpr Offsets<A...> offsets{};
+  static constexpr const unsigned *offsets = offsets_of<A...>.at;
 };
 
 // A name expression of a variable: it only has a linker's name.
 template <class T, T *p> struct Describe<T *, p> {
-  static const void *symbol() { return (const void *)p; }
+  static constexpr auto symbol = p;
   static constexpr CusimEntry enter = 0, loop = 0;
   static constexpr unsigned sizes[1] = {0};
-  static constexpr Offsets<> offsets{};
+  static constexpr const unsigned *offsets = offsets_of<>.at;
 };
-
-template <class D> CusimKernel row(const char *name, CusimLimits limits) {
-  return {name, D::symbol(), D::enter, D::loop, D::sizes, D::offsets.at, limits};
-}
 
 // __launch_bounds__(threads, blocks, blocks of a cluster), __maxnreg__(registers).
 constexpr CusimLimits bounded(long long threads, long long blocks = 0, long long = 0) {
