@@ -360,6 +360,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   add(&args, "-mno-outline-atomics"); // whose functions are in a library that is not linked
 #endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
+  if (job->checks == CusimTrace) add(&args, "-fsanitize=alignment"); // branches, not to be counted
   for (const char *const *o = job->options; *o; o++)
     if (!is_for_source(*o)) add(&args, *o);
   if (job->checks & CusimCount)

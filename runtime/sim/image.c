@@ -1,4 +1,5 @@
-// imports.c: whether the threads of a kernel image can wait for each other.
+// image.c: what the section table of a kernel image tells: where the kernels' code lies, and whether
+// their threads can wait for each other.
 //
 // Every way to wait is a function, so the linker's table of what the image imports tells. Kernels
 // of an image that imports nothing but what is known never to wait run as a loop over the block's
@@ -44,11 +45,10 @@ static bool is_plain(void *handle, const char *name) {
   return is_arithmetic(handle, name);
 }
 
-static bool all_plain(void *handle, const char *image) {
+static bool all_plain(void *handle, const char *image, const Elf64_Shdr *table) {
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
-  const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff), *table = sections;
-  while (table < sections + head->e_shnum && table->sh_type != SHT_DYNSYM) table++;
-  if (table == sections + head->e_shnum || table->sh_link >= head->e_shnum) return false;
+  const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
+  if (!table || table->sh_link >= head->e_shnum) return false;
   const Elf64_Sym *symbols = (const Elf64_Sym *)(image + table->sh_offset);
   const char *names = image + sections[table->sh_link].sh_offset;
   for (size_t i = 1; i < table->sh_size / sizeof *symbols; i++)
@@ -57,13 +57,26 @@ static bool all_plain(void *handle, const char *image) {
   return true;
 }
 
-// The image, open as handle, is whole: its checksum was right.
-bool imports_wait(int fd, void *handle) {
+static const Elf64_Shdr *find_section(const char *image, const char *name) {
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
+  const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
+  if (head->e_shstrndx >= head->e_shnum) return NULL;
+  const char *names = image + sections[head->e_shstrndx].sh_offset;
+  for (int i = 0; i < head->e_shnum; i++)
+    if (!strcmp(names + sections[i].sh_name, name)) return &sections[i];
+  return NULL;
+}
+
+// The image is whole: its checksum was right.
+bool image_read(CUmodule module) {
   struct stat st;
-  if (fstat(fd, &st) != 0) return true;
-  void *image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (image == MAP_FAILED) return true;
-  bool plain_ones = all_plain(handle, image);
+  if (fstat(module->fd, &st) != 0) return false;
+  char *image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, module->fd, 0);
+  if (image == MAP_FAILED) return false;
+  const Elf64_Shdr *code = find_section(image, ".text");
+  module->code = code ? module->base + code->sh_addr : module->base;
+  module->code_bytes = code ? code->sh_size : module->bytes;
+  module->waits = !all_plain(module->handle, image, find_section(image, ".dynsym"));
   munmap(image, (size_t)st.st_size);
-  return !plain_ones;
+  return true;
 }

@@ -163,8 +163,8 @@ static CUresult open_image(CUmodule module) {
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
   if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  module->waits = imports_wait(module->fd, module->handle);
   dl_iterate_phdr(find_segments, module);
+  if (!image_read(module)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);

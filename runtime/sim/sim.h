@@ -255,6 +255,8 @@ struct CUmod_st {
   bool waits;     // its threads can wait for each other
   uintptr_t base; // load address
   size_t bytes;   // from there on
+  uintptr_t code; // of the kernels, without the linker's stubs
+  size_t code_bytes;
   uint64_t serial;   // of this module; addresses come again
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
@@ -289,7 +291,7 @@ bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
-bool imports_wait(int fd, void *handle); // imports.c: the image's threads can wait for each other
+bool image_read(CUmodule module); // image.c: code, waits; false: no memory
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ extern "C" int cusim_is_clang;
 #else
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize_coverage))
 #endif
-#define CUSIM_UNTRACED __attribute__((no_sanitize("thread"))) CUSIM_UNCOUNTED
+#define CUSIM_UNTRACED                                                                             \
+  __attribute__((no_sanitize("thread"))) __attribute__((no_sanitize("alignment"))) CUSIM_UNCOUNTED
 
 #if !defined(__clang__)
 #define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
