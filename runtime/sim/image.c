@@ -1,5 +1,5 @@
-// image.c: what the section table of a kernel image tells: where the kernels' code lies, and whether
-// their threads can wait for each other.
+// image.c: what the section table of a kernel image tells: where the kernels' code lies, and
+// whether their threads can wait for each other.
 //
 // Every way to wait is a function, so the linker's table of what the image imports tells. Kernels
 // of an image that imports nothing but what is known never to wait run as a loop over the block's
