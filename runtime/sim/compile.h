@@ -35,8 +35,7 @@ bool token_is_name(Token token);
 const char *token_skip_blank(const char *p, const char *start);
 const char *token_skip_brackets(const char *p); // past the one that closes ( [ { at p
 
-// ---- kernels (declaration.c, kernels.c)
-// ----------------------------------------------------------
+// ---- kernels (declaration.c, kernels.c) ---------------------------------------------------------
 
 typedef struct Declaration { // of a kernel; parts that it lacks are empty
   Token header;              // `template <class T>`

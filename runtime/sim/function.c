@@ -22,10 +22,11 @@ static int share(int warps) {
 // The most that the compiler may use: by launch bounds, else by __maxnreg__, else -maxrregcount.
 static int register_limit(CUfunction function) {
   const CusimLimits *limits = &function->kernel->limits;
-  int most = kMostRegisters;
+  int most = kMostRegisters, blocks = limits->blocks > 0 ? limits->blocks : 1;
   int stated = limits->registers ? limits->registers : function->module->image->registers;
+  if (blocks > sim_device()->blocks_per_sm) blocks = sim_device()->blocks_per_sm;
   if (limits->threads > 0)
-    most = share(warps_of(limits->threads) * (limits->blocks > 0 ? limits->blocks : 1));
+    most = share(warps_of(limits->threads) * blocks);
   else if (stated > 0)
     most = stated > kLowestLimit ? stated : kLowestLimit;
   return most < kMostRegisters ? most : kMostRegisters;

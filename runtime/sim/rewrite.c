@@ -3,8 +3,8 @@
 // cusim.h turns the CUDA keywords that C++ lacks into marker words. One pass over the tokens
 //   - makes `__shared__` variables thread-local: one copy per OS thread, so one per block;
 //   - makes `extern __shared__ T x[]` a pointer to the block's dynamic shared memory;
-//   - notes each `__global__` function with its namespaces and launch bounds;
-// and then appends the table `cusim_image` of the kernels. Lines stay where they are, so that the
+//   - has kernels.c note each `__global__` function and say what is to follow it;
+// and then comes the table `cusim_image` of the kernels. Lines stay where they are, so that the
 // compiler's messages and debug information name the source's own.
 #include "sim/compile.h"
 
@@ -15,12 +15,13 @@ enum { kMaxDepth = 256 };
 
 typedef struct Rewriter {
   Text *out;
-  Token last;             // the token before the current one
-  const char *template;   // where the declaration began with `template`; else null
-  bool elsewhere;         // it is `extern template`
-  int depth;              // open braces
-  int namespaces;         // how many of them are namespaces (or extern "C")
-  Token names[kMaxDepth]; // of the open namespaces; empty for unnamed ones and extern "C"
+  Token last;              // the token before the current one
+  const char *template;    // where the declaration began with `template`; else null
+  bool elsewhere;          // it is `extern template`
+  Token bounds, registers; // launch limits that stand before `__global__`
+  int depth;               // open braces
+  int namespaces;          // how many of them are namespaces (or extern "C")
+  Token names[kMaxDepth];  // of the open namespaces; empty for unnamed ones and extern "C"
   int name_depth[kMaxDepth];
   Kernels *kernels;
   Text after;      // what follows the kernel declaration
@@ -91,12 +92,23 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
 
 // ---- kernels ------------------------------------------------------------------------------------
 
+// Launch limits in front of `__global__`: drops them, but for their lines.
+static const char *take_limits(Rewriter *r, Token marker) {
+  const char *open = token_skip_blank(marker.end, "");
+  Token brackets = {open, token_skip_brackets(open)};
+  *(token_is(marker, "__cusim_bounds__") ? &r->bounds : &r->registers) = brackets;
+  keep_lines(r, marker.begin, brackets.end);
+  return brackets.end;
+}
+
 // From the marker to the parameter list: drops launch limits, notes the kernel.
 static const char *rewrite_global(Rewriter *r, const char *p) {
   static const char attributes[] = "__attribute__((visibility(\"default\")))";
   Declaration d;
   Text scope = {0};
   declaration_parse(p, r->template, &d);
+  if (r->bounds.end) d.bounds = r->bounds;
+  if (r->registers.end) d.registers = r->registers;
   text_append(r->out, attributes, sizeof attributes - 1);
   for (int i = 0; i < 2 && d.limits[i].end; i++) {
     text_append(r->out, p, (size_t)(d.limits[i].begin - p));
@@ -129,8 +141,11 @@ static void follow_braces(Rewriter *r, Token t) {
     if (r->namespaces && r->name_depth[r->namespaces - 1] == r->depth) r->namespaces--;
     r->depth--;
   }
-  if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';')
-    r->template = NULL, r->elsewhere = false;
+  if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';') {
+    r->template = NULL;
+    r->elsewhere = false;
+    r->bounds = r->registers = (Token){0};
+  }
   if (!token_is(t, "template") || r->template) return;
   r->template = t.begin;
   r->elsewhere = token_is(r->last, "extern");
@@ -170,7 +185,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
     return t.end;
   }
   if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
-    return token_skip_brackets(token_skip_blank(t.end, ""));
+    return take_limits(r, t);
   follow_braces(r, t);
   text_append(r->out, t.begin, (size_t)(t.end - t.begin));
   if ((*t.begin == '}' || *t.begin == ';') && r->depth == r->after_depth && r->after.length) {

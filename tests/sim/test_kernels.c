@@ -48,6 +48,9 @@ static const char *source =
     "__global__ void __launch_bounds__(kWide) plain(int *x);\n"
     "__global__ void plain(int *x) { x[0] = 11; }\n"
     "}\n"
+    "__launch_bounds__(288,\n 1) __global__ void before(int *x) { x[0] = 12; }\n"
+    "template <int N> __launch_bounds__(N) __global__ void before(float *x) { x[0] = N; }\n"
+    "template __global__ void before<32>(float *);\n"
     "#line 40\n"
     "extern \"C\" __global__ void __launch_bounds__(256,\n 1) single(int *x, const int n) {\n"
     "  x[0] = __LINE__ + n - n; }\n";
@@ -69,6 +72,8 @@ static const Kernel kernels[] = {
     {"_ZN1a1b4deepIjEEvPT_", 1024, 10},
     {"_ZN1a1b4deepIiEEvPT_", 1024, 10},
     {"plain", 320, 11},
+    {"_Z6beforePi", 288, 12},
+    {"_Z6beforeILi32EEvPf", 32, 0x42000000},
     {"single", 256, 42},
 };
 

@@ -32,6 +32,8 @@ static const Case cases[] = {
      128, 512, 2},
     {"needs 255, blocks", "__launch_bounds__(320, 2)", NULL, NULL, "255", 96, 320, 2},
     {"needs 255, small blocks", "__launch_bounds__(64, 9)", NULL, NULL, "255", 96, 64, 10},
+    {"needs 255, more blocks than can be", "__launch_bounds__(64, 1 << 30)", NULL, NULL, "255", 32,
+     64, 32},
     {"half the registers", "", NULL, "32768", NULL, 16, 1024, 8},
     {"half the registers, needs 64", "", NULL, "32768", "64", 64, 512, 2},
     {"half the registers, needs 64, bounds", "__launch_bounds__(1024)", NULL, "32768", "64", 32,
