@@ -138,9 +138,12 @@ $(B)/obj/assets.o: $(ASSETS) .ci/incbin.sh
 $(B)/obj/sim_assets.o: $(SIM_ASSETS) .ci/incbin.sh
 	$(call incbin,sim_assets,$(SIM_ASSETS))
 
-$(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so
+# Beside the tests, so that they run on a machine without the package.
+$(B)/libcmocka.so.0:
+	@cp $$($(CC) -print-file-name=libcmocka.so.0) $@
+
+$(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so | $(B)/libcmocka.so.0
 	@mkdir -p $(@D)
-	@cp -u $$($(CC) -print-file-name=libcmocka.so.0) $(B)/
 	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka \
 	  -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINK) $(LIBS)
 

@@ -7,7 +7,7 @@
 // the call, between it and the last label or jump, is the block's own. While the kernel runs, the
 // return address of the call finds the row (flow.c). Counted is thus what runs after optimisation,
 // as a GPU's counters do: a product and a sum that became one fma are one.
-#include "sim/sim.h"
+#include "sim/compile.h"
 
 #include <ctype.h>
 #include <string.h>

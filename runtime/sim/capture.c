@@ -2,7 +2,7 @@
 //
 // A node depends on its stream's tips: the last nodes submitted there or waited for. A stream that
 // waits for a captured event joins the capture; before it ends, all must be joined again.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 

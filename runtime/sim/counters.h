@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches: always).
+// What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches, loops: always).
 // cusimKernelCounters(function, counters, sizeof *counters) fills it.
 typedef struct KernelCounters {
   uint64_t launches, blocks, threads;
@@ -17,6 +17,7 @@ typedef struct KernelCounters {
   uint64_t shared_requests, shared_wavefronts, bank_conflicts;    // wavefronts beyond the ideal
   uint64_t ops[3][4];                   // fp32, fp64, 16-bit: additions, products, fma, special
   uint64_t branches, divergent_branches; // of warps, conditional; lanes that part
+  uint64_t loops; // launches whose blocks ran as loops over their threads, without fibers
 } KernelCounters;
 
 #endif

@@ -1,5 +1,5 @@
 // device.c: devices, contexts, error names, and the error that stays.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 #include <string.h>

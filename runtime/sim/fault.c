@@ -21,7 +21,7 @@
 
 // Whether a place is inside what kernels stand on, not in the kernel's own source.
 static bool is_plumbing(const char *place) {
-  return strstr(place, "device/cusim") || strstr(place, "lib/prim_sim.h") || strstr(place, "??");
+  return strstr(place, "device/cusim") || strstr(place, "lib/prim_sim") || strstr(place, "??");
 }
 
 // Asks binutils for the line: of the functions inlined there, the innermost that is not plumbing.
@@ -236,7 +236,6 @@ static struct sigaction before[64]; // the program's own handlers
 static CUresult signal_error(int signal) {
   switch (signal) {
   case SIGILL:
-  case SIGFPE:
     return CUDA_ERROR_ILLEGAL_INSTRUCTION;
   default:
     return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -262,7 +261,8 @@ static void fault_resume(void) {
                 "stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than %zu KiB",
                 fiber->stack_bytes >> 10);
   if (worker->fault_signal == SIGFPE)
-    fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "integer division by zero");
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, worker->fault_pc,
+                "integer division by zero: a GPU goes on, with a result that is not specified");
   if (worker->fault_signal == SIGBUS || !worker->fault_known)
     fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, worker->fault_pc, "misaligned vector access");
   if (first_fault(fiber->block->launch, signal_error(worker->fault_signal))) {
@@ -311,6 +311,7 @@ static void on_signal(int signal, siginfo_t *info, void *data) {
     pass_on(signal, info, data);
     return;
   }
+  if (signal == SIGFPE && divide_overflowed(data)) return;
   worker->fault_signal = signal;
   worker->fault_address = info->si_addr;
   // NOTE: x86 tells no address of an aligned vector access that is not, nor of a non-canonical one.

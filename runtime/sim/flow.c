@@ -31,11 +31,11 @@ typedef struct Step { // a thread's last branch in one function
   uintptr_t frame;
 } Step;
 
-enum { kCache = 1024, kCalls = 8 };
+enum { kCache = 1024 };
 
 typedef struct Path { // of a thread, outermost function first
-  Step steps[kCalls];
-  int depth;
+  Step *steps;
+  int depth, room;
 } Path;
 
 typedef struct Flow { // of one OS thread
@@ -103,6 +103,7 @@ static bool take_module(Flow *flow, const struct CUmod_st *module) {
   for (size_t i = 0; i < flow->ntrails; i++) free(flow->trails[i].passages);
   free(flow->trails);
   free(flow->runs);
+  for (int t = 0; t < kMaxThreads; t++) free(flow->paths[t].steps);
   memset(flow, 0, sizeof *flow);
   flow->runs = calloc((size_t)module->nblocks + 1, sizeof *flow->runs);
   flow->trails = calloc((size_t)module->nbranches * kMaxWarps + 1, sizeof *flow->trails);
@@ -165,6 +166,20 @@ static Step pass(Flow *flow, unsigned thread, int branch, uintptr_t frame) {
   return (Step){trail, trail->passed[thread % kWarpLanes]++, frame};
 }
 
+// Room for one more step. Without memory a branch is not counted, and the launch fails.
+static bool path_grows(Path *path, const Block *block) {
+  if (path->depth < path->room) return true;
+  int room = 2 * path->room + 4;
+  Step *grown = realloc(path->steps, (size_t)room * sizeof *grown);
+  if (!grown) {
+    atomic_store(&block->launch->error, CUDA_ERROR_OUT_OF_MEMORY);
+    return false;
+  }
+  path->steps = grown;
+  path->room = room;
+  return true;
+}
+
 // ---- what compiled kernels call -----------------------------------------------------------------
 
 __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void);
@@ -183,7 +198,7 @@ __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void) {
   while (path->depth && path->steps[path->depth - 1].frame <= frame)
     go_on(flow, fiber, &path->steps[--path->depth], pc);
   int branch = flow->module->blocks[index].branch;
-  if (branch >= 0 && path->depth < kCalls)
+  if (branch >= 0 && path_grows(path, fiber->block))
     path->steps[path->depth++] = pass(flow, fiber->self.linear, branch, frame);
 }
 

@@ -2,7 +2,7 @@
 //
 // A graph keeps its nodes in an order that respects the dependencies; replay runs them one by one,
 // with NNGEN_SIM_SEED in a random such order, so that a dependency the program forgot shows.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 // In a private temporary folder: the source and its in-memory headers are written out, the compiler
 // preprocesses them behind cusim.h, rewrite.c turns the result into C++, and the compiler makes a
 // shared object of it. Programs are compiled side by side; nothing here is shared between them.
+#include "sim/compile.h"
 #include "sim/sim.h"
 
 #include <elf.h>
@@ -271,7 +272,7 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
 static bool rewrite(const CompileJob *job, const char *folder, Text *log) {
   Text before = {0}, after = {0};
   bool ok = read_output(folder, "source.ii", &before, log);
-  if (ok) rewrite_source(before.data, job->expressions, job->arch * 10, job->checks, &after);
+  if (ok) rewrite_source(job, before.data, &after);
   ok = ok && !after.failed && write_file(folder, "kernels.ii", after.data, after.length, log);
   text_free(&before);
   text_free(&after);
@@ -360,6 +361,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   add(&args, "-mno-outline-atomics"); // whose functions are in a library that is not linked
 #endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
+  if (job->checks == CusimTrace) add(&args, "-fsanitize=alignment"); // branches, not to be counted
   for (const char *const *o = job->options; *o; o++)
     if (!is_for_source(*o)) add(&args, *o);
   if (job->checks & CusimCount)

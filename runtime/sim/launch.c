@@ -2,7 +2,7 @@
 //
 // The calling thread and a pool of helpers take block after block from a counter. With a seed the
 // order of blocks is a random permutation, so that nothing may rely on it.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <fenv.h>
 #include <stdlib.h>
@@ -23,9 +23,10 @@ static CUresult check_shape(CUfunction function, const unsigned grid[3], const u
       return CUDA_ERROR_INVALID_VALUE;
   unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
   if (threads > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
-  int bound = function->kernel->max_threads;
+  int bound = function->kernel->limits.threads;
   if (bound > 0 && threads > (unsigned long)bound) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  return (int)threads <= function_threads(function) ? CUDA_SUCCESS
+                                                    : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }
 
 static CUresult check_smem(CUfunction function, unsigned smem) {
@@ -36,20 +37,57 @@ static CUresult check_smem(CUfunction function, unsigned smem) {
   return CUDA_SUCCESS;
 }
 
+// The buffer of all parameters that `extra` names, and its size; false: it is not a list of these.
+static bool read_extra(void **extra, const char **buffer, size_t *bytes) {
+  bool sized = false;
+  *buffer = NULL;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      *buffer = extra[1];
+    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && (sized = extra[1]))
+      *bytes = *(const size_t *)extra[1];
+    else
+      return false;
+  }
+  return *buffer && sized;
+}
+
+// NOTE: the size is that of the parameters, without the padding behind the last one that a struct
+// of them has: a driver refuses the latter, too (llvm-project, pull request 172249). cuda.h calls
+// arguments "of the wrong size" equivalent to too many; so a smaller buffer is answered alike.
+static CUresult find_params(const Launch *launch, void **params, void **extra,
+                            const char **buffer) {
+  int count = launch->function->param_count;
+  size_t bytes = 0;
+  *buffer = NULL;
+  if (!extra) return count && !params ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (params || !read_extra(extra, buffer, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return bytes == launch->function->kernel->param_offsets[count]
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
 // Copies the parameters' values: pointers first, the bytes behind them, each 16-aligned.
 static CUresult take_params(Launch *launch, void **params, void **extra) {
   const CusimKernel *kernel = launch->function->kernel;
+  const char *buffer;
+  CUresult r = find_params(launch, params, extra, &buffer);
+  if (r != CUDA_SUCCESS) return r;
   int count = launch->function->param_count;
   size_t bytes = (size_t)count * sizeof(void *) + 16;
   for (int i = 0; i < count; i++) bytes += (kernel->param_sizes[i] + 15) & ~15u;
-  if (extra || (count && !params)) return CUDA_ERROR_INVALID_VALUE;
   launch->params = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
   if (!launch->params) return CUDA_ERROR_OUT_OF_MEMORY;
   launch->params_bytes = bytes;
   char *at = (char *)launch->params + (((size_t)count * sizeof(void *) + 15) & ~(size_t)15);
   for (int i = 0; i < count; i++) {
-    if (!params[i]) return free(launch->params), CUDA_ERROR_INVALID_VALUE;
-    launch->params[i] = memcpy(at, params[i], kernel->param_sizes[i]);
+    const void *from = buffer ? buffer + kernel->param_offsets[i] : params[i];
+    if (!from) {
+      free(launch->params);
+      launch->params = NULL;
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    launch->params[i] = memcpy(at, from, kernel->param_sizes[i]);
     at += (kernel->param_sizes[i] + 15) & ~15u;
   }
   return CUDA_SUCCESS;
@@ -286,20 +324,18 @@ CUresult launch_run(Launch *launch) {
   await_helpers();
   trace_launch_end(launch);
   launch->function->counters->launches++;
+  launch->function->counters->loops += launch->loops;
   return (CUresult)atomic_load(&launch->error);
 }
 
 // ---- the API ------------------------------------------------------------------------------------
 
-int launch_blocks_per_sm(CUfunction function, int threads, size_t smem) {
-  const DeviceModel *device = sim_device();
-  int warps = (threads + kWarpLanes - 1) / kWarpLanes;
-  size_t need = smem + function->module->tls_bytes + 1024;
-  int blocks = device->threads_per_sm / (warps * kWarpLanes);
-  if (blocks > device->blocks_per_sm) blocks = device->blocks_per_sm;
-  if ((size_t)blocks > (size_t)device->smem_per_sm / need)
-    blocks = (int)((size_t)device->smem_per_sm / need);
-  return blocks;
+// All blocks of a cooperative launch must be on the device at once.
+static bool fits_at_once(const Launch *launch) {
+  const unsigned *block = launch->block;
+  int threads = (int)(block[0] * block[1] * block[2]);
+  int blocks = function_blocks_per_sm(launch->function, threads, launch->smem);
+  return launch->total <= (unsigned long)blocks * (unsigned long)sim_device()->multiprocessors;
 }
 
 static CUresult submit(CUfunction function, const unsigned grid[3], const unsigned block[3],
@@ -312,12 +348,14 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
   if (r != CUDA_SUCCESS) return names_release(names), r;
   pthread_mutex_lock(&sim_lock);
   r = launch_make(launch, function, grid, block, smem, params, extra);
+  launch->names = names;
+  if (r == CUDA_SUCCESS && cooperative && !fits_at_once(launch))
+    r = CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   if (r != CUDA_SUCCESS) {
-    names_release(names);
+    launch_free(launch);
     free(launch);
   } else {
     launch->cooperative = cooperative;
-    launch->names = names;
     Work work = {WorkKernel, .launch = launch};
     r = stream_submit(stream, &work);
   }
@@ -332,25 +370,12 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                 (unsigned[]){block_x, block_y, block_z}, smem, false, stream, params, extra);
 }
 
-static CUresult check_cooperative(CUfunction function, const unsigned grid[3],
-                                  const unsigned block[3], unsigned smem) {
-  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
-  unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
-  if (!threads || threads > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
-  unsigned long most = (unsigned long)launch_blocks_per_sm(function, (int)threads, smem) *
-                       (unsigned long)sim_device()->multiprocessors;
-  unsigned long blocks = (unsigned long)grid[0] * grid[1] * grid[2];
-  return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
-}
-
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned smem, CUstream stream,
                                    void **params) {
-  unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
-  CUresult r = sim_context_check();
-  if (r == CUDA_SUCCESS) r = check_cooperative(function, grid, block, smem);
-  return r == CUDA_SUCCESS ? submit(function, grid, block, smem, true, stream, params, NULL) : r;
+  return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
+                (unsigned[]){block_x, block_y, block_z}, smem, true, stream, params, NULL);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
@@ -366,41 +391,6 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
   }
   unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
   unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-  CUresult r = sim_context_check();
-  if (r == CUDA_SUCCESS && cooperative)
-    r = check_cooperative(function, grid, block, config->sharedMemBytes);
-  if (r != CUDA_SUCCESS) return r;
   return submit(function, grid, block, config->sharedMemBytes, cooperative, config->hStream, params,
                 extra);
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
-                                                     int block_size, size_t smem) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  if (!blocks || block_size < 1 || block_size > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
-  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
-  *blocks = launch_blocks_per_sm(function, block_size, smem);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block_size, CUfunction function,
-                                          CUoccupancyB2DSize smem_of_block, size_t smem,
-                                          int limit) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  if (!min_grid || !block_size) return CUDA_ERROR_INVALID_VALUE;
-  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
-  int most = 0;
-  cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
-  if (limit > 0 && limit < most) most = limit;
-  int best = 0;
-  for (int size = most / kWarpLanes * kWarpLanes; size > 0; size -= kWarpLanes) {
-    int blocks = launch_blocks_per_sm(function, size, smem_of_block ? smem_of_block(size) : smem);
-    if (blocks * size <= best) continue;
-    best = blocks * size;
-    *block_size = size;
-    *min_grid = blocks * sim_device()->multiprocessors;
-  }
-  return best ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }

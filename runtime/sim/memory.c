@@ -4,7 +4,7 @@
 // mapping of its own that ends at a guard page: an access past its end (rounded to 256 bytes)
 // faults at once. Fresh memory is a NaN pattern; the bytes up to the rounding, and those before
 // the allocation, are a red zone that is looked at when it is freed and when the device is idle.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
-// module.c: loads kernel images, finds their kernels and globals, answers about functions.
+// module.c: loads kernel images, finds their kernels and globals.
 //
 // An image is an ELF shared object that libcusim's NVRTC made. cuModuleLoadData is given no length,
 // so it is taken from the ELF headers; the bytes are read by write(2), which reports a bad address
 // instead of faulting. A kernel's static shared memory is the image's thread-local segment.
-#include "sim/sim.h"
+#include "sim/compile.h"
+#include "sim/work.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -162,8 +163,8 @@ static CUresult open_image(CUmodule module) {
     return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
   if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  module->waits = imports_wait(module->fd);
   dl_iterate_phdr(find_segments, module);
+  if (!image_read(module)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);
@@ -275,13 +276,11 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
   if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
-    if (f->kernel->enter && (!strcmp(f->name, name) || !strcmp(f->kernel->name, name)))
-      return *function = f, CUDA_SUCCESS;
+    if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
   return CUDA_ERROR_NOT_FOUND;
 }
 
-// ---- second names: for a program that compiles equal kernels once
-// --------------------------------
+// ---- second names: for a program that compiles equal kernels once -------------------------------
 
 static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfunction *out) {
   CUresult r = add_function(module, of->kernel);
@@ -323,71 +322,4 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   if (ptr) *ptr = (CUdeviceptr)(uintptr_t)address;
   if (bytes) *bytes = symbol->st_size;
   return CUDA_SUCCESS;
-}
-
-// ---- functions ----------------------------------------------------------------------------------
-
-static int function_threads(CUfunction function) {
-  int most = function->kernel->max_threads;
-  return most > 0 && most < kMaxThreads ? most : kMaxThreads;
-}
-
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
-  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
-  int arch = function->module->image->arch / 10;
-  switch ((int)which) {
-  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    *value = function_threads(function);
-    break;
-  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    *value = (int)function->module->tls_bytes;
-    break;
-  case CU_FUNC_ATTRIBUTE_NUM_REGS: // not modelled: as many as the launch bounds leave
-    *value = sim_device()->registers_per_sm / function_threads(function);
-    if (*value > 255) *value = 255;
-    break;
-  case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-  case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-    *value = arch;
-    break;
-  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    *value = function->max_dynamic_smem
-                 ? function->max_dynamic_smem
-                 : sim_device()->smem_default - (int)function->module->tls_bytes;
-    break;
-  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    *value = function->carveout;
-    break;
-  default:
-    if ((int)which < 0 || (int)which > 15) return CUDA_ERROR_INVALID_VALUE;
-    *value = 0;
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
-  if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    if (value < 0 || value + (int)function->module->tls_bytes > sim_device()->smem_optin)
-      return CUDA_ERROR_INVALID_VALUE;
-    function->max_dynamic_smem = value;
-  } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
-    if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
-    function->carveout = value;
-  } else if (which != CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult cuFuncSetCacheConfig(CUfunction function, int config) {
-  CUresult r = sim_context_check();
-  if (r != CUDA_SUCCESS) return r;
-  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
-  return config >= 0 && config <= 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

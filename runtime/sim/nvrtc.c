@@ -1,5 +1,6 @@
 // nvrtc.c: NVRTC's API over the host compiler. A "cubin" is an ELF shared object for this host; the
 // "PTX" is the same image.
+#include "sim/compile.h"
 #include "sim/sim.h"
 
 #include <ctype.h>
@@ -119,7 +120,8 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p) {
 typedef struct Options {
   char *list[128]; // for the host compiler, ended by null
   int count;
-  int arch; // 90
+  int arch;      // 90
+  int registers; // of -maxrregcount
 } Options;
 
 // NVRTC options and what the host compiler gets. With a value: it follows behind = in the same word,
@@ -155,8 +157,8 @@ static const struct {
     {"--prec-div", true, ""},
     {"-prec-sqrt", true, ""},
     {"--prec-sqrt", true, ""},
-    {"-maxrregcount", true, ""},
-    {"--maxrregcount", true, ""},
+    {"-maxrregcount", true, "registers"},
+    {"--maxrregcount", true, "registers"},
     {"-default-device", false, ""},
     {"--device-as-default-execution-space", false, ""},
     {"-dc", false, ""},
@@ -201,6 +203,13 @@ static bool parse_arch(Options *o, const char *value) {
   return false;
 }
 
+static bool parse_registers(Options *o, const char *value) {
+  char *end;
+  long registers = strtol(value, &end, 10);
+  o->registers = (int)registers;
+  return end > value && !*end && registers >= 0 && registers < 1 << 16;
+}
+
 // The folder as the compiler, which runs in its own, must name it.
 static bool add_folder(Options *o, const char *path) {
   char *whole = realpath(path, NULL);
@@ -213,6 +222,11 @@ static bool apply(Options *o, const char *host, const char *value, Text *log) {
   if (!strcmp(host, "arch")) {
     if (parse_arch(o, value)) return true;
     text_print(log, "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n", value);
+    return false;
+  }
+  if (!strcmp(host, "registers")) {
+    if (parse_registers(o, value)) return true;
+    text_print(log, "nvrtc: error: invalid value for --maxrregcount (-maxrregcount): %s\n", value);
     return false;
   }
   if (!strcmp(host, "debug")) return add_option(o, "-O0", "") && add_option(o, "-g", "");
@@ -270,6 +284,7 @@ static nvrtcResult compile(nvrtcProgram p, Options *o) {
                     .expressions = (const char *const *)p->expressions,
                     .options = (const char *const *)o->list,
                     .arch = o->arch,
+                    .registers = o->registers,
                     .checks =
                         (settings->trace ? CusimTrace : 0) | (settings->count ? CusimCount : 0)};
   return host_compile(&job, &p->image, &p->log);

@@ -1,6 +1,6 @@
 // pool.c: stream-ordered memory. One store behind all pools hands out ordinary allocations: at
 // once, while freeing is queued like any work.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 struct CUmemPoolHandle_st {
   bool live;

@@ -3,109 +3,33 @@
 // cusim.h turns the CUDA keywords that C++ lacks into marker words. One pass over the tokens
 //   - makes `__shared__` variables thread-local: one copy per OS thread, so one per block;
 //   - makes `extern __shared__ T x[]` a pointer to the block's dynamic shared memory;
-//   - notes each `__global__` function with its namespaces and launch bounds;
-// and then appends the table `cusim_image` of the kernels. Lines stay where they are, so that the
+//   - has kernels.c note each `__global__` function and say what is to follow it;
+// and then comes the table `cusim_image` of the kernels. Lines stay where they are, so that the
 // compiler's messages and debug information name the source's own.
-#include "sim/sim.h"
+#include "sim/compile.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kMaxDepth = 256, kMaxKernels = 512 };
-
-typedef struct Token {
-  const char *begin, *end;
-} Token;
-
-typedef struct Kernel {
-  Text name;   // with its namespaces
-  Text bounds; // the first launch bound's text, or empty
-} Kernel;
+enum { kMaxDepth = 256 };
 
 typedef struct Rewriter {
-  const char *at;
   Text *out;
-  Token last;             // the token before the current one
-  bool template;          // inside a declaration that began with `template`
-  int depth;              // open braces
-  int namespaces;         // how many of them are namespaces (or extern "C")
-  Token names[kMaxDepth]; // of the open namespaces; empty for unnamed ones and extern "C"
+  Token last;              // the token before the current one
+  const char *template;    // where the declaration began with `template`; else null
+  bool elsewhere;          // it is `extern template`
+  Token bounds, registers; // launch limits that stand before `__global__`
+  int depth;               // open braces
+  int namespaces;          // how many of them are namespaces (or extern "C")
+  Token names[kMaxDepth];  // of the open namespaces; empty for unnamed ones and extern "C"
   int name_depth[kMaxDepth];
-  Kernel kernels[kMaxKernels];
-  int nkernels;
+  Kernels *kernels;
+  Text after;      // what follows the kernel declaration
+  int after_depth; // the open braces around it
 } Rewriter;
 
-// ---- tokens -------------------------------------------------------------------------------------
-
-static bool is(Token t, const char *word) {
-  size_t n = strlen(word);
-  return (size_t)(t.end - t.begin) == n && !memcmp(t.begin, word, n);
-}
-
-static bool is_word_char(char c) {
-  return isalnum((unsigned char)c) || c == '_' || c == '$';
-}
-static bool is_name(Token t) {
-  return t.begin < t.end && is_word_char(*t.begin) && !isdigit(*t.begin);
-}
-
-static const char *skip_raw_string(const char *p) { // at R"delim(
-  const char *open = strchr(p, '(');
-  if (!open) return p + strlen(p);
-  char close[32];
-  int n = snprintf(close, sizeof close, ")%.*s\"", (int)(open - p - 2), p + 2);
-  const char *end = strstr(open, close);
-  return end ? end + n : p + strlen(p);
-}
-
-static const char *skip_quoted(const char *p) {
-  char quote = *p++;
-  while (*p && *p != quote && *p != '\n') p += *p == '\\' && p[1] ? 2 : 1;
-  return *p == quote ? p + 1 : p;
-}
-
-// Blank space, comments and the preprocessor's line markers before the next token.
-static const char *skip_blank(const char *p, const char *start) {
-  for (;;) {
-    if (isspace((unsigned char)*p))
-      p++;
-    else if (p[0] == '/' && p[1] == '/')
-      p += strcspn(p, "\n");
-    else if (p[0] == '/' && p[1] == '*')
-      p = strstr(p + 2, "*/") ? strstr(p + 2, "*/") + 2 : p + strlen(p);
-    else if (*p == '#' && (p == start || p[-1] == '\n'))
-      p += strcspn(p, "\n");
-    else
-      return p;
-  }
-}
-
-static Token token_at(const char *p) {
-  if (p[0] == 'R' && p[1] == '"') return (Token){p, skip_raw_string(p)};
-  if (is_word_char(*p)) {
-    const char *end = p;
-    bool digits = isdigit((unsigned char)*p);
-    while (is_word_char(*end) || (digits && (*end == '.' || *end == '\''))) end++;
-    return (Token){p, end};
-  }
-  if (*p == '"' || *p == '\'') return (Token){p, skip_quoted(p)};
-  return (Token){p, *p ? p + 1 : p};
-}
-
 static Token peek(const Rewriter *r, const char *p) {
-  return token_at(skip_blank(p, r->out->data));
-}
-
-// Past the bracket that closes the one at p.
-static const char *skip_brackets(const char *p) {
-  int depth = 0;
-  for (Token t = token_at(p); t.begin < t.end; t = token_at(skip_blank(t.end, ""))) {
-    depth += *t.begin == '(' || *t.begin == '[' || *t.begin == '{';
-    depth -= *t.begin == ')' || *t.begin == ']' || *t.begin == '}';
-    if (!depth) return t.end;
-  }
-  return p + strlen(p);
+  return token_at(token_skip_blank(p, r->out->data));
 }
 
 // Keeps the line breaks of source text that is left out.
@@ -120,16 +44,12 @@ static void keep_lines(Rewriter *r, const char *from, const char *to) {
 static const char *shared_declaration(const Rewriter *r, const char *p) {
   bool shared = false;
   for (Token t = peek(r, p); t.begin < t.end; t = peek(r, t.end)) {
-    if (is(t, "__cusim_shared__")) shared = true;
+    if (token_is(t, "__cusim_shared__")) shared = true;
     if (*t.begin == ';') return shared ? t.end : NULL;
     if (*t.begin == '{' || *t.begin == '}' || *t.begin == '"') return NULL;
-    if (*t.begin == '(' || *t.begin == '[') t.end = skip_brackets(t.begin);
+    if (*t.begin == '(' || *t.begin == '[') t.end = token_skip_brackets(t.begin);
   }
   return NULL;
-}
-
-static bool is_attribute(Token t) {
-  return is(t, "__attribute__") || is(t, "alignas");
 }
 
 // extern __shared__ T name[]...;  ->  T (*name)... = (T (*)...)(dynamic shared memory);
@@ -141,11 +61,11 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
     Token t = peek(r, at);
     at = t.end;
     if (t.end >= end) break;
-    if (is(t, "extern") || is(t, "__cusim_shared__")) continue;
-    if (is_attribute(t)) {
-      at = skip_brackets(peek(r, at).begin);
+    if (token_is(t, "extern") || token_is(t, "__cusim_shared__")) continue;
+    if (declaration_is_attribute(t)) {
+      at = token_skip_brackets(peek(r, at).begin);
     } else if (*t.begin == '[') {
-      suffix = skip_brackets(t.begin);
+      suffix = token_skip_brackets(t.begin);
     } else {
       if (name.begin < name.end)
         text_append(&type, name.begin, (size_t)(name.end - name.begin)), text_append(&type, " ", 1);
@@ -172,67 +92,38 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// Notes `ns::name` unless it is there already (an overload).
-static void note_kernel(Rewriter *r, Token name, Token bounds) {
-  Text full = {0};
-  for (int i = 0; i < r->namespaces; i++)
-    if (r->names[i].begin < r->names[i].end)
-      text_print(&full, "%.*s::", (int)(r->names[i].end - r->names[i].begin), r->names[i].begin);
-  text_append(&full, name.begin, (size_t)(name.end - name.begin));
-  int i = 0;
-  while (i < r->nkernels && strcmp(r->kernels[i].name.data, full.data) != 0) i++;
-  if (i == kMaxKernels || full.failed) {
-    text_free(&full);
-    return;
-  }
-  if (i == r->nkernels)
-    r->kernels[r->nkernels++] = (Kernel){.name = full};
-  else
-    text_free(&full);
-  if (bounds.begin < bounds.end && !r->kernels[i].bounds.length)
-    text_append(&r->kernels[i].bounds, bounds.begin, (size_t)(bounds.end - bounds.begin));
+// Launch limits in front of `__global__`: drops them, but for their lines.
+static const char *take_limits(Rewriter *r, Token marker) {
+  const char *open = token_skip_blank(marker.end, "");
+  Token brackets = {open, token_skip_brackets(open)};
+  *(token_is(marker, "__cusim_bounds__") ? &r->bounds : &r->registers) = brackets;
+  keep_lines(r, marker.begin, brackets.end);
+  return brackets.end;
 }
 
-// The first argument of (a, b): up to a comma outside brackets.
-static Token first_argument(const char *open) {
-  const char *end = skip_brackets(open) - 1;
-  const char *at = open + 1;
-  while (at < end) {
-    Token t = token_at(skip_blank(at, ""));
-    if (*t.begin == ',' || t.begin >= end) return (Token){open + 1, t.begin};
-    at = *t.begin == '(' ? skip_brackets(t.begin) : t.end;
-  }
-  return (Token){open + 1, end};
-}
-
-// From the marker to the parameter list: drops launch bounds, finds the name.
+// From the marker to the parameter list: drops launch limits, notes the kernel.
 static const char *rewrite_global(Rewriter *r, const char *p) {
   static const char attributes[] = "__attribute__((visibility(\"default\")))";
-  Token name = {p, p}, bounds = {p, p};
-  bool template = r->template;
+  Declaration d;
+  Text scope = {0};
+  declaration_parse(p, r->template, &d);
+  if (r->bounds.end) d.bounds = r->bounds;
+  if (r->registers.end) d.registers = r->registers;
   text_append(r->out, attributes, sizeof attributes - 1);
-  for (;;) {
-    const char *begin = skip_blank(p, "");
-    Token t = token_at(begin);
-    if (t.begin == t.end || *t.begin == ';' || *t.begin == '{') break;
-    if (is(t, "__cusim_bounds__")) {
-      const char *open = skip_blank(t.end, "");
-      bounds = first_argument(open);
-      text_append(r->out, " ", 1);
-      keep_lines(r, p, skip_brackets(open));
-      p = skip_brackets(open);
-      continue;
-    }
-    if (is_attribute(t)) t.end = skip_brackets(skip_blank(t.end, ""));
-    if (*t.begin == '(') break;
-    if (is_name(t) && !is_attribute((Token){t.begin, t.begin + strcspn(t.begin, " (")})) name = t;
-    if (*t.begin == '<') template = true; // an explicit specialisation
-    text_append(r->out, p, (size_t)(t.end - p));
-    p = t.end;
+  for (int i = 0; i < 2 && d.limits[i].end; i++) {
+    text_append(r->out, p, (size_t)(d.limits[i].begin - p));
+    keep_lines(r, d.limits[i].begin, d.limits[i].end);
+    p = d.limits[i].end;
   }
-  bool defined = *peek(r, skip_brackets(skip_blank(p, ""))).begin == '{';
-  if (!template && defined && name.begin < name.end) note_kernel(r, name, bounds);
-  return p;
+  text_append(r->out, p, (size_t)(d.end - p));
+  for (int i = 0; i < r->namespaces; i++)
+    if (r->names[i].begin < r->names[i].end)
+      text_print(&scope, "%.*s::", (int)(r->names[i].end - r->names[i].begin), r->names[i].begin);
+  r->after.length = 0;
+  r->after_depth = r->depth;
+  if (!r->elsewhere) kernels_note(r->kernels, scope.data ? scope.data : "", &d, &r->after);
+  text_free(&scope);
+  return d.end;
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
@@ -250,96 +141,82 @@ static void follow_braces(Rewriter *r, Token t) {
     if (r->namespaces && r->name_depth[r->namespaces - 1] == r->depth) r->namespaces--;
     r->depth--;
   }
-  if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';') r->template = false;
-  if (is(t, "template")) r->template = true;
+  if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';') {
+    r->template = NULL;
+    r->elsewhere = false;
+    r->bounds = r->registers = (Token){0};
+  }
+  if (!token_is(t, "template") || r->template) return;
+  r->template = t.begin;
+  r->elsewhere = token_is(r->last, "extern");
 }
 
 // After `namespace` or `extern`: copies up to and with the opening brace, if there is one.
 static const char *try_namespace(Rewriter *r, Token t) {
   const char *p = t.end;
   Token name = {p, p}, next = peek(r, p);
-  if (is(t, "extern") && *next.begin != '"') return NULL;
+  if (token_is(t, "extern") && *next.begin != '"') return NULL;
   while (next.begin < next.end && *next.begin != '{') {
     if (*next.begin == ';' || *next.begin == '=' || *next.begin == '}') return NULL;
-    if (is(t, "extern") && *next.begin != '"') return NULL;
-    if (is_name(next) || *next.begin == ':')
+    if (token_is(t, "extern") && *next.begin != '"') return NULL;
+    if (token_is_name(next) || *next.begin == ':')
       name = (Token){name.begin == name.end ? next.begin : name.begin, next.end};
     next = peek(r, next.end);
   }
   if (next.begin == next.end) return NULL;
   r->depth++;
-  open_namespace(r, is(t, "extern") ? (Token){p, p} : name);
+  open_namespace(r, token_is(t, "extern") ? (Token){p, p} : name);
   text_append(r->out, t.begin, (size_t)(next.end - t.begin));
   return next.end;
 }
 
 static const char *rewrite_token(Rewriter *r, Token t) {
   const char *end;
-  if (is(t, "namespace") && !is(r->last, "using") && (end = try_namespace(r, t))) return end;
-  if (is(t, "extern") && (end = try_namespace(r, t))) return end;
-  if (is(t, "extern") && (end = shared_declaration(r, t.begin)))
+  if (token_is(t, "namespace") && !token_is(r->last, "using") && (end = try_namespace(r, t)))
+    return end;
+  if (token_is(t, "extern") && (end = try_namespace(r, t))) return end;
+  if (token_is(t, "extern") && (end = shared_declaration(r, t.begin)))
     return rewrite_dynamic(r, t.begin, end);
-  if (is(t, "__cusim_global__")) return rewrite_global(r, t.end);
-  if (is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
-    const char *words = is(r->last, "static") ? "thread_local __attribute__((used))"
-                                              : "static thread_local __attribute__((used))";
+  if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
+  if (token_is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
+    const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"
+                                                    : "static thread_local __attribute__((used))";
     text_append(r->out, words, strlen(words));
     return t.end;
   }
-  if (is(t, "__cusim_bounds__")) return skip_brackets(skip_blank(t.end, ""));
+  if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
+    return take_limits(r, t);
   follow_braces(r, t);
   text_append(r->out, t.begin, (size_t)(t.end - t.begin));
+  if ((*t.begin == '}' || *t.begin == ';') && r->depth == r->after_depth && r->after.length) {
+    text_append(r->out, r->after.data, r->after.length);
+    r->after.length = 0;
+  }
   return t.end;
 }
 
-// ---- the table ----------------------------------------------------------------------------------
-
-static void print_row(Text *out, const char *name, const char *bounds) {
-  text_print(out,
-             "  {\"%s\", (const void *)(&%s), cusim::Describe<decltype((&%s)), (&%s)>::enter,\n"
-             "   cusim::Describe<decltype((&%s)), (&%s)>::loop,\n"
-             "   cusim::Describe<decltype((&%s)), (&%s)>::sizes, int(%s)},\n",
-             name, name, name, name, name, name, name, name, bounds ? bounds : "0");
-}
-
-static void print_table(Rewriter *r, const char *const *expressions, int arch, int checks) {
-  text_print(r->out, "\n# 1 \"cusim-table\"\nstatic const CusimKernel cusim_kernels[] = {\n");
-  for (int i = 0; i < r->nkernels; i++)
-    print_row(r->out, r->kernels[i].name.data, r->kernels[i].bounds.data);
-  for (; expressions && *expressions; expressions++) {
-    const char *name = *expressions + strspn(*expressions, "& ");
-    int i = 0;
-    while (i < r->nkernels && strcmp(r->kernels[i].name.data, name) != 0) i++;
-    if (i == r->nkernels) print_row(r->out, name, NULL);
-  }
-  text_print(r->out,
-             "  {0, 0, 0, 0, 0, 0}};\n"
-             "extern \"C\" __attribute__((visibility(\"default\"))) const CusimImage cusim_image = "
-             "{%d, %d, %d, \"%s\", cusim_kernels};\n",
-             CUSIM_ABI, checks, arch, host_cpu());
-}
-
-void rewrite_source(const char *source, const char *const *expressions, int arch, int checks,
-                    Text *out) {
+void rewrite_source(const CompileJob *job, const char *source, Text *out) {
   Rewriter *r = calloc(1, sizeof *r);
-  if (!r) {
+  Kernels *kernels = r ? kernels_make() : NULL;
+  if (!kernels) {
+    free(r);
     out->failed = true;
     return;
   }
   r->out = out;
+  r->kernels = kernels;
   const char *p = source;
   while (*p) {
-    const char *begin = skip_blank(p, source);
+    const char *begin = token_skip_blank(p, source);
     text_append(out, p, (size_t)(begin - p));
     Token t = token_at(begin);
     p = t.begin < t.end ? rewrite_token(r, t) : begin;
     if (t.begin == t.end && !*begin) break;
     r->last = t;
   }
-  print_table(r, expressions, arch, checks);
-  for (int i = 0; i < r->nkernels; i++) {
-    text_free(&r->kernels[i].name);
-    text_free(&r->kernels[i].bounds);
-  }
+  kernels_table(kernels, job, out);
+  out->failed |= r->after.failed;
+  text_free(&r->after);
+  kernels_free(kernels);
   free(r);
 }

@@ -80,6 +80,7 @@ static void read_environment(void) {
   read_model();
   sim_current_settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0);
   sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
+  sim_current_settings.kernel_registers = (int)number("NNGEN_SIM_KERNEL_REGISTERS", 0);
   const char *timeout = getenv("NNGEN_SIM_TIMEOUT");
   sim_current_settings.timeout = timeout && *timeout ? strtod(timeout, NULL) : kTimeout;
   if (sim_current_settings.threads < 1) sim_current_settings.threads = 1;

@@ -1,5 +1,6 @@
-// sim.h: every struct of libcusim, and the prototypes of each file, in the order a call passes
-// through them: API -> queue -> launch -> block -> fiber; compiling and loading beside it.
+// sim.h: the structs of libcusim, and the prototypes of each file, in the order a launch passes
+// through them: launch -> block -> fiber; loading beside it. What waits between the API and a
+// launch is in work.h; compiling, which needs none of them, in compile.h.
 //
 // Locking: `sim_lock` is held by every API call while it reads or changes the state below, and
 // while queued work runs. Worker threads touch only their Block and the Launch they are given.
@@ -47,6 +48,7 @@ typedef struct Settings {
   bool count;    // NNGEN_SIM_COUNT: fill KernelCounters
   uint64_t seed; // NNGEN_SIM_SEED; 0: the natural order
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
+  int kernel_registers; // NNGEN_SIM_KERNEL_REGISTERS, that each kernel needs; 0: not known
   double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
   bool ready;    // they have been read
 } Settings;
@@ -253,6 +255,8 @@ struct CUmod_st {
   bool waits;     // its threads can wait for each other
   uintptr_t base; // load address
   size_t bytes;   // from there on
+  uintptr_t code; // of the kernels, without the linker's stubs
+  size_t code_bytes;
   uint64_t serial;   // of this module; addresses come again
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
@@ -280,13 +284,14 @@ CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3]
 Launch *launch_copy(const Launch *launch);
 void launch_free(Launch *launch); // the params it owns
 CUresult launch_run(Launch *launch);
-int launch_blocks_per_sm(CUfunction function, int threads, size_t smem);
+int function_threads(CUfunction function); // most in a block (function.c)
+int function_blocks_per_sm(CUfunction function, int threads, size_t smem);
 const struct CUmod_st *module_of_address(const void *pc);
 bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
-bool imports_wait(int fd); // imports.c: the image's threads can wait for each other
+bool image_read(CUmodule module); // image.c: code, waits; false: no memory
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 
@@ -304,6 +309,8 @@ void fault_misaligned(const void *address, int alignment, const void *pc)
 void fault_static_shared(const Worker *worker); // the block has written behind it
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));
+// divide.c: in SIGFPE's handler: the division was INT_MIN / -1; it has its result and is over.
+bool divide_overflowed(void *context);
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
 
@@ -352,166 +359,6 @@ const char *names_layer(const Launch *launch); // or null
 void names_describe(const Launch *launch, uintptr_t address, char *text, size_t size);
 // The allocation holds tensors of the launch, but none of them holds the access.
 bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address, int bytes);
-
-// ---- work, streams, graphs (work.c, stream.c, capture.c, graph.c) -------------------------------
-
-typedef enum WorkKind {
-  WorkNothing,
-  WorkKernel,
-  WorkCopy,
-  WorkFill,
-  WorkHost,
-  WorkEvent,
-  WorkFree,
-  WorkGraph
-} WorkKind;
-
-typedef struct Work {
-  WorkKind kind;
-  union {
-    Launch *launch; // owned
-    struct {
-      unsigned char *target;
-      const unsigned char *source;
-      size_t target_pitch, source_pitch, width, height;
-      void *staging; // owned copy of pageable source bytes, or null
-    } copy;
-    struct {
-      CUdeviceptr ptr;
-      unsigned value;
-      int size;                   // of one element
-      size_t count, pitch, height; // elements in a row; bytes from row to row; rows
-    } fill;
-    struct {
-      CUhostFn function;
-      void *data;
-    } host;
-    CUevent event;
-    CUdeviceptr ptr;
-    CUgraphExec exec;
-  };
-} Work;
-
-void work_run(Work *work);
-void work_free(Work *work);
-CUresult work_copy(Work *to, const Work *from); // deep
-
-// One entry of a stream's queue. Kept until it is done and no event or stream refers to it.
-typedef struct Op {
-  Work work;
-  struct Op *next;
-  struct CUstream_st *stream;
-  CUcontext context; // that submitted it
-  struct Op **deps; // done before it, besides the stream's earlier ones
-  int ndeps;
-  int refs;
-  bool done;
-} Op;
-
-struct CUstream_st {
-  unsigned magic;
-  unsigned flags;
-  int priority;
-  Op *head, *tail; // not yet run; tail also when done, as the last one submitted
-  int pending;
-  struct Capture *capture;
-  CUgraphNode *capture_tips; // the nodes the next one depends on
-  int ncapture_tips;
-  struct CUstream_st *next;
-};
-
-struct CUevent_st {
-  unsigned magic;
-  unsigned flags;
-  Op *op;                  // the record; null: never recorded
-  int64_t when;            // ns
-  struct Capture *capture; // recorded in a capture
-  CUgraphNode *tips;
-  int ntips;
-};
-
-struct CUgraphNode_st {
-  Work work;
-  CUgraph graph;
-  CUgraphNode *deps;
-  int ndeps;
-  int index;
-};
-
-struct CUgraph_st {
-  unsigned magic;
-  CUgraphNode *nodes; // in an order that respects deps
-  int nnodes;
-};
-
-struct CUgraphExec_st {
-  unsigned magic;
-  CUgraph graph; // its own copy
-  int running;   // launches in queues
-  bool destroyed;
-};
-
-typedef struct Capture {
-  CUgraph graph;
-  CUstream origin;
-  CUstreamCaptureMode mode;
-  bool invalid;
-  int refs;
-} Capture;
-
-CUresult stream_submit(CUstream stream, Work *work);     // takes the work's contents
-CUresult stream_find(CUstream handle, CUstream *stream); // resolves 0, legacy and per-thread
-void stream_drain(CUstream stream, Op *until);           // until null: everything
-void stream_drain_all(void);
-CUresult stream_sync_allowed(CUstream stream); // no capture forbids waiting; null: for the context
-int64_t stream_now(void);                      // ns, monotonic
-CUstream stream_first(void);
-
-CUresult graph_capture_work(CUstream stream, Work *work);
-CUresult graph_add(CUgraph graph, const CUgraphNode *deps, int ndeps, Work *work,
-                   CUgraphNode *node);
-CUgraph graph_make(void);
-void graph_free(CUgraph graph);
-void graph_run(CUgraphExec exec);
-void graph_exec_release(CUgraphExec exec);
-CUresult graph_capture_event(CUstream stream, CUevent event);
-CUresult graph_capture_wait(CUstream stream, CUevent event);
-void graph_capture_release(Capture *capture);
-CUresult capture_unsafe_allowed(void); // for this thread
-
-// ---- compiling (nvrtc.c, rewrite.c, host_compiler.c) --------------------------------------------
-
-typedef struct Text { // growing bytes, always NUL-terminated
-  char *data;
-  size_t length, room;
-  bool failed; // out of memory; later appends do nothing
-} Text;
-
-void text_append(Text *text, const char *bytes, size_t length);
-void text_print(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void text_free(Text *text);
-
-// Rewrites preprocessed CUDA C++ into C++: shared memory, and the list of kernels at the end.
-// expressions: name expressions of template kernels, ended by null.
-void rewrite_source(const char *source, const char *const *expressions, int arch, int checks,
-                    Text *out);
-
-typedef struct CompileJob {
-  const char *source, *name;
-  int header_count;
-  const char *const *headers, *const *header_names;
-  const char *const *expressions; // ended by null
-  const char *const *options;     // for the preprocessor and compiler, ended by null
-  int arch;                       // 900
-  int checks;                     // CusimCheck bits
-} CompileJob;
-
-// Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
-nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
-const char *host_cpu(void); // names the instruction sets that images are compiled for
-
-// Counts the operations of each basic block of compiler output; out: the same with the table.
-void assembly_count(const char *source, Text *out);
 
 // ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c, flow.c) --------------------
 

@@ -4,7 +4,7 @@
 // for it. So a missing synchronisation shows as stale data every time, not now and then. An
 // operation runs after the earlier ones of its stream, after the events its stream waited for, and
 // as the legacy default stream demands. It runs on the thread that waits.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 // text.c: growing text.
-#include "sim/sim.h"
+#include "sim/compile.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

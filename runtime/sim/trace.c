@@ -4,7 +4,7 @@
 // The host compiler's thread-sanitizer instrumentation calls __tsan_* before each access; those
 // functions are here (tsan_abi.c) in place of its run-time library. For races, a shadow cell per
 // 4 bytes of memory holds the last write and the last read: who, when (clock.c), from where.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// tsan_abi.c: the functions that -fsanitize=thread makes a kernel call. GCC and Clang share this
-// interface; here it leads to trace_access instead of to a run-time library.
+// tsan_abi.c: the functions that -fsanitize=thread and -fsanitize=alignment make a kernel call. GCC
+// and Clang share these interfaces; here they lead to reports instead of to a run-time library.
 #include "sim/sim.h"
 
 #include <string.h>
@@ -143,4 +143,26 @@ EXPORT void __tsan_atomic_thread_fence(int order) {
 EXPORT void __tsan_atomic_signal_fence(int order);
 EXPORT void __tsan_atomic_signal_fence(int order) {
   (void)order;
+}
+
+// ---- alignment ----------------------------------------------------------------------------------
+
+// What -fsanitize=alignment calls for an access whose type promises more than its address holds.
+typedef struct Mismatch {
+  const void *file;
+  uint32_t line, column;
+  const void *type;
+  unsigned char log_alignment, kind;
+} Mismatch;
+
+enum { kLoad = 0, kStore = 1 };
+
+// A whole object that is moved: a GPU moves a vector at once. Its members are scalars of their own,
+// and may lie as these do.
+EXPORT void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, const void *address);
+EXPORT void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, const void *address) {
+  int alignment = 1 << mismatch->log_alignment;
+  bool moved = mismatch->kind == kLoad || mismatch->kind == kStore;
+  if (cusim_self && moved && (uintptr_t)address % (unsigned)alignment)
+    fault_misaligned(address, alignment, PC);
 }

@@ -33,7 +33,7 @@ static void resume(void) {
 
 static bool in_kernel(const Worker *worker, uintptr_t pc) {
   const struct CUmod_st *module = worker->block.launch->function->module;
-  return pc - module->base < module->bytes;
+  return pc - module->code < module->code_bytes;
 }
 
 // Threads that have ended, of all blocks. A loop over a block's threads is at the one that runs.
@@ -74,7 +74,7 @@ static void on_tick(int signal, siginfo_t *info, void *data) {
 #elif defined(__aarch64__)
   uintptr_t pc = context->uc_mcontext.pc;
 #else
-  uintptr_t pc = worker->block.launch->function->module->base;
+  uintptr_t pc = worker->block.launch->function->module->code;
 #endif
   if (!in_kernel(worker, pc)) {
     arm(worker, 1. / kRetry);

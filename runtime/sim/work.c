@@ -1,6 +1,6 @@
 // work.c: what streams and graphs carry: kernels, copies, fills, host calls, events, frees; and
 // the API calls that make copies and fills.
-#include "sim/sim.h"
+#include "sim/work.h"
 
 #include <stdlib.h>
 #include <string.h>

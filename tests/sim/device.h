@@ -110,9 +110,11 @@ static const char *device_arch(void) {
 
 // Compiles CUDA source, which may include lib/prim.cuh. *image is the caller's to free.
 static nvrtcResult device_compile(const char *source, const char *name, char **image, char **log) {
-  static const char *names[] = {"lib/prim.cuh", "lib/prim_cuda.cuh", "lib/prim_sim.h"};
-  const char *headers[3];
-  for (int i = 0; i < 3; i++) {
+  static const char *names[] = {"lib/prim.cuh", "lib/prim_cuda.cuh", "lib/prim_sim.h",
+                                "lib/prim_sim_matrix.h"};
+  enum { kHeaders = sizeof names / sizeof *names };
+  const char *headers[kHeaders];
+  for (int i = 0; i < kHeaders; i++) {
     char path[64];
     snprintf(path, sizeof path, "templates/%s", names[i]);
     headers[i] = file_read(path);
@@ -120,7 +122,8 @@ static nvrtcResult device_compile(const char *source, const char *name, char **i
   }
   nvrtcProgram program;
   const char *options[] = {device_arch(), "-std=c++17"};
-  assert_int_equal(nvrtcCreateProgram(&program, source, name, 3, headers, names), NVRTC_SUCCESS);
+  assert_int_equal(nvrtcCreateProgram(&program, source, name, kHeaders, headers, names),
+                   NVRTC_SUCCESS);
   nvrtcResult r = nvrtcCompileProgram(program, 2, options);
   size_t bytes = 0;
   assert_int_equal(nvrtcGetProgramLogSize(program, &bytes), NVRTC_SUCCESS);
@@ -133,7 +136,7 @@ static nvrtcResult device_compile(const char *source, const char *name, char **i
     assert_int_equal(nvrtcGetCUBIN(program, *image), NVRTC_SUCCESS);
   }
   nvrtcDestroyProgram(&program);
-  for (int i = 0; i < 3; i++) free((char *)headers[i]);
+  for (int i = 0; i < kHeaders; i++) free((char *)headers[i]);
   return r;
 }
 

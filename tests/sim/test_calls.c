@@ -260,6 +260,52 @@ static void test_graph_by_nodes(void **state) {
   OK(cuModuleUnload(module));
 }
 
+// All parameters in one buffer: each at its alignment, nothing behind the last. 701 is for a size
+// that is not theirs; that of a struct of them, padded, is not.
+static void test_parameter_buffer(void **state) {
+  (void)state;
+  CUfunction f = device_function(
+      "extern \"C\" __global__ void k(char a, int *p, double d, short s) {\n"
+      "  p[threadIdx.x] = a + 10 * int(d) + 100 * s; }\n",
+      "k");
+  struct {
+    char a;
+    CUdeviceptr p;
+    double d;
+    short s;
+  } values = {3, device_upload(NULL, 4 * kN), 4.5, 7};
+  assert_int_equal(sizeof values, 32);
+  size_t bytes = 26;
+  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &values, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  void *params[] = {&values.a, &values.p, &values.d, &values.s};
+#define LAUNCH(params, extra) cuLaunchKernel(f, 1, 1, 1, kN, 1, 1, 0, NULL, params, extra)
+  OK(LAUNCH(NULL, extra));
+  expect_ints(values.p, 743);
+  void *swapped[] = {extra[2], extra[3], extra[0], extra[1], CU_LAUNCH_PARAM_END};
+  values.s = 8;
+  OK(LAUNCH(NULL, swapped));
+  expect_ints(values.p, 843);
+  bytes = sizeof values;
+  assert_int_equal(LAUNCH(NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  bytes = 4096;
+  assert_int_equal(LAUNCH(NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  bytes = 26;
+  assert_int_equal(LAUNCH(params, extra), CUDA_ERROR_INVALID_VALUE);
+  if (!on_gpu()) {
+    bytes = 24;
+    assert_int_equal(LAUNCH(NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    void *unsized[] = {extra[0], extra[1], CU_LAUNCH_PARAM_END};
+    assert_int_equal(LAUNCH(NULL, unsized), CUDA_ERROR_INVALID_VALUE);
+    void *unknown[] = {(void *)7, &values, CU_LAUNCH_PARAM_END};
+    assert_int_equal(LAUNCH(NULL, unknown), CUDA_ERROR_INVALID_VALUE);
+  }
+#undef LAUNCH
+  OK(cuCtxSynchronize());
+  expect_ints(values.p, 843);
+  OK(cuMemFree(values.p));
+}
+
 // A call that a capture forbids is let through for a thread in relaxed mode.
 static void test_capture_mode(void **state) {
   (void)state;
@@ -314,6 +360,7 @@ int main(void) {
                                      cmocka_unit_test(test_copies),
                                      cmocka_unit_test(test_streams),
                                      cmocka_unit_test(test_launch_by_configuration),
+                                     cmocka_unit_test(test_parameter_buffer),
                                      cmocka_unit_test(test_graph_by_nodes),
                                      cmocka_unit_test(test_capture_mode),
                                      cmocka_unit_test(test_foreign_images),

@@ -120,6 +120,10 @@ static Counters counted(const char *body) {
            "__device__ __noinline__ float repeat(float x, int n) {\n"
            "  for (int i = 0; i < n; i++) x = expf(x);\n"
            "  return x; }\n"
+           "__device__ __noinline__ float nested(float x, int n) {\n"
+           "  if (!n) return x;\n"
+           "  x = nested(x, n - 1);\n"
+           "  return x > 3 ? expf(x) : logf(x); }\n"
            "extern \"C\" __global__ void k(float *p, double *q, __half *h, int n) {\n"
            "  int t = threadIdx.x; float x = p[t], y = p[t + 64]; (void)x; (void)y;\n"
            "  %s\n}\n",
@@ -193,6 +197,9 @@ static void test_branches(void **state) {
   // The branch of a block that calls a function, which branches, too.
   expect_branches("x = repeat(x, n); if (t & 1) p[t] = expf(x); else p[t] = logf(x);", 12, 1);
   expect_branches("x = repeat(x, t % 32); if (t & 1) p[t] = expf(x); else p[t] = logf(x);", 33, 32);
+  // Blocks that call and then branch, twenty deep; the innermost call of the odd lanes alone.
+  expect_branches("p[t] = nested(x, 20);", 41, 0);
+  expect_branches("p[t] = nested(x, 19 + t % 2);", 41, 1);
   expect_branches("if (nn_warp_sum(x) > 3) p[t] = expf(x); __syncthreads();"
                   "p[t] = nn_shfl_xor(x, 1);",
                   1, 0);

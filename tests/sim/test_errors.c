@@ -94,6 +94,9 @@ static void test_compile_errors(void **state) {
   const char *bad_option[] = {"--no-such-option"}, *bad_arch[] = {"-arch=sm_12"};
   free(log_of(good, 1, bad_option, NVRTC_ERROR_INVALID_OPTION));
   free(log_of(good, 1, bad_arch, NVRTC_ERROR_INVALID_OPTION));
+  const char *bad_registers[] = {"-maxrregcount=many"}, *no_registers[] = {"--maxrregcount="};
+  free(log_of(good, 1, bad_registers, NVRTC_ERROR_INVALID_OPTION));
+  free(log_of(good, 1, no_registers, NVRTC_ERROR_INVALID_OPTION));
   const char *fine[] = {"-arch=sm_90a",
                         "-D",
                         "N=3",

@@ -176,6 +176,12 @@ static void test_arithmetic(void **state) {
       {"min(two, 1.0) + sizeof(max(1.0, two))", 9},
       {"llabs(-ll) + labs(-3l * i)", 0x1p40 + 3},
       {"abs(-3l) + sizeof(abs(i))", 7},
+      {"int(1u << 31) * (i + 2) / i", -2147483648.0}, // the quotient's bits
+      {"int(1u << 31) * (i + 2) % i + 7", 7},
+      {"int(1u << 31) * (i + 2) / *(volatile int *)&n.i", -2147483648.0},
+      {"int(1u << 31) * (i + 2) % ((volatile int *)&n)[i + 11]", 0},
+      {"(long long)(1ull << 63) * (i + 2) / (long long)i", -0x1p63},
+      {"(long long)(1ull << 63) * (i + 2) % (long long)i - 5", -5},
       {"sinpi(two * 1048576.5) + sinpif(two * 100)", 0},
       {"sinpi(dtwo / 12)", 0.5},
       {"cospi(dtwo / 6)", 0.5},

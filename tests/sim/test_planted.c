@@ -18,6 +18,7 @@ static const char kBodyLine[] = "planted.cu:10"; // of the source that load() ma
 typedef enum Seen {
   Named,   // a report names the kernel, block, thread and line
   Damage,  // a report names the allocation that was written outside of, after the launch
+  Guard,   // a report names the kernel and the block, after it: static shared memory was overrun
   Poison,  // no report; NaN in the result: what was read was not there yet
   Wrong,   // no report; a wrong result: what was read is what happens to lie there, perhaps NaN
   Nothing, // not looked for
@@ -147,6 +148,57 @@ static const Planted cases[] = {
      "nn_ldmatrix_x1(r, (char *)s.x + 16 * (lane % 8) + BUG(4, 0)); y = t;",
      "t", Named, Named, NULL},
     {"endless recursion", "y = BUG(deep(mem, t), t);", "t", Named, Named, "planted.cu:[456]"},
+    {"misaligned float4 load",
+     "float4 v = *(const float4 *)(mem + 4 * t + BUG(1, 0)); y = v.x + v.y + v.z + v.w - 15 * t - "
+     "6;",
+     "t", Nothing, Named, NULL},
+    {"misaligned float4 copy", // by one instruction of the host
+     "if (t < 32) ((float4 *)s.x)[t] = *(const float4 *)(mem + 4 * t + BUG(1, 0)); nn_sync();"
+     "y = s.x[t];",
+     "t", Named, Named, NULL},
+    {"misaligned int2 store",
+     "*(int2 *)(s.x + 2 * t + BUG(1, 0)) = make_int2(t, t); nn_sync(); y = ((int *)s.x)[2 * t];",
+     "t", Nothing, Named, NULL},
+    {"float4 load past the end", "float4 v = ((float4 *)mem)[BUG(250 + t, t)]; y = v.x - 3 * t;",
+     "t", Named, Named, NULL},
+    {"int2 store past the end",
+     "if (t == 63) ((int2 *)mem)[BUG(500, 498) + blockIdx.x] = make_int2(0, 0); y = t;", "t",
+     Damage, Named, NULL},
+    {"static shared memory written past the end",
+     "__shared__ float z[64]; z[BUG(t + 64, 63 - t)] = t; nn_sync(); y = z[t];", "63 - t", Guard,
+     Named, NULL},
+    {"static shared memory overrun by a vector",
+     "__shared__ float z[64]; if (t < 16) ((float4 *)z)[BUG(t + 8, t)] = make_float4(4 * t, 4 * t +"
+     " 1, 4 * t + 2, 4 * t + 3); nn_sync(); y = z[t];",
+     "t", Guard, Named, NULL},
+    {"lock that is not released",
+     "__shared__ unsigned lock, n; if (t == 0) lock = n = 0; nn_sync(); if (lane == 0) {"
+     "while (atomicCAS(&lock, 0u, 1u)) ; __threadfence(); n = n + 1; __threadfence();"
+     "BUG(, atomicExch(&lock, 0u);) } nn_sync(); y = n;",
+     "2", Named, Named, NULL},
+    {"lock that is not taken",
+     "__shared__ unsigned lock, n; if (t == 0) lock = n = 0; nn_sync(); if (lane == 0) {"
+     "BUG(, while (atomicCAS(&lock, 0u, 1u)) ;) __threadfence(); n = n + 1; __threadfence();"
+     "atomicExch(&lock, 0u); } nn_sync(); y = n;",
+     "2", Nothing, Named, NULL},
+    {"flag that nobody raises",
+     "__shared__ unsigned flag; if (t == 0) flag = 0; nn_sync(); if (t == 40) { s.x[0] = 7;"
+     "__threadfence(); BUG(, atomicExch(&flag, 1u);) } if (t == 0) { while (!atomicAdd(&flag, 0u)) "
+     ";"
+     "__threadfence(); s.x[1] = s.x[0]; } nn_sync(); y = s.x[1];",
+     "7", Named, Named, NULL},
+    {"flag raised without an atomic",
+     "__shared__ unsigned flag; if (t == 0) flag = 0; nn_sync(); if (t == 40) { s.x[0] = 7;"
+     "__threadfence(); BUG(*(volatile unsigned *)&flag = 1, atomicExch(&flag, 1u)); }"
+     "if (t == 0) { while (!atomicAdd(&flag, 0u)) ; __threadfence(); s.x[1] = s.x[0]; }"
+     "nn_sync(); y = s.x[1];",
+     "7", Nothing, Named, NULL},
+    {"flag raised before the data",
+     "__shared__ unsigned flag; if (t == 0) flag = 0; nn_sync(); if (t == 40) {"
+     "BUG(atomicExch(&flag, 1u);,) s.x[0] = 7; __threadfence(); BUG(, atomicExch(&flag, 1u);) }"
+     "if (t == 0) { while (!atomicAdd(&flag, 0u)) ; __threadfence(); s.x[1] = s.x[0]; }"
+     "nn_sync(); y = s.x[1];",
+     "7", Nothing, Named, NULL},
     {"failed assertion", "assert(t < BUG(63, 64)); y = t;", "t", Named, Named, NULL},
 };
 enum { kCases = sizeof cases / sizeof *cases };
@@ -244,6 +296,7 @@ static int outcome(const Planted *c, bool faulty, const char *const *setting, in
   if (pid == 0) {
     setenv("NNGEN_SIM_CHECK", setting[0], 1);
     setenv("NNGEN_SIM_SEED", setting[1], 1);
+    setenv("NNGEN_SIM_TIMEOUT", "1", 1);
     float out[kThreads * kGrid];
     dup2(report, 2);
     if (!device_open()) _exit(96);
@@ -281,6 +334,9 @@ static bool run_seen(const Planted *c, bool faulty, const char *const *setting, 
   if (seen == Poison) return *code == 3 && !**report;
   if (seen == Wrong) return (*code == 2 || *code == 3) && !**report;
   if (seen == Damage) return *code == 1 && matches(*report, "wrote outside allocation [0-9]+ of");
+  if (seen == Guard)
+    return *code == 1 && matches(*report, "past the end of static shared memory of 256 bytes\n"
+                                          "libcusim:   in kernel k, block \\([01],0,0\\)");
   return *code == 1 && matches(*report, pattern);
 }
 

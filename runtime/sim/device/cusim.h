@@ -15,6 +15,7 @@
 #define __global__ __cusim_global__
 #define __shared__ __cusim_shared__
 #define __launch_bounds__ __cusim_bounds__
+#define __maxnreg__ __cusim_registers__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
@@ -33,7 +34,8 @@ extern "C" int cusim_is_clang;
 #else
 #define CUSIM_UNCOUNTED __attribute__((no_sanitize_coverage))
 #endif
-#define CUSIM_UNTRACED __attribute__((no_sanitize("thread"))) CUSIM_UNCOUNTED
+#define CUSIM_UNTRACED                                                                             \
+  __attribute__((no_sanitize("thread"))) __attribute__((no_sanitize("alignment"))) CUSIM_UNCOUNTED
 
 #if !defined(__clang__)
 #define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())

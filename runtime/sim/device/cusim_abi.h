@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 4
+#define CUSIM_ABI 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,19 +26,26 @@ extern __thread CusimThread *cusim_self __attribute__((tls_model("initial-exec")
 // Calls a kernel for the running thread: params[i] points to the value of parameter i.
 typedef void (*CusimEntry)(void *const *params);
 
+typedef struct CusimLimits { // 0: not given
+  int threads, blocks;       // of __launch_bounds__: most in a block, fewest blocks on an SM
+  int registers;             // of __maxnreg__
+} CusimLimits;
+
 typedef struct CusimKernel {
   const char *name;   // as written: "scale", "ns::scale<float>"; null ends the list
   const void *symbol; // the function, to look its linker name up
   CusimEntry enter;
   CusimEntry loop; // for all threads of the block, one after the other; null: instrumented
-  const unsigned *param_sizes; // bytes, ended by 0
-  int max_threads;             // of __launch_bounds__; 0: none given
+  const unsigned *param_sizes;   // bytes, ended by 0
+  const unsigned *param_offsets; // in a buffer of all; behind the last one: the buffer's bytes
+  CusimLimits limits;
 } CusimKernel;
 
 typedef struct CusimImage {
   int abi;            // CUSIM_ABI
   int checks;         // how it was instrumented, CusimCheck bits
   int arch;           // 800, 900, 1000: what __CUDA_ARCH__ was
+  int registers;      // of -maxrregcount; 0: not given
   const char *cpu;    // the instruction sets it was compiled for
   const CusimKernel *kernels;
 } CusimImage;

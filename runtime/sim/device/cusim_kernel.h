@@ -11,8 +11,25 @@ template <int... I> struct MakeIndices<0, I...> { using type = Indices<I...>; };
 template <class T> struct NoReference { using type = T; };
 template <class T> struct NoReference<T &> { using type = T *; };
 
+// Where parameters of these types lie in a buffer of all, and where it ends.
+template <class... A> struct Offsets {
+  unsigned at[sizeof...(A) + 1];
+  constexpr Offsets() : at{} {
+    const unsigned sizes[] = {unsigned(sizeof(A))..., 0}, aligns[] = {unsigned(alignof(A))..., 1};
+    unsigned next = 0;
+    for (unsigned i = 0; i <= sizeof...(A); i++) {
+      next = (next + aligns[i] - 1) / aligns[i] * aligns[i];
+      at[i] = next;
+      next += sizes[i];
+    }
+  }
+};
+
+template <class... A> constexpr Offsets<A...> offsets_of{};
+
 template <class F, F f> struct Describe;
 template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
+  static constexpr auto symbol = f;
   template <int... I> static void call(void *const *params, Indices<I...>) {
     f(*static_cast<A *>(params[I])...);
   }
@@ -34,13 +51,22 @@ template <class... A, void (*f)(A...)> struct Describe<void (*)(A...), f> {
   }
   static constexpr CusimEntry loop = CUSIM_TRACE || CUSIM_COUNT ? CusimEntry(0) : enter_all;
   static constexpr unsigned sizes[sizeof...(A) + 1] = {unsigned(sizeof(A))..., 0};
+  static constexpr const unsigned *offsets = offsets_of<A...>.at;
 };
 
 // A name expression of a variable: it only has a linker's name.
 template <class T, T *p> struct Describe<T *, p> {
+  static constexpr auto symbol = p;
   static constexpr CusimEntry enter = 0, loop = 0;
   static constexpr unsigned sizes[1] = {0};
+  static constexpr const unsigned *offsets = offsets_of<>.at;
 };
+
+// __launch_bounds__(threads, blocks, blocks of a cluster), __maxnreg__(registers).
+constexpr CusimLimits bounded(long long threads, long long blocks = 0, long long = 0) {
+  return {int(threads), int(blocks), 0};
+}
+constexpr CusimLimits registers_bounded(long long registers) { return {0, 0, int(registers)}; }
 
 // `extern __shared__ T name[]` outside a function.
 template <class T> struct DynamicShared {

@@ -1,0 +1,135 @@
+// work.h: what the program has asked for and has not run yet: pieces of work (work.c), in streams
+// (stream.c), or captured (capture.c) into graphs (graph.c).
+#ifndef CUSIM_WORK_H
+#define CUSIM_WORK_H
+
+#include "sim/sim.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef enum WorkKind {
+  WorkNothing,
+  WorkKernel,
+  WorkCopy,
+  WorkFill,
+  WorkHost,
+  WorkEvent,
+  WorkFree,
+  WorkGraph
+} WorkKind;
+
+typedef struct Work {
+  WorkKind kind;
+  union {
+    Launch *launch; // owned
+    struct {
+      unsigned char *target;
+      const unsigned char *source;
+      size_t target_pitch, source_pitch, width, height;
+      void *staging; // owned copy of pageable source bytes, or null
+    } copy;
+    struct {
+      CUdeviceptr ptr;
+      unsigned value;
+      int size;                    // of one element
+      size_t count, pitch, height; // elements in a row; bytes from row to row; rows
+    } fill;
+    struct {
+      CUhostFn function;
+      void *data;
+    } host;
+    CUevent event;
+    CUdeviceptr ptr;
+    CUgraphExec exec;
+  };
+} Work;
+
+void work_run(Work *work);
+void work_free(Work *work);
+CUresult work_copy(Work *to, const Work *from); // deep
+
+// One entry of a stream's queue. Kept until it is done and no event or stream refers to it.
+typedef struct Op {
+  Work work;
+  struct Op *next;
+  struct CUstream_st *stream;
+  CUcontext context; // that submitted it
+  struct Op **deps;  // done before it, besides the stream's earlier ones
+  int ndeps;
+  int refs;
+  bool done;
+} Op;
+
+struct CUstream_st {
+  unsigned magic;
+  unsigned flags;
+  int priority;
+  Op *head, *tail; // not yet run; tail also when done, as the last one submitted
+  int pending;
+  struct Capture *capture;
+  CUgraphNode *capture_tips; // the nodes the next one depends on
+  int ncapture_tips;
+  struct CUstream_st *next;
+};
+
+struct CUevent_st {
+  unsigned magic;
+  unsigned flags;
+  Op *op;                  // the record; null: never recorded
+  int64_t when;            // ns
+  struct Capture *capture; // recorded in a capture
+  CUgraphNode *tips;
+  int ntips;
+};
+
+struct CUgraphNode_st {
+  Work work;
+  CUgraph graph;
+  CUgraphNode *deps;
+  int ndeps;
+  int index;
+};
+
+struct CUgraph_st {
+  unsigned magic;
+  CUgraphNode *nodes; // in an order that respects deps
+  int nnodes;
+};
+
+struct CUgraphExec_st {
+  unsigned magic;
+  CUgraph graph; // its own copy
+  int running;   // launches in queues
+  bool destroyed;
+};
+
+typedef struct Capture {
+  CUgraph graph;
+  CUstream origin;
+  CUstreamCaptureMode mode;
+  bool invalid;
+  int refs;
+} Capture;
+
+CUresult stream_submit(CUstream stream, Work *work);     // takes the work's contents
+CUresult stream_find(CUstream handle, CUstream *stream); // resolves 0, legacy and per-thread
+void stream_drain(CUstream stream, Op *until);           // until null: everything
+void stream_drain_all(void);
+CUresult stream_sync_allowed(CUstream stream); // no capture forbids waiting; null: for the context
+int64_t stream_now(void);                      // ns, monotonic
+CUstream stream_first(void);
+
+CUresult graph_capture_work(CUstream stream, Work *work);
+CUresult graph_add(CUgraph graph, const CUgraphNode *deps, int ndeps, Work *work,
+                   CUgraphNode *node);
+CUgraph graph_make(void);
+void graph_free(CUgraph graph);
+void graph_run(CUgraphExec exec);
+void graph_exec_release(CUgraphExec exec);
+CUresult graph_capture_event(CUstream stream, CUevent event);
+CUresult graph_capture_wait(CUstream stream, CUevent event);
+void graph_capture_release(Capture *capture);
+CUresult capture_unsafe_allowed(void); // for this thread
+
+#pragma GCC visibility pop
+#endif
