@@ -58,24 +58,24 @@ static int pieces(const Operand *o, int size) {
   return o->piece ? 16 / size / o->piece : 1;
 }
 
-// Registers that an operand of `rows` rows needs: where each row that a thread loads begins,
-// `words` each for every piece of a chunk, and where each piece is; where each float is that is
-// read across k.
+// Registers that an operand of `rows` rows needs: `words` for each row that a thread loads, some
+// where chunks come in pieces, and where each float is that is read across k.
 static int64_t address_registers(const Operand *o, int size, int rows, int words, const Tile *t,
                                  int warp_rows) {
   int64_t loads = sched_ceil_div(rows * kRowBytes / 16, tile_threads(t));
+  int64_t in_pieces = pieces(o, size) > 1 ? 14 : 0;
   int64_t across = o->across && size == 4 ? warp_rows / 2 : 0;
-  return loads * words * pieces(o, size) + 4 * (pieces(o, size) - 1) + across;
+  return loads * words + in_pieces + across;
 }
 
-// Would the sums, one step's fragments (twice for TF32, which are rounded), the addresses (a's with
-// the taps that miss the image) and 38 more to compute with not fit? With 38, none of the tiles
-// tried spills.
+// Would the sums, one step's fragments (twice for TF32, which are rounded), the addresses
+// (pointers, with a's the taps that miss the image) and 38 more to compute with not fit? With 38,
+// none of the tiles tried spills.
 bool tile_spills(const Tile *t, const Product *p) {
   if (!t->mma) return false;
   int64_t acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;
-  int64_t addresses = address_registers(&p->a, p->size, t->m, 2, t, t->tm) +
-                      address_registers(&p->b, p->size, t->n, 1, t, t->tn);
+  int64_t addresses = address_registers(&p->a, p->size, t->m, 3, t, t->tm) +
+                      address_registers(&p->b, p->size, t->n, 2, t, t->tn);
   return acc + fragments + addresses + 38 > kMostRegisters;
 }
 

@@ -24,9 +24,11 @@ for place in 2 3 5 8 12 20 40; do # tiles that tuning may choose
   dtypes=(fp32 fp16 tf32 bf16) dtype=${dtypes[place % 4]}
   ok_or_skip "resnet18 $dtype sm_90a, batch 8, candidate $place" compiles sm_90a models/resnet18.lua --dtype $dtype --set batch=8 --candidate $place
 done
-for arch in sm_80 sm_90a sm_100a; do # operands across k, large: the tiles that take the most registers
+for arch in sm_80 sm_90a sm_100a; do # operands across k and in pieces, large: the tiles that take the most registers
   ok_or_skip "large products tf32 $arch" compiles $arch tests/models/contraction.lua --dtype tf32 --set \
-    "shapes=matmul 1 2048 2048 2048 0 0;matmul 1 2048 2048 2048 1 0;matmul 1 2048 2048 2048 1 1;conv 64 65 56 56 250 3 3 1 1 1 1 1 1 1"
+    "shapes=matmul 1 2048 2048 2048 0 0;matmul 1 2048 2048 2048 1 0;matmul 1 2048 2048 2048 1 1;matmul 1 4096 4098 4098 0 1;conv 64 65 56 56 250 3 3 1 1 1 1 1 1 1"
+  ok_or_skip "large products fp16 $arch" compiles $arch tests/models/contraction.lua --dtype fp16 --set \
+    "shapes=matmul 1 4096 4098 4098 0 1;conv 64 3 224 224 64 7 7 2 2 3 3 1 1 1;conv 64 42 56 56 256 3 3 1 1 1 1 1 1 1;conv 64 44 56 56 256 3 3 1 1 1 1 1 1 1"
 done
 for dtype in fp32 fp16; do # every form of contraction: turned operands, sums of columns, pieces, windows
   ok_or_skip "random contractions $dtype sm_80" compiles sm_80 tests/models/contraction.lua --dtype $dtype --set seed=2 count=24
