@@ -26,16 +26,22 @@ constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are 
 constexpr int kGroups = (kTilesM + kGroup - 1) / kGroup;
 //@ end
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
-using Product = WarpTile<T, kWarpM, kWarpN$(k.a.across and ", true" or k.b.across and ", false" or "")$(k.b.across and ", true" or "")>;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+//@ local across = k.b.across and (", %s, true"):format(k.a.across and "true" or "false") or k.a.across and ", true" or ""
+using Product = WarpTile<T, kWarpM, kWarpN$(across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 //@ local whole_taps = k.tap_run == k.tile_k -- a tap for each block of k, else for each piece of a chunk
 //@ if k.tap_run then
-constexpr int kTaps = kBlocks$(not whole_taps and (" * kChunks * (kPack / %d)"):format(k.tap_run) or "");  // looked up
+//@ if whole_taps then
+constexpr int kTaps = kBlocks;  // looked up
+//@ else
+constexpr int kTaps = kBlocks * kChunks * (kPack / $(k.tap_run));  // looked up
+//@ end
 //@ end
 struct Smem {
   union {
@@ -119,7 +125,8 @@ $(k.decode_batch)
   }
 
 //@ elseif o.across then
-  // Where the rows of $(o.name) that this thread loads are (a block of k, for each kTileK of $(o.index)), as blocks go by.
+  // Where the rows of $(o.name) that this thread loads are, as blocks of k go by: kTileK rows of k for
+  // each kTileK of $(o.index).
   const T *$(o.name)_row[$(o.rows)];
   int $(o.name)_offset = 0;  // how far from k = 0
 #pragma unroll
@@ -137,7 +144,8 @@ $(k.decode_batch)
 //@ if whole_taps then
     const int k = i * kTileK;
 //@ else
-    const int k = i / (kTaps / kBlocks) * kTileK + i % kChunks * kPack + i / kChunks % (kPack / $(k.tap_run)) * $(k.tap_run);
+    const int block = i / (kTaps / kBlocks), chunk = i % kChunks, e = i / kChunks * $(k.tap_run) % kPack;
+    const int k = block * kTileK + chunk * kPack + e;
 //@ end
     const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
     write_tap(&smem.taps[i], Tap{$(k.a.offset), $(k.a.tap)});
@@ -150,9 +158,12 @@ $(k.decode_batch)
     const int k0 = block * kTileK;
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local ragged = (o.name == "a" and k.tile_m or k.tile_n) % (k.threads // 8) ~= 0
-//@ local whole = o.piece == k.pack -- else a chunk comes in pieces, each row beginning at another one: free of bank conflicts
-//@ local copy = o.piece and (whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(o.piece))
-//@ local at = whole and "" or " + e * sizeof(T)"
+//@ -- Where a chunk comes in pieces, each row begins at another one: free of bank conflicts.
+//@ local whole, piece = o.piece == k.pack, o.piece or 0
+//@ local copy = whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(piece)
+//@ local at, plus_e = whole and "" or " + e * sizeof(T)", whole and "" or " + e"
+//@ local which_tap = whole_taps and "block" or whole and "block * kChunks + load_chunk" or
+//@   ("(block * (kPack / %d) + e / %d) * kChunks + load_chunk"):format(piece, piece)
 //@ local if_inside = o.inside == "true" and "" or ", inside"
 //@ local looked_up = o.image and k.tap_run
 //@ local define_k = not looked_up or (o.inside or ""):find("k <")
@@ -165,10 +176,10 @@ $(k.decode_batch)
       const int e = (piece + load_row * $(o.piece)) % kPack;
 //@ end
 //@ if define_k then
-      const int k = k0 + load_chunk * kPack$(whole and "" or " + e");
+      const int k = k0 + load_chunk * kPack$(plus_e);
 //@ end
 //@ if looked_up then
-      const Tap tap = read_tap(&smem.taps[$(whole_taps and "block" or whole and "block * kChunks + load_chunk" or ("(block * (kPack / %d) + e / %d) * kChunks + load_chunk"):format(o.piece, o.piece))]);
+      const Tap tap = read_tap(&smem.taps[$(which_tap)]);
 //@ elseif o.image then
 //@ if k.taps > 1 then
       const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
@@ -191,7 +202,8 @@ $(k.decode_batch)
 //@ if if_inside ~= "" then
         const bool inside = $(o.inside);
 //@ end
-        $(copy)($(o.name)_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk)$(at), $(o.name)_row[i]$(if_inside));
+        char *to = $(o.name)_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk)$(at);
+        $(copy)(to, $(o.name)_row[i]$(if_inside));
       }
     }
 //@ elseif o.across then
@@ -214,10 +226,11 @@ $(k.decode_batch)
       {
 //@ end
 //@ if if_inside ~= "" then
-        const int k = k0 + row % kTileK, $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack$(whole and "" or " + e");
+        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack$(plus_e), k = k0 + row % kTileK;
         const bool inside = $(o.inside);
 //@ end
-        $(copy)($(o.name)_rows + across<T, kRowsAtOnce>(load_row, i, load_chunk)$(at), $(o.name)_row[i]$(whole and "" or " + e")$(if_inside));
+        char *to = $(o.name)_rows + across<T, kRowsAtOnce>(load_row, i, load_chunk)$(at);
+        $(copy)(to, $(o.name)_row[i]$(plus_e)$(if_inside));
       }
     }
 //@ else -- Unrolled, elements that are computed would only need more registers.

@@ -60,7 +60,8 @@ __device__ inline int staged(int stride, int row, int column) {
 
 // kLanes neighbouring outputs. With 8, two chunks: each second group of four lanes reads the later
 // one first, so that eight lanes reading at once meet all banks.
-template <int kLanes> __device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row, int column) {
+template <int kLanes>
+__device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row, int column) {
   if constexpr (kLanes == 8) {
     const int flip = threadIdx.x / 4 % 2;
     const Vec<float, 4> first = nn_load<4>(out + staged(stride, row, column + flip * 4));

@@ -23,11 +23,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 constexpr int kTaps = kBlocks * kChunks * (kPack / 1);  // looked up
@@ -86,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 
   // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
   for (int i = tid; i < kTaps; i += kThreads) {
-    const int k = i / (kTaps / kBlocks) * kTileK + i % kChunks * kPack + i / kChunks % (kPack / 1) * 1;
+    const int block = i / (kTaps / kBlocks), chunk = i % kChunks, e = i / kChunks * 1 % kPack;
+    const int k = block * kTileK + chunk * kPack + e;
     const int c = k % 1, r = k / 5, s = k / 1 % 5;
     write_tap(&smem.taps[i], Tap{r * 28 + s, k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s)});
   }
@@ -105,7 +107,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
         const bool inside = !(a_missing[i] & tap.bits);
-        nn_cp_async<1 * sizeof(T)>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), a_row[i], inside);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
+        nn_cp_async<1 * sizeof(T)>(to, a_row[i], inside);
       }
     }
 #pragma unroll
@@ -119,7 +122,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         b_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<1 * sizeof(T)>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), b_row[i], inside);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
+        nn_cp_async<1 * sizeof(T)>(to, b_row[i], inside);
       }
     }
   };
@@ -273,11 +277,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 constexpr int kTaps = kBlocks * kChunks * (kPack / 2);  // looked up
@@ -327,7 +332,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 
   // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
   for (int i = tid; i < kTaps; i += kThreads) {
-    const int k = i / (kTaps / kBlocks) * kTileK + i % kChunks * kPack + i / kChunks % (kPack / 2) * 2;
+    const int block = i / (kTaps / kBlocks), chunk = i % kChunks, e = i / kChunks * 2 % kPack;
+    const int k = block * kTileK + chunk * kPack + e;
     const int c = k % 6, r = k / 30, s = k / 6 % 5;
     write_tap(&smem.taps[i], Tap{c + r * 84 + s * 6, 0});
   }
@@ -348,7 +354,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<2 * sizeof(T)>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), a_row[i], inside);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
+        nn_cp_async<2 * sizeof(T)>(to, a_row[i], inside);
       }
     }
 #pragma unroll
@@ -362,7 +369,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
         b_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<2 * sizeof(T)>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T), b_row[i], inside);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
+        nn_cp_async<2 * sizeof(T)>(to, b_row[i], inside);
       }
     }
   };

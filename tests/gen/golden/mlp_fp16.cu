@@ -78,11 +78,12 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 4;  // parts of k, each a block's
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 struct Smem {
@@ -145,7 +146,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
         const int row = load_row + i * kRowsAtOnce;
         if (row >= kTileM) break;
         const bool inside = k < kK;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
       }
     }
     {
@@ -156,7 +158,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
         const bool inside = k < kK;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i], inside);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, b_row[i], inside);
       }
     }
   };
@@ -265,11 +268,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 struct Smem {
@@ -327,7 +331,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
         a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         if (row >= kTileM) break;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i]);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, a_row[i]);
       }
     }
     {
@@ -337,7 +342,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, b_row[i]);
       }
     }
   };
@@ -441,11 +447,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 struct Smem {
@@ -503,7 +510,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
         a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         if (row >= kTileM) break;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i]);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, a_row[i]);
       }
     }
     {
@@ -515,7 +523,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
         b_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i], inside);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, b_row[i], inside);
       }
     }
   };

@@ -102,11 +102,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 constexpr int kTaps = kBlocks;  // looked up
@@ -186,7 +187,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
         const bool inside = !(a_missing[i] & tap.bits);
-        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
       }
     }
     {
@@ -196,7 +198,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, b_row[i]);
       }
     }
   };
@@ -354,11 +357,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 constexpr int kTaps = kBlocks;  // looked up
@@ -438,7 +442,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
         const bool inside = !(a_missing[i] & tap.bits);
-        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
       }
     }
     {
@@ -448,7 +453,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, b_row[i]);
       }
     }
   };
@@ -603,11 +609,12 @@ constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce, kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
+constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // the last block may be shorter
+constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 struct Smem {
@@ -673,7 +680,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
         a_row[i] += step;
         const int row = load_row + i * kRowsAtOnce;
         const bool inside = m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), a_row[i], inside);
+        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
       }
     }
     {
@@ -683,7 +691,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk), b_row[i]);
+        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
+        nn_cp_async<kChunkBytes>(to, b_row[i]);
       }
     }
   };
