@@ -21,6 +21,7 @@ static void shape_stage(Compiler *c) { // also keeps the model as written, for t
   for (int i = 0; i < c->graph->nnodes; i++)
     c->graph->nops += c->graph->nodes[i]->uses && c->graph->nodes[i]->op->cls != OpSource;
   c->original = c->graph;
+  for (int i = 0; i < c->graph->nnodes; i++) c->graph->nodes[i]->written = c->graph->nodes[i];
   c->graph = graph_copy(c->graph);
 }
 

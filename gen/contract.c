@@ -11,9 +11,10 @@ enum {
 };
 
 // The largest piece, in elements, that a copy can take: the run along `dim` comes in whole pieces,
-// and every other step is a multiple of one. 0: none.
+// and where it begins and every other step is a multiple of one. 0: none.
 static int piece_along(const Operand *o, int rank, int dim, int64_t run, int size) {
   int piece = o->stride[dim] > 1 ? 1 : kMostCopied / size;
+  while (o->offset % piece) piece /= 2;
   for (int d = 0; d < rank; d++)
     while (piece > 1 && (d == dim ? run : o->stride[d]) % piece) piece /= 2;
   return piece * size >= kLeastCopied ? piece : 0;
@@ -37,7 +38,7 @@ static bool taps_follow(const Node *w, const int64_t *stride) {
 }
 
 static bool reachable(const Group *g, const Node *n, Operand *o) {
-  o->base = expr_view(g, n, o->stride);
+  o->base = expr_view(g, n, o->stride, &o->offset);
   return o->base && o->base->type.dtype == prec_storage(compiler->options.dtype);
 }
 

@@ -182,7 +182,10 @@ static void put_copied(Emitter *o, const Node *n, const Holes *h, bool is_a) {
   }
   hole_text(o, from->across ? "across" : "along", "yes");
   hole_int(o, "piece", from->piece);
-  hole_text(o, "pointer", expr_pointer(o->g, from->base));
+  const char *pointer = expr_pointer(o->g, from->base);
+  if (from->offset)
+    pointer = arena_printf(o->c->arena, "%s + %lld", pointer, (long long)from->offset);
+  hole_text(o, "pointer", pointer);
   hole_text(o, "row", offset_text(o->c, rank, from->stride, row));
   hole_text(o, "offset", offset_text(o->c, rank, from->stride, k));
   if (from->across) {

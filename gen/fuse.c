@@ -375,10 +375,10 @@ static int count_inputs(const Group *k) {
   return count;
 }
 
-// Are all moves of k permutations, so that runs stay runs?
-static bool only_permutes(const Group *k) {
+// Are all nodes of k moves of these forms (a bit each)?
+static bool only_moves(const Group *k, unsigned forms) {
   for (int i = 0; i < k->nnodes; i++)
-    if (k->nodes[i]->op->cls != OpMove || k->nodes[i]->op->form != MovePermute) return false;
+    if (!is_view(k->nodes[i]) || !(forms >> k->nodes[i]->op->form & 1)) return false;
   return true;
 }
 
@@ -392,20 +392,20 @@ static bool only_reorders(const Group *k) {
   return true;
 }
 
-// A contraction computes operand elements one by one only when it could not copy runs of them
-// anyway: then the reduced run (channels, or the inner dimension) is no multiple of 4 bytes. Single
-// floats it can copy from anywhere.
+// A contraction reads operands in place, where permutations and slices leave them. What else makes
+// one it takes in only if it could not copy runs of the result either: reshapes of A, and A's runs
+// (channels, or the inner dimension) of no multiple of 4 bytes; or where it copies single floats,
+// from anywhere.
 static bool contract_takes(const Group *reader, const Group *k) {
-  const Node *a = reader->anchor;
-  if (only_permutes(k)) return true;
-  Node *made = k->nodes[k->nnodes - 1];
-  if (made != a->in[0] && made != a->in[1]) return true; // feeds the epilogue
-  int64_t run =
-      a->op->form == FormConv ? a->in[1]->type.dim[1] : a->in[0]->type.dim[a->in[0]->type.rank - 1];
-  bool views = true;
-  for (int i = 0; i < k->nnodes; i++) views = views && is_view(k->nodes[i]);
-  int64_t bytes = run * (int64_t)dtype_size(made->type.dtype);
-  return made == a->in[0] && (views || bytes % 4 || (bytes % 8 && only_reorders(k)));
+  const unsigned strided = 1 << MovePermute | 1 << MoveSlice;
+  const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
+  if (only_moves(k, strided)) return true;
+  if (made != a->in[0] && made != a->in[1]) return true; // an operand's view, or for the epilogue
+  const Type *x = &a->in[0]->type;
+  int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : x->dim[x->rank - 1];
+  int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
+  bool singly = size == 4 && bytes % 8 && only_reorders(k);
+  return made == a->in[0] && (only_moves(k, strided | 1 << MoveReshape) || bytes % 4 || singly);
 }
 
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
@@ -429,17 +429,12 @@ static bool recomputes_little(const Group *reader, const Group *k) {
   return ratio <= 1.01 || work(k) <= 4;
 }
 
-// A reshape or permutation of a parameter is only another way to index it.
-static bool only_views(const Group *k) {
-  for (int i = 0; i < k->nnodes; i++)
-    if (k->nodes[i]->op->cls != OpMove || k->nodes[i]->op->form > MovePermute) return false;
-  return true;
-}
-
 static bool prologue_legal(const Group *reader, const Group *k) {
   if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !same_call(k, reader))
     return false;
-  if (k->fixed != reader->fixed && !only_views(k)) return false;
+  // A reshape or permutation of a parameter is only another way to index it.
+  if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))
+    return false;
   for (int i = 0; i < k->nnodes; i++)
     if (!is_light(k->nodes[i])) return false;
   return !makes_cycle(k, reader);

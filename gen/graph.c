@@ -11,8 +11,8 @@ Graph *graph_new(Arena *arena, const char *model) {
   return g;
 }
 
-// Adds a node. Its place in the model (name, loc, call) is taken from `like`, when given; its type
-// is left to shape_infer.
+// Adds a node. Its place in the model (name, loc, call, written) is taken from `like`, when given;
+// its type is left to shape_infer.
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like) {
   Node *n = arena_alloc(g->arena, sizeof *n);
   n->id = g->nnodes;
@@ -22,6 +22,7 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
   if (attr) n->attr = *attr;
   if (like) n->name = like->name, n->loc = like->loc, n->call = like->call;
+  if (like) n->written = like->written;
   n->fixed = op->cls == OpSource ? op->form != SourceInput : true;
   for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed;
   if (g->nnodes == g->capacity) {
@@ -35,14 +36,14 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
 
 // The node of this rank that moves `in` so: one for all that read it so.
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr) {
+  const Op *move = op_need(op);
   for (int i = 0; i < g->nnodes; i++) {
     Node *same = g->nodes[i];
-    if (same->op != op_need(op) || same->in[0] != in || memcmp(&same->attr, attr, sizeof *attr))
-      continue;
+    if (same->op != move || same->in[0] != in || memcmp(&same->attr, attr, sizeof *attr)) continue;
     same->uses++;
     return same;
   }
-  Node *n = graph_add(g, op_need(op), 1, &in, attr, in);
+  Node *n = graph_add(g, move, 1, &in, attr, in);
   n->type.rank = rank;
   shape_infer(n);
   n->uses = 1;
@@ -106,12 +107,8 @@ int64_t node_window(const Node *n, int i) {
   return n->op->cls == OpContract ? n->in[1]->type.dim[2 + i] : n->attr.kernel[i];
 }
 
-const Node *node_as_written(const Compiler *c, const Node *n) {
-  for (int i = 0; c->original && n->name && i < c->original->nnodes; i++) {
-    const Node *o = c->original->nodes[i];
-    if (o->op == n->op && o->name && !strcmp(o->name, n->name)) return o;
-  }
-  return n;
+const Node *node_as_written(const Node *n) {
+  return n->written && n->written->op == n->op ? n->written : n;
 }
 
 int64_t type_count(const Type *t) {

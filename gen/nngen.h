@@ -112,11 +112,12 @@ struct Node {
   Attr attr;
   const char *name; // dotted place in the model: layer1.0.conv1
   Loc loc;
-  int call;     // which call of a layer made it; what `unfused` may still join
-  bool fixed;   // depends on parameters and constants alone: computed once, by `init`
-  int uses;     // how many inputs of live nodes and outputs of the graph it is
-  Group *group; // set by fuse; null for sources
-  Node *subst;  // scratch of a rewriting pass: its replacement
+  int call;            // which call of a layer made it; what `unfused` may still join
+  bool fixed;          // depends on parameters and constants alone: computed once, by `init`
+  const Node *written; // what it was in the model as written; null: not from a model file
+  int uses;            // how many inputs of live nodes and outputs of the graph it is
+  Group *group;        // set by fuse; null for sources
+  Node *subst;         // scratch of a rewriting pass: its replacement
 };
 
 typedef struct Output {
@@ -299,7 +300,7 @@ void graph_verify(const Graph *g, bool grouped); // dies naming the node that is
 Graph *graph_copy(Graph *g);
 bool node_depthwise(const Node *n); // a convolution of each channel alone
 // The contraction that n was in the model as written, before channels were padded; else n itself.
-const Node *node_as_written(const Compiler *c, const Node *n);
+const Node *node_as_written(const Node *n);
 int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
 int64_t type_count(const Type *t);         // elements
 int64_t type_bytes(const Type *t);
@@ -394,10 +395,10 @@ void expr_follow(const Node *move, int lanes, const Index *at, Index *out);
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
-// The value in memory that n is a view of (permutations, dimensions of size 1 dropped or added,
-// copies that only change the order),
-// with the stride of each of n's dimensions; null when its elements must be computed.
-const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank]);
+// The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
+// copies that only change the order), with the stride of each of n's dimensions and where its first
+// element is; null when its elements must be computed.
+const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
 const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step);
 // C text that defines the indices of dimension dims[0..n) (outermost first) from linear `i`.
@@ -428,6 +429,7 @@ void group_finish(Graph *g);
 typedef struct Operand {
   const Node *base;        // the value in memory
   int64_t stride[MaxRank]; // of the operand's dimensions in it, in elements
+  int64_t offset;          // of the operand's first element
   int piece;
   bool across;
 } Operand;

@@ -93,7 +93,7 @@ static double node_flops(const Node *n) {
   case OpWindow:
     return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
   case OpContract: // without the zeros that layout has put between and around channels
-    return sched_contract_flops(node_as_written(compiler, n));
+    return sched_contract_flops(node_as_written(n));
   default:
     return 0;
   }

@@ -149,7 +149,7 @@ static double taps_inside(const Node *n, int i) {
 }
 
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
-  const Node *n = node_as_written(compiler, g->anchor);
+  const Node *n = node_as_written(g->anchor);
   Product p = contract_product(g);
   *issued = tile_multiplies(&g->tile, &p);
   *counted = sched_contract_flops(n) / 2;

@@ -300,9 +300,9 @@ static const char *matrices(const Type *t, int64_t rows, int64_t columns) { // "
 
 // How the last two dimensions of an operand of a matmul lie: transposed ones load otherwise.
 static const char *lie(const Group *g, const Node *n) {
-  int64_t stride[MaxRank];
+  int64_t stride[MaxRank], offset;
   int rank = n->type.rank;
-  if (!expr_view(g, n, stride)) return " computed";
+  if (!expr_view(g, n, stride, &offset)) return " computed";
   return rank > 1 && stride[rank - 2] == 1 && stride[rank - 1] > 1 ? " transposed" : "";
 }
 

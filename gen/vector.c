@@ -50,14 +50,13 @@ static bool k_innermost(const Node *n, int k) {
 }
 
 Node *vector_product(Graph *to, Node *n) {
-  Node *x = n->in[0], *w = n->in[1];
-  int rx = x->type.rank, rw = w->type.rank, ry = n->type.rank;
-  int64_t columns = n->type.dim[ry - 1], k = x->type.dim[rx - 1];
   if (n->op->form != FormMatmul) return n;
+  Node *x = n->in[0], *w = n->in[1];
+  int rx = x->type.rank, rw = w->type.rank, rank = n->type.rank;
+  int64_t k = x->type.dim[rx - 1], multiplies = type_count(&n->type) * k;
   if (k == 1) return instead(n, multiply(to, n, x, w));
-  if (k > kMostRow || rx != ry || rw != ry) return n;
-  if (!k_innermost(x, rx - 1) || !k_innermost(w, rw - 2)) return n;
-  if (type_count(&n->type) == columns) return sum_products(to, n, w, turned(to, x), rw - 2);
-  if (type_count(&w->type) == k) return sum_products(to, n, x, turned(to, w), rx - 1);
+  if (k > kMostRow || !k_innermost(x, rx - 1) || !k_innermost(w, rw - 2)) return n;
+  if (type_count(&w->type) == multiplies) return sum_products(to, n, w, turned(to, x), rank - 2);
+  if (type_count(&x->type) == multiplies) return sum_products(to, n, x, turned(to, w), rank - 1);
   return n;
 }
