@@ -34,14 +34,11 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
 //@ local whole_taps = k.tap_run == k.tile_k -- a tap for each block of k, else for each piece of a chunk
 //@ if k.tap_run then
-//@ if whole_taps then
-constexpr int kTaps = kBlocks;  // looked up
-//@ else
-constexpr int kTaps = kBlocks * kChunks * (kPack / $(k.tap_run));  // looked up
-//@ end
+constexpr int kTapRun = $(k.tap_run);  // elements of k that a tap is looked up for
 //@ end
 struct Smem {
   union {
@@ -52,7 +49,7 @@ struct Smem {
     float out[kTileM * kTileN];
   };
 //@ if k.tap_run then
-  Tap taps[kTaps];
+  Tap taps[kBlocks * kTileK / kTapRun];
 //@ end
 //@ if k.splits > 1 or #k.columns > 0 then
   bool last;
@@ -93,9 +90,14 @@ $(k.decode_batch)
 //@ end
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
+//@ local function first(o) -- of the rows that a thread loads
+//@   if o.piece == k.pack then return "load_row" end
+//@   return o.across and "spread_across<T>(load_row)" or "spread(load_row)"
+//@ end
 //@ for _, o in ipairs{k.a, k.b} do
 //@ if o.along then
   // Where the rows of $(o.name) that this thread loads are, as blocks of k go by.
+  const int $(o.name)_first = $(first(o));
   const T *$(o.name)_row[$(o.rows)];
   int $(o.name)_offset = 0;  // how far from k = 0
 //@ if o.taps_leave then
@@ -105,7 +107,7 @@ $(k.decode_batch)
 //@ end
 #pragma unroll
   for (int i = 0; i < $(o.rows); ++i) {
-    const int $(o.index) = $(o.index)0 + load_row + i * kRowsAtOnce;
+    const int $(o.index) = $(o.index)0 + $(o.name)_first + i * kRowsAtOnce;
 //@ if o.image then
     const int image = m / $(k.P * k.Q), pixel = m % $(k.P * k.Q);
     const int y = $(k.first_y), x = $(k.first_x);
@@ -127,26 +129,21 @@ $(k.decode_batch)
 //@ elseif o.across then
   // Where the rows of $(o.name) that this thread loads are, as blocks of k go by: kTileK rows of k for
   // each kTileK of $(o.index).
+  const int $(o.name)_first = $(first(o));
   const T *$(o.name)_row[$(o.rows)];
   int $(o.name)_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < $(o.rows); ++i) {
-    const int row = load_row + i * kRowsAtOnce, k = row % kTileK;
-    const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack;
+    const int row = $(o.name)_first + i * kRowsAtOnce, k = row % kTileK;
+    const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * $(o.piece == k.pack and "kPack" or o.piece);
     $(o.name)_row[i] = $(o.pointer) + $(o.row) + $(o.offset);
   }
 
 //@ end
 //@ end
 //@ if k.tap_run then
-  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
-  for (int i = tid; i < kTaps; i += kThreads) {
-//@ if whole_taps then
-    const int k = i * kTileK;
-//@ else
-    const int block = i / (kTaps / kBlocks), chunk = i % kChunks, e = i / kChunks * $(k.tap_run) % kPack;
-    const int k = block * kTileK + chunk * kPack + e;
-//@ end
+  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
+    const int k = i * kTapRun;
     const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
     write_tap(&smem.taps[i], Tap{$(k.a.offset), $(k.a.tap)});
   }
@@ -158,28 +155,26 @@ $(k.decode_batch)
     const int k0 = block * kTileK;
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local ragged = (o.name == "a" and k.tile_m or k.tile_n) % (k.threads // 8) ~= 0
-//@ -- Where a chunk comes in pieces, each row begins at another one: free of bank conflicts.
-//@ local whole, piece = o.piece == k.pack, o.piece or 0
-//@ local copy = whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(piece)
-//@ local at, plus_e = whole and "" or " + e * sizeof(T)", whole and "" or " + e"
-//@ local which_tap = whole_taps and "block" or whole and "block * kChunks + load_chunk" or
-//@   ("(block * (kPack / %d) + e / %d) * kChunks + load_chunk"):format(piece, piece)
+//@ local whole, piece = o.piece == k.pack, o.piece
+//@ local copy = whole and "nn_cp_async<kChunkBytes>" or ("nn_cp_async<%d * sizeof(T)>"):format(piece or 0)
 //@ local if_inside = o.inside == "true" and "" or ", inside"
 //@ local looked_up = o.image and k.tap_run
 //@ local define_k = not looked_up or (o.inside or ""):find("k <")
 //@ if o.along then
 //@ if whole then
     {
-//@ else
+      const int e = load_chunk * kPack, to = swizzled($(o.name)_first, load_chunk);
+//@ else -- pieces of a chunk: those that are copied at once follow each other
 #pragma unroll
-    for (int piece = 0; piece < kPack; piece += $(o.piece)) {
-      const int e = (piece + load_row * $(o.piece)) % kPack;
+    for (int piece = 0; piece < kPack / $(piece); ++piece) {
+      const int e = (piece * kChunks + load_chunk) * $(piece);
+      const int to = swizzled($(o.name)_first, e / kPack) + e % kPack * sizeof(T);
 //@ end
 //@ if define_k then
-      const int k = k0 + load_chunk * kPack$(plus_e);
+      const int k = k0 + e;
 //@ end
 //@ if looked_up then
-      const Tap tap = read_tap(&smem.taps[$(which_tap)]);
+      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun)$(whole_taps and "" or " + e / kTapRun")]);
 //@ elseif o.image then
 //@ if k.taps > 1 then
       const int c = k % $(k.C), r = k / $(k.C * k.S), s = k / $(k.C) % $(k.S);
@@ -194,7 +189,7 @@ $(k.decode_batch)
       for (int i = 0; i < $(o.rows); ++i) {
         $(o.name)_row[i] += step;
 //@ if ragged or o.inside:find "row" then
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = $(o.name)_first + i * kRowsAtOnce;
 //@ end
 //@ if ragged then
         if (row >= $(o.tile)) break;
@@ -202,8 +197,7 @@ $(k.decode_batch)
 //@ if if_inside ~= "" then
         const bool inside = $(o.inside);
 //@ end
-        char *to = $(o.name)_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk)$(at);
-        $(copy)(to, $(o.name)_row[i]$(if_inside));
+        $(copy)($(o.name)_rows + to + i * (kRowsAtOnce * kRowBytes), $(o.name)_row[i]$(if_inside));
       }
     }
 //@ elseif o.across then
@@ -213,24 +207,26 @@ $(k.decode_batch)
     for (int i = 0; i < $(o.rows); ++i) {
       $(o.name)_row[i] += $(o.name)_step;
 //@ if ragged or o.inside ~= "true" then
-      const int row = load_row + i * kRowsAtOnce;
+      const int row = $(o.name)_first + i * kRowsAtOnce;
 //@ end
 //@ if ragged then
       if (row >= $(o.tile)) break;
 //@ end
-//@ if not whole then
-#pragma unroll
-      for (int piece = 0; piece < kPack; piece += $(o.piece)) {
-        const int e = (piece + load_row * $(o.piece)) % kPack;
-//@ else
+//@ if whole then
       {
+        const int e = load_chunk * kPack, to = across<T>($(o.name)_first, load_chunk);
+//@ else
+#pragma unroll
+      for (int piece = 0; piece < kPack / $(piece); ++piece) {
+        const int e = (piece * kChunks + load_chunk) * $(piece);
+        const int to = across<T>($(o.name)_first, e / kPack) + e % kPack * sizeof(T);
 //@ end
 //@ if if_inside ~= "" then
-        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + load_chunk * kPack$(plus_e), k = k0 + row % kTileK;
+        const int $(o.index) = $(o.index)0 + row / kTileK * kTileK + e, k = k0 + row % kTileK;
         const bool inside = $(o.inside);
 //@ end
-        char *to = $(o.name)_rows + across<T, kRowsAtOnce>(load_row, i, load_chunk)$(at);
-        $(copy)(to, $(o.name)_row[i]$(plus_e)$(if_inside));
+//@ local on = whole and "" or (" + piece * (kChunks * %d)"):format(piece)
+        $(copy)($(o.name)_rows + to + i * (kRowsAtOnce * kRowBytes), $(o.name)_row[i]$(on)$(if_inside));
       }
     }
 //@ else -- Unrolled, elements that are computed would only need more registers.

@@ -13,11 +13,10 @@ __device__ inline int swizzled(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
 }
 
-// The same in the i-th of rows that are kEvery apart, the first one being `row`: by addition, where they
-// turn their chunks alike.
-template <int kEvery> __device__ inline int swizzled(int row, int i, int chunk) {
-  if constexpr (kEvery % kChunks == 0) return swizzled(row, chunk) + i * (kEvery * kRowBytes);
-  return swizzled(row + i * kEvery, chunk);
+// Copies of less than a chunk: eight lanes write 32 or 64 bytes of a row that follow each other. The
+// rows that a warp writes at once are spread so that these are in different banks.
+__device__ inline int spread(int row) {
+  return row / 8 * 8 + row % 2 * 4 + row / 2 % 2 * 2 + row / 4 % 2;
 }
 
 // Where a run of k is in an image, from the first tap on, and a bit for the row and one for the column
@@ -40,9 +39,8 @@ template <class T> __device__ inline int across(int row, int chunk) {
   if (sizeof(T) == 2) return swizzled(row, chunk);
   return row * kRowBytes + ((chunk ^ (row % 4 * 2)) * kChunkBytes);
 }
-template <class T, int kEvery> __device__ inline int across(int row, int i, int chunk) {
-  if constexpr (kEvery % kChunks == 0) return across<T>(row, chunk) + i * (kEvery * kRowBytes);
-  return across<T>(row + i * kEvery, chunk);
+template <class T> __device__ inline int spread_across(int row) {
+  return sizeof(T) == 2 ? spread(row) : row / 4 * 4 + row % 2 * 2 + row / 2 % 2;
 }
 // Where element (m, k) of such a tile stands.
 template <class T> __device__ inline int across_at(int m, int k) {

@@ -149,8 +149,8 @@ static bool is_transposed(const char *problem, bool second) {
          !strncmp(end - strlen(word), word, strlen(word));
 }
 
-static Shape shape_of(const Compiler *c, const Group *g, Dtype dtype) {
-  const Node *n = node_as_written(c, g->anchor);
+static Shape shape_of(const Group *g, Dtype dtype) {
+  const Node *n = node_as_written(g->anchor);
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->type;
   Shape s = {.conv = n->op->form == FormConv, .dtype = dtype, .batch = 1};
   if (s.conv) {
@@ -192,7 +192,7 @@ static void measure_group(Compiler *c, Group *g, int layers, Dtype dtype) {
   fill_random(loaded);
   Replay *replay;
   if (replay_capture(loaded, "v0", &replay, &err)) fail(&err);
-  Shape shape = shape_of(c, g, dtype);
+  Shape shape = shape_of(g, dtype);
   CUgraphExec exec = libraries_graph(&libraries, &shape, v.launches);
   for (int i = -1; i < rounds(); i++) { // in turns; the first round warms up
     double a = time_replay(loaded, replay, NULL, v.launches);

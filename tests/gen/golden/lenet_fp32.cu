@@ -30,8 +30,9 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTaps = kBlocks * kChunks * (kPack / 1);  // looked up
+constexpr int kTapRun = 1;  // elements of k that a tap is looked up for
 struct Smem {
   union {
     struct {
@@ -40,7 +41,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kTaps];
+  Tap taps[kBlocks * kTileK / kTapRun];
 };
 static_assert(sizeof(Smem) <= 16656, "the planner's figure");
 
@@ -57,6 +58,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = spread(load_row);
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
@@ -64,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 - 2, x = pixel % 28 - 2;
     a_row[i] = g_image + y * 28 + x;
@@ -77,18 +79,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = spread(load_row);
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_weight + n * 25;
   }
 
-  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
-  for (int i = tid; i < kTaps; i += kThreads) {
-    const int block = i / (kTaps / kBlocks), chunk = i % kChunks, e = i / kChunks * 1 % kPack;
-    const int k = block * kTileK + chunk * kPack + e;
+  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
+    const int k = i * kTapRun;
     const int c = k % 1, r = k / 5, s = k / 1 % 5;
     write_tap(&smem.taps[i], Tap{r * 28 + s, k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s)});
   }
@@ -98,32 +99,32 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
 #pragma unroll
-    for (int piece = 0; piece < kPack; piece += 1) {
-      const int e = (piece + load_row * 1) % kPack;
-      const Tap tap = read_tap(&smem.taps[(block * (kPack / 1) + e / 1) * kChunks + load_chunk]);
+    for (int piece = 0; piece < kPack / 1; ++piece) {
+      const int e = (piece * kChunks + load_chunk) * 1;
+      const int to = swizzled(a_first, e / kPack) + e % kPack * sizeof(T);
+      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun) + e / kTapRun]);
       const int step = tap.offset - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
         const bool inside = !(a_missing[i] & tap.bits);
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
-        nn_cp_async<1 * sizeof(T)>(to, a_row[i], inside);
+        nn_cp_async<1 * sizeof(T)>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
       }
     }
 #pragma unroll
-    for (int piece = 0; piece < kPack; piece += 1) {
-      const int e = (piece + load_row * 1) % kPack;
-      const int k = k0 + load_chunk * kPack + e;
+    for (int piece = 0; piece < kPack / 1; ++piece) {
+      const int e = (piece * kChunks + load_chunk) * 1;
+      const int to = swizzled(b_first, e / kPack) + e % kPack * sizeof(T);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = b_first + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
-        nn_cp_async<1 * sizeof(T)>(to, b_row[i], inside);
+        nn_cp_async<1 * sizeof(T)>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
       }
     }
   };
@@ -284,8 +285,9 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTaps = kBlocks * kChunks * (kPack / 2);  // looked up
+constexpr int kTapRun = 2;  // elements of k that a tap is looked up for
 struct Smem {
   union {
     struct {
@@ -294,7 +296,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kTaps];
+  Tap taps[kBlocks * kTileK / kTapRun];
 };
 static_assert(sizeof(Smem) <= 41616, "the planner's figure");
 
@@ -311,29 +313,29 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = spread(load_row);
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     const int image = m / 100, pixel = m % 100;
     const int y = pixel / 10, x = pixel % 10;
     a_row[i] = g_max_pool2d + y * 84 + x * 6;
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = spread(load_row);
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_weight + n * 150;
   }
 
-  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
-  for (int i = tid; i < kTaps; i += kThreads) {
-    const int block = i / (kTaps / kBlocks), chunk = i % kChunks, e = i / kChunks * 2 % kPack;
-    const int k = block * kTileK + chunk * kPack + e;
+  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
+    const int k = i * kTapRun;
     const int c = k % 6, r = k / 30, s = k / 6 % 5;
     write_tap(&smem.taps[i], Tap{c + r * 84 + s * 6, 0});
   }
@@ -343,34 +345,34 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
 #pragma unroll
-    for (int piece = 0; piece < kPack; piece += 2) {
-      const int e = (piece + load_row * 2) % kPack;
-      const int k = k0 + load_chunk * kPack + e;
-      const Tap tap = read_tap(&smem.taps[(block * (kPack / 2) + e / 2) * kChunks + load_chunk]);
+    for (int piece = 0; piece < kPack / 2; ++piece) {
+      const int e = (piece * kChunks + load_chunk) * 2;
+      const int to = swizzled(a_first, e / kPack) + e % kPack * sizeof(T);
+      const int k = k0 + e;
+      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun) + e / kTapRun]);
       const int step = tap.offset - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = a_first + i * kRowsAtOnce;
         const bool inside = k < kK && m0 + row < kM;
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
-        nn_cp_async<2 * sizeof(T)>(to, a_row[i], inside);
+        nn_cp_async<2 * sizeof(T)>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
       }
     }
 #pragma unroll
-    for (int piece = 0; piece < kPack; piece += 2) {
-      const int e = (piece + load_row * 2) % kPack;
-      const int k = k0 + load_chunk * kPack + e;
+    for (int piece = 0; piece < kPack / 2; ++piece) {
+      const int e = (piece * kChunks + load_chunk) * 2;
+      const int to = swizzled(b_first, e / kPack) + e % kPack * sizeof(T);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = b_first + i * kRowsAtOnce;
         const bool inside = k < kK && n0 + row < kN;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk) + e * sizeof(T);
-        nn_cp_async<2 * sizeof(T)>(to, b_row[i], inside);
+        nn_cp_async<2 * sizeof(T)>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
       }
     }
   };

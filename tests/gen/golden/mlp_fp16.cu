@@ -85,6 +85,7 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
 struct Smem {
   union {
@@ -115,20 +116,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = load_row;
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     a_row[i] = g_copy_x + m * 784;
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = load_row;
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_fc1 + n * 784;
   }
 
@@ -137,29 +140,29 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = a_first + i * kRowsAtOnce;
         if (row >= kTileM) break;
         const bool inside = k < kK;
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
+        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
       }
     }
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
         const bool inside = k < kK;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, b_row[i], inside);
+        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
       }
     }
   };
@@ -275,6 +278,7 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
 struct Smem {
   union {
@@ -301,20 +305,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = load_row;
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     a_row[i] = g_relu + m * 256;
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = load_row;
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_fc2 + n * 256;
   }
 
@@ -323,27 +329,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = a_first + i * kRowsAtOnce;
         if (row >= kTileM) break;
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, a_row[i]);
+        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i]);
       }
     }
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, b_row[i]);
+        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
       }
     }
   };
@@ -454,6 +460,7 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
 struct Smem {
   union {
@@ -480,20 +487,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = load_row;
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     a_row[i] = g_relu + m * 256;
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = load_row;
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_fc3 + n * 256;
   }
 
@@ -502,29 +511,29 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = a_first + i * kRowsAtOnce;
         if (row >= kTileM) break;
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, a_row[i]);
+        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i]);
       }
     }
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = b_first + i * kRowsAtOnce;
         const bool inside = n0 + row < kN;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, b_row[i], inside);
+        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
       }
     }
   };

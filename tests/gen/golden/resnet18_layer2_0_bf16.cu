@@ -109,8 +109,9 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTaps = kBlocks;  // looked up
+constexpr int kTapRun = 64;  // elements of k that a tap is looked up for
 struct Smem {
   union {
     struct {
@@ -119,7 +120,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kTaps];
+  Tap taps[kBlocks * kTileK / kTapRun];
 };
 static_assert(sizeof(Smem) <= 41048, "the planner's figure");
 
@@ -140,6 +141,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = load_row;
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
@@ -147,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 2 - 1, x = pixel % 28 * 2 - 1;
     a_row[i] = g_relu + y * 3584 + x * 64 + load_chunk * kPack;
@@ -160,17 +162,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = load_row;
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_bn1 + n * 576;
   }
 
-  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
-  for (int i = tid; i < kTaps; i += kThreads) {
-    const int k = i * kTileK;
+  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
+    const int k = i * kTapRun;
     const int c = k % 64, r = k / 192, s = k / 64 % 3;
     write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 64, 1u << r | 1u << (3 + s)});
   }
@@ -180,26 +182,26 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
     {
-      const Tap tap = read_tap(&smem.taps[block]);
+      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
+      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun)]);
       const int step = tap.offset - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
         const bool inside = !(a_missing[i] & tap.bits);
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
+        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
       }
     }
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, b_row[i]);
+        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
       }
     }
   };
@@ -364,8 +366,9 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTaps = kBlocks;  // looked up
+constexpr int kTapRun = 64;  // elements of k that a tap is looked up for
 struct Smem {
   union {
     struct {
@@ -374,7 +377,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kTaps];
+  Tap taps[kBlocks * kTileK / kTapRun];
 };
 static_assert(sizeof(Smem) <= 41120, "the planner's figure");
 
@@ -395,6 +398,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = load_row;
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
   // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
@@ -402,7 +406,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   unsigned a_missing[kRowsA];
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 - 1, x = pixel % 28 - 1;
     a_row[i] = g_relu + y * 3584 + x * 128 + load_chunk * kPack;
@@ -415,17 +419,17 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = load_row;
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_bn2 + n * 1152;
   }
 
-  // Which taps are looked up: they follow each other as one warp reads them, free of bank conflicts.
-  for (int i = tid; i < kTaps; i += kThreads) {
-    const int k = i * kTileK;
+  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
+    const int k = i * kTapRun;
     const int c = k % 128, r = k / 384, s = k / 128 % 3;
     write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 128, 1u << r | 1u << (3 + s)});
   }
@@ -435,26 +439,26 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
     {
-      const Tap tap = read_tap(&smem.taps[block]);
+      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
+      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun)]);
       const int step = tap.offset - a_offset;
       a_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
         const bool inside = !(a_missing[i] & tap.bits);
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
+        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
       }
     }
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, b_row[i]);
+        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
       }
     }
   };
@@ -616,6 +620,7 @@ constexpr int kSteps = kRowBytes / Product::kStepBytes;
 constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
 constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
+static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
 struct Smem {
   union {
@@ -646,22 +651,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
   // Where the rows of a that this thread loads are, as blocks of k go by.
+  const int a_first = load_row;
   const T *a_row[kRowsA];
   int a_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + load_row + i * kRowsAtOnce;
+    const int m = m0 + a_first + i * kRowsAtOnce;
     const int image = m / 784, pixel = m % 784;
     const int y = pixel / 28 * 2, x = pixel % 28 * 2;
     a_row[i] = g_relu + y * 3584 + x * 64;
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
+  const int b_first = load_row;
   const T *b_row[kRowsB];
   int b_offset = 0;  // how far from k = 0
 #pragma unroll
   for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + load_row + i * kRowsAtOnce;
+    const int n = n0 + b_first + i * kRowsAtOnce;
     b_row[i] = g_downsample_1 + n * 64;
   }
 
@@ -670,7 +677,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
+      const int k = k0 + e;
       const int c = k, r = 0, s = 0;
       const Tap tap = {c + r * 3584 + s * 64, 0};
       const int step = tap.offset - a_offset;
@@ -678,21 +686,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 #pragma unroll
       for (int i = 0; i < kRowsA; ++i) {
         a_row[i] += step;
-        const int row = load_row + i * kRowsAtOnce;
+        const int row = a_first + i * kRowsAtOnce;
         const bool inside = m0 + row < kM;
-        char *to = a_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, a_row[i], inside);
+        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
       }
     }
     {
-      const int k = k0 + load_chunk * kPack;
+      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
+      const int k = k0 + e;
       const int step = k - b_offset;
       b_offset += step;
 #pragma unroll
       for (int i = 0; i < kRowsB; ++i) {
         b_row[i] += step;
-        char *to = b_rows + swizzled<kRowsAtOnce>(load_row, i, load_chunk);
-        nn_cp_async<kChunkBytes>(to, b_row[i]);
+        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
       }
     }
   };
