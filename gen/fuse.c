@@ -392,25 +392,45 @@ static bool only_reorders(const Group *k) {
   return true;
 }
 
-// A contraction reads operands in place, where permutations and slices leave them. What else makes
-// one it takes in only if it could not copy runs of the result either: reshapes of A, and A's runs
-// (channels, or the inner dimension) of no multiple of 4 bytes; or where it copies single floats,
-// from anywhere.
-static bool contract_takes(const Group *reader, const Group *k) {
-  const unsigned strided = 1 << MovePermute | 1 << MoveSlice;
+// The operand of the reader's contraction that `made` is read for, through moves; null: none.
+static const Node *operand_of(const Group *reader, const Node *made) {
+  for (int i = 0; i < 2; i++) {
+    const Node *n = reader->anchor->in[i];
+    while (n != made && n->group == reader && n->nin == 1 &&
+           (is_view(n) || n->op->flags & FlagCopy))
+      n = n->in[0];
+    if (n == made) return reader->anchor->in[i];
+  }
+  return NULL;
+}
+
+// Could strides tell where an operand lies, if the moves of k were the reader's?
+static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
+  int64_t stride[MaxRank], offset;
+  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
+  bool found = expr_view(reader, operand, stride, &offset);
+  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = k;
+  return found;
+}
+
+// A contraction reads operands in place, where moves leave them. What else makes one it takes in
+// only if it could not copy runs of the result either: other moves of A, and A's runs (channels, or
+// the inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
+static bool contract_takes(Group *reader, Group *k) {
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
-  if (only_moves(k, strided)) return true;
-  if (made != a->in[0] && made != a->in[1]) return true; // an operand's view, or for the epilogue
+  const Node *operand = operand_of(reader, made);
+  bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
+  if (!operand || (moves && lies_in_place(reader, k, operand))) return true;
   const Type *x = &a->in[0]->type;
   int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : x->dim[x->rank - 1];
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
   bool singly = size == 4 && bytes % 8 && only_reorders(k);
-  return made == a->in[0] && (only_moves(k, strided | 1 << MoveReshape) || bytes % 4 || singly);
+  return operand == a->in[0] && (moves || bytes % 4 || singly);
 }
 
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
 // domain of rows, likewise. CLASS
-static bool prologue_pays(const Group *reader, const Group *k) {
+static bool prologue_pays(Group *reader, Group *k) {
   double times = reads_per_element(reader);
   switch (reader->tm) {
   case TmContract:

@@ -149,7 +149,7 @@ $(k.decode_batch)
   }
 //@ end
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;

@@ -84,6 +84,8 @@ each() { # each DTYPE SHAPE: the candidates, each under another thread order, no
 }
 ok "every candidate, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1"
 ok "every candidate, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1"
+ok "every candidate, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1"
+ok "every candidate, conv fp16, pairs of channels" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1"
 ok "every candidate, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0"
 ok "every candidate, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0"
 ok "every candidate, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0"

@@ -21,7 +21,7 @@ tuned() { # tuned MODEL LAYER KEY: a tuning file names the product, not the shap
   explain "$1" "$2" | grep -F "in a tuning file: \"fp16 matmul $3\""
 }
 ok "the key of a linear layer" tuned $block __qkv "20x32 by 32x96 transposed"
-ok "the key of attention" tuned $block __matmul_mul "4x10x16 computed by 4x16x10 computed"
+ok "the key of attention" tuned $block __matmul_mul "4x10x16 by 4x16x10 transposed"
 ok "the key of a part" tuned $rows __permuted1 "5x12x24 by 24x20 transposed"
 for dtype in fp32 tf32 fp16 bf16; do
   for lowering in fused unfused; do

@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     write_tap(&smem.taps[i], Tap{r * 28 + s, k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s)});
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
@@ -340,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     write_tap(&smem.taps[i], Tap{c + r * 84 + s * 6, 0});
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;

@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     b_row[i] = g_fc1 + n * 784;
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
@@ -324,7 +324,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     b_row[i] = g_fc2 + n * 256;
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
@@ -506,7 +506,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     b_row[i] = g_fc3 + n * 256;
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;

@@ -177,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 64, 1u << r | 1u << (3 + s)});
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
@@ -434,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 128, 1u << r | 1u << (3 + s)});
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
@@ -672,7 +672,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     b_row[i] = g_downsample_1 + n * 64;
   }
 
-  // Starts loading block `block` of k, the one after the last it was called for.
+  // Starts loading block `block` of k: the rows move there from where they are.
   auto load = [&](int block, int stage) {
     char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
     const int k0 = block * kTileK;
