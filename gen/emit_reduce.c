@@ -87,6 +87,10 @@ typedef struct Rows {
 static bool is_full(const Rows *r, const Node *n) {
   return type_same_shape(&n->type, r->full);
 }
+// One value per row. What a prologue makes may have other shapes: it is computed where it is read.
+static bool is_row(const Rows *r, const Node *n) {
+  return !is_full(r, n) && type_same_shape(&n->type, &r->e->g->anchor->type);
+}
 static bool is_ours(const Rows *r, const Node *n) {
   return n->group == r->e->g;
 }
@@ -143,8 +147,7 @@ static void bind_rows(const Rows *r, Scope *s, int p) { // row values of earlier
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool before = r->phase[n->id] < p || (r->phase[n->id] == p && n->op->cls != OpReduce);
-    if (!is_full(r, n) && before && n->op->cls != OpMove)
-      expr_bind(s, n, r->row_at, row_name(r, n));
+    if (is_row(r, n) && before && n->op->cls != OpMove) expr_bind(s, n, r->row_at, row_name(r, n));
   }
 }
 
@@ -222,6 +225,7 @@ static void put_sweep(Rows *r, bool *kept, int p) {
 }
 
 // After sweep p: its reductions are joined over the threads of the row, then come the row's values.
+// Those that depend on no reduction come before the first sweep, "after sweep -1".
 static void put_row_values(Rows *r, int p) {
   const Group *g = r->e->g;
   for (int i = 0; i < g->nnodes; i++) {
@@ -235,13 +239,13 @@ static void put_row_values(Rows *r, int p) {
   Scope s = {.group = g, .lanes = 1, .indent = "  ", .names = r->names};
   for (int i = 0; i < g->nnodes; i++) { // reductions and row values known by now
     const Node *n = g->nodes[i];
-    if (is_full(r, n)) continue;
+    if (!is_row(r, n)) continue;
     if (n->op->cls == OpReduce ? r->phase[n->id] <= p : r->phase[n->id] <= p && n->op->cls == OpMap)
       expr_bind(&s, n, r->row_at, row_name(r, n));
   }
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (is_full(r, n) || n->op->cls != OpMap || r->phase[n->id] != p + 1) continue;
+    if (!is_row(r, n) || n->op->cls != OpMap || r->phase[n->id] != p + 1) continue;
     const char *value = expr_value(&s, n, r->row_at);
     buffer_put(&s.body, "  const float %s = %s;\n", row_name(r, n), value);
     expr_bind(&s, n, r->row_at, row_name(r, n));
@@ -280,6 +284,7 @@ void emit_row(Emitter *e) {
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i]->op->cls == OpReduce)
       buffer_put(&declare, "  float %s = %s;\n", row_name(&r, g->nodes[i]), g->nodes[i]->op->init);
+  put_row_values(&r, -1);
   for (int p = 0; p <= last; p++) {
     put_sweep(&r, kept, p);
     put_row_values(&r, p);

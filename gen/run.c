@@ -192,6 +192,11 @@ static int execute(Run *r, Error *err) {
   if (code) return code;
   r->jit = (JitReport *)load_report(r->loaded);
   double loaded = now();
+  bool cold = r->jit->compiled > 0, sim = device_info(r->device)->kind == DeviceSim;
+  bool check = r->cli->check || (!r->cli->no_check && (sim || cold));
+  code = run_afford_check(r, &check, err);
+  if (code) return code;
+  load_keep_init(r->loaded, check);
   ParamsReport filled = {0};
   code = params_fill(r->params, r->loaded, &filled, err);
   r->seconds_init = filled.seconds_init;
@@ -200,9 +205,6 @@ static int execute(Run *r, Error *err) {
   r->seconds_params = now() - loaded;
   r->seconds_ready = now() - r->begin;
   if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
-  bool cold = r->jit->compiled > 0, sim = device_info(r->device)->kind == DeviceSim;
-  bool check = r->cli->check || (!r->cli->no_check && (sim || cold));
-  if (!code) code = run_afford_check(r, &check, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, "infer", err);
   if (!code) code = write_outputs(r, err);
   if (!code) code = read_counts(r, err);

@@ -9,7 +9,6 @@
 typedef struct Reader {
   Run *run;
   Error *err;
-  double **fixed; // oracle values of fixed nodes, by id of the compiled graph
 } Reader;
 
 static int find_tensor(const Run *r, const Node *n) {
@@ -30,34 +29,11 @@ static bool to_doubles(Reader *reader, int tensor, bool parameter, double *value
   return code == ExitOk;
 }
 
-// Evaluates a fixed node, and what it depends on, once.
-static bool find_fixed(Reader *reader, Node *n) {
-  double **fixed = reader->fixed;
-  if (fixed[n->id]) return true;
-  for (int j = 0; j < n->nin; j++)
-    if (!find_fixed(reader, n->in[j])) return false;
-  if (n->op->cls != OpSource || n->op->form != SourceParam) {
-    eval_node(n, fixed);
-    return true;
-  }
-  int tensor = find_tensor(reader->run, n);
-  fixed[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
-  return tensor >= 0 && to_doubles(reader, tensor, true, fixed[n->id]);
-}
-
-// What `init` made and freed again, from the oracle.
-static bool read_fixed(Reader *reader, const Node *n, double *values) {
-  if (!find_fixed(reader, (Node *)n)) return false;
-  memcpy(values, reader->fixed[n->id], sizeof *values * (size_t)type_count(&n->type));
-  return true;
-}
-
+// What only `init` needs is kept until all is checked.
 static bool read_value(void *user, const Node *n, double *values) {
   Reader *reader = user;
   int tensor = find_tensor(reader->run, n);
-  if (tensor < 0) return read_fixed(reader, n, values);
-  const PlanTensor *t = &reader->run->plan->tensors[tensor];
-  if (t->space == SpaceInit) return read_fixed(reader, n, values);
+  if (tensor < 0) die("no tensor of '%s'", n->name ? n->name : n->op->name);
   return to_doubles(reader, tensor, false, values);
 }
 
@@ -86,10 +62,6 @@ static void note_bad(Run *r, const char *what, const char *loc, const CheckResul
 static int check_kernel(Reader *reader, int kernel) {
   Run *r = reader->run;
   const Group *g = r->compiler.graph->groups[kernel];
-  for (int i = 0; i < g->noutputs; i++) { // gone after `init`: checked through what reads it
-    int tensor = find_tensor(r, g->outputs[i]);
-    if (g->fixed && r->plan->tensors[tensor].space == SpaceInit) return ExitOk;
-  }
   CheckResult c = check_group(&r->compiler, g, read_value, reader);
   if (c.failed_read) return reader->err->code ? reader->err->code : ExitNoDevice;
   r->kernel_error[kernel] = c.relative;
@@ -132,16 +104,15 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
 // Runs once, step by step, with every kernel compared on the inputs it really read.
 static int run_guarded(void *user, Error *err) {
   Run *r = user;
-  Reader reader = {r, err, base_alloc((size_t)r->compiler.graph->nnodes, sizeof(double *))};
+  Reader reader = {r, err};
   r->checked = true;
   int code = ExitOk;
   for (int i = 0; !code && i < r->plan->nkernels; i++)
     if (r->compiler.graph->groups[i]->fixed) code = check_kernel(&reader, i);
+  load_keep_init(r->loaded, false);
   if (!code) code = run_steps(r->loaded, "infer", after_step, &reader, err);
   progress_end();
   if (!code) code = check_outputs(r, &reader, err);
-  for (int i = 0; i < r->compiler.graph->nnodes; i++) free(reader.fixed[i]);
-  free(reader.fixed);
   return code;
 }
 

@@ -149,6 +149,7 @@ static int tune_on(const Cli *cli, Compiler *c, Device *device, const char *path
       .most = kMost,
       .launches = kLaunches,
       .flush_bytes = 4 * (int64_t)device_info(device)->l2_bytes,
+      .path = path,
       .jit = {.cache_dir = cli->no_cache ? "" : cli->cache_dir, .log = log_to_stderr()},
       .progress = cli->quiet ? (Progress){0} : progress_bar(),
       .log = log_to_stderr()};
@@ -156,11 +157,6 @@ static int tune_on(const Cli *cli, Compiler *c, Device *device, const char *path
   if (!code) cli_tell_tuning(cli, tuning, device_info(device)->name);
   if (!code) code = tune_model(c, device, &options, tuning, &report, err);
   progress_end();
-  Error kept;
-  if (tuning && report.nrows) { // what was measured before a failure is kept too
-    int written = tuning_write(tuning, path, code ? &kept : err);
-    if (!code) code = written;
-  }
   if (!code && cli->json)
     code = print_json(&report, device_info(device), path, err);
   else if (!code)

@@ -50,6 +50,7 @@ typedef struct TuneOptions {
   int most;            // candidates of a problem, at most kMostVariants
   int launches;        // of a variant in one replayed graph
   int64_t flush_bytes; // what empties the L2; 0: no cold times
+  const char *path; // written after each problem, so that a run cut short keeps them; may be null
   JitOptions jit;
   Progress progress;
   Log log;

@@ -179,6 +179,7 @@ static int tune_all(void *user, Error *err) {
     if (code) break;
     tuning_put(j->tuning, device_info(j->device)->name, row->problem, &row->best);
     j->report->nrows++;
+    if (j->options->path) code = tuning_write(j->tuning, j->options->path, err);
     if (p->step) p->step(p->user, "tuning", i + 1, count);
   }
   return code;

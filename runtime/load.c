@@ -108,6 +108,27 @@ void load_free_space(Loaded *loaded, Space space) {
   bind_arguments(loaded);
 }
 
+void load_keep_init(Loaded *loaded, bool keep) {
+  loaded->keep_init = keep;
+  if (!keep) load_free_space(loaded, SpaceInit);
+}
+
+// An output of parameters alone is made once, and no later run writes it again.
+static bool made_by_init(const Plan *plan, int tensor) {
+  for (int e = 0; e < plan->nentries; e++) {
+    const PlanEntry *entry = &plan->entries[e];
+    for (int i = 0; !strcmp(entry->name, "init") && i < entry->nsteps; i++) {
+      const PlanStep *step = &entry->steps[i];
+      if (step->kind == StepCopy && step->target == tensor) return true;
+      if (step->kind != StepLaunch) continue;
+      const PlanKernel *kernel = &plan->kernels[step->kernel];
+      for (int a = 0; a < kernel->nargs; a++)
+        if (kernel->args[a].tensor == tensor && kernel->args[a].written) return true;
+    }
+  }
+  return false;
+}
+
 int load_poison(Loaded *loaded, Error *err) {
   const DriverApi *api = &loaded->device->api;
   const Plan *plan = loaded->plan;
@@ -117,7 +138,7 @@ int load_poison(Loaded *loaded, Error *err) {
     rc = CU(api, err, cuMemsetD8Async, loaded->spaces[SpaceArena], 0xff, (size_t)plan->arena_bytes,
             loaded->device->stream);
   for (int i = 0; !rc && i < plan->ntensors; i++)
-    if (plan->tensors[i].role == RoleOutput)
+    if (plan->tensors[i].role == RoleOutput && !made_by_init(plan, i))
       rc = CU(api, err, cuMemsetD8Async, load_pointer(loaded, i), 0xff,
               (size_t)plan->tensors[i].bytes, loaded->device->stream);
   return rc ? rc : CU(api, err, cuStreamSynchronize, loaded->device->stream);

@@ -168,7 +168,10 @@ int load_plan(Device *device, const Plan *plan, const JitOptions *options, Loade
               Error *err);
 const JitReport *load_report(const Loaded *loaded);
 const Plan *load_get_plan(const Loaded *loaded);
-int load_poison(Loaded *loaded, Error *err); // fills arena and outputs with NaN: shows reads of nothing
+// True, before params_fill: what only `init` needs is kept, to be read. False: it is freed.
+void load_keep_init(Loaded *loaded, bool keep);
+// Fills the arena and the outputs of `infer` with NaN: shows reads of nothing.
+int load_poison(Loaded *loaded, Error *err);
 void load_close(Loaded *loaded);
 
 // ---- params.c: parameters --------------------------------------------------------------------
@@ -190,8 +193,8 @@ int params_open(const char *weights, uint64_t seed, Params **params, Error *err)
 // ExitBadInput: no such weight, or its shape (name, expected and found).
 int params_values(const Params *params, const PlanTensor *tensor, float *values, Error *err);
 
-// Fills every parameter of the plan, runs its entry `init` if there is one, and frees SpaceInit.
-// `report` may be NULL.
+// Fills every parameter of the plan, runs its entry `init` if there is one, and frees SpaceInit
+// (load_keep_init). `report` may be NULL.
 int params_fill(const Params *params, Loaded *loaded, ParamsReport *report, Error *err);
 void params_report_free(ParamsReport *report);
 void params_close(Params *params);

@@ -205,7 +205,7 @@ static int fill_all(const Params *params, Loaded *loaded, ParamsReport *report, 
   double begin = jit_seconds();
   if (!rc && has_init) rc = run_entry(loaded, "init", err);
   report->seconds_init = jit_seconds() - begin;
-  load_free_space(loaded, SpaceInit);
+  if (!loaded->keep_init) load_free_space(loaded, SpaceInit);
   return rc ? rc : list_unused(params, plan, report, err);
 }
 

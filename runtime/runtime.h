@@ -283,6 +283,7 @@ struct Loaded {
   CUmodule *modules;     // one per kernel; NULL where libcusim shares another's
   CUfunction *functions; // one per kernel
   CUdeviceptr spaces[3]; // by Space; 0 when it has no bytes, or is freed
+  bool keep_init;        // SpaceInit stays after `init`
   CUdeviceptr *pointers; // kernel arguments, all kernels in a row
   void **params;         // the address of each of them, as cuLaunchKernel wants it
   int *first_param;      // of each kernel

@@ -211,9 +211,26 @@ static void measure_group(Compiler *c, Group *g, int layers, Dtype dtype) {
   variants_free(&v);
 }
 
+// A contraction of the model that no contraction kernel computes: told, not measured.
+static void tell_left_out(const Compiler *c, const Group *g) {
+  for (int i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < c->original->nnodes; k++) {
+      const Node *o = c->original->nodes[k], *n = g->nodes[i];
+      if (o->op->cls != OpContract || !o->name || !n->name || strcmp(o->name, n->name)) continue;
+      put_missing("contraction", n->name, "nngen",
+                  o->op->form == FormConv ? "a depthwise convolution is no contraction kernel"
+                                          : "a product with a vector is no contraction kernel");
+      return;
+    }
+}
+
 static int measure_model(void *user, Error *err) {
   Compiler *c = user;
   (void)err;
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    const Group *g = c->graph->groups[i];
+    if (g->tm != TmContract && !g->fixed) tell_left_out(c, g);
+  }
   Dtype dtype = prec_storage(c->options.dtype);
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];

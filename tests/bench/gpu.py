@@ -7,7 +7,8 @@ Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; i
 Every stage has its share of the seconds that are left; what would go over is left out and said so.
 Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR, after each stage anew,
 and prints the tables the README shows. Stages of one commit may be run one by one (--only): the table
-joins them. `python3 tests/bench/gpu.py --results DIR` is all that `make bench DEVICE=cuda` does.
+joins them. A row's "tiles" tells who chose them: "model", nngen's cost model; "tuned", what `nngen tune`
+measured in the same call (--only tune,networks). `python3 tests/bench/gpu.py --results DIR` is all that `make bench DEVICE=cuda` does.
 
 --dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program works;
 its figures are none of a GPU and are stored nowhere.
@@ -32,7 +33,7 @@ import table  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # A stage may take its share of what is left: these are seconds when all are run in the usual time.
-SHARES = {"ceilings": 25, "gemms": 45, "contractions": 95, "tests": 120, "tune": 35, "networks": 205}
+SHARES = {"ceilings": 25, "gemms": 45, "contractions": 90, "tests": 105, "tune": 55, "networks": 205}
 COMPILE_SECONDS = 75  # of torch.compile, for one network and batch
 BATCHES = (1, 32, 256)
 
@@ -90,7 +91,8 @@ class Bench:
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
         self.path = None  # of the JSON
-        self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
+        self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")  # without a tuning.json: the cost model's tiles
+        self.tuning, self.tuned = os.path.join(self.work, "tuning.json"), set()  # tuned: (dtype, batch), in whole or in part
         if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are
             self.env.setdefault("VIRTUAL_ENV", sys.prefix)
 
@@ -262,7 +264,7 @@ class Bench:
             for batch in [1] if self.dry else [1, 32, 256]:
                 self.need(1.3 * took)
                 settings = [f"batch={batch}"] + (["size=32"] if self.dry else [])
-                took = self.measure_model(rows, "models/resnet34.lua", dtype, settings, batch=batch)
+                took = self.measure_model(rows, "models/resnet34.lua", dtype, settings, batch=batch, tiles="model")
 
     def gemms(self):
         """What the README shows comes first; all in one process, which one that fails ends."""
@@ -287,7 +289,7 @@ class Bench:
             for line in lines:
                 dtype, batch, gemm = todo[line["job"]]
                 if "name" in line and line["job"] in done:
-                    rows.append(dict(line, dtype=dtype, gemm=gemm[0], batch=batch))
+                    rows.append(dict(line, dtype=dtype, gemm=gemm[0], batch=batch, tiles="model"))
             todo = [job for i, job in enumerate(todo) if i not in done]
             if isinstance(ended, OverTime):
                 break
@@ -327,20 +329,24 @@ class Bench:
         if missed:
             raise OverTime("; ".join(missed))
 
-    def nngen_samples(self, model, dtype, batch, graph):
+    def nngen_samples(self, model, dtype, batch, graph, tuned=False):
         command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json", "--quiet", "--no-check",
                    "--repeat", "2" if self.dry else "100", "--warmup", "20", "--set", f"batch={batch}"]
         command += (["size=32"] if self.dry else []) + (["--graph"] if graph else [])
+        command += ["--tuning", self.tuning] if tuned else []
         return json.loads(self.run(*command))["timing"]["samples_ms"]
 
     def measure_network(self, peers, model, dtype, batch, compiled):
-        """Contenders in turns: nngen, then each variant of PyTorch, three times."""
+        """Contenders in turns: nngen with the cost model's tiles, with the tuned ones (ResNet-34 has ResNet-18's shapes), then each
+        variant of PyTorch, three times."""
         samples = {}
         missing = peers.prepare(compiled, model=model, batch=batch, dtype=dtype, size=32 if self.dry else 224)
         for turn in range(1 if self.dry else 3):
             for graph in (True, False) if turn == 0 else (True,):
                 who = ("nngen", "graph" if graph else "launched")
                 samples.setdefault(who, []).append(self.nngen_samples(model, dtype, batch, graph))
+            if (dtype, batch) in self.tuned and os.path.exists(self.tuning):
+                samples.setdefault(("nngen", "graph, tuned"), []).append(self.nngen_samples(model, dtype, batch, True, True))
             for line in peers.ask(do="sample", runs=2 if self.dry else 30):
                 if "variant" in line:
                     samples.setdefault(("torch", line["variant"]), []).append(line["samples_ms"])
@@ -348,6 +354,9 @@ class Bench:
         of = {"model": model, "dtype": dtype, "batch": batch}
         rows = [dict(of, who=who, variant=variant, ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
                  for (who, variant), turns in samples.items()]
+        for row in rows:
+            if row["who"] == "nngen":
+                row["tiles"] = "tuned" if row["variant"].endswith("tuned") else "model"
         rows += [dict(of, who="torch", variant=line["missing"], missing=line["why"]) for line in missing if "missing" in line]
         again = {(row["who"], row["variant"]) for row in rows if "ms" in row}  # these replace earlier figures
         kept = [row for row in self.result["networks"] if any(row[key] != of[key] for key in of)
@@ -356,11 +365,15 @@ class Bench:
         peers.ask(do="forget")
 
     def tune(self):
+        """The networks' products in fp16, smallest batch first. What is stopped at its time keeps the products that it
+        has measured."""
         if self.dry:
             return  # libcusim refuses to tune
-        path = os.path.join(self.work, "tuning.json")
-        self.result["tune"] = json.loads(self.run("build/nngen", "tune", "models/resnet18.lua", "--dtype", "fp16", "--json",
-                                                  "--quiet", "--tuning", path))
+        for batch in BATCHES:
+            self.tuned.add(("fp16", batch))
+            got = json.loads(self.run("build/nngen", "tune", "models/resnet18.lua", "--dtype", "fp16", "--json", "--quiet",
+                                      "--tuning", self.tuning, "--set", f"batch={batch}"))
+            self.result.setdefault("tune", got).setdefault("batches", []).append(batch)
 
     # ---- the whole --------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's times for the networks and contractions that nngen runs, to be measured beside it.
 
-usage: peers.py [--device cuda|cpu] [--quick] [--seconds N]
+usage: peers.py [--device cuda|cpu] [--quick]
            (one request a line on stdin, as JSON; one or more JSON objects a line on stdout)
 
 Requests:  {"do": "info"}

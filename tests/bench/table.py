@@ -91,7 +91,8 @@ def networks(result):
     groups = {}
     for line in result.get("networks", []):
         groups.setdefault((line.get("model", "-"), line.get("dtype", "-"), line.get("batch")), []).append(line)
-    columns = ["graph", "launched", "eager", "eager channels_last", "eager channels_last, graph", "compile", "compile, graph"]
+    columns = ["graph", "graph, tuned", "launched", "eager", "eager channels_last", "eager channels_last, graph", "compile",
+               "compile, graph"]
     rows, instead = [], False
     for (model, dtype, batch), lines in groups.items():
         ms = {line.get("variant"): line["ms"] for line in lines if known(line.get("ms"))}
@@ -101,16 +102,18 @@ def networks(result):
         cells = [number(ms.get(c)) for c in columns]
         if "reduce-overhead" in ms and "compile, graph" not in ms:
             cells[-1], instead = number(ms["reduce-overhead"]) + " (ro)", True
-        rows.append([model, dtype, str(batch)] + cells + [ratio(min(peers, default=None), ms["graph"], 2, "x"),
-                                                          number(batch / ms["graph"] * 1e3 if known(batch) else None)])
-    head = ["network", "dtype", "batch", "nngen, graph", "nngen", "eager", "channels_last", "the same, graph", "max-autotune",
-            "the same, graph", "best peer / nngen", "images/s"]
+        best = min(peers, default=None)
+        ratios = [ratio(best, ms["graph"], 2, "x"), ratio(best, ms.get("graph, tuned"), 2, "x")]
+        rows.append([model, dtype, str(batch)] + cells + ratios + [number(batch / ms["graph"] * 1e3 if known(batch) else None)])
+    head = ["network", "dtype", "batch", "nngen, graph", "nngen tuned, graph", "nngen", "eager", "channels_last", "the same, graph",
+            "max-autotune", "the same, graph", "best peer / nngen", "best peer / tuned", "images/s"]
     absent = sorted({f"{line.get('model')} {line.get('dtype')} batch {line.get('batch')}, {line.get('variant')}: {line['missing']}"
                      for line in result.get("networks", []) if "missing" in line})
     more = "\n\n(ro): `torch.compile` mode=reduce-overhead, with its own CUDA graphs, where max-autotune did not end in time." \
         if instead else ""
     more += f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
-    return ("Milliseconds a batch, medians:\n\n" + table(head, rows) if rows else "") + more
+    return ("Milliseconds a batch, medians; nngen's tiles are its cost model's, `tuned`: those that `nngen tune` measured as the "
+            "fastest:\n\n" + table(head, rows) if rows else "") + more
 
 
 def pairs(lines):
@@ -125,6 +128,8 @@ def pairs(lines):
 def contraction_rows(lines, label):
     rows = []
     for ours, theirs in pairs(lines):
+        if ours.get("missing"):
+            continue
         us, library = ours.get("us"), (theirs or {}).get("us")
         rows.append([label(ours), ours.get("name") or "-", ours.get("tile") or "-", fixed(us), ratio(ours.get("flops"), us, 0, "", 1e-6),
                      fixed(ours.get("model_us")), fixed(library) if known(library) else "-", ratio(library, us, 2, "x")])
@@ -140,6 +145,8 @@ def contractions(result, whole):
         return ""
     out, batches = [], sorted({(line.get("dtype", "-"), line.get("batch", 0)) for line in lines})
     means = []
+    left_out = [line for line in lines if "missing" in line and line.get("who") == "nngen"]
+    lines = [line for line in lines if line not in left_out]
     for dtype, batch in batches:
         some = [line for line in lines if (line.get("dtype", "-"), line.get("batch", 0)) == (dtype, batch)]
         ratios = [b["us"] / a["us"] for a, b in pairs(some) if b and known(b.get("us")) and known(a.get("us"))]
@@ -147,8 +154,12 @@ def contractions(result, whole):
         means.append([dtype, str(batch), str(len(pairs(some))), f"{mean:.2f}x" if mean else "not measured",
                       f"{min(ratios):.2f}x" if ratios else "-"])
         if whole or (dtype, batch) == ("fp16", 32):
-            out.append(f"ResNet contractions, {dtype}, batch {batch} (nngen with its fused epilogue, cuDNN the convolution alone):\n\n"
+            out.append(f"ResNet contractions, {dtype}, batch {batch} (nngen with its cost model's tiles and the fused epilogue, "
+                       "cuDNN the convolution alone):\n\n"
                        + table(HEAD, contraction_rows(some, lambda line: line.get("layer") or "-")))
+    if left_out:
+        told = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}" for line in left_out})
+        out.append(f"Not among them: {'; '.join(told)}.")
     out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean", "worst"], means))
     return "\n\n".join(out)
 

@@ -160,6 +160,34 @@ def joined():
     assert {s["name"]: s["note"] for s in got["stages"]}["networks"] is None, got
 
 
+def tuned_tiles():  # the networks are measured with both, and each row tells which; a tune that is cut short is used too
+    os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/no-such-python"
+    gpu.Peers.python = lambda _: WORK + "/no-such-python"
+    b, calls = bench(only=["tune", "networks"], seconds=100), []
+    del b.tune, b.networks
+
+    def run(*command, keep=None):
+        calls.append(command)
+        if command[1] == "tune":
+            if command[-1] == "batch=32":
+                with open(command[command.index("--tuning") + 1], "w") as f:
+                    f.write("{}")
+                raise gpu.OverTime("batch=32")
+            return json.dumps({"us_by_best": 1})
+        return json.dumps({"timing": {"samples_ms": [0.25 if "--tuning" in command else 0.5]}})
+    b.run = run
+    b.all()
+    got = stored()
+    rows = {(r["model"], r["dtype"], r["batch"], r["variant"]): (r["tiles"], r["ms"]) for r in got["networks"] if r["who"] == "nngen"}
+    for network in (("resnet18", "fp16", 1), ("resnet34", "fp16", 32)):
+        assert rows[(*network, "graph")] == ("model", 0.5) and rows[(*network, "graph, tuned")] == ("tuned", 0.25), rows
+    assert ("resnet18", "fp16", 256, "graph, tuned") not in rows and ("resnet18", "bf16", 1, "graph, tuned") not in rows, rows
+    assert got["tune"]["batches"] == [1] and "batch=32" in got["stages"][0]["note"], got
+    named = {command[command.index("--tuning") + 1] for command in calls if "--tuning" in command}
+    assert len(named) == 1 and not named.pop().startswith(b.env["NNGEN_CACHE_DIR"]), "the model's tiles would be the tuned ones"
+    assert "| resnet18 | fp16 | 1 | 0.5 | 0.25 | 0.5 |" in table.text(got), table.text(got)
+
+
 FAKE = """import json, sys, time
 for line in sys.stdin:
     r = json.loads(line)
@@ -197,7 +225,7 @@ def compile_falls_back():  # the key comparison is there before torch.compile is
     assert {o[:2] for o in order[:6]} == {("resnet18", "fp16")}
     got = stored()
     said = table.text(got)
-    assert "| resnet18 | fp16 | 256 | 0.5 | 0.5 | - | 1 | 1 | - | 1 (ro) | 2.00x | 512000 |" in said, said
+    assert "| resnet18 | fp16 | 256 | 0.5 | - | 0.5 | - | 1 | 1 | - | 1 (ro) | 2.00x | - | 512000 |" in said, said
     assert "mode=reduce-overhead" in said and "compile: torch.compile mode=max-autotune took over 2 s" in said, said
     assert len([r for r in got["networks"] if r["batch"] == 1 and r["model"] == "resnet18" and r["dtype"] == "fp16"
                 and r["variant"] == "graph"]) == 1

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -195,6 +196,24 @@ static int made_up(void *user, Loaded *loaded, const Variants *v, double *us, do
   return ExitOk;
 }
 
+static int stored_products(const char *path) { // problems in the file; 0: there is none
+  json_error_t why;
+  json_t *root = json_load_file(path, 0, &why);
+  int count = 0;
+  const char *device;
+  json_t *problems;
+  json_object_foreach(json_object_get(root, "devices"), device, problems) count += (int)json_object_size(problems);
+  json_decref(root);
+  return count;
+}
+
+// When it is asked for the times of a problem, all earlier ones are in the file.
+static int each_is_stored(void *user, Loaded *loaded, const Variants *v, double *us, double *us_cold,
+                          Error *err) {
+  assert_int_equal(stored_products(in_dir("each.json")), *(int *)user);
+  return made_up(user, loaded, v, us, us_cold, err);
+}
+
 static Device *open_device(void) {
   char path[600];
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 40);
@@ -291,6 +310,28 @@ static void tunes(void **state) {
   device_close(device);
 }
 
+static void stored_each(void **state) {
+  (void)state;
+  Device *device = open_device();
+  write_text(in_dir("m.lua"), kModel);
+  Tuning *tuning = tuning_new();
+  Compiler c;
+  Error err = {0};
+  TuneReport report;
+  int calls = 0;
+  compile_tuned(&c, "fp16", NULL, NULL);
+  TuneOptions options = {.timer = each_is_stored, .user = &calls, .most = 2, .launches = 2, .path = in_dir("each.json"),
+                         .jit = {.cache_dir = in_dir("cache"), .log = {on_log, NULL}}, .log = {on_log, NULL}};
+  options.path = strdup(options.path);
+  if (tune_model(&c, device, &options, tuning, &report, &err)) fail_msg("%s", err.message);
+  assert_int_equal(stored_products(options.path), 3);
+  free((char *)options.path);
+  free(report.rows);
+  compile_close(&c);
+  tuning_free(tuning);
+  device_close(device);
+}
+
 static void stale(void **state) {
   (void)state;
   Compiler c;
@@ -368,7 +409,7 @@ static int clean(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refused_files), cmocka_unit_test(missing_file), cmocka_unit_test(damaged_files),
-      cmocka_unit_test(write_and_merge), cmocka_unit_test(tunes),
+      cmocka_unit_test(write_and_merge), cmocka_unit_test(tunes), cmocka_unit_test(stored_each),
       cmocka_unit_test(stale), cmocka_unit_test(wrong_candidates),
   };
   return cmocka_run_group_tests(tests, prepare, clean);

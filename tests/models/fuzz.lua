@@ -1,7 +1,8 @@
 -- A random model: nngen tests/models/fuzz.lua --set seed=17. Every seed is a valid model that uses
 -- layers and ops in odd shapes; values stay near 1, so that errors show and nothing overflows.
+-- inputs=1: what is broadcast is computed from inputs; moves=1: contractions that store through moves.
 local nn = require "nn"
-local cfg = nn.config{seed = 1, ops = 10, moves = 0}
+local cfg = nn.config{seed = 1, ops = 10, moves = 0, inputs = 0}
 
 local state = cfg.seed * 7919 + 104729
 local function random(n) -- 1 to n
@@ -24,11 +25,12 @@ local function any(rank)
   return fit[random(#fit)]
 end
 
--- A tensor that broadcasts with x: x's shape with some dimensions 1, as a parameter.
+-- A tensor that broadcasts with x: x's shape with some dimensions 1; a parameter, or made of an input.
 local function partner(x)
   local dims = {}
   for i, d in ipairs(x.shape) do dims[i] = random(3) == 1 and 1 or d end
-  return nn.param(name("p"), dims, {"uniform", 0.5, 1.5})
+  if cfg.inputs == 0 then return nn.param(name("p"), dims, {"uniform", 0.5, 1.5}) end
+  return pick{nn.sigmoid, nn.tanh, nn.relu}(nn.input(name("i"), dims)) * 0.5 + 1
 end
 
 local steps = {

@@ -61,7 +61,7 @@ for dtype in fp32 fp16; do
   ok "infinities and NaN spread as IEEE 754 says, $dtype" build/nngen tests/models/nonfinite.lua --quiet --check --dtype $dtype
 done
 
-# Every tile, with 1, 2 and 3 parts of k, and two rings each.
+# Every tile, with 1 to 16 parts of k as they fit, and two rings each.
 candidates() { # candidates DTYPE: all of them, until the first one comes again
   local n first now
   for ((n = 1; n <= 512; n++)); do

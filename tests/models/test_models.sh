@@ -9,6 +9,7 @@ for dtype in fp32 tf32 fp16 bf16; do
     ok "mlp $dtype $lowering" run models/mlp.lua $o --set batch=3 hidden=40
     ok "lenet $dtype $lowering" run models/lenet.lua $o --set batch=2
     ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o --set size=32 batch=2
+    ok "what parameters alone give, $dtype $lowering" run tests/models/fixed.lua $o
   done
   ok "every map, $dtype" run tests/models/all_maps.lua --dtype $dtype
   ok "every map, odd length, $dtype" run tests/models/all_maps.lua --dtype $dtype --set size=7

@@ -28,6 +28,7 @@ for dtype in fp32 tf32 fp16 bf16; do
     o="--quiet --check --dtype $dtype --lowering $lowering"
     ok "rows, $dtype $lowering" build/nngen $rows $o
     ok "transformer, $dtype $lowering" build/nngen $block $o
+    ok "values of rows before any reduction, $dtype $lowering" build/nngen tests/models/gates.lua $o
   done
 done
 tap_done
