@@ -316,9 +316,9 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
 
 static bool link_image(const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "counted.s",
-                                  "device/cusim_guard.s", "-o", "image.so", "-nostdlib", "-lm",
-                                  "-lc", NULL});
+  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,--emit-relocs",
+                                  "counted.s", "device/cusim_guard.s", "-o", "image.so",
+                                  "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
 
@@ -338,6 +338,9 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fPIC",
                                   "-shared",
                                   "-Wl,-Bsymbolic",
+                                  "-ffunction-sections", // for shared.c, as the next
+                                  "-Wl,--emit-relocs",
+                                  "-fstack-clash-protection",
                                   "-w",
                                   "-fno-exceptions",
                                   "-fno-rtti",

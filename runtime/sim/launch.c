@@ -30,7 +30,7 @@ static CUresult check_shape(CUfunction function, const unsigned grid[3], const u
 }
 
 static CUresult check_smem(CUfunction function, unsigned smem) {
-  size_t fixed = function->module->tls_bytes;
+  size_t fixed = function->static_smem;
   size_t most = function->max_dynamic_smem ? (size_t)function->max_dynamic_smem
                                            : (size_t)sim_device()->smem_default - fixed;
   if (fixed > (size_t)sim_device()->smem_default || smem > most) return CUDA_ERROR_INVALID_VALUE;

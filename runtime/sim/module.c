@@ -164,11 +164,10 @@ static CUresult open_image(CUmodule module) {
   if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
   dl_iterate_phdr(find_segments, module);
-  if (!image_read(module)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);
-  return r;
+  return r == CUDA_SUCCESS && !image_read(module) ? CUDA_ERROR_OUT_OF_MEMORY : r;
 }
 
 static void unload(CUmodule module) {
@@ -290,6 +289,7 @@ static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfu
   if (!copy) return CUDA_ERROR_OUT_OF_MEMORY;
   free((*out)->name);
   (*out)->name = copy;
+  (*out)->static_smem = of->static_smem;
   return CUDA_SUCCESS;
 }
 

@@ -235,6 +235,7 @@ struct CUfunc_st {
   const CusimKernel *kernel;
   char *name; // the linker's
   int param_count;
+  size_t static_smem; // bytes of static shared memory that its code reaches
   int max_dynamic_smem;
   int carveout;
   struct KernelCounters *counters;
@@ -292,6 +293,7 @@ bool module_owns(CUfunction function);
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
 bool image_read(CUmodule module); // image.c: code, waits; false: no memory
+bool shared_measure(CUmodule module, const char *image); // shared.c: static_smem; the same
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 

@@ -98,6 +98,13 @@ static const Case cases[] = {
      "if (blockIdx.x == 1 && t == 5) b[0] = (unsigned)t % (n - 3);",
      CUDA_ERROR_LAUNCH_FAILED,
      {"integer division by zero: a GPU goes on", WHERE}},
+    {"a local array larger than the stack",
+     "basic",
+     "if (blockIdx.x == 1 && t == 5) { volatile float v[90000]; v[n] = 1; __syncwarp(32); "
+     "b[0] = v[n]; }",
+     CUDA_ERROR_HARDWARE_STACK_ERROR,
+     {"stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than 64 KiB", "kernel k",
+      "CUDA_ERROR_HARDWARE_STACK_ERROR"}},
     {"spinning on a plain load",
      "basic",
      "if (blockIdx.x == 1 && t == 5) while (!((volatile float *)a)[0]) ;",
