@@ -123,15 +123,19 @@ CUresult cuDriverGetVersion(int *version) {
   return CUDA_SUCCESS;
 }
 
-// Symbol names as a program may ask for them: without the version suffix, too.
+// Symbol names as a program may ask for them: without the version suffix, too, which then means the
+// newest form of the CUDA version it names.
 static const struct {
   const char *name, *symbol;
+  int since;
   void (*function)(void);
 } table[] = {
-#define CUDA_API(name, symbol, params) {#name, #symbol, (void (*)(void))symbol},
+#define CUDA_API(name, symbol, params) {#name, #symbol, 0, (void (*)(void))symbol},
 #define NVRTC_API(name, symbol, params)
 #define NVRTC_TEXT(name, symbol, params)
 #include "cuda_api.def"
+#define NEWER_API(name, symbol, since, params) {#name, #symbol, since, (void (*)(void))symbol},
+#include "sim/newer.def"
 };
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags,
@@ -141,7 +145,8 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
   if (!symbol || !function || version < 2000) return CUDA_ERROR_INVALID_VALUE;
   *function = NULL;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (!strcmp(symbol, table[i].name) || !strcmp(symbol, table[i].symbol))
+    if ((!strcmp(symbol, table[i].name) && version >= table[i].since) ||
+        (!*function && !strcmp(symbol, table[i].symbol)))
       memcpy(function, &table[i].function, sizeof *function);
   if (status) *status = *function ? kFound : kNotFound;
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -277,6 +282,18 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device) {
   contexts = made;
   pthread_mutex_unlock(&sim_lock);
   return cuCtxPushCurrent_v2(*ctx = made);
+}
+
+// Partitions of the device and graphics contexts are not modelled.
+CUresult cuCtxCreate_v3(CUcontext *ctx, void *affinity, int count, unsigned flags,
+                        CUdevice device) {
+  return affinity || count ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ctx, flags, device);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned flags,
+                        CUdevice device) {
+  bool special = params && (params->numExecAffinityParams || params->cigParams);
+  return special ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ctx, flags, device);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext ctx) {

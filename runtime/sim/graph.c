@@ -132,6 +132,15 @@ CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size
   return CUDA_SUCCESS;
 }
 
+// The same with what each edge says, which is nothing: no ports are modelled.
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
+                            CUgraphEdgeData *edges, size_t *count) {
+  if (edges && !from) return CUDA_ERROR_INVALID_VALUE;
+  CUresult r = cuGraphGetEdges(graph, from, to, count);
+  if (r == CUDA_SUCCESS && edges) memset(edges, 0, *count * sizeof *edges);
+  return r;
+}
+
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
   static const CUgraphNodeType types[] = {
       [WorkNothing] = CU_GRAPH_NODE_TYPE_EMPTY, [WorkKernel] = CU_GRAPH_NODE_TYPE_KERNEL,

@@ -27,6 +27,9 @@
 #define NVRTC_TEXT(name, symbol, params)                                                           \
   __attribute__((visibility("default"))) const char *symbol params;
 #include "cuda_api.def"
+#define NEWER_API(name, symbol, since, params)                                                     \
+  __attribute__((visibility("default"))) CUresult symbol params;
+#include "sim/newer.def"
 
 #pragma GCC visibility push(hidden)
 

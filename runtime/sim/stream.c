@@ -365,3 +365,7 @@ CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
   *ms = (float)((double)(end->when - begin->when) * 1e-6);
   return CUDA_SUCCESS;
 }
+
+CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) {
+  return cuEventElapsedTime(ms, begin, end);
+}
