@@ -53,6 +53,7 @@ typedef struct Settings {
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
   int kernel_registers; // NNGEN_SIM_KERNEL_REGISTERS, that each kernel needs; 0: not known
   double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
+  size_t stack_bytes; // NNGEN_SIM_STACK_KIB; of a fiber
   bool ready;    // they have been read
 } Settings;
 
