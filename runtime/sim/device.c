@@ -1,6 +1,7 @@
 // device.c: devices, contexts, error names, and the error that stays.
 #include "sim/work.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,18 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
   }
 #undef CASE
   return CUDA_SUCCESS;
+}
+
+CUresult sim_refuse(CUresult error, const char *format, ...) {
+  const char *name = NULL;
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  cuGetErrorName(error, &name);
+  fprintf(stderr, "libcusim: %s (%s)\n", text, name ? name : "unknown error");
+  return error;
 }
 
 // ---- initialisation and devices -----------------------------------------------------------------

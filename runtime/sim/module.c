@@ -140,7 +140,8 @@ static CUresult add_function(CUmodule module, const CusimKernel *kernel) {
   function->param_count = count_params(kernel);
   function->next = module->functions;
   module->functions = function;
-  return function->name && function->counters ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  bool ok = function->name && function->counters && handle_add(HandleFunction, function);
+  return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult open_image(CUmodule module) {
@@ -173,6 +174,7 @@ static CUresult open_image(CUmodule module) {
 static void unload(CUmodule module) {
   for (CUfunction f = module->functions, next; f; f = next) {
     next = f->next;
+    handle_drop(f);
     free(f->name);
     free(f->counters);
     free(f);
@@ -207,6 +209,7 @@ CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CU
   pthread_mutex_lock(&sim_lock);
   r = store_image(image, &module->fd);
   if (r == CUDA_SUCCESS) r = open_image(module);
+  if (r == CUDA_SUCCESS && !handle_add(HandleModule, module)) r = CUDA_ERROR_OUT_OF_MEMORY;
   if (r == CUDA_SUCCESS) {
     module->next = modules;
     *out = modules = module;
@@ -234,31 +237,30 @@ CUresult cuModuleLoad(CUmodule *module, const char *path) {
   return r;
 }
 
-static CUmodule *find_module(CUmodule module) {
-  CUmodule *at = &modules;
-  while (*at && *at != module) at = &(*at)->next;
-  return *at ? at : NULL;
+static bool is_module(CUmodule module) {
+  return handle_is(HandleModule, module);
 }
 
 CUresult cuModuleUnload(CUmodule module) {
   CUresult r = sim_context_usable();
   if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
-  CUmodule *at = find_module(module);
-  if (at) {
+  bool known = is_module(module);
+  if (known) {
     stream_drain_all();
+    graph_forget(module);
+    CUmodule *at = &modules;
+    while (*at != module) at = &(*at)->next;
     *at = module->next;
+    handle_drop(module);
     unload(module);
   }
   pthread_mutex_unlock(&sim_lock);
-  return at ? sim_context_check() : CUDA_ERROR_INVALID_HANDLE;
+  return known ? sim_context_check() : CUDA_ERROR_INVALID_HANDLE;
 }
 
 bool module_owns(CUfunction function) {
-  for (CUmodule m = modules; m; m = m->next)
-    for (CUfunction f = m->functions; f; f = f->next)
-      if (f == function) return true;
-  return false;
+  return handle_is(HandleFunction, function);
 }
 
 const struct CUmod_st *module_of_address(const void *pc) {
@@ -273,7 +275,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
     if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
   return CUDA_ERROR_NOT_FOUND;
@@ -311,7 +313,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if (!name || (!ptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   void *address = dlsym(module->handle, name);
   Dl_info info;
   const Elf64_Sym *symbol = NULL;

@@ -80,8 +80,27 @@ CUresult sim_context_usable(void); // success, or why the calling thread has no 
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
+// Returns the error, with one line on stderr that says why.
+CUresult sim_refuse(CUresult error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 CUcontext sim_context(void);                // the calling thread's; null: none
 CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose did before
+
+// ---- handles (handles.c) ------------------------------------------------------------------------
+
+typedef enum HandleKind {
+  HandleStream,
+  HandleEvent,
+  HandleGraph,
+  HandleNode,
+  HandleExec,
+  HandleModule,
+  HandleFunction
+} HandleKind;
+
+bool handle_add(HandleKind kind, const void *handle); // false: no memory
+void handle_drop(const void *handle);                 // which may be none
+bool handle_is(HandleKind kind, const void *handle);  // the program was given it, and not freed it
+void *handle_next(HandleKind kind, size_t *index);    // from index 0 on; null: no more
 
 // ---- fibers (fiber.c) ---------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { kStreamMagic = 0x73747265, kEventMagic = 0x6576656e, kMostPending = 4096 };
+enum { kMostPending = 4096 };
 
-static struct CUstream_st legacy = {.magic = kStreamMagic};
+static struct CUstream_st legacy;
 static CUstream streams; // all but legacy
 static int waiting;      // operations that have not run
 
@@ -125,9 +125,9 @@ CUresult stream_submit(CUstream handle, Work *work) {
 CUresult stream_find(CUstream handle, CUstream *stream) {
   if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
     return *stream = &legacy, CUDA_SUCCESS;
-  for (CUstream s = streams; s; s = s->next)
-    if (s == handle) return *stream = s, CUDA_SUCCESS;
-  return CUDA_ERROR_INVALID_HANDLE;
+  if (!handle_is(HandleStream, handle)) return CUDA_ERROR_INVALID_HANDLE;
+  *stream = handle;
+  return CUDA_SUCCESS;
 }
 
 CUresult stream_sync_allowed(CUstream stream) {
@@ -149,14 +149,18 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
   if (!out || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   CUstream stream = calloc(1, sizeof *stream);
   if (!stream) return CUDA_ERROR_OUT_OF_MEMORY;
-  stream->magic = kStreamMagic;
   stream->flags = flags;
   stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
   pthread_mutex_lock(&sim_lock);
-  stream->next = streams;
-  *out = streams = stream;
+  if (handle_add(HandleStream, stream)) {
+    stream->next = streams;
+    *out = streams = stream;
+  } else {
+    free(stream);
+    r = CUDA_ERROR_OUT_OF_MEMORY;
+  }
   pthread_mutex_unlock(&sim_lock);
-  return CUDA_SUCCESS;
+  return r;
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -164,10 +168,11 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 }
 
 static CUresult destroy(CUstream stream) {
-  CUstream *at = &streams;
-  while (*at && *at != stream) at = &(*at)->next;
-  if (!*at) return CUDA_ERROR_INVALID_HANDLE;
+  if (!handle_is(HandleStream, stream)) return CUDA_ERROR_INVALID_HANDLE;
   stream_drain(stream, NULL);
+  CUstream *at = &streams;
+  while (*at != stream) at = &(*at)->next;
+  handle_drop(stream);
   *at = stream->next;
   if (stream->capture) {
     stream->capture->invalid = true;
@@ -230,18 +235,22 @@ CUresult cuCtxSynchronize(void) {
 CUresult cuStreamGetPriority(CUstream handle, int *priority) {
   CUstream stream;
   CUresult r = sim_context_check();
+  pthread_mutex_lock(&sim_lock);
   if (r == CUDA_SUCCESS) r = stream_find(handle, &stream);
   if (r == CUDA_SUCCESS && !priority) r = CUDA_ERROR_INVALID_VALUE;
   if (r == CUDA_SUCCESS) *priority = stream->priority;
+  pthread_mutex_unlock(&sim_lock);
   return r;
 }
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
   CUstream stream;
   CUresult r = sim_context_check();
+  pthread_mutex_lock(&sim_lock);
   if (r == CUDA_SUCCESS) r = stream_find(handle, &stream);
   if (r == CUDA_SUCCESS && !flags) r = CUDA_ERROR_INVALID_VALUE;
   if (r == CUDA_SUCCESS) *flags = stream->flags;
+  pthread_mutex_unlock(&sim_lock);
   return r;
 }
 
@@ -259,7 +268,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
 // ---- events -------------------------------------------------------------------------------------
 
 static bool is_event(CUevent event) {
-  return event && event->magic == kEventMagic;
+  return handle_is(HandleEvent, event);
 }
 
 CUresult cuEventCreate(CUevent *out, unsigned flags) {
@@ -268,7 +277,7 @@ CUresult cuEventCreate(CUevent *out, unsigned flags) {
   if (!out || flags > 7) return CUDA_ERROR_INVALID_VALUE;
   CUevent event = calloc(1, sizeof *event);
   if (!event) return CUDA_ERROR_OUT_OF_MEMORY;
-  event->magic = kEventMagic;
+  if (!handle_add(HandleEvent, event)) return free(event), CUDA_ERROR_OUT_OF_MEMORY;
   event->flags = flags;
   *out = event;
   return CUDA_SUCCESS;
@@ -281,8 +290,9 @@ CUresult cuEventDestroy_v2(CUevent event) {
   pthread_mutex_lock(&sim_lock);
   stream_drain_all();
   op_release(event->op);
+  graph_capture_release(event->capture);
   free(event->tips);
-  event->magic = 0;
+  handle_drop(event);
   free(event);
   pthread_mutex_unlock(&sim_lock);
   return CUDA_SUCCESS;
@@ -296,6 +306,7 @@ static CUresult record(CUevent event, CUstream stream) {
   if (r != CUDA_SUCCESS) return r;
   op_release(event->op);
   event->op = op;
+  graph_capture_release(event->capture);
   event->capture = NULL;
   return CUDA_SUCCESS;
 }

@@ -50,7 +50,7 @@ void work_run(Work *work) {
     if (!dead) work->host.function(work->host.data);
     break;
   case WorkEvent:
-    work->event->when = stream_now();
+    if (handle_is(HandleEvent, work->event)) work->event->when = stream_now(); // a graph keeps none
     break;
   case WorkFree:
     memory_release(work->ptr);
