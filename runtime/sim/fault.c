@@ -78,8 +78,11 @@ static void describe_thread(FILE *out, const Fiber *fiber, const void *pc) {
 }
 
 static void describe_allocation(uintptr_t address, char *text, size_t size) {
-  const Allocation *a = memory_find(address);
-  if (a && address < a->begin)
+  const Allocation *a = memory_find(address), *freed = a ? NULL : freed_find(address);
+  if (freed && address - freed->begin < freed->bytes)
+    snprintf(text, size, ": offset %lu of allocation %d of %zu bytes, which was freed",
+             (unsigned long)(address - freed->begin), freed->serial, freed->bytes);
+  else if (a && address < a->begin)
     snprintf(text, size, ": %lu bytes before allocation %d of %zu bytes",
              (unsigned long)(a->begin - address), a->serial, a->bytes);
   else if (a && address >= a->begin + a->bytes)

@@ -346,7 +346,7 @@ void watchdog_start(Worker *worker); // while it runs blocks
 void watchdog_stop(Worker *worker);
 void watchdog_close(Worker *worker);
 
-// ---- memory (memory.c, pool.c) ------------------------------------------------------------------
+// ---- memory (memory.c, freed.c, pool.c) ---------------------------------------------------------
 
 typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered } MemoryKind;
 
@@ -357,6 +357,7 @@ typedef struct Allocation {
   void *map;       // the whole mapping, guards included
   size_t map_bytes;
   MemoryKind kind;
+  bool freeing; // when the stream comes by; no call may name it any more
   int serial;
   uint64_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
   uint8_t *written;     // a bit per byte, when unwritten reads are looked for
@@ -367,10 +368,13 @@ const Allocation *memory_find(uintptr_t address);           // the allocation th
 CUresult memory_range_check(CUdeviceptr ptr, size_t bytes); // a device range that a call names
 CUresult memory_make(size_t bytes, MemoryKind kind, void **out);
 size_t memory_used(void);               // of device memory, bytes
-bool memory_is_device(CUdeviceptr ptr); // the begin of a device allocation
+bool memory_free_later(CUdeviceptr ptr); // marks a device allocation; false: it is none
 void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
+void freed_keep(const Allocation *a);               // takes the mapping over
+const Allocation *freed_find(uintptr_t address); // that held it, guards included; or null
+bool freed_drop(void);                              // false: nothing was kept
 
 // ---- names (names.c) ----------------------------------------------------------------------------
 

@@ -163,10 +163,32 @@ static void test_events_of_graphs(void **state) {
   OK(cuEventDestroy(in));
 }
 
+// A graph outlives the memory it fills: the fault is the driver's error, not the program's end.
+static void test_memory_gone(void **state) {
+  (void)state;
+  CUstream s;
+  CUgraph g;
+  CUgraphExec x;
+  CUcontext ctx;
+  CUdeviceptr p;
+  OK(cuCtxCreate(&ctx, 0, 0));
+  OK(cuMemAlloc(&p, 256));
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(cuMemsetD8Async(p, 1, 256, s));
+  OK(cuStreamEndCapture(s, &g));
+  OK(cuGraphInstantiate(&x, g, 0));
+  OK(cuMemFree(p));
+  OK(cuGraphLaunch(x, s));
+  assert_int_equal(cuStreamSynchronize(s), CUDA_ERROR_ILLEGAL_ADDRESS);
+  OK(cuCtxDestroy(ctx));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_wild), cmocka_unit_test(test_freed),
-      cmocka_unit_test(test_module_gone), cmocka_unit_test(test_events_of_graphs)};
+      cmocka_unit_test(test_module_gone), cmocka_unit_test(test_events_of_graphs),
+      cmocka_unit_test(test_memory_gone)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }
