@@ -212,6 +212,7 @@ typedef struct Worker {
   size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
   const void *fault_pc, *fault_address; // signal -> report
   bool fault_known; // the address is
+  const char *fault_kind; // ", a write", ", a read" or, where the processor does not tell, ""
   int fault_signal;
   void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c
