@@ -106,8 +106,11 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int
   if (r != CUDA_SUCCESS) return r;
   if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
   if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    if (value < 0 || value + (int)function->static_smem > sim_device()->smem_optin)
-      return CUDA_ERROR_INVALID_VALUE;
+    int most = sim_device()->smem_optin - (int)function->static_smem;
+    if (value < 0 || value > most)
+      return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                        "kernel %s: it may have up to %d bytes of dynamic shared memory, not %d",
+                        function->name, most, value);
     function->max_dynamic_smem = value;
   } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;

@@ -36,7 +36,8 @@ static CUresult take_bytes(int fd, const void *from, size_t bytes) {
   for (const char *at = from; bytes;) {
     ssize_t n = write(fd, at, bytes);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0 && errno == EFAULT) return CUDA_ERROR_INVALID_IMAGE;
+    if (n <= 0 && errno == EFAULT)
+      return sim_refuse(CUDA_ERROR_INVALID_IMAGE, "the kernel image ends at %p", (void *)at);
     if (n <= 0) {
       fprintf(stderr, "libcusim: the kernel image cannot be stored: %s\n", strerror(errno));
       return CUDA_ERROR_OPERATING_SYSTEM;
@@ -86,10 +87,14 @@ static CUresult store_image(const void *image, int *fd) {
   if (r != CUDA_SUCCESS) return r;
   if (pread(*fd, &head, sizeof head, 0) != sizeof head) return CUDA_ERROR_OPERATING_SYSTEM;
   size_t length = elf_length(&head);
-  if (!length) return CUDA_ERROR_INVALID_IMAGE;
+  if (!length)
+    return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
+                      "the kernel image is none that libcusim's NVRTC made on such a host");
   r = take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head);
   if (r != CUDA_SUCCESS) return r;
-  return image_is_whole(*fd, length) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+  if (image_is_whole(*fd, length)) return CUDA_SUCCESS;
+  return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
+                    "the kernel image is damaged, or libcusim's NVRTC did not make it");
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -155,13 +160,15 @@ static CUresult open_image(CUmodule module) {
   }
   module->serial = ++serial;
   module->image = dlsym(module->handle, "cusim_image");
-  if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
+  if (!module->image)
+    return sim_refuse(CUDA_ERROR_INVALID_IMAGE, "the kernel image has no table of kernels");
   if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
-    return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
-  if (sim_settings()->trace && !(module->image->checks & CusimTrace))
-    return CUDA_ERROR_NO_BINARY_FOR_GPU; // its accesses cannot be checked
-  if (sim_settings()->count && !(module->image->checks & CusimCount))
-    return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
+    return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                      "the kernel image was made by another libcusim, or for another machine");
+  int lacks = (sim_settings()->trace ? CusimTrace : 0) | (sim_settings()->count ? CusimCount : 0);
+  if (lacks & ~module->image->checks)
+    return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                      "the kernel image was compiled without the checks or counters that are on");
   if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
   dl_iterate_phdr(find_segments, module);
@@ -278,7 +285,10 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   if (!is_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
     if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
-  return CUDA_ERROR_NOT_FOUND;
+  return sim_refuse(CUDA_ERROR_NOT_FOUND,
+                    "the module has no kernel %s (of one that is not extern \"C\", "
+                    "nvrtcGetLoweredName tells the name)",
+                    name);
 }
 
 // ---- second names: for a program that compiles equal kernels once -------------------------------
@@ -320,7 +330,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
       info.dli_saddr != address || (uintptr_t)info.dli_fbase != module->base ||
       ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
-    return CUDA_ERROR_NOT_FOUND;
+    return sim_refuse(CUDA_ERROR_NOT_FOUND, "the module has no variable %s", name);
   if (ptr) *ptr = (CUdeviceptr)(uintptr_t)address;
   if (bytes) *bytes = symbol->st_size;
   return CUDA_SUCCESS;
