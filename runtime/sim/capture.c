@@ -86,7 +86,7 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if ((int)mode < 0 || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+  if (!handle || handle == CU_STREAM_LEGACY)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   CUstream stream;
   pthread_mutex_lock(&sim_lock);

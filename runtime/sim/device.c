@@ -197,6 +197,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
   return r;
 }
 
+enum { kMaxPitch = 11 }; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+
 static bool attribute(CUdevice_attribute which, int *value) {
   const DeviceModel *d = sim_device();
   switch ((int)which) {
@@ -213,6 +215,8 @@ static bool attribute(CUdevice_attribute which, int *value) {
     return *value = 65535, true;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
     return *value = d->smem_default, true;
+  case kMaxPitch:
+    return *value = 0x7fffffff, true;
   case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
     return *value = 65536, true;
   case CU_DEVICE_ATTRIBUTE_WARP_SIZE:

@@ -14,6 +14,7 @@ enum { kMostPending = 4096 };
 
 static struct CUstream_st legacy;
 static CUstream streams; // all but legacy
+static __thread CUstream own; // CU_STREAM_PER_THREAD's; in streams, but no handle
 static int waiting;      // operations that have not run
 
 CUstream stream_first(void) {
@@ -122,9 +123,51 @@ CUresult stream_submit(CUstream handle, Work *work) {
   return enqueue(stream, work, NULL, NULL);
 }
 
+// Runs what the stream holds, and ends it.
+static void unlink_stream(CUstream stream) {
+  stream_drain(stream, NULL);
+  CUstream *at = &streams;
+  while (*at != stream) at = &(*at)->next;
+  *at = stream->next;
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    graph_capture_release(stream->capture);
+  }
+  op_release(stream->tail);
+  free(stream->capture_tips);
+  free(stream);
+}
+
+// ---- the thread's own ---------------------------------------------------------------------------
+
+// When the thread ends, what it submitted and nobody waited for runs.
+static void leave_own(void *stream) {
+  pthread_mutex_lock(&sim_lock);
+  unlink_stream(stream);
+  pthread_mutex_unlock(&sim_lock);
+}
+
+static pthread_key_t own_key;
+
+static void make_own_key(void) {
+  pthread_key_create(&own_key, leave_own);
+}
+
+static CUstream own_stream(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (own) return own;
+  pthread_once(&once, make_own_key);
+  CUstream stream = calloc(1, sizeof *stream);
+  if (!stream) return NULL;
+  stream->next = streams;
+  pthread_setspecific(own_key, stream);
+  return own = streams = stream;
+}
+
 CUresult stream_find(CUstream handle, CUstream *stream) {
-  if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
-    return *stream = &legacy, CUDA_SUCCESS;
+  if (!handle || handle == CU_STREAM_LEGACY) return *stream = &legacy, CUDA_SUCCESS;
+  if (handle == CU_STREAM_PER_THREAD)
+    return (*stream = own_stream()) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   if (!handle_is(HandleStream, handle)) return CUDA_ERROR_INVALID_HANDLE;
   *stream = handle;
   return CUDA_SUCCESS;
@@ -169,18 +212,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 
 static CUresult destroy(CUstream stream) {
   if (!handle_is(HandleStream, stream)) return CUDA_ERROR_INVALID_HANDLE;
-  stream_drain(stream, NULL);
-  CUstream *at = &streams;
-  while (*at != stream) at = &(*at)->next;
   handle_drop(stream);
-  *at = stream->next;
-  if (stream->capture) {
-    stream->capture->invalid = true;
-    graph_capture_release(stream->capture);
-  }
-  op_release(stream->tail);
-  free(stream->capture_tips);
-  free(stream);
+  unlink_stream(stream);
   return CUDA_SUCCESS;
 }
 
