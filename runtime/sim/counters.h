@@ -1,4 +1,5 @@
-// counters.h: what libcusim counts, for it and for programs that ask it, which include cuda.h first.
+// counters.h: what libcusim counts, for it and for programs that ask it, which include cuda.h
+// before.
 #ifndef CUSIM_COUNTERS_H
 #define CUSIM_COUNTERS_H
 

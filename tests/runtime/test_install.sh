@@ -47,7 +47,8 @@ from_cxx() (
 )
 asks_libcusim() { # its headers beside cuda.h, or nngen's of that name
   printf '%s\n' '#include "cuda_api.h"' '#define CUDA_VERSION 13000' '#include <cusim/counters.h>' \
-    '#include <cusim/names.h>' 'int main(void) { KernelCounters c = {0}; CusimNameLaunch name = 0;' \
+    '#include <cusim/names.h>' 'int main(void) {' 'KernelCounters c = {0};' \
+    'CusimNameLaunch name = 0;' \
     'return !name && cusimKernelCounters(0, &c, sizeof c) ? 0 : 1; }' >"$there/counters.c" &&
     cc $strict -Iruntime -o "$there/counters" "$there/counters.c" -L"$prefix/lib" -lcusim \
       -Wl,-rpath,"$prefix/lib" && "$there/counters"

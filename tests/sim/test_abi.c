@@ -239,6 +239,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exports), cmocka_unit_test(test_exports_no_more),
       cmocka_unit_test(test_get_proc_address), cmocka_unit_test(test_versions),
-      cmocka_unit_test(test_headers), cmocka_unit_test(test_header_names), cmocka_unit_test(test_error_texts)};
+      cmocka_unit_test(test_headers), cmocka_unit_test(test_header_names),
+      cmocka_unit_test(test_error_texts)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }
