@@ -154,9 +154,10 @@ $(B)/tests/sim/test_resources: TEST_LINK := -rdynamic
 # is needed at run time. An nngen in bin/ finds libcusim in lib/ beside it.
 INTO     := $(DESTDIR)$(abspath $(PREFIX))
 HEADERS  := runtime/nngen_runtime.h runtime/plan.h
+SIM_HEADERS := runtime/sim/counters.h runtime/sim/names.h
 MODELS   := $(wildcard models/*.lua) models/README.md
 VERSION  := $(shell sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' gen/main.c)
-FOLDERS  := $(addprefix $(INTO)/,bin lib/pkgconfig include/nngen share/nngen/models)
+FOLDERS  := $(addprefix $(INTO)/,bin lib/pkgconfig include/nngen include/cusim share/nngen/models)
 
 install: all
 	install -d $(FOLDERS)
@@ -164,6 +165,7 @@ install: all
 	install $(B)/libcusim.so $(INTO)/lib/
 	install -m 644 $(B)/libnngen.a $(INTO)/lib/
 	install -m 644 $(HEADERS) $(INTO)/include/nngen/
+	install -m 644 $(SIM_HEADERS) $(INTO)/include/cusim/
 	install -m 644 $(MODELS) $(INTO)/share/nngen/models/
 	sed 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' .ci/nngen.pc.in \
 	  >$(INTO)/lib/pkgconfig/nngen.pc
@@ -171,8 +173,9 @@ install: all
 uninstall:
 	rm -f $(INTO)/bin/nngen $(addprefix $(INTO)/lib/,libcusim.so libnngen.a pkgconfig/nngen.pc)
 	rm -f $(addprefix $(INTO)/include/nngen/,$(notdir $(HEADERS)))
+	rm -f $(addprefix $(INTO)/include/cusim/,$(notdir $(SIM_HEADERS)))
 	rm -f $(addprefix $(INTO)/share/nngen/,$(MODELS))
-	-rmdir --ignore-fail-on-non-empty $(addprefix $(INTO)/,include/nngen share/nngen/models share/nngen)
+	-rmdir --ignore-fail-on-non-empty $(addprefix $(INTO)/,include/nngen include/cusim share/nngen/models share/nngen)
 
 help:
 	@sed -n '3,/^[^#]/s/^#   //p' Makefile

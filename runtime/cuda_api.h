@@ -216,6 +216,16 @@ typedef struct CUgraphExecUpdateResultInfo {
   CUgraphNode errorFromNode;
 } CUgraphExecUpdateResultInfo;
 
+// Of the calls' newer forms.
+typedef struct CUgraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5]; // all 0: the whole node before the whole
+} CUgraphEdgeData;
+typedef struct CUctxCreateParams {
+  void *execAffinityParams;
+  int numExecAffinityParams;
+  void *cigParams;
+} CUctxCreateParams;
+
 typedef enum CUmemPool_attribute {
   CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
   CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,

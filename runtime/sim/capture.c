@@ -37,6 +37,8 @@ CUresult graph_capture_work(CUstream stream, Work *work) {
 
 CUresult graph_capture_event(CUstream stream, CUevent event) {
   if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  stream->capture->refs++;
+  graph_capture_release(event->capture);
   event->capture = stream->capture;
   return set_tips(&event->tips, &event->ntips, stream->capture_tips, stream->ncapture_tips);
 }
@@ -52,6 +54,7 @@ CUresult graph_capture_wait(CUstream stream, CUevent event) {
     stream->capture->invalid = event->capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   }
+  if (event->capture->ended) return CUDA_ERROR_CAPTURED_EVENT;
   if (event->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!stream->capture) {
     stream->capture = event->capture;
@@ -63,7 +66,7 @@ CUresult graph_capture_wait(CUstream stream, CUevent event) {
 }
 
 void graph_capture_release(Capture *capture) {
-  if (--capture->refs > 0) return;
+  if (!capture || --capture->refs > 0) return;
   graph_free(capture->graph);
   free(capture);
 }
@@ -83,7 +86,7 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if ((int)mode < 0 || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+  if (!handle || handle == CU_STREAM_LEGACY)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   CUstream stream;
   pthread_mutex_lock(&sim_lock);
@@ -118,6 +121,7 @@ static CUresult end(CUstream stream, CUgraph *graph) {
   else if (unjoined(capture, stream))
     r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   if (r == CUDA_SUCCESS) *graph = capture->graph, capture->graph = NULL;
+  capture->ended = true;
   for (CUstream s = stream_first(); s; s = s->next)
     if (s->capture == capture) {
       s->capture = NULL;
@@ -145,12 +149,14 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
   if (r != CUDA_SUCCESS) return r;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
   CUstream stream;
+  pthread_mutex_lock(&sim_lock);
   r = stream_find(handle, &stream);
-  if (r != CUDA_SUCCESS) return r;
-  *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
-            : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return CUDA_SUCCESS;
+  if (r == CUDA_SUCCESS)
+    *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  pthread_mutex_unlock(&sim_lock);
+  return r;
 }
 
 static __thread CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;

@@ -1,11 +1,12 @@
-// counters.h: what libcusim counts, for it and for programs that ask it.
+// counters.h: what libcusim counts, for it and for programs that ask it, which include cuda.h
+// before.
 #ifndef CUSIM_COUNTERS_H
 #define CUSIM_COUNTERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // What one kernel did, all launches together, while NNGEN_SIM_COUNT=1 (launches, loops: always).
-// cusimKernelCounters(function, counters, sizeof *counters) fills it.
 typedef struct KernelCounters {
   uint64_t launches, blocks, threads;
   uint64_t global_read, global_written; // bytes, each access
@@ -19,5 +20,14 @@ typedef struct KernelCounters {
   uint64_t branches, divergent_branches; // of warps, conditional; lanes that part
   uint64_t loops; // launches whose blocks ran as loops over their threads, without fibers
 } KernelCounters;
+
+#if defined(CUDA_VERSION) || defined(NNGEN_CUDA_API_H)
+#ifdef __cplusplus
+extern "C"
+#endif
+    // size: sizeof *counters; of an older, shorter struct the first fields are filled.
+    CUresult
+    cusimKernelCounters(CUfunction function, KernelCounters *counters, size_t size);
+#endif
 
 #endif

@@ -1,6 +1,7 @@
 // device.c: devices, contexts, error names, and the error that stays.
 #include "sim/work.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,18 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
   return CUDA_SUCCESS;
 }
 
+CUresult sim_refuse(CUresult error, const char *format, ...) {
+  const char *name = NULL;
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  cuGetErrorName(error, &name);
+  fprintf(stderr, "libcusim: %s (%s)\n", text, name ? name : "unknown error");
+  return error;
+}
+
 // ---- initialisation and devices -----------------------------------------------------------------
 
 CUresult cuInit(unsigned flags) {
@@ -123,15 +136,19 @@ CUresult cuDriverGetVersion(int *version) {
   return CUDA_SUCCESS;
 }
 
-// Symbol names as a program may ask for them: without the version suffix, too.
+// Symbol names as a program may ask for them: without the version suffix, too, which then means the
+// newest form of the CUDA version it names.
 static const struct {
   const char *name, *symbol;
+  int since;
   void (*function)(void);
 } table[] = {
-#define CUDA_API(name, symbol, params) {#name, #symbol, (void (*)(void))symbol},
+#define CUDA_API(name, symbol, params) {#name, #symbol, 0, (void (*)(void))symbol},
 #define NVRTC_API(name, symbol, params)
 #define NVRTC_TEXT(name, symbol, params)
 #include "cuda_api.def"
+#define NEWER_API(name, symbol, since, params) {#name, #symbol, since, (void (*)(void))symbol},
+#include "sim/newer.def"
 };
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags,
@@ -141,7 +158,8 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
   if (!symbol || !function || version < 2000) return CUDA_ERROR_INVALID_VALUE;
   *function = NULL;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (!strcmp(symbol, table[i].name) || !strcmp(symbol, table[i].symbol))
+    if ((!strcmp(symbol, table[i].name) && version >= table[i].since) ||
+        (!*function && !strcmp(symbol, table[i].symbol)))
       memcpy(function, &table[i].function, sizeof *function);
   if (status) *status = *function ? kFound : kNotFound;
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -179,6 +197,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
   return r;
 }
 
+enum { kMaxPitch = 11 }; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+
 static bool attribute(CUdevice_attribute which, int *value) {
   const DeviceModel *d = sim_device();
   switch ((int)which) {
@@ -195,6 +215,8 @@ static bool attribute(CUdevice_attribute which, int *value) {
     return *value = 65535, true;
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
     return *value = d->smem_default, true;
+  case kMaxPitch:
+    return *value = 0x7fffffff, true;
   case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
     return *value = 65536, true;
   case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
@@ -277,6 +299,18 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device) {
   contexts = made;
   pthread_mutex_unlock(&sim_lock);
   return cuCtxPushCurrent_v2(*ctx = made);
+}
+
+// Partitions of the device and graphics contexts are not modelled.
+CUresult cuCtxCreate_v3(CUcontext *ctx, void *affinity, int count, unsigned flags,
+                        CUdevice device) {
+  return affinity || count ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ctx, flags, device);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned flags,
+                        CUdevice device) {
+  bool special = params && (params->numExecAffinityParams || params->cigParams);
+  return special ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ctx, flags, device);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext ctx) {

@@ -78,8 +78,11 @@ static void describe_thread(FILE *out, const Fiber *fiber, const void *pc) {
 }
 
 static void describe_allocation(uintptr_t address, char *text, size_t size) {
-  const Allocation *a = memory_find(address);
-  if (a && address < a->begin)
+  const Allocation *a = memory_find(address), *freed = a ? NULL : freed_find(address);
+  if (freed && address - freed->begin < freed->bytes)
+    snprintf(text, size, ": offset %lu of allocation %d of %zu bytes, which was freed",
+             (unsigned long)(address - freed->begin), freed->serial, freed->bytes);
+  else if (a && address < a->begin)
     snprintf(text, size, ": %lu bytes before allocation %d of %zu bytes",
              (unsigned long)(a->begin - address), a->serial, a->bytes);
   else if (a && address >= a->begin + a->bytes)
@@ -233,15 +236,6 @@ void cusim_assert_fail(const char *condition, const char *file, int line, const 
 
 static struct sigaction before[64]; // the program's own handlers
 
-static CUresult signal_error(int signal) {
-  switch (signal) {
-  case SIGILL:
-    return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-  default:
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  }
-}
-
 // A stack can end below the kernel's frame, in what it called: then the innermost return address
 // into the kernel, of those that lie at the stack's end.
 static const void *overflow_place(const Fiber *fiber, const void *pc) {
@@ -263,19 +257,15 @@ static void fault_resume(void) {
   if (worker->fault_signal == SIGFPE)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, worker->fault_pc,
                 "integer division by zero: a GPU goes on, with a result that is not specified");
+  if (worker->fault_signal == SIGILL)
+    fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "illegal instruction");
   if (worker->fault_signal == SIGBUS || !worker->fault_known)
-    fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, worker->fault_pc, "misaligned vector access");
-  if (first_fault(fiber->block->launch, signal_error(worker->fault_signal))) {
-    flockfile(stderr);
-    char where[512];
-    fault_describe(address, where, sizeof where);
-    fprintf(stderr, "libcusim: illegal access to %p%s\nlibcusim:   in ", worker->fault_address,
-            where);
-    describe_thread(stderr, fiber, worker->fault_pc);
-    fputc('\n', stderr);
-    funlockfile(stderr);
-  }
-  block_abandon();
+    fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, worker->fault_pc,
+                "misaligned vector access, or a wild pointer: which, the host does not tell");
+  char where[512];
+  fault_describe(address, where, sizeof where);
+  fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, worker->fault_pc, "illegal access to %p%s%s",
+              worker->fault_address, worker->fault_kind, where);
 }
 
 static void pass_on(int signal, siginfo_t *info, void *context) {
@@ -316,7 +306,11 @@ static void on_signal(int signal, siginfo_t *info, void *data) {
   worker->fault_address = info->si_addr;
   // NOTE: x86 tells no address of an aligned vector access that is not, nor of a non-canonical one.
   worker->fault_known = signal != SIGSEGV || info->si_code != SI_KERNEL;
+  worker->fault_kind = "";
 #if defined(__x86_64__)
+  enum { kPageFault = 14, kWrite = 2 }; // its bit in the error code
+  if (context->uc_mcontext.gregs[REG_TRAPNO] == kPageFault)
+    worker->fault_kind = context->uc_mcontext.gregs[REG_ERR] & kWrite ? ", a write" : ", a read";
   worker->fault_pc = (void *)(context->uc_mcontext.gregs[REG_RIP] + 1);
 #elif defined(__aarch64__)
   worker->fault_pc = (void *)(context->uc_mcontext.pc + 1);

@@ -14,19 +14,9 @@
 __thread CusimThread *cusim_self __attribute__((visibility("default")));
 __thread Worker *sim_worker;
 
-enum { kStackBytes = 64 << 10, kSpread = 320 };
+enum { kSpread = 320 };
 
 void fiber_main(void); // block.c: what every fiber does for ever
-
-static size_t stack_bytes(void) {
-  static size_t bytes;
-  if (!bytes) {
-    const char *kib = getenv("NNGEN_SIM_STACK_KIB");
-    long value = kib ? atol(kib) : 0;
-    bytes = value >= 16 ? (size_t)value << 10 : kStackBytes;
-  }
-  return bytes;
-}
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(CUSIM_UCONTEXT)
 
@@ -94,7 +84,7 @@ static Fiber *make(Worker *worker) {
   Fiber *fiber = aligned_alloc(64, (sizeof *fiber + 63) & ~(size_t)63);
   if (!fiber) return NULL;
   memset(fiber, 0, sizeof *fiber);
-  fiber->stack_bytes = stack_bytes();
+  fiber->stack_bytes = sim_settings()->stack_bytes;
   fiber->stack = map_stack(fiber->stack_bytes);
   if (!fiber->stack) return free(fiber), NULL;
   fiber->block = &worker->block;

@@ -55,7 +55,7 @@ int function_threads(CUfunction function) {
 int function_blocks_per_sm(CUfunction function, int threads, size_t smem) {
   const DeviceModel *device = sim_device();
   int warps = warps_of(threads), fitting = fitting_warps(function) / warps;
-  size_t need = smem + function->module->tls_bytes + 1024;
+  size_t need = smem + function->static_smem + 1024;
   int blocks = device->threads_per_sm / (warps * kWarpLanes);
   if (blocks > device->blocks_per_sm) blocks = device->blocks_per_sm;
   if (blocks > fitting) blocks = fitting;
@@ -77,7 +77,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction f
     *value = function_threads(function);
     break;
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    *value = (int)function->module->tls_bytes;
+    *value = (int)function->static_smem;
     break;
   case CU_FUNC_ATTRIBUTE_NUM_REGS:
     *value = registers(function);
@@ -89,7 +89,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction f
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
     *value = function->max_dynamic_smem
                  ? function->max_dynamic_smem
-                 : sim_device()->smem_default - (int)function->module->tls_bytes;
+                 : sim_device()->smem_default - (int)function->static_smem;
     break;
   case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
     *value = function->carveout;
@@ -106,8 +106,11 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int
   if (r != CUDA_SUCCESS) return r;
   if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
   if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    if (value < 0 || value + (int)function->module->tls_bytes > sim_device()->smem_optin)
-      return CUDA_ERROR_INVALID_VALUE;
+    int most = sim_device()->smem_optin - (int)function->static_smem;
+    if (value < 0 || value > most)
+      return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                        "kernel %s: it may have up to %d bytes of dynamic shared memory, not %d",
+                        function->name, most, value);
     function->max_dynamic_smem = value;
   } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;

@@ -7,32 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kGraphMagic = 0x67726170, kExecMagic = 0x65786563 };
-
 // ---- graphs -------------------------------------------------------------------------------------
 
 static bool is_graph(CUgraph graph) {
-  return graph && graph->magic == kGraphMagic;
+  return handle_is(HandleGraph, graph);
 }
 static bool is_exec(CUgraphExec exec) {
-  return exec && exec->magic == kExecMagic;
+  return handle_is(HandleExec, exec);
+}
+static bool is_node(CUgraphNode node) {
+  return handle_is(HandleNode, node);
 }
 
 CUgraph graph_make(void) {
   CUgraph graph = calloc(1, sizeof *graph);
-  if (graph) graph->magic = kGraphMagic;
+  if (graph && !handle_add(HandleGraph, graph)) free(graph), graph = NULL;
   return graph;
 }
 
 void graph_free(CUgraph graph) {
   if (!graph) return;
   for (int i = 0; i < graph->nnodes; i++) {
+    handle_drop(graph->nodes[i]);
     work_free(&graph->nodes[i]->work);
     free(graph->nodes[i]->deps);
     free(graph->nodes[i]);
   }
   free(graph->nodes);
-  graph->magic = 0;
+  handle_drop(graph);
   free(graph);
 }
 
@@ -42,7 +44,7 @@ CUresult graph_add(CUgraph graph, const CUgraphNode *deps, int ndeps, Work *work
   CUgraphNode *nodes = realloc(graph->nodes, (size_t)(graph->nnodes + 1) * sizeof *nodes);
   if (nodes) graph->nodes = nodes;
   CUgraphNode *copy = malloc((size_t)(ndeps + 1) * sizeof *copy);
-  if (!node || !nodes || !copy) {
+  if (!node || !nodes || !copy || !handle_add(HandleNode, node)) {
     free(node), free(copy), work_free(work);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -66,6 +68,24 @@ static CUgraph duplicate(CUgraph from) {
     free(deps);
   }
   return to;
+}
+
+// ---- kernels whose module was unloaded ----------------------------------------------------------
+
+void graph_forget(const struct CUmod_st *module) {
+  CUgraphNode node;
+  for (size_t i = 0; (node = handle_next(HandleNode, &i));)
+    if (node->work.kind == WorkKernel && node->work.launch->function &&
+        node->work.launch->function->module == module)
+      node->work.launch->function = NULL;
+}
+
+static CUresult check_kernels(CUgraph graph) {
+  for (int i = 0; i < graph->nnodes; i++)
+    if (graph->nodes[i]->work.kind == WorkKernel && !graph->nodes[i]->work.launch->function)
+      return sim_refuse(CUDA_ERROR_INVALID_HANDLE,
+                        "node %d of a graph is a kernel whose module was unloaded", i);
+  return CUDA_SUCCESS;
 }
 
 // ---- building and looking -----------------------------------------------------------------------
@@ -104,7 +124,7 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
   if (r != CUDA_SUCCESS) return r;
   if (!node || !is_graph(graph) || !params || (count && !deps)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++)
-    if (!deps[i] || deps[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_node(deps[i]) || deps[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&sim_lock);
   Work work;
   r = launch_from(params, &work);
@@ -132,19 +152,28 @@ CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size
   return CUDA_SUCCESS;
 }
 
+// The same with what each edge says, which is nothing: no ports are modelled.
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
+                            CUgraphEdgeData *edges, size_t *count) {
+  if (edges && !from) return CUDA_ERROR_INVALID_VALUE;
+  CUresult r = cuGraphGetEdges(graph, from, to, count);
+  if (r == CUDA_SUCCESS && edges) memset(edges, 0, *count * sizeof *edges);
+  return r;
+}
+
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
   static const CUgraphNodeType types[] = {
       [WorkNothing] = CU_GRAPH_NODE_TYPE_EMPTY, [WorkKernel] = CU_GRAPH_NODE_TYPE_KERNEL,
       [WorkCopy] = CU_GRAPH_NODE_TYPE_MEMCPY,   [WorkFill] = CU_GRAPH_NODE_TYPE_MEMSET,
       [WorkHost] = CU_GRAPH_NODE_TYPE_HOST,     [WorkEvent] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
       [WorkFree] = CU_GRAPH_NODE_TYPE_MEM_FREE, [WorkGraph] = CU_GRAPH_NODE_TYPE_EMPTY};
-  if (!node || !type) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_node(node) || !type) return CUDA_ERROR_INVALID_VALUE;
   *type = types[node->work.kind];
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p) {
-  if (!node || !p || node->work.kind != WorkKernel) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_node(node) || !p || node->work.kind != WorkKernel) return CUDA_ERROR_INVALID_VALUE;
   const Launch *l = node->work.launch;
   *p = (CUDA_KERNEL_NODE_PARAMS){l->function, l->grid[0],  l->grid[1],  l->grid[2],
                                  l->block[0], l->block[1], l->block[2], l->smem,
@@ -161,17 +190,20 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned l
   CUgraphExec exec = calloc(1, sizeof *exec);
   if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
   pthread_mutex_lock(&sim_lock);
-  exec->magic = kExecMagic;
-  exec->graph = duplicate(graph);
+  r = check_kernels(graph);
+  if (r == CUDA_SUCCESS) exec->graph = duplicate(graph);
+  if (r == CUDA_SUCCESS && (!exec->graph || !handle_add(HandleExec, exec)))
+    r = CUDA_ERROR_OUT_OF_MEMORY;
+  if (r == CUDA_SUCCESS)
+    *out = exec;
+  else
+    graph_free(exec->graph), free(exec);
   pthread_mutex_unlock(&sim_lock);
-  if (!exec->graph) return free(exec), CUDA_ERROR_OUT_OF_MEMORY;
-  *out = exec;
-  return CUDA_SUCCESS;
+  return r;
 }
 
 static void exec_free(CUgraphExec exec) {
   graph_free(exec->graph);
-  exec->magic = 0;
   free(exec);
 }
 
@@ -180,8 +212,9 @@ void graph_exec_release(CUgraphExec exec) {
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  if (!is_exec(exec) || exec->destroyed) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_exec(exec)) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&sim_lock);
+  handle_drop(exec);
   exec->destroyed = true;
   if (!exec->running) exec_free(exec);
   pthread_mutex_unlock(&sim_lock);
@@ -222,9 +255,12 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   if (r != CUDA_SUCCESS) return r;
   if (!is_exec(exec)) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&sim_lock);
-  Work work = {WorkGraph, .exec = exec};
-  exec->running++;
-  r = stream_submit(stream, &work);
+  r = check_kernels(exec->graph);
+  if (r == CUDA_SUCCESS) {
+    Work work = {WorkGraph, .exec = exec};
+    exec->running++;
+    r = stream_submit(stream, &work);
+  }
   pthread_mutex_unlock(&sim_lock);
   return r;
 }
@@ -232,7 +268,9 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
   CUresult r = sim_context_check();
   CUstream found;
+  pthread_mutex_lock(&sim_lock);
   if (r == CUDA_SUCCESS) r = stream_find(stream, &found);
+  pthread_mutex_unlock(&sim_lock);
   return r == CUDA_SUCCESS && !is_exec(exec) ? CUDA_ERROR_INVALID_VALUE : r;
 }
 
@@ -261,17 +299,19 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
   if (why != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   pthread_mutex_lock(&sim_lock);
   if (exec->running) stream_drain_all(); // launches already made keep the old parameters
-  CUgraph copy = duplicate(graph);
+  r = check_kernels(graph);
+  CUgraph copy = r == CUDA_SUCCESS ? duplicate(graph) : NULL;
+  if (r == CUDA_SUCCESS && !copy) r = CUDA_ERROR_OUT_OF_MEMORY;
   if (copy) graph_free(exec->graph), exec->graph = copy;
   pthread_mutex_unlock(&sim_lock);
-  return copy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return r;
 }
 
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS *params) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
-  if (!is_exec(exec) || !node || !params || node->index >= exec->graph->nnodes ||
+  if (!is_exec(exec) || !is_node(node) || !params || node->index >= exec->graph->nnodes ||
       exec->graph->nodes[node->index]->work.kind != WorkKernel)
     return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&sim_lock);

@@ -212,6 +212,18 @@ static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
 
 // ---- running the compiler -----------------------------------------------------------------------
 
+// The environment, but for TMPDIR: that is the folder. To be freed with its first entry; or null.
+static char **environment(const char *folder) {
+  int n = 0, kept = 1;
+  while (environ[n]) n++;
+  char **list = malloc(((size_t)n + 2) * sizeof *list);
+  if (!list || asprintf(&list[0], "TMPDIR=%s", folder) < 0) return free(list), NULL;
+  for (int i = 0; i < n; i++)
+    if (strncmp(environ[i], "TMPDIR=", 7) != 0) list[kept++] = environ[i];
+  list[kept] = NULL;
+  return list;
+}
+
 // Runs args inside the folder; its messages go to "messages" there. The exit code, or -1.
 static int run_in(const char *folder, Args *args, Text *log) {
   char messages[600];
@@ -224,8 +236,13 @@ static int run_in(const char *folder, Args *args, Text *log) {
   posix_spawn_file_actions_addchdir_np(&actions, folder);
   args->list[args->count] = NULL;
   pid_t pid;
-  int status = -1;
-  int r = posix_spawnp(&pid, args->list[0], &actions, NULL, (char *const *)args->list, environ);
+  int status = -1, r = ENOMEM;
+  char **variables = environment(folder);
+  if (variables) {
+    r = posix_spawnp(&pid, args->list[0], &actions, NULL, (char *const *)args->list, variables);
+    free(variables[0]);
+  }
+  free(variables);
   posix_spawn_file_actions_destroy(&actions);
   if (r != 0) {
     text_print(log, "libcusim: %s cannot be started: %s\n", args->list[0], strerror(r));
@@ -233,7 +250,11 @@ static int run_in(const char *folder, Args *args, Text *log) {
   }
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  size_t said = log->length;
   read_file(folder, "messages", log);
+  if (WIFEXITED(status) && WEXITSTATUS(status) && log->length == said)
+    text_print(log, "libcusim: %s: ended with exit code %d and said nothing\n", args->list[0],
+               WEXITSTATUS(status));
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   text_print(log, "libcusim: %s: ended by signal %d\n", args->list[0], WTERMSIG(status));
   return -1;
@@ -316,9 +337,9 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
 
 static bool link_image(const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
-  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "counted.s",
-                                  "device/cusim_guard.s", "-o", "image.so", "-nostdlib", "-lm",
-                                  "-lc", NULL});
+  add_all(&args, (const char *[]){"-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,--emit-relocs",
+                                  "counted.s", "device/cusim_guard.s", "-o", "image.so",
+                                  "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
 
@@ -338,6 +359,9 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fPIC",
                                   "-shared",
                                   "-Wl,-Bsymbolic",
+                                  "-ffunction-sections", // for shared.c, as the next
+                                  "-Wl,--emit-relocs",
+                                  "-fstack-clash-protection",
                                   "-w",
                                   "-fno-exceptions",
                                   "-fno-rtti",

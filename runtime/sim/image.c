@@ -1,5 +1,5 @@
-// image.c: what the section table of a kernel image tells: where the kernels' code lies, and
-// whether their threads can wait for each other.
+// image.c: what the section table of a kernel image tells: where the kernels' code lies, whether
+// their threads can wait for each other, and (shared.c) what static shared memory each uses.
 //
 // Every way to wait is a function, so the linker's table of what the image imports tells. Kernels
 // of an image that imports nothing but what is known never to wait run as a loop over the block's
@@ -77,6 +77,7 @@ bool image_read(CUmodule module) {
   module->code = code ? module->base + code->sh_addr : module->base;
   module->code_bytes = code ? code->sh_size : module->bytes;
   module->waits = !all_plain(module->handle, image, find_section(image, ".dynsym"));
+  bool ok = shared_measure(module, image);
   munmap(image, (size_t)st.st_size);
-  return true;
+  return ok;
 }

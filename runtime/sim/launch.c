@@ -18,22 +18,48 @@ extern void *__tls_get_addr(TlsIndex *index);
 
 static CUresult check_shape(CUfunction function, const unsigned grid[3], const unsigned block[3]) {
   const unsigned grid_most[3] = {0x7fffffff, 65535, 65535}, block_most[3] = {1024, 1024, 64};
-  for (int i = 0; i < 3; i++)
-    if (!grid[i] || !block[i] || grid[i] > grid_most[i] || block[i] > block_most[i])
-      return CUDA_ERROR_INVALID_VALUE;
+  const char *name = function->name;
+  bool grid_fits = true, block_fits = true;
+  for (int i = 0; i < 3; i++) {
+    grid_fits &= grid[i] && grid[i] <= grid_most[i];
+    block_fits &= block[i] && block[i] <= block_most[i];
+  }
   unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
-  if (threads > kMaxThreads) return CUDA_ERROR_INVALID_VALUE;
-  int bound = function->kernel->limits.threads;
-  if (bound > 0 && threads > (unsigned long)bound) return CUDA_ERROR_INVALID_VALUE;
-  return (int)threads <= function_threads(function) ? CUDA_SUCCESS
-                                                    : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  int bound = function->kernel->limits.threads, most = function_threads(function);
+  if (!grid_fits)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: a grid of (%u,%u,%u) blocks is none from (1,1,1) to (%u,%u,%u)",
+                      name, grid[0], grid[1], grid[2], grid_most[0], grid_most[1], grid_most[2]);
+  if (!block_fits || threads > kMaxThreads)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: a block of (%u,%u,%u) threads is none from (1,1,1) to "
+                      "(%u,%u,%u), of %d at most",
+                      name, block[0], block[1], block[2], block_most[0], block_most[1],
+                      block_most[2], kMaxThreads);
+  if (bound > 0 && threads > (unsigned long)bound)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: a block of %lu threads is above its launch bounds, %d", name,
+                      threads, bound);
+  if ((int)threads > most)
+    return sim_refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                      "kernel %s: there are registers for %d threads of a block, not for %lu",
+                      name, most, threads);
+  return CUDA_SUCCESS;
 }
 
 static CUresult check_smem(CUfunction function, unsigned smem) {
-  size_t fixed = function->module->tls_bytes;
+  size_t fixed = function->static_smem;
   size_t most = function->max_dynamic_smem ? (size_t)function->max_dynamic_smem
                                            : (size_t)sim_device()->smem_default - fixed;
-  if (fixed > (size_t)sim_device()->smem_default || smem > most) return CUDA_ERROR_INVALID_VALUE;
+  if (fixed > (size_t)sim_device()->smem_default)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: %zu bytes of static shared memory are more than %d",
+                      function->name, fixed, sim_device()->smem_default);
+  if (smem > most)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: %u bytes of dynamic shared memory are more than %zu, which "
+                      "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES) raises to %d",
+                      function->name, smem, most, sim_device()->smem_optin - (int)fixed);
   return CUDA_SUCCESS;
 }
 
@@ -60,7 +86,10 @@ static CUresult find_params(const Launch *launch, void **params, void **extra,
   int count = launch->function->param_count;
   size_t bytes = 0;
   *buffer = NULL;
-  if (!extra) return count && !params ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (!extra && count && !params)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s: it has %d parameters, none is given",
+                      launch->function->name, count);
+  if (!extra) return CUDA_SUCCESS;
   if (params || !read_extra(extra, buffer, &bytes)) return CUDA_ERROR_INVALID_VALUE;
   return bytes == launch->function->kernel->param_offsets[count]
              ? CUDA_SUCCESS
@@ -350,7 +379,9 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
   r = launch_make(launch, function, grid, block, smem, params, extra);
   launch->names = names;
   if (r == CUDA_SUCCESS && cooperative && !fits_at_once(launch))
-    r = CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    r = sim_refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                   "kernel %s: %lu blocks are not on the device at once", function->name,
+                   launch->total);
   if (r != CUDA_SUCCESS) {
     launch_free(launch);
     free(launch);

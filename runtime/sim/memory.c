@@ -124,6 +124,7 @@ CUresult memory_make(size_t bytes, MemoryKind kind, void **out) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation *a = calloc(1, sizeof *a);
   void *begin = a ? map_guarded(bytes, a) : NULL;
+  if (a && !begin && freed_drop()) begin = map_guarded(bytes, a);
   if (!begin) return free(a), CUDA_ERROR_OUT_OF_MEMORY;
   a->begin = (uintptr_t)begin;
   a->bytes = bytes;
@@ -168,6 +169,8 @@ static void destroy(Allocation *a) {
   if (a->map && sim_settings()->basic) report_damage(a);
   if (a->kind == MemoryDevice) used -= a->bytes;
   take_out(a);
+  if (a->map) freed_keep(a);
+  a->map = NULL;
   unmake(a);
 }
 
@@ -179,6 +182,7 @@ void memory_release(CUdeviceptr ptr) {
 CUresult memory_range_check(CUdeviceptr ptr, size_t bytes) {
   const Allocation *a = memory_find((uintptr_t)ptr);
   if (!bytes) return CUDA_SUCCESS;
+  if (a && a->freeing) return CUDA_ERROR_INVALID_VALUE;
   if (a && inside(a, (uintptr_t)ptr))
     return bytes <= a->bytes - ((uintptr_t)ptr - a->begin) ? CUDA_SUCCESS
                                                            : CUDA_ERROR_INVALID_VALUE;
@@ -189,9 +193,10 @@ size_t memory_used(void) {
   return used;
 }
 
-bool memory_is_device(CUdeviceptr ptr) {
-  const Allocation *a = find_begin((uintptr_t)ptr);
-  return a && a->kind == MemoryDevice;
+bool memory_free_later(CUdeviceptr ptr) {
+  Allocation *a = find_begin((uintptr_t)ptr);
+  if (!a || a->kind != MemoryDevice || a->freeing) return false;
+  return a->freeing = true;
 }
 
 bool memory_is_pageable(const void *ptr) {
@@ -218,7 +223,7 @@ static CUresult locked_free(uintptr_t address, bool host) {
   pthread_mutex_lock(&sim_lock);
   CUresult allowed = capture_unsafe_allowed();
   Allocation *a = find_begin(address);
-  bool mine = a && a->kind != MemoryRegistered && (a->kind == MemoryHost) == host;
+  bool mine = a && !a->freeing && a->kind != MemoryRegistered && (a->kind == MemoryHost) == host;
   if (allowed == CUDA_SUCCESS && mine) {
     stream_drain_all(); // freeing waits for the work that may still use it
     destroy(a);
@@ -355,8 +360,8 @@ CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags) {
   else if (!(a = calloc(1, sizeof *a)))
     r = CUDA_ERROR_OUT_OF_MEMORY;
   if (a) {
-    *a = (Allocation){(uintptr_t)ptr, bytes, bytes, NULL, 0, MemoryRegistered, ++serial,
-                      {NULL, NULL}, NULL};
+    *a = (Allocation){.begin = (uintptr_t)ptr, .bytes = bytes, .reserved = bytes,
+                      .kind = MemoryRegistered, .serial = ++serial};
     if (!insert(a)) free(a), r = CUDA_ERROR_OUT_OF_MEMORY;
   }
   pthread_mutex_unlock(&sim_lock);

@@ -36,7 +36,8 @@ static CUresult take_bytes(int fd, const void *from, size_t bytes) {
   for (const char *at = from; bytes;) {
     ssize_t n = write(fd, at, bytes);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0 && errno == EFAULT) return CUDA_ERROR_INVALID_IMAGE;
+    if (n <= 0 && errno == EFAULT)
+      return sim_refuse(CUDA_ERROR_INVALID_IMAGE, "the kernel image ends at %p", (void *)at);
     if (n <= 0) {
       fprintf(stderr, "libcusim: the kernel image cannot be stored: %s\n", strerror(errno));
       return CUDA_ERROR_OPERATING_SYSTEM;
@@ -86,10 +87,14 @@ static CUresult store_image(const void *image, int *fd) {
   if (r != CUDA_SUCCESS) return r;
   if (pread(*fd, &head, sizeof head, 0) != sizeof head) return CUDA_ERROR_OPERATING_SYSTEM;
   size_t length = elf_length(&head);
-  if (!length) return CUDA_ERROR_INVALID_IMAGE;
+  if (!length)
+    return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
+                      "the kernel image is none that libcusim's NVRTC made on such a host");
   r = take_bytes(*fd, (const char *)image + sizeof head, length - sizeof head);
   if (r != CUDA_SUCCESS) return r;
-  return image_is_whole(*fd, length) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+  if (image_is_whole(*fd, length)) return CUDA_SUCCESS;
+  return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
+                    "the kernel image is damaged, or libcusim's NVRTC did not make it");
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -140,7 +145,8 @@ static CUresult add_function(CUmodule module, const CusimKernel *kernel) {
   function->param_count = count_params(kernel);
   function->next = module->functions;
   module->functions = function;
-  return function->name && function->counters ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  bool ok = function->name && function->counters && handle_add(HandleFunction, function);
+  return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult open_image(CUmodule module) {
@@ -154,26 +160,28 @@ static CUresult open_image(CUmodule module) {
   }
   module->serial = ++serial;
   module->image = dlsym(module->handle, "cusim_image");
-  if (!module->image) return CUDA_ERROR_INVALID_IMAGE;
+  if (!module->image)
+    return sim_refuse(CUDA_ERROR_INVALID_IMAGE, "the kernel image has no table of kernels");
   if (module->image->abi != CUSIM_ABI || strcmp(module->image->cpu, host_cpu()) != 0)
-    return CUDA_ERROR_NO_BINARY_FOR_GPU; // made by another version, or for another machine
-  if (sim_settings()->trace && !(module->image->checks & CusimTrace))
-    return CUDA_ERROR_NO_BINARY_FOR_GPU; // its accesses cannot be checked
-  if (sim_settings()->count && !(module->image->checks & CusimCount))
-    return CUDA_ERROR_NO_BINARY_FOR_GPU; // nor counted
+    return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                      "the kernel image was made by another libcusim, or for another machine");
+  int lacks = (sim_settings()->trace ? CusimTrace : 0) | (sim_settings()->count ? CusimCount : 0);
+  if (lacks & ~module->image->checks)
+    return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                      "the kernel image was compiled without the checks or counters that are on");
   if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
   dl_iterate_phdr(find_segments, module);
-  if (!image_read(module)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);
-  return r;
+  return r == CUDA_SUCCESS && !image_read(module) ? CUDA_ERROR_OUT_OF_MEMORY : r;
 }
 
 static void unload(CUmodule module) {
   for (CUfunction f = module->functions, next; f; f = next) {
     next = f->next;
+    handle_drop(f);
     free(f->name);
     free(f->counters);
     free(f);
@@ -208,6 +216,7 @@ CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CU
   pthread_mutex_lock(&sim_lock);
   r = store_image(image, &module->fd);
   if (r == CUDA_SUCCESS) r = open_image(module);
+  if (r == CUDA_SUCCESS && !handle_add(HandleModule, module)) r = CUDA_ERROR_OUT_OF_MEMORY;
   if (r == CUDA_SUCCESS) {
     module->next = modules;
     *out = modules = module;
@@ -235,31 +244,30 @@ CUresult cuModuleLoad(CUmodule *module, const char *path) {
   return r;
 }
 
-static CUmodule *find_module(CUmodule module) {
-  CUmodule *at = &modules;
-  while (*at && *at != module) at = &(*at)->next;
-  return *at ? at : NULL;
+static bool is_module(CUmodule module) {
+  return handle_is(HandleModule, module);
 }
 
 CUresult cuModuleUnload(CUmodule module) {
   CUresult r = sim_context_usable();
   if (r != CUDA_SUCCESS) return r;
   pthread_mutex_lock(&sim_lock);
-  CUmodule *at = find_module(module);
-  if (at) {
+  bool known = is_module(module);
+  if (known) {
     stream_drain_all();
+    graph_forget(module);
+    CUmodule *at = &modules;
+    while (*at != module) at = &(*at)->next;
     *at = module->next;
+    handle_drop(module);
     unload(module);
   }
   pthread_mutex_unlock(&sim_lock);
-  return at ? sim_context_check() : CUDA_ERROR_INVALID_HANDLE;
+  return known ? sim_context_check() : CUDA_ERROR_INVALID_HANDLE;
 }
 
 bool module_owns(CUfunction function) {
-  for (CUmodule m = modules; m; m = m->next)
-    for (CUfunction f = m->functions; f; f = f->next)
-      if (f == function) return true;
-  return false;
+  return handle_is(HandleFunction, function);
 }
 
 const struct CUmod_st *module_of_address(const void *pc) {
@@ -274,10 +282,13 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUfunction f = module->functions; f; f = f->next)
     if (f->kernel->enter && !strcmp(f->name, name)) return *function = f, CUDA_SUCCESS;
-  return CUDA_ERROR_NOT_FOUND;
+  return sim_refuse(CUDA_ERROR_NOT_FOUND,
+                    "the module has no kernel %s (of one that is not extern \"C\", "
+                    "nvrtcGetLoweredName tells the name)",
+                    name);
 }
 
 // ---- second names: for a program that compiles equal kernels once -------------------------------
@@ -290,6 +301,7 @@ static CUresult add_alias(CUmodule module, CUfunction of, const char *name, CUfu
   if (!copy) return CUDA_ERROR_OUT_OF_MEMORY;
   free((*out)->name);
   (*out)->name = copy;
+  (*out)->static_smem = of->static_smem;
   return CUDA_SUCCESS;
 }
 
@@ -311,14 +323,14 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if (!name || (!ptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_module(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_module(module)) return CUDA_ERROR_INVALID_HANDLE;
   void *address = dlsym(module->handle, name);
   Dl_info info;
   const Elf64_Sym *symbol = NULL;
   if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
       info.dli_saddr != address || (uintptr_t)info.dli_fbase != module->base ||
       ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
-    return CUDA_ERROR_NOT_FOUND;
+    return sim_refuse(CUDA_ERROR_NOT_FOUND, "the module has no variable %s", name);
   if (ptr) *ptr = (CUdeviceptr)(uintptr_t)address;
   if (bytes) *bytes = symbol->st_size;
   return CUDA_SUCCESS;

@@ -1,10 +1,13 @@
-// names.h: how a program tells libcusim what its memory holds, so that reports can say it.
+// names.h: how a program tells libcusim what its memory holds, so that reports can say it. Of one
+// that includes cuda.h, after that.
 #ifndef CUSIM_NAMES_H
 #define CUSIM_NAMES_H
 
 #include <stddef.h>
 
+#ifndef CUDA_VERSION
 #include "cuda_api.h"
+#endif
 
 typedef struct CusimTensor {
   CUdeviceptr ptr;

@@ -88,7 +88,11 @@ CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
   if (r != CUDA_SUCCESS || !ptr) return r;
   pthread_mutex_lock(&sim_lock);
   Work work = {WorkFree, .ptr = ptr};
-  r = memory_is_device(ptr) ? stream_submit(stream, &work) : CUDA_ERROR_INVALID_VALUE;
+  CUstream found;
+  r = stream_find(stream, &found);
+  if (r == CUDA_SUCCESS && found->capture) r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (r == CUDA_SUCCESS && !memory_free_later(ptr)) r = CUDA_ERROR_INVALID_VALUE;
+  if (r == CUDA_SUCCESS) r = stream_submit(stream, &work);
   pthread_mutex_unlock(&sim_lock);
   return r;
 }

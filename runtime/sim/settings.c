@@ -1,17 +1,38 @@
 // settings.c: what the environment asks for, and the GPU that is modelled.
 #include "sim/sim.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-static long number(const char *name, long otherwise) {
+enum { kTimeout = 60, kStackKib = 64, kMostThreads = 256 };
+
+// The number that a variable gives; what is none, or makes no sense, is named and passed over.
+static long number(const char *name, long otherwise, long least, long most) {
   const char *text = getenv(name);
-  return text && *text ? strtol(text, NULL, 0) : otherwise;
+  if (!text || !*text) return otherwise;
+  char *end;
+  errno = 0;
+  long value = strtol(text, &end, 0);
+  if (!*end && !errno && value >= least && value <= most) return value;
+  fprintf(stderr, "libcusim: %s=%s is left out: it takes a number from %ld to %ld; %ld taken\n",
+          name, text, least, most, otherwise);
+  return otherwise;
 }
 
-enum { kTimeout = 60 }; // seconds
+static double seconds(const char *name, double otherwise) {
+  const char *text = getenv(name);
+  if (!text || !*text) return otherwise;
+  char *end;
+  double value = strtod(text, &end);
+  if (end > text && !*end && value >= 0 && value <= 1e9) return value;
+  fprintf(stderr, "libcusim: %s=%s is left out: it takes seconds, 0 for no limit; %g taken\n", name,
+          text, otherwise);
+  return otherwise;
+}
 
 Settings sim_current_settings;
 static DeviceModel model;
@@ -54,7 +75,7 @@ static void read_checks(void) {
     at += length;
     at += *at == ',';
   }
-  sim_current_settings.count = number("NNGEN_SIM_COUNT", 0) != 0;
+  sim_current_settings.count = number("NNGEN_SIM_COUNT", 0, 0, 1) != 0;
   sim_current_settings.trace =
       sim_current_settings.race || sim_current_settings.address || sim_current_settings.count;
 }
@@ -67,24 +88,29 @@ static void read_model(void) {
     if (arch && !strcasecmp(arch, presets[i].arch)) model = presets[i], known = true;
   if (!known)
     fprintf(stderr, "libcusim: NNGEN_SIM_DEVICE=%s is unknown; %s taken\n", arch, model.arch);
-  model.multiprocessors = (int)number("NNGEN_SIM_MULTIPROCESSORS", model.multiprocessors);
-  model.smem_optin = (int)number("NNGEN_SIM_SMEM", model.smem_optin);
-  model.registers_per_sm = (int)number("NNGEN_SIM_REGISTERS", model.registers_per_sm);
+  model.multiprocessors =
+      (int)number("NNGEN_SIM_MULTIPROCESSORS", model.multiprocessors, 1, 1 << 16);
+  model.smem_optin = (int)number("NNGEN_SIM_SMEM", model.smem_optin, 1024, 16 << 20);
+  if (model.smem_default > model.smem_optin) model.smem_default = model.smem_optin;
+  if (model.smem_per_sm < model.smem_optin + 1024) model.smem_per_sm = model.smem_optin + 1024;
+  model.registers_per_sm =
+      (int)number("NNGEN_SIM_REGISTERS", model.registers_per_sm, 1024, 1 << 24);
   size_t host = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-  long mib = number("NNGEN_SIM_MEMORY_MIB", 0);
+  long mib = number("NNGEN_SIM_MEMORY_MIB", 0, 0, 1l << 40);
   model.memory = mib > 0 ? (size_t)mib << 20 : host;
 }
 
 static void read_environment(void) {
   read_checks();
   read_model();
-  sim_current_settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0);
-  sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
-  sim_current_settings.kernel_registers = (int)number("NNGEN_SIM_KERNEL_REGISTERS", 0);
-  const char *timeout = getenv("NNGEN_SIM_TIMEOUT");
-  sim_current_settings.timeout = timeout && *timeout ? strtod(timeout, NULL) : kTimeout;
-  if (sim_current_settings.threads < 1) sim_current_settings.threads = 1;
-  if (sim_current_settings.threads > 256) sim_current_settings.threads = 256;
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  cores = cores < 1 ? 1 : cores > kMostThreads ? kMostThreads : cores;
+  sim_current_settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0, LONG_MIN, LONG_MAX);
+  sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", cores, 1, kMostThreads);
+  sim_current_settings.kernel_registers = (int)number("NNGEN_SIM_KERNEL_REGISTERS", 0, 0, 1 << 16);
+  sim_current_settings.timeout = seconds("NNGEN_SIM_TIMEOUT", kTimeout);
+  sim_current_settings.stack_bytes = (size_t)number("NNGEN_SIM_STACK_KIB", kStackKib, 16, 1 << 20)
+                                     << 10;
   sim_current_settings.ready = true;
 }
 

@@ -27,6 +27,9 @@
 #define NVRTC_TEXT(name, symbol, params)                                                           \
   __attribute__((visibility("default"))) const char *symbol params;
 #include "cuda_api.def"
+#define NEWER_API(name, symbol, since, params)                                                     \
+  __attribute__((visibility("default"))) CUresult symbol params;
+#include "sim/newer.def"
 
 #pragma GCC visibility push(hidden)
 
@@ -50,6 +53,7 @@ typedef struct Settings {
   int threads;   // NNGEN_SIM_THREADS; OS threads that run blocks
   int kernel_registers; // NNGEN_SIM_KERNEL_REGISTERS, that each kernel needs; 0: not known
   double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
+  size_t stack_bytes; // NNGEN_SIM_STACK_KIB; of a fiber
   bool ready;    // they have been read
 } Settings;
 
@@ -76,8 +80,27 @@ CUresult sim_context_usable(void); // success, or why the calling thread has no 
 CUresult sim_context_check(void); // success, or why the calling thread may not call
 CUresult sim_error_take(void);    // the error that running work left; it stays, as on a GPU
 void sim_error_set(CUresult error);
+// Returns the error, with one line on stderr that says why.
+CUresult sim_refuse(CUresult error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 CUcontext sim_context(void);                // the calling thread's; null: none
 CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose did before
+
+// ---- handles (handles.c) ------------------------------------------------------------------------
+
+typedef enum HandleKind {
+  HandleStream,
+  HandleEvent,
+  HandleGraph,
+  HandleNode,
+  HandleExec,
+  HandleModule,
+  HandleFunction
+} HandleKind;
+
+bool handle_add(HandleKind kind, const void *handle); // false: no memory
+void handle_drop(const void *handle);                 // which may be none
+bool handle_is(HandleKind kind, const void *handle);  // the program was given it, and not freed it
+void *handle_next(HandleKind kind, size_t *index);    // from index 0 on; null: no more
 
 // ---- fibers (fiber.c) ---------------------------------------------------------------------------
 
@@ -189,6 +212,7 @@ typedef struct Worker {
   size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
   const void *fault_pc, *fault_address; // signal -> report
   bool fault_known; // the address is
+  const char *fault_kind; // ", a write", ", a read" or, where the processor does not tell, ""
   int fault_signal;
   void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c
@@ -235,6 +259,7 @@ struct CUfunc_st {
   const CusimKernel *kernel;
   char *name; // the linker's
   int param_count;
+  size_t static_smem; // bytes of static shared memory that its code reaches
   int max_dynamic_smem;
   int carveout;
   struct KernelCounters *counters;
@@ -292,6 +317,7 @@ bool module_owns(CUfunction function);
 char *module_lower_name(const void *image, const char *name);
 uint32_t module_checksum(const void *image, size_t length);
 bool image_read(CUmodule module); // image.c: code, waits; false: no memory
+bool shared_measure(CUmodule module, const char *image); // shared.c: static_smem; the same
 
 // ---- faults (fault.c) ---------------------------------------------------------------------------
 
@@ -321,7 +347,7 @@ void watchdog_start(Worker *worker); // while it runs blocks
 void watchdog_stop(Worker *worker);
 void watchdog_close(Worker *worker);
 
-// ---- memory (memory.c, pool.c) ------------------------------------------------------------------
+// ---- memory (memory.c, freed.c, pool.c) ---------------------------------------------------------
 
 typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered } MemoryKind;
 
@@ -332,6 +358,7 @@ typedef struct Allocation {
   void *map;       // the whole mapping, guards included
   size_t map_bytes;
   MemoryKind kind;
+  bool freeing; // when the stream comes by; no call may name it any more
   int serial;
   uint64_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
   uint8_t *written;     // a bit per byte, when unwritten reads are looked for
@@ -342,10 +369,13 @@ const Allocation *memory_find(uintptr_t address);           // the allocation th
 CUresult memory_range_check(CUdeviceptr ptr, size_t bytes); // a device range that a call names
 CUresult memory_make(size_t bytes, MemoryKind kind, void **out);
 size_t memory_used(void);               // of device memory, bytes
-bool memory_is_device(CUdeviceptr ptr); // the begin of a device allocation
+bool memory_free_later(CUdeviceptr ptr); // marks a device allocation; false: it is none
 void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
+void freed_keep(const Allocation *a);               // takes the mapping over
+const Allocation *freed_find(uintptr_t address); // that held it, guards included; or null
+bool freed_drop(void);                              // false: nothing was kept
 
 // ---- names (names.c) ----------------------------------------------------------------------------
 

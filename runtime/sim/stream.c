@@ -10,10 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { kStreamMagic = 0x73747265, kEventMagic = 0x6576656e, kMostPending = 4096 };
+enum { kMostPending = 4096 };
 
-static struct CUstream_st legacy = {.magic = kStreamMagic};
+static struct CUstream_st legacy;
 static CUstream streams; // all but legacy
+static __thread CUstream own; // CU_STREAM_PER_THREAD's; in streams, but no handle
 static int waiting;      // operations that have not run
 
 CUstream stream_first(void) {
@@ -122,12 +123,54 @@ CUresult stream_submit(CUstream handle, Work *work) {
   return enqueue(stream, work, NULL, NULL);
 }
 
+// Runs what the stream holds, and ends it.
+static void unlink_stream(CUstream stream) {
+  stream_drain(stream, NULL);
+  CUstream *at = &streams;
+  while (*at != stream) at = &(*at)->next;
+  *at = stream->next;
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    graph_capture_release(stream->capture);
+  }
+  op_release(stream->tail);
+  free(stream->capture_tips);
+  free(stream);
+}
+
+// ---- the thread's own ---------------------------------------------------------------------------
+
+// When the thread ends, what it submitted and nobody waited for runs.
+static void leave_own(void *stream) {
+  pthread_mutex_lock(&sim_lock);
+  unlink_stream(stream);
+  pthread_mutex_unlock(&sim_lock);
+}
+
+static pthread_key_t own_key;
+
+static void make_own_key(void) {
+  pthread_key_create(&own_key, leave_own);
+}
+
+static CUstream own_stream(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (own) return own;
+  pthread_once(&once, make_own_key);
+  CUstream stream = calloc(1, sizeof *stream);
+  if (!stream) return NULL;
+  stream->next = streams;
+  pthread_setspecific(own_key, stream);
+  return own = streams = stream;
+}
+
 CUresult stream_find(CUstream handle, CUstream *stream) {
-  if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
-    return *stream = &legacy, CUDA_SUCCESS;
-  for (CUstream s = streams; s; s = s->next)
-    if (s == handle) return *stream = s, CUDA_SUCCESS;
-  return CUDA_ERROR_INVALID_HANDLE;
+  if (!handle || handle == CU_STREAM_LEGACY) return *stream = &legacy, CUDA_SUCCESS;
+  if (handle == CU_STREAM_PER_THREAD)
+    return (*stream = own_stream()) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  if (!handle_is(HandleStream, handle)) return CUDA_ERROR_INVALID_HANDLE;
+  *stream = handle;
+  return CUDA_SUCCESS;
 }
 
 CUresult stream_sync_allowed(CUstream stream) {
@@ -149,14 +192,18 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
   if (!out || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   CUstream stream = calloc(1, sizeof *stream);
   if (!stream) return CUDA_ERROR_OUT_OF_MEMORY;
-  stream->magic = kStreamMagic;
   stream->flags = flags;
   stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
   pthread_mutex_lock(&sim_lock);
-  stream->next = streams;
-  *out = streams = stream;
+  if (handle_add(HandleStream, stream)) {
+    stream->next = streams;
+    *out = streams = stream;
+  } else {
+    free(stream);
+    r = CUDA_ERROR_OUT_OF_MEMORY;
+  }
   pthread_mutex_unlock(&sim_lock);
-  return CUDA_SUCCESS;
+  return r;
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -164,18 +211,9 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 }
 
 static CUresult destroy(CUstream stream) {
-  CUstream *at = &streams;
-  while (*at && *at != stream) at = &(*at)->next;
-  if (!*at) return CUDA_ERROR_INVALID_HANDLE;
-  stream_drain(stream, NULL);
-  *at = stream->next;
-  if (stream->capture) {
-    stream->capture->invalid = true;
-    graph_capture_release(stream->capture);
-  }
-  op_release(stream->tail);
-  free(stream->capture_tips);
-  free(stream);
+  if (!handle_is(HandleStream, stream)) return CUDA_ERROR_INVALID_HANDLE;
+  handle_drop(stream);
+  unlink_stream(stream);
   return CUDA_SUCCESS;
 }
 
@@ -230,18 +268,22 @@ CUresult cuCtxSynchronize(void) {
 CUresult cuStreamGetPriority(CUstream handle, int *priority) {
   CUstream stream;
   CUresult r = sim_context_check();
+  pthread_mutex_lock(&sim_lock);
   if (r == CUDA_SUCCESS) r = stream_find(handle, &stream);
   if (r == CUDA_SUCCESS && !priority) r = CUDA_ERROR_INVALID_VALUE;
   if (r == CUDA_SUCCESS) *priority = stream->priority;
+  pthread_mutex_unlock(&sim_lock);
   return r;
 }
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
   CUstream stream;
   CUresult r = sim_context_check();
+  pthread_mutex_lock(&sim_lock);
   if (r == CUDA_SUCCESS) r = stream_find(handle, &stream);
   if (r == CUDA_SUCCESS && !flags) r = CUDA_ERROR_INVALID_VALUE;
   if (r == CUDA_SUCCESS) *flags = stream->flags;
+  pthread_mutex_unlock(&sim_lock);
   return r;
 }
 
@@ -259,7 +301,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
 // ---- events -------------------------------------------------------------------------------------
 
 static bool is_event(CUevent event) {
-  return event && event->magic == kEventMagic;
+  return handle_is(HandleEvent, event);
 }
 
 CUresult cuEventCreate(CUevent *out, unsigned flags) {
@@ -268,7 +310,7 @@ CUresult cuEventCreate(CUevent *out, unsigned flags) {
   if (!out || flags > 7) return CUDA_ERROR_INVALID_VALUE;
   CUevent event = calloc(1, sizeof *event);
   if (!event) return CUDA_ERROR_OUT_OF_MEMORY;
-  event->magic = kEventMagic;
+  if (!handle_add(HandleEvent, event)) return free(event), CUDA_ERROR_OUT_OF_MEMORY;
   event->flags = flags;
   *out = event;
   return CUDA_SUCCESS;
@@ -281,8 +323,9 @@ CUresult cuEventDestroy_v2(CUevent event) {
   pthread_mutex_lock(&sim_lock);
   stream_drain_all();
   op_release(event->op);
+  graph_capture_release(event->capture);
   free(event->tips);
-  event->magic = 0;
+  handle_drop(event);
   free(event);
   pthread_mutex_unlock(&sim_lock);
   return CUDA_SUCCESS;
@@ -296,6 +339,7 @@ static CUresult record(CUevent event, CUstream stream) {
   if (r != CUDA_SUCCESS) return r;
   op_release(event->op);
   event->op = op;
+  graph_capture_release(event->capture);
   event->capture = NULL;
   return CUDA_SUCCESS;
 }
@@ -364,4 +408,8 @@ CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
   if ((begin->op && !begin->op->done) || (end->op && !end->op->done)) return CUDA_ERROR_NOT_READY;
   *ms = (float)((double)(end->when - begin->when) * 1e-6);
   return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end) {
+  return cuEventElapsedTime(ms, begin, end);
 }

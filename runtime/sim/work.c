@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Whether memory that work of a graph or a queue names has been freed since: nothing runs then.
+static bool is_freed(const void *ptr, const char *what) {
+  const Allocation *a = freed_find((uintptr_t)ptr);
+  if (!a) return false;
+  sim_error_set(sim_refuse(CUDA_ERROR_ILLEGAL_ADDRESS,
+                           "%s at %p, of allocation %d of %zu bytes, which was freed", what, ptr,
+                           a->serial, a->bytes));
+  return true;
+}
+
 static void run_copy(const Work *work) {
   const unsigned char *source = work->copy.staging ? work->copy.staging : work->copy.source;
   for (size_t row = 0; row < work->copy.height; row++)
@@ -41,16 +51,18 @@ void work_run(Work *work) {
     }
     break;
   case WorkCopy:
-    if (!dead) run_copy(work);
+    if (!dead && !is_freed(work->copy.target, "a copy writes") &&
+        (work->copy.staging || !is_freed(work->copy.source, "a copy reads")))
+      run_copy(work);
     break;
   case WorkFill:
-    if (!dead) run_fill(work);
+    if (!dead && !is_freed((void *)(uintptr_t)work->fill.ptr, "a fill writes")) run_fill(work);
     break;
   case WorkHost:
     if (!dead) work->host.function(work->host.data);
     break;
   case WorkEvent:
-    work->event->when = stream_now();
+    if (handle_is(HandleEvent, work->event)) work->event->when = stream_now(); // a graph keeps none
     break;
   case WorkFree:
     memory_release(work->ptr);

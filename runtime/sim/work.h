@@ -61,7 +61,6 @@ typedef struct Op {
 } Op;
 
 struct CUstream_st {
-  unsigned magic;
   unsigned flags;
   int priority;
   Op *head, *tail; // not yet run; tail also when done, as the last one submitted
@@ -73,7 +72,6 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-  unsigned magic;
   unsigned flags;
   Op *op;                  // the record; null: never recorded
   int64_t when;            // ns
@@ -91,24 +89,22 @@ struct CUgraphNode_st {
 };
 
 struct CUgraph_st {
-  unsigned magic;
   CUgraphNode *nodes; // in an order that respects deps
   int nnodes;
 };
 
 struct CUgraphExec_st {
-  unsigned magic;
   CUgraph graph; // its own copy
   int running;   // launches in queues
   bool destroyed;
 };
 
 typedef struct Capture {
-  CUgraph graph;
+  CUgraph graph; // until it has ended
   CUstream origin;
   CUstreamCaptureMode mode;
-  bool invalid;
-  int refs;
+  bool invalid, ended;
+  int refs; // of streams and events
 } Capture;
 
 CUresult stream_submit(CUstream stream, Work *work);     // takes the work's contents
@@ -119,6 +115,7 @@ CUresult stream_sync_allowed(CUstream stream); // no capture forbids waiting; nu
 int64_t stream_now(void);                      // ns, monotonic
 CUstream stream_first(void);
 
+void graph_forget(const struct CUmod_st *module); // no node can run its kernels any more
 CUresult graph_capture_work(CUstream stream, Work *work);
 CUresult graph_add(CUgraph graph, const CUgraphNode *deps, int ndeps, Work *work,
                    CUgraphNode *node);
@@ -128,7 +125,7 @@ void graph_run(CUgraphExec exec);
 void graph_exec_release(CUgraphExec exec);
 CUresult graph_capture_event(CUstream stream, CUevent event);
 CUresult graph_capture_wait(CUstream stream, CUevent event);
-void graph_capture_release(Capture *capture);
+void graph_capture_release(Capture *capture); // or null
 CUresult capture_unsafe_allowed(void); // for this thread
 
 #pragma GCC visibility pop

@@ -45,6 +45,14 @@ from_cxx() (
     'int main() { DeviceKind kind; return device_parse("sim", &kind) ? 0 : 1; }' >a.cc &&
     c++ $strict -o a a.cc "$prefix/lib/libnngen.a" $links && ./a
 )
+asks_libcusim() { # its headers beside cuda.h, or nngen's of that name
+  printf '%s\n' '#include "cuda_api.h"' '#define CUDA_VERSION 13000' '#include <cusim/counters.h>' \
+    '#include <cusim/names.h>' 'int main(void) {' 'KernelCounters c = {0};' \
+    'CusimNameLaunch name = 0;' \
+    'return !name && cusimKernelCounters(0, &c, sizeof c) ? 0 : 1; }' >"$there/counters.c" &&
+    cc $strict -Iruntime -o "$there/counters" "$there/counters.c" -L"$prefix/lib" -lcusim \
+      -Wl,-rpath,"$prefix/lib" && "$there/counters"
+}
 staged() { # DESTDIR comes before PREFIX, and is not told to users of nngen.pc
   local root=$work/root/opt/nngen
   run_make install DESTDIR="$work/root" PREFIX=/opt/nngen &&
@@ -65,6 +73,7 @@ ok "it gives the same bits as nngen" same_bits ./classify
 if command -v pkg-config >/dev/null; then ok "pkg-config" by_pkg_config
 else skip "pkg-config" "there is none"; fi
 ok "C++ takes the headers" from_cxx
+ok "libcusim's headers" asks_libcusim
 ok "DESTDIR" staged
 ok "make uninstall" leaves_nothing
 ok "make help" helps

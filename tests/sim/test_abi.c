@@ -10,6 +10,8 @@ static const char *symbols[] = {
 #define NVRTC_API(name, symbol, params) #symbol,
 #define NVRTC_TEXT(name, symbol, params) #symbol,
 #include "cuda_api.def"
+#define NEWER_API(name, symbol, since, params) #symbol,
+#include "sim/newer.def"
 };
 enum { kSymbols = sizeof symbols / sizeof *symbols };
 
@@ -63,6 +65,24 @@ static void test_get_proc_address(void **state) {
   assert_int_equal(cuGetProcAddress("cuNothing", &function, 12000, 0, &status),
                    CUDA_ERROR_NOT_FOUND);
   assert_null(function);
+}
+
+// The newest form that the version knows.
+static void test_versions(void **state) {
+  (void)state;
+  if (on_gpu()) skip();
+  void *old, *new;
+  OK(cuGetProcAddress("cuGraphGetEdges", &old, 12000, 0, NULL));
+  OK(cuGetProcAddress("cuGraphGetEdges", &new, 13000, 0, NULL));
+  assert_ptr_equal(old, (void *)cuGraphGetEdges);
+  assert_ptr_not_equal(old, new);
+  CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
+  CUctxCreateParams params = {.cigParams = &params};
+  CUcontext ctx;
+  OK(cuGetProcAddress("cuCtxCreate", (void **)&create, 13000, 0, NULL));
+  assert_int_equal(create(&ctx, &params, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
+  OK(create(&ctx, NULL, 0, 0));
+  OK(cuCtxDestroy(ctx));
 }
 
 // Every constant and offset, once in our spelling and once in NVIDIA's.
@@ -122,7 +142,8 @@ static void test_get_proc_address(void **state) {
   X(offsetof(CUlaunchConfig, hStream)) X(offsetof(CUlaunchConfig, numAttrs))                       \
   X(sizeof(CUDA_KERNEL_NODE_PARAMS)) X(offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams))            \
   X(offsetof(CUDA_KERNEL_NODE_PARAMS, ctx)) X(sizeof(CUgraphExecUpdateResultInfo))                 \
-  X(sizeof(CUresult)) X(sizeof(nvrtcResult))
+  X(sizeof(CUgraphEdgeData)) X(sizeof(CUctxCreateParams))                                          \
+  X(offsetof(CUctxCreateParams, cigParams)) X(sizeof(CUresult)) X(sizeof(nvrtcResult))
 
 static const struct {
   const char *text;
@@ -164,6 +185,42 @@ static void test_headers(void **state) {
   assert_int_equal(system(command), 0);
 }
 
+// What cuda.h makes of each name of cuda_api.def is exported, and handed out for that version.
+static void test_header_names(void **state) {
+  (void)state;
+  static const char *const names[] = {
+#define CUDA_API(name, symbol, params) #name,
+#define NVRTC_API(name, symbol, params)
+#define NVRTC_TEXT(name, symbol, params)
+#include "cuda_api.def"
+  };
+  const char *folder = cuda_include();
+  if (!folder || on_gpu()) skip();
+  FILE *f = fopen("build/abi_names.c", "w");
+  assert_non_null(f);
+  fprintf(f, "#include <cuda.h>\n#define TEXT(x) #x\n#define ROW(name, x) row name TEXT(x)\n");
+  fprintf(f, "version CUDA_VERSION\n");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    fprintf(f, "ROW(\"%s\", %s)\n", names[i], names[i]);
+  assert_int_equal(fclose(f), 0);
+  char command[256], line[256], name[128], symbol[128];
+  snprintf(command, sizeof command, "cc -E -P -I%s build/abi_names.c", folder);
+  FILE *pipe = popen(command, "r");
+  void *sim = dlopen("build/libcusim.so", RTLD_NOW), *function;
+  size_t rows = 0;
+  int version = 0;
+  while (fgets(line, sizeof line, pipe)) {
+    sscanf(line, "version %d", &version);
+    if (sscanf(line, "row \"%127[^\"]\" \"%127[^\"]\"", name, symbol) != 2) continue;
+    rows++;
+    if (!dlsym(sim, symbol)) fail_msg("libcusim lacks %s", symbol);
+    OK(cuGetProcAddress(name, &function, version, 0, NULL));
+    if (function != dlsym(sim, symbol)) fail_msg("%s: not %s, version %d", name, symbol, version);
+  }
+  assert_int_equal(pclose(pipe), 0);
+  assert_true(rows == sizeof names / sizeof *names && version >= 12000);
+}
+
 static void test_error_texts(void **state) {
   (void)state;
   const char *text;
@@ -181,7 +238,8 @@ static void test_error_texts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exports), cmocka_unit_test(test_exports_no_more),
-      cmocka_unit_test(test_get_proc_address),
-      cmocka_unit_test(test_headers), cmocka_unit_test(test_error_texts)};
+      cmocka_unit_test(test_get_proc_address), cmocka_unit_test(test_versions),
+      cmocka_unit_test(test_headers), cmocka_unit_test(test_header_names),
+      cmocka_unit_test(test_error_texts)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

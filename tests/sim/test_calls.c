@@ -3,6 +3,8 @@
 // sets, stream facts, launches by configuration, graphs made node by node. The same on a GPU.
 #include "tests/sim/device.h"
 
+#include <pthread.h>
+
 #define BAD(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)
 
 enum { kN = 256 };
@@ -37,6 +39,9 @@ static void test_device(void **state) {
   assert_true(free_bytes <= total && total <= bytes);
   OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
   assert_true(major >= 7);
+  int pitch = 0;
+  OK(cuDeviceGetAttribute(&pitch, (CUdevice_attribute)11, 0)); // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+  assert_int_equal(pitch, 0x7fffffff);
   BAD(cuDeviceGetAttribute(&major, (CUdevice_attribute)100000, 0));
 }
 
@@ -119,6 +124,11 @@ static void test_pools(void **state) {
   OK(cuMemsetD32Async(p, 9, kN, NULL));
   expect_ints(p, 9);
   OK(cuMemFreeAsync(p, NULL));
+  if (!on_gpu()) { // where naming it again is not defined
+    BAD(cuMemFreeAsync(p, NULL));
+    BAD(cuMemFree(p));
+    BAD(cuMemsetD8(p, 0, 1));
+  }
   OK(cuCtxSynchronize());
   OK(cuMemPoolDestroy(mine));
 }
@@ -188,6 +198,40 @@ static void test_streams(void **state) {
   OK(cuMemFree(p));
   OK(cuEventDestroy(event));
   OK(cuStreamDestroy(stream));
+}
+
+static void *see_no_capture(void *status) {
+  CUcontext ctx;
+  CUresult r = cuDevicePrimaryCtxRetain(&ctx, 0);
+  if (!r) r = cuCtxSetCurrent(ctx);
+  if (!r) r = cuStreamIsCapturing(CU_STREAM_PER_THREAD, status);
+  return (void *)(intptr_t)r;
+}
+
+// Each thread has a default stream of its own, which waits for the legacy one, and can be captured.
+static void test_stream_of_a_thread(void **state) {
+  (void)state;
+  CUstreamCaptureStatus mine, its = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  CUgraph graph;
+  pthread_t thread;
+  void *result;
+  CUdeviceptr p = device_upload(NULL, 4 * kN);
+  OK(cuMemsetD32Async(p, 1, kN, NULL));
+  OK(cuMemsetD32Async(p, 2, kN, CU_STREAM_PER_THREAD));
+  OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+  expect_ints(p, 2);
+  OK(cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+  OK(cuMemsetD32Async(p, 3, kN, CU_STREAM_PER_THREAD));
+  OK(cuStreamIsCapturing(CU_STREAM_PER_THREAD, &mine));
+  assert_int_equal(mine, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  assert_int_equal(pthread_create(&thread, NULL, see_no_capture, &its), 0);
+  assert_int_equal(pthread_join(thread, &result), 0);
+  assert_null(result);
+  assert_int_equal(its, CU_STREAM_CAPTURE_STATUS_NONE);
+  OK(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph));
+  OK(cuGraphDestroy(graph));
+  expect_ints(p, 2);
+  OK(cuMemFree(p));
 }
 
 static void test_launch_by_configuration(void **state) {
@@ -359,6 +403,7 @@ int main(void) {
                                      cmocka_unit_test(test_pools),
                                      cmocka_unit_test(test_copies),
                                      cmocka_unit_test(test_streams),
+                                     cmocka_unit_test(test_stream_of_a_thread),
                                      cmocka_unit_test(test_launch_by_configuration),
                                      cmocka_unit_test(test_parameter_buffer),
                                      cmocka_unit_test(test_graph_by_nodes),

@@ -168,6 +168,8 @@ static void test_no_compiler(void **state) {
   char *old = getenv("NNGEN_CXX"), *kept = old ? strdup(old) : NULL;
   setenv("NNGEN_CXX", "/nowhere/c++", 1);
   expect_log(good, "no host C++ compiler: looked for /nowhere/c++", NVRTC_ERROR_INTERNAL_ERROR);
+  setenv("NNGEN_CXX", "/bin/false", 1);
+  expect_log(good, "/bin/false: ended with exit code 1 and said nothing", NVRTC_ERROR_COMPILATION);
   if (kept)
     setenv("NNGEN_CXX", kept, 1);
   else
@@ -179,6 +181,8 @@ static void test_no_compiler(void **state) {
 static void test_no_temporary_folder(void **state) {
   (void)state;
   setenv("TMPDIR", "/nowhere", 1); // others are tried
+  expect_log(good, "", NVRTC_SUCCESS);
+  setenv("TMPDIR", "/proc", 1); // a folder, in which no file can be made
   expect_log(good, "", NVRTC_SUCCESS);
   unsetenv("TMPDIR");
 }

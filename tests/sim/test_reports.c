@@ -72,7 +72,18 @@ static const Case cases[] = {
      "basic",
      "if (blockIdx.x == 1 && t == 5) b[192] = 1;",
      CUDA_ERROR_ILLEGAL_ADDRESS,
-     {"illegal access to 0x", "512 bytes past the end of tensor conv.out", WHERE}},
+     {"illegal access to 0x", ", a write: 512 bytes past the end of tensor conv.out", WHERE,
+      "fault.cu:3 (CUDA_ERROR_ILLEGAL_ADDRESS)"}},
+    {"read past the allocation, default checks",
+     "basic",
+     "if (blockIdx.x == 1 && t == 5) a[0] = b[192];",
+     CUDA_ERROR_ILLEGAL_ADDRESS,
+     {"illegal access to 0x", ", a read: 512 bytes past the end of tensor conv.out", WHERE}},
+    {"a pointer that no address space has",
+     "basic",
+     "if (blockIdx.x == 1 && t == 5) a[0] = *(float *)0x5a5a5a5a5a5a5a58ull;",
+     CUDA_ERROR_MISALIGNED_ADDRESS,
+     {"misaligned vector access, or a wild pointer", WHERE, "CUDA_ERROR_MISALIGNED_ADDRESS"}},
     {"misaligned vector",
      "basic",
      "if (blockIdx.x == 1 && t == 5) nn_load<4>(a + 1);",
@@ -98,6 +109,23 @@ static const Case cases[] = {
      "if (blockIdx.x == 1 && t == 5) b[0] = (unsigned)t % (n - 3);",
      CUDA_ERROR_LAUNCH_FAILED,
      {"integer division by zero: a GPU goes on", WHERE}},
+    {"freed memory",
+     "basic",
+     "if (blockIdx.x == 1 && t == 5) a[3] = 1;",
+     CUDA_ERROR_ILLEGAL_ADDRESS,
+     {"offset 12 of allocation 1 of 1024 bytes, which was freed", WHERE}},
+    {"freed memory, every access traced",
+     "address",
+     "if (blockIdx.x == 1 && t == 5) a[3] = 1;",
+     CUDA_ERROR_ILLEGAL_ADDRESS,
+     {"write of 4 bytes at 0x", "offset 12 of allocation 1 of 1024 bytes, which was freed", WHERE}},
+    {"a local array larger than the stack",
+     "basic",
+     "if (blockIdx.x == 1 && t == 5) { volatile float v[90000]; v[n] = 1; __syncwarp(32); "
+     "b[0] = v[n]; }",
+     CUDA_ERROR_HARDWARE_STACK_ERROR,
+     {"stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than 64 KiB", "kernel k",
+      "CUDA_ERROR_HARDWARE_STACK_ERROR"}},
     {"spinning on a plain load",
      "basic",
      "if (blockIdx.x == 1 && t == 5) while (!((volatile float *)a)[0]) ;",
@@ -148,7 +176,9 @@ static CUresult run_case(const Case *c) {
   if (!name || cuModuleLoadData(&module, image) || cuModuleGetFunction(&f, module, "k") ||
       cuMemAlloc(&memory, 1024) || cuMemsetD8(memory, 0, 256))
     return CUDA_ERROR_UNKNOWN;
-  CUdeviceptr b = memory + 256;
+  CUdeviceptr b = memory + 256, again;
+  if (strstr(c->name, "freed") && (cuMemFree(memory) || cuMemAlloc(&again, 1024)))
+    return CUDA_ERROR_UNKNOWN;
   const CusimTensor tensors[] = {{memory, 256, "conv.weight"}, {b, 256, "conv.out"}};
   void *params[] = {&memory, &b, &n};
   if (name("block1.conv", 2, tensors)) return CUDA_ERROR_UNKNOWN;
