@@ -139,8 +139,8 @@ static const struct {
     {"--include-path", true, "-I%s"},
     {"-include", true, "-include%s"},
     {"--pre-include", true, "-include%s"},
-    {"-std", true, "-std=%s"},
-    {"--std", true, "-std=%s"},
+    {"-std", true, "std"},
+    {"--std", true, "std"},
     {"-fmad", true, "fmad"},
     {"--fmad", true, "fmad"},
     {"-arch", true, "arch"},
@@ -210,6 +210,14 @@ static bool parse_registers(Options *o, const char *value) {
   return end > value && !*end && registers >= 0 && registers < 1 << 16;
 }
 
+// NOTE: cusim.h is C++17; older standards differ from it in little that a kernel uses.
+static bool add_standard(Options *o, const char *value) {
+  const char *older[] = {"c++03", "c++11", "c++14"};
+  for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+    if (!strcmp(value, older[i])) value = "c++17";
+  return add_option(o, "-std=%s", value);
+}
+
 // The folder as the compiler, which runs in its own, must name it.
 static bool add_folder(Options *o, const char *path) {
   char *whole = realpath(path, NULL);
@@ -230,6 +238,7 @@ static bool apply(Options *o, const char *host, const char *value, Text *log) {
     return false;
   }
   if (!strcmp(host, "debug")) return add_option(o, "-O0", "") && add_option(o, "-g", "");
+  if (!strcmp(host, "std")) return add_standard(o, value);
   if (!strcmp(host, "-I%s")) return add_folder(o, value);
   return !*host || add_option(o, host, value);
 }

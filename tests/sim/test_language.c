@@ -1,0 +1,63 @@
+// test_language.c: what NVRTC takes as CUDA C++ and libcusim therefore must: older standards.
+// And what it does not take: one clear line says so. Only on libcusim.
+#include "tests/sim/device.h"
+
+// Compiles for this GPU; the image and the log are the caller's to free, the image null on failure.
+static nvrtcResult compile(const char *source, const char *option, const char *expression,
+                           char **image, char **log) {
+  nvrtcProgram program;
+  size_t bytes = 0;
+  const char *options[] = {device_arch(), option};
+  assert_int_equal(nvrtcCreateProgram(&program, source, "user.cu", 0, NULL, NULL), 0);
+  if (expression) assert_int_equal(nvrtcAddNameExpression(program, expression), 0);
+  nvrtcResult r = nvrtcCompileProgram(program, option ? 2 : 1, options);
+  assert_int_equal(nvrtcGetProgramLogSize(program, &bytes), 0);
+  *log = calloc(bytes + 1, 1);
+  assert_int_equal(nvrtcGetProgramLog(program, *log), 0);
+  *image = NULL;
+  if (r == NVRTC_SUCCESS) {
+    assert_int_equal(nvrtcGetCUBINSize(program, &bytes), 0);
+    *image = malloc(bytes);
+    assert_int_equal(nvrtcGetCUBIN(program, *image), 0);
+  }
+  assert_int_equal(nvrtcDestroyProgram(&program), 0);
+  return r;
+}
+
+static const char *standard_source =
+    "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+    "template <class T> __device__ T twice(T x) { return x + x; }\n"
+    "extern \"C\" __global__ void k(int *x) {\n"
+    "  __shared__ int s[32]; s[threadIdx.x] = twice(x[threadIdx.x]); __syncthreads();\n"
+    "  x[threadIdx.x] = s[31 - threadIdx.x] + int(__half2float(__float2half(1.0f))); }\n"
+    "extern \"C\" __global__ void none() {}\n";
+
+static void test_standards(void **state) {
+  (void)state;
+  static const char *const options[] = {"-std=c++03", "--std=c++11", "-std=c++14", "-std=c++17",
+                                        "-std=c++20"};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    char *image, *log;
+    CUmodule module;
+    CUfunction k, none;
+    int x[32];
+    for (int j = 0; j < 32; j++) x[j] = j;
+    if (compile(standard_source, options[i], NULL, &image, &log)) fail_msg("%s", log);
+    OK(cuModuleLoadData(&module, image));
+    OK(cuModuleGetFunction(&k, module, "k"));
+    OK(cuModuleGetFunction(&none, module, "none"));
+    CUdeviceptr p = device_upload(x, sizeof x);
+    OK(device_run(k, 1, 32, 0, (void *[]){&p}));
+    OK(device_run(none, 1, 32, 0, NULL));
+    OK(cuMemcpyDtoH(x, p, sizeof x));
+    for (int j = 0; j < 32; j++) assert_int_equal(x[j], 2 * (31 - j) + 1);
+    OK(cuModuleUnload(module));
+    free(image), free(log);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_standards)};
+  if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
+  return cmocka_run_group_tests(tests, device_setup, NULL);
+}
