@@ -6,6 +6,7 @@
 // 4 bytes of memory holds the last write and the last read: who, when (clock.c), from where.
 #include "sim/work.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,9 @@ static void report_race(const Access *old, bool old_writes, const Access *now, b
   const char *whose = old->block == now->block ? "thread" : "another block's thread";
   char where[512];
   fault_describe(address, where, sizeof where);
+  Dl_info variable;
+  if (!*where && dladdr((void *)address, &variable) && variable.dli_sname)
+    snprintf(where, sizeof where, ": variable %s", variable.dli_sname);
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, now->pc,
               "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between%s",
               shared ? "shared" : "global", (void *)address, writes ? "write" : "read",
@@ -194,6 +198,12 @@ static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t addr
   return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
          in_range(address, 1, worker, sizeof *worker) ||
          in_range(address, 1, launch->params, launch->params_bytes);
+}
+
+// A __device__ variable: global memory that lies in the module.
+static bool is_variable(const Fiber *fiber, uintptr_t address) {
+  const struct CUmod_st *own = fiber->block->launch->function->module;
+  return address - own->base < own->bytes || module_of_address((void *)address);
 }
 
 static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
@@ -280,7 +290,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
   if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
     return;
-  if (settings->address && !shared && !global && !module_of_address((void *)address))
+  bool variable = !shared && !global && is_variable(fiber, address);
+  if (settings->address && !shared && !global && !variable)
     report_bounds(address, bytes, writes, pc);
   if (settings->address && global && names_outside(fiber->block->launch, a, address, bytes))
     report_bounds(address, bytes, writes, pc);
@@ -290,7 +301,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
     if (global) touch(a, address, bytes, writes);
   }
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
-  if (!settings->race || !(shared || global)) return;
+  if (!settings->race || !(shared || global || variable)) return;
   trace_lock(fiber->block->launch);
   order_access(fiber, address, bytes, writes, atomic, pc, shared);
   trace_unlock();

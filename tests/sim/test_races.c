@@ -1,0 +1,76 @@
+// test_races.c: what the race check accuses and what it must not: each case a kernel, with the words
+// of its report or none. In a process of its own, because a fault ends the device. Only on libcusim.
+#include "tests/sim/device.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { kThreads = 64, kGrid = 4 };
+
+typedef struct Case {
+  const char *name;
+  const char *body;   // of kernel k(int *x, int *y): t, b, and the variables below
+  const char *report; // in the report; null: none
+} Case;
+
+static const char *prologue =
+    "__device__ unsigned count; __device__ int sum; __constant__ int table[4] = {1, 2, 3, 4};\n"
+    "extern \"C\" __global__ void k(int *x, int *y) {\n"
+    "  int t = threadIdx.x, b = blockIdx.x, i = b * blockDim.x + t; (void)i;\n";
+
+static const Case cases[] = {
+    {"a counter in a variable tells the last block",
+     "__shared__ bool last; if (t == 0) { x[b] = b + 1; __threadfence();"
+     "last = atomicAdd(&count, 1u) == gridDim.x - 1; } __syncthreads();"
+     "if (last && t == 0) { int s = 0; for (int j = 0; j < gridDim.x; j++) s += x[j]; sum = s; }",
+     NULL},
+    {"the same without the counter",
+     "if (t == 0) x[b] = b + 1; if (b == gridDim.x - 1 && t == 0) {"
+     "int s = 0; for (int j = 0; j < gridDim.x; j++) s += x[j]; sum = s; }",
+     "race on global memory"},
+    {"threads count in a variable", "sum = sum + 1;", "variable sum"},
+    {"blocks write one variable", "if (t == 0) sum = b;", "variable sum"},
+    {"atomics on a variable", "atomicAdd(&sum, t); atomicAdd(&count, 1u);", NULL},
+    {"constants", "x[i] = table[t & 3] + table[b];", NULL},
+};
+
+static void run(const Case *c, int report) {
+  setenv("NNGEN_SIM_CHECK", "race", 1);
+  dup2(report, 2);
+  if (!device_open()) _exit(96);
+  char source[2048];
+  snprintf(source, sizeof source, "%s%s }\n", prologue, c->body);
+  CUfunction k = device_function(source, "k");
+  int zeros[kThreads * kGrid] = {0};
+  CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
+  CUresult r = device_run(k, kGrid, kThreads, 0, (void *[]){&x, &y});
+  _exit(r == CUDA_SUCCESS ? 0 : 1);
+}
+
+static void test_cases(void **state) {
+  (void)state;
+  int wrong = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[4096] = "";
+    FILE *report = tmpfile();
+    assert_non_null(report);
+    pid_t pid = fork();
+    if (pid == 0) run(&cases[i], fileno(report));
+    int status = 0;
+    waitpid(pid, &status, 0);
+    rewind(report);
+    text[fread(text, 1, sizeof text - 1, report)] = 0;
+    fclose(report);
+    const char *want = cases[i].report;
+    bool right = WIFEXITED(status) && WEXITSTATUS(status) == (want != NULL) &&
+                 (want ? strstr(text, want) != NULL : !*text);
+    if (!right) fprintf(stderr, "%s: %s\n", cases[i].name, *text ? text : "no report"), wrong++;
+  }
+  assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+  if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
