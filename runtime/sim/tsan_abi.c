@@ -61,23 +61,26 @@ EXPORT void __tsan_write_range(void *address, size_t bytes) {
   range(address, bytes, true, PC);
 }
 
-EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes);
-EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
-  range(from, bytes, false, PC);
-  range(to, bytes, true, PC);
-  return memcpy(to, from, bytes);
-}
-EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes);
-EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
-  range(from, bytes, false, PC);
-  range(to, bytes, true, PC);
-  return memmove(to, from, bytes);
-}
-EXPORT void *__tsan_memset(void *to, int value, size_t bytes);
-EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
-  range(to, bytes, true, PC);
-  return memset(to, value, bytes);
-}
+// As __tsan_ by a kernel that was compiled so; as __wrap_ by Clang's plain calls (host_compiler.c).
+#define MOVE(prefix, name)                                                                         \
+  EXPORT void *prefix##name(void *to, const void *from, size_t bytes);                             \
+  EXPORT void *prefix##name(void *to, const void *from, size_t bytes) {                            \
+    range(from, bytes, false, PC);                                                                 \
+    range(to, bytes, true, PC);                                                                    \
+    return name(to, from, bytes);                                                                  \
+  }
+#define FILL(prefix)                                                                               \
+  EXPORT void *prefix##memset(void *to, int value, size_t bytes);                                  \
+  EXPORT void *prefix##memset(void *to, int value, size_t bytes) {                                 \
+    range(to, bytes, true, PC);                                                                    \
+    return memset(to, value, bytes);                                                               \
+  }
+MOVE(__tsan_, memcpy)
+MOVE(__tsan_, memmove)
+FILL(__tsan_)
+MOVE(__wrap_, memcpy)
+MOVE(__wrap_, memmove)
+FILL(__wrap_)
 
 // ---- atomics ------------------------------------------------------------------------------------
 

@@ -31,6 +31,11 @@ static const Case cases[] = {
     {"threads count in a variable", "sum = sum + 1;", "variable sum"},
     {"blocks write one variable", "if (t == 0) sum = b;", "variable sum"},
     {"atomics on a variable", "atomicAdd(&sum, t); atomicAdd(&count, 1u);", NULL},
+    {"vectors moved whole",
+     "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; __syncthreads(); x[i] = ((int *)s)[255 - t];",
+     NULL},
+    {"a vector moved whole without a barrier",
+     "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; x[i] = ((int *)s)[255 - t];", "shared memory"},
     {"constants", "x[i] = table[t & 3] + table[b];", NULL},
 };
 
