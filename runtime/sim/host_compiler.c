@@ -240,8 +240,9 @@ static int run_in(const char *folder, Args *args, Text *log) {
 }
 
 static bool preprocess(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
-  char arch[64];
+  char arch[64], list[64];
   snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", job->arch * 10);
+  snprintf(list, sizeof list, "-D__CUDA_ARCH_LIST__=%d", job->arch * 10);
   Args args = *compiler;
   add_all(&args, (const char *[]){"-E",
                                   "-x",
@@ -252,7 +253,10 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
                                   "-D__CUDACC__=1",
                                   "-D__CUDACC_RTC__=1",
                                   "-D__NVCC__=1",
+                                  "-D__CUDACC_VER_MAJOR__=13", // as nvrtcVersion
+                                  "-D__CUDACC_VER_MINOR__=0",
                                   arch,
+                                  list,
                                   job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
                                   job->checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0",
                                   "-march=native",

@@ -198,9 +198,14 @@ static bool add_option(Options *o, const char *format, const char *value) {
 static bool parse_arch(Options *o, const char *value) {
   const char *digits = strchr(value, '_');
   int arch = digits ? atoi(digits + 1) : 0;
-  for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-    if (archs[i] == arch) return o->arch = arch, true;
-  return false;
+  size_t i = 0, n = sizeof archs / sizeof *archs;
+  while (i < n && archs[i] != arch) i++;
+  if (i == n) return false;
+  o->arch = arch;
+  if (value[strlen(value) - 1] != 'a') return true;
+  char name[64];
+  snprintf(name, sizeof name, "__CUDA_ARCH_FEAT_SM%d_ALL", arch);
+  return add_option(o, "-D%s", name);
 }
 
 static bool parse_registers(Options *o, const char *value) {

@@ -90,6 +90,16 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
   return end;
 }
 
+// `__shared__ alignas(n)` -> an attribute, which may stand behind `static`. n must be a number.
+static const char *shared_alignment(Rewriter *r, const char *p) {
+  Token word = peek(r, p);
+  if (!token_is(word, "alignas")) return p;
+  const char *open = token_skip_blank(word.end, r->out->data), *end = token_skip_brackets(open);
+  text_print(r->out, " __attribute__((aligned%.*s))", (int)(end - open), open);
+  keep_lines(r, p, open);
+  return end;
+}
+
 // ---- kernels ------------------------------------------------------------------------------------
 
 // Launch limits in front of `__global__`: drops them, but for their lines.
@@ -182,7 +192,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
     const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"
                                                     : "static thread_local __attribute__((used))";
     text_append(r->out, words, strlen(words));
-    return t.end;
+    return shared_alignment(r, t.end);
   }
   if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
     return take_limits(r, t);

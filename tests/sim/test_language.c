@@ -56,8 +56,33 @@ static void test_standards(void **state) {
   }
 }
 
+static const char *warp_source =
+    "extern \"C\" __global__ void k(int *x) {\n"
+    "  __shared__ alignas(16) char a[3]; __shared__ char one;\n"
+    "  static __shared__ alignas(64) char b[5]; int t = threadIdx.x; a[0] = b[0] = one = 1;\n"
+    "  x[t] = __shfl_down_sync(~0u, t, 40) + 100 * __shfl_up_sync(~0u, t, 33);\n"
+    "  x[t] += 10000 * __shfl_xor_sync(~0u, t, 96 + 3) + 1000000 * __shfl_sync(~0u, t, 35);\n"
+    "  x[32 + t] = __uni_sync(~0u, t < 32) + 10 * __uni_sync(~0u, t == 5);\n"
+    "  x[32 + t] += 100 * __uni_sync(~0u, t > 40) + 1000 * (size_t(a) % 16) + (size_t(b) % 64);\n"
+    "}\n";
+
+static void test_warps_and_shared(void **state) {
+  (void)state;
+  int x[64];
+  CUfunction k = device_function(warp_source, "k");
+  CUdeviceptr p = device_upload(NULL, sizeof x);
+  OK(device_run(k, 1, 32, 0, (void *[]){&p}));
+  OK(cuMemcpyDtoH(x, p, sizeof x));
+  for (int t = 0; t < 32; t++) {
+    int down = t + 8 < 32 ? t + 8 : t, up = t ? t - 1 : t;
+    assert_int_equal(x[t], down + 100 * up + 10000 * (t ^ 3) + 3000000);
+    assert_int_equal(x[32 + t], 101);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_standards)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_standards),
+                                     cmocka_unit_test(test_warps_and_shared)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }
