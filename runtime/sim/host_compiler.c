@@ -233,7 +233,9 @@ static int run_in(const char *folder, Args *args, Text *log) {
   }
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  read_file(folder, "messages", log);
+  Text said = {0};
+  if (read_file(folder, "messages", &said) && said.data) messages_log(said.data, log);
+  text_free(&said);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   text_print(log, "libcusim: %s: ended by signal %d\n", args->list[0], WTERMSIG(status));
   return -1;

@@ -136,6 +136,21 @@ static const char *rewrite_global(Rewriter *r, const char *p) {
   return d.end;
 }
 
+// `asm volatile("bar.sync 0;" ...)` inside a function -> a call that the compiler refuses where it
+// is not dropped as unused; without text it only keeps memory accesses apart, and stays.
+static const char *rewrite_asm(Rewriter *r, Token t) {
+  Token next = peek(r, t.end);
+  while (token_is_name(next)) next = peek(r, next.end); // volatile, goto
+  if (*next.begin != '(' || r->depth == r->namespaces) return NULL;
+  Token text = peek(r, next.end);
+  while (*text.begin == '"' && text.end - text.begin == 2) text = peek(r, text.end);
+  if (*text.begin != '"' && *text.begin != 'R') return NULL;
+  const char *end = token_skip_brackets(next.begin);
+  text_print(r->out, "cusim_inline_ptx()");
+  keep_lines(r, t.begin, end);
+  return end;
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 // Follows `namespace a::b {` and `extern "C" {`, so that kernels get their full names.
@@ -187,6 +202,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   if (token_is(t, "extern") && (end = try_namespace(r, t))) return end;
   if (token_is(t, "extern") && (end = shared_declaration(r, t.begin)))
     return rewrite_dynamic(r, t.begin, end);
+  if ((token_is(t, "asm") || token_is(t, "__asm__")) && (end = rewrite_asm(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
     const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"

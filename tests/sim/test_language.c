@@ -80,9 +80,75 @@ static void test_warps_and_shared(void **state) {
   }
 }
 
+static int count(const char *text, const char *word) {
+  int n = 0;
+  for (; (text = strstr(text, word)); text += strlen(word)) n++;
+  return n;
+}
+
+#define KERNEL(body) "extern \"C\" __global__ void k(int *x) {" body "}\n"
+
+// The program does not compile, and its log has one error, with the text.
+static void test_one_line(void **state) {
+  (void)state;
+  static const struct {
+    const char *source, *expression, *text;
+  } cases[] = {
+      {"\n" KERNEL("x[0] = 1; asm volatile(\"bar.sync 0;\");"), NULL, "user.cu:2:"},
+      {KERNEL("asm(\"\" \"mov.u32 %0, 1;\" : \"=r\"(x[0]));"), NULL,
+       "inline PTX (asm) is not there"},
+      {"__global__ void __cluster_dims__(2, 1, 1) k(int *x) {}", NULL, "no clusters"},
+      {"#include <cuda_runtime.h>\n", NULL, "no cuda_runtime.h"},
+      {"#include <cuda_fp8.h>\n", NULL, "no cuda_fp8.h"},
+      {"template <class T> __global__ void t(T *x) {}\n", "t<flot>", "name expression t<flot>: "},
+      {"template <int N> __global__ void t(int *x) {}\n", "s<3>", "name expression s<3>: "},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *image, *log;
+    nvrtcResult r = compile(cases[i].source, NULL, cases[i].expression, &image, &log);
+    if (r != NVRTC_ERROR_COMPILATION || count(log, ": error: ") != 1 || count(log, "\n") > 2 ||
+        !strstr(log, cases[i].text))
+      fail_msg("%d for %s\n%s", (int)r, cases[i].source, log);
+    free(image), free(log);
+  }
+}
+
+// PTX that is not used is no error; asm without text keeps memory accesses apart.
+static void test_unused_ptx(void **state) {
+  (void)state;
+  OK(cuModuleUnload(device_module(
+      "static __device__ inline void bar() { asm volatile(\"bar.sync 0;\" ::: \"memory\"); }\n"
+      "template <int N> __device__ void sleep() { asm volatile(\"nanosleep.u32 %0;\" ::\"r\"(N)); "
+      "}\n" KERNEL("x[0] = 1; asm volatile(\"\" ::: \"memory\"); x[0] = 2;"))));
+}
+
+static void test_printf(void **state) {
+  (void)state;
+  int x[4];
+  CUfunction k = device_function(
+      KERNEL("x[0] = printf(\"# %d %s %g\\n\", 1, \"two\", 3.0f); x[1] = printf(\"# none\\n\");"
+             "const char *null = 0; x[2] = printf(null); x[3] = printf(\"%c\", '\\n');"),
+      "k");
+  CUdeviceptr p = device_upload(NULL, sizeof x);
+  OK(device_run(k, 1, 1, 0, (void *[]){&p}));
+  OK(cuMemcpyDtoH(x, p, sizeof x));
+  assert_true(x[0] == 3 && x[1] == 0 && x[2] == -1 && x[3] == 1);
+}
+
+// The last test: the fault stays.
+static void test_misaligned_atomic(void **state) {
+  (void)state;
+  int x[4] = {0};
+  CUfunction k = device_function(KERNEL("atomicAdd((int *)((char *)x + 2), 1);"), "k");
+  CUdeviceptr p = device_upload(x, sizeof x);
+  assert_int_equal(device_run(k, 1, 1, 0, (void *[]){&p}), CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_standards),
-                                     cmocka_unit_test(test_warps_and_shared)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_standards), cmocka_unit_test(test_warps_and_shared),
+      cmocka_unit_test(test_one_line),  cmocka_unit_test(test_unused_ptx),
+      cmocka_unit_test(test_printf),    cmocka_unit_test(test_misaligned_atomic)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

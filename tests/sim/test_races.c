@@ -1,5 +1,6 @@
-// test_races.c: what the race check accuses and what it must not: each case a kernel, with the words
-// of its report or none. In a process of its own, because a fault ends the device. Only on libcusim.
+// test_races.c: what the race check accuses and what it must not: each case a kernel, with the
+// words of its report or none. In a process of its own, because a fault ends the device. Only on
+// libcusim.
 #include "tests/sim/device.h"
 
 #include <sys/wait.h>

@@ -4,10 +4,17 @@
 
 namespace cusim {
 
+// Every atomic is of an address that its size divides.
+template <class T> CUSIM_FN T *aligned(T *p) {
+  if (size_t(p) % sizeof *p) cusim_misaligned(p, sizeof *p);
+  return p;
+}
+
 // *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
 // waits.
 template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
   T old, desired;
+  p = aligned(p);
   __atomic_load(p, &old, __ATOMIC_RELAXED);
   do desired = f(old);
   while (!__atomic_compare_exchange(p, &old, &desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
@@ -25,10 +32,10 @@ template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
 
 #define CUSIM_ATOMIC_INT(T)                                                                        \
   CUSIM_FN T atomicAdd(T *p, T v) {                                                                \
-    return cusim::atomic_read_by(v == 0, __atomic_fetch_add(p, v, __ATOMIC_RELAXED));              \
+    return cusim::atomic_read_by(v == 0, __atomic_fetch_add(cusim::aligned(p), v, __ATOMIC_RELAXED));              \
   }                                                                                                \
   CUSIM_FN T atomicSub(T *p, T v) {                                                                \
-    return cusim::atomic_read_by(v == 0, __atomic_fetch_sub(p, v, __ATOMIC_RELAXED));              \
+    return cusim::atomic_read_by(v == 0, __atomic_fetch_sub(cusim::aligned(p), v, __ATOMIC_RELAXED));              \
   }                                                                                                \
   CUSIM_FN T atomicAnd(T *p, T v) {                                                                \
     return cusim::atomic_update(p, [v](T old) { return old & v; });                                \
@@ -46,12 +53,12 @@ template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
     return cusim::atomic_update(p, [v](T old) { return old < v ? v : old; });                      \
   }                                                                                                \
   CUSIM_FN T atomicExch(T *p, T v) {                                                               \
-    T old = __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                           \
+    T old = __atomic_exchange_n(cusim::aligned(p), v, __ATOMIC_ACQ_REL);                                           \
     cusim_yield();                                                                                 \
     return old;                                                                                    \
   }                                                                                                \
   CUSIM_FN T atomicCAS(T *p, T expected, T desired) {                                              \
-    __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+    __atomic_compare_exchange_n(cusim::aligned(p), &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
     cusim_yield();                                                                                 \
     return expected;                                                                               \
   }
@@ -74,7 +81,7 @@ CUSIM_ATOMIC_LL(atomicXor, old ^ v)
 
 CUSIM_FN unsigned short atomicCAS(unsigned short *p, unsigned short expected,
                                   unsigned short desired) {
-  __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  __atomic_compare_exchange_n(cusim::aligned(p), &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   cusim_yield();
   return expected;
 }
@@ -94,7 +101,7 @@ CUSIM_FN float4 atomicAdd(float4 *p, float4 v) {
 }
 CUSIM_FN float atomicExch(float *p, float v) {
   float old;
-  __atomic_exchange(p, &v, &old, __ATOMIC_ACQ_REL);
+  __atomic_exchange(cusim::aligned(p), &v, &old, __ATOMIC_ACQ_REL);
   cusim_yield();
   return old;
 }
