@@ -372,7 +372,10 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   add(&args, "-mno-outline-atomics"); // whose functions are in a library that is not linked
 #endif
   if (job->checks & CusimTrace) add(&args, "-fsanitize=thread");
-  if (job->checks & CusimTrace && marks.clang) add(&args, moved_bytes);
+  if (job->checks & CusimTrace && marks.clang)
+    add_all(&args, (const char *[]){moved_bytes, "-mllvm", "-tsan-distinguish-volatile=1", NULL});
+  else if (job->checks & CusimTrace && marks.fills_registers) // GCC 11 and newer know it
+    add(&args, "--param=tsan-distinguish-volatile=1");
   if (job->checks == CusimTrace) add(&args, "-fsanitize=alignment"); // branches, not to be counted
   for (const char *const *o = job->options; *o; o++)
     if (!is_for_source(*o)) add(&args, *o);

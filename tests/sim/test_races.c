@@ -32,6 +32,25 @@ static const Case cases[] = {
     {"threads count in a variable", "sum = sum + 1;", "variable sum"},
     {"blocks write one variable", "if (t == 0) sum = b;", "variable sum"},
     {"atomics on a variable", "atomicAdd(&sum, t); atomicAdd(&count, 1u);", NULL},
+    {"threads store one value", "x[0] = 1; __shared__ int s; s = 7; __syncthreads(); y[i] = s;",
+     NULL},
+    {"a thread stores another", "__shared__ int s; s = t == 40 ? 8 : 7; __syncthreads(); y[i] = s;",
+     "thread (40,0,0)"},
+    {"the last thread stores another", "__shared__ int s; s = t == 63;", "thread (63,0,0)"},
+    {"bytes of one word", "((volatile char *)x)[i] = t; ((char *)y)[i] = t;", NULL},
+    {"one value over an atomic", "if (t == 5) x[0] = 1; else if (t == 40) atomicExch(x, 1);",
+     "race on global memory"},
+    {"flags between blocks that are volatile", // decoupled look-back
+     "volatile int *flag = x, *part = y; if (t == 0) { int s = b; part[b] = b; __threadfence();"
+     "flag[b] = 1; for (int p = b - 1; p >= 0; p--) { while (!flag[p]) ; __threadfence();"
+     "s += part[p]; } y[64 + b] = s; }",
+     NULL},
+    {"flags that are not", "if (t == 0) { y[b] = b; x[b] = 1; if (b) x[64 + b] = y[b - 1]; }",
+     "race on global memory"},
+    {"warps that rely on volatile",
+     "__shared__ volatile int s[64]; s[t] = t; if (t < 16) { s[t] += s[t + 16]; s[t] += s[t + 8]; "
+     "}",
+     "shared memory"},
     {"vectors moved whole",
      "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; __syncthreads(); x[i] = ((int *)s)[255 - t];",
      NULL},
