@@ -26,6 +26,7 @@ typedef struct Rewriter {
   Kernels *kernels;
   Text after;      // what follows the kernel declaration
   int after_depth; // the open braces around it
+  int barriers;    // calls of __syncthreads
 } Rewriter;
 
 static Token peek(const Rewriter *r, const char *p) {
@@ -151,6 +152,15 @@ static const char *rewrite_asm(Rewriter *r, Token t) {
   return end;
 }
 
+// `__syncthreads()` gets the number of its place: two on one line are two barriers.
+static const char *number_barrier(Rewriter *r, Token t) {
+  Token open = peek(r, t.end), close = peek(r, open.end);
+  if (*open.begin != '(' || *close.begin != ')') return NULL;
+  text_print(r->out, "__syncthreads(%d)", ++r->barriers);
+  keep_lines(r, t.end, close.end);
+  return close.end;
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 // Follows `namespace a::b {` and `extern "C" {`, so that kernels get their full names.
@@ -203,6 +213,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   if (token_is(t, "extern") && (end = shared_declaration(r, t.begin)))
     return rewrite_dynamic(r, t.begin, end);
   if ((token_is(t, "asm") || token_is(t, "__asm__")) && (end = rewrite_asm(r, t))) return end;
+  if (token_is(t, "__syncthreads") && (end = number_barrier(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
     const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"

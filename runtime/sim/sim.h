@@ -139,6 +139,7 @@ typedef struct BlockBarrier {
   int arrived;       // threads, waiting or not
   int count, result; // predicates that held: of this phase, of the last
   const void *pc;    // of the first arrival
+  int place;         // the same, in the source
   unsigned waiting[kMaxWarps];
   struct Clock *clock; // what those that arrived published
 } BlockBarrier;

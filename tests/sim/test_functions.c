@@ -23,7 +23,8 @@ static const char *prologue =
     "  __shared__ __half2 h2; h2 = __floats2half2_rn(1, 2);\n"
     "  __shared__ __nv_bfloat162 b2; b2 = __floats2bfloat162_rn(1, 2);\n"
     "  __shared__ unsigned short us[2]; us[0] = 5, us[1] = 6;\n"
-    "  __half h = __float2half(two), hn = __float2half(nan); __nv_bfloat16 b = __float2bfloat16(two);\n"
+    "  __half h = __float2half(two), hn = __float2half(nan);\n"
+    "  __nv_bfloat16 b = __float2bfloat16(two);\n"
     "  __half2 p(h, __half(5.0f)), q = make_half2(h, hn), r = p; unsigned top = ~0u; bool yes;\n"
     "  __nv_bfloat162 c = make_bfloat162(b, __nv_bfloat16(3.0f)); (void)f, (void)g;\n"
     "  __shared__ float4 f4; f4 = make_float4(1, two, 3, 4); auto say = [&](bool v) { yes = v; };\n"
@@ -250,13 +251,15 @@ static void test_16_bits(void **state) {
       {"r == p && !(r != p) && r <= p && r >= p && !(r < p) && !(r > p)", 1},
       {"r.y = __half(7.0f), r > p || r == p || !(r >= p) || r != p", 0},
       {"r != make_half2(__half(1.0f), h)", 1},
-      {"__hbgt2(__half2(__half(3.0f), __half(6.0f)), p) + 2 * __hbgt2(p, p) + 4 * __hbge2(p, p)", 5},
+      {"__hbgt2(make_half2(3.0f, 6.0f), p) + 2 * __hbgt2(p, p) + 4 * __hbge2(p, p)", 5},
       {"__hbeq2(q, q) + 2 * __hbequ2(q, q) + 4 * __hbne2(q, q) + 8 * __hbltu2(q, p)", 2},
-      {"__heq(hn, hn) + 2 * __hne(hn, hn) + 4 * __hneu(hn, h) + 8 * (hn != hn) + 16 * (hn == hn)", 12},
+      {"__heq(hn, hn) + 2 * __hne(hn, hn) + 4 * __hneu(hn, h) + 8 * (hn != hn)", 12},
+      {"hn == hn", 0},
       {"__hgtu(hn, h) + 2 * __hgt(hn, h) + 4 * __hleu(h, hn) + 8 * __hle(h, hn)", 5},
       {"bits(__heq2(q, q))", 0x3c00},
       {"bits(__hneu2(q, q))", 0x3c000000},
-      {"__heq2_mask(q, q) == 0xffff && __hneu2_mask(q, q) == 0xffff0000 && __hlt2_mask(p, p) == 0", 1},
+      {"__heq2_mask(q, q) == 0xffff && __hneu2_mask(q, q) == 0xffff0000", 1},
+      {"__hlt2_mask(p, p)", 0},
       {"c == c && __hbne2(c, __lowhigh2highlow(c))", 1},
       {"float(htanh(__float2half(inf))) + float(htanh(__float2bfloat16(-inf))) * 3", -2},
       {"fabs(float(htanh(__half(0.5f))) - 0.46211716f) < 3e-4", 1},

@@ -138,8 +138,9 @@ static const Planted cases[] = {
      "__shared__ int n; if (t == 0) n = 0; nn_sync();\nBUG(n = n + 1;, nn_atomic_add(&n, 1);)\n"
      "nn_sync(); y = n;",
      "64", Nothing, Named, "planted.cu:11"},
-    {"two blocks write one place", "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1 + blockIdx.x; y = t;", "t",
-     Nothing, Named, NULL},
+    {"two blocks write one place",
+     "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1 + blockIdx.x; y = t;", "t", Nothing, Named,
+     NULL},
     {"two blocks add to one place",
      "if (t == 0) { BUG(mem[999] = mem[999] + 1;, nn_atomic_add(mem + 999, 1.0f);) } y = t;", "t",
      Nothing, Named, NULL},

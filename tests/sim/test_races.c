@@ -51,6 +51,10 @@ static const Case cases[] = {
      "__shared__ volatile int s[64]; s[t] = t; if (t < 16) { s[t] += s[t + 16]; s[t] += s[t + 8]; "
      "}",
      "shared memory"},
+    {"two barriers on one line", "if (t < 32) __syncthreads(); x[i] = t; __syncthreads();",
+     "not all threads reach the barrier"},
+    {"one barrier in copies of one line",
+     "for (int j = 0; j < 3; j++) __syncthreads(); if (y[0]) x[i] = 2; __syncthreads();", NULL},
     {"vectors moved whole",
      "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; __syncthreads(); x[i] = ((int *)s)[255 - t];",
      NULL},

@@ -32,10 +32,12 @@ template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
 
 #define CUSIM_ATOMIC_INT(T)                                                                        \
   CUSIM_FN T atomicAdd(T *p, T v) {                                                                \
-    return cusim::atomic_read_by(v == 0, __atomic_fetch_add(cusim::aligned(p), v, __ATOMIC_RELAXED));              \
+    p = cusim::aligned(p);                                                                         \
+    return cusim::atomic_read_by(v == 0, __atomic_fetch_add(p, v, __ATOMIC_RELAXED));              \
   }                                                                                                \
   CUSIM_FN T atomicSub(T *p, T v) {                                                                \
-    return cusim::atomic_read_by(v == 0, __atomic_fetch_sub(cusim::aligned(p), v, __ATOMIC_RELAXED));              \
+    p = cusim::aligned(p);                                                                         \
+    return cusim::atomic_read_by(v == 0, __atomic_fetch_sub(p, v, __ATOMIC_RELAXED));              \
   }                                                                                                \
   CUSIM_FN T atomicAnd(T *p, T v) {                                                                \
     return cusim::atomic_update(p, [v](T old) { return old & v; });                                \
@@ -53,12 +55,14 @@ template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
     return cusim::atomic_update(p, [v](T old) { return old < v ? v : old; });                      \
   }                                                                                                \
   CUSIM_FN T atomicExch(T *p, T v) {                                                               \
-    T old = __atomic_exchange_n(cusim::aligned(p), v, __ATOMIC_ACQ_REL);                                           \
+    p = cusim::aligned(p);                                                                         \
+    T old = __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                           \
     cusim_yield();                                                                                 \
     return old;                                                                                    \
   }                                                                                                \
   CUSIM_FN T atomicCAS(T *p, T expected, T desired) {                                              \
-    __atomic_compare_exchange_n(cusim::aligned(p), &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+    p = cusim::aligned(p);                                                                         \
+    __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
     cusim_yield();                                                                                 \
     return expected;                                                                               \
   }
@@ -81,7 +85,8 @@ CUSIM_ATOMIC_LL(atomicXor, old ^ v)
 
 CUSIM_FN unsigned short atomicCAS(unsigned short *p, unsigned short expected,
                                   unsigned short desired) {
-  __atomic_compare_exchange_n(cusim::aligned(p), &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  p = cusim::aligned(p);
+  __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   cusim_yield();
   return expected;
 }
@@ -93,15 +98,18 @@ CUSIM_FN double atomicAdd(double *p, double v) {
 }
 // Of vectors each element is one atomic.
 CUSIM_FN float2 atomicAdd(float2 *p, float2 v) {
+  p = cusim::aligned(p);
   return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)};
 }
 CUSIM_FN float4 atomicAdd(float4 *p, float4 v) {
+  p = cusim::aligned(p);
   return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z),
           atomicAdd(&p->w, v.w)};
 }
 CUSIM_FN float atomicExch(float *p, float v) {
   float old;
-  __atomic_exchange(cusim::aligned(p), &v, &old, __ATOMIC_ACQ_REL);
+  p = cusim::aligned(p);
+  __atomic_exchange(p, &v, &old, __ATOMIC_ACQ_REL);
   cusim_yield();
   return old;
 }

@@ -3,7 +3,8 @@
 #ifndef CUSIM_SYNC_H
 #define CUSIM_SYNC_H
 
-CUSIM_FN void __syncthreads() { cusim_barrier(0, 0); }
+// rewrite.c numbers the places where it is called.
+CUSIM_FN void __syncthreads(int place = 0) { cusim_barrier_at(place); }
 CUSIM_FN int __syncthreads_count(int p) { return cusim_barrier_count(p); }
 CUSIM_FN int __syncthreads_or(int p) { return cusim_barrier_count(p) != 0; }
 CUSIM_FN int __syncthreads_and(int p) { return !cusim_barrier_count(!p); }
