@@ -104,28 +104,31 @@ static void release(Block *block, BlockBarrier *barrier, int last) {
   barrier->count = barrier->arrived = 0;
 }
 
-// A warning sign: threads of one block are at one barrier from different source lines, which the
-// language only allows for named barriers.
-static void compare_places(BlockBarrier *barrier, const void *pc) {
+// A warning sign: threads of one block are at one barrier from different places of the source,
+// which the language only allows for named barriers. Places without a number differ by their lines.
+static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
   enum { kPairs = 64 }; // of addresses known to be one line: copies the compiler made of it
   static __thread struct {
     const void *a, *b;
   } same[kPairs];
   size_t slot = ((uintptr_t)pc ^ (uintptr_t)barrier->pc << 3) % kPairs;
-  if (same[slot].a == pc && same[slot].b == barrier->pc) return;
+  bool apart = place && barrier->place && place != barrier->place;
+  if (!apart && same[slot].a == pc && same[slot].b == barrier->pc) return;
   char here[256], there[256];
   fault_line(pc, here, sizeof here);
   fault_line(barrier->pc, there, sizeof there);
+  bool differ = strcmp(here, there) != 0;
   bool known = strchr(here, ':') && strchr(there, ':'); // without addr2line there are no lines
-  if (known && strcmp(here, there) != 0)
+  if (apart || (known && differ))
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "not all threads reach the barrier at %s: others wait at %s", here, there);
+                "not all threads reach the barrier at %s: others wait at %s", here,
+                differ ? there : "another in that line");
   same[slot].a = pc;
   same[slot].b = barrier->pc;
 }
 
 static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
-                                                                  const void *pc) {
+                                                                  int place, const void *pc) {
   Block *block = fiber->block;
   if (id < 0 || id >= kBarriers)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "there is no barrier %d, only 0 to 15", id);
@@ -138,8 +141,9 @@ static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, 
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                 "barrier %d: %d threads is no multiple of 32, or more than the block's %d", id,
                 threads, block->threads);
-  if (!barrier->arrived) barrier->pc = pc;
-  if (barrier->pc != pc && id == 0 && sim_settings()->basic) compare_places(barrier, pc);
+  if (!barrier->arrived) barrier->pc = pc, barrier->place = place;
+  bool elsewhere = barrier->pc != pc || barrier->place != place;
+  if (elsewhere && id == 0 && sim_settings()->basic) compare_places(barrier, place, pc);
   barrier->expected = threads;
   block->arrivals++;
   barrier->arrived++;
@@ -159,19 +163,25 @@ static inline void wait_at(Fiber *fiber, BlockBarrier *barrier, const void *pc) 
 void cusim_barrier(int id, int threads) {
   Fiber *fiber = fiber_running();
   const void *pc = __builtin_return_address(0);
-  wait_at(fiber, arrive(fiber, id, threads, pc), pc);
+  wait_at(fiber, arrive(fiber, id, threads, 0, pc), pc);
+}
+
+void cusim_barrier_at(int place) {
+  Fiber *fiber = fiber_running();
+  const void *pc = __builtin_return_address(0);
+  wait_at(fiber, arrive(fiber, 0, 0, place, pc), pc);
 }
 
 void cusim_barrier_arrive(int id, int threads) {
   Fiber *fiber = fiber_running();
-  BlockBarrier *barrier = arrive(fiber, id, threads, __builtin_return_address(0));
+  BlockBarrier *barrier = arrive(fiber, id, threads, 0, __builtin_return_address(0));
   if (complete(fiber->block, barrier)) release(fiber->block, barrier, -1);
 }
 
 int cusim_barrier_count(int predicate) {
   Fiber *fiber = fiber_running();
   const void *pc = __builtin_return_address(0);
-  BlockBarrier *barrier = arrive(fiber, 0, 0, pc);
+  BlockBarrier *barrier = arrive(fiber, 0, 0, 0, pc);
   barrier->count += predicate != 0;
   wait_at(fiber, barrier, pc);
   return barrier->result;

@@ -64,6 +64,7 @@ static inline __attribute__((always_inline)) void go(Fiber *from, Fiber *to) {
 }
 
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc) {
+  trace_settle();
   fiber->wait = kind;
   fiber->wait_object = object;
   fiber->wait_pc = pc;
@@ -79,6 +80,7 @@ void block_ready(Fiber *fiber) {
 
 // Steps behind all that can run: the warp's higher lanes go first, then the other warps in turn.
 void block_yield(Fiber *fiber) {
+  trace_settle();
   Block *block = fiber->block;
   Warp *warp = fiber_warp(fiber);
   unsigned above = (warp->ready | warp->fresh) & ~((2u << fiber->self.linear % kWarpLanes) - 1);
@@ -117,6 +119,7 @@ static void start_thread(Fiber *fiber, int index) {
 }
 
 static void end_thread(Fiber *fiber) {
+  trace_settle();
   Block *block = fiber->block;
   if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
   fiber_warp(fiber)->live &= ~(1u << fiber->self.linear % kWarpLanes);

@@ -85,6 +85,10 @@ void kernels_table(Kernels *kernels, const CompileJob *job, Text *out);
 // Rewrites preprocessed CUDA C++ into C++: shared memory, and the list of kernels at the end.
 void rewrite_source(const CompileJob *job, const char *source, Text *out);
 
+// What the compiler said, for the program's log (messages.c).
+void messages_log(const char *messages, Text *log);
+#define NAME_EXPRESSION "name expression " // the file of an expression's row: with it behind
+
 // Counts the operations of each basic block of compiler output; out: the same with the table.
 void assembly_count(const char *source, Text *out);
 

@@ -9,8 +9,9 @@
 // The accesses count as its thread's, made when the copy lands, from where it was started.
 static void trace(Fiber *fiber, const CopyEntry *entry) {
   if (entry->source_bytes)
-    trace_access(fiber, (uintptr_t)entry->source, entry->source_bytes, false, false, entry->pc);
-  trace_access(fiber, (uintptr_t)entry->target, entry->bytes, true, false, entry->pc);
+    trace_access(fiber, (uintptr_t)entry->source, entry->source_bytes, false, AccessMove,
+                 entry->pc);
+  trace_access(fiber, (uintptr_t)entry->target, entry->bytes, true, AccessMove, entry->pc);
 }
 
 static void land(Fiber *fiber, CopyEntry *entry) {
@@ -68,8 +69,8 @@ void cusim_cp_async_wait(int groups) {
 void cusim_cp_async_mbar_arrive(unsigned long long *bar) {
   Fiber *fiber = fiber_running();
   fiber->block->deferred++;
-  *append(fiber) = (CopyEntry){
-      .group = fiber->copy_group, .bar = bar, .pc = __builtin_return_address(0)};
+  *append(fiber) =
+      (CopyEntry){.group = fiber->copy_group, .bar = bar, .pc = __builtin_return_address(0)};
 }
 
 static bool has_arrival(const Fiber *fiber) {

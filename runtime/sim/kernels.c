@@ -214,6 +214,7 @@ static void print_expression(const Kernels *kernels, const char *name, Text *out
   for (int i = 0; i < kernels->nlimited; i++) limited |= ends_in(kernels->limited[i], name, bytes);
   const char *last = last_word(name, bytes);
   Text type = {0};
+  if (!strpbrk(name, "\"\\\n")) text_print(out, "# 1 \"" NAME_EXPRESSION "%s\"\n", name);
   text_print(&type, "cusim::Describe<decltype((&%s)), (&%s)>", name, name);
   print_row(out, name, type.data ? type.data : "");
   if (limited)
@@ -234,6 +235,7 @@ void kernels_table(Kernels *kernels, const CompileJob *job, Text *out) {
     if (!is_listed(kernels, name)) print_expression(kernels, name, out);
   }
   text_print(out,
+             "# 2 \"cusim-table\"\n"
              "  {}};\n"
              "extern \"C\" __attribute__((visibility(\"default\"))) const CusimImage cusim_image = "
              "{%d, %d, %d, %d, \"%s\", cusim_kernels};\n",

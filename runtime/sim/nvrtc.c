@@ -139,8 +139,8 @@ static const struct {
     {"--include-path", true, "-I%s"},
     {"-include", true, "-include%s"},
     {"--pre-include", true, "-include%s"},
-    {"-std", true, "-std=%s"},
-    {"--std", true, "-std=%s"},
+    {"-std", true, "std"},
+    {"--std", true, "std"},
     {"-fmad", true, "fmad"},
     {"--fmad", true, "fmad"},
     {"-arch", true, "arch"},
@@ -198,9 +198,14 @@ static bool add_option(Options *o, const char *format, const char *value) {
 static bool parse_arch(Options *o, const char *value) {
   const char *digits = strchr(value, '_');
   int arch = digits ? atoi(digits + 1) : 0;
-  for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-    if (archs[i] == arch) return o->arch = arch, true;
-  return false;
+  size_t i = 0, n = sizeof archs / sizeof *archs;
+  while (i < n && archs[i] != arch) i++;
+  if (i == n) return false;
+  o->arch = arch;
+  if (value[strlen(value) - 1] != 'a') return true;
+  char name[64];
+  snprintf(name, sizeof name, "__CUDA_ARCH_FEAT_SM%d_ALL", arch);
+  return add_option(o, "-D%s", name);
 }
 
 static bool parse_registers(Options *o, const char *value) {
@@ -208,6 +213,14 @@ static bool parse_registers(Options *o, const char *value) {
   long registers = strtol(value, &end, 10);
   o->registers = (int)registers;
   return end > value && !*end && registers >= 0 && registers < 1 << 16;
+}
+
+// NOTE: cusim.h is C++17; older standards differ from it in little that a kernel uses.
+static bool add_standard(Options *o, const char *value) {
+  const char *older[] = {"c++03", "c++11", "c++14"};
+  for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+    if (!strcmp(value, older[i])) value = "c++17";
+  return add_option(o, "-std=%s", value);
 }
 
 // The folder as the compiler, which runs in its own, must name it.
@@ -230,6 +243,7 @@ static bool apply(Options *o, const char *host, const char *value, Text *log) {
     return false;
   }
   if (!strcmp(host, "debug")) return add_option(o, "-O0", "") && add_option(o, "-g", "");
+  if (!strcmp(host, "std")) return add_standard(o, value);
   if (!strcmp(host, "-I%s")) return add_folder(o, value);
   return !*host || add_option(o, host, value);
 }

@@ -26,6 +26,7 @@ typedef struct Rewriter {
   Kernels *kernels;
   Text after;      // what follows the kernel declaration
   int after_depth; // the open braces around it
+  int barriers;    // calls of __syncthreads
 } Rewriter;
 
 static Token peek(const Rewriter *r, const char *p) {
@@ -90,6 +91,16 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
   return end;
 }
 
+// `__shared__ alignas(n)` -> an attribute, which may stand behind `static`. n must be a number.
+static const char *shared_alignment(Rewriter *r, const char *p) {
+  Token word = peek(r, p);
+  if (!token_is(word, "alignas")) return p;
+  const char *open = token_skip_blank(word.end, r->out->data), *end = token_skip_brackets(open);
+  text_print(r->out, " __attribute__((aligned%.*s))", (int)(end - open), open);
+  keep_lines(r, p, open);
+  return end;
+}
+
 // ---- kernels ------------------------------------------------------------------------------------
 
 // Launch limits in front of `__global__`: drops them, but for their lines.
@@ -124,6 +135,30 @@ static const char *rewrite_global(Rewriter *r, const char *p) {
   if (!r->elsewhere) kernels_note(r->kernels, scope.data ? scope.data : "", &d, &r->after);
   text_free(&scope);
   return d.end;
+}
+
+// `asm volatile("bar.sync 0;" ...)` inside a function -> a call that the compiler refuses where it
+// is not dropped as unused; without text it only keeps memory accesses apart, and stays.
+static const char *rewrite_asm(Rewriter *r, Token t) {
+  Token next = peek(r, t.end);
+  while (token_is_name(next)) next = peek(r, next.end); // volatile, goto
+  if (*next.begin != '(' || r->depth == r->namespaces) return NULL;
+  Token text = peek(r, next.end);
+  while (*text.begin == '"' && text.end - text.begin == 2) text = peek(r, text.end);
+  if (*text.begin != '"' && *text.begin != 'R') return NULL;
+  const char *end = token_skip_brackets(next.begin);
+  text_print(r->out, "cusim_inline_ptx()");
+  keep_lines(r, t.begin, end);
+  return end;
+}
+
+// `__syncthreads()` gets the number of its place: two on one line are two barriers.
+static const char *number_barrier(Rewriter *r, Token t) {
+  Token open = peek(r, t.end), close = peek(r, open.end);
+  if (*open.begin != '(' || *close.begin != ')') return NULL;
+  text_print(r->out, "__syncthreads(%d)", ++r->barriers);
+  keep_lines(r, t.end, close.end);
+  return close.end;
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
@@ -177,12 +212,14 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   if (token_is(t, "extern") && (end = try_namespace(r, t))) return end;
   if (token_is(t, "extern") && (end = shared_declaration(r, t.begin)))
     return rewrite_dynamic(r, t.begin, end);
+  if ((token_is(t, "asm") || token_is(t, "__asm__")) && (end = rewrite_asm(r, t))) return end;
+  if (token_is(t, "__syncthreads") && (end = number_barrier(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
     const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"
                                                     : "static thread_local __attribute__((used))";
     text_append(r->out, words, strlen(words));
-    return t.end;
+    return shared_alignment(r, t.end);
   }
   if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
     return take_limits(r, t);

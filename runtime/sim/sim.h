@@ -162,6 +162,7 @@ typedef struct BlockBarrier {
   int arrived;       // threads, waiting or not
   int count, result; // predicates that held: of this phase, of the last
   const void *pc;    // of the first arrival
+  int place;         // the same, in the source
   unsigned waiting[kMaxWarps];
   struct Clock *clock; // what those that arrived published
 } BlockBarrier;
@@ -197,6 +198,25 @@ typedef struct Block {
   int nmbars;
 } Block;
 
+typedef struct Access { // as the race check remembers it
+  const void *pc;
+  uint32_t block;   // serial of the block; 0: none
+  uint32_t clock;   // of the thread
+  uint32_t atomics; // atomic operations in the launch before it
+  uint16_t thread;
+  uint8_t bytes; // of the cell, as a mask
+  bool atomic;
+} Access;
+
+enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
+
+typedef struct Suspect { // a store that races unless it changes nothing
+  Access old, now;
+  uintptr_t address;
+  bool shared;
+  unsigned char before[kCellBytes];
+} Suspect;
+
 // An OS thread that runs blocks.
 enum { kTlsGuard = 4096 }; // as in device/cusim_guard.s
 
@@ -207,6 +227,8 @@ typedef struct Worker {
   Fiber **fibers; // all it has made
   int nfibers;
   bool abandoned;            // the block ended with a fault
+  int nsuspects;
+  Suspect suspects[kSuspects];
   unsigned char *smem;       // dynamic shared memory between red zones
   unsigned char *tls_shared; // the module's static shared memory of this thread
   size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
@@ -399,8 +421,18 @@ void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);
 void trace_block_end(Block *block);
-void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+typedef enum AccessKind {
+  AccessPlain, // the next thing its thread does
+  AccessMove,  // the same in several pieces, or by libcusim
+  AccessAtomic,
+  AccessVolatile
+} AccessKind;
+void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                   const void *pc);
+void trace_settle_slowly(Worker *worker);
+static inline void trace_settle(void) { // before another thread runs
+  if (__builtin_expect(sim_worker->nsuspects, 0)) trace_settle_slowly(sim_worker);
+}
 void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
 void coalesce_block_end(KernelCounters *counters);
 void trace_host_write(uintptr_t address, size_t bytes);

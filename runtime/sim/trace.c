@@ -6,6 +6,7 @@
 // 4 bytes of memory holds the last write and the last read: who, when (clock.c), from where.
 #include "sim/work.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,21 +14,11 @@
 #include <x86intrin.h>
 #endif
 
-typedef struct Access {
-  const void *pc;
-  uint32_t block;   // serial of the block; 0: none
-  uint32_t clock;   // of the thread
-  uint32_t atomics; // atomic operations in the launch before it
-  uint16_t thread;
-  uint8_t bytes; // of the 4, as a mask
-  bool atomic;
-} Access;
-
 typedef struct Cell {
   Access write, read;
 } Cell;
 
-enum { kCellBytes = 4, kPageBytes = 4096, kTable = 1 << 16 };
+enum { kPageBytes = 4096, kTable = 1 << 16 };
 
 typedef struct Page {
   uintptr_t base;
@@ -104,6 +95,7 @@ void trace_block(Block *block) {
   if (!sim_settings()->race) return;
   block->serial = __atomic_add_fetch(&block_serial, 1, __ATOMIC_RELAXED);
   block->last_atomic = 0;
+  sim_worker->nsuspects = 0;
   clock_begin(block);
 }
 
@@ -140,16 +132,44 @@ static void report_race(const Access *old, bool old_writes, const Access *now, b
   const char *whose = old->block == now->block ? "thread" : "another block's thread";
   char where[512];
   fault_describe(address, where, sizeof where);
+  Dl_info variable;
+  if (!*where && dladdr((void *)address, &variable) && variable.dli_sname)
+    snprintf(where, sizeof where, ": variable %s", variable.dli_sname);
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, now->pc,
               "race on %s memory at %p: this %s and the %s by %s %u (%s) have no barrier between%s",
               shared ? "shared" : "global", (void *)address, writes ? "write" : "read",
               old_writes ? "write" : "read", whose, old->thread, there, where);
 }
 
-static void check_cell(Cell *cell, Access now, bool writes, const Block *block, uintptr_t address,
-                       bool shared) {
-  if (conflicts(&cell->write, &now, block, shared))
-    report_race(&cell->write, true, &now, writes, address, shared);
+// Stores of one value to one place are no error: one of them lands, whichever. What a store writes
+// is known when its thread does the next thing: then the place must hold what the other store left.
+static void suspect(const Access *old, const Access *now, uintptr_t address, bool shared) {
+  Worker *worker = sim_worker;
+  if (worker->nsuspects == kSuspects) report_race(old, true, now, true, address, shared);
+  Suspect *s = &worker->suspects[worker->nsuspects++];
+  *s = (Suspect){*old, *now, address, shared, {0}};
+  memcpy(s->before, (void *)(address & ~(uintptr_t)(kCellBytes - 1)), sizeof s->before);
+}
+
+void trace_settle_slowly(Worker *worker) {
+  int n = worker->nsuspects;
+  worker->nsuspects = 0;
+  for (int i = 0; i < n; i++) {
+    const Suspect *s = &worker->suspects[i];
+    const unsigned char *cell = (void *)(s->address & ~(uintptr_t)(kCellBytes - 1));
+    for (int b = 0; b < kCellBytes; b++)
+      if (s->now.bytes & s->old.bytes & 1 << b && cell[b] != s->before[b])
+        report_race(&s->old, true, &s->now, true, s->address, s->shared);
+  }
+}
+
+static void check_cell(Cell *cell, Access now, bool writes, bool plain, const Block *block,
+                       uintptr_t address, bool shared) {
+  if (conflicts(&cell->write, &now, block, shared)) {
+    if (!(writes && plain) || cell->write.atomic)
+      report_race(&cell->write, true, &now, writes, address, shared);
+    suspect(&cell->write, &now, address, shared);
+  }
   if (writes && conflicts(&cell->read, &now, block, shared))
     report_race(&cell->read, false, &now, writes, address, shared);
   Access *slot = writes ? &cell->write : &cell->read;
@@ -158,8 +178,9 @@ static void check_cell(Cell *cell, Access now, bool writes, const Block *block, 
   *slot = now;
 }
 
-static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                        const void *pc, bool shared) {
+  bool atomic = kind == AccessAtomic, plain = kind == AccessPlain;
   Block *block = fiber->block;
   int thread = (int)fiber->self.linear;
   Access now = {pc, block->serial, block->own[thread], atomics, (uint16_t)thread, 0, atomic};
@@ -167,7 +188,7 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
     int first = (int)(address % kCellBytes);
     int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;
     now.bytes = (uint8_t)(((1 << part) - 1) << first);
-    check_cell(cell_of(address), now, writes, block, address, shared);
+    check_cell(cell_of(address), now, writes, plain, block, address, shared);
     address += (uintptr_t)part, bytes -= part;
   }
 }
@@ -194,6 +215,12 @@ static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t addr
   return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
          in_range(address, 1, worker, sizeof *worker) ||
          in_range(address, 1, launch->params, launch->params_bytes);
+}
+
+// A __device__ variable: global memory that lies in the module.
+static bool is_variable(const Fiber *fiber, uintptr_t address) {
+  const struct CUmod_st *own = fiber->block->launch->function->module;
+  return address - own->base < own->bytes || module_of_address((void *)address);
 }
 
 static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
@@ -259,19 +286,24 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
-static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+// PTX's volatile is a relaxed atomic. Of shared memory it is what warps once used in place of
+// __syncwarp, which is an error: there it is a plain access.
+static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                          const void *pc, bool shared) {
+  if (kind == AccessVolatile) kind = shared ? AccessPlain : AccessAtomic;
+  bool atomic = kind == AccessAtomic;
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
   if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
-  check_race(fiber, address, bytes, writes, atomic, pc, shared);
+  check_race(fiber, address, bytes, writes, kind, pc, shared);
   if (!atomic) return;
   fiber->block->last_atomic = ++atomics;
   clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
 }
 
-void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool atomic,
+void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                   const void *pc) {
+  trace_settle();
   const Settings *settings = sim_settings();
   const Worker *worker = sim_worker;
   if (on_stack(fiber, address)) return;
@@ -280,7 +312,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
   if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
     return;
-  if (settings->address && !shared && !global && !module_of_address((void *)address))
+  bool variable = !shared && !global && is_variable(fiber, address);
+  if (settings->address && !shared && !global && !variable)
     report_bounds(address, bytes, writes, pc);
   if (settings->address && global && names_outside(fiber->block->launch, a, address, bytes))
     report_bounds(address, bytes, writes, pc);
@@ -290,15 +323,15 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, bool 
     if (global) touch(a, address, bytes, writes);
   }
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
-  if (!settings->race || !(shared || global)) return;
+  if (!settings->race || !(shared || global || variable)) return;
   trace_lock(fiber->block->launch);
-  order_access(fiber, address, bytes, writes, atomic, pc, shared);
+  order_access(fiber, address, bytes, writes, kind, pc, shared);
   trace_unlock();
 }
 
 void cusim_access(const void *address, int bytes, int writes) {
   if (sim_settings()->trace)
-    trace_access(fiber_running(), (uintptr_t)address, bytes, writes != 0, false,
+    trace_access(fiber_running(), (uintptr_t)address, bytes, writes != 0, AccessMove,
                  __builtin_return_address(0));
 }
 
@@ -306,7 +339,8 @@ static void access_vector(const void *address, int bytes, bool writes, const voi
   enum { kWidest = 16 };
   for (int i = 0; i < bytes; i += kWidest)
     trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
-                 bytes - i < kWidest ? bytes - i : kWidest, writes, false, (const char *)pc + i);
+                 bytes - i < kWidest ? bytes - i : kWidest, writes, AccessMove,
+                 (const char *)pc + i);
 }
 
 void cusim_load(void *to, const void *from, int bytes) {

@@ -6,14 +6,29 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+static inline void access_kind(const void *address, int bytes, bool writes, AccessKind kind,
+                               const void *pc) {
+  if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, kind, pc);
+}
+
 static inline void access(const void *address, int bytes, bool writes, const void *pc) {
-  if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, false, pc);
+  access_kind(address, bytes, writes, AccessPlain, pc);
 }
 
 // An access that the compiler takes for aligned, as every one of CUDA C++ is.
 static inline void access_aligned(const void *address, int bytes, bool writes, const void *pc) {
   if (cusim_self && (uintptr_t)address % (unsigned)bytes) fault_misaligned(address, bytes, pc);
   access(address, bytes, writes, pc);
+}
+
+static inline void access_volatile(const void *address, int bytes, bool writes, const void *pc) {
+  access_kind(address, bytes, writes, AccessVolatile, pc);
+}
+
+static inline void access_volatile_aligned(const void *address, int bytes, bool writes,
+                                           const void *pc) {
+  if (cusim_self && (uintptr_t)address % (unsigned)bytes) fault_misaligned(address, bytes, pc);
+  access_volatile(address, bytes, writes, pc);
 }
 
 #define PC __builtin_return_address(0)
@@ -27,10 +42,10 @@ static inline void access_aligned(const void *address, int bytes, bool writes, c
   ACCESS(write##n, access_aligned, n, true)                                                        \
   ACCESS(unaligned_read##n, access, n, false)                                                      \
   ACCESS(unaligned_write##n, access, n, true)                                                      \
-  ACCESS(volatile_read##n, access_aligned, n, false)                                               \
-  ACCESS(volatile_write##n, access_aligned, n, true)                                               \
-  ACCESS(unaligned_volatile_read##n, access, n, false)                                             \
-  ACCESS(unaligned_volatile_write##n, access, n, true)
+  ACCESS(volatile_read##n, access_volatile_aligned, n, false)                                      \
+  ACCESS(volatile_write##n, access_volatile_aligned, n, true)                                      \
+  ACCESS(unaligned_volatile_read##n, access_volatile, n, false)                                    \
+  ACCESS(unaligned_volatile_write##n, access_volatile, n, true)
 SIZE(1)
 SIZE(2)
 SIZE(4)
@@ -49,7 +64,8 @@ EXPORT void __tsan_func_entry(void *pc) {
 
 static void range(const void *address, size_t bytes, bool writes, const void *pc) {
   for (size_t i = 0; i < bytes; i += 16)
-    access((const char *)address + i, (int)(bytes - i < 16 ? bytes - i : 16), writes, pc);
+    access_kind((const char *)address + i, (int)(bytes - i < 16 ? bytes - i : 16), writes,
+                AccessMove, pc);
 }
 
 EXPORT void __tsan_read_range(void *address, size_t bytes);
@@ -61,28 +77,32 @@ EXPORT void __tsan_write_range(void *address, size_t bytes) {
   range(address, bytes, true, PC);
 }
 
-EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes);
-EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
-  range(from, bytes, false, PC);
-  range(to, bytes, true, PC);
-  return memcpy(to, from, bytes);
-}
-EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes);
-EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
-  range(from, bytes, false, PC);
-  range(to, bytes, true, PC);
-  return memmove(to, from, bytes);
-}
-EXPORT void *__tsan_memset(void *to, int value, size_t bytes);
-EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
-  range(to, bytes, true, PC);
-  return memset(to, value, bytes);
-}
+// As __tsan_ by a kernel that was compiled so; as __wrap_ by Clang's plain calls (host_compiler.c).
+#define MOVE(prefix, name)                                                                         \
+  EXPORT void *prefix##name(void *to, const void *from, size_t bytes);                             \
+  EXPORT void *prefix##name(void *to, const void *from, size_t bytes) {                            \
+    range(from, bytes, false, PC);                                                                 \
+    range(to, bytes, true, PC);                                                                    \
+    return name(to, from, bytes);                                                                  \
+  }
+#define FILL(prefix)                                                                               \
+  EXPORT void *prefix##memset(void *to, int value, size_t bytes);                                  \
+  EXPORT void *prefix##memset(void *to, int value, size_t bytes) {                                 \
+    range(to, bytes, true, PC);                                                                    \
+    return memset(to, value, bytes);                                                               \
+  }
+MOVE(__tsan_, memcpy)
+MOVE(__tsan_, memmove)
+FILL(__tsan_)
+MOVE(__wrap_, memcpy)
+MOVE(__wrap_, memmove)
+FILL(__wrap_)
 
 // ---- atomics ------------------------------------------------------------------------------------
 
 static inline void atomic(const volatile void *address, int bytes, bool writes, const void *pc) {
-  if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, true, pc);
+  if (cusim_self)
+    trace_access(fiber_running(), (uintptr_t)address, bytes, writes, AccessAtomic, pc);
 }
 
 #define FETCH(T, bits, name, builtin)                                                              \

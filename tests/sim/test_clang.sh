@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Kernels compiled by Clang in place of GCC: the tests of device code, of reports and of counters.
+# Kernels compiled by Clang in place of GCC: the tests of device code, of reports, of counters
+# and of planted bugs, of which 5 of 51 stay unseen or have no line (README.md).
 set -u
-tests=(prim/test_threads prim/test_matrix sim/test_reports sim/test_counters)
+tests=(prim/test_threads prim/test_matrix sim/test_reports sim/test_counters sim/test_races
+       "sim/test_planted 5")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 command -v clang++ >/dev/null || { echo "1..0 # SKIP clang++ is not installed"; exit 0; }
 echo "1..${#tests[@]}"
 n=0
 for t in "${tests[@]}"; do
   n=$((n + 1))
-  if out=$(NNGEN_CXX=clang++ "build/tests/$t" 2>&1); then
+  # shellcheck disable=SC2086 # a test and its argument
+  if out=$(NNGEN_CXX=clang++ build/tests/$t 2>&1); then
     echo "ok $n - $t"
   else
     echo "not ok $n - $t"

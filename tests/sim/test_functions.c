@@ -22,7 +22,13 @@ static const char *prologue =
     "  __shared__ long long ll; __shared__ unsigned long long ull; ll = ull = n.ll;\n"
     "  __shared__ __half2 h2; h2 = __floats2half2_rn(1, 2);\n"
     "  __shared__ __nv_bfloat162 b2; b2 = __floats2bfloat162_rn(1, 2);\n"
-    "  __shared__ unsigned short us[2]; us[0] = 5, us[1] = 6;\n";
+    "  __shared__ unsigned short us[2]; us[0] = 5, us[1] = 6;\n"
+    "  __half h = __float2half(two), hn = __float2half(nan);\n"
+    "  __nv_bfloat16 b = __float2bfloat16(two);\n"
+    "  __half2 p(h, __half(5.0f)), q = make_half2(h, hn), r = p; unsigned top = ~0u; bool yes;\n"
+    "  __nv_bfloat162 c = make_bfloat162(b, __nv_bfloat16(3.0f)); (void)f, (void)g;\n"
+    "  __shared__ float4 f4; f4 = make_float4(1, two, 3, 4); auto say = [&](bool v) { yes = v; };\n"
+    "  say(true); h = h, b = b, q = q, r = r, c = c, hn = hn, top = top;\n";
 
 typedef struct Numbers {
   float nan, inf, big, two;
@@ -219,6 +225,94 @@ static void test_arithmetic(void **state) {
   CHECK(lines);
 }
 
+// 1, 2, 3, 5 of fp16: 3c00 4000 4200 4500; of bf16: 3f80 4000 4040 40a0.
+static void test_16_bits(void **state) {
+  (void)state;
+  static const Line lines[] = {
+      {"bits(p)", 0x45004000},
+      {"bits(c)", 0x40404000},
+      {"bits(__low2half2(p)) == 0x40004000 && bits(__high2half2(p)) == 0x45004500", 1},
+      {"bits(__low2bfloat162(c)) == 0x40004000 && bits(__high2bfloat162(c)) == 0x40404040", 1},
+      {"bits(__lowhigh2highlow(p))", 0x40004500},
+      {"bits(__lowhigh2highlow(c))", 0x40004040},
+      {"__half_raw(h).x * 2.0 + __nv_bfloat16_raw(b).x", 0x4000 * 3},
+      {"float(__half(__half_raw{0x4500})) + float(__nv_bfloat16(__nv_bfloat16_raw{0x40a0}))", 10},
+      {"bits(__half2(__half2_raw{0x3c00, 0x4200}))", 0x42003c00},
+      {"__half2_raw(p).y", 0x4500},
+      {"bits(__nv_bfloat162(__nv_bfloat162_raw{1, 2}))", 0x20001},
+      {"__half_as_short(__short_as_half(short(-5)))", -5},
+      {"__bfloat16_as_short(__short_as_bfloat16(short(-7)))", -7},
+      {"__half2char_rz(__half(-200.5f)) * 1000 + __half2uchar_rz(__half(3.9f))", -127997},
+      {"h++, float(h)", 3},
+      {"float(h++) * 10 + float(++h) + float(h--) * 100 + float(--h) * 1000", 3535},
+      {"b--, float(b) + float(+b)", 2},
+      {"bits(r++) == 0x45004000 && bits(r) == 0x46004200", 1},
+      {"bits(--r)", 0x45004000},
+      {"r == p && !(r != p) && r <= p && r >= p && !(r < p) && !(r > p)", 1},
+      {"r.y = __half(7.0f), r > p || r == p || !(r >= p) || r != p", 0},
+      {"r != make_half2(__half(1.0f), h)", 1},
+      {"__hbgt2(make_half2(3.0f, 6.0f), p) + 2 * __hbgt2(p, p) + 4 * __hbge2(p, p)", 5},
+      {"__hbeq2(q, q) + 2 * __hbequ2(q, q) + 4 * __hbne2(q, q) + 8 * __hbltu2(q, p)", 2},
+      {"__heq(hn, hn) + 2 * __hne(hn, hn) + 4 * __hneu(hn, h) + 8 * (hn != hn)", 12},
+      {"hn == hn", 0},
+      {"__hgtu(hn, h) + 2 * __hgt(hn, h) + 4 * __hleu(h, hn) + 8 * __hle(h, hn)", 5},
+      {"bits(__heq2(q, q))", 0x3c00},
+      {"bits(__hneu2(q, q))", 0x3c000000},
+      {"__heq2_mask(q, q) == 0xffff && __hneu2_mask(q, q) == 0xffff0000", 1},
+      {"__hlt2_mask(p, p)", 0},
+      {"c == c && __hbne2(c, __lowhigh2highlow(c))", 1},
+      {"float(htanh(__float2half(inf))) + float(htanh(__float2bfloat16(-inf))) * 3", -2},
+      {"fabs(float(htanh(__half(0.5f))) - 0.46211716f) < 3e-4", 1},
+      {"bits(h2tanh(make_half2(__float2half(inf), __half(0.0f))))", 0x3c00},
+  };
+  CHECK(lines);
+}
+
+static void test_integers(void **state) {
+  (void)state;
+  static const Line lines[] = {
+      {"__hadd(0x7fffffff + i + 1, 0x7ffffffd)", 0x7ffffffe},
+      {"__hadd(i, -2) * 10 + __rhadd(i, -2)", -21},
+      {"__rhadd(0x7fffffff, 0x7ffffffe + i + 1)", 0x7fffffff},
+      {"__uhadd(top, top - 1) + 0.0", 4294967294.0},
+      {"__urhadd(top, top - 1) + 0.0", 4294967295.0},
+      {"umin(top, 3u) + umax(1u, 2u) * 10", 23},
+      {"llmin(-ll, 3) + llmax(-ll, 3)", -0x1p40 + 3},
+      {"ullmin(ull, ~0ull) + 0.0 == 0x1p40 && ullmax(ull, ~0ull) == ~0ull", 1},
+      {"__funnelshift_lc(0x89abcdefu, 0x01234567u, u + 1)", 0x23456789},
+      {"__funnelshift_lc(0x09abcdefu, 0x01234567u, 25 + u) == 0x09abcdef", 1},
+      {"__funnelshift_lc(0x09abcdefu, 0x01234567u, top) == 0x09abcdef", 1},
+      {"__funnelshift_l(0x09abcdefu, 0x01234567u, 25 + u) == 0x01234567", 1},
+      {"__funnelshift_rc(0x89abcdefu, 0x01234567u, u + 1)", 0x6789abcd},
+      {"__funnelshift_rc(0x89abcdefu, 0x01234567u, 25 + u)", 0x01234567},
+      {"__vimax3_s32(i, -5, -3) * 10 + __vimin3_s32(i, -5, -3)", -15},
+      {"__vimax3_u32(1, top, 2) + 0.0", 4294967295.0},
+      {"__vimin3_u32(4, top, 2)", 2},
+      {"__viaddmax_s32(i, -5, -7) * 10 + __viaddmin_s32(i, 5, 7)", -56},
+      {"__viaddmax_s32(0x7fffffff + i + 1, 1, 3)", 3},
+      {"__viaddmin_u32(top, 2, 9) * 10 + __viaddmax_u32(top, 2, 9)", 19},
+      {"__vibmax_s32(i, 3, &yes) * 10 + yes", 30},
+      {"__vibmin_s32(i, 3, &yes) * 10 + yes", -9},
+      {"__vibmax_u32(top, 3, &yes) + 0.0 + yes", 4294967296.0},
+      {"__vibmin_u32(3, u - 4, &yes) * 10 + yes", 31},
+      {"__vimax_s32_relu(i, -3) + __vimin_s32_relu(i, 3) + __vimax_s32_relu(i, 3)", 3},
+      {"__vimax3_s32_relu(i, -3, -2) + __vimin3_s32_relu(4, 5, u)", 4},
+      {"__viaddmax_s32_relu(i, -3, -2) * 10 + __viaddmin_s32_relu(i, 5, 9)", 4},
+      {"__sincosf(two, &f, &g), fabs(f - sinf(two)) + fabs(g - cosf(two)) < 1e-5", 1},
+      {"fabs(__tanhf(two / 2) - 0.7615942f) < 1e-6", 1},
+      {"isnan(nanf(\"\")) && isnan(::nan(\"\")) && !(nanf(\"\") == nanf(\"\"))", 1},
+      {"scalblnf(two, 3l) + scalbln(dtwo, -1l)", 17},
+      {"__fmaf_ieee_rn(two, 3, 4)", 10},
+      {"__ldcv(&f4).w + __ldcv(&f4.y) * 10", 24},
+      {"*(float *)__cvta_global_to_generic(__cvta_generic_to_global(&n.two))", 2},
+      {"*(float *)__cvta_shared_to_generic(__cvta_generic_to_shared(&f4.z))", 3},
+      {"__CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__", 1300},
+      {"__CUDA_ARCH_LIST__ == __CUDA_ARCH__", 1},
+      {"__CUDA_ARCH_FEAT_SM90_ALL", 1},
+  };
+  CHECK(lines);
+}
+
 static const char *bytes_source =
     "struct Row { int v[64]; };\n"
     "extern \"C\" __global__ void k(char *x, const char *y, int n) {\n"
@@ -245,6 +339,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions),
                                      cmocka_unit_test(test_arithmetic),
                                      cmocka_unit_test(test_bytes),
+                                     cmocka_unit_test(test_16_bits),
+                                     cmocka_unit_test(test_integers),
                                      cmocka_unit_test(test_atomics),
                                      cmocka_unit_test(test_atomic_sums)};
   return cmocka_run_group_tests(tests, device_setup, NULL);

@@ -138,8 +138,9 @@ static const Planted cases[] = {
      "__shared__ int n; if (t == 0) n = 0; nn_sync();\nBUG(n = n + 1;, nn_atomic_add(&n, 1);)\n"
      "nn_sync(); y = n;",
      "64", Nothing, Named, "planted.cu:11"},
-    {"two blocks write one place", "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1; y = t;", "t",
-     Nothing, Named, NULL},
+    {"two blocks write one place",
+     "if (t == 0) mem[998 + BUG(0, blockIdx.x)] = 1 + blockIdx.x; y = t;", "t", Nothing, Named,
+     NULL},
     {"two blocks add to one place",
      "if (t == 0) { BUG(mem[999] = mem[999] + 1;, nn_atomic_add(mem + 999, 1.0f);) } y = t;", "t",
      Nothing, Named, NULL},
@@ -203,6 +204,7 @@ static const Planted cases[] = {
 };
 enum { kCases = sizeof cases / sizeof *cases };
 
+static int missable; // bugs that this compiler's kernels may hide
 static char folder[] = "/tmp/planted-XXXXXX"; // images, by case, variant and instrumentation
 
 // The case's module; compiled by the first that asks, read from the folder by later ones.
@@ -371,10 +373,11 @@ static void test_bugs(void **state) {
   }
   printf("# bugs caught: %d of %d, NNGEN_SIM_CHECK=%s NNGEN_SIM_SEED=%s\n", tried - missed, tried,
          setting[0], setting[1]);
-  assert_int_equal(missed, 0);
+  assert_in_range(missed, 0, missable);
 }
 
-int main(void) {
+// With a number, the short form: all checks, one order, and that many bugs may be missed.
+int main(int argc, char **argv) {
   static const char *all[] = {"all", "0"}, *seeded[] = {"all", "7"}, *basic[] = {"basic", "3"};
   const struct CMUnitTest tests[] = {
       {"bugs are caught, all checks", test_bugs, NULL, NULL, all},
@@ -386,7 +389,10 @@ int main(void) {
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   printf("# %d planted bugs\n", kCases);
   if (!mkdtemp(folder)) return perror(folder), 1;
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest few[] = {tests[0], tests[3]};
+  if (argc > 1) missable = atoi(argv[1]);
+  int failed = argc > 1 ? cmocka_run_group_tests(few, NULL, NULL)
+                        : cmocka_run_group_tests(tests, NULL, NULL);
   char command[64];
   snprintf(command, sizeof command, "rm -rf %s", folder);
   return system(command) ? 1 : failed;

@@ -4,6 +4,8 @@
 
 #define CUSIM_T __nv_bfloat16
 #define CUSIM_T2 __nv_bfloat162
+#define CUSIM_RAW __nv_bfloat16_raw
+#define CUSIM_RAW2 __nv_bfloat162_raw
 #define CUSIM_NAME(before, after) before##bfloat16##after
 #define CUSIM_WIDEN cusim::bfloat_to_float
 #define CUSIM_NARROW cusim::float_to_bfloat

@@ -4,6 +4,8 @@
 
 #define CUSIM_T __half
 #define CUSIM_T2 __half2
+#define CUSIM_RAW __half_raw
+#define CUSIM_RAW2 __half2_raw
 #define CUSIM_NAME(before, after) before##half##after
 #define CUSIM_WIDEN cusim::half_to_float
 #define CUSIM_NARROW cusim::float_to_half

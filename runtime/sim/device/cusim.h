@@ -21,6 +21,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
 #define __managed__ static_assert(false, "managed memory is not modelled");
+#define __cluster_dims__(...) _Pragma("GCC error \"libcusim: no clusters: __cluster_dims__\"")
 
 // Marks in the preprocessed text, by which host_compiler.c knows the compiler: cusim_is_clang, and
 #if defined(__clang__) || __GNUC__ >= 12
@@ -41,6 +42,9 @@ extern "C" int cusim_is_clang;
 #define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
 #endif
 #define __assume(condition) __builtin_assume(condition)
+
+extern "C" void cusim_inline_ptx() // what rewrite.c makes of asm
+    __attribute__((error("libcusim: inline PTX (asm) is not there")));
 
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 

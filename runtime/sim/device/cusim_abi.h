@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 5
+#define CUSIM_ABI 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,6 +77,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands);
 
 // Block barriers. id 0 with threads 0: every live thread of the block.
 void cusim_barrier(int id, int threads);
+void cusim_barrier_at(int place); // the first kind; place: its number in the source, or 0
 void cusim_barrier_arrive(int id, int threads);
 // __syncthreads that also counts the threads whose predicate holds.
 int cusim_barrier_count(int predicate);

@@ -4,10 +4,17 @@
 
 namespace cusim {
 
+// Every atomic is of an address that its size divides.
+template <class T> CUSIM_FN T *aligned(T *p) {
+  if (size_t(p) % sizeof *p) cusim_misaligned(p, sizeof *p);
+  return p;
+}
+
 // *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
 // waits.
 template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
   T old, desired;
+  p = aligned(p);
   __atomic_load(p, &old, __ATOMIC_RELAXED);
   do desired = f(old);
   while (!__atomic_compare_exchange(p, &old, &desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
@@ -25,9 +32,11 @@ template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
 
 #define CUSIM_ATOMIC_INT(T)                                                                        \
   CUSIM_FN T atomicAdd(T *p, T v) {                                                                \
+    p = cusim::aligned(p);                                                                         \
     return cusim::atomic_read_by(v == 0, __atomic_fetch_add(p, v, __ATOMIC_RELAXED));              \
   }                                                                                                \
   CUSIM_FN T atomicSub(T *p, T v) {                                                                \
+    p = cusim::aligned(p);                                                                         \
     return cusim::atomic_read_by(v == 0, __atomic_fetch_sub(p, v, __ATOMIC_RELAXED));              \
   }                                                                                                \
   CUSIM_FN T atomicAnd(T *p, T v) {                                                                \
@@ -46,11 +55,13 @@ template <class T> CUSIM_FN T atomic_read_by(bool same, T old) {
     return cusim::atomic_update(p, [v](T old) { return old < v ? v : old; });                      \
   }                                                                                                \
   CUSIM_FN T atomicExch(T *p, T v) {                                                               \
+    p = cusim::aligned(p);                                                                         \
     T old = __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                           \
     cusim_yield();                                                                                 \
     return old;                                                                                    \
   }                                                                                                \
   CUSIM_FN T atomicCAS(T *p, T expected, T desired) {                                              \
+    p = cusim::aligned(p);                                                                         \
     __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
     cusim_yield();                                                                                 \
     return expected;                                                                               \
@@ -74,6 +85,7 @@ CUSIM_ATOMIC_LL(atomicXor, old ^ v)
 
 CUSIM_FN unsigned short atomicCAS(unsigned short *p, unsigned short expected,
                                   unsigned short desired) {
+  p = cusim::aligned(p);
   __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   cusim_yield();
   return expected;
@@ -86,14 +98,17 @@ CUSIM_FN double atomicAdd(double *p, double v) {
 }
 // Of vectors each element is one atomic.
 CUSIM_FN float2 atomicAdd(float2 *p, float2 v) {
+  p = cusim::aligned(p);
   return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)};
 }
 CUSIM_FN float4 atomicAdd(float4 *p, float4 v) {
+  p = cusim::aligned(p);
   return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z),
           atomicAdd(&p->w, v.w)};
 }
 CUSIM_FN float atomicExch(float *p, float v) {
   float old;
+  p = cusim::aligned(p);
   __atomic_exchange(p, &v, &old, __ATOMIC_ACQ_REL);
   cusim_yield();
   return old;

@@ -76,9 +76,12 @@ template <class T> struct DynamicShared {
 
 } // namespace cusim
 
-// Not the C library's own: a fault in it would leave stdout locked.
-extern "C" int printf(const char *, ...) __asm__("cusim_printf")
-    __attribute__((format(printf, 1, 2)));
+// Not the C library's own: a fault in it would leave stdout locked. The number of arguments.
+template <class... A> CUSIM_FN int printf(const char *format, A... a) {
+  if (!format) return -1;
+  cusim_printf(format, a...);
+  return sizeof...(A);
+}
 #undef assert
 #define assert(condition)                                                                          \
   ((condition) ? (void)0 : cusim_assert_fail(#condition, __FILE__, __LINE__, __func__))

@@ -57,6 +57,8 @@ CUSIM_ROUNDED(long long, llrint) CUSIM_ROUNDED(int, ilogb)
   CUSIM_FN double name(double x, U p) { return __builtin_##name(x, p); }
 CUSIM_PARTS(modf, float *, double *) CUSIM_PARTS(frexp, int *, int *) CUSIM_PARTS(scalbn, int, int)
 #undef CUSIM_PARTS
+CUSIM_FN float scalblnf(float x, long n) { return __builtin_scalblnf(x, n); }
+CUSIM_FN double scalbln(double x, long n) { return __builtin_scalbln(x, n); }
 CUSIM_FN double ldexp(double x, int e) { return __builtin_ldexp(x, e); }
 CUSIM_FN void sincos(double x, double *s, double *c) { *s = sin(x), *c = cos(x); }
 CUSIM_FN double exp10(double x) { return pow(10.0, x); }
@@ -101,6 +103,15 @@ CUSIM_FN double max(double a, double b) { return fmax(a, b); }
 CUSIM_MIXED(float, double, double)
 #undef CUSIM_MIXED
 
+#define CUSIM_NAMED_MINMAX(T, prefix)                                                              \
+  CUSIM_FN T prefix##min(T a, T b) { return b < a ? b : a; }                                       \
+  CUSIM_FN T prefix##max(T a, T b) { return a < b ? b : a; }
+CUSIM_NAMED_MINMAX(unsigned, u) CUSIM_NAMED_MINMAX(long long, ll)
+CUSIM_NAMED_MINMAX(unsigned long long, ull)
+#undef CUSIM_NAMED_MINMAX
+
+CUSIM_FN float nanf(const char *) { return __builtin_nanf("0x3fffff"); } // a GPU's
+CUSIM_FN double nan(const char *) { return -__builtin_nan(""); }
 CUSIM_FN bool signbit(float x) { return __builtin_signbit(x); }
 CUSIM_FN bool signbit(double x) { return __builtin_signbit(x); }
 CUSIM_FN bool isnan(float x) { return __builtin_isnan(x); }
@@ -118,6 +129,8 @@ CUSIM_FN float __log2f(float x) { return log2f(x); }
 CUSIM_FN float __log10f(float x) { return log10f(x); }
 CUSIM_FN float __sinf(float x) { return sinf(x); }
 CUSIM_FN float __cosf(float x) { return cosf(x); }
+CUSIM_FN void __sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
+CUSIM_FN float __tanhf(float x) { return tanhf(x); }
 CUSIM_FN float __tanf(float x) { return tanf(x); }
 CUSIM_FN float __powf(float x, float y) { return powf(x, y); }
 CUSIM_FN float __fdividef(float x, float y) { return x / y; }
@@ -126,6 +139,7 @@ CUSIM_FN float __frcp_rn(float x) { return 1.0f / x; }
 CUSIM_FN float __frsqrt_rn(float x) { return 1.0f / __builtin_sqrtf(x); }
 CUSIM_FN float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 CUSIM_FN float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+CUSIM_FN float __fmaf_ieee_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CUSIM_FN float __fadd_rn(float a, float b) {
   volatile float r = a + b; // volatile: never contracted into an fma, which is what callers ask for
   return r;
@@ -233,6 +247,45 @@ CUSIM_FN unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) {
 CUSIM_FN unsigned __funnelshift_r(unsigned low, unsigned high, unsigned n) {
   return unsigned(((unsigned long long)high << 32 | low) >> (n & 31));
 }
+// The same with counts of 32 and more as 32.
+CUSIM_FN unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned n) {
+  return n >= 32 ? low : __funnelshift_l(low, high, n);
+}
+CUSIM_FN unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned n) {
+  return n >= 32 ? high : __funnelshift_r(low, high, n);
+}
+// Halves of sums that would not fit, rounded down; r: up.
+CUSIM_FN int __hadd(int a, int b) { return int(((long long)a + b) >> 1); }
+CUSIM_FN int __rhadd(int a, int b) { return int(((long long)a + b + 1) >> 1); }
+CUSIM_FN unsigned __uhadd(unsigned a, unsigned b) {
+  return unsigned(((unsigned long long)a + b) >> 1);
+}
+CUSIM_FN unsigned __urhadd(unsigned a, unsigned b) {
+  return unsigned(((unsigned long long)a + b + 1) >> 1);
+}
+// Least and greatest of sums and of three; relu: not below 0; b: whether it is the first operand.
+#define CUSIM_EXTREME(T, name, choose, op)                                                         \
+  CUSIM_FN T __vi##choose##3_##name(T a, T b, T c) { return choose(choose(a, b), c); }             \
+  CUSIM_FN T __viadd##choose##_##name(T a, T b, T c) {                                             \
+    return choose(T(unsigned(a) + unsigned(b)), c);                                                \
+  }                                                                                                \
+  CUSIM_FN T __vib##choose##_##name(T a, T b, bool *first) {                                       \
+    *first = a op b;                                                                               \
+    return choose(a, b);                                                                           \
+  }
+#define CUSIM_EXTREME_RELU(choose)                                                                 \
+  CUSIM_FN int __vi##choose##_s32_relu(int a, int b) { return max(choose(a, b), 0); }              \
+  CUSIM_FN int __vi##choose##3_s32_relu(int a, int b, int c) {                                     \
+    return max(__vi##choose##3_s32(a, b, c), 0);                                                   \
+  }                                                                                                \
+  CUSIM_FN int __viadd##choose##_s32_relu(int a, int b, int c) {                                   \
+    return max(__viadd##choose##_s32(a, b, c), 0);                                                 \
+  }
+CUSIM_EXTREME(int, s32, max, >=) CUSIM_EXTREME(int, s32, min, <=)
+CUSIM_EXTREME(unsigned, u32, max, >=) CUSIM_EXTREME(unsigned, u32, min, <=)
+CUSIM_EXTREME_RELU(max) CUSIM_EXTREME_RELU(min)
+#undef CUSIM_EXTREME
+#undef CUSIM_EXTREME_RELU
 CUSIM_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
   unsigned long long bytes = (unsigned long long)y << 32 | x;
   unsigned r = 0;

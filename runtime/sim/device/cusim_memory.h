@@ -9,10 +9,21 @@ template <class T> CUSIM_FN void __stcg(T *p, T v) { *p = v; }
 template <class T> CUSIM_FN void __stcs(T *p, T v) { *p = v; }
 template <class T> CUSIM_FN T __ldca(const T *p) { return *p; }
 template <class T> CUSIM_FN T __ldlu(const T *p) { return *p; }
-template <class T> CUSIM_FN T __ldcv(const T *p) { return *const_cast<const volatile T *>(p); }
+template <class T> CUSIM_FN T __ldcv(const T *p) { // read anew
+  if constexpr (__is_class(T)) {
+    __asm__ volatile("" ::: "memory");
+    return *p;
+  } else {
+    return *const_cast<const volatile T *>(p);
+  }
+}
 template <class T> CUSIM_FN void __stwb(T *p, T v) { *p = v; }
 template <class T> CUSIM_FN void __stwt(T *p, T v) { *p = v; }
-CUSIM_FN size_t __cvta_generic_to_shared(const void *p) { return size_t(p); }
+#define CUSIM_SPACE(name) /* all addresses are generic */                                          \
+  CUSIM_FN size_t __cvta_generic_to_##name(const void *p) { return size_t(p); }                    \
+  CUSIM_FN void *__cvta_##name##_to_generic(size_t address) { return (void *)address; }
+CUSIM_SPACE(shared) CUSIM_SPACE(global) CUSIM_SPACE(local) CUSIM_SPACE(constant)
+#undef CUSIM_SPACE
 
 // Templates, so that they stand beside a system header's functions, which then are preferred.
 // Traced, the whole range is announced, in the caller's name.

@@ -3,7 +3,8 @@
 #ifndef CUSIM_SYNC_H
 #define CUSIM_SYNC_H
 
-CUSIM_FN void __syncthreads() { cusim_barrier(0, 0); }
+// rewrite.c numbers the places where it is called.
+CUSIM_FN void __syncthreads(int place = 0) { cusim_barrier_at(place); }
 CUSIM_FN int __syncthreads_count(int p) { return cusim_barrier_count(p); }
 CUSIM_FN int __syncthreads_or(int p) { return cusim_barrier_count(p) != 0; }
 CUSIM_FN int __syncthreads_and(int p) { return !cusim_barrier_count(!p); }
@@ -81,6 +82,7 @@ CUSIM_VOTE(Add, 0, a + b)
 CUSIM_VOTE(And, ~0u, a & b)
 CUSIM_VOTE(Or, 0, a | b)
 CUSIM_VOTE(Xor, 0, a ^ b)
+CUSIM_VOTE(Seen, 0, a | (b ? 1u : 2u))
 CUSIM_VOTE(MinU, ~0u, a < b ? a : b)
 CUSIM_VOTE(MaxU, 0, a > b ? a : b)
 CUSIM_VOTE(MinI, 0x7fffffffu, int(a) < int(b) ? a : b)
@@ -103,24 +105,28 @@ template <class T> void match_work(void *const *operands, unsigned mask) {
 
 } // namespace cusim
 
+// Of distances and lane masks five bits count.
 template <class T> CUSIM_FN T __shfl_sync(unsigned mask, T v, int from, int width = 32) {
   return cusim::shuffle(mask, v, (cusim::lane() & ~(width - 1)) | (from & (width - 1)));
 }
 template <class T> CUSIM_FN T __shfl_xor_sync(unsigned mask, T v, int bits, int width = 32) {
-  int to = cusim::lane() ^ bits;
+  int to = cusim::lane() ^ (bits & 31);
   return cusim::shuffle(mask, v, to / width <= cusim::lane() / width ? to : cusim::lane());
 }
 template <class T> CUSIM_FN T __shfl_up_sync(unsigned mask, T v, unsigned delta, int width = 32) {
-  return cusim::shuffle(mask, v, cusim::in_segment(cusim::lane() - int(delta), width));
+  return cusim::shuffle(mask, v, cusim::in_segment(cusim::lane() - int(delta & 31), width));
 }
 template <class T> CUSIM_FN T __shfl_down_sync(unsigned mask, T v, unsigned delta, int width = 32) {
-  return cusim::shuffle(mask, v, cusim::in_segment(cusim::lane() + int(delta), width));
+  return cusim::shuffle(mask, v, cusim::in_segment(cusim::lane() + int(delta & 31), width));
 }
 CUSIM_FN unsigned __ballot_sync(unsigned mask, int p) {
   return cusim::vote<cusim::Ballot>(mask, p != 0);
 }
 CUSIM_FN int __any_sync(unsigned mask, int p) { return cusim::vote<cusim::Or>(mask, p != 0) != 0; }
 CUSIM_FN int __all_sync(unsigned mask, int p) { return cusim::vote<cusim::And>(mask, p != 0) != 0; }
+CUSIM_FN int __uni_sync(unsigned mask, int p) {
+  return cusim::vote<cusim::Seen>(mask, p != 0) != 3;
+}
 #define CUSIM_REDUCE(T, name, F)                                                                   \
   CUSIM_FN T __reduce_##name##_sync(unsigned mask, T v) {                                          \
     return T(cusim::vote<cusim::F>(mask, unsigned(v)));                                            \

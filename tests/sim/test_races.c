@@ -1,0 +1,105 @@
+// test_races.c: what the race check accuses and what it must not: each case a kernel, with the
+// words of its report or none. In a process of its own, because a fault ends the device. Only on
+// libcusim.
+#include "tests/sim/device.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { kThreads = 64, kGrid = 4 };
+
+typedef struct Case {
+  const char *name;
+  const char *body;   // of kernel k(int *x, int *y): t, b, and the variables below
+  const char *report; // in the report; null: none
+} Case;
+
+static const char *prologue =
+    "__device__ unsigned count; __device__ int sum; __constant__ int table[4] = {1, 2, 3, 4};\n"
+    "extern \"C\" __global__ void k(int *x, int *y) {\n"
+    "  int t = threadIdx.x, b = blockIdx.x, i = b * blockDim.x + t; (void)i;\n";
+
+static const Case cases[] = {
+    {"a counter in a variable tells the last block",
+     "__shared__ bool last; if (t == 0) { x[b] = b + 1; __threadfence();"
+     "last = atomicAdd(&count, 1u) == gridDim.x - 1; } __syncthreads();"
+     "if (last && t == 0) { int s = 0; for (int j = 0; j < gridDim.x; j++) s += x[j]; sum = s; }",
+     NULL},
+    {"the same without the counter",
+     "if (t == 0) x[b] = b + 1; if (b == gridDim.x - 1 && t == 0) {"
+     "int s = 0; for (int j = 0; j < gridDim.x; j++) s += x[j]; sum = s; }",
+     "race on global memory"},
+    {"threads count in a variable", "sum = sum + 1;", "variable sum"},
+    {"blocks write one variable", "if (t == 0) sum = b;", "variable sum"},
+    {"atomics on a variable", "atomicAdd(&sum, t); atomicAdd(&count, 1u);", NULL},
+    {"threads store one value", "x[0] = 1; __shared__ int s; s = 7; __syncthreads(); y[i] = s;",
+     NULL},
+    {"a thread stores another", "__shared__ int s; s = t == 40 ? 8 : 7; __syncthreads(); y[i] = s;",
+     "thread (40,0,0)"},
+    {"the last thread stores another", "__shared__ int s; s = t == 63;", "thread (63,0,0)"},
+    {"bytes of one word", "((volatile char *)x)[i] = t; ((char *)y)[i] = t;", NULL},
+    {"one value over an atomic", "if (t == 5) x[0] = 1; else if (t == 40) atomicExch(x, 1);",
+     "race on global memory"},
+    {"flags between blocks that are volatile", // decoupled look-back
+     "volatile int *flag = x, *part = y; if (t == 0) { int s = b; part[b] = b; __threadfence();"
+     "flag[b] = 1; for (int p = b - 1; p >= 0; p--) { while (!flag[p]) ; __threadfence();"
+     "s += part[p]; } y[64 + b] = s; }",
+     NULL},
+    {"flags that are not", "if (t == 0) { y[b] = b; x[b] = 1; if (b) x[64 + b] = y[b - 1]; }",
+     "race on global memory"},
+    {"warps that rely on volatile",
+     "__shared__ volatile int s[64]; s[t] = t; if (t < 16) { s[t] += s[t + 16]; s[t] += s[t + 8]; "
+     "}",
+     "shared memory"},
+    {"two barriers on one line", "if (t < 32) __syncthreads(); x[i] = t; __syncthreads();",
+     "not all threads reach the barrier"},
+    {"one barrier in copies of one line",
+     "for (int j = 0; j < 3; j++) __syncthreads(); if (y[0]) x[i] = 2; __syncthreads();", NULL},
+    {"vectors moved whole",
+     "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; __syncthreads(); x[i] = ((int *)s)[255 - t];",
+     NULL},
+    {"a vector moved whole without a barrier",
+     "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; x[i] = ((int *)s)[255 - t];", "shared memory"},
+    {"constants", "x[i] = table[t & 3] + table[b];", NULL},
+};
+
+static void run(const Case *c, int report) {
+  setenv("NNGEN_SIM_CHECK", "race", 1);
+  dup2(report, 2);
+  if (!device_open()) _exit(96);
+  char source[2048];
+  snprintf(source, sizeof source, "%s%s }\n", prologue, c->body);
+  CUfunction k = device_function(source, "k");
+  int zeros[kThreads * kGrid] = {0};
+  CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
+  CUresult r = device_run(k, kGrid, kThreads, 0, (void *[]){&x, &y});
+  _exit(r == CUDA_SUCCESS ? 0 : 1);
+}
+
+static void test_cases(void **state) {
+  (void)state;
+  int wrong = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[4096] = "";
+    FILE *report = tmpfile();
+    assert_non_null(report);
+    pid_t pid = fork();
+    if (pid == 0) run(&cases[i], fileno(report));
+    int status = 0;
+    waitpid(pid, &status, 0);
+    rewind(report);
+    text[fread(text, 1, sizeof text - 1, report)] = 0;
+    fclose(report);
+    const char *want = cases[i].report;
+    bool right = WIFEXITED(status) && WEXITSTATUS(status) == (want != NULL) &&
+                 (want ? strstr(text, want) != NULL : !*text);
+    if (!right) fprintf(stderr, "%s: %s\n", cases[i].name, *text ? text : "no report"), wrong++;
+  }
+  assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+  if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
