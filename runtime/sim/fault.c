@@ -259,9 +259,13 @@ static void fault_resume(void) {
                 "integer division by zero: a GPU goes on, with a result that is not specified");
   if (worker->fault_signal == SIGILL)
     fault_raise(CUDA_ERROR_ILLEGAL_INSTRUCTION, worker->fault_pc, "illegal instruction");
+  if (!worker->fault_known && module_of_address(worker->fault_pc) &&
+      fault_is_wild((const unsigned char *)worker->fault_pc - 1))
+    fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, worker->fault_pc,
+                "illegal access through a wild pointer, beyond the address space");
   if (worker->fault_signal == SIGBUS || !worker->fault_known)
     fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, worker->fault_pc,
-                "misaligned vector access, or a wild pointer: which, the host does not tell");
+                "misaligned vector access (or a wild pointer: the host does not tell which)");
   char where[512];
   fault_describe(address, where, sizeof where);
   fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, worker->fault_pc, "illegal access to %p%s%s",

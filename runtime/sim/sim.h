@@ -359,6 +359,7 @@ void fault_static_shared(const Worker *worker); // the block has written behind 
 void fault_continue(void *context, void (*where)(void));
 // divide.c: in SIGFPE's handler: the division was INT_MIN / -1; it has its result and is over.
 bool divide_overflowed(void *context);
+bool fault_is_wild(const unsigned char *code); // wild.c: no alignment is what it lacks
 // "template.cu:12" of a code address, or its symbol; into text, which is returned.
 const char *fault_line(const void *pc, char *text, size_t size);
 
