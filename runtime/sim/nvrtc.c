@@ -124,8 +124,9 @@ typedef struct Options {
   int registers; // of -maxrregcount
 } Options;
 
-// NVRTC options and what the host compiler gets. With a value: it follows behind = in the same word,
-// or in the next; %s is the value. An empty translation drops the option: README.md lists these.
+// NVRTC options and what the host compiler gets. With a value: it follows behind = in the same
+// word, or in the next; %s is the value. An empty translation drops the option: README.md lists
+// these.
 static const struct {
   const char *name;
   bool value;

@@ -91,13 +91,21 @@ static const char *rewrite_dynamic(Rewriter *r, const char *p, const char *end) 
   return end;
 }
 
-// `__shared__ alignas(n)` -> an attribute, which may stand behind `static`. n must be a number.
-static const char *shared_alignment(Rewriter *r, const char *p) {
-  Token word = peek(r, p);
-  if (!token_is(word, "alignas")) return p;
-  const char *open = token_skip_blank(word.end, r->out->data), *end = token_skip_brackets(open);
-  text_print(r->out, " __attribute__((aligned%.*s))", (int)(end - open), open);
-  keep_lines(r, p, open);
+// `__shared__ alignas(n)`: before all other words alignas may stand; behind one (`static`) it
+// becomes an attribute, and n must be a number. Used: never written, the variable would be folded
+// to zeros.
+static const char *rewrite_shared(Rewriter *r, Token marker) {
+  static const char words[] = "static thread_local __attribute__((used))";
+  bool is_static = token_is(r->last, "static"),
+       first = !r->last.end || strchr("{};", *r->last.begin);
+  Token word = peek(r, marker.end);
+  if (!token_is(word, "alignas")) word.end = NULL;
+  const char *open = word.end ? token_skip_blank(word.end, r->out->data) : NULL;
+  const char *end = open ? token_skip_brackets(open) : marker.end;
+  if (open && first) text_print(r->out, "alignas%.*s ", (int)(end - open), open);
+  text_print(r->out, "%s", is_static ? words + strlen("static ") : words);
+  if (open && !first) text_print(r->out, " __attribute__((aligned%.*s))", (int)(end - open), open);
+  if (open) keep_lines(r, marker.end, open);
   return end;
 }
 
@@ -215,12 +223,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   if ((token_is(t, "asm") || token_is(t, "__asm__")) && (end = rewrite_asm(r, t))) return end;
   if (token_is(t, "__syncthreads") && (end = number_barrier(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
-  if (token_is(t, "__cusim_shared__")) { // used: never written, it would be folded to zeros
-    const char *words = token_is(r->last, "static") ? "thread_local __attribute__((used))"
-                                                    : "static thread_local __attribute__((used))";
-    text_append(r->out, words, strlen(words));
-    return shared_alignment(r, t.end);
-  }
+  if (token_is(t, "__cusim_shared__")) return rewrite_shared(r, t);
   if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
     return take_limits(r, t);
   follow_braces(r, t);

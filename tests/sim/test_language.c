@@ -59,6 +59,7 @@ static void test_standards(void **state) {
 static const char *warp_source =
     "extern \"C\" __global__ void k(int *x) {\n"
     "  __shared__ alignas(16) char a[3]; __shared__ char one;\n"
+    "  __shared__ alignas(double4) char c[1]; c[0] = 2; x[64] = size_t(c) % 16 + c[0];\n"
     "  static __shared__ alignas(64) char b[5]; int t = threadIdx.x; a[0] = b[0] = one = 1;\n"
     "  x[t] = __shfl_down_sync(~0u, t, 40) + 100 * __shfl_up_sync(~0u, t, 33);\n"
     "  x[t] += 10000 * __shfl_xor_sync(~0u, t, 96 + 3) + 1000000 * __shfl_sync(~0u, t, 35);\n"
@@ -68,7 +69,7 @@ static const char *warp_source =
 
 static void test_warps_and_shared(void **state) {
   (void)state;
-  int x[64];
+  int x[65];
   CUfunction k = device_function(warp_source, "k");
   CUdeviceptr p = device_upload(NULL, sizeof x);
   OK(device_run(k, 1, 32, 0, (void *[]){&p}));
@@ -78,6 +79,7 @@ static void test_warps_and_shared(void **state) {
     assert_int_equal(x[t], down + 100 * up + 10000 * (t ^ 3) + 3000000);
     assert_int_equal(x[32 + t], 101);
   }
+  assert_int_equal(x[64], 2);
 }
 
 static int count(const char *text, const char *word) {

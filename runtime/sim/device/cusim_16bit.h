@@ -1,8 +1,8 @@
 // cusim_16bit.h: one 16-bit type and its functions, for cuda_fp16.h and cuda_bf16.h, which define
 // CUSIM_T, CUSIM_T2 (the pair), CUSIM_RAW and CUSIM_RAW2 (their bits), CUSIM_NAME(before, after) (a
 // function's name around the type's) and the conversions CUSIM_WIDEN and CUSIM_NARROW,
-// CUSIM_PAIR_OF_ONE (a function's name). Arithmetic is done in float and rounded once, which for one
-// operation gives the correctly rounded result.
+// CUSIM_PAIR_OF_ONE (a function's name). Arithmetic is done in float and rounded once, which for
+// one operation gives the correctly rounded result.
 
 // When operations are counted, each of these is one of 16 bits: the arithmetic in float that does
 // it stands in a function that is not counted.
