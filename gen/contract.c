@@ -38,7 +38,7 @@ static bool taps_follow(const Node *w, const int64_t *stride) {
 }
 
 static bool reachable(const Group *g, const Node *n, Operand *o) {
-  o->base = expr_view(g, n, o->stride, &o->offset);
+  o->base = view_of(g, n, o->stride, &o->offset);
   return o->base && o->base->type.dtype == prec_storage(compiler->options.dtype);
 }
 

@@ -200,46 +200,6 @@ static bool aligned(const Scope *s, const Type *t, const Index *at) {
   return true;
 }
 
-// Strides of a reshape's dimensions from those of its input: from the innermost on, dimensions that
-// follow each other in memory are one run, which the result's cut anew. False: no strides do.
-static bool reshape_strides(const Type *to, const Type *from, const int64_t *in, int64_t *out) {
-  int d = from->rank - 1, t = to->rank - 1;
-  while (d >= 0 && from->dim[d] == 1) d--;
-  while (d >= 0) {
-    int64_t step = in[d], run = 1, cut = 1;
-    do {
-      run *= from->dim[d];
-      for (d--; d >= 0 && from->dim[d] == 1;) d--;
-    } while (d >= 0 && in[d] == step * run);
-    for (; t >= 0 && (cut < run || to->dim[t] == 1); cut *= to->dim[t--])
-      out[t] = to->dim[t] == 1 ? 0 : step * cut;
-    if (cut != run) return false;
-  }
-  for (; t >= 0; t--) out[t] = 0; // of size 1
-  return true;
-}
-
-const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset) {
-  *offset = 0;
-  if (n->group != g) {
-    type_strides(&n->type, stride);
-    return n->op->cls == OpSource && n->op->form == SourceConst ? NULL : n;
-  }
-  if (n->op->flags & FlagCopy && n->in[0]->type.dtype == n->type.dtype)
-    return expr_view(g, n->in[0], stride, offset);
-  if (n->op->cls != OpMove || n->op->form > MoveSlice) return NULL;
-  int64_t in[MaxRank];
-  const Node *base = expr_view(g, n->in[0], in, offset);
-  if (!base) return NULL;
-  if (n->op->form == MoveReshape)
-    return reshape_strides(&n->type, &n->in[0]->type, in, stride) ? base : NULL;
-  for (int d = 0; d < n->type.rank; d++) {
-    stride[d] = in[n->op->form == MovePermute ? n->attr.dims[d] : d];
-    if (n->op->form == MoveSlice) *offset += n->attr.dims[d] * in[d];
-  }
-  return base;
-}
-
 // ---- values -----------------------------------------------------------------------------------
 
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {

@@ -408,7 +408,7 @@ static const Node *operand_of(const Group *reader, const Node *made) {
 static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
   int64_t stride[MaxRank], offset;
   for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
-  bool found = expr_view(reader, operand, stride, &offset);
+  bool found = view_of(reader, operand, stride, &offset);
   for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = k;
   return found;
 }

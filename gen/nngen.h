@@ -357,6 +357,12 @@ void text_write(const Graph *g, FILE *file);
 Graph *text_read(Compiler *c, const char *text);
 void text_dot(const Graph *g, FILE *file);
 
+// ---- view.c ------------------------------------------------------------------------------------
+// The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
+// copies that only change the order), with the stride of each of n's dimensions and where its first
+// element is; null when its elements must be computed.
+const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
+
 // ---- expr.c: fused expressions as CUDA text ----------------------------------------------------
 
 // An index into one dimension: the value of `text`, plus the lane number when `lane`.
@@ -395,10 +401,6 @@ void expr_follow(const Node *move, int lanes, const Index *at, Index *out);
 void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
 // Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
-// The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
-// copies that only change the order), with the stride of each of n's dimensions and where its first
-// element is; null when its elements must be computed.
-const Node *expr_view(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
 const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step);
 // C text that defines the indices of dimension dims[0..n) (outermost first) from linear `i`.

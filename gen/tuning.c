@@ -302,7 +302,7 @@ static const char *matrices(const Type *t, int64_t rows, int64_t columns) { // "
 static const char *lie(const Group *g, const Node *n) {
   int64_t stride[MaxRank], offset;
   int rank = n->type.rank;
-  if (!expr_view(g, n, stride, &offset)) return " computed";
+  if (!view_of(g, n, stride, &offset)) return " computed";
   return rank > 1 && stride[rank - 2] == 1 && stride[rank - 1] > 1 ? " transposed" : "";
 }
 
