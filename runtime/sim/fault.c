@@ -129,15 +129,15 @@ void fault_raise(CUresult error, const void *pc, const char *format, ...) {
   block_abandon();
 }
 
-void fault_static_shared(const Worker *worker) {
+void fault_shared(const Worker *worker, const char *where, size_t bytes) {
   const Block *block = &worker->block;
   const char *layer = names_layer(block->launch);
   if (!first_fault(block->launch, CUDA_ERROR_ILLEGAL_ADDRESS)) return;
   fprintf(stderr,
-          "libcusim: write past the end of static shared memory of %zu bytes\n"
+          "libcusim: write %s shared memory of %zu bytes\n"
           "libcusim:   in kernel %s%s%s, block (%u,%u,%u) (CUDA_ERROR_ILLEGAL_ADDRESS)\n",
-          worker->tls_bytes, block->launch->function->name, layer ? ", layer " : "",
-          layer ? layer : "", block->place.block[0], block->place.block[1], block->place.block[2]);
+          where, bytes, block->launch->function->name, layer ? ", layer " : "", layer ? layer : "",
+          block->place.block[0], block->place.block[1], block->place.block[2]);
 }
 
 static const char *wait_name(const Fiber *fiber) {

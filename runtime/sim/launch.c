@@ -211,21 +211,34 @@ static void place_smem(Worker *worker, const Launch *launch) {
   worker->tls_shared = module->tls_bytes ? __tls_get_addr(&index) : NULL;
 }
 
+// What lies before dynamic shared memory: as much as one alignment, or up to the guard.
+static unsigned char *smem_low(const Worker *worker) {
+  unsigned char *begin = smem_end - smem_room();
+  return worker->smem - begin < kSmemAlignment ? begin : worker->smem - kSmemAlignment;
+}
+
 static void poison(Worker *worker, const Launch *launch) {
   if (!sim_settings()->basic) return;
-  memset(worker->smem, kPoisonByte, launch->smem);
+  if (launch->smem) memset(smem_low(worker), kPoisonByte, (size_t)(smem_end - smem_low(worker)));
   if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes + kTlsGuard);
 }
 
-// Behind static shared memory no page can be guarded: what stands there is looked at afterwards.
-static void check_guard(const Worker *worker) {
-  if (!sim_settings()->basic || !worker->tls_bytes) return;
+static bool is_poison(const unsigned char *from, const unsigned char *end) {
+  while (from < end && *from == kPoisonByte) from++;
+  return from == end;
+}
+
+// Right beside shared memory no page can be guarded: what stands there is looked at afterwards.
+static void check_guards(const Worker *worker, const Launch *launch) {
+  if (!sim_settings()->basic) return;
   const unsigned char *guard = worker->tls_shared + worker->tls_bytes;
-  for (int i = 0; i < kTlsGuard; i++)
-    if (guard[i] != kPoisonByte) {
-      fault_static_shared(worker);
-      return;
-    }
+  if (worker->tls_bytes && !is_poison(guard, guard + kTlsGuard))
+    fault_shared(worker, "past the end of static", worker->tls_bytes);
+  if (!launch->smem) return;
+  if (!is_poison(worker->smem + launch->smem, smem_end))
+    fault_shared(worker, "past the end of dynamic", launch->smem);
+  if (!is_poison(smem_low(worker), worker->smem))
+    fault_shared(worker, "before the beginning of dynamic", launch->smem);
 }
 
 static void run_blocks(Launch *launch) {
@@ -245,7 +258,7 @@ static void run_blocks(Launch *launch) {
          (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
     poison(worker, launch);
     block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
-    check_guard(worker);
+    check_guards(worker, launch);
   }
   watchdog_stop(worker);
   fesetenv(&host);

@@ -105,9 +105,19 @@ for name, letter in (("ResNet-18", "m"), ("ResNet-34", "n")):
     for b in (1, 32, 256):
         d = json.load(open(f"{work}/{letter}{b}.json"))
         print(f"| {name} | {b} | {d['modelled_us']:.0f} | {d['floor_us']:.0f} | {d['modelled_us'] / d['floor_us']:.2f} | {b / d['modelled_us'] * 1e6:.0f} |")
+print("\nResNet-18 by layer, modelled us (floor) and padding of products; `nngen show models/resnet18.lua --costs "
+      "--dtype fp16 --set batch=N` says more:\n")
+print("| layer | batch 1 | batch 32 | batch 256 | padding, 1 / 32 / 256 |")
+print("|---|---|---|---|---|")
+batches = [{k["layer"]: k for k in json.load(open(f"{work}/m{b}.json"))["kernels"]} for b in (1, 32, 256)]
+layers = max(batches, key=len)
+assert all(layer in layers for kernels in batches for layer in kernels), "a layer of one batch alone"
+for layer in layers: # none: computed in another one's kernel
+    row = [kernels.get(layer) for kernels in batches]
+    times = " | ".join(f"{k['modelled_us']:.1f} ({k['floor_us']:.1f})" if k else "" for k in row)
+    padding = " / ".join(f"{k['issued'] / k['counted']:.2f}" if k and k["counted"] else "-" for k in row)
+    print(f"| {layer} | {times} | {padding if padding.strip('- /') else ''} |")
 END
-  echo
-  echo "By layer: \`nngen show models/resnet18.lua --costs --dtype fp16 --set batch=32\`."
 }
 
 tables() {

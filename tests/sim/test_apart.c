@@ -131,7 +131,7 @@ static void expect_fault(const char *source, CUresult want) {
     float x[kThreads] = {0};
     if (!device_open()) _exit(2);
     CUdeviceptr px = device_upload(x, sizeof x);
-    CUresult r = device_run(device_function(source, "k"), 40, 32, 0, (void *[]){&px});
+    CUresult r = device_run(device_function(source, "k"), 40, 32, 128, (void *[]){&px});
     printf("stdout can be written\n");
     fflush(stdout);
     _exit(r == want ? 0 : 1);
@@ -177,6 +177,23 @@ static void test_static_shared_overrun(void **state) {
                CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+static void test_dynamic_shared_overrun(void **state) {
+  (void)state;
+  if (on_gpu()) skip();
+  expect_fault("extern __shared__ float s[];\n"
+               "extern \"C\" __global__ void k(float *x) {\n"
+               "  s[threadIdx.x + (blockIdx.x == 7)] = 1;\n"
+               "  x[threadIdx.x] = s[threadIdx.x];\n"
+               "}\n",
+               CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault("extern __shared__ float s[];\n"
+               "extern \"C\" __global__ void k(float *x) {\n"
+               "  s[int(threadIdx.x) - (blockIdx.x == 7)] = 1;\n"
+               "  x[threadIdx.x] = s[threadIdx.x];\n"
+               "}\n",
+               CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 // The lock of stdout is not held for ever.
 static void test_fault_in_printf(void **state) {
   (void)state;
@@ -193,9 +210,10 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_misaligned_vector), // these fork, before any thread is made
-      cmocka_unit_test(test_misaligned_scalar),  cmocka_unit_test(test_static_shared_overrun),
-      cmocka_unit_test(test_fault_in_printf),    cmocka_unit_test_setup(test_templates, setup),
-      cmocka_unit_test_setup(test_names, setup), cmocka_unit_test_setup(test_rounding, setup),
-      cmocka_unit_test_setup(test_waits, setup), cmocka_unit_test_setup(test_unwritten, setup)};
+      cmocka_unit_test(test_misaligned_scalar),      cmocka_unit_test(test_static_shared_overrun),
+      cmocka_unit_test(test_dynamic_shared_overrun), cmocka_unit_test(test_fault_in_printf),
+      cmocka_unit_test_setup(test_templates, setup), cmocka_unit_test_setup(test_names, setup),
+      cmocka_unit_test_setup(test_rounding, setup),  cmocka_unit_test_setup(test_waits, setup),
+      cmocka_unit_test_setup(test_unwritten, setup)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
