@@ -137,7 +137,7 @@ static void expect_fault(const char *source, CUresult want) {
     _exit(r == want ? 0 : 1);
   }
   int status;
-  alarm(30);
+  alarm(120);
   assert_int_equal(waitpid(child, &status, 0), child);
   alarm(0);
   assert_true(WIFEXITED(status));

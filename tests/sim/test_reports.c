@@ -209,7 +209,7 @@ static void test_case(void **state) {
     setenv("NNGEN_SIM_SEED", "0", 1);
     dup2(fd, 2);
     if (!device_open()) _exit(96);
-    alarm(20);
+    alarm(120);
     _exit(run_case(c) == c->error ? 0 : 1);
   }
   waitpid(pid, &status, 0);
