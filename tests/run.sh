@@ -10,7 +10,7 @@ trap 'rm -rf "$out"' EXIT
 one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as a failed test
   local log=$2/$3
   local begin; begin=$(date +%s%N)
-  CMOCKA_MESSAGE_OUTPUT=TAP timeout "${NNGEN_TEST_TIMEOUT:-300}" "$1" >"$log.tap" 2>"$log.err" </dev/null
+  CMOCKA_MESSAGE_OUTPUT=TAP timeout "${NNGEN_TEST_TIMEOUT:-600}" "$1" >"$log.tap" 2>"$log.err" </dev/null
   local rc=$?
   local ms=$((($(date +%s%N) - begin) / 1000000))
   sed -i -E 's/^not (ok [0-9]+ # *SKIP)/\1/' "$log.tap" # cmocka calls a skipped test "not ok"
