@@ -11,25 +11,21 @@
 //   pairs  with an even stride, each window's rows begin at the same place of a pair: the image is
 //          read as one of half as many pixels, C / 2 of them for each of its own, with 2 channels.
 //          A filter of 7 x 7 x 3 becomes 7 x 11 x 2, a zero in front of each row
-//   pad    a zero channel makes the number even; the image is copied for it
-#include "nngen.h"
+//   pad    a zero channel makes the number even, in a copy of the image
+#include "sched.h"
 
 // ---- groups of few channels ---------------------------------------------------------------------
-
-static int64_t round_up(int64_t n, int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
 
 // How many groups become one: what needs the fewest multiplies of those that fill a sector of each
 // pixel, or else come nearest to it.
 static int64_t groups_to_pack(const Node *n, Dtype dtype) {
-  enum { kSector = 32, kColumns = 16, kStep = 32, kMostPacked = 16 };
+  enum { kSector = 32, kColumns = 16, kMostPacked = 16 }; // bytes; the least that a tile has
   const int64_t *w = n->in[1]->type.dim, groups = n->attr.groups, outputs = w[0] / groups;
   int64_t size = (int64_t)dtype_size(dtype), best = 1, least = 0;
   for (int64_t p = 1; p <= groups && p <= kMostPacked; p++) {
     if (groups % p) continue;
-    int64_t k = round_up(p * w[1] * w[2] * w[3], kStep / size);
-    int64_t multiplies = groups / p * round_up(p * outputs, kColumns) * k;
+    int64_t k = sched_round_up(p * w[1] * w[2] * w[3], kMmaStep / size);
+    int64_t multiplies = groups / p * sched_round_up(p * outputs, kColumns) * k;
     if (best * w[1] * size >= kSector && multiplies > least) continue;
     best = p, least = multiplies;
   }
@@ -111,20 +107,19 @@ static Node *pair_filter(Graph *to, Node *w, const Pairs *p) {
   return graph_move(to, "permute", pairs, 4, &(Attr){.dims = {0, 3, 1, 2}});
 }
 
-// Would a kernel that copies this convolution's input be cheaper than loading its floats singly?
+// Would a kernel that copies this convolution's input be cheaper than loading its floats singly, as
+// often as outputs (of all channels) have taps?
 static bool copy_pays(const Node *n) {
-  enum {
-    kInstructions = 15
-  }; // of an element, an estimate: where it is, whether it is inside, load
   const Arch *arch = compiler->options.arch;
   const Type *w = &n->in[1]->type;
-  double loads =
-      (double)type_count(&n->type) / (double)w->dim[0] * (double)type_count(w) / (double)w->dim[0];
+  double outputs = (double)w->dim[0];
+  double loads = (double)type_count(&n->type) / outputs * ((double)type_count(w) / outputs);
   double bytes = 2. * (double)type_bytes(&n->in[0]->type);
-  return loads * kInstructions / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
+  return loads * kGatherIssue / (arch->fp32 / 2) > arch->launch_gap + bytes / arch->dram;
 }
 
-// Floats can be copied singly, but gain where they change their order anyway.
+// Floats can be copied singly, but gain where they change their order anyway. Groups stay odd: a
+// zero channel each would have to stand between them.
 void channels_make_even(Graph *to, Node *n, Dtype dtype) {
   const Type *x = &n->in[0]->type;
   int64_t channels = n->in[1]->type.dim[1];

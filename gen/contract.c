@@ -53,7 +53,8 @@ static bool taps_leave(const Node *n) {
   return false;
 }
 
-// Blocks of k that lie in one tap each are looked up whole, else the pieces that are copied.
+// How many elements of k share an entry of the table of taps: a block of k, where each lies in one
+// tap, else the piece that a copy takes. 0: there is no table, or it would be too large.
 static int tap_run(const Node *w, const Product *p) {
   int block = kRowBytes / p->size;
   if (!p->a.piece || w->type.dim[2] * w->type.dim[3] == 1) return 0;

@@ -1,6 +1,8 @@
 // layout.c: how each value lies in memory. Images are N C H W at the border, as users have them,
 // and channels last inside: a convolution then reads runs of channels. Where a value must change
 // dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
+// Convolutions over few or odd channels (channels.c) and products with vectors (vector.c) are
+// written anew on the way.
 #include "nngen.h"
 
 #include <string.h>
@@ -108,7 +110,8 @@ static void choose_order(Node *n) {
   if (reorders(n)) keep_order(n);
 }
 
-// The operands of a contraction: of one dtype, the reduced dimension innermost.
+// The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
+// convolution may be packed, paired or padded first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
   bool conv = n->op->form == FormConv;
   if (conv) channels_pack_groups(to, n, dtype);

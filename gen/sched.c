@@ -178,6 +178,10 @@ int64_t sched_ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+int64_t sched_round_up(int64_t n, int64_t unit) {
+  return sched_ceil_div(n, unit) * unit;
+}
+
 // ---- one rule per template --------------------------------------------------------------------
 
 static void sched_map(Group *g, const Arch *arch) {

@@ -7,6 +7,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 int64_t sched_ceil_div(int64_t a, int64_t b);
+int64_t sched_round_up(int64_t n, int64_t unit); // to a multiple of it
 // Elements of a run (of `run` in memory) that a thread of the group handles at once: a power of 2
 // that divides the run, and no more than 16 bytes of the widest value.
 int sched_lanes(const Group *g, int64_t run);
@@ -16,10 +17,11 @@ void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each
 enum {
   kRowBytes = 128, // of k in shared memory
   kWarp = 32,
-  kMmaStep = 32, // bytes of k in one mma
-  kFmaStep = 16, // bytes of k that a thread reads at once
-  kTapBytes = 8, // of an entry in a table of taps
-  kSmemLast = 16 // whether a block was the last to arrive
+  kMmaStep = 32,     // bytes of k in one mma
+  kFmaStep = 16,     // bytes of k that a thread reads at once
+  kGatherIssue = 15, // instructions of an element that is computed where it is loaded: an estimate
+  kTapBytes = 8,     // of an entry in a table of taps
+  kSmemLast = 16     // whether a block was the last to arrive
 };
 
 // ---- sched_cost.c ----

@@ -26,7 +26,6 @@ enum {
   kLoopIssue = 28,     // instructions of a warp for each block of k: waits, stages, branches,
   kCopyIssue = 3,      // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,       // and to tell whether its tap is inside; all counted in SASS for sm_90a
-  kGatherIssue = 15,   // of an element that is computed
   kOutputIssue = 6     // of one output in the epilogue
 };
 
@@ -34,7 +33,7 @@ enum {
 
 int tile_tap_bytes(const Product *p) {
   int64_t block = kRowBytes / p->size;
-  return p->tap_run ? (int)(sched_ceil_div(p->k, block) * block / p->tap_run) * kTapBytes : 0;
+  return p->tap_run ? (int)(sched_round_up(p->k, block) / p->tap_run) * kTapBytes : 0;
 }
 
 int tile_smem(const Tile *t, const Product *p) {
@@ -96,13 +95,13 @@ int64_t tile_step(const Tile *t, const Product *p) {
 // Blocks of k are whole but the last, which is multiplied in steps.
 double tile_multiplies(const Tile *t, const Product *p) {
   int64_t step = tile_step(t, p);
-  return tile_count(t, p) * t->m * t->n * (double)(sched_ceil_div(p->k, step) * step);
+  return tile_count(t, p) * t->m * t->n * (double)sched_round_up(p->k, step);
 }
 
 double tile_depth(const Tile *t, const Product *p) {
   int64_t row = kRowBytes / p->size, step = tile_step(t, p);
   int64_t longest = sched_ceil_div(sched_ceil_div(p->k, row), t->splits) * row;
-  int64_t whole = sched_ceil_div(p->k, step) * step;
+  int64_t whole = sched_round_up(p->k, step);
   return (double)(longest < whole ? longest : whole);
 }
 

@@ -1,6 +1,7 @@
-// vector.c: products of a matrix and a vector, and of two vectors. Each element of the matrix is
-// read for one multiply: an mma tile would be empty but for one row. So they are rows of products
-// that are added up, or products alone.
+// vector.c: products of a matrix and a vector (as many as there are), and of two vectors. Each
+// element of the matrix is used once: an mma tile would be empty but for one row. They are written
+// as products that are added up along k, where k is innermost in both operands and a row of
+// rowwise.cu; where k is 1, there is nothing to add up.
 #include "nngen.h"
 
 // Takes the place of n: its type, and its uses.
@@ -38,9 +39,7 @@ static Node *turned(Graph *to, Node *x) {
   for (int d = 0; d < rank; d++) attr.dims[d] = d;
   attr.dims[rank - 2] = rank - 1;
   attr.dims[rank - 1] = rank - 2;
-  Node *n = graph_move(to, "permute", x, rank, &attr);
-  n->type.dtype = x->type.dtype;
-  return n;
+  return graph_move(to, "permute", x, rank, &attr);
 }
 
 static bool k_innermost(const Node *n, int k) {
@@ -49,6 +48,8 @@ static bool k_innermost(const Node *n, int k) {
   return stride[k] <= 1;
 }
 
+// What takes the place of product n, whose operands lie as they will: itself, where it is none of
+// these.
 Node *vector_product(Graph *to, Node *n) {
   if (n->op->form != FormMatmul) return n;
   Node *x = n->in[0], *w = n->in[1];

@@ -2,9 +2,6 @@
 // launches say under the limits of the program and of the modelled GPU agrees. Only on libcusim.
 #include "tests/sim/device.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 typedef struct Case {
   const char *name, *attributes, *option; // of kernel k; of NVRTC, or null
   const char *file, *needs; // NNGEN_SIM_REGISTERS, NNGEN_SIM_KERNEL_REGISTERS, or null
@@ -64,7 +61,8 @@ static CUfunction compile(const Case *c) {
   return f;
 }
 
-static void check(const Case *c) {
+static void check(const void *user) {
+  const Case *c = user;
   CUfunction f = compile(c);
   CUdeviceptr p = device_upload(NULL, 4);
   int registers, threads, blocks, grid, block, file;
@@ -90,21 +88,14 @@ static void check(const Case *c) {
   OK(cuCtxSynchronize()); // a launch that was refused leaves no error
 }
 
-// In a process of its own, because libcusim reads its settings once.
+static void set(const void *user) {
+  const Case *c = user;
+  if (c->file) setenv("NNGEN_SIM_REGISTERS", c->file, 1);
+  if (c->needs) setenv("NNGEN_SIM_KERNEL_REGISTERS", c->needs, 1);
+}
+
 static void test_case(void **state) {
-  const Case *c = *state;
-  int status = 0;
-  pid_t pid = fork();
-  if (pid == 0) {
-    setenv("CMOCKA_TEST_ABORT", "1", 1); // a failure ends this process
-    if (c->file) setenv("NNGEN_SIM_REGISTERS", c->file, 1);
-    if (c->needs) setenv("NNGEN_SIM_KERNEL_REGISTERS", c->needs, 1);
-    if (!device_open()) _exit(96);
-    check(c);
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  assert_int_equal(status, 0);
+  device_child(set, check, *state);
 }
 
 int main(void) {

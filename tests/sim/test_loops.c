@@ -2,9 +2,6 @@
 // Threads that can wait for each other must not be in a loop: it would never end. Only on libcusim.
 #include "tests/sim/device.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "sim/counters.h"
 
 typedef struct Case {
@@ -64,7 +61,8 @@ static uint64_t loops_of(CUfunction f) {
   return counters.loops;
 }
 
-static void run_case(const Case *c) {
+static void run_case(const void *user) {
+  const Case *c = user;
   char source[2048];
   snprintf(source, sizeof source,
            "#include \"lib/prim.cuh\"\n"
@@ -85,22 +83,15 @@ static void run_case(const Case *c) {
 }
 
 // In a process of its own, because libcusim reads its settings once.
+static void set(const void *user) {
+  const Case *c = user;
+  unsetenv("NNGEN_SIM_COUNT");
+  setenv("NNGEN_SIM_CHECK", c->check ? c->check : "basic", 1);
+  setenv("NNGEN_SIM_SEED", c->seed ? c->seed : "0", 1);
+}
+
 static void test_case(void **state) {
-  const Case *c = *state;
-  int status = 0;
-  pid_t pid = fork();
-  if (pid == 0) {
-    setenv("CMOCKA_TEST_ABORT", "1", 1); // a failure ends this process
-    unsetenv("NNGEN_SIM_COUNT");
-    setenv("NNGEN_SIM_CHECK", c->check ? c->check : "basic", 1);
-    setenv("NNGEN_SIM_SEED", c->seed ? c->seed : "0", 1);
-    if (!device_open()) _exit(96);
-    alarm(60);
-    run_case(c);
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  assert_int_equal(status, 0);
+  device_child(set, run_case, *state);
 }
 
 int main(void) {

@@ -2,9 +2,6 @@
 // reaches, by all checks and by both compilers that are here. Only on libcusim.
 #include "tests/sim/device.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 static const char *source =
     "#define BODY(s) s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[31 - threadIdx.x];\n"
     "__shared__ float common[256];\n"
@@ -46,7 +43,8 @@ static void check_kernel(CUmodule module, int k, CUdeviceptr p) {
   OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (227 << 10) - bytes));
 }
 
-static void check_all(void) {
+static void check_all(const void *user) {
+  (void)user;
   char *image, *log;
   CUmodule module;
   if (device_compile(source, "shared.cu", &image, &log)) fail_msg("%s", log);
@@ -56,19 +54,13 @@ static void check_all(void) {
   free(image), free(log);
 }
 
+static void set(const void *user) {
+  const char *const *setting = user; // a variable and its value
+  setenv(setting[0], setting[1], 1);
+}
+
 static void test_case(void **state) {
-  const char *const *setting = *state; // a variable and its value
-  int status;
-  pid_t pid = fork();
-  if (pid == 0) {
-    setenv("CMOCKA_TEST_ABORT", "1", 1);
-    setenv(setting[0], setting[1], 1);
-    if (!device_open()) _exit(96);
-    check_all();
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  assert_int_equal(status, 0);
+  device_child(set, check_all, *state);
 }
 
 int main(void) {
