@@ -1,5 +1,5 @@
 // compile.c: runs the passes in the order of their table, checking the graph between them.
-#include "nngen.h"
+#include "gen/compile.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum Fact {
 };
 
 static void shape_stage(Compiler *c) { // also keeps the model as written, for the oracle
-  shape_pass(c);
+  for (int i = 0; i < c->graph->nnodes; i++) shape_infer(c, c->graph->nodes[i]);
   c->graph->nops = 0;
   graph_count_uses(c->graph);
   for (int i = 0; i < c->graph->nnodes; i++)
@@ -59,12 +59,18 @@ static void run_passes(Compiler *c) {
   }
 }
 
+static void too_large(void *user) {
+  Compiler *c = user;
+  if (!c->error->code)
+    err_code(c, ExitUsage, "%s: the model is too large: compiling it needs more than %lld MB",
+             c->options.model, (long long)(arena_most >> 20));
+}
+
 int compile_model(Compiler *c, const Options *options, Error *err) {
   *c = (Compiler){.options = *options, .error = err};
   err->code = ExitOk;
-  compiler = c;
-  c->arena = arena_new();
-  c->graph = graph_new(c->arena, "model");
+  c->arena = arena_new(too_large, c);
+  c->graph = graph_new(c, "model");
   if (setjmp(c->recover)) return err->code;
   c->graph->model = model_name(c, options->model);
   front_open(c);
@@ -73,7 +79,6 @@ int compile_model(Compiler *c, const Options *options, Error *err) {
 }
 
 int compile_guard(Compiler *c, int (*f)(void *user, Error *err), void *user, Error *err) {
-  compiler = c;
   c->error = err;
   c->in_lua = false;
   if (setjmp(c->recover)) return err->code;

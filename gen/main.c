@@ -2,7 +2,7 @@
 //
 // A model goes through the passes of compile.c (front, shape, simp, prec, layout, fuse, sched,
 // emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
-#include "cli.h"
+#include "gen/cli/cli.h"
 
 #include <stdio.h>
 
