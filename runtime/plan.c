@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "runtime.h"
+#include "base/base.h"
 
 enum { FormatVersion = 1 };
 

@@ -143,7 +143,11 @@ int plan_read(Plan **plan, const char *text, size_t length, Error *err);
 
 void plan_free(Plan *plan);
 
-// The kernel's NVRTC program is its source plus Plan.headers; see runtime/jit.c.
+// plan_check.c: everything the runtime relies on; load_plan and plan_read ask it. Errors:
+// ExitBadInput, naming the field.
+int plan_check(const Plan *plan, Error *err);
+
+// The kernel's NVRTC program is its source plus Plan.headers; see runtime/jit/jit.c.
 
 #ifdef __cplusplus
 }
