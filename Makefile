@@ -38,7 +38,7 @@ LIBS     := -Wl,-Bstatic -llua5.4 -ljansson -lxxhash -lpng16 -lz -lopenblas -Wl,
 
 GEN_SRC  := $(wildcard gen/*.c)
 RUN_SRC  := $(wildcard runtime/*.c)
-SIM_SRC  := $(wildcard runtime/sim/*.c runtime/sim/*.cc runtime/sim/*.S)
+SIM_SRC  := $(wildcard $(addprefix runtime/sim/*/*.,c cc S))
 ASSETS   := $(wildcard gen/*.lua templates/*.cu templates/lib/*.cuh templates/lib/*.h)
 SIM_ASSETS := $(wildcard runtime/sim/device/*)
 
@@ -110,7 +110,7 @@ $(B)/libcusim.so: $(SIM_OBJ)
 
 # The same with the C library's ucontext in place of fiber_switch.S, as on other processors; for a test.
 UCONTEXT_OBJ := $(patsubst %/fiber.o,%/fiber_ucontext.o,$(filter-out %/fiber_switch.o,$(SIM_OBJ)))
-$(B)/obj/runtime/sim/fiber_ucontext.o: runtime/sim/fiber.c
+$(B)/obj/runtime/sim/exec/fiber_ucontext.o: runtime/sim/exec/fiber.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUSIM_UCONTEXT -c -o $@ $<
 $(B)/libcusim_ucontext.so: $(UCONTEXT_OBJ)
 	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
