@@ -36,10 +36,10 @@ CXXFLAGS := -std=c++17 $(OPT) -Wall -Wextra -Werror $(SAN) -fPIC
 LIBS     := -Wl,-Bstatic -llua5.4 -ljansson -lxxhash -lpng16 -lz -lopenblas -Wl,-Bdynamic \
             -static-libgcc -lm -ldl -lpthread
 
-GEN_SRC  := $(wildcard gen/*.c)
-RUN_SRC  := $(wildcard runtime/*.c)
-SIM_SRC  := $(wildcard $(addprefix runtime/sim/*/*.,c cc S))
-ASSETS   := $(wildcard gen/*.lua templates/*.cu templates/lib/*.cuh templates/lib/*.h)
+GEN_SRC  := $(shell find gen -name '*.c')
+RUN_SRC  := $(shell find runtime -path runtime/sim -prune -o -name '*.c' -print)
+SIM_SRC  := $(shell find runtime/sim -name '*.c' -o -name '*.cc' -o -name '*.S')
+ASSETS   := $(shell find gen -name '*.lua') $(wildcard templates/*.cu templates/lib/*.cuh templates/lib/*.h)
 SIM_ASSETS := $(wildcard runtime/sim/device/*)
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
