@@ -157,7 +157,7 @@ static int take_option(Cli *cli, int argc, char **argv, int *i, Error *err) {
   return code;
 }
 
-static const Verb *find_verb(const char *name) {
+static const Verb *find_verb(const Verb *verbs, const char *name) {
   for (const Verb *v = verbs; v->name; v++)
     if (!strcmp(v->name, name)) return v;
   return NULL;
@@ -179,7 +179,7 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
     return ExitOk;
   }
   size_t n = strlen(word);
-  if (find_verb(word)) {
+  if (find_verb(cli->verbs, word)) {
     cli->verb = word;
     *first = 2;
     return ExitOk;
@@ -188,7 +188,7 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
     return ExitOk;
   const char *names[32];
   int count = 0;
-  for (const Verb *v = verbs; v->name && count < 32; v++) names[count++] = v->name;
+  for (const Verb *v = cli->verbs; v->name && count < 32; v++) names[count++] = v->name;
   const char *near = text_nearest(word, names, count);
   if (near)
     return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); did you mean '%s'?",
@@ -223,8 +223,9 @@ static int check_arch(const Cli *cli, Error *err) {
   return ExitOk;
 }
 
-int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
-  *cli = (Cli){.lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
+int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
+  *cli = (Cli){
+      .verbs = verbs, .lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
   int i, code = pick_verb(argc, argv, cli, &i, err);
   if (code || !cli->verb) return code;
   for (; !code && i < argc; i++) {
@@ -236,7 +237,7 @@ int cli_parse(int argc, char **argv, Cli *cli, Error *err) {
       code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i],
                      cli->model);
   }
-  if (!code && !cli->help && find_verb(cli->verb)->takes_model && !cli->model)
+  if (!code && !cli->help && find_verb(cli->verbs, cli->verb)->takes_model && !cli->model)
     code =
         err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
                 cli->verb, cli->verb);
@@ -310,7 +311,7 @@ int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err) {
   return code;
 }
 
-void cli_help(FILE *file, const char *verb) {
+void cli_help(FILE *file, const Verb *verbs, const char *verb) {
   if (!verb) {
     fputs("nngen: neural networks as fused CUDA kernels\n\nusage: nngen [VERB] MODEL.lua "
           "[options]\n\n",
@@ -319,7 +320,7 @@ void cli_help(FILE *file, const char *verb) {
     fputs("\nnngen VERB --help lists the options of a verb; nngen --version.\n", file);
     return;
   }
-  const Verb *v = find_verb(verb);
+  const Verb *v = find_verb(verbs, verb);
   fprintf(file, "nngen %s%s: %s\n\n", verb, v->takes_model ? " MODEL.lua" : "", v->help);
   for (int i = 0; i < kOptions; i++) {
     if (!has_word(options[i].verbs, verb)) continue;

@@ -2,12 +2,22 @@
 #ifndef NNGEN_CLI_H
 #define NNGEN_CLI_H
 
-#include "gen/compile.h"
+#include "gen/compile/compile.h"
 #include "nngen_runtime.h"
 
 enum { kMostSets = 64, kMostInputs = 16 };
 
-typedef struct Cli {
+// A verb: what it does, and with what. A table of them ends with a null name.
+typedef struct Cli Cli;
+typedef struct Verb {
+  const char *name;
+  int (*run)(const Cli *cli, Error *err);
+  bool takes_model;
+  const char *help;
+} Verb;
+
+struct Cli {
+  const Verb *verbs; // all there are
   const char *verb;
   const char *model; // the positional argument
   const char *set_name[kMostSets], *set_value[kMostSets];
@@ -19,22 +29,13 @@ typedef struct Cli {
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *repeat, *warmup;
   bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help,
       version, quiet;
-} Cli;
+};
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
-int cli_parse(int argc, char **argv, Cli *cli, Error *err);
+int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err);
 // The value of a whole-number option, or `fallback` when not given. Errors: ExitUsage.
 int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err);
-void cli_help(FILE *file, const char *verb); // null: all verbs
-
-// A verb: what it does, and with what.
-typedef struct Verb {
-  const char *name;
-  int (*run)(const Cli *cli, Error *err);
-  bool takes_model;
-  const char *help;
-} Verb;
-extern const Verb verbs[]; // main.c; ends with a null name
+void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all verbs
 
 int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "gen/compile.h"
+#include "gen/compile/compile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // compile.c: runs the passes in the order of their table, checking the graph between them.
-#include "gen/compile.h"
+#include "compile.h"
 
 #include <ctype.h>
 #include <string.h>
