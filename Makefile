@@ -110,7 +110,7 @@ $(B)/libcusim.so: $(SIM_OBJ)
 
 # The same with the C library's ucontext in place of fiber_switch.S, as on other processors; for a test.
 UCONTEXT_OBJ := $(patsubst %/fiber.o,%/fiber_ucontext.o,$(filter-out %/fiber_switch.o,$(SIM_OBJ)))
-$(B)/obj/runtime/sim/fiber_ucontext.o: runtime/sim/fiber.c
+$(B)/obj/runtime/sim/exec/fiber_ucontext.o: runtime/sim/exec/fiber.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUSIM_UCONTEXT -c -o $@ $<
 $(B)/libcusim_ucontext.so: $(UCONTEXT_OBJ)
 	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread

@@ -1,0 +1,178 @@
+// graph.c: nodes and graphs, and the walk that rewrites them. Nodes stand in topological order:
+// an input always has a smaller id than its user.
+#include "ir.h"
+
+#include <string.h>
+
+Graph *graph_new(Compiler *c, const char *model) {
+  Graph *g = arena_alloc(c->arena, sizeof *g);
+  g->c = c;
+  g->arena = c->arena;
+  g->model = model;
+  return g;
+}
+
+// Adds a node. Its place in the model (name, loc, call, written) is taken from `like`, when given;
+// its type is left to shape_infer.
+Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like) {
+  Node *n = arena_alloc(g->arena, sizeof *n);
+  n->id = g->nnodes;
+  n->op = op;
+  n->nin = nin;
+  n->in = arena_alloc(g->arena, sizeof *in * (size_t)(nin ? nin : 1));
+  if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
+  if (attr) n->attr = *attr;
+  if (like) n->name = like->name, n->loc = like->loc, n->call = like->call;
+  if (like) n->written = like->written;
+  n->fixed = op->cls == OpSource ? op->form != SourceInput : true;
+  for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed;
+  g->nodes = arena_grow(g->arena, g->nodes, g->nnodes, sizeof *g->nodes);
+  return g->nodes[g->nnodes++] = n;
+}
+
+// The node of this rank that moves `in` so: one for all that read it so.
+Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr) {
+  const Op *move = op_need(g->c, op);
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *same = g->nodes[i];
+    if (same->op != move || same->in[0] != in || memcmp(&same->attr, attr, sizeof *attr)) continue;
+    same->uses++;
+    return same;
+  }
+  Node *n = graph_add(g, move, 1, &in, attr, in);
+  n->type.rank = rank;
+  shape_infer(g->c, n);
+  n->uses = 1;
+  return n;
+}
+
+void graph_output(Graph *g, const char *name, Node *node, Loc loc) {
+  g->outputs = arena_grow(g->arena, g->outputs, g->noutputs, sizeof *g->outputs);
+  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, loc};
+}
+
+// Node.uses of live nodes; 0 marks the dead.
+void graph_count_uses(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) g->nodes[i]->uses = 0;
+  for (int i = 0; i < g->noutputs; i++) g->outputs[i].node->uses++;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    Node *n = g->nodes[i];
+    for (int j = 0; n->uses && j < n->nin; j++) n->in[j]->uses++;
+  }
+}
+
+// A new graph in which each live node is what `rewrite` makes of it: a node of the new graph, found
+// or added. Inputs are handed over already rewritten. Inputs of the graph stay even when unused.
+Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch) {
+  graph_count_uses(g);
+  Graph *to = graph_new(g->c, g->model);
+  to->nops = g->nops;
+  to->scratch = scratch;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    if (!n->uses && !(n->op->cls == OpSource && n->op->form == SourceInput)) continue;
+    Node *small[4], **in = n->nin <= 4 ? small : arena_alloc(g->arena, sizeof *in * (size_t)n->nin);
+    for (int j = 0; j < n->nin; j++) in[j] = n->in[j]->subst;
+    n->subst = rewrite(to, n, in);
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    graph_output(to, g->outputs[i].name, g->outputs[i].node->subst, g->outputs[i].loc);
+  graph_count_uses(to);
+  return to;
+}
+
+static Node *same(Graph *to, Node *n, Node **in) {
+  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  copy->type = n->type;
+  return copy;
+}
+
+Graph *graph_copy(Graph *g) {
+  return graph_rebuild(g, same, NULL);
+}
+
+// ---- types ------------------------------------------------------------------------------------
+
+bool node_depthwise(const Node *n) {
+  return n->op->cls == OpContract && n->op->form == FormConv && n->in[1]->type.dim[1] == 1 &&
+         n->in[1]->type.dim[0] == n->attr.groups;
+}
+
+int64_t node_window(const Node *n, int i) {
+  return n->op->cls == OpContract ? n->in[1]->type.dim[2 + i] : n->attr.kernel[i];
+}
+
+const Node *node_as_written(const Node *n) {
+  return n->written && n->written->op == n->op ? n->written : n;
+}
+
+int64_t type_count(const Type *t) {
+  int64_t n = 1;
+  for (int d = 0; d < t->rank; d++) n *= t->dim[d];
+  return n;
+}
+
+int64_t type_bytes(const Type *t) {
+  return type_count(t) * (int64_t)dtype_size(t->dtype);
+}
+
+void type_strides(const Type *t, int64_t stride[MaxRank]) {
+  int64_t step = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    stride[d] = t->dim[d] == 1 ? 0 : step;
+    step *= t->dim[d];
+  }
+}
+
+Type type_make(Dtype dtype, int rank, const int64_t *dim) {
+  Type t = {.dtype = dtype, .rank = rank};
+  for (int d = 0; d < rank; d++) t.dim[d] = dim[d], t.order[d] = (uint8_t)d;
+  return t;
+}
+
+bool type_same_shape(const Type *a, const Type *b) {
+  return a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank);
+}
+
+ShapeText type_shape(const Type *t) {
+  ShapeText text = {"("};
+  size_t used = 1;
+  for (int d = 0; d < t->rank; d++)
+    used += (size_t)snprintf(text.s + used, sizeof text.s - used, d ? ", %lld" : "%lld",
+                             (long long)t->dim[d]);
+  snprintf(text.s + used, sizeof text.s - used, ")");
+  return text;
+}
+
+// ---- the verifier -----------------------------------------------------------------------------
+
+static void verify_node(Graph *g, const Node *n, bool grouped) {
+  if (n->op->nin >= 0 && n->nin != n->op->nin)
+    die("%%%d %s has %d inputs, wants %d", n->id, n->op->name, n->nin, n->op->nin);
+  for (int j = 0; j < n->nin; j++)
+    if (n->in[j]->id >= n->id || g->nodes[n->in[j]->id] != n->in[j])
+      die("%%%d %s: input %d is not an earlier node of this graph", n->id, n->op->name, j);
+  Node again = *n;
+  if (n->op->cls != OpSource) {
+    shape_infer(g->c, &again);
+    if (!type_same_shape(&again.type, &n->type))
+      die("%%%d %s: shape %s, its inputs give %s", n->id, n->op->name, type_shape(&n->type).s,
+          type_shape(&again.type).s);
+  }
+  unsigned seen = 0;
+  for (int d = 0; d < n->type.rank; d++) seen |= 1u << n->type.order[d];
+  if (seen != (1u << n->type.rank) - 1) die("%%%d: its order is no permutation", n->id);
+  if (grouped && n->uses && n->op->cls != OpSource && !n->group)
+    die("%%%d %s is in no group", n->id, n->op->name);
+}
+
+void graph_verify(Graph *g, bool grouped) {
+  for (int i = 0; i < g->nnodes; i++) {
+    if (g->nodes[i]->id != i) die("node %d has id %d", i, g->nodes[i]->id);
+    verify_node(g, g->nodes[i], grouped);
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->nodes[g->outputs[i].node->id] != g->outputs[i].node)
+      die("output '%s' is no node of this graph", g->outputs[i].name);
+}

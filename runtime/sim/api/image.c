@@ -1,0 +1,83 @@
+// image.c: what the section table of a kernel image tells: where the kernels' code lies, whether
+// their threads can wait for each other, and (shared.c) what static shared memory each uses.
+//
+// Every way to wait is a function, so the linker's table of what the image imports tells. Kernels
+// of an image that imports nothing but what is known never to wait run as a loop over the block's
+// threads; one that calls anything else (a function of the program, say) gets fibers.
+#include "sim/api/api.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+// The functions and variables that no thread waits in: libcusim's, and what compilers call unasked.
+static const char *const plain[] = {"cusim_self",
+                                    "cusim_misaligned",
+                                    "cusim_trap",
+                                    "cusim_assert_fail",
+                                    "cusim_clock",
+                                    "cusim_nanotime",
+                                    "cusim_printf",
+                                    "memcpy",
+                                    "memmove",
+                                    "memset",
+                                    "memcmp",
+                                    "__tls_get_addr",
+                                    "__cxa_finalize",
+                                    "__gmon_start__",
+                                    "_ITM_deregisterTMCloneTable",
+                                    "_ITM_registerTMCloneTable"};
+
+// A function of the C library's arithmetic, wherever this process has it.
+static bool is_arithmetic(void *handle, const char *name) {
+  Dl_info info;
+  void *address = dlsym(handle, name);
+  if (!address || !dladdr(address, &info)) return false;
+  const char *file = strrchr(info.dli_fname, '/');
+  return file && !strncmp(file, "/libm.so", 8);
+}
+
+static bool is_plain(void *handle, const char *name) {
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    if (!strcmp(name, plain[i])) return true;
+  return is_arithmetic(handle, name);
+}
+
+static bool all_plain(void *handle, const char *image, const Elf64_Shdr *table) {
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
+  const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
+  if (!table || table->sh_link >= head->e_shnum) return false;
+  const Elf64_Sym *symbols = (const Elf64_Sym *)(image + table->sh_offset);
+  const char *names = image + sections[table->sh_link].sh_offset;
+  for (size_t i = 1; i < table->sh_size / sizeof *symbols; i++)
+    if (symbols[i].st_shndx == SHN_UNDEF && !is_plain(handle, names + symbols[i].st_name))
+      return false;
+  return true;
+}
+
+static const Elf64_Shdr *find_section(const char *image, const char *name) {
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
+  const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
+  if (head->e_shstrndx >= head->e_shnum) return NULL;
+  const char *names = image + sections[head->e_shstrndx].sh_offset;
+  for (int i = 0; i < head->e_shnum; i++)
+    if (!strcmp(names + sections[i].sh_name, name)) return &sections[i];
+  return NULL;
+}
+
+// The image is whole: its checksum was right.
+bool image_read(CUmodule module) {
+  struct stat st;
+  if (fstat(module->fd, &st) != 0) return false;
+  char *image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, module->fd, 0);
+  if (image == MAP_FAILED) return false;
+  const Elf64_Shdr *code = find_section(image, ".text");
+  module->code = code ? module->base + code->sh_addr : module->base;
+  module->code_bytes = code ? code->sh_size : module->bytes;
+  module->waits = !all_plain(module->handle, image, find_section(image, ".dynsym"));
+  bool ok = shared_measure(module, image);
+  munmap(image, (size_t)st.st_size);
+  return ok;
+}

@@ -1,0 +1,211 @@
+// launch.c: checks a launch, takes its parameters, and hands it to its stream.
+#include "sim/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- checks -------------------------------------------------------------------------------------
+
+static CUresult check_shape(CUfunction function, const unsigned grid[3], const unsigned block[3]) {
+  const unsigned grid_most[3] = {0x7fffffff, 65535, 65535}, block_most[3] = {1024, 1024, 64};
+  const char *name = function->name;
+  bool grid_fits = true, block_fits = true;
+  for (int i = 0; i < 3; i++) {
+    grid_fits &= grid[i] && grid[i] <= grid_most[i];
+    block_fits &= block[i] && block[i] <= block_most[i];
+  }
+  unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
+  int bound = function->kernel->limits.threads, most = function_threads(function);
+  if (!grid_fits)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: a grid of (%u,%u,%u) blocks is none from (1,1,1) to (%u,%u,%u)",
+                      name, grid[0], grid[1], grid[2], grid_most[0], grid_most[1], grid_most[2]);
+  if (!block_fits || threads > kMaxThreads)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: a block of (%u,%u,%u) threads is none from (1,1,1) to "
+                      "(%u,%u,%u), of %d at most",
+                      name, block[0], block[1], block[2], block_most[0], block_most[1],
+                      block_most[2], kMaxThreads);
+  if (bound > 0 && threads > (unsigned long)bound)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: a block of %lu threads is above its launch bounds, %d", name,
+                      threads, bound);
+  if ((int)threads > most)
+    return sim_refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                      "kernel %s: there are registers for %d threads of a block, not for %lu",
+                      name, most, threads);
+  return CUDA_SUCCESS;
+}
+
+static CUresult check_smem(CUfunction function, unsigned smem) {
+  size_t fixed = function->static_smem;
+  size_t most = function->max_dynamic_smem ? (size_t)function->max_dynamic_smem
+                                           : (size_t)sim_device()->smem_default - fixed;
+  if (fixed > (size_t)sim_device()->smem_default)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: %zu bytes of static shared memory are more than %d",
+                      function->name, fixed, sim_device()->smem_default);
+  if (smem > most)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                      "kernel %s: %u bytes of dynamic shared memory are more than %zu, which "
+                      "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES) raises to %d",
+                      function->name, smem, most, sim_device()->smem_optin - (int)fixed);
+  return CUDA_SUCCESS;
+}
+
+// The buffer of all parameters that `extra` names, and its size; false: it is not a list of these.
+static bool read_extra(void **extra, const char **buffer, size_t *bytes) {
+  bool sized = false;
+  *buffer = NULL;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      *buffer = extra[1];
+    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && (sized = extra[1]))
+      *bytes = *(const size_t *)extra[1];
+    else
+      return false;
+  }
+  return *buffer && sized;
+}
+
+// NOTE: the size is that of the parameters, without the padding behind the last one that a struct
+// of them has: a driver refuses the latter, too (llvm-project, pull request 172249). cuda.h calls
+// arguments "of the wrong size" equivalent to too many; so a smaller buffer is answered alike.
+static CUresult find_params(const Launch *launch, void **params, void **extra,
+                            const char **buffer) {
+  int count = launch->function->param_count;
+  size_t bytes = 0;
+  *buffer = NULL;
+  if (!extra && count && !params)
+    return sim_refuse(CUDA_ERROR_INVALID_VALUE, "kernel %s: it has %d parameters, none is given",
+                      launch->function->name, count);
+  if (!extra) return CUDA_SUCCESS;
+  if (params || !read_extra(extra, buffer, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return bytes == launch->function->kernel->param_offsets[count]
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
+// Copies the parameters' values: pointers first, the bytes behind them, each 16-aligned.
+static CUresult take_params(Launch *launch, void **params, void **extra) {
+  const CusimKernel *kernel = launch->function->kernel;
+  const char *buffer;
+  CUresult r = find_params(launch, params, extra, &buffer);
+  if (r != CUDA_SUCCESS) return r;
+  int count = launch->function->param_count;
+  size_t bytes = (size_t)count * sizeof(void *) + 16;
+  for (int i = 0; i < count; i++) bytes += (kernel->param_sizes[i] + 15) & ~15u;
+  launch->params = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+  if (!launch->params) return CUDA_ERROR_OUT_OF_MEMORY;
+  launch->params_bytes = bytes;
+  char *at = (char *)launch->params + (((size_t)count * sizeof(void *) + 15) & ~(size_t)15);
+  for (int i = 0; i < count; i++) {
+    const void *from = buffer ? buffer + kernel->param_offsets[i] : params[i];
+    if (!from) {
+      free(launch->params);
+      launch->params = NULL;
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    launch->params[i] = memcpy(at, from, kernel->param_sizes[i]);
+    at += (kernel->param_sizes[i] + 15) & ~15u;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3],
+                     const unsigned block[3], unsigned smem, void **params, void **extra) {
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *launch = (Launch){.function = function, .smem = smem};
+  CUresult r = check_shape(function, grid, block);
+  if (r == CUDA_SUCCESS) r = check_smem(function, smem);
+  if (r != CUDA_SUCCESS) return r;
+  memcpy(launch->grid, grid, sizeof launch->grid);
+  memcpy(launch->block, block, sizeof launch->block);
+  launch->total = (unsigned long)grid[0] * grid[1] * grid[2];
+  return take_params(launch, params, extra);
+}
+
+void launch_free(Launch *launch) {
+  free(launch->params);
+  launch->params = NULL;
+  names_release(launch->names);
+  launch->names = NULL;
+}
+
+Launch *launch_copy(const Launch *from) {
+  Launch *to = malloc(sizeof *to);
+  if (!to) return NULL;
+  memcpy(to, from, sizeof *to);
+  if (take_params(to, from->params, NULL) != CUDA_SUCCESS) return free(to), NULL;
+  names_keep(to->names);
+  return to;
+}
+
+// ---- the API ------------------------------------------------------------------------------------
+
+// All blocks of a cooperative launch must be on the device at once.
+static bool fits_at_once(const Launch *launch) {
+  const unsigned *block = launch->block;
+  int threads = (int)(block[0] * block[1] * block[2]);
+  int blocks = function_blocks_per_sm(launch->function, threads, launch->smem);
+  return launch->total <= (unsigned long)blocks * (unsigned long)sim_device()->multiprocessors;
+}
+
+static CUresult submit(CUfunction function, const unsigned grid[3], const unsigned block[3],
+                       unsigned smem, bool cooperative, CUstream stream, void **params,
+                       void **extra) {
+  CUresult r = sim_context_check();
+  Launch *launch = r == CUDA_SUCCESS ? calloc(1, sizeof *launch) : NULL;
+  struct LaunchNames *names = names_take();
+  if (r == CUDA_SUCCESS && !launch) r = CUDA_ERROR_OUT_OF_MEMORY;
+  if (r != CUDA_SUCCESS) return names_release(names), r;
+  pthread_mutex_lock(&sim_lock);
+  r = launch_make(launch, function, grid, block, smem, params, extra);
+  launch->names = names;
+  if (r == CUDA_SUCCESS && cooperative && !fits_at_once(launch))
+    r = sim_refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                   "kernel %s: %lu blocks are not on the device at once", function->name,
+                   launch->total);
+  if (r != CUDA_SUCCESS) {
+    launch_free(launch);
+    free(launch);
+  } else {
+    launch->cooperative = cooperative;
+    Work work = {WorkKernel, .launch = launch};
+    r = stream_submit(stream, &work);
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return r;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem,
+                        CUstream stream, void **params, void **extra) {
+  return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
+                (unsigned[]){block_x, block_y, block_z}, smem, false, stream, params, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned smem, CUstream stream,
+                                   void **params) {
+  return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
+                (unsigned[]){block_x, block_y, block_z}, smem, true, stream, params, NULL);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
+                          void **extra) {
+  if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+  bool cooperative = false;
+  for (unsigned i = 0; i < config->numAttrs; i++) {
+    const CUlaunchAttribute *a = &config->attrs[i];
+    if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a->value.cooperative != 0;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+        (unsigned long)a->value.clusterDim.x * a->value.clusterDim.y * a->value.clusterDim.z > 1)
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+  unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
+  return submit(function, grid, block, config->sharedMemBytes, cooperative, config->hStream, params,
+                extra);
+}

@@ -1,0 +1,81 @@
+// cc.h: from CUDA C++ to a kernel image, by the host's C++ compiler: what the files give each other,
+// in the order a program passes through them: compile.c -> rewrite.c -> kernels.c -> assembly.c.
+#ifndef CUSIM_CC_H
+#define CUSIM_CC_H
+
+#include "sim/base/base.h"
+#include "sim/device/cusim_abi.h"
+
+#pragma GCC visibility push(hidden)
+
+// ---- tokens (tokens.c) ---------------------------------------------------------------------------
+
+typedef struct Token {
+  const char *begin, *end; // of the source; empty where it ends
+} Token;
+
+Token token_at(const char *p); // begins there: a name, number, quoted text, or one character
+bool token_is(Token token, const char *word);
+bool token_is_name(Token token);
+// Past blanks, comments and the preprocessor's line markers; start: where the text begins.
+const char *token_skip_blank(const char *p, const char *start);
+const char *token_skip_brackets(const char *p); // past the one that closes ( [ { at p
+
+// ---- kernels (declaration.c, kernels.c) ---------------------------------------------------------
+
+typedef struct Declaration { // of a kernel; parts that it lacks are empty
+  Token header;              // `template <class T>`
+  Token path, last;          // `ns::k`, `k`
+  Token arguments;           // `<float>`
+  Token params;              // `(float *x, int n)`
+  Token bounds, registers;   // `(128, 2)` of __launch_bounds__, `(64)` of __maxnreg__
+  Token limits[2];           // the same two from their markers on, in the order of the source
+  bool instantiates;         // `template` without a header
+  bool defined;              // a body follows
+  const char *end;           // of what stands before the parameters
+} Declaration;
+
+// From behind `__global__` on; template: where that word stood before it, or null.
+void declaration_parse(const char *p, const char *template, Declaration *declaration);
+bool declaration_is_attribute(Token t);
+void declaration_copy(Text *out, Token part); // in one line
+void declaration_copy_params(Text *out, Token params);
+
+typedef struct Kernels Kernels; // those of a program that have been seen
+
+Kernels *kernels_make(void);
+void kernels_free(Kernels *kernels);
+// A declaration inside namespaces, scope: "a::b::" or "". out: what must follow it.
+void kernels_note(Kernels *kernels, const char *scope, const Declaration *declaration, Text *out);
+
+// ---- the passes ---------------------------------------------------------------------------------
+
+typedef struct CompileJob {
+  const char *source, *name;
+  int header_count;
+  const char *const *headers, *const *header_names;
+  const char *const *expressions; // name expressions of template kernels, ended by null
+  const char *const *options;     // for the preprocessor and compiler, ended by null
+  int arch;                       // 90
+  int registers;                  // of -maxrregcount; 0: not given
+  int checks;                     // CusimCheck bits
+} CompileJob;
+
+// Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.
+nvrtcResult host_compile(const CompileJob *job, Text *image, Text *log);
+
+// The table of kernels and name expressions, which the image exports as cusim_image.
+void kernels_table(Kernels *kernels, const CompileJob *job, Text *out);
+
+// Rewrites preprocessed CUDA C++ into C++: shared memory, and the list of kernels at the end.
+void rewrite_source(const CompileJob *job, const char *source, Text *out);
+
+// What the compiler said, for the program's log (messages.c).
+void messages_log(const char *messages, Text *log);
+#define NAME_EXPRESSION "name expression " // the file of an expression's row: with it behind
+
+// Counts the operations of each basic block of compiler output; out: the same with the table.
+void assembly_count(const char *source, Text *out);
+
+#pragma GCC visibility pop
+#endif

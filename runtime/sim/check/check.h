@@ -1,0 +1,97 @@
+// check.h: what watches kernels: every access, races, faults and their reports, counters.
+#ifndef CUSIM_CHECK_H
+#define CUSIM_CHECK_H
+
+#include "sim/state/state.h"
+
+#pragma GCC visibility push(hidden)
+
+// ---- faults (fault.c), the host's signals (signals.c) -------------------------------------------
+
+// Signal handlers. give_up: ends the running block, whose launch has failed, and does not return.
+void fault_install(void (*give_up)(void));
+void fault_when(void (*give_up)(void)); // the same for faults that are found
+void fault_thread(Worker *worker);     // its alternate stack
+void fault_thread_end(Worker *worker); // gives it back
+// Prints one report about the running thread and gives its block up with `error`.
+void fault_raise(CUresult error, const void *pc, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+// ": offset 12 of allocation 3 of 64 bytes", or nothing, into text.
+void fault_describe(uintptr_t address, char *text, size_t size);
+void fault_deadlock(Block *block) __attribute__((noreturn));
+void fault_misaligned(const void *address, int alignment, const void *pc)
+    __attribute__((noreturn));
+// The block has written beside its shared memory of so many bytes: `where`, "past the end of static".
+void fault_shared(const Worker *worker, const char *where, size_t bytes);
+// In a signal's handler: the running fiber continues in `where`, which gives its block up.
+void fault_continue(void *context, void (*where)(void));
+// divide.c: in SIGFPE's handler: the division was INT_MIN / -1; it has its result and is over.
+bool divide_overflowed(void *context);
+bool fault_is_wild(const unsigned char *code); // wild.c: no alignment is what it lacks
+// "template.cu:12" of a code address, or its symbol; into text, which is returned.
+const char *fault_line(const void *pc, char *text, size_t size);
+
+// ---- the watchdog (watchdog.c) ------------------------------------------------------------------
+
+void watchdog_install(void); // the signal's handler
+void watchdog_start(Worker *worker); // while it runs blocks
+void watchdog_stop(Worker *worker);
+void watchdog_close(Worker *worker);
+
+// ---- names (names.c) ----------------------------------------------------------------------------
+
+__attribute__((visibility("default"))) CUresult cusimNameLaunch(const char *layer, int count,
+                                                                const CusimTensor *tensors);
+struct LaunchNames *names_take(void); // what the thread said of its next launch; the caller's
+struct LaunchNames *names_keep(struct LaunchNames *names);
+void names_release(struct LaunchNames *names);
+const char *names_layer(const Launch *launch); // or null
+// ": byte 12 of tensor conv1.out", or nothing, into text.
+void names_describe(const Launch *launch, uintptr_t address, char *text, size_t size);
+// The allocation holds tensors of the launch, but none of them holds the access.
+bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address, int bytes);
+
+// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c, flow.c) --------------------
+
+// KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
+
+void trace_launch(void);
+void trace_unlock(void); // when a report interrupts the race check
+void trace_launch_end(Launch *launch);
+void trace_block(Block *block);
+void trace_block_end(Block *block);
+typedef enum AccessKind {
+  AccessPlain, // the next thing its thread does
+  AccessMove,  // the same in several pieces, or by libcusim
+  AccessAtomic,
+  AccessVolatile
+} AccessKind;
+void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
+                  const void *pc);
+void trace_settle_slowly(Worker *worker);
+static inline void trace_settle(void) { // before another thread runs
+  if (__builtin_expect(sim_worker->nsuspects, 0)) trace_settle_slowly(sim_worker);
+}
+void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
+void coalesce_block_end(KernelCounters *counters);
+void trace_host_write(uintptr_t address, size_t bytes);
+bool flow_load(CUmodule module, const CusimBlock *rows); // false: no memory
+void flow_block(const Block *block);
+void flow_block_end(const Block *block);
+
+// All do nothing unless races are looked for.
+void clock_begin(Block *block);
+void clock_publish_slowly(Block *block, struct Clock **place, int thread);
+void clock_take(Block *block, struct Clock *from, int thread); // an acquire
+void clock_drop_slowly(struct Clock **place);
+void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
+static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
+  if (sim_settings()->race) clock_publish_slowly(block, place, thread);
+}
+static inline void clock_drop(struct Clock **place) {
+  if (*place) clock_drop_slowly(place);
+}
+bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
+
+#pragma GCC visibility pop
+#endif

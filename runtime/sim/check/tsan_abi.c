@@ -1,0 +1,188 @@
+// tsan_abi.c: the functions that -fsanitize=thread and -fsanitize=alignment make a kernel call. GCC
+// and Clang share these interfaces; here they lead to reports instead of to a run-time library.
+#include "sim/check/check.h"
+
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static inline void access_kind(const void *address, int bytes, bool writes, AccessKind kind,
+                               const void *pc) {
+  if (cusim_self) trace_access(fiber_running(), (uintptr_t)address, bytes, writes, kind, pc);
+}
+
+static inline void access(const void *address, int bytes, bool writes, const void *pc) {
+  access_kind(address, bytes, writes, AccessPlain, pc);
+}
+
+// An access that the compiler takes for aligned, as every one of CUDA C++ is.
+static inline void access_aligned(const void *address, int bytes, bool writes, const void *pc) {
+  if (cusim_self && (uintptr_t)address % (unsigned)bytes) fault_misaligned(address, bytes, pc);
+  access(address, bytes, writes, pc);
+}
+
+static inline void access_volatile(const void *address, int bytes, bool writes, const void *pc) {
+  access_kind(address, bytes, writes, AccessVolatile, pc);
+}
+
+static inline void access_volatile_aligned(const void *address, int bytes, bool writes,
+                                           const void *pc) {
+  if (cusim_self && (uintptr_t)address % (unsigned)bytes) fault_misaligned(address, bytes, pc);
+  access_volatile(address, bytes, writes, pc);
+}
+
+#define PC __builtin_return_address(0)
+#define ACCESS(name, access, bytes, writes)                                                        \
+  EXPORT void __tsan_##name(void *address);                                                        \
+  EXPORT void __tsan_##name(void *address) {                                                       \
+    access(address, bytes, writes, PC);                                                            \
+  }
+#define SIZE(n)                                                                                    \
+  ACCESS(read##n, access_aligned, n, false)                                                        \
+  ACCESS(write##n, access_aligned, n, true)                                                        \
+  ACCESS(unaligned_read##n, access, n, false)                                                      \
+  ACCESS(unaligned_write##n, access, n, true)                                                      \
+  ACCESS(volatile_read##n, access_volatile_aligned, n, false)                                      \
+  ACCESS(volatile_write##n, access_volatile_aligned, n, true)                                      \
+  ACCESS(unaligned_volatile_read##n, access_volatile, n, false)                                    \
+  ACCESS(unaligned_volatile_write##n, access_volatile, n, true)
+SIZE(1)
+SIZE(2)
+SIZE(4)
+SIZE(8)
+SIZE(16)
+
+#define NOTHING(name, params)                                                                      \
+  EXPORT void name params;                                                                         \
+  EXPORT void name params {}
+NOTHING(__tsan_init, (void))
+NOTHING(__tsan_func_exit, (void))
+EXPORT void __tsan_func_entry(void *pc);
+EXPORT void __tsan_func_entry(void *pc) {
+  (void)pc;
+}
+
+static void range(const void *address, size_t bytes, bool writes, const void *pc) {
+  for (size_t i = 0; i < bytes; i += 16)
+    access_kind((const char *)address + i, (int)(bytes - i < 16 ? bytes - i : 16), writes,
+                AccessMove, pc);
+}
+
+EXPORT void __tsan_read_range(void *address, size_t bytes);
+EXPORT void __tsan_read_range(void *address, size_t bytes) {
+  range(address, bytes, false, PC);
+}
+EXPORT void __tsan_write_range(void *address, size_t bytes);
+EXPORT void __tsan_write_range(void *address, size_t bytes) {
+  range(address, bytes, true, PC);
+}
+
+// As __tsan_ by a kernel that was compiled so; as __wrap_ by Clang's plain calls (host_compiler.c).
+#define MOVE(prefix, name)                                                                         \
+  EXPORT void *prefix##name(void *to, const void *from, size_t bytes);                             \
+  EXPORT void *prefix##name(void *to, const void *from, size_t bytes) {                            \
+    range(from, bytes, false, PC);                                                                 \
+    range(to, bytes, true, PC);                                                                    \
+    return name(to, from, bytes);                                                                  \
+  }
+#define FILL(prefix)                                                                               \
+  EXPORT void *prefix##memset(void *to, int value, size_t bytes);                                  \
+  EXPORT void *prefix##memset(void *to, int value, size_t bytes) {                                 \
+    range(to, bytes, true, PC);                                                                    \
+    return memset(to, value, bytes);                                                               \
+  }
+MOVE(__tsan_, memcpy)
+MOVE(__tsan_, memmove)
+FILL(__tsan_)
+MOVE(__wrap_, memcpy)
+MOVE(__wrap_, memmove)
+FILL(__wrap_)
+
+// ---- atomics ------------------------------------------------------------------------------------
+
+static inline void atomic(const volatile void *address, int bytes, bool writes, const void *pc) {
+  if (cusim_self)
+    trace_access(fiber_running(), (uintptr_t)address, bytes, writes, AccessAtomic, pc);
+}
+
+#define FETCH(T, bits, name, builtin)                                                              \
+  EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T v, int order);                            \
+  EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T v, int order) {                           \
+    (void)order;                                                                                   \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    return builtin(p, v, __ATOMIC_SEQ_CST);                                                        \
+  }
+#define COMPARE(T, bits, name)                                                                     \
+  EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed);        \
+  EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed) {       \
+    (void)order, (void)failed;                                                                     \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    return __atomic_compare_exchange_n(p, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+  }
+#define COMPARE_VALUE(T, bits) /* Clang's */                                                       \
+  EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order, int no); \
+  EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order,          \
+                                                      int no) {                                    \
+    (void)order, (void)no;                                                                         \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    __atomic_compare_exchange_n(p, &e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \
+    return e;                                                                                      \
+  }
+#define ATOMIC(T, bits)                                                                            \
+  FETCH(T, bits, exchange, __atomic_exchange_n)                                                    \
+  FETCH(T, bits, fetch_add, __atomic_fetch_add)                                                    \
+  FETCH(T, bits, fetch_sub, __atomic_fetch_sub)                                                    \
+  FETCH(T, bits, fetch_and, __atomic_fetch_and)                                                    \
+  FETCH(T, bits, fetch_or, __atomic_fetch_or)                                                      \
+  FETCH(T, bits, fetch_xor, __atomic_fetch_xor)                                                    \
+  COMPARE(T, bits, compare_exchange_strong)                                                        \
+  COMPARE(T, bits, compare_exchange_weak)                                                          \
+  COMPARE_VALUE(T, bits)                                                                           \
+  EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order);                             \
+  EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order) {                            \
+    (void)order;                                                                                   \
+    atomic(p, bits / 8, false, PC);                                                                \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                   \
+  }                                                                                                \
+  EXPORT void __tsan_atomic##bits##_store(volatile T *p, T v, int order);                          \
+  EXPORT void __tsan_atomic##bits##_store(volatile T *p, T v, int order) {                         \
+    (void)order;                                                                                   \
+    atomic(p, bits / 8, true, PC);                                                                 \
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                      \
+  }
+ATOMIC(uint8_t, 8)
+ATOMIC(uint16_t, 16)
+ATOMIC(uint32_t, 32)
+ATOMIC(uint64_t, 64)
+
+EXPORT void __tsan_atomic_thread_fence(int order);
+EXPORT void __tsan_atomic_thread_fence(int order) {
+  (void)order;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+EXPORT void __tsan_atomic_signal_fence(int order);
+EXPORT void __tsan_atomic_signal_fence(int order) {
+  (void)order;
+}
+
+// ---- alignment ----------------------------------------------------------------------------------
+
+// What -fsanitize=alignment calls for an access whose type promises more than its address holds.
+typedef struct Mismatch {
+  const void *file;
+  uint32_t line, column;
+  const void *type;
+  unsigned char log_alignment, kind;
+} Mismatch;
+
+enum { kLoad = 0, kStore = 1 };
+
+// A whole object that is moved: a GPU moves a vector at once. Its members are scalars of their own,
+// and may lie as these do.
+EXPORT void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, const void *address);
+EXPORT void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, const void *address) {
+  int alignment = 1 << mismatch->log_alignment;
+  bool moved = mismatch->kind == kLoad || mismatch->kind == kStore;
+  if (cusim_self && moved && (uintptr_t)address % (unsigned)alignment)
+    fault_misaligned(address, alignment, PC);
+}

@@ -1,0 +1,259 @@
+// block.c: runs the threads of one block on the fibers of one OS thread.
+//
+// Nothing preempts a fiber: it runs until it waits in a meeting or barrier, yields, or its CUDA
+// thread ends. Each warp keeps the lanes that can run as a bit mask, the block a mask of warps,
+// so that releasing a warp and choosing the next lane are a few instructions. A warp runs on as
+// long as it can (its data is in cache). With NNGEN_SIM_SEED the choices are random.
+#include "sim/exec/exec.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { kSpins = 64 };
+
+void fiber_main(void);
+
+uint64_t block_random(Block *block) { // xorshift64*
+  uint64_t x = block->random;
+  x ^= x >> 12, x ^= x << 25, x ^= x >> 27;
+  block->random = x;
+  return x * 0x2545f4914f6cdd1dull >> 32;
+}
+
+// The lowest set bit, or with a seed any of them. bits is not 0.
+static inline int choose(Block *block, unsigned bits) {
+  if (!block->random) return __builtin_ctz(bits);
+  int turn = (int)(block_random(block) % 32);
+  unsigned turned = bits >> turn | (turn ? bits << (32 - turn) : 0);
+  return (__builtin_ctz(turned) + turn) % 32;
+}
+
+// Takes the lane off its warp's masks; the fiber to continue, or a free one to start the lane.
+static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp *warp, int lane) {
+  unsigned bit = 1u << lane;
+  if (warp->ready & bit) {
+    warp->ready &= ~bit;
+    return warp->fibers[lane];
+  }
+  warp->fresh &= ~bit;
+  block->start = (int)(warp - block->warps) * kWarpLanes + lane;
+  Fiber *fiber = fiber_take(sim_worker);
+  if (!fiber) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for another thread's stack");
+  return fiber;
+}
+
+// Nothing can run: frees a waiter, or reports a deadlock.
+static void stall(Block *block) {
+  if (copy_land_deferred(block) || mbar_wake_trying(block)) return;
+  fault_deadlock(block);
+}
+
+// The next fiber to run. Not called when all threads have ended.
+static inline __attribute__((always_inline)) Fiber *pick(Block *block) {
+  for (;;) {
+    Warp *warp = &block->warps[block->warp];
+    unsigned lanes = warp->ready ? warp->ready : warp->fresh;
+    if (block->random) lanes = warp->ready | warp->fresh;
+    if (lanes) return take_lane(block, warp, choose(block, lanes));
+    block->ready_warps &= ~(1u << block->warp);
+    if (block->ready_warps)
+      block->warp = choose(block, block->ready_warps);
+    else
+      stall(block);
+  }
+}
+
+static inline __attribute__((always_inline)) void go(Fiber *from, Fiber *to) {
+  if (from == to) return;
+  cusim_self = &to->self;
+  fiber_switch(&from->sp, to->sp);
+}
+
+void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc) {
+  trace_settle();
+  fiber->wait = kind;
+  fiber->wait_object = object;
+  fiber->wait_pc = pc;
+  go(fiber, pick(fiber->block));
+  fiber->wait = WaitNone;
+}
+
+void block_ready(Fiber *fiber) {
+  int warp = (int)(fiber->self.linear / kWarpLanes);
+  fiber->block->warps[warp].ready |= 1u << fiber->self.linear % kWarpLanes;
+  fiber->block->ready_warps |= 1u << warp;
+}
+
+// Steps behind all that can run: the warp's higher lanes go first, then the other warps in turn.
+void block_yield(Fiber *fiber) {
+  trace_settle();
+  Block *block = fiber->block;
+  Warp *warp = fiber_warp(fiber);
+  unsigned above = (warp->ready | warp->fresh) & ~((2u << fiber->self.linear % kWarpLanes) - 1);
+  block_ready(fiber);
+  if (above) {
+    go(fiber, take_lane(block, warp, choose(block, above)));
+    return;
+  }
+  unsigned later = block->ready_warps & ~((2u << block->warp) - 1);
+  block->warp = choose(block, later ? later : block->ready_warps);
+  go(fiber, pick(block));
+}
+
+void cusim_yield(void) {
+  Fiber *fiber = fiber_running();
+  block_yield(fiber);
+  if (++fiber->spins % kSpins) return;
+  sched_yield(); // it may wait for another block, which may have failed
+  if (atomic_load_explicit(&fiber->block->launch->error, memory_order_relaxed)) block_abandon();
+}
+
+static void start_thread(Fiber *fiber, int index) {
+  Block *block = fiber->block;
+  CusimThread *self = &fiber->self;
+  const unsigned *dim = block->launch->block;
+  *self = block->place;
+  self->linear = self->thread[0] = (unsigned)index;
+  if (dim[0] != (unsigned)block->threads) {
+    self->thread[0] = (unsigned)index % dim[0];
+    self->thread[1] = (unsigned)index / dim[0] % dim[1];
+    self->thread[2] = (unsigned)index / dim[0] / dim[1];
+  }
+  fiber->copy_head = fiber->copy_tail = fiber->copy_group = 0;
+  fiber->spins = 0;
+  fiber_warp(fiber)->fibers[index % kWarpLanes] = fiber;
+}
+
+static void end_thread(Fiber *fiber) {
+  trace_settle();
+  Block *block = fiber->block;
+  if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
+  fiber_warp(fiber)->live &= ~(1u << fiber->self.linear % kWarpLanes);
+  block->live--;
+  block->ended++;
+  meeting_exit(fiber);
+  barrier_exit(block);
+}
+
+// A whole block whose threads cannot wait: the compiler's own loop.
+static void run_loop(Fiber *fiber) {
+  Block *block = fiber->block;
+  start_thread(fiber, 0);
+  block->launch->function->kernel->loop(block->launch->params);
+  block->ended += (uint64_t)block->live;
+  block->live = 0;
+}
+
+// The next lane of the running warp when none of its lanes waits to go on: this fiber takes it.
+static inline bool next_in_warp(Block *block) {
+  Warp *warp = &block->warps[block->warp];
+  if (block->random || warp->ready || !warp->fresh) return false;
+  int lane = __builtin_ctz(warp->fresh);
+  warp->fresh &= warp->fresh - 1;
+  block->start = block->warp * kWarpLanes + lane;
+  return true;
+}
+
+static void run_threads(Fiber *fiber) {
+  Block *block = fiber->block;
+  do {
+    start_thread(fiber, block->start);
+    block->launch->function->kernel->enter(block->launch->params);
+    end_thread(fiber);
+  } while (next_in_warp(block));
+}
+
+// What every fiber does for ever: take threads that have not started, run them, make room.
+void fiber_main(void) {
+  Fiber *fiber = fiber_running();
+  for (;;) {
+    Block *block = fiber->block;
+    if (block->launch->loops)
+      run_loop(fiber);
+    else
+      run_threads(fiber);
+    Worker *worker = sim_worker;
+    fiber->next_free = worker->free;
+    worker->free = fiber;
+    if (block->live) {
+      go(fiber, pick(block));
+    } else {
+      fiber_switch(&fiber->sp, worker->main_sp);
+    }
+  }
+}
+
+// The built-in variables that are the same in the whole block.
+static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index) {
+  CusimThread self = {.smem = worker->smem, .smem_bytes = launch->smem};
+  self.block[0] = (unsigned)(index % launch->grid[0]);
+  self.block[1] = (unsigned)(index / launch->grid[0] % launch->grid[1]);
+  self.block[2] = (unsigned)(index / launch->grid[0] / launch->grid[1]);
+  memcpy(self.block_dim, launch->block, sizeof self.block_dim);
+  memcpy(self.grid_dim, launch->grid, sizeof self.grid_dim);
+  return self;
+}
+
+static void clear(Block *block, Launch *launch, uint64_t random) {
+  block->launch = launch;
+  block->threads = block->live = (int)(launch->block[0] * launch->block[1] * launch->block[2]);
+  int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
+  for (int w = 0; w < warps; w++) {
+    Warp *warp = &block->warps[w];
+    int lanes = block->threads - w * kWarpLanes;
+    warp->fresh = warp->live = lanes >= kWarpLanes ? ~0u : (1u << lanes) - 1;
+    warp->ready = 0;
+    warp->open = 0;
+  }
+  for (int i = 0; i < kBarriers; i++) clock_drop(&block->barriers[i].clock);
+  memset(block->barriers, 0, sizeof block->barriers);
+  for (; block->nmbars; block->nmbars--) {
+    clock_drop(&block->mbars[block->nmbars - 1].clock);
+    clock_drop(&block->mbars[block->nmbars - 1].done);
+  }
+  block->ready_warps = warps == kMaxWarps ? ~0u : (1u << warps) - 1;
+  block->warp = 0;
+  block->deferred = block->try_waiters = 0;
+  block->working = false;
+  block->random = random;
+  block->arrivals = block->meetings = 0;
+}
+
+// Gives up on a block whose launch has failed: its fibers start over.
+void block_abandon(void) {
+  Worker *worker = sim_worker;
+  void *lost;
+  worker->abandoned = true;
+  fiber_switch(&lost, worker->main_sp);
+  __builtin_unreachable();
+}
+
+static void recover(Worker *worker) {
+  worker->free = NULL;
+  for (int i = 0; i < worker->nfibers; i++) {
+    fiber_reset(worker->fibers[i]);
+    worker->fibers[i]->next_free = worker->free;
+    worker->free = worker->fibers[i];
+  }
+  worker->abandoned = false;
+}
+
+void block_run(Worker *worker, Launch *launch, unsigned long index) {
+  uint64_t seed = sim_settings()->seed;
+  Block *block = &worker->block;
+  clear(block, launch, seed ? (seed * 0x9e3779b97f4a7c15ull + index) | 1 : 0);
+  if (!fiber_ready(worker)) {
+    int none = 0;
+    fputs("libcusim: no memory for the stack of a thread\n", stderr);
+    atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+    return;
+  }
+  block->place = place(worker, launch, index);
+  trace_block(block);
+  Fiber *first = launch->loops ? fiber_take(worker) : pick(block);
+  cusim_self = &first->self;
+  fiber_switch(&worker->main_sp, first->sp);
+  cusim_self = NULL;
+  trace_block_end(block);
+  if (worker->abandoned) recover(worker);
+}

@@ -1,0 +1,33 @@
+// exec.h: how a launch runs: OS threads take blocks, fibers are a block's threads, and meet.
+#ifndef CUSIM_EXEC_H
+#define CUSIM_EXEC_H
+
+#include "sim/check/check.h"
+
+#pragma GCC visibility push(hidden)
+
+void fiber_switch(void **save, void *load); // fiber_switch.S, or fiber.c with ucontext
+Fiber *fiber_take(Worker *worker);          // from the free list, or made; null without memory
+bool fiber_ready(Worker *worker);           // at least one is in the free list, or was made
+void fiber_reset(Fiber *fiber);             // its stack starts over
+void fiber_free(Fiber *fiber);
+
+void block_run(Worker *worker, struct Launch *launch, unsigned long index);
+void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
+void block_ready(Fiber *fiber); // the fiber may go on
+void block_yield(Fiber *fiber);
+void block_abandon(void) __attribute__((noreturn)); // gives the running block up
+uint64_t block_random(Block *block);
+
+void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
+void barrier_exit(Block *block);
+bool mbar_done(unsigned long long *bar, int parity);
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc);
+bool mbar_wake_trying(Block *block);
+void copy_land_all(Fiber *fiber);
+bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
+
+CUresult launch_run(Launch *launch); // run.c: all blocks, on all cores
+
+#pragma GCC visibility pop
+#endif

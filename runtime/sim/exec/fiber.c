@@ -1,0 +1,110 @@
+// fiber.c: stacks and the life of fibers.
+//
+// A worker keeps every fiber it made; between threads they wait in its free list. Stacks are
+// mapped with a guard page below, so that an overflow faults instead of overwriting a neighbour.
+// NOTE: stack tops are spread over a page: equal offsets would put the tops of all 32 lanes into
+// the same L1 sets.
+#include "sim/exec/exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { kSpread = 320 };
+
+void fiber_main(void); // block.c: what every fiber does for ever
+
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(CUSIM_UCONTEXT)
+
+// Registers that fiber_switch restores first, then the address it jumps to.
+enum {
+  kSaved = sizeof(void *) == 8 ?
+#if defined(__x86_64__)
+                               6
+#else
+                               20
+#endif
+                               : 0
+};
+
+void fiber_reset(Fiber *fiber) {
+  size_t spread = ((uintptr_t)fiber / sizeof(Fiber) * kSpread) % 4096 & ~(size_t)63;
+  void **top = (void **)(fiber->stack + fiber->stack_bytes - spread - 128);
+#if defined(__x86_64__)
+  *--top = 0; // where fiber_main would return to: also ends backtraces, and aligns the stack
+  *--top = (void *)fiber_main;
+  top -= kSaved;
+  memset(top, 0, kSaved * sizeof *top);
+#else
+  top -= kSaved;
+  memset(top, 0, kSaved * sizeof *top);
+  top[11] = (void *)fiber_main; // x30
+#endif
+  fiber->sp = top;
+}
+
+#else // any other host: ucontext, some 30 times slower
+
+#include <ucontext.h>
+
+void fiber_switch(void **save, void *load) {
+  ucontext_t here;
+  *save = &here;
+  swapcontext(&here, load);
+}
+
+void fiber_reset(Fiber *fiber) {
+  ucontext_t *context = (ucontext_t *)fiber->stack;
+  getcontext(context);
+  context->uc_stack.ss_sp = fiber->stack + sizeof *context;
+  context->uc_stack.ss_size = fiber->stack_bytes - sizeof *context;
+  makecontext(context, fiber_main, 0);
+  fiber->sp = context;
+}
+
+#endif
+
+static unsigned char *map_stack(size_t bytes) {
+  size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+  unsigned char *map = mmap(NULL, bytes + guard, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return NULL;
+  mprotect(map, guard, PROT_NONE); // fails when the host is out of mappings: go on without it
+  return map + guard;
+}
+
+static Fiber *make(Worker *worker) {
+  Fiber **fibers = realloc(worker->fibers, (size_t)(worker->nfibers + 1) * sizeof *fibers);
+  if (!fibers) return NULL;
+  worker->fibers = fibers;
+  Fiber *fiber = aligned_alloc(64, (sizeof *fiber + 63) & ~(size_t)63);
+  if (!fiber) return NULL;
+  memset(fiber, 0, sizeof *fiber);
+  fiber->stack_bytes = sim_settings()->stack_bytes;
+  fiber->stack = map_stack(fiber->stack_bytes);
+  if (!fiber->stack) return free(fiber), NULL;
+  fiber->block = &worker->block;
+  fiber_reset(fiber);
+  fibers[worker->nfibers++] = fiber;
+  return fiber;
+}
+
+Fiber *fiber_take(Worker *worker) {
+  Fiber *fiber = worker->free;
+  if (!fiber) return make(worker);
+  worker->free = fiber->next_free;
+  return fiber;
+}
+
+bool fiber_ready(Worker *worker) {
+  if (!worker->free) worker->free = make(worker);
+  return worker->free != NULL;
+}
+
+void fiber_free(Fiber *fiber) {
+  size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+  munmap(fiber->stack - guard, fiber->stack_bytes + guard);
+  free(fiber->copies);
+  free(fiber);
+}

@@ -1,0 +1,150 @@
+// mbarrier.c: barriers that are objects in shared memory, and complete by arrivals and by bytes.
+#include "sim/exec/exec.h"
+
+// An mbarrier's 8 bytes, as libcusim packs them. `magic` tells an initialised one from garbage.
+typedef union Mbarrier {
+  unsigned long long word;
+  struct {
+    unsigned long long pending : 13, expected : 13, phase : 1, magic : 10;
+    long long bytes : 27; // announced by expect_tx, less what has landed
+  };
+} Mbarrier;
+
+enum { kMbarMagic = 0x2b5, kMbarArrivals = (1 << 13) - 1 };
+
+// Where an mbarrier's clocks are kept; null when races are not looked for.
+static MbarClock *mbar_clock(Block *block, const void *bar) {
+  if (!sim_settings()->race) return NULL;
+  int i = 0;
+  while (i < block->nmbars && block->mbars[i].bar != bar) i++;
+  if (i == kMbarClocks) return NULL;
+  if (i == block->nmbars) block->mbars[block->nmbars++] = (MbarClock){bar, NULL, NULL};
+  return &block->mbars[i];
+}
+
+static void publish_at(Block *block, const void *bar, int thread) {
+  MbarClock *clocks = mbar_clock(block, bar);
+  if (clocks) clock_publish(block, &clocks->clock, thread);
+}
+
+static void take_from(Block *block, const void *bar, int thread) {
+  MbarClock *clocks = mbar_clock(block, bar);
+  if (clocks) clock_take(block, clocks->done, thread);
+}
+
+static void turn_phase(Block *block, const void *bar) {
+  MbarClock *clocks = mbar_clock(block, bar);
+  if (!clocks) return;
+  clock_drop(&clocks->done);
+  clocks->done = clocks->clock;
+  clocks->clock = NULL;
+}
+
+static Mbarrier read_mbar(unsigned long long *bar, const void *pc) {
+  if ((uintptr_t)bar % sizeof *bar)
+    fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, pc, "mbarrier at %p is not 8-aligned", (void *)bar);
+  Mbarrier state = {*bar};
+  if (state.magic != kMbarMagic)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "mbarrier at %p was never initialised", (void *)bar);
+  return state;
+}
+
+void cusim_mbar_init(unsigned long long *bar, int arrivals) {
+  const void *pc = __builtin_return_address(0);
+  if ((uintptr_t)bar % sizeof *bar)
+    fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, pc, "mbarrier at %p is not 8-aligned", (void *)bar);
+  if (arrivals < 1 || arrivals > kMbarArrivals)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "mbarrier for %d arrivals", arrivals);
+  Mbarrier state = {0};
+  state.pending = state.expected = (unsigned)arrivals;
+  state.magic = kMbarMagic;
+  *bar = state.word;
+}
+
+// Lets those go on that wait for a phase which is now done.
+static void wake(Block *block, unsigned long long *bar) {
+  for (int t = 0; t < block->threads; t++) {
+    Warp *warp = &block->warps[t / kWarpLanes];
+    unsigned bit = 1u << t % kWarpLanes;
+    if (!(warp->live & bit) || ((warp->fresh | warp->ready) & bit)) continue;
+    Fiber *fiber = warp->fibers[t % kWarpLanes];
+    if (fiber->wait != WaitMbar && fiber->wait != WaitTryMbar) continue;
+    if (fiber->wait_object != bar || !mbar_done(bar, fiber->wait_parity)) continue;
+    fiber->try_result = true;
+    fiber->wait = WaitNone;
+    block_ready(fiber);
+  }
+}
+
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc) {
+  Block *block = fiber->block;
+  Mbarrier state = {*bar};
+  if (!state.pending)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                "more threads arrive at the mbarrier at %p than the %d it was initialised for",
+                (void *)bar, (int)state.expected);
+  state.bytes += expect_bytes;
+  state.pending--;
+  publish_at(block, bar, (int)fiber->self.linear);
+  bool done = state.pending == 0 && state.bytes == 0;
+  if (done) state.pending = state.expected, state.phase ^= 1;
+  *bar = state.word;
+  if (!done) return;
+  turn_phase(block, bar);
+  wake(block, bar);
+}
+
+void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes) {
+  read_mbar(bar, __builtin_return_address(0));
+  mbar_arrive(fiber_running(), bar, expect_bytes, __builtin_return_address(0));
+}
+
+bool mbar_done(unsigned long long *bar, int parity) {
+  Mbarrier state = {*bar};
+  return (int)state.phase != (parity & 1);
+}
+
+void cusim_mbar_wait(unsigned long long *bar, int parity) {
+  Fiber *fiber = fiber_running();
+  const void *pc = __builtin_return_address(0);
+  read_mbar(bar, pc);
+  fiber->wait_parity = parity;
+  while (!mbar_done(bar, parity)) block_wait(fiber, WaitMbar, bar, pc);
+  take_from(fiber->block, bar, (int)fiber->self.linear);
+}
+
+// Waits like mbar_wait, but gives false when the block could not go on otherwise.
+int cusim_mbar_try_wait(unsigned long long *bar, int parity) {
+  Fiber *fiber = fiber_running();
+  Block *block = fiber->block;
+  const void *pc = __builtin_return_address(0);
+  read_mbar(bar, pc);
+  int thread = (int)fiber->self.linear;
+  if (mbar_done(bar, parity)) return take_from(block, bar, thread), fiber->spins = 0, 1;
+  fiber->wait_parity = parity;
+  fiber->try_result = false;
+  block->try_waiters++;
+  block_wait(fiber, WaitTryMbar, bar, pc);
+  block->try_waiters--;
+  fiber->spins = fiber->try_result ? 0 : fiber->spins + 1;
+  if (fiber->try_result) take_from(block, bar, thread);
+  return fiber->try_result;
+}
+
+// Nothing else can run: lets the threads inside try_wait return false. They spin, so a block that
+// got here again and again without any progress is deadlocked.
+bool mbar_wake_trying(Block *block) {
+  enum { kHopeless = 8 };
+  bool woken = false;
+  for (int t = 0; block->try_waiters && t < block->threads; t++) {
+    Warp *warp = &block->warps[t / kWarpLanes];
+    unsigned bit = 1u << t % kWarpLanes;
+    Fiber *fiber = warp->fibers[t % kWarpLanes];
+    if (!(warp->live & bit) || ((warp->fresh | warp->ready) & bit)) continue;
+    if (fiber->wait != WaitTryMbar || fiber->spins > kHopeless) continue;
+    fiber->wait = WaitNone;
+    block_ready(fiber);
+    woken = true;
+  }
+  return woken;
+}

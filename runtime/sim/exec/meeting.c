@@ -1,0 +1,76 @@
+// meeting.c: how the lanes of a warp wait for each other: each brings its operands, the last one to
+// arrive does the work.
+#include "sim/exec/exec.h"
+
+// A meeting without work is __syncwarp, which also orders memory.
+static void order_lanes(Block *block, Warp *warp, Meeting *meeting, unsigned lanes) {
+  for (unsigned rest = lanes; rest && meeting->clock; rest &= rest - 1)
+    clock_take(block, meeting->clock,
+               (int)(warp - block->warps) * kWarpLanes + __builtin_ctz(rest));
+}
+
+static void close_meeting(Warp *warp, Meeting *meeting) {
+  clock_drop(&meeting->clock);
+  *meeting = warp->meetings[--warp->open];
+}
+
+static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned lanes) {
+  block->working = true;
+  work(warp->operands, lanes);
+  block->working = false;
+}
+
+// All that live have arrived: does the work and lets them go on.
+static void finish(Block *block, Warp *warp, Meeting *meeting) {
+  if (meeting->work) do_work(block, warp, meeting->work, meeting->arrived);
+  order_lanes(block, warp, meeting, meeting->arrived);
+  warp->ready |= meeting->arrived;
+  block->ready_warps |= 1u << (warp - block->warps);
+  close_meeting(warp, meeting);
+}
+
+static Meeting *find(Warp *warp, unsigned mask, CusimWork work, const void *pc) {
+  for (int i = 0; i < warp->open; i++) {
+    Meeting *meeting = &warp->meetings[i];
+    if (meeting->mask == mask && meeting->work == work) return meeting;
+    if (meeting->mask == mask)
+      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                  "lanes of one warp, all of mask %08x, meet in different operations", mask);
+  }
+  Meeting *meeting = &warp->meetings[warp->open++];
+  *meeting = (Meeting){mask, 0, work, pc, NULL};
+  return meeting;
+}
+
+void cusim_meet(unsigned mask, CusimWork work, void *operands) {
+  Fiber *fiber = fiber_running();
+  Warp *warp = fiber_warp(fiber);
+  int lane = fiber->self.linear % kWarpLanes;
+  const void *pc = __builtin_return_address(0);
+  if (!(mask >> lane & 1))
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "lane %d is not in its own mask %08x", lane, mask);
+  Meeting *meeting = find(warp, mask, work, pc);
+  warp->operands[lane] = operands;
+  fiber->block->meetings++;
+  meeting->arrived |= 1u << lane;
+  if (!work) clock_publish(fiber->block, &meeting->clock, (int)fiber->self.linear);
+  if (warp->live & mask & ~meeting->arrived) {
+    block_wait(fiber, WaitMeeting, meeting, pc);
+    return;
+  }
+  meeting->arrived &= ~(1u << lane); // this one runs on
+  unsigned others = meeting->arrived;
+  if (work) do_work(fiber->block, warp, work, others | 1u << lane);
+  order_lanes(fiber->block, warp, meeting, others | 1u << lane);
+  close_meeting(warp, meeting);
+  warp->ready |= others;
+  fiber->block->ready_warps |= 1u << (warp - fiber->block->warps);
+}
+
+void meeting_exit(Fiber *fiber) {
+  Warp *warp = fiber_warp(fiber);
+  for (int i = warp->open - 1; i >= 0; i--) {
+    Meeting *meeting = &warp->meetings[i];
+    if (!(warp->live & meeting->mask & ~meeting->arrived)) finish(fiber->block, warp, meeting);
+  }
+}

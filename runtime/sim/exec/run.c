@@ -1,0 +1,234 @@
+// run.c: runs the blocks of a launch on all cores.
+//
+// The calling thread and a pool of helpers take block after block from a counter. With a seed the
+// order of blocks is a random permutation, so that nothing may rely on it.
+#include "sim/exec/exec.h"
+
+#include <fenv.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { kRedZone = 1 << 20, kSmemAlignment = 1024 };
+
+__extension__ typedef struct TlsIndex { size_t module, offset; } TlsIndex;
+extern void *__tls_get_addr(TlsIndex *index);
+
+// ---- workers ------------------------------------------------------------------------------------
+
+static size_t smem_room(void) {
+  return ((size_t)sim_device()->smem_optin + 65535) & ~(size_t)65535;
+}
+
+// Dynamic shared memory between two guards; its end lies at the upper one when smem is a
+// multiple of 1024, else up to 1023 bytes before it.
+static unsigned char *map_smem(void) {
+  size_t bytes = smem_room();
+  unsigned char *map =
+      mmap(NULL, bytes + 2 * kRedZone, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return NULL;
+  mprotect(map, kRedZone, PROT_NONE);
+  mprotect(map + kRedZone + bytes, kRedZone, PROT_NONE);
+  return map + kRedZone + bytes; // its end
+}
+
+static __thread unsigned char *smem_end;
+
+static void free_worker(void *data) { // when its thread exits
+  Worker *worker = data;
+  for (int i = 0; i < worker->nfibers; i++) fiber_free(worker->fibers[i]);
+  free(worker->fibers);
+  watchdog_close(worker);
+  fault_thread_end(worker);
+  munmap(smem_end - smem_room() - kRedZone, smem_room() + 2 * kRedZone);
+  free(worker);
+  sim_worker = NULL;
+}
+
+static pthread_key_t worker_key;
+
+static void make_key(void) {
+  pthread_key_create(&worker_key, free_worker);
+}
+
+static Worker *worker_here(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (sim_worker) return sim_worker;
+  Worker *worker = aligned_alloc(64, (sizeof *worker + 63) & ~(size_t)63);
+  if (!worker) return NULL;
+  memset(worker, 0, sizeof *worker);
+  smem_end = map_smem();
+  if (!smem_end) return free(worker), NULL;
+  fault_thread(worker);
+  pthread_once(&once, make_key);
+  pthread_setspecific(worker_key, worker);
+  return sim_worker = worker;
+}
+
+static void place_smem(Worker *worker, const Launch *launch) {
+  const struct CUmod_st *module = launch->function->module;
+  size_t rounded = ((size_t)launch->smem + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
+  worker->smem = smem_end - rounded;
+  worker->tls_bytes = module->tls_bytes;
+  TlsIndex index = {module->tls_module, 0};
+  worker->tls_shared = module->tls_bytes ? __tls_get_addr(&index) : NULL;
+}
+
+// What lies before dynamic shared memory: as much as one alignment, or up to the guard.
+static unsigned char *smem_low(const Worker *worker) {
+  unsigned char *begin = smem_end - smem_room();
+  return worker->smem - begin < kSmemAlignment ? begin : worker->smem - kSmemAlignment;
+}
+
+static void poison(Worker *worker, const Launch *launch) {
+  if (!sim_settings()->basic) return;
+  if (launch->smem) memset(smem_low(worker), kPoisonByte, (size_t)(smem_end - smem_low(worker)));
+  if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes + kTlsGuard);
+}
+
+static bool is_poison(const unsigned char *from, const unsigned char *end) {
+  while (from < end && *from == kPoisonByte) from++;
+  return from == end;
+}
+
+// Right beside shared memory no page can be guarded: what stands there is looked at afterwards.
+static void check_guards(const Worker *worker, const Launch *launch) {
+  if (!sim_settings()->basic) return;
+  const unsigned char *guard = worker->tls_shared + worker->tls_bytes;
+  if (worker->tls_bytes && !is_poison(guard, guard + kTlsGuard))
+    fault_shared(worker, "past the end of static", worker->tls_bytes);
+  if (!launch->smem) return;
+  if (!is_poison(worker->smem + launch->smem, smem_end))
+    fault_shared(worker, "past the end of dynamic", launch->smem);
+  if (!is_poison(smem_low(worker), worker->smem))
+    fault_shared(worker, "before the beginning of dynamic", launch->smem);
+}
+
+static void run_blocks(Launch *launch) {
+  Worker *worker = worker_here();
+  if (!worker) {
+    int none = 0;
+    atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+    return;
+  }
+  fenv_t host; // kernels round to nearest and trap nothing, whatever the program has set
+  fegetenv(&host);
+  fesetenv(FE_DFL_ENV);
+  place_smem(worker, launch);
+  watchdog_start(worker);
+  unsigned long i;
+  while (!atomic_load_explicit(&launch->error, memory_order_relaxed) &&
+         (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
+    poison(worker, launch);
+    block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
+    check_guards(worker, launch);
+  }
+  watchdog_stop(worker);
+  fesetenv(&host);
+}
+
+// ---- the pool -----------------------------------------------------------------------------------
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t work, done;
+  Launch *launch;
+  int helpers, wanted, busy;
+  unsigned long serial; // of the launch; a helper takes part in each at most once
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .work = PTHREAD_COND_INITIALIZER,
+          .done = PTHREAD_COND_INITIALIZER};
+
+static void *helper(void *unused) {
+  (void)unused;
+  unsigned long seen = 0;
+  pthread_mutex_lock(&pool.lock);
+  for (;;) {
+    while (!pool.launch || pool.wanted == 0 || pool.serial == seen)
+      pthread_cond_wait(&pool.work, &pool.lock);
+    Launch *launch = pool.launch;
+    seen = pool.serial;
+    pool.wanted--;
+    pool.busy++;
+    pthread_mutex_unlock(&pool.lock);
+    run_blocks(launch);
+    pthread_mutex_lock(&pool.lock);
+    if (--pool.busy == 0) pthread_cond_signal(&pool.done);
+  }
+  return NULL;
+}
+
+static bool ensure_helpers(int count) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  while (pool.helpers < count && pthread_create(&thread, &attributes, helper, NULL) == 0)
+    pool.helpers++;
+  pthread_attr_destroy(&attributes);
+  return pool.helpers >= count;
+}
+
+// The blocks of a cooperative launch wait for each other, so each gets an OS thread of its own.
+// False: there are not enough.
+static bool invite_helpers(Launch *launch) {
+  unsigned long most = sim_settings()->race ? 1 : (unsigned long)sim_settings()->threads;
+  if (launch->cooperative) most = launch->total;
+  int wanted = (int)(launch->total < most ? launch->total : most) - 1;
+  if (wanted <= 0) return true;
+  pthread_mutex_lock(&pool.lock);
+  bool enough = ensure_helpers(wanted);
+  if (enough || !launch->cooperative) {
+    pool.launch = launch;
+    pool.wanted = wanted;
+    pool.serial++;
+    pthread_cond_broadcast(&pool.work);
+  }
+  pthread_mutex_unlock(&pool.lock);
+  return enough || !launch->cooperative;
+}
+
+static void await_helpers(void) {
+  pthread_mutex_lock(&pool.lock);
+  pool.launch = NULL;
+  while (pool.busy) pthread_cond_wait(&pool.done, &pool.lock);
+  pthread_mutex_unlock(&pool.lock);
+}
+
+static unsigned long gcd(unsigned long a, unsigned long b) {
+  return b ? gcd(b, a % b) : a;
+}
+
+static void choose_order(Launch *launch) {
+  uint64_t seed = sim_settings()->seed * 0x9e3779b97f4a7c15ull;
+  launch->order_add = 0;
+  launch->order_mul = 1;
+  if (!seed || launch->total < 2 || launch->total > 0xffffffff) return;
+  launch->order_add = (seed >> 33) % launch->total;
+  unsigned long mul = (seed >> 11) % launch->total | 1;
+  while (gcd(mul, launch->total) != 1) mul++;
+  launch->order_mul = mul;
+}
+
+// Threads that cannot wait for each other need no fibers, unless their order is to be random.
+static bool can_loop(const Launch *launch) {
+  const struct CUfunc_st *function = launch->function;
+  return function->kernel->loop && !function->module->waits && !sim_settings()->seed;
+}
+
+CUresult launch_run(Launch *launch) {
+  fault_install(block_abandon);
+  watchdog_install();
+  atomic_store(&launch->next, 0);
+  atomic_store(&launch->error, 0);
+  launch->loops = can_loop(launch);
+  choose_order(launch);
+  trace_launch();
+  if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;
+  run_blocks(launch);
+  await_helpers();
+  trace_launch_end(launch);
+  launch->function->counters->launches++;
+  launch->function->counters->loops += launch->loops;
+  return (CUresult)atomic_load(&launch->error);
+}

@@ -1,0 +1,259 @@
+// state.h: what there is while kernels run: memory, modules, launches, blocks, threads. Structs that
+// the rooms above read and change, and who is where.
+//
+// OS threads that run blocks touch only their Worker and the Launch they are given.
+#ifndef CUSIM_STATE_H
+#define CUSIM_STATE_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "sim/base/base.h"
+#include "sim/counters.h"
+#include "sim/device/cusim_abi.h"
+#include "sim/names.h"
+
+#pragma GCC visibility push(hidden)
+
+enum {
+  kWarpLanes = 32,
+  kMaxThreads = 1024,
+  kMaxWarps = kMaxThreads / kWarpLanes,
+  kBarriers = 16,
+  kPoisonByte = 0xff // as float, half, bfloat16 and double: a NaN
+};
+
+// ---- memory (table.c, freed.c) ------------------------------------------------------------------
+
+typedef enum MemoryKind { MemoryDevice, MemoryHost, MemoryRegistered } MemoryKind;
+
+typedef struct Allocation {
+  uintptr_t begin;
+  size_t bytes;    // as asked for
+  size_t reserved; // begin + reserved is the guard page
+  void *map;       // the whole mapping, guards included
+  size_t map_bytes;
+  MemoryKind kind;
+  bool freeing; // when the stream comes by; no call may name it any more
+  int serial;
+  uint64_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
+  uint8_t *written;     // a bit per byte, when unwritten reads are looked for
+} Allocation;
+
+const Allocation *memory_at(int index); // by address; null past the last
+const Allocation *memory_find(uintptr_t address); // the one that holds it or its guards, or null
+Allocation *memory_find_begin(uintptr_t address);
+bool memory_inside(const Allocation *a, uintptr_t address); // not in its guards
+bool memory_insert(Allocation *a);                          // false: no memory
+void memory_take_out(Allocation *a);
+void freed_keep(const Allocation *a);            // takes the mapping over
+const Allocation *freed_find(uintptr_t address); // that held it, guards included; or null
+bool freed_drop(void);                           // false: nothing was kept
+
+// ---- modules and launches -----------------------------------------------------------------------
+
+struct CUfunc_st {
+  struct CUmod_st *module;
+  const CusimKernel *kernel;
+  char *name; // the linker's
+  int param_count;
+  size_t static_smem; // bytes of static shared memory that its code reaches
+  int max_dynamic_smem;
+  int carveout;
+  struct KernelCounters *counters;
+  struct CUfunc_st *next;
+};
+
+typedef struct FlowBlock { // a basic block of a counted module
+  const CusimBlock *row;
+  int branch; // its number among those that branch, or -1
+} FlowBlock;
+
+struct CUmod_st {
+  void *handle; // of dlopen
+  int fd;       // the image's file, kept for line numbers
+  const CusimImage *image;
+  size_t tls_module; // of the static shared memory; 0: none
+  size_t tls_bytes;
+  bool waits;     // its threads can wait for each other
+  uintptr_t base; // load address
+  size_t bytes;   // from there on
+  uintptr_t code; // of the kernels, without the linker's stubs
+  size_t code_bytes;
+  uint64_t serial;   // of this module; addresses come again
+  FlowBlock *blocks; // by pc; counting
+  int nblocks, nbranches;
+  CUfunction functions;
+  struct CUmod_st *next;
+};
+
+typedef struct Launch {
+  CUfunction function;
+  unsigned grid[3], block[3];
+  unsigned smem;
+  bool cooperative;
+  bool loops; // each block as a loop over its threads
+  struct LaunchNames *names; // or null; counted
+  void **params; // param_count pointers into the bytes behind them; owned
+  size_t params_bytes;
+  unsigned long total;           // blocks
+  atomic_ulong next;             // block index to hand out
+  atomic_int error;              // first fault's CUresult
+  uint64_t order_add, order_mul; // seeded block order: (i * mul + add) % total
+} Launch;
+
+extern CUmodule sim_modules; // all that are loaded
+const struct CUmod_st *module_of_address(const void *pc);
+
+// ---- fibers -------------------------------------------------------------------------------------
+
+typedef struct CopyEntry { // an asynchronous copy that has not landed, or an arrival behind such
+  unsigned char *target;
+  const unsigned char *source;
+  int bytes, source_bytes; // the rest is zero-filled
+  unsigned group;          // the commit group it belongs to
+  unsigned long long *bar; // arrive there instead of copying
+  const void *pc;
+} CopyEntry;
+
+typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
+
+// One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
+// threads of blocks that run as a loop.
+typedef struct Fiber {
+  CusimThread self; // first: cusim_self points here
+  void *sp;         // saved stack pointer while it does not run
+  struct Block *block;
+  struct Fiber *next_free;
+  unsigned char *stack; // lowest usable byte
+  size_t stack_bytes;
+  WaitKind wait; // what it waits for, for reports
+  const void *wait_object;
+  const void *wait_pc;
+  int wait_parity;
+  bool try_result;   // what mbar_try_wait returns
+  CopyEntry *copies; // ring of kCopies, made on first use
+  unsigned copy_head, copy_tail, copy_group;
+  int spins; // yields since it last made progress
+} Fiber;
+
+enum { kCopies = 512 };
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+struct Clock; // clock.c
+
+typedef struct Meeting {
+  unsigned mask, arrived;
+  CusimWork work;
+  const void *pc;
+  struct Clock *clock; // what those that arrived published
+} Meeting;
+
+typedef struct Warp {
+  unsigned live;  // lanes that have not exited
+  unsigned ready; // lanes whose fiber can run
+  unsigned fresh; // lanes that have not started
+  int open;       // meetings in progress
+  Meeting meetings[kWarpLanes];
+  void *operands[kWarpLanes]; // of the meeting each lane is in
+  Fiber *fibers[kWarpLanes];
+} Warp;
+
+typedef struct BlockBarrier {
+  int expected;      // threads; 0: all live
+  int arrived;       // threads, waiting or not
+  int count, result; // predicates that held: of this phase, of the last
+  const void *pc;    // of the first arrival
+  int place;         // the same, in the source
+  unsigned waiting[kMaxWarps];
+  struct Clock *clock; // what those that arrived published
+} BlockBarrier;
+
+typedef struct MbarClock { // the same for an mbarrier: of this phase, and of the last complete one
+  const void *bar;
+  struct Clock *clock, *done;
+} MbarClock;
+
+enum { kMbarClocks = 64, kAtomicClocks = 64 };
+
+typedef struct Block {
+  struct Launch *launch;
+  Warp warps[kMaxWarps];
+  BlockBarrier barriers[kBarriers];
+  int threads, live;
+  CusimThread place;           // the built-in variables that all its threads share
+  unsigned ready_warps;        // warps that may have ready or fresh lanes
+  int warp;                    // the one that runs
+  int start;                   // thread that the next free fiber begins
+  int deferred;                // mbarrier arrivals that wait for copies
+  int try_waiters;             // fibers inside mbar_try_wait
+  bool working;                // one lane does the work of a meeting
+  uint64_t ended;              // threads, of all blocks; never goes back
+  uint64_t random;             // state of the seeded order
+  uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
+  uint32_t serial;             // of the block, over all launches (race checking)
+  uint32_t last_atomic;        // number of its last atomic operation
+  struct Clock *known[kMaxThreads]; // what each thread knows of the others
+  uint32_t own[kMaxThreads];
+  MbarClock mbars[kMbarClocks];
+  struct Clock *atomics[kAtomicClocks]; // what was published at addresses, by their hash
+  int nmbars;
+} Block;
+
+typedef struct Access { // as the race check remembers it
+  const void *pc;
+  uint32_t block;   // serial of the block; 0: none
+  uint32_t clock;   // of the thread
+  uint32_t atomics; // atomic operations in the launch before it
+  uint16_t thread;
+  uint8_t bytes; // of the cell, as a mask
+  bool atomic;
+} Access;
+
+enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
+
+typedef struct Suspect { // a store that races unless it changes nothing
+  Access old, now;
+  uintptr_t address;
+  bool shared;
+  unsigned char before[kCellBytes];
+} Suspect;
+
+// An OS thread that runs blocks.
+enum { kTlsGuard = 4096 }; // as in device/cusim_guard.s
+
+typedef struct Worker {
+  Block block;
+  void *main_sp; // its own stack, while a fiber runs
+  Fiber *free;
+  Fiber **fibers; // all it has made
+  int nfibers;
+  bool abandoned;            // the block ended with a fault
+  int nsuspects;
+  Suspect suspects[kSuspects];
+  unsigned char *smem;       // dynamic shared memory between red zones
+  unsigned char *tls_shared; // the module's static shared memory of this thread
+  size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
+  const void *fault_pc, *fault_address; // signal -> report
+  bool fault_known; // the address is
+  const char *fault_kind; // ", a write", ", a read" or, where the processor does not tell, ""
+  int fault_signal;
+  void *signal_stack; // owned; null: the program has set its own
+  timer_t timer; // watchdog.c
+  bool has_timer;
+  int ticks; // since a thread ended
+  uint64_t ended_before;
+} Worker;
+
+extern __thread Worker *sim_worker __attribute__((tls_model("initial-exec")));
+
+static inline Fiber *fiber_running(void) {
+  return (Fiber *)cusim_self;
+}
+static inline Warp *fiber_warp(Fiber *fiber) {
+  return &fiber->block->warps[fiber->self.linear / kWarpLanes];
+}
+
+#pragma GCC visibility pop
+#endif
