@@ -56,6 +56,25 @@ enum OpFlag {
   FlagCalm = 64  // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 
+// What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
+// `element`, $1 is the element's value and $i its place among those that are reduced; in `combine`,
+// a.NAME and b.NAME are the accumulators of two parts.
+typedef struct Accumulator {
+  const char *name, *type; // float, int
+  const char *init;        // of no element: the neutral one
+  const char *element, *combine;
+  double ref_init; // the same for the oracle
+  int ref;         // Lua reference: (accumulators.., value, place) -> the next of this one
+} Accumulator;
+
+enum { kMostAccumulators = 4 };
+
+typedef struct Monoid {
+  const char *name;
+  int count;
+  Accumulator part[kMostAccumulators];
+} Monoid;
+
 typedef struct Op {
   const char *name;
   OpClass cls;
@@ -66,6 +85,9 @@ typedef struct Op {
   const char *cuda; // expression over $1 $2 ..: a map's value, a reduction's combination
   const char *init; // reduction, window: the neutral element, as CUDA text
   double ref_init;  // the same for the oracle
+  const Monoid *acc;  // reduction; rows of equal texts accumulate together
+  const char *result; // reduction: its value, of a.NAME
+  int ref_result;     // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
   int flops;        // per element, for the tables
   int ref;          // Lua reference: the op on numbers (LUA_NOREF: none)
   int grad;         // Lua reference: its gradient rule
