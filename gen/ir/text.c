@@ -21,6 +21,7 @@ static void write_attrs(const Node *n, FILE *file) {
     if (!(n->op->attrs >> i & 1)) continue;
     const AttrField *f = &attr_fields[i];
     const char *at = (const char *)&n->attr + f->offset;
+    if (f->optional && !*(const int64_t *)at) continue;
     fprintf(file, "%s%s=", gap, f->name);
     for (int j = 0; j < field_count(f, n); j++)
       if (f->real)
