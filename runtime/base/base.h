@@ -1,6 +1,6 @@
 // base.h: what every room of the runtime stands on, by file.
-#ifndef NNGEN_BASE_H
-#define NNGEN_BASE_H
+#ifndef NNGEN_RUNTIME_BASE_H
+#define NNGEN_RUNTIME_BASE_H
 
 #include "nngen_runtime.h"
 

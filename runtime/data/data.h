@@ -1,6 +1,6 @@
 // data.h: data files and parameters, by file.
-#ifndef NNGEN_DATA_H
-#define NNGEN_DATA_H
+#ifndef NNGEN_RUNTIME_DATA_H
+#define NNGEN_RUNTIME_DATA_H
 
 #include "exec/exec.h"
 

@@ -1,6 +1,6 @@
 // device.h: libraries found and opened, and the device, by file.
-#ifndef NNGEN_DEVICE_H
-#define NNGEN_DEVICE_H
+#ifndef NNGEN_RUNTIME_DEVICE_H
+#define NNGEN_RUNTIME_DEVICE_H
 
 #include "base/base.h"
 #include "cuda_api.h"

@@ -1,6 +1,6 @@
 // exec.h: a plan on a device, by file.
-#ifndef NNGEN_EXEC_H
-#define NNGEN_EXEC_H
+#ifndef NNGEN_RUNTIME_EXEC_H
+#define NNGEN_RUNTIME_EXEC_H
 
 #include "jit/jit.h"
 #include "sim/names.h"

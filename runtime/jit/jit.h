@@ -1,6 +1,6 @@
 // jit.h: from source to machine code, and the cache, by file.
-#ifndef NNGEN_JIT_H
-#define NNGEN_JIT_H
+#ifndef NNGEN_RUNTIME_JIT_H
+#define NNGEN_RUNTIME_JIT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
