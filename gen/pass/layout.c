@@ -157,7 +157,8 @@ void layout_pass(Compiler *c) {
   Graph *g = c->graph = graph_rebuild(c->graph, rewrite, NULL);
   for (int i = 0; i < g->noutputs; i++) { // row-major at the border
     Output *out = &g->outputs[i];
-    Type plain = type_make(out->node->type.dtype, out->node->type.rank, out->node->type.dim);
+    Type plain = type_make(DtF32, out->node->type.rank, out->node->type.dim);
+    if (!dtype_is_float(out->node->type.dtype)) plain.dtype = out->node->type.dtype;
     bool taken = out->node->op->cls == OpSource; // each output has memory of its own
     for (int j = 0; j < i; j++) taken = taken || g->outputs[j].node == out->node;
     if (taken || !same_order(&plain, &out->node->type)) {
