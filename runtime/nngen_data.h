@@ -30,6 +30,7 @@ const WeightTensor *weights_at(const Weights *weights, int index); // by offset 
 const WeightTensor *weights_find(const Weights *weights, const char *name); // or NULL
 const char *weights_metadata(const Weights *weights, const char *key);      // or NULL
 int weights_floats(const WeightTensor *tensor, float *values, Error *err);
+int weights_doubles(const WeightTensor *tensor, double *values, Error *err); // exact integers
 void weights_close(Weights *weights);
 
 // `metadata` is pairs of key, value, ended by NULL, or NULL. The file appears whole or not at all.
@@ -43,10 +44,15 @@ typedef struct Npy {
   int64_t shape[PlanMaxRank];
   int64_t count;
   float *values; // row-major, whatever the file's order and dtype
+  double *exact; // the same of a file of integers, booleans or doubles; else null
+  bool integers; // the file holds integers or booleans
 } Npy;
 
 int npy_read(const char *path, Npy *npy, Error *err);
 int npy_write(const char *path, const float *values, int rank, const int64_t *shape, Error *err);
+// The same of a tensor's stored form, row-major; f16 stays f16, bf16 is no dtype of NumPy's.
+int npy_write_stored(const char *path, Dtype dtype, const void *stored, int rank,
+                     const int64_t *shape, Error *err);
 void npy_free(Npy *npy);
 
 typedef struct Image {

@@ -212,10 +212,16 @@ int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, E
 // Whole tensors as floats, row-major in the model's shape; `count` must be tensor_count.
 int tensor_read_floats(Loaded *loaded, int tensor, float *values, int64_t count, Error *err);
 int tensor_write_floats(Loaded *loaded, int tensor, const float *values, int64_t count, Error *err);
+// The same as doubles, which hold every integer of 53 bits.
+int tensor_read_doubles(Loaded *loaded, int tensor, double *values, int64_t count, Error *err);
+int tensor_write_doubles(Loaded *loaded, int tensor, const double *values, int64_t count,
+                         Error *err);
 
 // The same without a device. Rounds to nearest even; i32 and u8 saturate.
 void tensor_to_floats(const PlanTensor *tensor, const void *stored, float *values);
 void tensor_from_floats(const PlanTensor *tensor, const float *values, void *stored);
+void tensor_to_doubles(const PlanTensor *tensor, const void *stored, double *values);
+void tensor_from_doubles(const PlanTensor *tensor, const double *values, void *stored);
 
 // ---- run.c, replay.c: entries ----------------------------------------------------------------
 

@@ -39,11 +39,21 @@ int err_set(Error *err, int code, const char *format, ...) __attribute__((format
 
 enum { PlanMaxRank = 8 };
 
-typedef enum Dtype { DtF32, DtF16, DtBf16, DtF64, DtI32, DtU8, DtCount } Dtype;
+// DtI64 is for the border: kernels compute with 32-bit integers. DtBool is a byte, 0 or 1.
+typedef enum Dtype {
+  DtF32, DtF16, DtBf16, DtF64, DtI32, DtU8, DtI64, DtBool, DtCount
+} Dtype;
+
+bool dtype_is_float(Dtype dtype);
 
 size_t dtype_size(Dtype dtype);        // bytes per element
-const char *dtype_name(Dtype dtype);   // "f32", "f16", "bf16", "f64", "i32", "u8"
+const char *dtype_name(Dtype dtype);   // "f32", "f16", "bf16", "f64", "i32", "u8", "i64", "bool"
 bool dtype_parse(const char *name, Dtype *dtype); // also takes "fp32", "float32", ...
+
+float half_to_float(uint16_t bits);    // IEEE binary16
+uint16_t half_from_float(float value); // to nearest even; overflows to infinity; NaN stays NaN
+float bf16_to_float(uint16_t bits);
+uint16_t bf16_from_float(float value);
 
 // Where a tensor lives. One device allocation per space.
 typedef enum Space {

@@ -1,5 +1,11 @@
 $(k.header)
 #include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
 #include "lib/$(k.unit).cuh"
 //@ if k.splits > 1 or #k.columns > 0 then
 #include "lib/arrive.cuh"

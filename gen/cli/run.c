@@ -135,13 +135,12 @@ static int write_outputs(const Run *r, Error *err) {
   for (int i = 0; !code && i < r->plan->ntensors; i++) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleOutput) continue;
-    int64_t count = tensor_count(t);
-    float *values = base_alloc((size_t)count, sizeof *values);
+    void *stored = base_alloc((size_t)t->bytes, 1);
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.npy", r->cli->output, t->name);
-    code = tensor_read_floats(r->loaded, i, values, count, err);
-    if (!code) code = npy_write(path, values, t->rank, t->shape, err);
-    free(values);
+    code = tensor_read(r->loaded, i, stored, (size_t)t->bytes, err); // row-major, as outputs are
+    if (!code) code = npy_write_stored(path, t->dtype, stored, t->rank, t->shape, err);
+    free(stored);
   }
   return code;
 }

@@ -21,9 +21,10 @@ static bool to_doubles(Reader *reader, int tensor, bool parameter, double *value
   Run *r = reader->run;
   const PlanTensor *t = &r->plan->tensors[tensor];
   int64_t count = tensor_count(t);
+  if (!parameter)
+    return tensor_read_doubles(r->loaded, tensor, values, count, reader->err) == ExitOk;
   float *floats = base_alloc((size_t)count, sizeof *floats);
-  int code = parameter ? params_values(r->params, t, floats, reader->err)
-                       : tensor_read_floats(r->loaded, tensor, floats, count, reader->err);
+  int code = params_values(r->params, t, floats, reader->err);
   for (int64_t i = 0; i < count; i++) values[i] = floats[i];
   free(floats);
   return code == ExitOk;
@@ -88,8 +89,7 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
     if (!to_doubles(reader, tensor, false, got))
       code = err->code;
     else
-      r->outputs[i] = check_compare(value[g->outputs[i].node->id], got, NULL, count,
-                                    check_model_gate(r->cli->dtype));
+      r->outputs[i] = check_model_output(g->outputs[i].node, value, got, r->cli->dtype);
     free(got);
     char what[256];
     snprintf(what, sizeof what, "output '%s'", g->outputs[i].name);

@@ -18,22 +18,32 @@ static double next_normal(uint64_t *state) {
   return sqrt(-2 * log(u[0] + 0x1p-54)) * cos(6.283185307179586 * u[1]);
 }
 
+// 0 to below - 1; where the model does not say, small ones.
+static double next_integer(uint64_t *state, Dtype dtype, int64_t below) {
+  enum { kSmall = 16 };
+  if (dtype == DtBool) below = 2;
+  next_normal(state);
+  return (double)((*state >> 33) % (uint64_t)(below ? below : kSmall));
+}
+
 static bool is_image(const PlanTensor *t) {
-  return t->rank == 4 && t->shape[1] == 3 && t->shape[2] == t->shape[3] && t->shape[2] >= 8;
+  return dtype_is_float(t->dtype) && t->rank == 4 && t->shape[1] == 3 &&
+         t->shape[2] == t->shape[3] && t->shape[2] >= 8;
 }
 
 // One picture for every image of the batch.
-static int fill_image(const Image *image, const PlanTensor *t, float *values, Error *err) {
+static int fill_image(const Image *image, const PlanTensor *t, double *values, Error *err) {
   int side = (int)t->shape[2];
   ImageTransform transform = {.resize = side * 256 / 224, .crop = side};
   int64_t one = 3 * (int64_t)side * side;
-  int code = image_transform(image, &transform, values, err);
-  for (int64_t i = 1; !code && i < t->shape[0]; i++)
-    memcpy(values + i * one, values, sizeof *values * (size_t)one);
+  float *pixels = base_alloc((size_t)one, sizeof *pixels);
+  int code = image_transform(image, &transform, pixels, err);
+  for (int64_t i = 0; !code && i < t->shape[0] * one; i++) values[i] = pixels[i % one];
+  free(pixels);
   return code;
 }
 
-static int fill_from_png(const char *path, const PlanTensor *t, float *values, Error *err) {
+static int fill_from_png(const char *path, const PlanTensor *t, double *values, Error *err) {
   if (!is_image(t))
     return err_set(err, ExitBadInput,
                    "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path,
@@ -46,7 +56,27 @@ static int fill_from_png(const char *path, const PlanTensor *t, float *values, E
   return code;
 }
 
-static int fill_from_npy(const char *path, const PlanTensor *t, float *values, Error *err) {
+// The integers of a file must be what the model says its input holds.
+static int check_integers(const Run *r, const char *path, const PlanTensor *t, const Npy *npy,
+                          Error *err) {
+  int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
+  if (!npy->integers)
+    return err_set(err, ExitBadInput, "--input %s: '%s' wants %s, the file holds floats", path,
+                   t->name, dtype_name(t->dtype));
+  for (int64_t i = 0; i < npy->count; i++) {
+    double v = npy->exact[i];
+    if (v >= INT32_MIN && v <= INT32_MAX && (!below || (v >= 0 && v < (double)below))) continue;
+    if (below)
+      return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, not 0 to %lld",
+                     path, (long long)i, t->name, v, (long long)below - 1);
+    return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, over 32 bits",
+                   path, (long long)i, t->name, v);
+  }
+  return ExitOk;
+}
+
+static int fill_from_npy(const Run *r, const char *path, const PlanTensor *t, double *values,
+                         Error *err) {
   Npy npy;
   int code = npy_read(path, &npy, err);
   if (code) return code;
@@ -56,9 +86,10 @@ static int fill_from_npy(const char *path, const PlanTensor *t, float *values, E
     Type want = type_make(DtF32, t->rank, t->shape), found = type_make(DtF32, npy.rank, npy.shape);
     code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s", path,
                    t->name, type_shape(&want).s, type_shape(&found).s);
-  } else {
-    memcpy(values, npy.values, sizeof *values * (size_t)npy.count);
   }
+  if (!code && !dtype_is_float(t->dtype)) code = check_integers(r, path, t, &npy, err);
+  for (int64_t i = 0; !code && i < npy.count; i++)
+    values[i] = npy.exact ? npy.exact[i] : npy.values[i];
   npy_free(&npy);
   return code;
 }
@@ -79,10 +110,10 @@ static const char *given_file(const Cli *cli, const PlanTensor *t) {
   return NULL;
 }
 
-static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, float *values, Error *err) {
+static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values, Error *err) {
   const char *path = given_file(r->cli, t);
   if (path && ends_with(path, ".png")) return fill_from_png(path, t, values, err);
-  if (path && ends_with(path, ".npy")) return fill_from_npy(path, t, values, err);
+  if (path && ends_with(path, ".npy")) return fill_from_npy(r, path, t, values, err);
   if (path) return err_set(err, ExitUsage, "--input %s: wants a .png or .npy file", path);
   if (is_image(t)) {
     Image photo;
@@ -94,7 +125,10 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, float *values,
   }
   r->input_note = "seeded normal noise";
   uint64_t state = seed * 0x2545f4914f6cdd1du + 88172645463325252u;
-  for (int64_t i = 0; i < tensor_count(t); i++) values[i] = (float)next_normal(&state);
+  int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
+  for (int64_t i = 0; i < tensor_count(t); i++)
+    values[i] = dtype_is_float(t->dtype) ? (float)next_normal(&state)
+                                         : next_integer(&state, t->dtype, below);
   return ExitOk;
 }
 
@@ -144,9 +178,9 @@ int run_set_inputs(Run *r, uint64_t seed, Error *err) {
     const PlanTensor *t = &r->plan->tensors[i];
     if (t->role != RoleInput) continue;
     int64_t count = tensor_count(t);
-    float *values = base_alloc((size_t)count, sizeof *values);
+    double *values = base_alloc((size_t)count, sizeof *values);
     code = fill_input(r, t, seed, values, err);
-    if (!code) code = tensor_write_floats(r->loaded, i, values, count, err);
+    if (!code) code = tensor_write_doubles(r->loaded, i, values, count, err);
     free(values);
   }
   return code;

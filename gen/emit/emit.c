@@ -311,6 +311,20 @@ static Names *reserved_words(Compiler *c) {
   return names;
 }
 
+// Which files of lib/ the group's expressions need besides prim.cuh.
+static void put_includes(Emitter *e) {
+  bool values = false, draws = false;
+  for (int i = 0; i < e->g->nnodes; i++) {
+    const Node *n = e->g->nodes[i];
+    values = values || !dtype_is_float(n->type.dtype);
+    for (int j = 0; j < n->nin; j++)
+      values = values || (!node_is_literal(n->in[j]) && !dtype_is_float(n->in[j]->type.dtype));
+    draws = draws || n->op->typing == TypeDraw;
+  }
+  hole_bool(e, "values", values);
+  hole_bool(e, "draws", draws);
+}
+
 void emit_group(Compiler *c, Group *g) {
   Emitter e = {c, g};
   if (!c->reserved) c->reserved = reserved_words(c);
@@ -320,6 +334,7 @@ void emit_group(Compiler *c, Group *g) {
   hole_text(&e, "name", g->name);
   put_header(&e);
   put_params(&e);
+  put_includes(&e);
   hole_int(&e, "lanes", g->tile.lanes);
   hole_int(&e, "threads", g->tile.threads);
   templates[g->tm].emit(&e);

@@ -62,6 +62,8 @@ void expr_name_args(Group *g);                           // Group.args: like the
 const char *expr_name(const Group *g, const char *wanted);
 const char *expr_local(const Group *g, const Node *n); // for what n makes: conv1, conv1_add
 const char *expr_ctype(Dtype dtype);
+const char *expr_cast(const Node *n);         // the function that makes a stored value of one
+const char *expr_compute_type(const Node *n); // of its values in a kernel: float, int, ..
 // An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
 const char *expr_substitute(Arena *arena, const char *cuda, const char *const *args);
 bool expr_mentions(const char *text, const char *word);

@@ -224,7 +224,7 @@ static void put_shape(Emitter *e, const Product *p) {
             : ragged_n           ? "n >= kN"
                                  : "");
   hole_text(e, "unit", t->mma ? "mma" : "fma");
-  hole_text(e, "operand", expr_ctype(prec_storage(e->c->options.dtype)));
+  hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
   hole_int(e, "pack", 16 / p->size);
   hole_int(e, "m", p->m);
   hole_int(e, "n", p->n);

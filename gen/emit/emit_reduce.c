@@ -59,7 +59,7 @@ static void put_outputs(Reduce *r) {
     const Node *n = g->nodes[i];
     if (n->op->cls != OpReduce) continue;
     const char *name = expr_name(g, arena_printf(r->e->c->arena, "row_%s", n->op->name));
-    buffer_put(&s.body, "    const float %s = %s;\n", name,
+    buffer_put(&s.body, "    const %s %s = %s;\n", expr_compute_type(n), name,
                states_result(&r->states, n, "acc[j]"));
     expr_bind(&s, n, r->out, name);
   }

@@ -157,7 +157,7 @@ static void put_results(Rows *r, Scope *s, int p) { // of sweep p's reductions
   for (int i = 0; p >= 0 && i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     if (!is_reduction(n) || r->phase[n->id] != p) continue;
-    buffer_put(&s->body, "const float %s = %s;\n", row_name(r, n),
+    buffer_put(&s->body, "const %s %s = %s;\n", expr_compute_type(n), row_name(r, n),
                states_result(&r->sweeps[p], n, arena_printf(r->e->c->arena, "sums_%d", p)));
   }
 }
@@ -173,7 +173,7 @@ static void put_row_maps(Rows *r, Scope *s, int p) {
     const Node *n = g->nodes[i];
     if (!is_row(r, n) || n->op->cls != OpMap || r->phase[n->id] != p + 1) continue;
     const char *value = expr_value(s, n, r->row_at);
-    buffer_put(&s->body, "const float %s = %s;\n", row_name(r, n), value);
+    buffer_put(&s->body, "const %s %s = %s;\n", expr_compute_type(n), row_name(r, n), value);
     expr_bind(s, n, r->row_at, row_name(r, n));
   }
 }
@@ -186,8 +186,9 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
-    buffer_put(&s->body, "if (tid == 0) %s[%s] = nn_cast<%s>(%s);\n", expr_pointer(g, n),
-               expr_offset(s, &n->type, r->row_at, &step), expr_ctype(n->type.dtype), value);
+    buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, n),
+               expr_offset(s, &n->type, r->row_at, &step), expr_cast(n),
+               expr_ctype(n->type.dtype), value);
   }
 }
 

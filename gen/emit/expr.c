@@ -11,8 +11,8 @@
 
 const char *expr_ctype(Dtype dtype) {
   static const char *const names[DtCount] = {
-      [DtF32] = "float",  [DtF16] = "f16", [DtBf16] = "bf16",
-      [DtF64] = "double", [DtI32] = "int", [DtU8] = "unsigned char"};
+      [DtF32] = "float", [DtF16] = "f16",          [DtBf16] = "bf16",     [DtF64] = "double",
+      [DtI32] = "int",   [DtU8] = "unsigned char", [DtI64] = "long long", [DtBool] = "bool"};
   return names[dtype];
 }
 
@@ -193,7 +193,7 @@ static const char *find_bound(const Scope *s, const Node *n, const Index *at) {
   return NULL;
 }
 
-static const char *literal(Arena *a, double v) {
+static const char *float_literal(Arena *a, double v) {
   if (isnan(v)) return "nn_nan()";
   if (isinf(v)) return v > 0 ? "nn_inf()" : "(-nn_inf())";
   char text[40];
@@ -202,30 +202,54 @@ static const char *literal(Arena *a, double v) {
       a, strpbrk(text, ".e") ? (v < 0 ? "(%sf)" : "%sf") : (v < 0 ? "(%s.f)" : "%s.f"), text);
 }
 
+// The number v as a value of this dtype.
+static const char *literal(Arena *a, double v, Dtype dtype) {
+  if (dtype_is_float(dtype)) return float_literal(a, v);
+  if (dtype == DtBool) return v != 0 ? "true" : "false";
+  int64_t whole = isnan(v) ? 0 : (int64_t)fmin(fmax(v, INT32_MIN), INT32_MAX);
+  if (whole == INT32_MIN) return "(-2147483647 - 1)";
+  return arena_printf(a, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
+}
+
+static bool is_float(const Node *n) {
+  return dtype_is_float(n->type.dtype);
+}
+
+const char *expr_compute_type(const Node *n) {
+  return expr_ctype(type_compute(n->type.dtype));
+}
+
+const char *expr_cast(const Node *n) {
+  return is_float(n) ? "nn_cast" : "nn_stored";
+}
+
+// What turns a stored value of n's dtype into one to compute with.
+static const char *loaded(const Node *n) {
+  return is_float(n) ? "nn_float" : "nn_value";
+}
+
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
 // scalar before it (the same for all lanes), a scalar in the loop.
 static const char *load(Scope *s, const Node *n, const Index *at) {
   int64_t step;
   const char *offset = expr_offset(s, &n->type, at, &step), *pointer = expr_pointer(s->group, n);
-  const char *name = expr_local(s->group, n);
+  const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
+  Arena *arena = arena_of(s);
+  const char *lane = step == 0 || s->lanes == 1 ? "0"
+                     : step == 1                ? "j"
+                                                : arena_printf(arena, "j * %lld", (long long)step);
   if (s->pred) {
-    const char *lane = step == 0   ? "0"
-                       : step == 1 ? "j"
-                                   : arena_printf(arena_of(s), "j * %lld", (long long)step);
-    buffer_put(&s->body, "%sconst float %s = %s ? nn_float(%s[%s]) : 0.f;\n", s->indent, name,
-               s->pred, pointer, sum(arena_of(s), offset, lane));
+    buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
+               value, pointer, sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
   } else if (step == 0 && !expr_mentions(offset, "j")) {
-    buffer_put(&s->loads, "  const float %s = nn_float(%s[%s]);\n", name, pointer, offset);
+    buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
   } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !expr_mentions(offset, "j")) {
-    buffer_put(&s->loads, "  const Vec<float, %d> %s = nn_float(nn_load<%d>(%s + %s));\n", s->lanes,
-               name, s->lanes, pointer, offset);
-    return arena_printf(arena_of(s), "%s[j]", name);
+    buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
+               name, value, s->lanes, pointer, offset);
+    return arena_printf(arena, "%s[j]", name);
   } else {
-    const char *lane = s->lanes == 1 || !step ? "0"
-                       : step == 1            ? "j"
-                                   : arena_printf(arena_of(s), "j * %lld", (long long)step);
-    buffer_put(&s->body, "%sconst float %s = nn_float(%s[%s]);\n", s->indent, name, pointer,
-               sum(arena_of(s), offset, lane));
+    buffer_put(&s->body, "%sconst %s %s = %s(%s[%s]);\n", s->indent, type, name, value, pointer,
+               sum(arena, offset, lane));
   }
   return name;
 }
@@ -243,16 +267,36 @@ const char *expr_substitute(Arena *arena, const char *cuda, const char *const *a
   return buffer_take(&b, arena);
 }
 
+// Input i of map n, in the type that n computes it in.
+static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
+  const Node *from = n->in[i];
+  Dtype wanted = type_compute(type_operand(n, i));
+  if (from->op->cls == OpSource && from->op->form == SourceConst)
+    return literal(arena_of(s), from->attr.value, wanted);
+  Index in[MaxRank];
+  expr_broadcast(&n->type, &from->type, at, in);
+  const char *text = expr_value(s, from, in);
+  if (type_compute(from->type.dtype) == wanted) return text;
+  return arena_printf(arena_of(s), "nn_to<%s>(%s)", expr_ctype(wanted), text);
+}
+
+// What a conversion to n's dtype makes of a value.
+static const char *converted(Scope *s, const Node *n, const char *value) {
+  Dtype dtype = (Dtype)n->attr.dtype;
+  bool rounds = dtype == DtF16 || dtype == DtBf16;
+  if (rounds && is_float(n->in[0]))
+    return arena_printf(arena_of(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
+  if (type_compute(n->in[0]->type.dtype) == type_compute(dtype)) return value;
+  return arena_printf(arena_of(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
+}
+
 static const char *map_value(Scope *s, const Node *n, const Index *at) {
-  const char *args[3];
-  for (int i = 0; i < n->nin; i++) {
-    Index in[MaxRank];
-    expr_broadcast(&n->type, &n->in[i]->type, at, in);
-    args[i] = expr_value(s, n->in[i], in);
-  }
+  const char *args[MaxInputs];
+  for (int i = 0; i < n->nin; i++) args[i] = operand(s, n, i, at);
   if (n->op->flags & FlagCopy) return args[0];
+  if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
   const char *name = expr_local(s->group, n);
-  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name,
+  buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name,
              expr_substitute(arena_of(s), n->op->cuda, args));
   return name;
 }
@@ -340,7 +384,8 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   if (inside) s->pred = both(arena_of(s), outer, inside);
   const char *value = expr_value(s, n->in[0], in);
   s->pred = outer;
-  return inside ? arena_printf(arena_of(s), "(%s ? %s : 0.f)", inside, value) : value;
+  const char *zero = literal(arena_of(s), 0, n->type.dtype);
+  return inside ? arena_printf(arena_of(s), "(%s ? %s : %s)", inside, value, zero) : value;
 }
 
 static const char *concat_value(Scope *s, const Node *n, const Index *at) {
@@ -360,7 +405,7 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
     begin += from->dim[axis];
   }
   s->pred = outer;
-  buffer_put(&s->body, "%sconst float %s = %s;\n", s->indent, name, chain);
+  buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name, chain);
   return name;
 }
 
@@ -385,7 +430,9 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
 
 const char *expr_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->cls == OpSource && n->op->form == SourceConst)
-    return literal(arena_of(s), n->attr.value);
+    return literal(arena_of(s), n->attr.value, n->type.dtype);
+  if (n->op->cls == OpSource && n->op->form == SourceIndex)
+    return atom(arena_of(s), whole(arena_of(s), at[n->attr.axis]));
   const char *text = find_bound(s, n, at);
   if (text) return text;
   if (n->group != s->group)
@@ -405,20 +452,20 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
   int64_t step;
   const char *offset = expr_offset(s, &n->type, at, &step), *type = expr_ctype(n->type.dtype);
-  const char *pointer = expr_pointer(s->group, n);
+  const char *pointer = expr_pointer(s->group, n), *cast = expr_cast(n);
   if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
     const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", pointer + 2));
-    buffer_put(&s->loads, "  Vec<float, %d> %s;\n", s->lanes, name);
+    buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);
-    buffer_put(stores, "  nn_store<%d>(%s + %s, nn_cast<%s>(%s));\n", s->lanes, pointer, offset,
+    buffer_put(stores, "  nn_store<%d>(%s + %s, %s<%s>(%s));\n", s->lanes, pointer, offset, cast,
                type, name);
     return;
   }
   const char *lane = s->lanes == 1 || step == 0 ? "0"
                      : step == 1                ? "j"
                                  : arena_printf(arena_of(s), "j * %lld", (long long)step);
-  buffer_put(&s->body, "%s%s[%s] = nn_cast<%s>(%s);\n", s->indent, pointer,
-             sum(arena_of(s), offset, lane), type, value);
+  buffer_put(&s->body, "%s%s[%s] = %s<%s>(%s);\n", s->indent, pointer,
+             sum(arena_of(s), offset, lane), cast, type, value);
 }
 
 // ---- linear to index --------------------------------------------------------------------------

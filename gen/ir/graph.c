@@ -23,8 +23,8 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
   if (attr) n->attr = *attr;
   if (like) n->name = like->name, n->loc = like->loc, n->call = like->call;
-  if (like) n->written = like->written;
-  n->fixed = op->cls == OpSource ? op->form != SourceInput : true;
+  if (like) n->written = like->written, n->precision = like->precision;
+  n->fixed = op->cls != OpSource || op->form == SourceParam || op->form == SourceConst;
   for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed;
   g->nodes = arena_grow(g->arena, g->nodes, g->nnodes, sizeof *g->nodes);
   return g->nodes[g->nnodes++] = n;
@@ -91,7 +91,15 @@ Graph *graph_copy(Graph *g) {
   return graph_rebuild(g, same, NULL);
 }
 
-// ---- types ------------------------------------------------------------------------------------
+// ---- nodes ------------------------------------------------------------------------------------
+
+bool node_is_literal(const Node *n) {
+  return n->op->cls == OpSource && n->op->form == SourceConst && !n->type.rank;
+}
+
+bool node_has_memory(const Node *n) {
+  return n->op->cls == OpSource && (n->op->form == SourceInput || n->op->form == SourceParam);
+}
 
 bool node_depthwise(const Node *n) {
   return n->op->cls == OpContract && n->op->form == FormConv && n->in[1]->type.dim[1] == 1 &&
@@ -104,45 +112,6 @@ int64_t node_window(const Node *n, int i) {
 
 const Node *node_as_written(const Node *n) {
   return n->written && n->written->op == n->op ? n->written : n;
-}
-
-int64_t type_count(const Type *t) {
-  int64_t n = 1;
-  for (int d = 0; d < t->rank; d++) n *= t->dim[d];
-  return n;
-}
-
-int64_t type_bytes(const Type *t) {
-  return type_count(t) * (int64_t)dtype_size(t->dtype);
-}
-
-void type_strides(const Type *t, int64_t stride[MaxRank]) {
-  int64_t step = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    int d = t->order[i];
-    stride[d] = t->dim[d] == 1 ? 0 : step;
-    step *= t->dim[d];
-  }
-}
-
-Type type_make(Dtype dtype, int rank, const int64_t *dim) {
-  Type t = {.dtype = dtype, .rank = rank};
-  for (int d = 0; d < rank; d++) t.dim[d] = dim[d], t.order[d] = (uint8_t)d;
-  return t;
-}
-
-bool type_same_shape(const Type *a, const Type *b) {
-  return a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank);
-}
-
-ShapeText type_shape(const Type *t) {
-  ShapeText text = {"("};
-  size_t used = 1;
-  for (int d = 0; d < t->rank; d++)
-    used += (size_t)snprintf(text.s + used, sizeof text.s - used, d ? ", %lld" : "%lld",
-                             (long long)t->dim[d]);
-  snprintf(text.s + used, sizeof text.s - used, ")");
-  return text;
 }
 
 // ---- the verifier -----------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 
 enum {
   MaxRank = PlanMaxRank,
+  MaxInputs = 4,   // of a map
   kMostRow = 16384 // elements of a row that is kept in the registers of one block
 };
 
@@ -42,9 +43,23 @@ typedef enum OpClass {
   OpClassCount
 } OpClass;
 
-typedef enum SourceKind { SourceInput, SourceParam, SourceConst } SourceKind;
+// A constant and an index are expressions: they have no memory.
+typedef enum SourceKind { SourceInput, SourceParam, SourceConst, SourceIndex } SourceKind;
 typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
 typedef enum MoveKind { MoveReshape, MovePermute, MoveSlice, MoveConcat, MovePad } MoveKind;
+
+// What a map computes in, and gives. Promoted: as PyTorch promotes its inputs' dtypes; a number of
+// the model, like 2 or 0.5, counts by its kind alone.
+typedef enum Typing {
+  TypeFloat,   // floats: integers are converted
+  TypeArith,   // the promoted dtype
+  TypeCompare, // in the promoted dtype; gives bool
+  TypeWhere,   // a bool, then the promoted dtype of the others
+  TypeLogic,   // bools
+  TypeConvert, // gives what its attribute says
+  TypeDraw,    // i32 to a float: a random number at a position
+  TypingCount
+} Typing;
 
 enum OpFlag {
   FlagCommutes = 1, // a op b = b op a
@@ -52,8 +67,9 @@ enum OpFlag {
   FlagMul = 4,      // multiplication: what moves into the weights of a contraction
   FlagSub = 8,
   FlagNeg = 16,
-  FlagCopy = 32, // the identity; stays only where dtype or memory order change
-  FlagCalm = 64  // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
+  FlagCopy = 32,  // the identity; stays only where dtype or memory order change
+  FlagWide = 128, // its result wants more than 16 bits where it is stored
+  FlagCalm = 64   // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 
 // What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
@@ -81,6 +97,7 @@ typedef struct Op {
   int form;         // SourceKind, ContractForm or MoveKind, by class
   int nin;          // inputs; -1: one or more
   unsigned flags;   // OpFlag
+  Typing typing;    // map
   unsigned attrs;   // bit i: takes the i-th row of attr_fields
   const char *cuda; // expression over $1 $2 ..: a map's value, a reduction's combination
   const char *init; // reduction, window: the neutral element, as CUDA text
@@ -88,6 +105,7 @@ typedef struct Op {
   const Monoid *acc;  // reduction; rows of equal texts accumulate together
   const char *result; // reduction: its value, of a.NAME
   int ref_result;     // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
+  Dtype gives;        // reduction: of the result; DtF32: a float, stored as the policy says
   int flops;        // per element, for the tables
   int ref;          // Lua reference: the op on numbers (LUA_NOREF: none)
   int grad;         // Lua reference: its gradient rule
@@ -122,11 +140,16 @@ typedef struct Attr {
   int64_t pad[4];        // window, conv: top, left, bottom, right
   int64_t dilation[2];   // window, conv
   int64_t groups;        // conv
-  int64_t axis;          // concat
+  int64_t axis;          // concat, index
+  int64_t dtype;         // to: a Dtype
+  int64_t below;         // input of integers: they are 0 to below - 1; 0: any
   int64_t dims[MaxRank]; // reshape: shape; permute: source of each dimension; slice: begin;
                          // pad: before
   int64_t ends[MaxRank]; // slice: end; pad: after
 } Attr;
+
+// A row of the policy of precision (prec.c).
+typedef enum Precision { PrecFp32, PrecTf32, PrecFp16, PrecBf16, PrecCount } Precision;
 
 struct Node {
   int id; // position in Graph.nodes: inputs come before users
@@ -137,6 +160,7 @@ struct Node {
   Attr attr;
   const char *name; // dotted place in the model: layer1.0.conv1
   Loc loc;
+  Precision precision; // of the policy that stores it: prec.c
   int call;            // which call of a layer made it; what `unfused` may still join
   bool fixed;          // depends on parameters and constants alone: computed once, by `init`
   const Node *written; // what it was in the model as written; null: not from a model file
@@ -203,6 +227,7 @@ struct Compiler {
   int ncalls;
   const char *scope;    // where the next node stands in the model, as nn.lua says
   int call;             // 0: every op is a call of its own
+  Precision precision;  // of the next node
   struct {              // of the Lua state: sandbox.c
     size_t used, limit; // bytes
     int steps;
@@ -224,8 +249,9 @@ void err_code(Compiler *c, int code, const char *format, ...)
 typedef struct AttrField {
   const char *name;
   size_t offset;
-  int count; // elements; -1: as many as the rank of the node
-  bool real; // double, else int64_t
+  int count;     // elements; -1: as many as the rank of the node
+  bool real;     // double, else int64_t
+  bool optional; // not written where it is 0
 } AttrField;
 extern const AttrField attr_fields[];
 extern const int attr_nfields;
@@ -249,9 +275,16 @@ bool node_depthwise(const Node *n); // a convolution of each channel alone
 const Node *node_as_written(const Node *n);
 int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
 int64_t type_count(const Type *t);         // elements
+Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i32, u8 or bool
+Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
+Dtype type_result(const Node *n);          // what map n gives
+bool node_is_literal(const Node *n);       // a number of the model: its kind counts, not its dtype
+bool node_has_memory(const Node *n);       // a source that is read: an input or a parameter
 int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
+const char *precision_name(Precision precision);           // "fp16"
+bool precision_parse(const char *name, Precision *precision);
 bool type_same_shape(const Type *a, const Type *b);
 typedef struct ShapeText {
   char s[MaxRank * 22 + 4];

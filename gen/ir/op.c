@@ -6,13 +6,23 @@
 #include <string.h>
 
 #define FIELD(name, count, real)                                                                   \
-  { #name, offsetof(Attr, name), count, real }
+  { #name, offsetof(Attr, name), count, real, false }
 const AttrField attr_fields[] = {
-    FIELD(value, 1, true),   FIELD(init, 1, false), FIELD(init_a, 1, true),
-    FIELD(init_b, 1, true),  FIELD(axes, 1, false), FIELD(kernel, 2, false),
-    FIELD(stride, 2, false), FIELD(pad, 4, false),  FIELD(dilation, 2, false),
-    FIELD(groups, 1, false), FIELD(axis, 1, false), FIELD(dims, -1, false),
+    FIELD(value, 1, true),
+    FIELD(init, 1, false),
+    FIELD(init_a, 1, true),
+    FIELD(init_b, 1, true),
+    FIELD(axes, 1, false),
+    FIELD(kernel, 2, false),
+    FIELD(stride, 2, false),
+    FIELD(pad, 4, false),
+    FIELD(dilation, 2, false),
+    FIELD(groups, 1, false),
+    FIELD(axis, 1, false),
+    FIELD(dims, -1, false),
     FIELD(ends, -1, false),
+    FIELD(dtype, 1, false),
+    {"below", offsetof(Attr, below), 1, false, true},
 };
 #undef FIELD
 const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];

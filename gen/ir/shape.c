@@ -23,16 +23,27 @@ static void infer_map(Compiler *c, Node *n) {
       *to = in->dim[d];
     }
   }
-  n->type = type_make(n->in[0]->type.dtype, t.rank, t.dim);
+  if ((n->op->flags & (FlagSub | FlagNeg)) && type_operand(n, 0) == DtBool)
+    err_at(c, n->loc, "%s: not of bools; logical_not and logical_xor are", n->op->name);
+  n->type = type_make(type_result(n), t.rank, t.dim);
+}
+
+// Products, windows and reductions are of floats.
+static void want_float(Compiler *c, Node *n, int i) {
+  Dtype dtype = n->in[i]->type.dtype;
+  if (!dtype_is_float(dtype))
+    err_at(c, n->loc, "%s: wants floats, not %s %s; x:to(\"f32\") makes them", n->op->name,
+           dtype_name(dtype), shape_of(n->in[i]));
 }
 
 static void infer_reduce(Compiler *c, Node *n) {
+  want_float(c, n, 0);
   Type t = n->in[0]->type;
   if (n->attr.axes >> t.rank)
     err_at(c, n->loc, "%s: an axis is beyond the rank of %s", n->op->name, shape_of(n->in[0]));
   for (int d = 0; d < t.rank; d++)
     if (n->attr.axes >> d & 1) t.dim[d] = 1;
-  n->type = type_make(t.dtype, t.rank, t.dim);
+  n->type = type_make(dtype_is_float(n->op->gives) ? t.dtype : n->op->gives, t.rank, t.dim);
 }
 
 // Positions of a window of `kernel` over `size` elements, as every framework counts them.
@@ -54,6 +65,7 @@ static void want_rank(Compiler *c, Node *n, int i, int rank, const char *what) {
 }
 
 static void infer_window(Compiler *c, Node *n) {
+  want_float(c, n, 0);
   want_rank(c, n, 0, 4, "an input (N, C, H, W)");
   Type t = n->in[0]->type;
   for (int i = 0; i < 2; i++) t.dim[2 + i] = positions(c, n, i, t.dim[2 + i], n->attr.kernel[i]);
@@ -146,6 +158,9 @@ static void infer_concat(Compiler *c, Node *n) {
   for (int i = 0; i < n->nin; i++) {
     Type u = n->in[i]->type;
     if (u.rank == t.rank) total += u.dim[axis], u.dim[axis] = t.dim[axis];
+    if (type_compute(u.dtype) != type_compute(t.dtype))
+      err_at(c, n->loc, "concat: dtypes differ: %s and %s", dtype_name(t.dtype),
+             dtype_name(u.dtype));
     if (!type_same_shape(&t, &u))
       err_at(c, n->loc, "concat: shapes differ beside axis %lld: %s and %s", (long long)axis + 1,
              shape_of(n->in[0]), shape_of(n->in[i]));
@@ -170,6 +185,7 @@ static void (*const move_rules[])(Compiler *, Node *) = {
 };
 
 static void infer_contract(Compiler *c, Node *n) {
+  for (int i = 0; i < 2; i++) want_float(c, n, i);
   (n->op->form == FormConv ? infer_conv : infer_matmul)(c, n);
 }
 
@@ -185,6 +201,10 @@ static void (*const rules[OpClassCount])(Compiler *, Node *) = {
 
 // Sources carry their type from the start; it is checked here all the same.
 static void check_size(Compiler *c, Node *n) {
+  if (n->op->cls == OpSource && n->op->form == SourceIndex &&
+      (n->attr.axis < 0 || n->attr.axis >= n->type.rank))
+    err_at(c, n->loc, "index: %s has no axis %lld", type_shape(&n->type).s,
+           (long long)n->attr.axis + 1);
   double count = 1;
   for (int d = 0; d < n->type.rank; d++) {
     if (n->type.dim[d] < 1)

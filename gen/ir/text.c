@@ -21,6 +21,7 @@ static void write_attrs(const Node *n, FILE *file) {
     if (!(n->op->attrs >> i & 1)) continue;
     const AttrField *f = &attr_fields[i];
     const char *at = (const char *)&n->attr + f->offset;
+    if (f->optional && !*(const int64_t *)at) continue;
     fprintf(file, "%s%s=", gap, f->name);
     for (int j = 0; j < field_count(f, n); j++)
       if (f->real)
@@ -40,20 +41,24 @@ static void write_type(const Type *t, FILE *file) {
   fputs(">", file);
 }
 
-static void write_node(const Node *n, FILE *file) {
+// `asked`: the precision of the whole model, which need not be said.
+static void write_node(const Node *n, Precision asked, FILE *file) {
   fprintf(file, "%%%d = %s(", n->id, n->op->name);
   for (int i = 0; i < n->nin; i++) fprintf(file, i ? ", %%%d" : "%%%d", n->in[i]->id);
   fputs(")", file);
   write_attrs(n, file);
   write_type(&n->type, file);
   fprintf(file, " \"%s\" call=%d", n->name ? n->name : "", n->call);
+  if (n->precision != asked) fprintf(file, " precision=%s", precision_name(n->precision));
   if (n->loc.file) fprintf(file, " at %s:%d", n->loc.file, n->loc.line);
   fputs("\n", file);
 }
 
 void text_write(const Graph *g, FILE *file) {
   fprintf(file, "graph %s\n", g->model);
-  for (int i = 0; i < g->nnodes; i++) write_node(g->nodes[i], file);
+  Precision asked = PrecFp32;
+  precision_parse(g->c->options.dtype, &asked);
+  for (int i = 0; i < g->nnodes; i++) write_node(g->nodes[i], asked, file);
   for (int i = 0; i < g->noutputs; i++)
     fprintf(file, "output \"%s\" %%%d\n", g->outputs[i].name, g->outputs[i].node->id);
 }
@@ -191,6 +196,8 @@ static void read_node(Reader *r, Graph *g) {
   n->name = quoted(r);
   want(r, "call=");
   n->call = (int)number(r);
+  const char *precision = take(r, "precision=") ? span_of(r, " \n") : r->c->options.dtype;
+  if (!precision_parse(precision, &n->precision)) bad(r, "fp32, tf32, fp16 or bf16");
   if (take(r, "at ")) {
     n->loc.file = span_of(r, ":\n");
     want(r, ":");

@@ -25,7 +25,7 @@ const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int6
   *offset = 0;
   if (n->group != g) {
     type_strides(&n->type, stride);
-    return n->op->cls == OpSource && n->op->form == SourceConst ? NULL : n;
+    return n->op->cls == OpSource && !node_has_memory(n) ? NULL : n;
   }
   if (n->op->flags & FlagCopy && n->in[0]->type.dtype == n->type.dtype)
     return view_of(g, n->in[0], stride, offset);

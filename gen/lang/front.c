@@ -3,12 +3,14 @@
 #include "lang.h"
 
 #include <lauxlib.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { kMostName = 120 };
 
 void front_begin(Compiler *c) {
+  precision_parse(c->options.dtype, &c->precision);
   c->scope = "";
   c->call = 0;
 }
@@ -47,18 +49,23 @@ static int push_node(lua_State *lua, Node *n) {
   return 1;
 }
 
-static Node *add_const(Compiler *c, double value) {
+// A number of the model file is an integer or a float, as Lua has it.
+static Node *add_const(Compiler *c, double value, bool whole) {
   Attr attr = {.value = value};
   Node *n = graph_add(c->graph, op_need(c, "const"), 0, NULL, &attr, NULL);
-  n->type = type_make(DtF32, 0, NULL);
+  n->type = type_make(whole ? DtI32 : DtF32, 0, NULL);
+  n->precision = c->precision;
   n->call = c->call;
   n->name = "";
   return n;
 }
 
 static Node *to_node(lua_State *lua, int at, const Op *op) {
-  if (lua_type(lua, at) == LUA_TNUMBER)
-    return add_const(front_compiler(lua), lua_tonumber(lua, at));
+  if (lua_type(lua, at) == LUA_TNUMBER) {
+    double value = lua_tonumber(lua, at);
+    bool whole = lua_isinteger(lua, at) && fabs(value) <= INT32_MAX;
+    return add_const(front_compiler(lua), value, whole);
+  }
   Node **n = luaL_testudata(lua, at, kTensorType);
   if (!n)
     err_at(front_compiler(lua), front_here(lua), "%s: input %d is a %s, not a tensor", op->name, at,
@@ -75,6 +82,7 @@ static Node *place_node(lua_State *lua, Node *n) {
   Compiler *c = front_compiler(lua);
   n->loc = front_here(lua);
   n->name = node_name(c, n->op->name);
+  n->precision = c->precision;
   n->call = c->call ? c->call : ++c->ncalls;
   return n;
 }
@@ -219,8 +227,56 @@ static Node *add_source(lua_State *lua, const char *op, const Attr *attr) {
   return n;
 }
 
-static int lua_input(lua_State *lua) { // input(name, shape)
-  return push_node(lua, add_source(lua, "input", NULL));
+static Dtype read_dtype(lua_State *lua, int at) {
+  Dtype dtype;
+  const char *name = luaL_checkstring(lua, at);
+  if (!dtype_parse(name, &dtype) || dtype == DtF64)
+    err_at(front_compiler(lua), front_here(lua),
+           "'%s' is no dtype: f32, f16, bf16, i32, i64, u8 or bool", name);
+  return dtype;
+}
+
+static int lua_input(lua_State *lua) { // input(name, shape, dtype, below)
+  Attr attr = {.below = luaL_checkinteger(lua, 4)};
+  Dtype dtype = read_dtype(lua, 3);
+  Node *n = add_source(lua, "input", &attr);
+  n->type.dtype = dtype;
+  if (attr.below < 0 || (attr.below && dtype_is_float(dtype)))
+    err_at(front_compiler(lua), n->loc, "input '%s': below is of integers, and at least 1",
+           n->name);
+  return push_node(lua, n);
+}
+
+static int lua_index(lua_State *lua) { // index(shape, axis), axis from 0
+  Compiler *c = front_compiler(lua);
+  Type t = read_shape(lua, 1, "index");
+  Attr attr = {.axis = luaL_checkinteger(lua, 2)};
+  Node *n = place_node(lua, graph_add(c->graph, op_need(c, "index"), 0, NULL, &attr, NULL));
+  n->type = t;
+  n->type.dtype = DtI32;
+  shape_infer(c, n);
+  return push_node(lua, n);
+}
+
+static int lua_dtype(lua_State *lua) { // dtype(tensor) -> its name
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
+  lua_pushstring(lua, dtype_name(n->type.dtype));
+  return 1;
+}
+
+static int lua_dtype_number(lua_State *lua) { // dtype_number(name): for an attribute
+  lua_pushinteger(lua, read_dtype(lua, 1));
+  return 1;
+}
+
+static int lua_precision(lua_State *lua) { // precision(name) -> the one before; of nodes to come
+  Compiler *c = front_compiler(lua);
+  const char *name = luaL_checkstring(lua, 1);
+  const char *before = precision_name(c->precision);
+  if (!precision_parse(name, &c->precision))
+    err_at(c, front_here(lua), "precision: '%s' is none of fp32, tf32, fp16, bf16", name);
+  lua_pushstring(lua, before);
+  return 1;
 }
 
 static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
@@ -298,9 +354,11 @@ static int lua_rows(lua_State *lua) { // rows() -> list of {name, class, nin}: t
 }
 
 static int lua_nearest(lua_State *lua) { // nearest(word, list) -> the closest, or nil
-  const char *names[256];
+  enum { kMostNames = 512 };
+  const char *names[kMostNames];
   int count = 0;
-  for (int i = 1; count < 256 && lua_geti(lua, 2, i) == LUA_TSTRING; i++)
+  luaL_checkstack(lua, kMostNames + 1, "too many names");
+  for (int i = 1; count < kMostNames && lua_geti(lua, 2, i) == LUA_TSTRING; i++)
     names[count++] = lua_tostring(lua, -1); // kept on the stack, so alive
   lua_pushstring(lua, text_nearest(luaL_checkstring(lua, 1), names, count));
   return 1;
@@ -322,10 +380,14 @@ static int lua_user_op(lua_State *lua) {
 }
 
 static const luaL_Reg functions[] = {
-    {"input", lua_input},     {"param", lua_param},         {"output", lua_output},
-    {"shape", lua_shape},     {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
-    {"place", lua_place},     {"full", lua_full},           {"rows", lua_rows},
-    {"nearest", lua_nearest}, {"fail", lua_fail},           {NULL, NULL},
+    {"input", lua_input},         {"param", lua_param},
+    {"output", lua_output},       {"shape", lua_shape},
+    {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
+    {"place", lua_place},         {"full", lua_full},
+    {"rows", lua_rows},           {"nearest", lua_nearest},
+    {"fail", lua_fail},           {"index", lua_index},
+    {"dtype", lua_dtype},         {"dtype_number", lua_dtype_number},
+    {"precision", lua_precision}, {NULL, NULL},
 };
 
 void front_push_core(Compiler *c) {

@@ -141,8 +141,54 @@ end
 
 -- ---- sources and results ----------------------------------------------------------------------
 
--- nn.input(name, shape): a tensor given at each run, fp32 and row-major at the border.
-function nn.input(name, dims) return core.input(name, dims) end
+-- nn.input(name, shape, {dtype = "f32", below = 0}): a tensor given at each run, row-major at the
+-- border. dtype: f32, f16, bf16, i32, i64 (computed in 32 bits), u8 or bool. below: integers are 0 to
+-- below - 1, which is checked, and kept to where a run makes them up; 0: any.
+function nn.input(name, dims, given)
+  local o = options("input", given, {dtype = "f32", below = 0})
+  return core.input(name, dims, o.dtype, whole("input: below", o.below))
+end
+
+-- nn.index(shape, axis): the position along an axis, from 0, as i32. Nothing is read for it.
+function nn.index(dims, axis)
+  local rank = type(dims) == "table" and #dims or fail("index: wants a shape, as in {4, 8}")
+  axis = whole("index: axis", axis or 1)
+  return core.index(dims, axis < 0 and rank + axis or axis - 1)
+end
+
+-- nn.random(shape, {kind = "uniform" | "normal" | "bernoulli", seed = 0, step = 0, p = 0.5}): numbers
+-- in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10: the element's
+-- position is the counter; seed and step (a whole number or an integer tensor of one element) are the
+-- key. Each call draws others than every other call of the model.
+local draws = 0
+function nn.random(dims, given)
+  local o = options("random", given, {kind = "uniform", seed = 0, step = 0, p = 0.5})
+  local draw = ({uniform = op.uniform, normal = op.normal, bernoulli = op.uniform})[o.kind]
+  if not draw then fail("random: kind is \"uniform\", \"normal\" or \"bernoulli\"") end
+  local seed = whole("random: seed", o.seed)
+  local step = core.is_tensor(o.step) and o.step or whole("random: step", o.step)
+  local position, stride = 0, 1
+  for axis = #dims, 1, -1 do
+    position = position + nn.index(dims, axis) * stride
+    stride = stride * dims[axis]
+  end
+  if #dims == 0 then position = nn.index({1}, 1):reshape{} end
+  draws = draws + 1
+  local x = draw(position, step, seed, draws)
+  return o.kind == "bernoulli" and op.lt(x, o.p) or x
+end
+
+-- nn.precision(name, f): the values and products that f makes are stored and multiplied as --dtype
+-- NAME would: fp32, tf32, fp16 or bf16.
+function nn.precision(name, f, ...)
+  local outer = core.precision(name)
+  local result = table.pack(f(...))
+  core.precision(outer)
+  return table.unpack(result, 1, result.n)
+end
+
+-- to(x, dtype): x as f32, f16, bf16, i32, i64, u8 or bool; floats are cut toward zero.
+function nn.to(x, dtype) return op.to(tensor("to", x), {dtype = core.dtype_number(dtype)}) end
 
 -- nn.param(name, shape, {init = "normal" | "uniform" | "constant", a, b}): a weight.
 function nn.param(name, dims, init)
@@ -207,16 +253,21 @@ setmetatable(nn.op, {__index = function(_, name)
 end})
 for _, name in ipairs{"neg", "relu", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh",
                       "erf", "sigmoid", "silu", "floor", "ceil", "max", "min", "pow", "lt", "le",
-                      "gt", "ge", "eq", "where"} do
+                      "gt", "ge", "eq", "ne", "where", "logical_and", "logical_or", "logical_xor",
+                      "logical_not", "floordiv", "mod"} do
   nn[name] = op[name]
 end
 
 local function binary(f) return function(a, b) return f(a, b) end end
 core.meta.__add, core.meta.__sub = binary(op.add), binary(op.sub)
 core.meta.__mul, core.meta.__div = binary(op.mul), binary(op.div)
+core.meta.__idiv, core.meta.__mod = binary(op.floordiv), binary(op.mod)
+core.meta.__band, core.meta.__bor = binary(op.logical_and), binary(op.logical_or)
+core.meta.__bxor, core.meta.__bnot = binary(op.logical_xor), function(x) return op.logical_not(x) end
 core.meta.__pow, core.meta.__unm = binary(op.pow), function(x) return op.neg(x) end
 core.meta.__index = function(x, name)
   if name == "shape" then return shape(x) end
+  if name == "dtype" then return core.dtype(x) end
   local f = rawget(nn, name)
   if f == nil then
     local names = {}
@@ -236,6 +287,18 @@ layer("gelu", function(x, approximate)
   if approximate ~= "tanh" then fail("gelu: approximate is \"none\" or \"tanh\"") end
   return x * 0.5 * (1 + op.tanh((x + x * x * x * 0.044715) * 0.7978845608028654))
 end)
+-- Of integers these are integers.
+local function of_integers(name, f)
+  local of_floats = nn[name]
+  nn[name] = function(x)
+    local dtype = core.is_tensor(x) and core.dtype(x) or "f32"
+    if dtype:find("f") then return of_floats(x) end
+    return f(x)
+  end
+end
+of_integers("relu", function(x) return op.max(x, 0) end)
+of_integers("floor", function(x) return x end)
+of_integers("ceil", function(x) return x end)
 layer("leaky_relu", function(x, slope) return op.where(op.gt(x, 0), x, x * (slope or 0.01)) end)
 layer("hardtanh", function(x, low, high) return op.min(op.max(x, low or -1), high or 1) end)
 layer("relu6", function(x) return op.min(op.relu(x), 6) end)

@@ -7,66 +7,87 @@
 --           contract  sums of products: matmul, conv
 --           move      the same elements elsewhere
 --           source    input, param, const
---   cuda    expression; $1 $2 .. are the inputs as float (reduce, window: $1 so far, $2 the next)
+--   type    map: what it computes in and gives: float (the default; integers are converted), arith
+--           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
+--           convert (to its attribute dtype), draw (integers, giving a random float)
+--   cuda    expression; $1 $2 .. are the inputs in that type (reduce, window: $1 so far, $2 the next)
 --   init    reduce, window: the neutral element as CUDA text; ref_init the same as a number
 --   acc     reduce, in place of cuda and init: up to four accumulators, joined in any order: for each
 --           its name, init, what one element gives (`element`: $1 its value, $i its place) and what
 --           two parts give (`combine`: a.NAME, b.NAME); for the oracle ref_init and
 --           ref(accumulators.., value, place). Rows of one acc accumulate together
 --   result  of acc: the value, of a.NAME; ref_result(accumulators..) the same for the oracle
+--   gives   of acc: the result's dtype, if it is no float
 --   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
 --           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
 --   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
 --   flops   floating-point operations per element, for the tables
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
---           error of the inputs grows no larger)
+--           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
+--           precision: exp and its like leave 16 bits soon)
 
 -- sources
-op{name = "input", class = "source", form = "input", nin = 0}
+op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
 op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b"}}
 op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
+op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis"}}
 
 -- maps of two
-op{name = "add", nin = 2, cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
+op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
    ref = function(a, b) return a + b end, grad = function(g) return g, g end}
-op{name = "sub", nin = 2, cuda = "$1 - $2", flags = {"sub", "calm"},
+op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", flags = {"sub", "calm"},
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
-op{name = "mul", nin = 2, cuda = "$1 * $2", flags = {"commutes", "mul"},
+op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
 op{name = "div", nin = 2, cuda = "$1 / $2",
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
-op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, ref = function(a, b) return a ^ b end,
+op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, flags = {"wide"}, ref = function(a, b) return a ^ b end,
    grad = function(g, y, a, b) return g * b * a ^ (b - 1), g * y * log(a) end}
-op{name = "max", nin = 2, cuda = "nn_max($1, $2)", flags = {"commutes"},
+op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},
    ref = function(a, b) return math.max(a, b) end,
    grad = function(g, y, a, b) return g * ge(a, b), g * lt(a, b) end}
-op{name = "min", nin = 2, cuda = "nn_min($1, $2)", flags = {"commutes"},
+op{name = "min", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {"commutes"},
    ref = function(a, b) return math.min(a, b) end,
    grad = function(g, y, a, b) return g * le(a, b), g * gt(a, b) end}
 
--- comparisons: 1 or 0
-op{name = "lt", nin = 2, cuda = "($1 < $2 ? 1.f : 0.f)", ref = function(a, b) return lt(a, b) end}
-op{name = "le", nin = 2, cuda = "($1 <= $2 ? 1.f : 0.f)", ref = function(a, b) return le(a, b) end}
-op{name = "gt", nin = 2, cuda = "($1 > $2 ? 1.f : 0.f)", ref = function(a, b) return lt(b, a) end}
-op{name = "ge", nin = 2, cuda = "($1 >= $2 ? 1.f : 0.f)", ref = function(a, b) return le(b, a) end}
-op{name = "eq", nin = 2, cuda = "($1 == $2 ? 1.f : 0.f)", flags = {"commutes"},
+-- Python's: toward minus infinity. By the integer 0: 0.
+op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 2,
+   ref = function(a, b) return floor(a / b) end}
+op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 3,
+   ref = function(a, b) return a - floor(a / b) * b end}
+
+-- comparisons, and what is made of them
+op{name = "lt", nin = 2, type = "compare", cuda = "$1 < $2", ref = function(a, b) return lt(a, b) end}
+op{name = "le", nin = 2, type = "compare", cuda = "$1 <= $2", ref = function(a, b) return le(a, b) end}
+op{name = "gt", nin = 2, type = "compare", cuda = "$1 > $2", ref = function(a, b) return lt(b, a) end}
+op{name = "ge", nin = 2, type = "compare", cuda = "$1 >= $2", ref = function(a, b) return le(b, a) end}
+op{name = "eq", nin = 2, type = "compare", cuda = "$1 == $2", flags = {"commutes"},
    ref = function(a, b) return eq(a, b) end}
-op{name = "where", nin = 3, cuda = "($1 != 0.f ? $2 : $3)",
+op{name = "ne", nin = 2, type = "compare", cuda = "$1 != $2", flags = {"commutes"},
+   ref = function(a, b) return 1 - eq(a, b) end}
+op{name = "logical_and", nin = 2, type = "logic", cuda = "$1 && $2", flags = {"commutes"},
+   ref = function(a, b) return (1 - eq(a, 0)) * (1 - eq(b, 0)) end}
+op{name = "logical_or", nin = 2, type = "logic", cuda = "$1 || $2", flags = {"commutes"},
+   ref = function(a, b) return 1 - eq(a, 0) * eq(b, 0) end}
+op{name = "logical_xor", nin = 2, type = "logic", cuda = "$1 != $2", flags = {"commutes"},
+   ref = function(a, b) return 1 - eq(eq(a, 0), eq(b, 0)) end}
+op{name = "logical_not", type = "logic", cuda = "!$1", ref = function(a) return eq(a, 0) end}
+op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
    ref = function(c, a, b) return where(c, a, b) end,
    grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}
 
 -- maps of one
-op{name = "copy", cuda = "$1", flops = 0, flags = {"copy", "calm"},
+op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm"},
    ref = function(x) return x end, grad = function(g) return g end}
-op{name = "neg", cuda = "-$1", flags = {"neg", "calm"},
+op{name = "neg", type = "arith", cuda = "-$1", flags = {"neg", "calm"},
    ref = function(x) return -x end, grad = function(g) return -g end}
 op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
    ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
-op{name = "abs", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
+op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
-op{name = "exp", cuda = "nn_exp($1)", flops = 4, ref = function(x) return math.exp(x) end,
+op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
-op{name = "log", cuda = "nn_log($1)", flops = 4, ref = function(x) return math.log(x) end,
+op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.log(x) end,
    grad = function(g, y, x) return g / x end}
 op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math.sqrt(x) end,
    grad = function(g, y) return g / (2 * y) end}
@@ -88,6 +109,16 @@ op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
 op{name = "floor", cuda = "nn_floor($1)", ref = function(x) return floor(x) end}
 op{name = "ceil", cuda = "nn_ceil($1)", ref = function(x) return -floor(-x) end}
 
+-- To another dtype: floats are cut toward zero, as PyTorch does.
+op{name = "to", type = "convert", cuda = "$1", attrs = {"dtype"}, flops = 0, ref = function(x) return x end,
+   grad = function(g) return g end}
+
+-- Random numbers (lib/random.cuh): $1 the position, $2 the step, $3 the seed, $4 which draw of the model.
+op{name = "uniform", nin = 4, type = "draw", cuda = "nn_uniform($1, $2, $3, $4)", flops = 40,
+   ref = function(i, step, seed, draw) return philox_uniform(i, step, seed, draw) end}
+op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", flops = 60,
+   ref = function(i, step, seed, draw) return philox_normal(i, step, seed, draw) end}
+
 -- reductions
 op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
    flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
@@ -100,7 +131,7 @@ op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", i
 
 -- NaN is true, as in NumPy: 1 or 0.
 local function truth(name, row, init, combine, better)
-  op{name = name, class = "reduce", attrs = {"axes"}, result = "a.value", acc = {name = row,
+  op{name = name, class = "reduce", attrs = {"axes"}, result = "a.value != 0.f", gives = "bool", acc = {name = row,
      {"value", init = init, element = "($1 != 0.f ? 1.f : 0.f)", combine = combine,
       ref_init = init == "1.f" and 1 or 0, ref = function(a, x) return better(a, 1 - eq(x, 0)) end}}}
 end
@@ -130,7 +161,7 @@ local function place(name, init, sign, better)
   local second = "(nn_isnan(a.best) ? nn_isnan(b.best) && b.at < a.at : nn_isnan(b.best) || b.best " ..
                  sign .. " a.best || (b.best == a.best && b.at < a.at))"
   local function wins(best, x) return where(eq(best, best), where(eq(x, x), better(best, x), 1), 0) end
-  op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", flops = 4,
+  op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4,
      ref_result = function(best, at) return at end, acc = {name = name,
        {"best", init = init, element = "$1", combine = second .. " ? b.best : a.best",
         ref_init = sign == ">" and -1 / 0 or 1 / 0,

@@ -89,6 +89,31 @@ end)
 exp, log, sin, cos, abs, sqrt = math.exp, math.log, math.sin, math.cos, math.abs, math.sqrt
 sigmoid = function(x) return 1 / (1 + math.exp(-x)) end
 
+-- Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): four words of
+-- 32 bits from a counter of four and a key of two.
+function philox(c0, c1, c2, c3, k0, k1)
+  local mask = 0xffffffff
+  for round = 1, 10 do
+    local p0, p1 = 0xd2511f53 * c0, 0xcd9e8d57 * c2
+    c0, c1, c2, c3 = (p1 >> 32) ~ c1 ~ k0, p1 & mask, (p0 >> 32) ~ c3 ~ k1, p0 & mask
+    k0, k1 = (k0 + 0x9e3779b9) & mask, (k1 + 0xbb67ae85) & mask
+  end
+  return c0, c1, c2, c3
+end
+
+-- The words of one draw of a model at a position.
+local function words(i, step, seed, draw)
+  local mask = 0xffffffff
+  local function word(x) return math.tointeger(x) & mask end
+  return philox(word(i), 0, word(draw), 0, word(seed), word(step))
+end
+function philox_uniform(i, step, seed, draw) return (words(i, step, seed, draw) >> 8) / 16777216 end
+function philox_normal(i, step, seed, draw)
+  local a, b = words(i, step, seed, draw)
+  local u, v = ((a >> 8) + 1) / 16777216, (b >> 8) / 16777216
+  return math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * v)
+end
+
 -- The instructions, run on numbers, to compare with the function they were traced from.
 local function replay(code, nin, inputs)
   local v = {}

@@ -6,7 +6,7 @@
 
 // The names a row's `form` may have, by class.
 static const char *const forms[OpClassCount][6] = {
-    [OpSource] = {"input", "param", "const"},
+    [OpSource] = {"input", "param", "const", "index"},
     [OpContract] = {"matmul", "conv"},
     [OpMove] = {"reshape", "permute", "slice", "concat", "pad"},
 };
@@ -14,9 +14,9 @@ static const char *const forms[OpClassCount][6] = {
 static const struct {
   const char *name;
   unsigned flag;
-} flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd}, {"mul", FlagMul},
-                  {"sub", FlagSub},           {"neg", FlagNeg}, {"copy", FlagCopy},
-                  {"calm", FlagCalm}};
+} flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd},  {"mul", FlagMul},
+                  {"sub", FlagSub},           {"neg", FlagNeg},  {"copy", FlagCopy},
+                  {"calm", FlagCalm},         {"wide", FlagWide}};
 
 // ---- reading a row ----------------------------------------------------------------------------
 
@@ -87,6 +87,9 @@ static int word_index(const char *word, const char *const *words, int count) {
   return -1;
 }
 
+static const char *const typings[TypingCount] = {"float", "arith",   "compare", "where",
+                                                 "logic", "convert", "draw"};
+
 static int class_index(const char *word) {
   int i = OpClassCount - 1;
   while (i >= 0 && strcmp(word, op_class_name((OpClass)i))) i--;
@@ -100,7 +103,7 @@ static void check_row(lua_State *lua, const Op *op) {
     if (!strchr("abcdefghijklmnopqrstuvwxyz_0123456789", *s))
       err_at(front_compiler(lua), front_here(lua), "op: name '%s' may have a-z, 0-9 and _ only",
              op->name);
-  if (op->cls == OpMap && (op->nin < 1 || op->nin > 3))
+  if (op->cls == OpMap && (op->nin < 1 || op->nin > MaxInputs))
     err_at(front_compiler(lua), front_here(lua), "op '%s': nin must be 1 to 3, not %d", op->name,
            op->nin);
   if ((op->cls == OpMap || op->cls == OpWindow || (op->cls == OpReduce && !op->acc)) && !op->cuda)
@@ -133,7 +136,7 @@ bool rows_is_expression(const char *text) {
       if (!known_function(text, n)) return false;
       text += n;
     } else if (*text == '$') {
-      if (text[1] < '1' || text[1] > '3') return false;
+      if (text[1] < '1' || text[1] > '0' + MaxInputs) return false;
       text += 2;
     } else if (strchr(" +-*/()<>=!?:,&|", *text) && strncmp(text, "//", 2) &&
                strncmp(text, "/*", 2)) {
@@ -179,6 +182,10 @@ int rows_declare(lua_State *lua) {
   if (op->form < 0)
     err_at(front_compiler(lua), front_here(lua), "op '%s': unknown form '%s'", name, form);
   op->nin = (int)field_number(lua, "nin", 1);
+  const char *typing = field_text(lua, "type");
+  index = word_index(typing ? typing : "float", typings, TypingCount);
+  if (index < 0) err_at(c, front_here(lua), "op '%s': unknown type '%s'", name, typing);
+  op->typing = (Typing)index;
   op->flags = field_bits(lua, "flags", flag_bit);
   op->attrs = field_bits(lua, "attrs", attr_bit);
   op->cuda = field_text(lua, "cuda");
@@ -187,6 +194,9 @@ int rows_declare(lua_State *lua) {
   op->acc = op->cls == OpReduce ? monoid_read(lua, op) : NULL;
   op->result = op->cls == OpReduce ? field_text(lua, "result") : NULL;
   op->ref_result = field_function(lua, "ref_result");
+  const char *gives = field_text(lua, "gives");
+  if (gives && !dtype_parse(gives, &op->gives))
+    err_at(front_compiler(lua), front_here(lua), "op '%s': gives no dtype '%s'", name, gives);
   op->flops = (int)field_number(lua, "flops", 1);
   op->ref = field_function(lua, "ref");
   op->grad = field_function(lua, "grad");

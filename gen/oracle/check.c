@@ -49,11 +49,40 @@ CheckResult check_compare(const double *want, const double *got, const double *b
   return r;
 }
 
+CheckResult check_equal(const double *want, const double *got, int64_t count, double share) {
+  CheckResult r = {.gate = share, .worst = -1};
+  int64_t differ = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (want[i] == got[i]) continue;
+    if (!differ++) r.worst = i, r.want = want[i], r.got = got[i];
+    r.max_error = fmax(r.max_error, fabs(want[i] - got[i]));
+  }
+  r.relative = (double)differ / (double)count;
+  r.passed = r.relative <= share;
+  r.bad = r.passed ? 0 : differ;
+  return r;
+}
+
 // ---- one kernel -------------------------------------------------------------------------------
 
-static double group_gate(const Group *g, const Node *out, const char *dtype) {
+// What floats decide (a comparison, a cut to an integer) may fall the other way where they are
+// close.
+static const double kMostFlipped = 1e-2;
+
+// Does the group compute, and read, no float?
+static bool integers_alone(const Group *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    if (dtype_is_float(g->nodes[i]->type.dtype)) return false;
+    for (int j = 0; j < g->nodes[i]->nin; j++)
+      if (dtype_is_float(g->nodes[i]->in[j]->type.dtype)) return false;
+  }
+  return true;
+}
+
+static double group_gate(const Group *g, const Node *out) {
   double gate = 1e-5;
-  if (g->tm == TmContract && !strcmp(dtype, "tf32")) gate = 1e-3;
+  if (!dtype_is_float(out->type.dtype)) return integers_alone(g) ? 0 : kMostFlipped;
+  if (g->tm == TmContract && g->anchor->precision == PrecTf32) gate = 1e-3;
   for (int i = 0; i < g->nnodes; i++) // a contraction rounds operands it computes itself
     if (g->tm == TmContract && g->nodes[i]->id < g->anchor->id)
       gate = fmax(gate, 4 * roundoff(g->nodes[i]->type.dtype));
@@ -83,7 +112,7 @@ static double *absolute(const double *x, int64_t count) {
 }
 
 // Bounds for each element of the anchor: c K u (|A||B|).
-static double *anchor_bound(Node *n, double **value, const char *dtype) {
+static double *anchor_bound(Node *n, double **value) {
   Node *a = n->in[0], *b = n->in[1];
   double *save_a = value[a->id], *save_b = value[b->id], *save = value[n->id];
   int64_t count = type_count(&n->type);
@@ -95,7 +124,7 @@ static double *anchor_bound(Node *n, double **value, const char *dtype) {
   free(value[a->id]);
   if (a != b) free(value[b->id]);
   value[a->id] = save_a, value[b->id] = save_b, value[n->id] = save;
-  bool tf32 = !strcmp(dtype, "tf32");
+  bool tf32 = n->precision == PrecTf32;
   double operand = tf32 ? 2 * 0x1p-11 : 0;
   for (int i = 0; i < 2 && !tf32; i++) // computed in the kernel, and rounded
     if (n->in[i]->group == n->group) operand += 2 * roundoff(n->in[i]->type.dtype);
@@ -128,7 +157,7 @@ static double epilogue_roundoff(const Group *g) {
 }
 
 static CheckResult check_output(const Group *g, Node *out, double **value, const double *anchor,
-                                CheckRead read, void *user, const char *dtype) {
+                                CheckRead read, void *user) {
   int64_t count = type_count(&out->type);
   double *got = malloc(sizeof *got * (size_t)count), *bound = NULL;
   if (!got) die("out of memory");
@@ -142,7 +171,9 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
         bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * relative +
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
     }
-    r = check_compare(value[out->id], got, bound, count, group_gate(g, out, dtype));
+    double gate = group_gate(g, out);
+    r = dtype_is_float(out->type.dtype) ? check_compare(value[out->id], got, bound, count, gate)
+                                        : check_equal(value[out->id], got, count, gate);
   }
   r.node = out;
   free(got);
@@ -173,16 +204,14 @@ CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
       if (!w->value[g->nodes[i]->in[j]->id]) eval_node(c, g->nodes[i]->in[j], w->value);
     eval_node(c, g->nodes[i], w->value);
   }
-  if (stays_calm(g))
-    w->bound = moved_bound(g, anchor_bound(g->anchor, w->value, c->options.dtype), w->value);
+  if (stays_calm(g)) w->bound = moved_bound(g, anchor_bound(g->anchor, w->value), w->value);
   return w;
 }
 
 CheckResult check_against(const CheckWant *w, CheckRead read, void *user) {
   CheckResult r = {0};
   for (int i = 0; i < w->group->noutputs; i++) {
-    CheckResult one = check_output(w->group, w->group->outputs[i], w->value, w->bound, read, user,
-                                   w->compiler->options.dtype);
+    CheckResult one = check_output(w->group, w->group->outputs[i], w->value, w->bound, read, user);
     if (i == 0 || !one.passed) r = one;
     if (!one.passed) break;
   }
@@ -225,6 +254,23 @@ int64_t check_bytes(const Graph *g) {
 
 // ---- the model --------------------------------------------------------------------------------
 
+// Does n depend on any float?
+static bool from_floats(const Node *n) {
+  if (dtype_is_float(n->type.dtype) && !node_is_literal(n)) return true;
+  for (int i = 0; i < n->nin; i++)
+    if (from_floats(n->in[i])) return true;
+  return false;
+}
+
+CheckResult check_model_output(const Node *n, double **value, const double *got,
+                               const char *dtype) {
+  const double *want = value[n->id];
+  int64_t count = type_count(&n->type);
+  if (dtype_is_float(n->type.dtype))
+    return check_compare(want, got, NULL, count, check_model_gate(dtype));
+  return check_equal(want, got, count, from_floats(n) ? kMostFlipped : 0);
+}
+
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***result) {
   Graph *g = c->original;
   double **value = calloc((size_t)g->nnodes, sizeof *value);
@@ -233,7 +279,7 @@ bool check_reference(Compiler *c, CheckRead read, void *user, double ***result) 
   *result = value;
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    if (!n->uses || n->op->cls != OpSource || n->op->form == SourceConst) continue;
+    if (!n->uses || !node_has_memory(n)) continue;
     value[i] = malloc(sizeof(double) * (size_t)type_count(&n->type));
     if (!value[i]) die("out of memory");
     if (!read(user, n, value[i])) return false;

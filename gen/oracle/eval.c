@@ -181,15 +181,31 @@ static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
   return offset;
 }
 
+// The values that n's dtype has: bools are 0 or 1, u8 counts modulo 256; what is converted is cut
+// toward zero, or rounded to 16 bits.
+static void to_dtype(const Node *n, double *y, int count) {
+  bool converts = n->op->typing == TypeConvert;
+  Dtype dtype = converts ? (Dtype)n->attr.dtype : n->type.dtype;
+  for (int i = 0; i < count; i++) {
+    if (dtype == DtBool) y[i] = y[i] != 0;
+    if (!dtype_is_float(dtype) && !isfinite(y[i]) && !converts) y[i] = 0; // divided by 0
+    if (converts && (dtype == DtI32 || dtype == DtI64 || dtype == DtU8))
+      y[i] = isnan(y[i]) ? 0 : fmin(fmax(trunc(y[i]), INT32_MIN), INT32_MAX);
+    if (dtype == DtU8) y[i] -= 256 * floor(y[i] / 256);
+    if (converts && dtype == DtF16) y[i] = half_to_float(half_from_float((float)y[i]));
+    if (converts && dtype == DtBf16) y[i] = bf16_to_float(bf16_from_float((float)y[i]));
+  }
+}
+
 static void eval_map(Compiler *c, Node *n, double **value) {
   const Traced *k = program_of(c, n->op);
   const Type *t = &n->type;
   int64_t count = type_count(t), row = t->rank ? t->dim[t->rank - 1] : 1;
-  double spread[3][kChunk];
+  double spread[MaxInputs][kChunk];
   for (int64_t at = 0; at < count;) {
     int64_t in_row = at % row;
     int len = (int)(row - in_row < kChunk ? row - in_row : kChunk);
-    const double *in[3];
+    const double *in[MaxInputs];
     for (int i = 0; i < n->nin; i++) {
       const Type *u = &n->in[i]->type;
       const double *from = value[n->in[i]->id] + row_offset(t, u, at);
@@ -201,6 +217,7 @@ static void eval_map(Compiler *c, Node *n, double **value) {
       run_program(&k->program, in, value[n->id] + at, len);
     else
       run_lua(c, n->op, in, value[n->id] + at, len);
+    to_dtype(n, value[n->id] + at, len);
     at += len;
   }
 }
@@ -380,15 +397,23 @@ static void (*const rules[OpClassCount])(Compiler *, Node *, double **) = {
     [OpContract] = eval_contract, [OpMove] = eval_move,
 };
 
-// Evaluates one node whose inputs have values. A constant needs none.
+static void eval_index(const Node *n, double *y) {
+  int64_t below = 1, size = n->type.dim[n->attr.axis];
+  for (int d = (int)n->attr.axis + 1; d < n->type.rank; d++) below *= n->type.dim[d];
+  for (int64_t i = 0; i < type_count(&n->type); i++) y[i] = (double)(i / below % size);
+}
+
+// Evaluates one node whose inputs have values. A constant and an index need none.
 void eval_node(Compiler *c, Node *n, double **value) {
   int64_t count = type_count(&n->type);
   if (!value[n->id]) value[n->id] = malloc(sizeof(double) * (size_t)count);
   if (!value[n->id]) die("out of memory");
   if (rules[n->op->cls])
     rules[n->op->cls](c, n, value);
-  else
+  else if (n->op->form == SourceConst)
     for (int64_t i = 0; i < count; i++) value[n->id][i] = n->attr.value;
+  else
+    eval_index(n, value[n->id]);
 }
 
 void eval_graph(Graph *g, double **value) {

@@ -35,6 +35,14 @@ double check_model_gate(const char *dtype);
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
                           double gate);
 
+// The same for integers and bools: at most `share` of them may differ. relative: the share that
+// does.
+CheckResult check_equal(const double *want, const double *got, int64_t count, double share);
+
+// An output of the model as written, whose value has been evaluated.
+CheckResult check_model_output(const Node *node, double **value, const double *got,
+                               const char *dtype);
+
 // Bytes of host memory that checking takes, roughly.
 int64_t check_bytes(const Graph *g);
 

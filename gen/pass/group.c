@@ -49,10 +49,6 @@ static void add_unique(Node **list, int *count, Node *n) {
   list[(*count)++] = n;
 }
 
-static bool has_memory(const Node *n) {
-  return n->op->cls != OpSource || n->op->form != SourceConst;
-}
-
 // Values that leave their group: read by another one, or outputs of the model.
 static void find_borders(Graph *g) {
   int *outside = arena_alloc(g->arena, sizeof *outside * (size_t)g->nnodes);
@@ -69,7 +65,7 @@ static void find_borders(Graph *g) {
     for (int j = 0; j < k->nnodes; j++) {
       Node *n = k->nodes[j];
       for (int m = 0; m < n->nin; m++)
-        if (n->in[m]->group != k && has_memory(n->in[m]))
+        if (n->in[m]->group != k && (n->in[m]->op->cls != OpSource || node_has_memory(n->in[m])))
           add_unique(k->inputs, &k->ninputs, n->in[m]);
       if (outside[n->id]) k->outputs[k->noutputs++] = n;
     }

@@ -139,7 +139,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   n->uses = node->uses;
   if (n->op->cls != OpSource) choose_order(n);
   if (n->op->cls == OpContract) {
-    place_operands(to, n, prec_storage(to->c->options.dtype));
+    place_operands(to, n, prec_operand(n));
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
       Node *moved = graph_add(to, n->op, n->nin, n->in, &n->attr, n);
       moved->type = n->type;
@@ -158,6 +158,7 @@ void layout_pass(Compiler *c) {
   for (int i = 0; i < g->noutputs; i++) { // row-major at the border
     Output *out = &g->outputs[i];
     Type plain = type_make(DtF32, out->node->type.rank, out->node->type.dim);
+    if (!dtype_is_float(out->node->type.dtype)) plain.dtype = out->node->type.dtype;
     bool taken = out->node->op->cls == OpSource; // each output has memory of its own
     for (int j = 0; j < i; j++) taken = taken || g->outputs[j].node == out->node;
     if (taken || !same_order(&plain, &out->node->type)) {

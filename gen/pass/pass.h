@@ -89,10 +89,10 @@ struct Group {
   bool visited;          // scratch
 };
 
-void simp_pass(Compiler *c);          // simp.c: algebra, BN folding, CSE, dead code
-void prec_pass(Compiler *c);          // prec.c: storage dtypes
-Dtype prec_storage(const char *name); // of fp32, tf32, fp16, bf16
-void layout_pass(Compiler *c);        // layout.c: memory orders, copies at the border
+void simp_pass(Compiler *c);              // simp.c: algebra, BN folding, CSE, dead code
+void prec_pass(Compiler *c);              // prec.c: storage dtypes
+Dtype prec_operand(const Node *contract); // what a product reads
+void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself

@@ -26,7 +26,8 @@ typedef struct Key {
   const Op *op;
   Attr attr;
   int64_t dims[MaxRank]; // const, reshape: the shape
-  int rank, nin;
+  Dtype dtype;
+  int rank, nin, precision;
   Node *in[];
 } Key;
 
@@ -37,6 +38,8 @@ static Key *make_key(Arena *arena, const Node *n, size_t *size) {
   key->op = n->op;
   op_copy_attrs(n->op, &n->attr, &key->attr);
   key->nin = n->nin;
+  key->dtype = n->type.dtype;
+  key->precision = (int)n->precision;
   key->rank = n->type.rank;
   memcpy(key->dims, n->type.dim, sizeof n->type.dim[0] * (size_t)n->type.rank);
   if (n->nin) memcpy(key->in, n->in, sizeof n->in[0] * (size_t)n->nin);
@@ -45,8 +48,7 @@ static Key *make_key(Arena *arena, const Node *n, size_t *size) {
 
 // The node like `n` that exists already, else n itself, entered.
 static Node *intern(Graph *to, Node *n) {
-  bool named = n->op->cls == OpSource && n->op->form != SourceConst;
-  if (named) return n;
+  if (node_has_memory(n)) return n; // has a name
   Known *known = to->scratch;
   size_t size;
   Key *key = make_key(to->arena, n, &size);
@@ -67,7 +69,7 @@ static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr,
 static Node *make_const(Graph *to, double value, const Type *shape, const Node *like) {
   Attr attr = {.value = value};
   Node *n = graph_add(to, op_need(to->c, "const"), 0, NULL, &attr, (Node *)like);
-  n->type = type_make(DtF32, shape->rank, shape->dim);
+  n->type = type_make(shape->dtype, shape->rank, shape->dim);
   return intern(to, n);
 }
 
@@ -101,7 +103,10 @@ static Node *fold_constants(Graph *to, Node *n) {
 static Node *drop_identity(Graph *to, Node *n) {
   (void)to;
   Node *x = n->in[0];
-  bool same = type_same_shape(&n->type, &x->type);
+  bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
+  if (n->op->typing == TypeConvert && same &&
+      !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
+    return x;
   if (n->op->cls == OpMove && same) {
     bool moved = n->op->form == MovePermute;
     for (int d = 0; moved && d < n->type.rank; d++)
@@ -114,7 +119,7 @@ static Node *drop_identity(Graph *to, Node *n) {
   if (!(n->op->flags & (FlagAdd | FlagSub | FlagMul))) return NULL;
   if (same && is_value(n->in[1], neutral)) return x;
   if (n->op->flags & FlagCommutes && is_value(x, neutral) &&
-      type_same_shape(&n->type, &n->in[1]->type))
+      n->type.dtype == n->in[1]->type.dtype && type_same_shape(&n->type, &n->in[1]->type))
     return n->in[1];
   return NULL;
 }

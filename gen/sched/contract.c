@@ -39,7 +39,7 @@ static bool taps_follow(const Node *w, const int64_t *stride) {
 
 static bool reachable(const Group *g, const Node *n, Operand *o) {
   o->base = view_of(g, n, o->stride, &o->offset);
-  return o->base && o->base->type.dtype == prec_storage(g->graph->c->options.dtype);
+  return o->base && o->base->type.dtype == prec_operand(g->anchor);
 }
 
 // Do taps of this convolution fall outside the image?
@@ -124,7 +124,7 @@ static void matmul_operands(const Group *g, const Node *n, Product *p) {
 Product contract_product(const Group *g) {
   const Node *n = g->anchor;
   const Type *w = &n->in[1]->type, *y = &n->type;
-  Product p = {.size = (int)dtype_size(prec_storage(g->graph->c->options.dtype))};
+  Product p = {.size = (int)dtype_size(prec_operand(g->anchor))};
   if (n->op->form == FormConv) {
     p.batch = n->attr.groups;
     p.m = y->dim[0] * y->dim[2] * y->dim[3];

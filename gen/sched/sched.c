@@ -32,11 +32,10 @@ const Arch *arch_default(void) {
   return arch_find("sm_90a");
 }
 
-// FLOP/s that contractions of the asked dtype can reach; everything else runs in fp32.
+// FLOP/s that contractions can reach in their precision; everything else runs in fp32.
 double sched_flop_rate(const Group *g, const Arch *arch) {
-  const char *dtype = g->graph->c->options.dtype;
-  if (g->tm != TmContract || !strcmp(dtype, "fp32")) return arch->fp32;
-  return !strcmp(dtype, "tf32") ? arch->tf32 : arch->tensor16;
+  Precision precision = g->tm == TmContract ? g->anchor->precision : PrecFp32;
+  return precision == PrecFp32 ? arch->fp32 : precision == PrecTf32 ? arch->tf32 : arch->tensor16;
 }
 
 // The least that the arithmetic takes: 790 of 989 TFLOP/s of dense bf16 on random data were seen on

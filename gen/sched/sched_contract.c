@@ -42,9 +42,9 @@ enum { kLeastStages = 2, kMostStages = 5 };
 
 enum { kMostExplained = 12, kMostCandidates = 512 };
 
-// The block tiles for the asked dtype.
-static const Tile *block_tiles(const Compiler *c, int *count) {
-  bool mma = strcmp(c->options.dtype, "fp32") != 0;
+// The block tiles for the precision of a product.
+static const Tile *block_tiles(const Node *n, int *count) {
+  bool mma = n->precision != PrecFp32;
   *count = (int)(mma ? LENGTH(mma_tiles) : LENGTH(fma_tiles));
   return mma ? mma_tiles : fma_tiles;
 }
@@ -90,7 +90,7 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   Product p = contract_product(g);
   int count, kept = 0;
-  const Tile *list = block_tiles(g->graph->c, &count);
+  const Tile *list = block_tiles(g->anchor, &count);
   for (int i = 0; i < count; i++)
     for (size_t s = 0; s < LENGTH(splits); s++) {
       Tile t = list[i], rings[2];

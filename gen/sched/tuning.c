@@ -310,7 +310,7 @@ const char *tuning_problem(const Group *g) {
   const Node *n = g->anchor, *a = n->in[0], *b = n->in[1];
   const Attr *t = &n->attr;
   Arena *arena = g->graph->arena;
-  const char *dtype = g->graph->c->options.dtype;
+  const char *dtype = precision_name(n->precision);
   if (n->op->form != FormConv) {
     Product p = contract_product(g);
     return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, matrices(arena, &a->type, p.m, p.k),

@@ -17,10 +17,6 @@ void heap_fail_after(int64_t allocations);    // tests: the allocation after so 
 
 // ---- half.c: 16-bit floats --------------------------------------------------------------------
 
-float half_to_float(uint16_t bits);    // IEEE binary16
-uint16_t half_from_float(float value); // to nearest even; overflows to infinity; NaN stays NaN
-float bf16_to_float(uint16_t bits);
-uint16_t bf16_from_float(float value);
 
 // ---- file.c: files read whole, files replaced whole -------------------------------------------
 

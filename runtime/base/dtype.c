@@ -16,10 +16,15 @@ static const DtypeRow rows[DtCount] = {
     [DtF64] = {"f64", 8, {"fp64", "float64", "double"}},
     [DtI32] = {"i32", 4, {"int32", "int"}},
     [DtU8] = {"u8", 1, {"uint8", "byte"}},
+    [DtI64] = {"i64", 8, {"int64", "long"}},
+    [DtBool] = {"bool", 1, {"b1"}},
 };
 
 size_t dtype_size(Dtype dtype) {
   return rows[dtype].size;
+}
+bool dtype_is_float(Dtype dtype) {
+  return dtype == DtF32 || dtype == DtF16 || dtype == DtBf16 || dtype == DtF64;
 }
 const char *dtype_name(Dtype dtype) {
   return rows[dtype].name;

@@ -115,7 +115,7 @@ static const struct {
              {"<u4", "U32", 4}, {"<u2", "U16", 2}, {"|u1", "U8", 1},  {"|b1", "BOOL", 1}};
 
 // Column-major to row-major: walks the target, an index per dimension.
-static void from_fortran(const Npy *npy, const float *source, float *target) {
+static void from_fortran(const Npy *npy, const double *source, double *target) {
   int64_t index[PlanMaxRank] = {0}, stride[PlanMaxRank], next = 1;
   for (int i = 0; i < npy->rank; i++) stride[i] = next, next *= npy->shape[i];
   for (int64_t k = 0; k < npy->count; k++) {
@@ -129,15 +129,23 @@ static void from_fortran(const Npy *npy, const float *source, float *target) {
 static int load(const Header *header, const uint8_t *data, size_t size, const char *dtype, Npy *npy,
                 Error *err) {
   WeightTensor tensor = {.name = "npy", .dtype = dtype, .data = data, .bytes = size};
-  float *values = heap_alloc((size_t)npy->count, sizeof *values);
-  if (!values) return heap_error(err, "reading an npy file");
-  weights_floats(&tensor, values, err);
-  npy->values = values;
-  if (!header->fortran || npy->rank < 2) return ExitOk;
-  npy->values = heap_alloc((size_t)npy->count, sizeof *values);
-  if (npy->values) from_fortran(npy, values, npy->values);
-  free(values);
-  return npy->values ? ExitOk : heap_error(err, "reading an npy file");
+  size_t count = (size_t)npy->count;
+  double *read = heap_alloc(count, sizeof *read), *turned = read;
+  bool turn = header->fortran && npy->rank > 1;
+  npy->values = heap_alloc(count, sizeof *npy->values);
+  if (turn) turned = heap_alloc(count, sizeof *turned);
+  bool enough = read && turned && npy->values;
+  if (enough) weights_doubles(&tensor, read, err);
+  if (enough && turn) from_fortran(npy, read, turned);
+  for (size_t i = 0; enough && i < count; i++) npy->values[i] = (float)turned[i];
+  if (turn) free(read);
+  npy->integers = strchr("IUB", *dtype) && strcmp(dtype, "BF16");
+  bool keep = enough && (npy->integers || !strcmp(dtype, "F64"));
+  if (keep)
+    npy->exact = turned;
+  else
+    free(turned);
+  return enough ? ExitOk : heap_error(err, "reading an npy file");
 }
 
 static int read_data(const Header *header, const uint8_t *data, size_t size, Npy *npy, Error *err) {
@@ -187,15 +195,22 @@ int npy_read(const char *path, Npy *npy, Error *err) {
 
 void npy_free(Npy *npy) {
   free(npy->values);
+  free(npy->exact);
   *npy = (Npy){0};
 }
 
 // ---- writing -----------------------------------------------------------------------------------
 
-int npy_write(const char *path, const float *values, int rank, const int64_t *shape, Error *err) {
+int npy_write_stored(const char *path, Dtype dtype, const void *stored, int rank,
+                     const int64_t *shape, Error *err) {
+  static const char *const descrs[DtCount] = {
+      [DtF32] = "<f4", [DtF16] = "<f2", [DtF64] = "<f8", [DtI32] = "<i4",
+      [DtU8] = "|u1",  [DtI64] = "<i8", [DtBool] = "|b1"};
   enum { HeaderSize = 256 }; // a multiple of 64; eight dimensions fit
   char header[HeaderSize + 1], list[200] = "";
   size_t count = 1, at = 0;
+  if (!descrs[dtype])
+    return err_set(err, ExitBadInput, "npy '%s': NumPy has no %s", path, dtype_name(dtype));
   for (int i = 0; i < rank; i++) {
     at += (size_t)snprintf(list + at, sizeof list - at, "%lld%s", (long long)shape[i],
                            i + 1 < rank ? ", "
@@ -204,14 +219,19 @@ int npy_write(const char *path, const float *values, int rank, const int64_t *sh
     count *= (size_t)shape[i];
   }
   memset(header, ' ', HeaderSize);
-  int length = snprintf(header + 10, HeaderSize - 10,
-                        "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", list);
+  int length =
+      snprintf(header + 10, HeaderSize - 10,
+               "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descrs[dtype], list);
   header[10 + length] = ' ';
   header[HeaderSize - 1] = '\n';
   memcpy(header, "\x93NUMPY\1\0\xf6\0", 10); // 246 bytes follow the length
   FileWriter writer;
   int rc = file_begin("npy", path, &writer, err);
   if (!rc) rc = file_write(&writer, header, HeaderSize, err);
-  if (!rc) rc = file_write(&writer, values, count * sizeof *values, err);
+  if (!rc) rc = file_write(&writer, stored, count * dtype_size(dtype), err);
   return rc ? rc : file_commit(&writer, err);
+}
+
+int npy_write(const char *path, const float *values, int rank, const int64_t *shape, Error *err) {
+  return npy_write_stored(path, DtF32, values, rank, shape, err);
 }

@@ -31,34 +31,38 @@ int tensor_find(const Plan *plan, const char *name) {
 
 // ---- one element -------------------------------------------------------------------------------
 
-static float load_element(Dtype dtype, const void *stored, int64_t at) {
+static double load_element(Dtype dtype, const void *stored, int64_t at) {
   switch (dtype) {
   case DtF16:
     return half_to_float(((const uint16_t *)stored)[at]);
   case DtBf16:
     return bf16_to_float(((const uint16_t *)stored)[at]);
   case DtF64:
-    return (float)((const double *)stored)[at];
+    return ((const double *)stored)[at];
   case DtI32:
-    return (float)((const int32_t *)stored)[at];
+    return ((const int32_t *)stored)[at];
+  case DtI64:
+    return (double)((const int64_t *)stored)[at];
   case DtU8:
     return ((const uint8_t *)stored)[at];
+  case DtBool:
+    return ((const uint8_t *)stored)[at] != 0;
   default:
     return ((const float *)stored)[at];
   }
 }
 
-static double saturate(float value, double low, double high) { // NaN becomes 0
+static double saturate(double value, double low, double high) { // NaN becomes 0
   return isnan(value) ? 0 : value < low ? low : value > high ? high : nearbyint(value);
 }
 
-static void store_element(Dtype dtype, void *stored, int64_t at, float value) {
+static void store_element(Dtype dtype, void *stored, int64_t at, double value) {
   switch (dtype) {
   case DtF16:
-    ((uint16_t *)stored)[at] = half_from_float(value);
+    ((uint16_t *)stored)[at] = half_from_float((float)value);
     break;
   case DtBf16:
-    ((uint16_t *)stored)[at] = bf16_from_float(value);
+    ((uint16_t *)stored)[at] = bf16_from_float((float)value);
     break;
   case DtF64:
     ((double *)stored)[at] = value;
@@ -66,11 +70,17 @@ static void store_element(Dtype dtype, void *stored, int64_t at, float value) {
   case DtI32:
     ((int32_t *)stored)[at] = (int32_t)saturate(value, INT32_MIN, INT32_MAX);
     break;
+  case DtI64:
+    ((int64_t *)stored)[at] = (int64_t)saturate(value, -0x1p53, 0x1p53);
+    break;
   case DtU8:
     ((uint8_t *)stored)[at] = (uint8_t)saturate(value, 0, 255);
     break;
+  case DtBool:
+    ((uint8_t *)stored)[at] = value != 0;
+    break;
   default:
-    ((float *)stored)[at] = value;
+    ((float *)stored)[at] = (float)value;
   }
 }
 
@@ -107,10 +117,24 @@ void tensor_to_floats(const PlanTensor *tensor, const void *stored, float *value
   Walk walk = walk_begin(tensor);
   int64_t count = tensor_count(tensor);
   for (int64_t i = 0; i < count; i++, walk_next(&walk))
-    values[i] = load_element(tensor->dtype, stored, walk.at);
+    values[i] = (float)load_element(tensor->dtype, stored, walk.at);
 }
 
 void tensor_from_floats(const PlanTensor *tensor, const float *values, void *stored) {
+  Walk walk = walk_begin(tensor);
+  int64_t count = tensor_count(tensor);
+  for (int64_t i = 0; i < count; i++, walk_next(&walk))
+    store_element(tensor->dtype, stored, walk.at, values[i]);
+}
+
+void tensor_to_doubles(const PlanTensor *tensor, const void *stored, double *values) {
+  Walk walk = walk_begin(tensor);
+  int64_t count = tensor_count(tensor);
+  for (int64_t i = 0; i < count; i++, walk_next(&walk))
+    values[i] = load_element(tensor->dtype, stored, walk.at);
+}
+
+void tensor_from_doubles(const PlanTensor *tensor, const double *values, void *stored) {
   Walk walk = walk_begin(tensor);
   int64_t count = tensor_count(tensor);
   for (int64_t i = 0; i < count; i++, walk_next(&walk))
@@ -163,25 +187,47 @@ static int stage(const Loaded *loaded, int tensor, int64_t count, void **stored,
   return *stored ? ExitOk : heap_error(err, "staging a tensor");
 }
 
-int tensor_read_floats(Loaded *loaded, int tensor, float *values, int64_t count, Error *err) {
+// To one of two arrays, the other null.
+static int read_values(Loaded *loaded, int tensor, float *floats, double *doubles, int64_t count,
+                       Error *err) {
   void *stored = NULL;
   int rc = stage(loaded, tensor, count, &stored, err);
   if (rc) return rc;
   const PlanTensor *t = &loaded->plan->tensors[tensor];
   rc = tensor_read(loaded, tensor, stored, (size_t)t->bytes, err);
-  if (!rc) tensor_to_floats(t, stored, values);
+  if (!rc && floats) tensor_to_floats(t, stored, floats);
+  if (!rc && doubles) tensor_to_doubles(t, stored, doubles);
   free(stored);
   return rc;
 }
 
-int tensor_write_floats(Loaded *loaded, int tensor, const float *values, int64_t count,
-                        Error *err) {
+static int write_values(Loaded *loaded, int tensor, const float *floats, const double *doubles,
+                        int64_t count, Error *err) {
   void *stored = NULL;
   int rc = stage(loaded, tensor, count, &stored, err);
   if (rc) return rc;
   const PlanTensor *t = &loaded->plan->tensors[tensor];
-  tensor_from_floats(t, values, stored);
+  if (floats) tensor_from_floats(t, floats, stored);
+  if (doubles) tensor_from_doubles(t, doubles, stored);
   rc = tensor_write(loaded, tensor, stored, (size_t)t->bytes, err);
   free(stored);
   return rc;
+}
+
+int tensor_read_floats(Loaded *loaded, int tensor, float *values, int64_t count, Error *err) {
+  return read_values(loaded, tensor, values, NULL, count, err);
+}
+
+int tensor_write_floats(Loaded *loaded, int tensor, const float *values, int64_t count,
+                        Error *err) {
+  return write_values(loaded, tensor, values, NULL, count, err);
+}
+
+int tensor_read_doubles(Loaded *loaded, int tensor, double *values, int64_t count, Error *err) {
+  return read_values(loaded, tensor, NULL, values, count, err);
+}
+
+int tensor_write_doubles(Loaded *loaded, int tensor, const double *values, int64_t count,
+                         Error *err) {
+  return write_values(loaded, tensor, NULL, values, count, err);
 }

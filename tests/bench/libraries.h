@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include "base/base.h"
 #include "data/data.h"
 
 #if __has_include(<cudnn.h>) && __has_include(<cublas_v2.h>)
