@@ -25,9 +25,11 @@ typedef struct Compiler Compiler;
 typedef struct Graph Graph;
 typedef struct Node Node;
 typedef struct Group Group;
-typedef struct Arch Arch;     // pass.h: a GPU the scheduler knows
-typedef struct Traced Traced; // eval.c
-typedef struct Tuning Tuning; // sched.h: measured tiles
+typedef struct Arch Arch;       // pass.h: a GPU the scheduler knows
+typedef struct Traced Traced;   // eval.c
+typedef struct Setting Setting; // lang.h: one of nn.config
+typedef struct Usage Usage;     // lang.h: what the model file has used of its limits
+typedef struct Tuning Tuning;   // sched.h: measured tiles
 
 // ---- facts of an op: one row of ops.lua -----------------------------------------------------
 
@@ -44,7 +46,7 @@ typedef enum OpClass {
 } OpClass;
 
 // A constant and an index are expressions: they have no memory.
-typedef enum SourceKind { SourceInput, SourceParam, SourceConst, SourceIndex } SourceKind;
+typedef enum { SourceInput, SourceParam, SourceConst, SourceIndex, SourceState } SourceKind;
 typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
 typedef enum MoveKind { MoveReshape, MovePermute, MoveSlice, MoveConcat, MovePad } MoveKind;
 
@@ -139,6 +141,8 @@ struct Node {
   Loc loc;
   Precision precision; // of the policy that stores it: prec.c
   int call;            // which call of a layer made it; what `unfused` may still join
+  int entry;           // of the model that it is computed in; sources belong to all
+  bool updated;        // a state or parameter that an entry writes, or what is written there
   bool fixed;          // depends on parameters and constants alone: computed once, by `init`
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
@@ -150,7 +154,16 @@ typedef struct Output {
   const char *name;
   Node *node;
   Loc loc;
+  int entry;
 } Output;
+
+// What a state, or a parameter, holds after a run of an entry.
+typedef struct Update {
+  Node *state, *value;
+  Loc loc;
+  int entry;
+  bool in_place; // its kernel writes the state itself; else a copy at the end of the run
+} Update;
 
 struct Graph {
   Compiler *c;
@@ -160,6 +173,8 @@ struct Graph {
   int nnodes;
   Output *outputs;
   int noutputs;
+  Update *updates;
+  int nupdates;
   Group **groups; // in launch order
   int ngroups;
   int nops;      // ops of the model as written
@@ -168,11 +183,10 @@ struct Graph {
 
 // ---- a compilation ---------------------------------------------------------------------------
 
-// What the user asked of a compilation.
-typedef struct Options {
-  const char *model;    // path of the model file
-  const char *lowering; // fused, unfused
-  const char *dtype;    // fp32, tf32, fp16, bf16
+typedef struct Options { // what the user asked of a compilation
+  const char *model;     // path of the model file
+  const char *lowering;  // fused, unfused
+  const char *dtype;     // fp32, tf32, fp16, bf16
   const Arch *arch;
   int nset; // --set name=value
   const char **set_name, **set_value;
@@ -182,10 +196,6 @@ typedef struct Options {
   int candidate;        // every contraction takes the tile in this place, from 1 (0: the best)
   bool again;           // the model file ran before: its prints stay silent
 } Options;
-
-typedef struct Setting {
-  const char *name, *value, *fallback; // nn.config, as text
-} Setting;
 
 // All that one compilation knows.
 struct Compiler {
@@ -202,13 +212,13 @@ struct Compiler {
   Setting *settings;
   int nsettings;
   int ncalls;
-  const char *scope;    // where the next node stands in the model, as nn.lua says
-  int call;             // 0: every op is a call of its own
-  Precision precision;  // of the next node
-  struct {              // of the Lua state: sandbox.c
-    size_t used, limit; // bytes
-    int steps;
-  } usage;
+  const char **entries; // names; 0: infer
+  int nentries;
+  int entry;           // that the next output or update belongs to
+  const char *scope;   // where the next node stands in the model, as nn.lua says
+  int call;            // 0: every op is a call of its own
+  Precision precision; // of the next node
+  Usage *usage;
   Error *error;
   jmp_buf recover;         // where err_at goes outside Lua
   Loc error_loc;           // where the model was when Lua itself complained
@@ -217,10 +227,9 @@ struct Compiler {
   const char *stale;       // a tuned tile that is no candidate any more: "problem: tile"
 };
 
-void err_at(Compiler *c, Loc loc, const char *format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
-void err_code(Compiler *c, int code, const char *format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
+#define FAILS __attribute__((noreturn, format(printf, 3, 4)))
+void err_at(Compiler *c, Loc loc, const char *format, ...) FAILS;
+void err_code(Compiler *c, int code, const char *format, ...) FAILS;
 
 // ---- op.c: the table of ops --------------------------------------------------------------------
 typedef struct AttrField {
@@ -241,7 +250,10 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // those that the 
 Graph *graph_new(Compiler *c, const char *model);
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
-void graph_output(Graph *g, const char *name, Node *node, Loc loc);
+void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry);
+void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry);
+// A graph in which entries share sources and what is fixed alone.
+Graph *graph_split(Graph *g);
 // A new graph of what `rewrite` makes of each live node; Graph.scratch is `scratch` meanwhile.
 Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch);
 void graph_count_uses(Graph *g);
@@ -256,7 +268,7 @@ Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i
 Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
 Dtype type_result(const Node *n);          // what map n gives
 bool node_is_literal(const Node *n);       // a number of the model: its kind counts, not its dtype
-bool node_has_memory(const Node *n);       // a source that is read: an input or a parameter
+bool node_has_memory(const Node *n);       // a source that is read: input, parameter, state
 int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major

@@ -7,6 +7,15 @@
 
 #define kTensorType "nngen.tensor" // the Lua type of a node
 
+struct Setting {
+  const char *name, *value, *fallback; // as text
+};
+
+struct Usage {
+  size_t used, limit; // bytes of the Lua state
+  int steps;          // of instructions
+};
+
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
 void front_run(Compiler *c);  // the pass `front`
@@ -19,8 +28,9 @@ void front_begin(Compiler *c);     // a model file starts: no scope, no call
 void front_push_core(Compiler *c); // pushes the table `core` that nn.lua is given
 
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
-void rows_load(Compiler *c);      // runs ops.lua
-int rows_declare(lua_State *lua); // op{...} in Lua; upvalue 1: true in model files
+void rows_load(Compiler *c);           // runs ops.lua
+const char *rows_typing(const Op *op); // "arith"
+int rows_declare(lua_State *lua);      // op{...} in Lua; upvalue 1: true in model files
 
 // ---- sandbox.c ---------------------------------------------------------------------------------
 lua_State *sandbox_state(Compiler *c, size_t memory_limit);
