@@ -198,6 +198,9 @@ int params_values(const Params *params, const PlanTensor *tensor, float *values,
 // (load_keep_init). `report` may be NULL.
 int params_fill(const Params *params, Loaded *loaded, ParamsReport *report, Error *err);
 void params_report_free(ParamsReport *report);
+bool params_has(const PlanTensor *tensor); // is it a parameter or a state?
+// Writes all parameters and states, these as they are now, to a safetensors file.
+int params_save(const Params *params, Loaded *loaded, const char *path, Error *err);
 void params_close(Params *params);
 
 // ---- tensor.c: values in and out -------------------------------------------------------------

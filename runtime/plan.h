@@ -62,7 +62,8 @@ typedef enum Space {
   SpaceInit    // only while the entry `init` runs: parameters as the weights file has them
 } Space;
 
-typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp } Role;
+// A state is a value that lives across runs; entries read it and write it anew.
+typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp, RoleState } Role;
 
 // How a parameter is filled when no weights file names it. Seeded by (plan seed, parameter name).
 typedef enum InitKind { InitNone, InitConstant, InitNormal, InitUniform } InitKind;
@@ -77,7 +78,7 @@ typedef struct PlanTensor {
   int order[PlanMaxRank];     // dimensions from outermost to innermost in memory; dense
   int64_t offset, bytes;      // inside its space; offset is a multiple of 256
   int value;                  // id of the IR value it holds, or -1
-  InitKind init;              // RoleParam only
+  InitKind init;              // RoleParam and RoleState only
   double init_a, init_b;      // constant: a; normal: mean a, std b; uniform: from a to b
   char *loc;                  // "resnet18.lua:12"
 } PlanTensor;
@@ -116,7 +117,7 @@ typedef struct PlanStep {
 } PlanStep;
 
 typedef struct PlanEntry {
-  char *name; // infer, init (train and eval later)
+  char *name; // init, infer, train, or as the model names it
   PlanStep *steps;
   int nsteps;
 } PlanEntry;

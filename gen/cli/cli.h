@@ -26,7 +26,8 @@ struct Cli {
   int ninput;
   const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx,
       *tuning, *candidate;
-  const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *repeat, *warmup;
+  const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *entry, *save, *repeat,
+      *warmup;
   bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help,
       version, quiet;
 };
@@ -77,8 +78,9 @@ typedef struct Run {
   const Cli *cli;
   Compiler compiler;
   Plan *plan;
-  Tuning *tuning;        // null: the model of sched.c alone chooses tiles
-  Totals fused, unfused; // fused: of the lowering that runs
+  const PlanEntry *entry; // of the plan: --entry
+  Tuning *tuning;         // null: the model of sched.c alone chooses tiles
+  Totals fused, unfused;  // fused: of the lowering that runs
   Device *device;
   Arch arch; // of the device
   Loaded *loaded;
@@ -95,7 +97,9 @@ typedef struct Run {
   bool timed, checked, mismatch;
   double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
   KernelCounts *counts;   // per kernel of the plan, with --count; else null
-  CheckResult *outputs;   // per output of the model
+  CheckResult *outputs;   // per output of the model; node null: not of this entry
+  CheckResult *updates;   // per update of the model, likewise
+  double **states;        // before the run, by tensor; null where there is none
   float **first_outputs;  // their values after the checked run, by tensor; null: not kept
   Labels labels;          // --labels
   char first_bad[1024];   // the first kernel or output that is off
@@ -104,6 +108,13 @@ typedef struct Run {
 
 int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
 int run_check_finite(const char *weights, Error *err);
+
+// run_state.c. The entry of this name; null: infer, or the first that makes anything.
+int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
+int run_keep_states(Run *r, Error *err); // as they are before the run: Run.states
+int run_restore_states(Run *r, Error *err);
+bool run_has_states(const Run *r);
+void run_free_states(Run *r);
 
 // run_check.c: the first keeps *check only when there is memory for the oracle (a warning, or with
 // --check an error).
@@ -134,6 +145,7 @@ typedef struct Variants {
   int count, launches;
   Tile tiles[kMostVariants]; // the model's choice first
   Plan *plan;
+  const PlanEntry *entry; // of the plan: --entry
 } Variants;
 
 // The `most` candidates that the model finds cheapest; 0: the tile the group has. The group is left

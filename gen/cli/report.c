@@ -13,7 +13,7 @@ static double seconds_of(const Run *r, int step) {
 
 static double total_seconds(const Run *r) {
   double sum = 0;
-  for (int i = 0; i < r->plan->entries[1].nsteps; i++) sum += seconds_of(r, i);
+  for (int i = 0; i < r->entry->nsteps; i++) sum += seconds_of(r, i);
   return sum;
 }
 
@@ -139,10 +139,15 @@ static void widen(int *width, const char *text, int most) {
   if (n > *width) *width = n < most ? n : most;
 }
 
+static bool is_launch(const Run *r, int step) { // else a state is copied
+  return r->entry->steps[step].kind == StepLaunch;
+}
+
 static Widths widths_of(const Run *r) {
-  const PlanEntry *e = &r->plan->entries[1];
+  const PlanEntry *e = r->entry;
   Widths w = kLeast;
   for (int i = 0; i < e->nsteps; i++) {
+    if (!is_launch(r, i)) continue;
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     widen(&w.name, short_name(r, k), kMost.name);
     widen(&w.ops, k->ops, kMost.ops);
@@ -153,7 +158,7 @@ static Widths widths_of(const Run *r) {
 }
 
 static void print_row(const Run *r, const Widths *w, int step, double total) {
-  int index = r->plan->entries[1].steps[step].kernel;
+  int index = r->entry->steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
   printf("%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w->name,
@@ -172,7 +177,7 @@ static void print_row(const Run *r, const Widths *w, int step, double total) {
 }
 
 static void print_table(const Run *r) {
-  const PlanEntry *e = &r->plan->entries[1];
+  const PlanEntry *e = r->entry;
   Widths w = widths_of(r);
   printf("\n%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w.name, "kernel", w.ops, "ops",
          "template", w.tile, "tile", w.launch, "grid x block", "regs", "spill", "smem", "work",
@@ -182,7 +187,8 @@ static void print_table(const Run *r) {
   if (r->checked) printf("  %s", "error");
   printf("\n");
   double sum = total_seconds(r);
-  for (int i = 0; i < e->nsteps; i++) print_row(r, &w, i, sum);
+  for (int i = 0; i < e->nsteps; i++)
+    if (is_launch(r, i)) print_row(r, &w, i, sum);
   int spills = 0;
   for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
   if (spills) printf("%d kernels spill registers\n", spills);
@@ -194,11 +200,12 @@ static void print_table(const Run *r) {
 // operations, branches at which warps diverge, conflicts.
 static void print_counts(const Run *r) {
   if (!r->counts) return;
-  const PlanEntry *e = &r->plan->entries[1];
+  const PlanEntry *e = r->entry;
   int width = widths_of(r).name;
   printf("\n%-*s %10s %10s %10s %9s %9s %11s %9s %9s\n", width, "counted by libcusim", "planned",
          "distinct", "accessed", "sectors", "ideal", "MFLOP", "divergent", "conflicts");
   for (int i = 0; i < e->nsteps; i++) {
+    if (!is_launch(r, i)) continue;
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
@@ -213,19 +220,23 @@ static void print_counts(const Run *r) {
   }
 }
 
+static void print_result(const char *kind, const char *name, const Type *t, const CheckResult *c) {
+  if (!c->node) return; // of another entry
+  printf("%-9s %s %s: relative error %.2e (gate %.0e) %s\n", kind, name, type_shape(t).s,
+         c->relative, c->gate, c->passed ? "ok" : "WRONG");
+}
+
 static void print_checks(const Run *r) {
   if (!r->checked) return;
   int count = 0;
   for (int i = 0; i < r->plan->nkernels; i++) count += r->kernel_error[i] >= 0;
   printf("\nchecked   %d kernels against the oracle, each on the inputs it read%s\n", count,
          r->first_outputs && !r->mismatch ? "; a later run gave the same bits" : "");
-  for (int i = 0; i < r->compiler.original->noutputs; i++) {
-    const CheckResult *c = &r->outputs[i];
-    printf("output    %s %s: relative error %.2e (gate %.0e) %s\n",
-           r->compiler.original->outputs[i].name,
-           type_shape(&r->compiler.original->outputs[i].node->type).s, c->relative, c->gate,
-           c->passed ? "ok" : "WRONG");
-  }
+  const Graph *g = r->compiler.original;
+  for (int i = 0; i < g->noutputs; i++)
+    print_result("output", g->outputs[i].name, &g->outputs[i].node->type, &r->outputs[i]);
+  for (int i = 0; i < g->nupdates; i++)
+    print_result("state", g->updates[i].state->name, &g->updates[i].state->type, &r->updates[i]);
 }
 
 static void print_timing(const Run *r) {
@@ -289,7 +300,7 @@ int report_top(const Run *r, Error *err) {
 // ---- JSON -------------------------------------------------------------------------------------
 
 static json_t *json_kernel(const Run *r, int step) {
-  int index = r->plan->entries[1].steps[step].kernel;
+  int index = r->entry->steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
   json_t *o =
@@ -322,14 +333,17 @@ static json_t *json_totals(const Totals *t) {
                    (json_int_t)t->bytes);
 }
 
+static void add_result(json_t *list, const char *name, const CheckResult *c) {
+  if (!c->node) return; // of another entry
+  json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name", name, "error", c->relative,
+                                        "gate", c->gate, "passed", c->passed));
+}
+
 static json_t *json_outputs(const Run *r) {
   json_t *list = json_array();
-  for (int i = 0; i < r->compiler.original->noutputs; i++) {
-    const CheckResult *c = &r->outputs[i];
-    json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name",
-                                          r->compiler.original->outputs[i].name, "error",
-                                          c->relative, "gate", c->gate, "passed", c->passed));
-  }
+  const Graph *g = r->compiler.original;
+  for (int i = 0; i < g->noutputs; i++) add_result(list, g->outputs[i].name, &r->outputs[i]);
+  for (int i = 0; i < g->nupdates; i++) add_result(list, g->updates[i].state->name, &r->updates[i]);
   return list;
 }
 
@@ -343,8 +357,8 @@ static json_t *json_timing(const RunTiming *t) {
 
 int report_json(const Run *r, Error *err) {
   json_t *kernels = json_array();
-  for (int i = 0; i < r->plan->entries[1].nsteps; i++)
-    json_array_append_new(kernels, json_kernel(r, i));
+  for (int i = 0; i < r->entry->nsteps; i++)
+    if (is_launch(r, i)) json_array_append_new(kernels, json_kernel(r, i));
   json_t *o = json_pack(
       "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version",
       1, "model", r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch",

@@ -18,10 +18,10 @@ static double now(void) {
 
 // ---- compiling --------------------------------------------------------------------------------
 
-static Totals total(const Graph *g) {
+static Totals total(const Graph *g, int entry) {
   Totals t = {0};
   for (int i = 0; i < g->ngroups; i++) {
-    if (g->groups[i]->fixed) continue;
+    if (g->groups[i]->fixed || g->groups[i]->anchor->entry != entry) continue;
     t.kernels++;
     t.flops += g->groups[i]->flops;
     t.bytes += g->groups[i]->bytes_read + g->groups[i]->bytes_written - g->groups[i]->bytes_scratch;
@@ -35,7 +35,9 @@ static int compile_unfused(Run *r, Options options, Error *err) {
   options.lowering = "unfused";
   options.stage = "sched";
   int code = compile_model(&c, &options, err);
-  if (!code) r->unfused = total(c.graph);
+  int entry;
+  if (!code) code = run_pick_entry(&c, r->cli->entry, &entry, err);
+  if (!code) r->unfused = total(c.graph, entry);
   compile_close(&c);
   return code;
 }
@@ -85,7 +87,11 @@ static int compile(Run *r, Error *err) {
   if (code) return code;
   note_stale(r);
   r->plan = plan_build(&r->compiler);
-  r->fused = total(r->compiler.graph);
+  int entry;
+  code = run_pick_entry(&r->compiler, r->cli->entry, &entry, err);
+  if (code) return code;
+  r->fused = total(r->compiler.graph, entry);
+  r->entry = &r->plan->entries[1 + entry]; // behind init
   r->seconds_generate = now() - begin;
   return ExitOk;
 }
@@ -146,7 +152,7 @@ static int write_outputs(const Run *r, Error *err) {
 }
 
 static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
-  const PlanEntry *infer = &r->plan->entries[1];
+  const PlanEntry *infer = r->entry;
   bool sim = device_info(r->device)->kind == DeviceSim;
   NvtxLevel nvtx;
   if (!nvtx_parse(r->cli->nvtx, &nvtx))
@@ -157,12 +163,12 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
                         .graph = false};
   if (sim) options.repeat = 1;
   r->ms = base_alloc((size_t)infer->nsteps, sizeof *r->ms);
-  int code = run_time_steps(r->loaded, "infer", &options, r->ms, err);
+  int code = run_time_steps(r->loaded, r->entry->name, &options, r->ms, err);
   if (code || (repeat <= 1 && !r->cli->graph)) return code;
   options.repeat = (int)repeat;
   options.graph = r->cli->graph;
   options.progress = r->cli->quiet ? (Progress){0} : progress_bar();
-  code = run_time(r->loaded, "infer", &options, &r->timing, err);
+  code = run_time(r->loaded, r->entry->name, &options, &r->timing, err);
   progress_end();
   r->timed = !code;
   return code;
@@ -203,11 +209,17 @@ static int execute(Run *r, Error *err) {
   r->seconds_params = now() - loaded;
   r->seconds_ready = now() - r->begin;
   if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
-  if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, "infer", err);
+  if (!code) code = run_keep_states(r, err);
+  if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, r->entry->name, err);
   if (!code) code = write_outputs(r, err);
+  if (!code && r->cli->save) code = params_save(r->params, r->loaded, r->cli->save, err);
   if (!code) code = read_counts(r, err);
   if (!code && check) code = run_forget(r, err);
   if (!code) code = time_steps(r, repeat, warmup, err);
+  if (!code && run_has_states(r)) { // timing ran it again and again
+    code = run_restore_states(r, err);
+    if (!code) code = run_entry(r->loaded, r->entry->name, err);
+  }
   if (!code && check) code = run_compare_again(r, err);
   return code;
 }
@@ -217,6 +229,8 @@ static void close_run(Run *r) {
   free(r->ms);
   free(r->kernel_error);
   free(r->outputs);
+  free(r->updates);
+  run_free_states(r);
   for (int i = 0; r->first_outputs && i < r->plan->ntensors; i++) free(r->first_outputs[i]);
   free(r->first_outputs);
   free(r->counts);
@@ -243,6 +257,7 @@ int verb_run(const Cli *cli, Error *err) {
     r.kernel_error = base_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
     for (int i = 0; i < r.plan->nkernels; i++) r.kernel_error[i] = -1;
     r.outputs = base_alloc((size_t)r.compiler.original->noutputs, sizeof *r.outputs);
+    r.updates = base_alloc((size_t)r.compiler.original->nupdates, sizeof *r.updates);
     code = dump_plan(&r, err);
   }
   JitOptions jit = jit_options(&r);

@@ -11,7 +11,11 @@ typedef struct Reader {
   Error *err;
 } Reader;
 
+// What is written where a state is shares its tensor.
 static int find_tensor(const Run *r, const Node *n) {
+  const Graph *g = r->compiler.graph;
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].in_place && g->updates[i].value == n) n = g->updates[i].state;
   for (int i = 0; i < r->plan->ntensors; i++)
     if (r->plan->tensors[i].value == n->id) return i;
   return -1;
@@ -30,11 +34,19 @@ static bool to_doubles(Reader *reader, int tensor, bool parameter, double *value
   return code == ExitOk;
 }
 
+static bool copy_state(const Run *r, int tensor, double *values) {
+  memcpy(values, r->states[tensor],
+         sizeof *values * (size_t)tensor_count(&r->plan->tensors[tensor]));
+  return true;
+}
+
 // What only `init` needs is kept until all is checked.
 static bool read_value(void *user, const Node *n, double *values) {
   Reader *reader = user;
   int tensor = find_tensor(reader->run, n);
   if (tensor < 0) die("no tensor of '%s'", n->name ? n->name : n->op->name);
+  if (n->op->cls == OpSource && reader->run->states[tensor]) // its kernel may have updated it
+    return copy_state(reader->run, tensor, values);
   return to_doubles(reader, tensor, false, values);
 }
 
@@ -43,7 +55,8 @@ static bool read_source(void *user, const Node *n, double *values) {
   Reader *reader = user;
   for (int i = 0; i < reader->run->plan->ntensors; i++) {
     const PlanTensor *t = &reader->run->plan->tensors[i];
-    if ((t->role != RoleInput && t->role != RoleParam) || strcmp(t->name, n->name)) continue;
+    if ((t->role != RoleInput && !params_has(t)) || strcmp(t->name, n->name)) continue;
+    if (t->role == RoleState) return copy_state(reader->run, i, values);
     return to_doubles(reader, i, t->role == RoleParam, values);
   }
   die("no tensor '%s' in the plan", n->name);
@@ -78,22 +91,36 @@ static int after_step(void *user, int step, const PlanStep *what, double ms, Err
   return what->kind == StepLaunch ? check_kernel(reader, what->kernel) : ExitOk;
 }
 
+static int check_value(Reader *reader, int tensor, const char *kind, const char *name,
+                       const Node *node, double **value, CheckResult *result) {
+  Run *r = reader->run;
+  double *got = base_alloc((size_t)type_count(&node->type), sizeof *got);
+  int code = to_doubles(reader, tensor, false, got) ? ExitOk : reader->err->code;
+  if (!code) *result = check_model_output(node, value, got, r->cli->dtype);
+  result->node = node;
+  free(got);
+  char what[256];
+  snprintf(what, sizeof what, "%s '%s'", kind, name);
+  if (!code && !result->passed) note_bad(r, what, "", result);
+  return code;
+}
+
 static int check_outputs(Run *r, Reader *reader, Error *err) {
   double **value;
   Graph *g = r->compiler.original;
+  int entry = (int)(r->entry - r->plan->entries) - 1; // behind init
   int code = check_reference(&r->compiler, read_source, reader, &value) ? ExitOk : err->code;
   for (int i = 0; !code && i < g->noutputs; i++) {
-    int tensor = tensor_find(r->plan, g->outputs[i].name);
-    int64_t count = type_count(&g->outputs[i].node->type);
-    double *got = base_alloc((size_t)count, sizeof *got);
-    if (!to_doubles(reader, tensor, false, got))
-      code = err->code;
-    else
-      r->outputs[i] = check_model_output(g->outputs[i].node, value, got, r->cli->dtype);
-    free(got);
-    char what[256];
-    snprintf(what, sizeof what, "output '%s'", g->outputs[i].name);
-    if (!code && !r->outputs[i].passed) note_bad(r, what, "", &r->outputs[i]);
+    const Output *o = &g->outputs[i];
+    if (o->entry == entry)
+      code = check_value(reader, tensor_find(r->plan, o->name), "output", o->name, o->node, value,
+                         &r->outputs[i]);
+  }
+  for (int i = 0; !code && i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    if (u->entry == entry)
+      code = check_value(reader, tensor_find(r->plan, u->state->name), "state", u->state->name,
+                         u->value, value, &r->updates[i]);
   }
   eval_free(g, value);
   free(value);
@@ -109,7 +136,7 @@ static int run_guarded(void *user, Error *err) {
   for (int i = 0; !code && i < r->plan->nkernels; i++)
     if (r->compiler.graph->groups[i]->fixed) code = check_kernel(&reader, i);
   load_keep_init(r->loaded, false);
-  if (!code) code = run_steps(r->loaded, "infer", after_step, &reader, err);
+  if (!code) code = run_steps(r->loaded, r->entry->name, after_step, &reader, err);
   progress_end();
   if (!code) code = check_outputs(r, &reader, err);
   return code;

@@ -14,12 +14,25 @@ enum Fact {
   HasSources = 32
 };
 
+// Fixed is what depends on constants and on parameters that no entry updates: an update may come
+// after the parameter's uses.
+static void find_fixed(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    bool param = n->op->cls == OpSource && n->op->form == SourceParam;
+    if (param) n->fixed = !n->updated;
+    for (int j = 0; j < n->nin; j++) n->fixed = n->fixed && n->in[j]->fixed;
+  }
+}
+
 static void shape_stage(Compiler *c) { // also keeps the model as written, for the oracle
   for (int i = 0; i < c->graph->nnodes; i++) shape_infer(c, c->graph->nodes[i]);
   c->graph->nops = 0;
   graph_count_uses(c->graph);
   for (int i = 0; i < c->graph->nnodes; i++)
     c->graph->nops += c->graph->nodes[i]->uses && c->graph->nodes[i]->op->cls != OpSource;
+  find_fixed(c->graph);
+  if (c->nentries > 1 || c->graph->nupdates) c->graph = graph_split(c->graph);
   c->original = c->graph;
   for (int i = 0; i < c->graph->nnodes; i++) c->graph->nodes[i]->written = c->graph->nodes[i];
   c->graph = graph_copy(c->graph);
@@ -71,6 +84,8 @@ int compile_model(Compiler *c, const Options *options, Error *err) {
   err->code = ExitOk;
   c->arena = arena_new(too_large, c);
   c->graph = graph_new(c, "model");
+  c->entries = arena_grow(c->arena, NULL, 0, sizeof *c->entries);
+  c->entries[c->nentries++] = "infer";
   if (setjmp(c->recover)) return err->code;
   c->graph->model = model_name(c, options->model);
   front_open(c);

@@ -90,15 +90,20 @@ static void put_header(Emitter *e) {
   hole_take(e, "header", &b);
 }
 
+static const char *alone(const Group *g, const Node *n) { // is no other parameter the same memory?
+  return group_aliases(g, n) ? "" : "__restrict__ ";
+}
+
 static void put_params(Emitter *e) {
   const Group *g = e->g;
   Buffer b = {0};
   for (int i = 0; i < g->ninputs; i++)
-    buffer_put(&b, "%sconst %s *__restrict__ %s", i ? ",\n" : "",
-               expr_ctype(g->inputs[i]->type.dtype), expr_pointer(g, g->inputs[i]));
+    buffer_put(&b, "%sconst %s *%s%s", i ? ",\n" : "", expr_ctype(g->inputs[i]->type.dtype),
+               alone(g, g->inputs[i]), expr_pointer(g, g->inputs[i]));
   for (int i = 0; i < g->noutputs; i++)
-    buffer_put(&b, "%s%s *__restrict__ %s", i || g->ninputs ? ",\n" : "",
-               expr_ctype(g->outputs[i]->type.dtype), expr_pointer(g, g->outputs[i]));
+    buffer_put(&b, "%s%s *%s%s", i || g->ninputs ? ",\n" : "",
+               expr_ctype(g->outputs[i]->type.dtype), alone(g, g->outputs[i]),
+               expr_pointer(g, g->outputs[i]));
   for (int i = 0; i < g->nscratch; i++)
     buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype),
                g->scratch[i].name); // shared by blocks
@@ -115,14 +120,17 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   s->flat = flat;
   s->flat_type = *t;
   memcpy(s->flat_at, at, sizeof *at * (size_t)t->rank);
+  const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
+  for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
+    Node *n = e->g->outputs[i];
+    values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : n, at);
+  }
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];
-    if (group_sums_columns(e->g, n)) { // added up here, stored at the end
-      const char *value = expr_value(s, n->in[0], at);
-      buffer_put(&s->body, "    %s[j] += %s;\n", e->g->sums[i], value);
-      continue;
-    }
-    expr_store(s, &stores, n, at, expr_value(s, n, at));
+    if (group_sums_columns(e->g, n)) // added up here, stored at the end
+      buffer_put(&s->body, "    %s[j] += %s;\n", e->g->sums[i], values[i]);
+    else
+      expr_store(s, &stores, n, at, values[i]);
   }
   int64_t size[MaxRank];
   const char *names[MaxRank];

@@ -29,7 +29,7 @@ static char *loc_text(Loc loc) {
 
 static Role role_of(const Node *n) {
   if (n->op->cls != OpSource) return RoleTemp;
-  return n->op->form == SourceInput ? RoleInput : RoleParam;
+  return n->op->form == SourceInput ? RoleInput : n->updated ? RoleState : RoleParam;
 }
 
 static int add_tensor(Builder *b, const Node *n) {
@@ -44,7 +44,7 @@ static int add_tensor(Builder *b, const Node *n) {
   t->bytes = type_bytes(&n->type);
   t->value = n->id;
   t->space = n->op->cls == OpSource || n->fixed ? SpaceStatic : SpaceArena;
-  t->init = t->role == RoleParam ? (InitKind)n->attr.init : InitNone;
+  t->init = t->role == RoleParam || t->role == RoleState ? (InitKind)n->attr.init : InitNone;
   t->init_a = n->attr.init_a;
   t->init_b = n->attr.init_b;
   t->loc = loc_text(n->loc);
@@ -120,15 +120,41 @@ static void add_kernel(Builder *b, const Group *g) {
   add_args(b, k, g);
 }
 
-static void add_entry(Builder *b, const char *name, bool fixed) {
+static PlanEntry *new_entry(Builder *b, const char *name) {
   PlanEntry *e = &b->plan->entries[b->plan->nentries++];
   e->name = copy_text(name);
-  e->steps = base_alloc((size_t)(b->c->graph->ngroups + b->plan->ntensors), sizeof *e->steps);
-  for (int i = 0; fixed && i < b->plan->ntensors; i++)
-    if (b->zeroed[i]) e->steps[e->nsteps++] = (PlanStep){.kind = StepMemset, .target = i};
-  for (int i = 0; i < b->c->graph->ngroups; i++)
-    if (b->c->graph->groups[i]->fixed == fixed)
+  size_t most = (size_t)(b->c->graph->ngroups + b->plan->ntensors + b->c->graph->nupdates);
+  e->steps = base_alloc(most, sizeof *e->steps);
+  return e;
+}
+
+static void add_launches(Builder *b, PlanEntry *e, bool fixed, int entry) {
+  for (int i = 0; i < b->c->graph->ngroups; i++) {
+    const Group *g = b->c->graph->groups[i];
+    if (g->fixed == fixed && (fixed || g->anchor->entry == entry))
       e->steps[e->nsteps++] = (PlanStep){.kind = StepLaunch, .kernel = i};
+  }
+}
+
+static void add_init(Builder *b) {
+  PlanEntry *e = new_entry(b, "init");
+  for (int i = 0; i < b->plan->ntensors; i++)
+    if (b->zeroed[i]) e->steps[e->nsteps++] = (PlanStep){.kind = StepMemset, .target = i};
+  add_launches(b, e, true, 0);
+}
+
+// Launches, then the states whose new value had to wait.
+static void add_entry(Builder *b, int entry) {
+  const Graph *g = b->c->graph;
+  PlanEntry *e = new_entry(b, b->c->entries[entry]);
+  add_launches(b, e, false, entry);
+  for (int i = 0; i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    if (u->entry != entry || u->in_place) continue;
+    e->steps[e->nsteps++] = (PlanStep){.kind = StepCopy,
+                                       .source = b->tensor_of[u->value->id],
+                                       .target = b->tensor_of[u->state->id]};
+  }
 }
 
 // ---- memory -----------------------------------------------------------------------------------
@@ -168,6 +194,9 @@ static void place_arena(Builder *b) {
       if (i < first[t]) first[t] = i;
       if (i > last[t]) last[t] = i;
     }
+  for (int i = 0; i < p->nentries; i++) // what is copied at the end of an entry lives until then
+    for (int j = 0; j < p->entries[i].nsteps; j++)
+      if (p->entries[i].steps[j].kind == StepCopy) last[p->entries[i].steps[j].source] = steps - 1;
   for (int i = 0; i < n; i++)
     if (p->tensors[i].space == SpaceArena) {
       first[count] = first[i], last[count] = last[i];
@@ -234,14 +263,18 @@ Plan *plan_build(Compiler *c) {
   p->nops = g->nops;
   p->tensors = base_alloc((size_t)most, sizeof *p->tensors);
   p->kernels = base_alloc((size_t)g->ngroups, sizeof *p->kernels);
-  p->entries = base_alloc(2, sizeof *p->entries);
+  p->entries = base_alloc((size_t)c->nentries + 1, sizeof *p->entries);
   for (int i = 0; i < g->nnodes; i++) // inputs first, in the model's order, used or not
-    if (g->nodes[i]->op->cls == OpSource && g->nodes[i]->op->form == SourceInput)
+    if (g->nodes[i]->op->cls == OpSource &&
+        (g->nodes[i]->op->form == SourceInput || g->nodes[i]->updated))
       add_tensor(&b, g->nodes[i]);
+  for (int i = 0; i < g->nupdates; i++) // one tensor for both
+    if (g->updates[i].in_place)
+      b.tensor_of[g->updates[i].value->id] = b.tensor_of[g->updates[i].state->id];
   for (int i = 0; i < g->ngroups; i++) add_kernel(&b, g->groups[i]);
   name_outputs(&b);
-  add_entry(&b, "init", true);
-  add_entry(&b, "infer", false);
+  add_init(&b);
+  for (int i = 0; i < c->nentries; i++) add_entry(&b, i);
   add_headers(c, p);
   place_tensors(&b);
   free(b.tensor_of), free(b.zeroed);

@@ -24,7 +24,10 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   if (attr) n->attr = *attr;
   if (like) n->name = like->name, n->loc = like->loc, n->call = like->call;
   if (like) n->written = like->written, n->precision = like->precision;
-  n->fixed = op->cls != OpSource || op->form == SourceParam || op->form == SourceConst;
+  if (like && like->op == op) n->updated = like->updated;
+  if (like && op->cls != OpSource) n->entry = like->entry;
+  bool varies = op->cls == OpSource && op->form != SourceConst && op->form != SourceParam;
+  n->fixed = !varies && !n->updated;
   for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed;
   g->nodes = arena_grow(g->arena, g->nodes, g->nnodes, sizeof *g->nodes);
   return g->nodes[g->nnodes++] = n;
@@ -46,19 +49,29 @@ Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr)
   return n;
 }
 
-void graph_output(Graph *g, const char *name, Node *node, Loc loc) {
+void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry) {
   g->outputs = arena_grow(g->arena, g->outputs, g->noutputs, sizeof *g->outputs);
-  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, loc};
+  g->outputs[g->noutputs++] = (Output){arena_dup(g->arena, name), node, loc, entry};
+}
+
+void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry) {
+  g->updates = arena_grow(g->arena, g->updates, g->nupdates, sizeof *g->updates);
+  g->updates[g->nupdates++] = (Update){state, value, loc, entry, false};
 }
 
 // Node.uses of live nodes; 0 marks the dead.
 void graph_count_uses(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) g->nodes[i]->uses = 0;
   for (int i = 0; i < g->noutputs; i++) g->outputs[i].node->uses++;
+  for (int i = 0; i < g->nupdates; i++) g->updates[i].value->uses++;
   for (int i = g->nnodes - 1; i >= 0; i--) {
     Node *n = g->nodes[i];
     for (int j = 0; n->uses && j < n->nin; j++) n->in[j]->uses++;
   }
+}
+
+static bool stays_unused(const Node *n) {
+  return n->op->cls == OpSource && (n->op->form == SourceInput || n->updated);
 }
 
 // A new graph in which each live node is what `rewrite` makes of it: a node of the new graph, found
@@ -70,13 +83,17 @@ Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in
   to->scratch = scratch;
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    if (!n->uses && !(n->op->cls == OpSource && n->op->form == SourceInput)) continue;
+    if (!n->uses && !stays_unused(n)) continue;
     Node *small[4], **in = n->nin <= 4 ? small : arena_alloc(g->arena, sizeof *in * (size_t)n->nin);
     for (int j = 0; j < n->nin; j++) in[j] = n->in[j]->subst;
     n->subst = rewrite(to, n, in);
   }
   for (int i = 0; i < g->noutputs; i++)
-    graph_output(to, g->outputs[i].name, g->outputs[i].node->subst, g->outputs[i].loc);
+    graph_output(to, g->outputs[i].name, g->outputs[i].node->subst, g->outputs[i].loc,
+                 g->outputs[i].entry);
+  for (int i = 0; i < g->nupdates; i++)
+    graph_update(to, g->updates[i].state->subst, g->updates[i].value->subst, g->updates[i].loc,
+                 g->updates[i].entry);
   graph_count_uses(to);
   return to;
 }
@@ -98,7 +115,7 @@ bool node_is_literal(const Node *n) {
 }
 
 bool node_has_memory(const Node *n) {
-  return n->op->cls == OpSource && (n->op->form == SourceInput || n->op->form == SourceParam);
+  return n->op->cls == OpSource && n->op->form != SourceConst && n->op->form != SourceIndex;
 }
 
 bool node_depthwise(const Node *n) {
@@ -144,4 +161,8 @@ void graph_verify(Graph *g, bool grouped) {
   for (int i = 0; i < g->noutputs; i++)
     if (g->nodes[g->outputs[i].node->id] != g->outputs[i].node)
       die("output '%s' is no node of this graph", g->outputs[i].name);
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->nodes[g->updates[i].value->id] != g->updates[i].value ||
+        g->nodes[g->updates[i].state->id] != g->updates[i].state)
+      die("an update of '%s' is no node of this graph", g->updates[i].state->name);
 }

@@ -9,8 +9,7 @@
 #ifndef NNGEN_IR_H
 #define NNGEN_IR_H
 
-#include "gen/base/base.h"
-#include "plan.h"
+#include "op.h"
 
 #include <lua.h>
 #include <setjmp.h>
@@ -25,92 +24,11 @@ typedef struct Compiler Compiler;
 typedef struct Graph Graph;
 typedef struct Node Node;
 typedef struct Group Group;
-typedef struct Arch Arch;     // pass.h: a GPU the scheduler knows
-typedef struct Traced Traced; // eval.c
-typedef struct Tuning Tuning; // sched.h: measured tiles
-
-// ---- facts of an op: one row of ops.lua -----------------------------------------------------
-
-// CLASS: a pass branches on the class and flags of an op, never on its name. A new class has one
-// row in each place marked with this word.
-typedef enum OpClass {
-  OpSource,
-  OpMap,
-  OpReduce,
-  OpWindow,
-  OpContract,
-  OpMove,
-  OpClassCount
-} OpClass;
-
-// A constant and an index are expressions: they have no memory.
-typedef enum SourceKind { SourceInput, SourceParam, SourceConst, SourceIndex } SourceKind;
-typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
-typedef enum MoveKind { MoveReshape, MovePermute, MoveSlice, MoveConcat, MovePad } MoveKind;
-
-// What a map computes in, and gives. Promoted: as PyTorch promotes its inputs' dtypes; a number of
-// the model, like 2 or 0.5, counts by its kind alone.
-typedef enum Typing {
-  TypeFloat,   // floats: integers are converted
-  TypeArith,   // the promoted dtype
-  TypeCompare, // in the promoted dtype; gives bool
-  TypeWhere,   // a bool, then the promoted dtype of the others
-  TypeLogic,   // bools
-  TypeConvert, // gives what its attribute says
-  TypeDraw,    // i32 to a float: a random number at a position
-  TypingCount
-} Typing;
-
-enum OpFlag {
-  FlagCommutes = 1, // a op b = b op a
-  FlagAdd = 2,      // addition: what a scale distributes over
-  FlagMul = 4,      // multiplication: what moves into the weights of a contraction
-  FlagSub = 8,
-  FlagNeg = 16,
-  FlagCopy = 32,  // the identity; stays only where dtype or memory order change
-  FlagWide = 128, // its result wants more than 16 bits where it is stored
-  FlagCalm = 64   // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
-};
-
-// What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
-// `element`, $1 is the element's value and $i its place among those that are reduced; in `combine`,
-// a.NAME and b.NAME are the accumulators of two parts.
-typedef struct Accumulator {
-  const char *name, *type; // float, int
-  const char *init;        // of no element: the neutral one
-  const char *element, *combine;
-  double ref_init; // the same for the oracle
-  int ref;         // Lua reference: (accumulators.., value, place) -> the next of this one
-} Accumulator;
-
-enum { kMostAccumulators = 4 };
-
-typedef struct Monoid {
-  const char *name;
-  int count;
-  Accumulator part[kMostAccumulators];
-} Monoid;
-
-typedef struct Op {
-  const char *name;
-  OpClass cls;
-  int form;         // SourceKind, ContractForm or MoveKind, by class
-  int nin;          // inputs; -1: one or more
-  unsigned flags;   // OpFlag
-  Typing typing;    // map
-  unsigned attrs;   // bit i: takes the i-th row of attr_fields
-  const char *cuda; // expression over $1 $2 ..: a map's value, a reduction's combination
-  const char *init; // reduction, window: the neutral element, as CUDA text
-  double ref_init;  // the same for the oracle
-  const Monoid *acc;  // reduction; rows of equal texts accumulate together
-  const char *result; // reduction: its value, of a.NAME
-  int ref_result;     // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
-  Dtype gives;        // reduction: of the result; DtF32: a float, stored as the policy says
-  int flops;        // per element, for the tables
-  int ref;          // Lua reference: the op on numbers (LUA_NOREF: none)
-  int grad;         // Lua reference: its gradient rule
-  bool user;        // declared by a model file
-} Op;
+typedef struct Arch Arch;       // pass.h: a GPU the scheduler knows
+typedef struct Traced Traced;   // eval.c
+typedef struct Setting Setting; // lang.h: one of nn.config
+typedef struct Usage Usage;     // lang.h: what the model file has used of its limits
+typedef struct Tuning Tuning;   // sched.h: measured tiles
 
 // ---- the graph ------------------------------------------------------------------------------
 
@@ -162,6 +80,8 @@ struct Node {
   Loc loc;
   Precision precision; // of the policy that stores it: prec.c
   int call;            // which call of a layer made it; what `unfused` may still join
+  int entry;           // of the model that it is computed in; sources belong to all
+  bool updated;        // a state or parameter that an entry writes, or what is written there
   bool fixed;          // depends on parameters and constants alone: computed once, by `init`
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
@@ -173,7 +93,16 @@ typedef struct Output {
   const char *name;
   Node *node;
   Loc loc;
+  int entry;
 } Output;
+
+// What a state, or a parameter, holds after a run of an entry.
+typedef struct Update {
+  Node *state, *value;
+  Loc loc;
+  int entry;
+  bool in_place; // its kernel writes the state itself; else a copy at the end of the run
+} Update;
 
 struct Graph {
   Compiler *c;
@@ -183,6 +112,8 @@ struct Graph {
   int nnodes;
   Output *outputs;
   int noutputs;
+  Update *updates;
+  int nupdates;
   Group **groups; // in launch order
   int ngroups;
   int nops;      // ops of the model as written
@@ -191,11 +122,10 @@ struct Graph {
 
 // ---- a compilation ---------------------------------------------------------------------------
 
-// What the user asked of a compilation.
-typedef struct Options {
-  const char *model;    // path of the model file
-  const char *lowering; // fused, unfused
-  const char *dtype;    // fp32, tf32, fp16, bf16
+typedef struct Options { // what the user asked of a compilation
+  const char *model;     // path of the model file
+  const char *lowering;  // fused, unfused
+  const char *dtype;     // fp32, tf32, fp16, bf16
   const Arch *arch;
   int nset; // --set name=value
   const char **set_name, **set_value;
@@ -205,10 +135,6 @@ typedef struct Options {
   int candidate;        // every contraction takes the tile in this place, from 1 (0: the best)
   bool again;           // the model file ran before: its prints stay silent
 } Options;
-
-typedef struct Setting {
-  const char *name, *value, *fallback; // nn.config, as text
-} Setting;
 
 // All that one compilation knows.
 struct Compiler {
@@ -225,13 +151,13 @@ struct Compiler {
   Setting *settings;
   int nsettings;
   int ncalls;
-  const char *scope;    // where the next node stands in the model, as nn.lua says
-  int call;             // 0: every op is a call of its own
-  Precision precision;  // of the next node
-  struct {              // of the Lua state: sandbox.c
-    size_t used, limit; // bytes
-    int steps;
-  } usage;
+  const char **entries; // names; 0: infer
+  int nentries;
+  int entry;           // that the next output or update belongs to
+  const char *scope;   // where the next node stands in the model, as nn.lua says
+  int call;            // 0: every op is a call of its own
+  Precision precision; // of the next node
+  Usage *usage;
   Error *error;
   jmp_buf recover;         // where err_at goes outside Lua
   Loc error_loc;           // where the model was when Lua itself complained
@@ -240,10 +166,9 @@ struct Compiler {
   const char *stale;       // a tuned tile that is no candidate any more: "problem: tile"
 };
 
-void err_at(Compiler *c, Loc loc, const char *format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
-void err_code(Compiler *c, int code, const char *format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
+#define FAILS __attribute__((noreturn, format(printf, 3, 4)))
+void err_at(Compiler *c, Loc loc, const char *format, ...) FAILS;
+void err_code(Compiler *c, int code, const char *format, ...) FAILS;
 
 // ---- op.c: the table of ops --------------------------------------------------------------------
 typedef struct AttrField {
@@ -264,7 +189,10 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // those that the 
 Graph *graph_new(Compiler *c, const char *model);
 Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
 Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
-void graph_output(Graph *g, const char *name, Node *node, Loc loc);
+void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry);
+void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry);
+// A graph in which entries share sources and what is fixed alone.
+Graph *graph_split(Graph *g);
 // A new graph of what `rewrite` makes of each live node; Graph.scratch is `scratch` meanwhile.
 Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch);
 void graph_count_uses(Graph *g);
@@ -279,7 +207,7 @@ Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i
 Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
 Dtype type_result(const Node *n);          // what map n gives
 bool node_is_literal(const Node *n);       // a number of the model: its kind counts, not its dtype
-bool node_has_memory(const Node *n);       // a source that is read: an input or a parameter
+bool node_has_memory(const Node *n);       // a source that is read: input, parameter, state
 int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major

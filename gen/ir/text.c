@@ -54,13 +54,22 @@ static void write_node(const Node *n, Precision asked, FILE *file) {
   fputs("\n", file);
 }
 
+// " entry=train"; nothing for infer.
+static const char *entry_text(const Graph *g, int entry) {
+  return entry ? arena_printf(g->arena, " entry=%s", g->c->entries[entry]) : "";
+}
+
 void text_write(const Graph *g, FILE *file) {
   fprintf(file, "graph %s\n", g->model);
   Precision asked = PrecFp32;
   precision_parse(g->c->options.dtype, &asked);
   for (int i = 0; i < g->nnodes; i++) write_node(g->nodes[i], asked, file);
   for (int i = 0; i < g->noutputs; i++)
-    fprintf(file, "output \"%s\" %%%d\n", g->outputs[i].name, g->outputs[i].node->id);
+    fprintf(file, "output \"%s\" %%%d%s\n", g->outputs[i].name, g->outputs[i].node->id,
+            entry_text(g, g->outputs[i].entry));
+  for (int i = 0; i < g->nupdates; i++)
+    fprintf(file, "update %%%d %%%d%s\n", g->updates[i].state->id, g->updates[i].value->id,
+            entry_text(g, g->updates[i].entry));
 }
 
 // ---- reading ----------------------------------------------------------------------------------
@@ -205,6 +214,20 @@ static void read_node(Reader *r, Graph *g) {
   }
 }
 
+// " entry=train" behind an output or update, whose node is computed there.
+static int read_entry(Reader *r, Node *n) {
+  Compiler *c = r->c;
+  const char *name = take(r, "entry=") ? span_of(r, " \n") : "infer";
+  int entry = 0;
+  while (entry < c->nentries && strcmp(c->entries[entry], name)) entry++;
+  if (entry == c->nentries) {
+    c->entries = arena_grow(c->arena, c->entries, c->nentries, sizeof *c->entries);
+    c->entries[c->nentries++] = name;
+  }
+  if (n->op->cls != OpSource) n->entry = entry;
+  return entry;
+}
+
 Graph *text_read(Compiler *c, const char *text) {
   Reader r = {c, text, 1};
   want(&r, "graph ");
@@ -216,7 +239,12 @@ Graph *text_read(Compiler *c, const char *text) {
       read_node(&r, g);
     else if (take(&r, "output ")) {
       const char *name = quoted(&r);
-      graph_output(g, name, read_ref(&r, g), (Loc){0});
+      Node *n = read_ref(&r, g);
+      graph_output(g, name, n, (Loc){0}, read_entry(&r, n));
+    } else if (take(&r, "update ")) {
+      Node *state = read_ref(&r, g), *value = read_ref(&r, g);
+      state->updated = true;
+      graph_update(g, state, value, (Loc){0}, read_entry(&r, value));
     }
   }
   graph_count_uses(g);

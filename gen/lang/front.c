@@ -279,11 +279,16 @@ static int lua_precision(lua_State *lua) { // precision(name) -> the one before;
   return 1;
 }
 
-static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
+// kind, a, b: what a parameter or state holds at first.
+static Attr read_init(lua_State *lua, int at) {
   static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
-  Attr attr = {.init = luaL_checkoption(lua, 3, "normal", kinds),
-               .init_a = luaL_optnumber(lua, 4, 0),
-               .init_b = luaL_optnumber(lua, 5, 1)};
+  return (Attr){.init = luaL_checkoption(lua, at, "normal", kinds),
+                .init_a = luaL_optnumber(lua, at + 1, 0),
+                .init_b = luaL_optnumber(lua, at + 2, 1)};
+}
+
+static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
+  Attr attr = read_init(lua, 3);
   return push_node(lua, add_source(lua, "param", &attr));
 }
 
@@ -305,8 +310,62 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
     err_at(front_compiler(lua), front_here(lua), "output '%s' is a %s, not a tensor", name,
            luaL_typename(lua, 2));
   claim_name(lua, name, *n);
-  graph_output(front_compiler(lua)->graph, name, *n, front_here(lua));
+  graph_output(front_compiler(lua)->graph, name, *n, front_here(lua), front_compiler(lua)->entry);
   return 0;
+}
+
+static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b)
+  Compiler *c = front_compiler(lua);
+  Attr attr = read_init(lua, 4);
+  Dtype dtype = read_dtype(lua, 3);
+  Node *n = add_source(lua, "state", &attr);
+  n->type.dtype = dtype;
+  n->updated = true;
+  n->fixed = false;
+  (void)c;
+  return push_node(lua, n);
+}
+
+// Does the entry at hand update this state already? Then it is told where.
+static void check_once(lua_State *lua, const Node *state) {
+  Compiler *c = front_compiler(lua);
+  for (int i = 0; i < c->graph->nupdates; i++) {
+    const Update *u = &c->graph->updates[i];
+    if (u->state == state && u->entry == c->entry)
+      err_at(c, front_here(lua), "update: '%s' is updated already, at %s:%d", state->name,
+             u->loc.file, u->loc.line);
+  }
+}
+
+static int lua_update(lua_State *lua) { // update(state, value)
+  Compiler *c = front_compiler(lua);
+  Node **state = luaL_testudata(lua, 1, kTensorType), **value = luaL_testudata(lua, 2, kTensorType);
+  bool holds = state && (*state)->op->cls == OpSource &&
+               ((*state)->op->form == SourceState || (*state)->op->form == SourceParam);
+  if (!holds || !value)
+    err_at(c, front_here(lua), "update: wants a state or a parameter, and a tensor");
+  const Type *s = &(*state)->type, *v = &(*value)->type;
+  if (!type_same_shape(s, v) || dtype_is_float(s->dtype) != dtype_is_float(v->dtype))
+    err_at(c, front_here(lua), "update: '%s' is %s %s, the new value %s %s", (*state)->name,
+           dtype_name(s->dtype), type_shape(s).s, dtype_name(v->dtype), type_shape(v).s);
+  check_once(lua, *state);
+  (*state)->updated = true;
+  graph_update(c->graph, *state, *value, front_here(lua), c->entry);
+  return 0;
+}
+
+static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outputs to come
+  Compiler *c = front_compiler(lua);
+  const char *name = luaL_checkstring(lua, 1), *before = c->entries[c->entry];
+  check_name(lua, name);
+  if (!strcmp(name, "init")) err_at(c, front_here(lua), "entry: 'init' is the compiler's own");
+  for (c->entry = 0; c->entry < c->nentries && strcmp(c->entries[c->entry], name);) c->entry++;
+  if (c->entry == c->nentries) {
+    c->entries = arena_grow(c->arena, c->entries, c->nentries, sizeof *c->entries);
+    c->entries[c->nentries++] = arena_dup(c->arena, name);
+  }
+  lua_pushstring(lua, before);
+  return 1;
 }
 
 // ---- settings and places ----------------------------------------------------------------------
@@ -337,7 +396,8 @@ static int lua_place(lua_State *lua) {
   return 0;
 }
 
-static int lua_rows(lua_State *lua) { // rows() -> list of {name, class, nin}: the table of ops
+static int
+lua_rows(lua_State *lua) { // rows() -> list of {name, class, nin, type}: the table of ops
   const Compiler *c = front_compiler(lua);
   lua_newtable(lua);
   for (int i = 0; i < c->nops; i++) {
@@ -348,6 +408,8 @@ static int lua_rows(lua_State *lua) { // rows() -> list of {name, class, nin}: t
     lua_setfield(lua, -2, "class");
     lua_pushinteger(lua, c->ops[i]->nin);
     lua_setfield(lua, -2, "nin");
+    lua_pushstring(lua, rows_typing(c->ops[i]));
+    lua_setfield(lua, -2, "type");
     lua_seti(lua, -2, i + 1);
   }
   return 1;
@@ -380,14 +442,25 @@ static int lua_user_op(lua_State *lua) {
 }
 
 static const luaL_Reg functions[] = {
-    {"input", lua_input},         {"param", lua_param},
-    {"output", lua_output},       {"shape", lua_shape},
-    {"is_tensor", lua_is_tensor}, {"setting", lua_setting},
-    {"place", lua_place},         {"full", lua_full},
-    {"rows", lua_rows},           {"nearest", lua_nearest},
-    {"fail", lua_fail},           {"index", lua_index},
-    {"dtype", lua_dtype},         {"dtype_number", lua_dtype_number},
-    {"precision", lua_precision}, {NULL, NULL},
+    {"input", lua_input},
+    {"param", lua_param},
+    {"output", lua_output},
+    {"shape", lua_shape},
+    {"is_tensor", lua_is_tensor},
+    {"setting", lua_setting},
+    {"place", lua_place},
+    {"full", lua_full},
+    {"rows", lua_rows},
+    {"nearest", lua_nearest},
+    {"fail", lua_fail},
+    {"index", lua_index},
+    {"dtype", lua_dtype},
+    {"dtype_number", lua_dtype_number},
+    {"precision", lua_precision},
+    {"state", lua_state},
+    {"update", lua_update},
+    {"entry", lua_entry},
+    {NULL, NULL},
 };
 
 void front_push_core(Compiler *c) {

@@ -7,6 +7,15 @@
 
 #define kTensorType "nngen.tensor" // the Lua type of a node
 
+struct Setting {
+  const char *name, *value, *fallback; // as text
+};
+
+struct Usage {
+  size_t used, limit; // bytes of the Lua state
+  int steps;          // of instructions
+};
+
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
 void front_run(Compiler *c);  // the pass `front`
@@ -19,7 +28,8 @@ void front_begin(Compiler *c);     // a model file starts: no scope, no call
 void front_push_core(Compiler *c); // pushes the table `core` that nn.lua is given
 
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
-void rows_load(Compiler *c);      // runs ops.lua
+void rows_load(Compiler *c);           // runs ops.lua
+const char *rows_typing(const Op *op); // "arith"
 int rows_declare(lua_State *lua); // op{...} in Lua; upvalue 1: true in model files
 // Fields of the table at this place of the stack; null, `fallback`, LUA_NOREF when they are not.
 const char *rows_text(lua_State *lua, int table, const char *name);

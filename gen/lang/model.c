@@ -115,7 +115,7 @@ static int run_model(lua_State *lua) {
   load_chunk(lua, c->options.model);
   lua_call(lua, 0, 1);
   Node **n = luaL_testudata(lua, -1, kTensorType); // `return y` is short for one output
-  if (n && !c->graph->noutputs) graph_output(c->graph, "output", *n, (Loc){c->options.model, 1});
+  if (n && !c->graph->noutputs) graph_output(c->graph, "output", *n, (Loc){c->options.model, 1}, 0);
   return 0;
 }
 
@@ -199,7 +199,7 @@ void front_run(Compiler *c) {
   sandbox_limit(c->lua, false);
   if (status) report(c, status);
   check_settings(c);
-  if (!c->graph->noutputs)
+  if (!c->graph->noutputs && !c->graph->nupdates)
     err_code(c, ExitUsage, "%s: the model has no output; end it with nn.output(\"name\", tensor)",
              c->options.model);
 }

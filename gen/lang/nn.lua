@@ -196,6 +196,28 @@ function nn.param(name, dims, init)
   return core.param(join(name), dims, init[1], init[2], init[3])
 end
 
+-- nn.state(name, shape, {dtype = "f32", init = 0}): a value that lives across runs, saved and
+-- restored with the weights. init: a number, or {"normal" | "uniform", a, b}. Reading it gives what it
+-- held before the run.
+function nn.state(name, dims, given)
+  local o = options("state", given, {dtype = "f32", init = 0})
+  local init = type(o.init) == "table" and o.init or {"constant", o.init}
+  return core.state(join(name), dims, o.dtype, init[1], init[2], init[3])
+end
+
+-- nn.update(state, value): what a state, or a parameter, holds after this run of the entry.
+function nn.update(state, value) core.update(state, value) end
+
+-- nn.entry(name, f): outputs and updates that f makes belong to the entry `name`, which is run by
+-- itself: train, eval, or any other name. Those outside of any belong to "infer". Entries share
+-- parameters and states.
+function nn.entry(name, f, ...)
+  local outer = core.entry(name)
+  local result = table.pack(f(...))
+  core.entry(outer)
+  return table.unpack(result, 1, result.n)
+end
+
 -- nn.output(name, x): a result of the model.
 function nn.output(name, x) core.output(name, x) end
 
@@ -238,7 +260,7 @@ function nn.op_row(row)
   return f
 end
 
--- nn.rows(): the table of ops, as a list of {name, class, nin}.
+-- nn.rows(): the table of ops, as a list of {name, class, nin, type}.
 function nn.rows() return core.rows() end
 
 -- ---- pointwise --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 // The names a row's `form` may have, by class.
 static const char *const forms[OpClassCount][6] = {
-    [OpSource] = {"input", "param", "const", "index"},
+    [OpSource] = {"input", "param", "const", "index", "state"},
     [OpContract] = {"matmul", "conv"},
     [OpMove] = {"reshape", "permute", "slice", "concat", "pad"},
 };
@@ -89,6 +89,10 @@ static int word_index(const char *word, const char *const *words, int count) {
 
 static const char *const typings[TypingCount] = {"float", "arith",   "compare", "where",
                                                  "logic", "convert", "draw"};
+
+const char *rows_typing(const Op *op) {
+  return typings[op->typing];
+}
 
 static int class_index(const char *word) {
   int i = OpClassCount - 1;

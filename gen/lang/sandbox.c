@@ -17,34 +17,34 @@ static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
   if (!old) old_size = 0; // then it is a type tag
   if (!size) {
     free(old);
-    c->usage.used -= old_size;
+    c->usage->used -= old_size;
     return NULL;
   }
-  if (size > old_size && c->usage.used + (size - old_size) > c->usage.limit) return NULL;
+  if (size > old_size && c->usage->used + (size - old_size) > c->usage->limit) return NULL;
   void *p = realloc(old, size);
-  if (p) c->usage.used += size - old_size;
+  if (p) c->usage->used += size - old_size;
   return p;
 }
 
 static void count(lua_State *lua, lua_Debug *ar) {
   (void)ar;
   Compiler *c = front_compiler(lua);
-  if (++c->usage.steps > kMostSteps)
+  if (++c->usage->steps > kMostSteps)
     err_at(c, front_here(lua),
            "the model file runs too long (%d million instructions); is there an endless loop?",
            kMostSteps / (1000000 / kHookStep));
 }
 
 lua_State *sandbox_state(Compiler *c, size_t memory_limit) {
-  c->usage.used = 0;
-  c->usage.limit = memory_limit;
+  c->usage = arena_alloc(c->arena, sizeof *c->usage);
+  c->usage->limit = memory_limit;
   lua_State *lua = lua_newstate(allocate, c);
   if (lua) *(Compiler **)lua_getextraspace(lua) = c; // new threads copy it
   return lua;
 }
 
 void sandbox_limit(lua_State *lua, bool on) {
-  front_compiler(lua)->usage.steps = 0;
+  front_compiler(lua)->usage->steps = 0;
   lua_sethook(lua, on ? count : NULL, on ? LUA_MASKCOUNT : 0, kHookStep);
 }
 

@@ -56,6 +56,7 @@ static void find_borders(Graph *g) {
     for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
       if (g->nodes[i]->in[j]->group != g->nodes[i]->group) outside[g->nodes[i]->in[j]->id] = 1;
   for (int i = 0; i < g->noutputs; i++) outside[g->outputs[i].node->id] = 1;
+  for (int i = 0; i < g->nupdates; i++) outside[g->updates[i].value->id] = 1;
   for (int i = 0; i < g->ngroups; i++) {
     Group *k = g->groups[i];
     int most = 0;
@@ -128,9 +129,55 @@ static void name_group(Graph *g, Group *k, Names *symbols) {
   k->layer = k->anchor->name;
 }
 
+// ---- updates in place ---------------------------------------------------------------------------
+
+static bool reads(const Group *k, const Node *n) {
+  for (int i = 0; i < k->ninputs; i++)
+    if (k->inputs[i] == n) return true;
+  return false;
+}
+
+// Does k read each element of the state only where it writes the same one?
+static bool element_wise(const Group *k, const Node *state, const Node *value) {
+  if (k->tm != TmMap || !type_same_shape(&k->anchor->type, &state->type) ||
+      !type_same_shape(&value->type, &state->type))
+    return false;
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      if (k->nodes[i]->in[j] == state &&
+          (k->nodes[i]->op->cls != OpMap || !type_same_shape(&k->nodes[i]->type, &state->type)))
+        return false;
+  return true;
+}
+
+// A kernel writes a state where it is when nobody reads its former value later.
+static bool writes_in_place(const Graph *g, const Update *u) {
+  const Group *k = u->value->group;
+  for (int i = 0; i < g->ngroups; i++) {
+    const Group *other = g->groups[i];
+    if (!reads(other, u->state) || (other->anchor->entry != u->entry && !other->fixed)) continue;
+    if (other == k ? !element_wise(k, u->state, u->value) : other->id > k->id) return false;
+  }
+  for (int i = 0; i < g->nupdates; i++) // a value of its own entry alone
+    if (&g->updates[i] != u && g->updates[i].value == u->value) return false;
+  return true;
+}
+
+bool group_aliases(const Group *k, const Node *n) {
+  const Graph *g = k->graph;
+  for (int i = 0; i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    if (u->in_place && u->value->group == k && (u->state == n || u->value == n) &&
+        reads(k, u->state))
+      return true;
+  }
+  return false;
+}
+
 void group_finish(Graph *g) {
   order_groups(g);
   find_borders(g);
+  for (int i = 0; i < g->nupdates; i++) g->updates[i].in_place = writes_in_place(g, &g->updates[i]);
   Names *symbols = names_new(g->arena, NULL);
   for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i], symbols);
 }

@@ -152,20 +152,39 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
+// A value that leaves the graph: row-major, and each with memory of its own. `taken`: another has it.
+static Node *at_border(Graph *g, Node *n, Dtype dtype, bool taken) {
+  Type plain = type_make(dtype, n->type.rank, n->type.dim);
+  if (!taken && n->op->cls != OpSource && same_order(&plain, &n->type)) return n;
+  Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
+  copy->type = plain;
+  return copy;
+}
+
+static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdates) {
+  for (int i = 0; i < noutputs; i++)
+    if (g->outputs[i].node == n) return true;
+  for (int i = 0; i < nupdates; i++)
+    if (g->updates[i].value == n) return true;
+  return false;
+}
+
 // Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
 void layout_pass(Compiler *c) {
   Graph *g = c->graph = graph_rebuild(c->graph, rewrite, NULL);
-  for (int i = 0; i < g->noutputs; i++) { // row-major at the border
-    Output *out = &g->outputs[i];
-    Type plain = type_make(DtF32, out->node->type.rank, out->node->type.dim);
-    if (!dtype_is_float(out->node->type.dtype)) plain.dtype = out->node->type.dtype;
-    bool taken = out->node->op->cls == OpSource; // each output has memory of its own
-    for (int j = 0; j < i; j++) taken = taken || g->outputs[j].node == out->node;
-    if (taken || !same_order(&plain, &out->node->type)) {
-      Node *copy = graph_add(g, op_need(c, "copy"), 1, &out->node, NULL, out->node);
-      copy->type = plain;
-      out->node = copy;
-    }
+  for (int i = 0; i < g->noutputs; i++) {
+    Node *n = g->outputs[i].node;
+    Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;
+    g->outputs[i].node = at_border(g, n, dtype, taken_before(g, n, i, 0));
+    g->outputs[i].node->entry = g->outputs[i].entry;
   }
-  c->graph = graph_copy(g);
+  for (int i = 0; i < g->nupdates; i++) {
+    Update *u = &g->updates[i];
+    bool taken = u->value->fixed || u->value->type.dtype != u->state->type.dtype ||
+                 taken_before(g, u->value, g->noutputs, i);
+    u->value = at_border(g, u->value, u->state->type.dtype, taken);
+    u->value->entry = u->entry;
+    u->value->updated = true;
+  }
+  c->graph = graph_copy(c->nentries > 1 ? graph_split(g) : g); // copies made here are shared yet
 }

@@ -104,6 +104,8 @@ bool group_sums_columns(const Group *g, const Node *n);
 const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
 // Where neighbours along n of a contraction's product are, at the end of its epilogue.
 Lane group_lane(const Group *g);
+// Is n an input of k that k updates in place, or the output that is written there?
+bool group_aliases(const Group *k, const Node *n);
 // The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
 void group_finish(Graph *g);
 

@@ -27,7 +27,7 @@ typedef struct Key {
   Attr attr;
   int64_t dims[MaxRank]; // const, reshape: the shape
   Dtype dtype;
-  int rank, nin, precision;
+  int rank, nin, precision, entry;
   Node *in[];
 } Key;
 
@@ -40,6 +40,7 @@ static Key *make_key(Arena *arena, const Node *n, size_t *size) {
   key->nin = n->nin;
   key->dtype = n->type.dtype;
   key->precision = (int)n->precision;
+  key->entry = n->fixed ? 0 : n->entry;
   key->rank = n->type.rank;
   memcpy(key->dims, n->type.dim, sizeof n->type.dim[0] * (size_t)n->type.rank);
   if (n->nin) memcpy(key->in, n->in, sizeof n->in[0] * (size_t)n->nin);

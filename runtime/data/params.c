@@ -75,6 +75,16 @@ static const char *similar(const Weights *weights, const char *name) {
   return NULL;
 }
 
+bool params_has(const PlanTensor *tensor) {
+  return tensor->role == RoleParam || tensor->role == RoleState;
+}
+
+// A state that a file of weights does not name begins anew.
+static bool begins_anew(const Params *params, const PlanTensor *tensor) {
+  return tensor->role == RoleState && tensor->init != InitNone &&
+         !weights_find(params->weights, tensor->name);
+}
+
 static int missing(const Params *params, const PlanTensor *tensor, Error *err) {
   char shape[128];
   const char *hint = similar(params->weights, tensor->name);
@@ -140,8 +150,8 @@ static float round_to(Dtype dtype, float value) {
 }
 
 int params_values(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
-  int rc = params->weights ? from_file(params, tensor, values, err)
-                           : seeded(params, tensor, values, err);
+  bool file = params->weights && !begins_anew(params, tensor);
+  int rc = file ? from_file(params, tensor, values, err) : seeded(params, tensor, values, err);
   int64_t count = rc || tensor->dtype == DtF32 ? 0 : tensor_count(tensor);
   for (int64_t i = 0; i < count; i++) values[i] = round_to(tensor->dtype, values[i]);
   return rc;
@@ -154,12 +164,24 @@ static bool is_plain(const PlanTensor *t) {
   return plain;
 }
 
+static int fill_integers(Loaded *loaded, int tensor, const WeightTensor *weight, Error *err) {
+  int64_t count = tensor_count(&loaded->plan->tensors[tensor]);
+  double *values = heap_alloc((size_t)count, sizeof *values);
+  if (!values) return heap_error(err, "loading states");
+  int rc = weights_doubles(weight, values, err);
+  if (!rc) rc = tensor_write_doubles(loaded, tensor, values, count, err);
+  free(values);
+  return rc;
+}
+
 static int fill_one(const Params *params, Loaded *loaded, int tensor, Error *err) {
   const PlanTensor *t = &loaded->plan->tensors[tensor];
   int64_t count = tensor_count(t);
   const WeightTensor *weight = NULL;
-  int rc = params->weights ? find_weight(params, t, &weight, err) : ExitOk;
+  bool file = params->weights && !begins_anew(params, t);
+  int rc = file ? find_weight(params, t, &weight, err) : ExitOk;
   if (rc) return rc;
+  if (weight && !dtype_is_float(t->dtype)) return fill_integers(loaded, tensor, weight, err);
   if (weight && is_plain(t) && !strcmp(weight->dtype, "F32")) // straight from the file
     return tensor_write(loaded, tensor, weight->data, (size_t)t->bytes, err);
   float *values = heap_grow(NULL, (size_t)count, sizeof *values); // not zeroed: it is all written
@@ -174,7 +196,7 @@ static int fill_one(const Params *params, Loaded *loaded, int tensor, Error *err
 
 static bool is_param(const Plan *plan, const char *name) {
   int tensor = tensor_find(plan, name);
-  return tensor >= 0 && plan->tensors[tensor].role == RoleParam;
+  return tensor >= 0 && params_has(&plan->tensors[tensor]);
 }
 
 static int list_unused(const Params *params, const Plan *plan, ParamsReport *report, Error *err) {
@@ -195,7 +217,7 @@ static int fill_all(const Params *params, Loaded *loaded, ParamsReport *report, 
   const Plan *plan = loaded->plan;
   int rc = load_space(loaded, SpaceInit, err), entry;
   for (int i = 0; i < plan->ntensors && !rc; i++) {
-    if (plan->tensors[i].role != RoleParam) continue;
+    if (!params_has(&plan->tensors[i])) continue;
     rc = fill_one(params, loaded, i, err);
     report->filled++;
     report->count += tensor_count(&plan->tensors[i]);
@@ -225,4 +247,40 @@ void params_report_free(ParamsReport *report) {
   for (int i = 0; i < report->nunused; i++) free(report->unused[i]);
   free(report->unused);
   *report = (ParamsReport){0};
+}
+
+// ---- saving ------------------------------------------------------------------------------------
+
+static const char *const stored_as[DtCount] = {
+    [DtF32] = "F32", [DtF16] = "F16", [DtBf16] = "BF16", [DtF64] = "F64",
+    [DtI32] = "I32", [DtU8] = "U8",   [DtI64] = "I64",   [DtBool] = "BOOL"};
+
+// States as they are on the device; parameters that nobody updates, as `params` has them.
+static int save_one(const Params *params, Loaded *loaded, int tensor, WeightTensor *out,
+                    Error *err) {
+  const PlanTensor *t = &loaded->plan->tensors[tensor];
+  bool state = t->role == RoleState;
+  Dtype dtype = state ? t->dtype : DtF32;
+  int64_t count = tensor_count(t);
+  *out = (WeightTensor){.name = t->name, .dtype = stored_as[dtype], .rank = t->rank};
+  memcpy(out->shape, t->shape, sizeof out->shape);
+  out->bytes = (size_t)count * dtype_size(dtype);
+  void *data = heap_alloc(out->bytes, 1);
+  if (!data) return heap_error(err, "saving parameters");
+  out->data = data;
+  return state ? tensor_read(loaded, tensor, data, out->bytes, err)
+               : params_values(params, t, data, err);
+}
+
+int params_save(const Params *params, Loaded *loaded, const char *path, Error *err) {
+  const Plan *plan = loaded->plan;
+  int rc = ExitOk, count = 0;
+  WeightTensor *tensors = heap_alloc((size_t)plan->ntensors + 1, sizeof *tensors);
+  if (!tensors) return heap_error(err, "saving parameters");
+  for (int i = 0; i < plan->ntensors && !rc; i++)
+    if (params_has(&plan->tensors[i])) rc = save_one(params, loaded, i, &tensors[count++], err);
+  if (!rc) rc = weights_write(path, tensors, count, NULL, err);
+  for (int i = 0; i < count; i++) free((void *)tensors[i].data);
+  free(tensors);
+  return rc;
 }

@@ -231,10 +231,10 @@ static int measure_model(void *user, Error *err) {
     const Group *g = c->graph->groups[i];
     if (g->tm != TmContract && !g->fixed) tell_left_out(c, g);
   }
-  Dtype dtype = prec_storage(c->options.dtype);
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
     if (g->tm != TmContract || g->fixed) continue;
+    Dtype dtype = prec_operand(g->anchor);
     int layers = 0, first = -1;
     for (int k = 0; k < c->graph->ngroups; k++) {
       const Group *o = c->graph->groups[k];

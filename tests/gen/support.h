@@ -19,6 +19,8 @@ static inline void open_compiler(Compiler *c, Error *err, const char *lowering, 
 
   c->arena = arena_new(NULL, NULL);
   c->graph = graph_new(c, "test");
+  c->entries = arena_grow(c->arena, NULL, 0, sizeof *c->entries);
+  c->entries[c->nentries++] = "infer";
   front_open(c);
 }
 

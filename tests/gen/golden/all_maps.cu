@@ -1,5 +1,5 @@
-// all_maps__ceil: sigmoid+add+add+sub+mul+div+pow+max+min+lt+le+gt+ge+eq+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+sigmoid+silu+floor+ceil
-// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:11
+// all_maps__to: sigmoid+add+add+sub+mul+div+pow+max+min+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+sigmoid+silu+floor+ceil+to
+// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:12
 //   in  g_x: f32(3, 96), x
 //   in  g_add: f32(96), add
 //   out g_add_2: f32(3, 96), add
@@ -9,11 +9,18 @@
 //   out g_pow: f32(3, 96), pow
 //   out g_max: f32(3, 96), max
 //   out g_min: f32(3, 96), min
-//   out g_lt: f32(3, 96), lt
-//   out g_le: f32(3, 96), le
-//   out g_gt: f32(3, 96), gt
-//   out g_ge: f32(3, 96), ge
-//   out g_eq: f32(3, 96), eq
+//   out g_floordiv: f32(3, 96), floordiv
+//   out g_mod: f32(3, 96), mod
+//   out g_lt: bool(3, 96), lt
+//   out g_le: bool(3, 96), le
+//   out g_gt: bool(3, 96), gt
+//   out g_ge: bool(3, 96), ge
+//   out g_eq: bool(3, 96), eq
+//   out g_ne: bool(3, 96), ne
+//   out g_logical_and: bool(3, 96), logical_and
+//   out g_logical_or: bool(3, 96), logical_or
+//   out g_logical_xor: bool(3, 96), logical_xor
+//   out g_logical_not: bool(3, 96), logical_not
 //   out g_where: f32(3, 96), where
 //   out g_copy: f32(3, 96), copy
 //   out g_neg: f32(3, 96), neg
@@ -31,15 +38,17 @@
 //   out g_silu: f32(3, 96), silu
 //   out g_floor: f32(3, 96), floor
 //   out g_ceil: f32(3, 96), ceil
+//   out g_to: f32(3, 96), to
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 27936 FLOP, 1536 bytes read, 33408 bytes written
+// 30816 FLOP, 1536 bytes read, 33984 bytes written
 #include "lib/prim.cuh"
+#include "lib/values.cuh"
 
 constexpr int kThreads = 256;
 constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 288;
 
-extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
+extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   const float *__restrict__ g_x,
   const float *__restrict__ g_add,
   float *__restrict__ g_add_2,
@@ -49,11 +58,18 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
   float *__restrict__ g_pow,
   float *__restrict__ g_max,
   float *__restrict__ g_min,
-  float *__restrict__ g_lt,
-  float *__restrict__ g_le,
-  float *__restrict__ g_gt,
-  float *__restrict__ g_ge,
-  float *__restrict__ g_eq,
+  float *__restrict__ g_floordiv,
+  float *__restrict__ g_mod,
+  bool *__restrict__ g_lt,
+  bool *__restrict__ g_le,
+  bool *__restrict__ g_gt,
+  bool *__restrict__ g_ge,
+  bool *__restrict__ g_eq,
+  bool *__restrict__ g_ne,
+  bool *__restrict__ g_logical_and,
+  bool *__restrict__ g_logical_or,
+  bool *__restrict__ g_logical_xor,
+  bool *__restrict__ g_logical_not,
   float *__restrict__ g_where,
   float *__restrict__ g_copy,
   float *__restrict__ g_neg,
@@ -70,7 +86,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
   float *__restrict__ g_sigmoid,
   float *__restrict__ g_silu,
   float *__restrict__ g_floor,
-  float *__restrict__ g_ceil) {
+  float *__restrict__ g_ceil,
+  float *__restrict__ g_to) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int n = i % 96;
@@ -83,11 +100,18 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
   Vec<float, 4> pow_out;
   Vec<float, 4> max_out;
   Vec<float, 4> min_out;
-  Vec<float, 4> lt_out;
-  Vec<float, 4> le_out;
-  Vec<float, 4> gt_out;
-  Vec<float, 4> ge_out;
-  Vec<float, 4> eq_out;
+  Vec<float, 4> floordiv_out;
+  Vec<float, 4> mod_out;
+  Vec<bool, 4> lt_out;
+  Vec<bool, 4> le_out;
+  Vec<bool, 4> gt_out;
+  Vec<bool, 4> ge_out;
+  Vec<bool, 4> eq_out;
+  Vec<bool, 4> ne_out;
+  Vec<bool, 4> logical_and_out;
+  Vec<bool, 4> logical_or_out;
+  Vec<bool, 4> logical_xor_out;
+  Vec<bool, 4> logical_not_out;
   Vec<float, 4> where_out;
   Vec<float, 4> copy_out;
   Vec<float, 4> neg_out;
@@ -105,67 +129,84 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
   Vec<float, 4> silu_out;
   Vec<float, 4> floor_out;
   Vec<float, 4> ceil_out;
+  Vec<float, 4> to_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float sigmoid = 1.f / (1.f + nn_exp(-x_1[j]));
     const float add = sigmoid + 0.25f;
     const float add_3 = add + add_2[j];
-    add_2_out[j] = add_3;
     const float sub = add - add_2[j];
-    sub_out[j] = sub;
     const float mul = add * add_2[j];
-    mul_out[j] = mul;
     const float div = add / add_2[j];
-    div_out[j] = div;
     const float pow_1 = nn_pow(add, add_2[j]);
-    pow_out[j] = pow_1;
     const float max_1 = nn_max(add, add_2[j]);
-    max_out[j] = max_1;
     const float min_1 = nn_min(add, add_2[j]);
+    const float floordiv = nn_floordiv(add, add_2[j]);
+    const float mod = nn_mod(add, add_2[j]);
+    const bool lt = add < add_2[j];
+    const bool le = add <= add_2[j];
+    const bool gt = add > add_2[j];
+    const bool ge = add >= add_2[j];
+    const bool eq = add == add_2[j];
+    const bool ne = add != add_2[j];
+    const bool logical_and = nn_to<bool>(add) && nn_to<bool>(add_2[j]);
+    const bool logical_or = nn_to<bool>(add) || nn_to<bool>(add_2[j]);
+    const bool logical_xor = nn_to<bool>(add) != nn_to<bool>(add_2[j]);
+    const bool logical_not = !nn_to<bool>(add);
+    const float where_1 = (gt ? add : add_2[j]);
+    const float neg = -add;
+    const float relu = nn_max(add, 0.f);
+    const float abs_1 = nn_abs(add);
+    const float exp_1 = nn_exp(add);
+    const float log_1 = nn_log(add);
+    const float sqrt_1 = nn_sqrt(add);
+    const float rsqrt_1 = nn_rsqrt(add);
+    const float sin_1 = nn_sin(add);
+    const float cos_1 = nn_cos(add);
+    const float tanh_1 = nn_tanh(add);
+    const float erf_1 = nn_erf(add);
+    const float sigmoid_2 = 1.f / (1.f + nn_exp(-add));
+    const float silu = add / (1.f + nn_exp(-add));
+    const float floor_1 = nn_floor(add);
+    const float ceil_1 = nn_ceil(add);
+    const float to_1 = add;
+    add_2_out[j] = add_3;
+    sub_out[j] = sub;
+    mul_out[j] = mul;
+    div_out[j] = div;
+    pow_out[j] = pow_1;
+    max_out[j] = max_1;
     min_out[j] = min_1;
-    const float lt = (add < add_2[j] ? 1.f : 0.f);
+    floordiv_out[j] = floordiv;
+    mod_out[j] = mod;
     lt_out[j] = lt;
-    const float le = (add <= add_2[j] ? 1.f : 0.f);
     le_out[j] = le;
-    const float gt = (add > add_2[j] ? 1.f : 0.f);
     gt_out[j] = gt;
-    const float ge = (add >= add_2[j] ? 1.f : 0.f);
     ge_out[j] = ge;
-    const float eq = (add == add_2[j] ? 1.f : 0.f);
     eq_out[j] = eq;
-    const float where_1 = (gt != 0.f ? add : add_2[j]);
+    ne_out[j] = ne;
+    logical_and_out[j] = logical_and;
+    logical_or_out[j] = logical_or;
+    logical_xor_out[j] = logical_xor;
+    logical_not_out[j] = logical_not;
     where_out[j] = where_1;
     copy_out[j] = add;
-    const float neg = -add;
     neg_out[j] = neg;
-    const float relu = nn_max(add, 0.f);
     relu_out[j] = relu;
-    const float abs_1 = nn_abs(add);
     abs_out[j] = abs_1;
-    const float exp_1 = nn_exp(add);
     exp_out[j] = exp_1;
-    const float log_1 = nn_log(add);
     log_out[j] = log_1;
-    const float sqrt_1 = nn_sqrt(add);
     sqrt_out[j] = sqrt_1;
-    const float rsqrt_1 = nn_rsqrt(add);
     rsqrt_out[j] = rsqrt_1;
-    const float sin_1 = nn_sin(add);
     sin_out[j] = sin_1;
-    const float cos_1 = nn_cos(add);
     cos_out[j] = cos_1;
-    const float tanh_1 = nn_tanh(add);
     tanh_out[j] = tanh_1;
-    const float erf_1 = nn_erf(add);
     erf_out[j] = erf_1;
-    const float sigmoid_2 = 1.f / (1.f + nn_exp(-add));
     sigmoid_out[j] = sigmoid_2;
-    const float silu = add / (1.f + nn_exp(-add));
     silu_out[j] = silu;
-    const float floor_1 = nn_floor(add);
     floor_out[j] = floor_1;
-    const float ceil_1 = nn_ceil(add);
     ceil_out[j] = ceil_1;
+    to_out[j] = to_1;
   }
   nn_store<4>(g_add_2 + i, nn_cast<float>(add_2_out));
   nn_store<4>(g_sub + i, nn_cast<float>(sub_out));
@@ -174,11 +215,18 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
   nn_store<4>(g_pow + i, nn_cast<float>(pow_out));
   nn_store<4>(g_max + i, nn_cast<float>(max_out));
   nn_store<4>(g_min + i, nn_cast<float>(min_out));
-  nn_store<4>(g_lt + i, nn_cast<float>(lt_out));
-  nn_store<4>(g_le + i, nn_cast<float>(le_out));
-  nn_store<4>(g_gt + i, nn_cast<float>(gt_out));
-  nn_store<4>(g_ge + i, nn_cast<float>(ge_out));
-  nn_store<4>(g_eq + i, nn_cast<float>(eq_out));
+  nn_store<4>(g_floordiv + i, nn_cast<float>(floordiv_out));
+  nn_store<4>(g_mod + i, nn_cast<float>(mod_out));
+  nn_store<4>(g_lt + i, nn_stored<bool>(lt_out));
+  nn_store<4>(g_le + i, nn_stored<bool>(le_out));
+  nn_store<4>(g_gt + i, nn_stored<bool>(gt_out));
+  nn_store<4>(g_ge + i, nn_stored<bool>(ge_out));
+  nn_store<4>(g_eq + i, nn_stored<bool>(eq_out));
+  nn_store<4>(g_ne + i, nn_stored<bool>(ne_out));
+  nn_store<4>(g_logical_and + i, nn_stored<bool>(logical_and_out));
+  nn_store<4>(g_logical_or + i, nn_stored<bool>(logical_or_out));
+  nn_store<4>(g_logical_xor + i, nn_stored<bool>(logical_xor_out));
+  nn_store<4>(g_logical_not + i, nn_stored<bool>(logical_not_out));
   nn_store<4>(g_where + i, nn_cast<float>(where_out));
   nn_store<4>(g_copy + i, nn_cast<float>(copy_out));
   nn_store<4>(g_neg + i, nn_cast<float>(neg_out));
@@ -196,4 +244,5 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__ceil(
   nn_store<4>(g_silu + i, nn_cast<float>(silu_out));
   nn_store<4>(g_floor + i, nn_cast<float>(floor_out));
   nn_store<4>(g_ceil + i, nn_cast<float>(ceil_out));
+  nn_store<4>(g_to + i, nn_cast<float>(to_out));
 }

@@ -26,19 +26,19 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  Vec<float, 4> bn1_out;
   const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
   const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  Vec<float, 4> bn1_out;
   Vec<float, 4> bn1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float bn1_add = running_var[j] + 1e-05f;
     const float bn1_rsqrt = nn_rsqrt(bn1_add);
     const float bn1_mul = bn1_rsqrt * weight[j];
-    bn1_out[j] = bn1_mul;
     const float bn1_neg = -running_mean[j];
     const float bn1_mul_2 = bn1_neg * bn1_mul;
     const float bn1_add_2 = bn1_mul_2 + bias[j];
+    bn1_out[j] = bn1_mul;
     bn1_2_out[j] = bn1_add_2;
   }
   nn_store<4>(g_bn1 + i, nn_cast<float>(bn1_out));
@@ -283,19 +283,19 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  Vec<float, 4> bn2_out;
   const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
   const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  Vec<float, 4> bn2_out;
   Vec<float, 4> bn2_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float bn2_add = running_var[j] + 1e-05f;
     const float bn2_rsqrt = nn_rsqrt(bn2_add);
     const float bn2_mul = bn2_rsqrt * weight[j];
-    bn2_out[j] = bn2_mul;
     const float bn2_neg = -running_mean[j];
     const float bn2_mul_2 = bn2_neg * bn2_mul;
     const float bn2_add_2 = bn2_mul_2 + bias[j];
+    bn2_out[j] = bn2_mul;
     bn2_2_out[j] = bn2_add_2;
   }
   nn_store<4>(g_bn2 + i, nn_cast<float>(bn2_out));
@@ -539,19 +539,19 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   const int c = i % 128;
   const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
-  Vec<float, 4> downsample_1_out;
   const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
   const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
+  Vec<float, 4> downsample_1_out;
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float downsample_1_add = running_var[j] + 1e-05f;
     const float downsample_1_rsqrt = nn_rsqrt(downsample_1_add);
     const float downsample_1_mul = downsample_1_rsqrt * weight[j];
-    downsample_1_out[j] = downsample_1_mul;
     const float downsample_1_neg = -running_mean[j];
     const float downsample_1_mul_2 = downsample_1_neg * downsample_1_mul;
     const float downsample_1_add_2 = downsample_1_mul_2 + bias[j];
+    downsample_1_out[j] = downsample_1_mul;
     downsample_1_2_out[j] = downsample_1_add_2;
   }
   nn_store<4>(g_downsample_1 + i, nn_cast<float>(downsample_1_out));
