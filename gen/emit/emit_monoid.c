@@ -1,20 +1,10 @@
-// emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid, and
-// a struct for all that one sweep over the elements accumulates, each with clear() and combine().
+// emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
+// and a struct for all that one sweep over the elements accumulates, each with clear() and
+// combine().
 #include "emit.h"
 
 #include <ctype.h>
 #include <string.h>
-
-static bool same_monoid(const Monoid *a, const Monoid *b) {
-  if (a == b) return true;
-  bool same = a->count == b->count;
-  for (int i = 0; same && i < a->count; i++) {
-    const Accumulator *x = &a->part[i], *y = &b->part[i];
-    same = !strcmp(x->name, y->name) && !strcmp(x->type, y->type) && !strcmp(x->init, y->init) &&
-           !strcmp(x->element, y->element) && !strcmp(x->combine, y->combine);
-  }
-  return same;
-}
 
 static const char *capital(Arena *arena, const char *word) {
   char *copy = arena_dup(arena, word);
@@ -26,7 +16,8 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m) {
   buffer_put(b, "struct %s {\n", name);
   for (int i = 0; i < m->count; i++) buffer_put(b, "%s %s;\n", m->part[i].type, m->part[i].name);
   buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", name);
-  for (int i = 0; i < m->count; i++) buffer_put(b, "a.%s = %s;\n", m->part[i].name, m->part[i].init);
+  for (int i = 0; i < m->count; i++)
+    buffer_put(b, "a.%s = %s;\n", m->part[i].name, m->part[i].init);
   buffer_put(b, "}\n__device__ inline %s combine(const %s &a, const %s &b) {\n%s both;\n", name,
              name, name, name);
   for (int i = 0; i < m->count; i++)
@@ -37,7 +28,7 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m) {
 Member *states_member(States *s, const Node *reduction) {
   const Monoid *m = reduction->op->acc;
   for (int i = 0; i < s->count; i++)
-    if (s->member[i].value == reduction->in[0] && same_monoid(s->member[i].monoid, m))
+    if (s->member[i].value == reduction->in[0] && monoid_same(s->member[i].monoid, m))
       return &s->member[i];
   return NULL;
 }
@@ -85,7 +76,7 @@ void states_put(States *sweeps, int count, Buffer *b) {
     for (int j = 0; j < sweeps[i].count; j++) {
       Member *m = &sweeps[i].member[j];
       for (int k = 0; k < nknown; k++)
-        if (same_monoid(known[k].monoid, m->monoid)) m->type = known[k].type;
+        if (monoid_same(known[k].monoid, m->monoid)) m->type = known[k].type;
       if (m->type) continue;
       m->type = expr_name(sweeps->group, capital(arena, m->monoid->name));
       put_struct(b, m->type, m->monoid);

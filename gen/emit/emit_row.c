@@ -1,6 +1,7 @@
-// emit_row.c: rows kept in the registers of the threads that share them. Sweeps over a row accumulate
-// its reductions, and compute the maps between and after them (softmax, layer normalisation): each
-// input is read once. The loops are rowwise.cu's; here are the statements inside them.
+// emit_row.c: rows kept in the registers of the threads that share them. Sweeps over a row
+// accumulate its reductions, and compute the maps between and after them (softmax, layer
+// normalisation): each input is read once. The loops are rowwise.cu's; here are the statements
+// inside them.
 #include "emit.h"
 
 #include <string.h>
@@ -187,8 +188,8 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
     buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, n),
-               expr_offset(s, &n->type, r->row_at, &step), expr_cast(n),
-               expr_ctype(n->type.dtype), value);
+               expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
+               value);
   }
 }
 
@@ -237,8 +238,7 @@ static void put_constants(Rows *r) {
   Buffer declare = {0}, decode = {0};
   for (int i = 0; i < e->c->graph->nnodes; i++)
     if (r->kept[i])
-      buffer_put(&declare, "  float %s[kItems * kLanes];\n",
-                 kept_array(r, e->c->graph->nodes[i]));
+      buffer_put(&declare, "  float %s[kItems * kLanes];\n", kept_array(r, e->c->graph->nodes[i]));
   const char *names[MaxRank];
   int64_t size[MaxRank];
   int dims[MaxRank], count = domain_dims(r->full, r->axes, false, dims);

@@ -42,12 +42,13 @@ typedef struct Tile {
   int splits;  // contract: parts of k, summed by the last block of each tile to arrive; reduce too
   int rows;    // row, reduce: rows (or lane vectors) per block
   int items;   // row: elements of a row per thread
-  bool together;    // reduce: a thread's lanes are reduced together
-  int depth, part;  // reduce: accesses in flight; elements of one of `splits` parts
+  bool together;   // reduce: a thread's lanes are reduced together
+  int depth, part; // reduce: accesses in flight; elements of one of `splits` parts
   int64_t grid[3];
-  int smem;       // dynamic shared memory, bytes
-  double seconds; // what the model expects
-  bool tuned;     // contract: measured as the fastest, whatever the model says
+  int smem;          // dynamic shared memory, bytes
+  double seconds;    // what the model expects
+  const char *bound; // what takes most of it; null: not told
+  bool tuned;        // contract: measured as the fastest, whatever the model says
 } Tile;
 
 // Memory of a kernel's own, that no other one reads.
