@@ -150,7 +150,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
 }
 
 // Index variables of a domain; dimensions of size 1 are 0; the innermost carries the lane.
-static void domain_index(const Type *t, const char *const *names, Index *at) {
+static void lane_index(const Type *t, const char *const *names, Index *at) {
   for (int d = 0; d < t->rank; d++)
     at[d] = t->dim[d] == 1 ? (Index){"0", false} : (Index){names[d], false};
   for (int i = t->rank - 1; i >= 0; i--) {
@@ -165,7 +165,7 @@ void emit_map(Emitter *e) {
   const Type *t = &e->g->anchor->type;
   Index at[MaxRank];
   Scope s = {0};
-  domain_index(t, emit_index_names(t->rank), at);
+  lane_index(t, emit_index_names(t->rank), at);
   hole_int(e, "count", type_count(t));
   emit_epilogue(e, &s, t, at, "i");
 }
@@ -195,7 +195,7 @@ void emit_window(Emitter *e) {
   const Type *t = &n->type;
   Index at[MaxRank];
   Scope s = {0};
-  domain_index(t, emit_index_names(4), at);
+  lane_index(t, emit_index_names(4), at);
   for (int d = 0; d < 4; d++) at[d].lane = d == 1 && e->g->tile.lanes > 1;
   const Type *in = &n->in[0]->type;
   static const char *const side[] = {"h", "w"};

@@ -71,6 +71,43 @@ const char *expr_substitute(Arena *arena, const char *cuda, const char *const *a
 bool expr_mentions(const char *text, const char *word);
 void scope_free(Scope *s);
 
+// ---- emit_monoid.c: what the threads of a kernel accumulate ------------------------------------
+
+// One monoid, over the elements of one value; several reductions may read their results of it.
+typedef struct Member {
+  const Monoid *monoid;
+  const Node *value;
+  const char *type, *name; // the struct's name, the field's
+} Member;
+
+typedef struct States { // all that is accumulated in one sweep over the elements
+  const Group *group;
+  const char *type; // the struct's name
+  Member *member;
+  int count;
+} States;
+
+void states_add(States *s, const Node *reduction);
+Member *states_member(States *s, const Node *reduction); // null: it is not among them
+void states_put(States *sweeps, int count, Buffer *b);   // the structs, clear() and combine()
+// Statements that make the state of one element, of its value and its place, in variable `state`.
+void states_element(const States *s, const Member *m, const char *state, const char *value,
+                    const char *place, Buffer *b);
+// The reduction's value, as an expression of the variable `state`.
+const char *states_result(States *s, const Node *reduction, const char *state);
+
+// ---- emit_domain.c: the elements that a reduction runs over ------------------------------------
+
+// The dimensions of t in memory order that are (or are not) in `axes`, larger than 1.
+int domain_dims(const Type *t, int64_t axes, bool in, int *dims);
+// Indices of an element, and of the output it belongs to.
+void domain_index(const Type *t, int64_t axes, Index *full, Index *out);
+// Defines the indices of `dims` that one of the texts mentions, from the linear variable `from`.
+void domain_decode(Buffer *b, const char *from, const Type *t, const int *dims, int count,
+                   const char *const *texts, int ntexts);
+// The place of the element at `full` among those along `axes`, row-major.
+const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index *full);
+
 // ---- emit.c and emit_*.c: one template each ----------------------------------------------------
 
 // One kernel being written: a Lua table of holes for its template is on top of the Lua stack.

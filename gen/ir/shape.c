@@ -43,7 +43,7 @@ static void infer_reduce(Compiler *c, Node *n) {
     err_at(c, n->loc, "%s: an axis is beyond the rank of %s", n->op->name, shape_of(n->in[0]));
   for (int d = 0; d < t.rank; d++)
     if (n->attr.axes >> d & 1) t.dim[d] = 1;
-  n->type = type_make(t.dtype, t.rank, t.dim);
+  n->type = type_make(dtype_is_float(n->op->gives) ? t.dtype : n->op->gives, t.rank, t.dim);
 }
 
 // Positions of a window of `kernel` over `size` elements, as every framework counts them.

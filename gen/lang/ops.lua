@@ -12,6 +12,12 @@
 --           convert (to its attribute dtype), draw (integers, giving a random float)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, window: $1 so far, $2 the next)
 --   init    reduce, window: the neutral element as CUDA text; ref_init the same as a number
+--   acc     reduce, in place of cuda and init: up to four accumulators, joined in any order: for each
+--           its name, init, what one element gives (`element`: $1 its value, $i its place) and what
+--           two parts give (`combine`: a.NAME, b.NAME); for the oracle ref_init and
+--           ref(accumulators.., value, place). Rows of one acc accumulate together
+--   result  of acc: the value, of a.NAME; ref_result(accumulators..) the same for the oracle
+--   gives   of acc: the result's dtype, if it is no float
 --   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
 --           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
 --   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
@@ -121,6 +127,69 @@ op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $
    init = "-nn_inf()", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
    init = "nn_inf()", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
+op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", init = "1.f",
+   ref_init = 1, ref = function(a, b) return a * b end}
+
+-- NaN is true, as in NumPy: 1 or 0.
+local function truth(name, row, init, combine, better)
+  op{name = name, class = "reduce", attrs = {"axes"}, result = "a.value != 0.f", gives = "bool", acc = {name = row,
+     {"value", init = init, element = "($1 != 0.f ? 1.f : 0.f)", combine = combine,
+      ref_init = init == "1.f" and 1 or 0, ref = function(a, x) return better(a, 1 - eq(x, 0)) end}}}
+end
+truth("reduce_all", "all", "1.f", "nn_min(a.value, b.value)", math.min)
+truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
+
+-- Mean and sum of squared distances from it (Welford's, joined by Chan's rule): exact where the mean
+-- is large beside the deviation.
+local share = "(b.count / nn_max(a.count + b.count, 1.f))"
+local moments = {name = "moments",
+  {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
+   ref_init = 0, ref = function(count, mean, m2, x) return count + 1 end},
+  {"mean", init = "0.f", element = "$1", combine = "a.mean + (b.mean - a.mean) * " .. share,
+   ref_init = 0, ref = function(count, mean, m2, x) return mean + (x - mean) / (count + 1) end},
+  {"m2", init = "0.f", element = "0.f",
+   combine = "a.m2 + b.m2 + (b.mean - a.mean) * (b.mean - a.mean) * (a.count * " .. share .. ")",
+   ref_init = 0, ref = function(count, mean, m2, x)
+     return m2 + (x - mean) * (x - mean) * count / (count + 1)
+   end}}
+op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 12,
+   result = "a.mean", ref_result = function(count, mean, m2) return mean end}
+op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 12,
+   result = "a.m2 / a.count", ref_result = function(count, mean, m2) return m2 / count end}
+
+-- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.
+local function place(name, init, sign, better)
+  local second = "(nn_isnan(a.best) ? nn_isnan(b.best) && b.at < a.at : nn_isnan(b.best) || b.best " ..
+                 sign .. " a.best || (b.best == a.best && b.at < a.at))"
+  local function wins(best, x) return where(eq(best, best), where(eq(x, x), better(best, x), 1), 0) end
+  op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4,
+     ref_result = function(best, at) return at end, acc = {name = name,
+       {"best", init = init, element = "$1", combine = second .. " ? b.best : a.best",
+        ref_init = sign == ">" and -1 / 0 or 1 / 0,
+        ref = function(best, at, x, i) return where(wins(best, x), x, best) end},
+       {"at", type = "int", init = "2147483647", element = "$i",
+        combine = second .. " ? b.at : a.at",
+        ref_init = 0, ref = function(best, at, x, i) return where(wins(best, x), i, at) end}}}
+end
+place("argmax", "-nn_inf()", ">", function(best, x) return lt(best, x) end)
+place("argmin", "nn_inf()", "<", function(best, x) return lt(x, best) end)
+
+-- The largest element and the sum of exp(x - largest), in one pass over a row of any length.
+local function below(x) return "(" .. x .. ".most == nn_max(a.most, b.most) ? " .. x .. ".sum : " .. x ..
+                               ".sum * nn_exp(" .. x .. ".most - nn_max(a.most, b.most)))" end
+local function faded(m, x) return where(eq(m, math.max(m, x)), 1, math.exp(m - math.max(m, x))) end
+local online = {name = "online",
+  {"most", init = "-nn_inf()", element = "$1", combine = "nn_max(a.most, b.most)",
+   ref_init = -1 / 0, ref = function(most, sum, x) return math.max(most, x) end},
+  {"sum", init = "0.f", element = "1.f", combine = below("a") .. " + " .. below("b"),
+   ref_init = 0, ref = function(most, sum, x) return sum * faded(most, x) + faded(x, most) end}}
+op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   result = "a.most + nn_log(a.sum)",
+   ref_result = function(most, sum) return most + math.log(sum) end}
+op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   result = "a.most", ref_result = function(most, sum) return most end}
+op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   result = "a.sum", ref_result = function(most, sum) return sum end}
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},

@@ -21,22 +21,34 @@ static const struct {
 // ---- reading a row ----------------------------------------------------------------------------
 
 static const char *field_text(lua_State *lua, const char *name) {
-  lua_getfield(lua, 1, name);
+  return rows_text(lua, 1, name);
+}
+
+static double field_number(lua_State *lua, const char *name, double fallback) {
+  return rows_number(lua, 1, name, fallback);
+}
+
+static int field_function(lua_State *lua, const char *name) {
+  return rows_function(lua, 1, name);
+}
+
+const char *rows_text(lua_State *lua, int table, const char *name) {
+  lua_getfield(lua, table, name);
   const char *text = lua_tostring(lua, -1);
   if (text) text = arena_dup(front_compiler(lua)->arena, text);
   lua_pop(lua, 1);
   return text;
 }
 
-static double field_number(lua_State *lua, const char *name, double fallback) {
-  lua_getfield(lua, 1, name);
+double rows_number(lua_State *lua, int table, const char *name, double fallback) {
+  lua_getfield(lua, table, name);
   double v = lua_isnumber(lua, -1) ? lua_tonumber(lua, -1) : fallback;
   lua_pop(lua, 1);
   return v;
 }
 
-static int field_function(lua_State *lua, const char *name) {
-  lua_getfield(lua, 1, name);
+int rows_function(lua_State *lua, int table, const char *name) {
+  lua_getfield(lua, table, name);
   if (lua_isfunction(lua, -1)) return luaL_ref(lua, LUA_REGISTRYINDEX);
   lua_pop(lua, 1);
   return LUA_NOREF;
@@ -98,7 +110,7 @@ static void check_row(lua_State *lua, const Op *op) {
   if (op->cls == OpMap && (op->nin < 1 || op->nin > MaxInputs))
     err_at(front_compiler(lua), front_here(lua), "op '%s': nin must be 1 to 3, not %d", op->name,
            op->nin);
-  if ((op->cls == OpMap || op->cls == OpReduce || op->cls == OpWindow) && !op->cuda)
+  if ((op->cls == OpMap || op->cls == OpWindow || (op->cls == OpReduce && !op->acc)) && !op->cuda)
     err_at(front_compiler(lua), front_here(lua), "op '%s': needs cuda = \"expression over $1\"",
            op->name);
   if (op->cls == OpMap && op->ref == LUA_NOREF)
@@ -117,7 +129,7 @@ static bool known_function(const char *word, size_t n) {
 }
 
 // Numbers, $1 $2 .., operators and the functions above: nothing else can be said.
-static bool is_expression(const char *text) {
+bool rows_is_expression(const char *text) {
   while (*text) {
     if (strchr("0123456789.", *text)) { // a number, with exponent and suffix
       text += strspn(text, "0123456789.");
@@ -142,10 +154,14 @@ static bool is_expression(const char *text) {
 
 // CUDA text of a model file is pasted into kernels: an expression, no more.
 static void check_user_text(lua_State *lua, const Op *op) {
-  if (op->cls != OpMap)
-    err_at(front_compiler(lua), front_here(lua), "op '%s': a model may declare class \"map\" only",
-           op->name);
-  if (!is_expression(op->cuda))
+  if (op->cls == OpReduce && op->acc) {
+    monoid_check(lua, op);
+    return;
+  }
+  if (op->cls != OpMap && op->cls != OpReduce)
+    err_at(front_compiler(lua), front_here(lua),
+           "op '%s': a model may declare class \"map\" or \"reduce\" only", op->name);
+  if (!rows_is_expression(op->cuda))
     err_at(front_compiler(lua), front_here(lua),
            "op '%s': cuda must be one expression of $1, numbers, operators and the nn_ functions, "
            "not '%s'",
@@ -179,12 +195,19 @@ int rows_declare(lua_State *lua) {
   op->cuda = field_text(lua, "cuda");
   op->init = field_text(lua, "init");
   op->ref_init = field_number(lua, "ref_init", 0);
+  op->acc = op->cls == OpReduce ? monoid_read(lua, op) : NULL;
+  op->result = op->cls == OpReduce ? field_text(lua, "result") : NULL;
+  op->ref_result = field_function(lua, "ref_result");
+  const char *gives = field_text(lua, "gives");
+  if (gives && !dtype_parse(gives, &op->gives))
+    err_at(front_compiler(lua), front_here(lua), "op '%s': gives no dtype '%s'", name, gives);
   op->flops = (int)field_number(lua, "flops", 1);
   op->ref = field_function(lua, "ref");
   op->grad = field_function(lua, "grad");
   op->user = lua_toboolean(lua, lua_upvalueindex(1));
   check_row(lua, op);
   if (op->user) check_user_text(lua, op);
+  if (op->cls == OpReduce) monoid_complete(front_compiler(lua), op);
   c->ops = arena_grow(c->arena, c->ops, c->nops, sizeof *c->ops);
   c->ops[c->nops++] = op;
   return 0;

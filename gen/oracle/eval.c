@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kChunk = 512, kMostSteps = 64 };
+enum { kChunk = 512, kMostSteps = 64, kMostInputs = kMostAccumulators + 2 };
 
 // ---- programs ---------------------------------------------------------------------------------
 
@@ -87,12 +87,12 @@ static void read_step(lua_State *lua, Step *step) { // from the table on top
   }
 }
 
-// Traces a row's `ref`; false when it cannot be.
-static bool trace(Compiler *c, const Op *op, Program *p) {
+// Traces a row's function of `nin` values; false when it cannot be.
+static bool trace(Compiler *c, const Op *op, int ref, int nin, Program *p) {
   lua_State *lua = c->lua;
   lua_getglobal(lua, "trace");
-  lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
-  p->nin = op->cls == OpMap ? op->nin : 2; // a reduction combines two
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, ref);
+  p->nin = nin;
   lua_pushinteger(lua, p->nin);
   if (front_call(lua, 2, 1)) die("%s: %s", op->name, lua_tostring(lua, -1));
   bool ok = lua_istable(lua, -1) && lua_rawlen(lua, -1) <= kMostSteps;
@@ -108,7 +108,7 @@ static bool trace(Compiler *c, const Op *op, Program *p) {
 
 static void run_program(const Program *p, const double *const *in, double *out, int n) {
   double values[kMostSteps][kChunk];
-  const double *slot[kMostSteps + MaxInputs];
+  const double *slot[kMostSteps + kMostInputs];
   for (int i = 0; i < p->nin; i++) slot[i] = in[i];
   for (int i = 0; i < p->nsteps; i++) {
     const Step *s = &p->steps[i];
@@ -142,7 +142,19 @@ struct Traced { // a program traced so far
   const Op *op;
   bool ok;
   Program program;
+  // of a reduction: the next value of each accumulator, and what they give
+  Program step[kMostAccumulators], result;
 };
+
+static bool trace_reduction(Compiler *c, const Op *op, Traced *t) {
+  const Monoid *m = op->acc;
+  bool ok = true;
+  int nin = op->cuda ? 2 : m->count + 2; // a combination of two values; or with the place
+  for (int i = 0; i < m->count; i++) ok = trace(c, op, m->part[i].ref, nin, &t->step[i]) && ok;
+  t->result = (Program){0};
+  if (op->ref_result != LUA_NOREF) ok = trace(c, op, op->ref_result, m->count, &t->result) && ok;
+  return ok;
+}
 
 static const Traced *program_of(Compiler *c, const Op *op) {
   for (int i = 0; i < c->nprograms; i++)
@@ -150,7 +162,8 @@ static const Traced *program_of(Compiler *c, const Op *op) {
   c->programs = arena_grow(c->arena, c->programs, c->nprograms, sizeof *c->programs);
   Traced *t = c->programs[c->nprograms++] = arena_alloc(c->arena, sizeof *t);
   t->op = op;
-  t->ok = trace(c, op, &t->program);
+  t->ok = op->cls == OpReduce ? trace_reduction(c, op, t)
+                              : trace(c, op, op->ref, op->cls == OpMap ? op->nin : 2, &t->program);
   return t;
 }
 
@@ -225,17 +238,39 @@ static const Traced *combiner(Compiler *c, const Op *op) {
   return k;
 }
 
+// The place of element `at` of `in` among those along `axes`, row-major.
+static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
+  int64_t place = 0, step = 1;
+  for (int d = in->rank - 1; d >= 0; d--) {
+    if (axes >> d & 1) place += at % in->dim[d] * step, step *= in->dim[d];
+    at /= in->dim[d];
+  }
+  return place;
+}
+
 static void eval_reduce(Compiler *c, Node *n, double **value) {
   const Traced *k = combiner(c, n->op);
+  const Monoid *m = n->op->acc;
   const Type *in = &n->in[0]->type;
-  const double *x = value[n->in[0]->id];
-  double *y = value[n->id];
   int64_t count = type_count(in), outs = type_count(&n->type);
-  for (int64_t i = 0; i < outs; i++) y[i] = n->op->ref_init;
+  double *acc = base_alloc((size_t)(outs * m->count), sizeof *acc);
+  for (int64_t i = 0; i < outs * m->count; i++) acc[i] = m->part[i % m->count].ref_init;
   for (int64_t i = 0; i < count; i++) {
-    int64_t to = row_offset(in, &n->type, i);
-    y[to] = combine(k, y[to], x[i]);
+    double *now = acc + row_offset(in, &n->type, i) * m->count, next[kMostAccumulators];
+    double place = (double)reduced_place(in, n->attr.axes, i);
+    const double *args[kMostInputs] = {now, &value[n->in[0]->id][i], &place};
+    for (int j = 0; j < m->count; j++) args[j] = now + j;
+    args[m->count] = &value[n->in[0]->id][i], args[m->count + 1] = &place;
+    for (int j = 0; j < m->count; j++) run_program(&k->step[j], args, &next[j], 1);
+    memcpy(now, next, sizeof *now * (size_t)m->count);
   }
+  for (int64_t i = 0; i < outs; i++) {
+    const double *args[kMostInputs] = {0};
+    for (int j = 0; j < m->count; j++) args[j] = acc + i * m->count + j;
+    value[n->id][i] = acc[i * m->count];
+    if (k->result.nsteps) run_program(&k->result, args, &value[n->id][i], 1);
+  }
+  free(acc);
 }
 
 static void eval_window(Compiler *c, Node *n, double **value) {

@@ -114,7 +114,7 @@ static Node *drop_identity(Graph *to, Node *n) {
       if (n->attr.dims[d] != d) return NULL;
     return n->nin == 1 ? x : NULL;
   }
-  if (n->op->cls == OpReduce && same) return x;
+  if (n->op->cls == OpReduce && same) return n->op->cuda ? x : NULL; // what combines values alone
   if (n->nin != 2 || n->op->cls != OpMap) return NULL;
   double neutral = n->op->flags & FlagMul ? 1 : 0;
   if (!(n->op->flags & (FlagAdd | FlagSub | FlagMul))) return NULL;

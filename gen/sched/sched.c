@@ -192,13 +192,16 @@ static void sched_reduce(Group *g, const Arch *arch) {
   const Type *in = &n->in[0]->type;
   int last = in->rank - 1;
   while (last > 0 && in->dim[in->order[last]] == 1) last--;
-  bool runs = !(n->attr.axes >> in->order[last] & 1); // outputs are neighbours
-  t->lanes = runs ? divide_down(4, in->dim[in->order[last]]) : 1;
+  t->together = n->attr.axes >> in->order[last] & 1;
+  t->lanes = divide_down(4, in->dim[in->order[last]]);
   t->threads = 256;
-  int64_t vectors = ceil_div(type_count(&n->type), t->lanes);
+  int64_t vectors = ceil_div(type_count(&n->type), t->together ? 1 : t->lanes);
   t->rows = 1; // threads over outputs
-  while (runs && t->rows < 32 && t->rows < vectors) t->rows *= 2;
+  while (!t->together && t->rows < 32 && t->rows < vectors) t->rows *= 2;
   t->grid[0] = ceil_div(vectors, t->rows);
+  t->depth = 4;
+  t->splits = 1;
+  t->part = (int)(type_count(in) / type_count(&n->type));
 }
 
 static void sched_row(Group *g, const Arch *arch) {

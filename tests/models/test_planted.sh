@@ -48,8 +48,11 @@ ok "split k: a part is added twice" found templates/lib/arrive.cuh 's/int p = 1;
 ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!last_to_arrive(count, kParts, last)) return false;/if (part) return false;/' split
 ok "split k: the count is not taken back" found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 ok "sums of columns: the last row of blocks is forgotten" found templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
-ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run tests/models/reduce.lua
-ok "rowwise: the butterfly stops early" found templates/lib/row.cuh 's/offset > 0/offset > 1/' run models/lenet.lua
+ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh 's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' run tests/models/reduce.lua
+ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh 's/for (; e < end; e += step)/for (; e + step < end; e += step)/' run tests/models/reduce.lua
+ok "reduce: a barrier is missing" found templates/lib/reduce.cuh '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' run tests/models/reduce.lua
+ok "reduce: a run that is never added" found templates/lib/reduce.cuh 's/acc\[o\] = combine(acc\[o\], run\[o\]);/;/' run tests/models/reduce.lua
+ok "rowwise: the butterfly stops early" found templates/lib/reduce.cuh 's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
 ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 tap_done

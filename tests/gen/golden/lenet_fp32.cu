@@ -481,7 +481,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
 // grid 15x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 96240 FLOP, 194080 bytes read, 480 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -491,17 +492,31 @@ constexpr int kItems = 4;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 400;
 constexpr int kRows = 120;
 
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Sum;
+
 extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-  float row_reduce_sum = 0.f;
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
@@ -510,19 +525,25 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
       const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 400 + m));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
+        Sums0 one;
         const float max_pool2d = nn_float(g_max_pool2d[(((m + j)) / 5 % 5) * 80 + (((m + j)) % 5) * 16 + ((m + j)) / 25]);
         const float fc1_mul = weight[j] * max_pool2d;
-        row_reduce_sum = row_reduce_sum + fc1_mul;
+        one.value = fc1_mul;
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_sum = row_reduce<kRowThreads>(row_reduce_sum, part, [](float a, float b) { return a + b; });
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float bias = nn_float(g_bias[n]);
+  const float row_reduce_sum = sums_0.value;
   const float fc1_add = row_reduce_sum + bias;
   const float row_add = fc1_add;
   const float relu = nn_max(row_add, 0.f);
   const float row_relu = relu;
   if (tid == 0) g_relu[n] = nn_cast<float>(row_relu);
+
 }
 // lenet__fc2_relu: mul+reduce_sum+add+relu
 // from models/lenet.lua:8
@@ -533,7 +554,8 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
 // grid 11x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -543,17 +565,31 @@ constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 120;
 constexpr int kRows = 84;
 
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Sum;
+
 extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
   const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu_2) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-  float row_reduce_sum = 0.f;
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
@@ -563,18 +599,24 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
       const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
+        Sums0 one;
         const float fc2_mul = weight[j] * relu[j];
-        row_reduce_sum = row_reduce_sum + fc2_mul;
+        one.value = fc2_mul;
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_sum = row_reduce<kRowThreads>(row_reduce_sum, part, [](float a, float b) { return a + b; });
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float bias = nn_float(g_bias[n]);
+  const float row_reduce_sum = sums_0.value;
   const float fc2_add = row_reduce_sum + bias;
   const float row_add = fc2_add;
   const float relu_2 = nn_max(row_add, 0.f);
   const float row_relu = relu_2;
   if (tid == 0) g_relu_2[n] = nn_cast<float>(row_relu);
+
 }
 // lenet__fc3: mul+reduce_sum+add
 // from models/lenet.lua:9, models/lenet.lua:8, models/lenet.lua:9
@@ -585,7 +627,8 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
 // grid 2x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -595,17 +638,31 @@ constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 84;
 constexpr int kRows = 10;
 
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Sum;
+
 extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
   const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-  float row_reduce_sum = 0.f;
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
@@ -615,16 +672,22 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
       const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
+        Sums0 one;
         const float fc3_mul = weight[j] * relu[j];
-        row_reduce_sum = row_reduce_sum + fc3_mul;
+        one.value = fc3_mul;
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_sum = row_reduce<kRowThreads>(row_reduce_sum, part, [](float a, float b) { return a + b; });
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
   const float bias = nn_float(g_bias[n]);
+  const float row_reduce_sum = sums_0.value;
   const float fc3_add = row_reduce_sum + bias;
   const float row_add = fc3_add;
   if (tid == 0) g_fc3[n] = nn_cast<float>(row_add);
+
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
 // from models/lenet.lua:9
@@ -633,7 +696,8 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
 // grid 1x1x1 of 32 threads, 0 bytes of dynamic shared memory
 // 80 FLOP, 40 bytes read, 40 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -643,18 +707,43 @@ constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 10;
 constexpr int kRows = 1;
 
+struct Max {
+  float value;
+};
+__device__ inline void clear(Max &a) {
+  a.value = -nn_inf();
+}
+__device__ inline Max combine(const Max &a, const Max &b) {
+  Max both;
+  both.value = nn_max(a.value, b.value);
+  return both;
+}
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Max;
+using Sums1 = Sum;
+
 extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
   const float *__restrict__ g_fc3,
   float *__restrict__ g_softmax) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
 
-  float row_reduce_max = -nn_inf();
-  float row_reduce_sum = 0.f;
   float kept_add[kItems * kLanes];
   float kept_exp[kItems * kLanes];
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
@@ -663,26 +752,39 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
       const Vec<float, 2> fc3_add = nn_float(nn_load<2>(g_fc3 + n));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
+        Sums0 one;
         kept_add[item * kLanes + j] = fc3_add[j];
-        row_reduce_max = nn_max(row_reduce_max, fc3_add[j]);
+        one.value = fc3_add[j];
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_max = row_reduce<kRowThreads>(row_reduce_max, part, [](float a, float b) { return nn_max(a, b); });
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
+  const float row_reduce_max = sums_0.value;
+  Sums1 sums_1;
+  clear(sums_1);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
+
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
+        Sums1 one;
         const float softmax_sub = kept_add[item * kLanes + j] - row_reduce_max;
         const float softmax_exp = nn_exp(softmax_sub);
         kept_exp[item * kLanes + j] = softmax_exp;
-        row_reduce_sum = row_reduce_sum + softmax_exp;
+        one.value = softmax_exp;
+        sums_1 = combine(sums_1, one);
       }
+
     }
   }
-  row_reduce_sum = row_reduce<kRowThreads>(row_reduce_sum, part, [](float a, float b) { return a + b; });
+  __shared__ Sums1 part_sums_1[kRowThreads / kWarp];
+  sums_1 = row_join<kRowThreads>(sums_1, part_sums_1);
+  const float row_reduce_sum = sums_1.value;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
@@ -697,4 +799,5 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
       nn_store<2>(g_softmax + n, nn_cast<float>(softmax_out));
     }
   }
+
 }
