@@ -78,8 +78,13 @@ void front_open(Compiler *c) {
   lua_pushvalue(c->lua, -1);
   run_asset(c->lua, "gen/lang/nn.lua", 1); // core -> nn
   lua_insert(c->lua, -2);
-  lua_pushvalue(c->lua, -2);
-  run_asset(c->lua, "gen/lang/nn_layers.lua", 2); // core, nn -> nothing
+  static const char *const layers[] = {"gen/lang/nn_reduce.lua", "gen/lang/nn_layers.lua"};
+  for (int i = 0; i < 2; i++) {
+    lua_pushvalue(c->lua, -1);
+    lua_pushvalue(c->lua, -3);
+    run_asset(c->lua, layers[i], 2); // core, nn -> nothing
+    lua_pop(c->lua, 1);
+  }
   lua_pop(c->lua, 1);
   lua_newtable(c->lua); // loaded modules
   lua_insert(c->lua, -2);

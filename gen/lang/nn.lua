@@ -1,5 +1,5 @@
 -- nn.lua: the module `nn` of model files: layers made of ops. `core` (front.c) makes the nodes; the
--- layers that have parameters are in nn_layers.lua.
+-- reductions are in nn_reduce.lua, layers that have parameters in nn_layers.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
@@ -246,18 +246,27 @@ function nn.config(defaults)
   return values
 end
 
--- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua.
+-- nn.op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
+-- class = "reduce" a reduction, of two values in `cuda` and `ref`, or of accumulators in `acc`, called
+-- as nn.NAME(x, axes, keep).
 function nn.op_row(row)
   if type(row) ~= "table" then
     fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")
   end
-  options("op_row", row, {name = REQUIRED, nin = 1, cuda = REQUIRED, ref = false, grad = false,
-                          flops = 1, flags = false, class = "map"})
+  local reduces = row.class == "reduce"
+  local known = {name = REQUIRED, nin = 1, cuda = not (reduces and row.acc) and REQUIRED or false, ref = false,
+                 grad = false, flops = 1, flags = false, class = "map"}
+  if reduces then
+    for _, key in ipairs{"acc", "result", "ref_result", "init", "ref_init", "gives"} do known[key] = false end
+    row.attrs = {"axes"}
+    known.attrs = false
+  end
+  options("op_row", row, known)
   local name, f = core.user_op(row)
   if rawget(nn, name) then fail("op_row: nn.%s exists already", name) end
   rawset(nn.op, name, f)
-  nn[name] = f
-  return f
+  if reduces then core.tools.reduction(name, f) else nn[name] = f end
+  return nn[name]
 end
 
 -- nn.rows(): the table of ops, as a list of {name, class, nin, type}.
@@ -439,49 +448,6 @@ function nn.scatter_add(ids, rows, size)
   end)
 end
 
--- ---- reductions -------------------------------------------------------------------------------
-
-local function count_of(x, bits)
-  local n = 1
-  for i, d in ipairs(shape(x)) do if bits >> (i - 1) & 1 == 1 then n = n * d end end
-  return n
-end
-
--- Drops the reduced dimensions unless `keep`.
-local function squeeze(x, bits, keep)
-  if keep then return x end
-  local dims = {}
-  for i, d in ipairs(shape(x)) do if bits >> (i - 1) & 1 == 0 then dims[#dims + 1] = d end end
-  return op.reshape(x, {dims = dims})
-end
-
--- sum, amax, amin, mean (x, axes, keep): over an axis or a list of axes (default: all).
-for name, row in pairs{sum = "reduce_sum", amax = "reduce_max", amin = "reduce_min"} do
-  layer(name, function(x, axes, keep)
-    local bits = axes_bits(name, tensor(name, x), axes)
-    return squeeze(op[row](x, {axes = bits}), bits, keep)
-  end)
-end
-layer("mean", function(x, axes, keep)
-  local bits = axes_bits("mean", tensor("mean", x), axes)
-  return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
-end)
-
-local function shifted(x, axis)
-  local bits = axes_bits("softmax", tensor("softmax", x), axis or -1)
-  return x - op.reduce_max(x, {axes = bits}), bits
-end
--- softmax, log_softmax (x, axis): along one axis, the last by default.
-layer("softmax", function(x, axis)
-  local d, bits = shifted(x, axis)
-  local e = op.exp(d)
-  return e / op.reduce_sum(e, {axes = bits})
-end)
-layer("log_softmax", function(x, axis)
-  local d, bits = shifted(x, axis)
-  return d - op.log(op.reduce_sum(op.exp(d), {axes = bits}))
-end)
-
 -- ---- pooling ----------------------------------------------------------------------------------
 
 -- With ceil_mode the last window may hang over: more padding at the bottom and right.
@@ -583,8 +549,8 @@ end)
 -- matmul(a, b): the last two dimensions are matrices, the others broadcast.
 layer("matmul", function(a, b) return op.matmul(a, b) end)
 
--- What nn_layers.lua is made of.
-core.tools = {fail = fail, parameter_layer = parameter_layer, options = options,
+-- What nn_reduce.lua and nn_layers.lua are made of.
+core.tools = {fail = fail, layer = layer, parameter_layer = parameter_layer, options = options, axes_bits = axes_bits,
               REQUIRED = REQUIRED, tensor = tensor, count = count, pair = pair, sides = sides}
 
 -- A name that nn does not have is a mistake of the model, told with the nearest one.

@@ -301,6 +301,22 @@ static Group *best_producer(Node *n) {
   return best;
 }
 
+// The group of another reduction of the same elements: both are accumulated in one sweep.
+static Group *sibling_reduction(const Node *n) {
+  if (n->op->cls != OpReduce) return NULL;
+  const Node *x = n->in[0];
+  for (int i = first_user[x->id]; i < first_user[x->id + 1]; i++) {
+    const Node *other = users[i];
+    Group *k = other->group;
+    bool same = other != n && other->op->cls == OpReduce && other->attr.axes == n->attr.axes;
+    if (same && k && k != n->group && (k->tm == TmReduce || k->tm == TmRow) && k->anchor == other &&
+        k->fixed == n->fixed && k->nnodes < kMostNodes && same_call(k, n->group) &&
+        !makes_cycle(k, n->group))
+      return k;
+  }
+  return NULL;
+}
+
 // n is in k now: other maps over the same domain that feed it come along.
 static void gather_feeders(Graph *g, Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
@@ -325,6 +341,7 @@ static void grow_epilogues(Graph *g) {
     Node *n = g->nodes[i];
     if (!n->group || n->group->nnodes != 1) continue;
     Group *k = best_producer(n), *own = n->group;
+    if (!k) k = sibling_reduction(n);
     if (!k) continue;
     absorb(g, k, own);
     if (is_view(n)) add_move(g, k, n);
