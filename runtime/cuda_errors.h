@@ -18,6 +18,8 @@
   CUDA_ERROR(NO_BINARY_FOR_GPU, 209, "no kernel image is available for execution on the device")   \
   CUDA_ERROR(INVALID_PTX, 218, "a PTX JIT compilation failed")                                     \
   CUDA_ERROR(JIT_COMPILER_NOT_FOUND, 221, "PTX JIT compiler library not found")                    \
+  CUDA_ERROR(UNSUPPORTED_PTX_VERSION, 222,                                                         \
+             "the provided PTX was compiled with an unsupported toolchain.")                       \
   CUDA_ERROR(INVALID_SOURCE, 300, "device kernel image is invalid")                                \
   CUDA_ERROR(FILE_NOT_FOUND, 301, "file not found")                                                \
   CUDA_ERROR(SHARED_OBJECT_INIT_FAILED, 303, "shared object initialization failed")                \

@@ -36,6 +36,8 @@ typedef struct Scope {
     const char *text;
   } * bound;
   int nbound, capacity;
+  const char **inner; // indices that are computed inside the loop
+  int ninner;
   const char *flat; // offset of the current element in `flat_type`, when at hand
   Type flat_type;
   Index flat_at[MaxRank]; // the index it stands for

@@ -180,6 +180,18 @@ void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
   memcpy(b->at, at, sizeof *at * (size_t)n->type.rank);
 }
 
+// Indices that are computed inside the lane loop: what is read at them is read there.
+static void note_inner(Scope *s, const char *name) {
+  s->inner = arena_grow(arena_of(s), s->inner, s->ninner, sizeof *s->inner);
+  s->inner[s->ninner++] = name;
+}
+
+static bool is_inner(const Scope *s, const char *offset) {
+  bool inner = expr_mentions(offset, "j");
+  for (int i = 0; i < s->ninner && !inner; i++) inner = expr_mentions(offset, s->inner[i]);
+  return inner;
+}
+
 void scope_free(Scope *s) {
   buffer_free(&s->loads);
   buffer_free(&s->body);
@@ -241,9 +253,9 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
   if (s->pred) {
     buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
                value, pointer, sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
-  } else if (step == 0 && !expr_mentions(offset, "j")) {
+  } else if (step == 0 && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !expr_mentions(offset, "j")) {
+  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
                name, value, s->lanes, pointer, offset);
     return arena_printf(arena, "%s[j]", name);
@@ -409,6 +421,28 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
   return name;
 }
 
+// The element of a gather: where it is along the axis is a value of its own.
+static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
+  const Node *x = n->in[0], *ids = n->in[1];
+  int axis = (int)n->attr.axis, more = n->op->form == MoveGather ? ids->type.rank : 1;
+  Index in[MaxRank], id_at[MaxRank];
+  for (int d = 0; d < ids->type.rank; d++)
+    id_at[d] =
+        ids->type.dim[d] == 1 ? (Index){"0", false} : at[n->op->form == MoveGather ? axis + d : d];
+  const char *id = expr_value(s, ids, id_at), *name = expr_name(s->group, "id");
+  bool inside = !s->pred && s->lanes > 1 && expr_mentions(id, "j");
+  bool hoisted = !s->pred && !inside && expr_mentions(s->loads.text ? s->loads.text : "", id);
+  buffer_put(hoisted ? &s->loads : &s->body, "%sconst int %s = nn_index(%s, %lld);\n",
+             hoisted ? "  " : s->indent, name, id, (long long)x->type.dim[axis]);
+  if (!hoisted) note_inner(s, name);
+  for (int d = 0; d < x->type.rank; d++)
+    in[d] = d == axis               ? (Index){name, false}
+            : x->type.dim[d] == 1   ? (Index){"0", false}
+            : d < axis || more == 1 ? at[d]
+                                    : at[d + more - 1];
+  return expr_value(s, x, in);
+}
+
 static const char *move_value(Scope *s, const Node *n, const Index *at) {
   Index in[MaxRank];
   switch (n->op->form) {
@@ -416,6 +450,9 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
     return pad_value(s, n, at);
   case MoveConcat:
     return concat_value(s, n, at);
+  case MoveGather:
+  case MoveAlong:
+    return gathered_value(s, n, at);
   case MoveReshape:
     reshape_index(arena_of(s), &n->type, &n->in[0]->type, 1, at, in);
     break;

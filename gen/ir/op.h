@@ -20,7 +20,16 @@ typedef enum OpClass {
 // A constant and an index are expressions: they have no memory.
 typedef enum { SourceInput, SourceParam, SourceConst, SourceIndex, SourceState } SourceKind;
 typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
-typedef enum MoveKind { MoveReshape, MovePermute, MoveSlice, MoveConcat, MovePad } MoveKind;
+// A gather reads by integers: row ids[i] of axis; along: the element ids[.., i, ..] of its own row.
+typedef enum MoveKind {
+  MoveReshape,
+  MovePermute,
+  MoveSlice,
+  MoveConcat,
+  MovePad,
+  MoveGather,
+  MoveAlong
+} MoveKind;
 
 // What a map computes in, and gives. Promoted: as PyTorch promotes its inputs' dtypes; a number of
 // the model, like 2 or 0.5, counts by its kind alone.

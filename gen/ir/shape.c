@@ -169,6 +169,45 @@ static void infer_concat(Compiler *c, Node *n) {
   n->type = type_make(t.dtype, t.rank, t.dim);
 }
 
+// ids: integers below the size of the axis. An input that says nothing of its own range has this
+// one.
+static void check_ids(Compiler *c, Node *n) {
+  const Type *x = &n->in[0]->type;
+  Node *ids = n->in[1];
+  int64_t axis = n->attr.axis;
+  if (axis < 0 || axis >= x->rank)
+    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
+           (long long)axis + 1);
+  if (type_compute(ids->type.dtype) != DtI32 && ids->type.dtype != DtU8)
+    err_at(c, n->loc, "%s: the ids want integers, not %s %s; x:to(\"i32\") makes them", n->op->name,
+           dtype_name(ids->type.dtype), shape_of(ids));
+  bool input = ids->op->cls == OpSource && ids->op->form == SourceInput;
+  if (input && !ids->attr.below) ids->attr.below = x->dim[axis];
+}
+
+static void infer_gather(Compiler *c, Node *n) {
+  check_ids(c, n);
+  const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
+  int64_t dim[2 * MaxRank];
+  int rank = 0;
+  for (int d = 0; d < x->rank; d++) {
+    if (d != n->attr.axis) dim[rank++] = x->dim[d];
+    for (int e = 0; d == n->attr.axis && e < ids->rank; e++) dim[rank++] = ids->dim[e];
+  }
+  if (rank > MaxRank) err_at(c, n->loc, "gather: %d dimensions, at most %d", rank, MaxRank);
+  n->type = type_make(x->dtype, rank, dim);
+}
+
+static void infer_along(Compiler *c, Node *n) {
+  check_ids(c, n);
+  const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
+  for (int d = 0; d < x->rank; d++)
+    if (ids->rank != x->rank || (d != n->attr.axis && ids->dim[d] != x->dim[d]))
+      err_at(c, n->loc, "take_along: shapes differ beside axis %lld: %s and %s",
+             (long long)n->attr.axis + 1, shape_of(n->in[0]), shape_of(n->in[1]));
+  n->type = type_make(x->dtype, ids->rank, ids->dim);
+}
+
 static void infer_pad(Compiler *c, Node *n) {
   Type t = n->in[0]->type;
   for (int d = 0; d < t.rank; d++) {
@@ -181,7 +220,8 @@ static void infer_pad(Compiler *c, Node *n) {
 
 static void (*const move_rules[])(Compiler *, Node *) = {
     [MoveReshape] = infer_reshape, [MovePermute] = infer_permute, [MoveSlice] = infer_slice,
-    [MoveConcat] = infer_concat,   [MovePad] = infer_pad,
+    [MoveConcat] = infer_concat,   [MovePad] = infer_pad,         [MoveGather] = infer_gather,
+    [MoveAlong] = infer_along,
 };
 
 static void infer_contract(Compiler *c, Node *n) {

@@ -411,6 +411,43 @@ function nn.slice(x, axis, first, last)
   return op.slice(x, {dims = begin, ends = ends})
 end
 
+-- gather(x, ids, axis): rows of x by integers: axis (default 1) becomes the dimensions of ids.
+function nn.gather(x, ids, axis)
+  tensor("gather", ids)
+  return op.gather(tensor("gather", x), ids, {axis = axis_of("gather", x, axis or 1)})
+end
+
+-- take_along(x, ids, axis): of each row along axis (default the last) the elements that ids names.
+function nn.take_along(x, ids, axis)
+  tensor("take_along", ids)
+  return op.take_along(tensor("take_along", x), ids, {axis = axis_of("take_along", x, axis or -1)})
+end
+
+-- one_hot(ids, size): 1.0 at each id along a new last dimension, else 0.0.
+function nn.one_hot(ids, size)
+  local dims, wide = shape(tensor("one_hot", ids)), {}
+  for i, d in ipairs(dims) do dims[i], wide[i] = d, 1 end
+  dims[#dims + 1], wide[#wide + 1] = 1, count("one_hot: size", size)
+  return op.eq(op.reshape(ids, {dims = dims}), nn.index(wide, #wide)):to("f32")
+end
+
+-- scatter_add(ids, rows, size): (N, ...) rows added up by their ids (N) into (size, ...): the gradient
+-- of gather. The same bits in every run: a product with one_hot(ids), of 2 * size * N operations for
+-- each element of a row.
+function nn.scatter_add(ids, rows, size)
+  local dims = shape(tensor("scatter_add", rows))
+  if #shape(tensor("scatter_add", ids)) ~= 1 or shape(ids)[1] ~= dims[1] then
+    fail("scatter_add: wants an id for each row, not %s and %s", tostring(ids), tostring(rows))
+  end
+  local n, size = dims[1], count("scatter_add: size", size)
+  return nn.precision("fp32", function()
+    local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}})):to("f32")
+    local sums = op.matmul(chosen, nn.reshape(rows, {n, -1}))
+    dims[1] = size
+    return op.reshape(sums, {dims = dims})
+  end)
+end
+
 -- ---- pooling ----------------------------------------------------------------------------------
 
 -- With ceil_mode the last window may hang over: more padding at the bottom and right.

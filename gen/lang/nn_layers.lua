@@ -158,3 +158,11 @@ parameter_layer("layer_norm", function(x, given)
   if not o.affine then return y end
   return y * nn.param("weight", {c}, {"constant", 1}) + nn.param("bias", {c}, {"constant", 0})
 end)
+
+-- embedding(ids, name, {count, size}): a row of parameters name.weight (count, size) for each id;
+-- normal of deviation 1. Integers below count, of any shape.
+parameter_layer("embedding", function(ids, given)
+  local o = options("embedding", given, {count = REQUIRED, size = REQUIRED})
+  local rows, size = count("embedding: count", o.count), count("embedding: size", o.size)
+  return nn.gather(nn.param("weight", {rows, size}, {"normal", 0, 1}), tensor("embedding", ids), 1)
+end)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 // The names a row's `form` may have, by class.
-static const char *const forms[OpClassCount][6] = {
+static const char *const forms[OpClassCount][8] = {
     [OpSource] = {"input", "param", "const", "index", "state"},
     [OpContract] = {"matmul", "conv"},
-    [OpMove] = {"reshape", "permute", "slice", "concat", "pad"},
+    [OpMove] = {"reshape", "permute", "slice", "concat", "pad", "gather", "along"},
 };
 
 static const struct {
@@ -182,7 +182,7 @@ int rows_declare(lua_State *lua) {
     err_at(front_compiler(lua), front_here(lua), "op '%s': unknown class '%s'", name, cls);
   op->cls = (OpClass)index;
   const char *form = field_text(lua, "form");
-  op->form = form ? word_index(form, forms[index], 6) : 0;
+  op->form = form ? word_index(form, forms[index], 8) : 0;
   if (op->form < 0)
     err_at(front_compiler(lua), front_here(lua), "op '%s': unknown form '%s'", name, form);
   op->nin = (int)field_number(lua, "nin", 1);

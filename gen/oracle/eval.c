@@ -370,8 +370,25 @@ static int64_t move_source(const Node *n, const Type *from, const int64_t *at, i
   return source;
 }
 
+// Where in x the element `at` of a gather is read; a mistake of the ids is the user's.
+static int64_t gathered(Compiler *c, const Node *n, double **value, const int64_t *at) {
+  const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
+  int axis = (int)n->attr.axis;
+  bool rows = n->op->form == MoveGather;
+  int64_t id_at = 0, source = 0;
+  for (int d = 0; d < ids->rank; d++) id_at = id_at * ids->dim[d] + at[rows ? axis + d : d];
+  double id = value[n->in[1]->id][id_at];
+  if (!(id >= 0 && id < (double)x->dim[axis]))
+    err_at(c, n->loc, "%s: id %.0f, at element %lld, is not 0 to %lld", n->op->name, id,
+           (long long)id_at, (long long)x->dim[axis] - 1);
+  for (int d = 0; d < x->rank; d++) {
+    int64_t i = d == axis ? (int64_t)id : at[rows && d > axis ? d + ids->rank - 1 : d];
+    source = source * x->dim[d] + i;
+  }
+  return source;
+}
+
 static void eval_move(Compiler *c, Node *n, double **value) {
-  (void)c;
   int64_t count = type_count(&n->type);
   double *y = value[n->id];
   if (n->op->form == MoveReshape) {
@@ -382,6 +399,10 @@ static void eval_move(Compiler *c, Node *n, double **value) {
     int64_t at[MaxRank], rest = i, shift = 0, from = -1;
     for (int d = n->type.rank - 1; d >= 0; d--)
       at[d] = rest % n->type.dim[d], rest /= n->type.dim[d];
+    if (n->op->form >= MoveGather) {
+      y[i] = value[n->in[0]->id][gathered(c, n, value, at)];
+      continue;
+    }
     int j = 0;
     for (; j < n->nin && (from = move_source(n, &n->in[j]->type, at, shift)) < 0; j++)
       shift += n->in[j]->type.dim[n->attr.axis];

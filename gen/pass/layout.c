@@ -99,7 +99,7 @@ static void choose_order(Node *n) {
     return;
   }
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce ||
-               (n->op->cls == OpMove && n->op->form >= MoveSlice);
+               (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MovePad);
   int64_t most = -1; // the order of the largest input of this rank
   for (int i = 0; keeps && i < n->nin; i++) {
     const Type *in = &n->in[i]->type;
@@ -152,7 +152,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
-// A value that leaves the graph: row-major, and each with memory of its own. `taken`: another has it.
+// A value that leaves the graph: row-major, and each with memory of its own. `taken`: another has
+// it.
 static Node *at_border(Graph *g, Node *n, Dtype dtype, bool taken) {
   Type plain = type_make(dtype, n->type.rank, n->type.dim);
   if (!taken && n->op->cls != OpSource && same_order(&plain, &n->type)) return n;

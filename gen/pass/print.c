@@ -4,7 +4,8 @@
 void print_groups(const Graph *g, FILE *file) {
   for (int i = 0; i < g->ngroups; i++) {
     const Group *k = g->groups[i];
-    fprintf(file, "# kernel %d %s: %s, %s, reads", i, k->name, k->ops, k->fixed ? "init" : g->c->entries[k->anchor->entry]);
+    fprintf(file, "# kernel %d %s: %s, %s, reads", i, k->name, k->ops,
+            k->fixed ? "init" : g->c->entries[k->anchor->entry]);
     for (int j = 0; j < k->ninputs; j++) fprintf(file, " %%%d", k->inputs[j]->id);
     fputs(", computes", file);
     for (int j = 0; j < k->nnodes; j++) fprintf(file, " %%%d", k->nodes[j]->id);

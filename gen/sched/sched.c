@@ -104,6 +104,19 @@ static double share_read(const Node *n) {
   return share;
 }
 
+// The share of a table that gathers of the group read, where nothing else of it reads the table.
+static double share_gathered(const Group *g, const Node *table) {
+  double count = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++) {
+      const Node *n = g->nodes[i];
+      if (n->in[j] != table) continue;
+      if (n->op->cls != OpMove || n->op->form < MoveGather || j) return 1;
+      count += (double)type_count(&n->type);
+    }
+  return fmin(1, count / (double)type_count(&table->type));
+}
+
 void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
@@ -114,7 +127,7 @@ void sched_count_work(Group *g) {
     for (int j = 0; j < g->nnodes; j++)
       for (int k = 0; k < g->nodes[j]->nin; k++)
         alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
-    double share = alone ? share_read(g->anchor) : 1;
+    double share = (alone ? share_read(g->anchor) : 1) * share_gathered(g, g->inputs[i]);
     g->bytes_read += (int64_t)(share * (double)type_bytes(&g->inputs[i]->type));
   }
   for (int i = 0; i < g->noutputs; i++) g->bytes_written += type_bytes(&g->outputs[i]->type);

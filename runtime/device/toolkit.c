@@ -53,8 +53,10 @@ static void identify(Toolkit *toolkit) {
   }
   if (!id[0] || toolkit->simulator) host_stamp(toolkit->path, stamp, sizeof stamp);
   if (toolkit->simulator) host_identity(host, sizeof host);
-  snprintf(toolkit->identity, sizeof toolkit->identity, "%s %d %s %s %s",
-           toolkit->simulator ? "cusim" : "nvrtc", toolkit->version, id, stamp, host);
+  const char *front = toolkit->simulator ? getenv("NNGEN_SIM_FRONTEND") : NULL; // libcusim's setting
+  snprintf(toolkit->identity, sizeof toolkit->identity, "%s %d %s %s %s%s%s",
+           toolkit->simulator ? "cusim" : "nvrtc", toolkit->version, id, stamp, host,
+           front ? " " : "", front ? front : "");
 }
 
 static int open_api(Toolkit *toolkit, Error *err) {

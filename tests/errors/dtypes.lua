@@ -11,3 +11,6 @@ if case == "index" then nn.index({3, 4}, 3) end
 if case == "precision" then nn.precision("fp8", function() end) end
 if case == "concat" then nn.output("y", nn.concat({i, nn.input("x", {4, 4})}, 1)) end
 if case == "kind" then nn.random({3}, {kind = "gauss"}) end
+if case == "gather" then nn.output("y", nn.gather(nn.input("x", {4, 4}), nn.input("f", {2}))) end
+if case == "axis" then nn.output("y", nn.gather(i, i, 3)) end
+if case == "along" then nn.output("y", nn.input("x", {4, 5}):take_along(i, 1)) end

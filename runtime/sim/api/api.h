@@ -5,6 +5,7 @@
 
 #include "sim/cc/cc.h"
 #include "sim/exec/exec.h"
+#include "sim/ptx/ptx.h"
 
 #define CUDA_API(name, symbol, params)                                                             \
   __attribute__((visibility("default"))) CUresult symbol params;
@@ -29,6 +30,13 @@ void sim_error_set(CUresult error);
 CUcontext sim_context(void);              // the calling thread's; null: none
 CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose did before
 
+// ---- NVIDIA's NVRTC as the front end (frontend.c) -----------------------------------------------
+
+bool frontend_found(void);
+// The program of the job, with its options as given; lowered: the names of its expressions.
+nvrtcResult frontend_compile(const CompileJob *job, int count, const char *const *words,
+                             char **lowered, Text *ptx, Text *image, Text *log);
+
 // ---- memory (memory.c, pool.c) ------------------------------------------------------------------
 
 CUresult memory_range_check(CUdeviceptr ptr, size_t bytes); // a device range that a call names
@@ -39,8 +47,13 @@ void memory_check_red_zones(void);
 bool memory_is_pageable(const void *ptr); // host memory the driver does not know
 void memory_release(CUdeviceptr ptr);
 
-// ---- modules (module.c, image.c, shared.c), functions (function.c), launches (launch.c) ---------
+// ---- modules (module.c, ptx_image.c, image.c, shared.c), functions, launches --------------------
 
+int image_file(void);                    // a new one without a name
+bool image_is_text(const void *image);   // ptx_image.c: it begins as one; it need not be readable
+CUresult image_of_text(const char *from, Text *image, Text *log);
+// Where the program wants the compiler's words, if it does.
+void image_give_log(const Text *log, unsigned count, const CUjit_option *options, void **values);
 bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);

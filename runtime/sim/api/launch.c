@@ -86,19 +86,19 @@ static CUresult find_params(const Launch *launch, void **params, void **extra,
              : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }
 
-// Copies the parameters' values: pointers first, the bytes behind them, each 16-aligned.
+// Copies the parameters' values: pointers first, behind them the values as a buffer of all has them.
 static CUresult take_params(Launch *launch, void **params, void **extra) {
+  enum { kAlign = 128 }; // a tensor map's is 64
   const CusimKernel *kernel = launch->function->kernel;
   const char *buffer;
   CUresult r = find_params(launch, params, extra, &buffer);
   if (r != CUDA_SUCCESS) return r;
   int count = launch->function->param_count;
-  size_t bytes = (size_t)count * sizeof(void *) + 16;
-  for (int i = 0; i < count; i++) bytes += (kernel->param_sizes[i] + 15) & ~15u;
-  launch->params = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+  size_t list = ((size_t)count * sizeof(void *) + kAlign - 1) & ~(size_t)(kAlign - 1);
+  size_t bytes = list + kernel->param_offsets[count] + 16;
+  launch->params = aligned_alloc(kAlign, (bytes + kAlign - 1) & ~(size_t)(kAlign - 1));
   if (!launch->params) return CUDA_ERROR_OUT_OF_MEMORY;
   launch->params_bytes = bytes;
-  char *at = (char *)launch->params + (((size_t)count * sizeof(void *) + 15) & ~(size_t)15);
   for (int i = 0; i < count; i++) {
     const void *from = buffer ? buffer + kernel->param_offsets[i] : params[i];
     if (!from) {
@@ -106,16 +106,23 @@ static CUresult take_params(Launch *launch, void **params, void **extra) {
       launch->params = NULL;
       return CUDA_ERROR_INVALID_VALUE;
     }
+    char *at = (char *)launch->params + list + kernel->param_offsets[i];
     launch->params[i] = memcpy(at, from, kernel->param_sizes[i]);
-    at += (kernel->param_sizes[i] + 15) & ~15u;
   }
   return CUDA_SUCCESS;
+}
+
+// A kernel from PTX has its static shared memory before the dynamic one, which is aligned.
+static unsigned static_part(const CusimKernel *kernel) {
+  if (!kernel->from_ptx) return 0;
+  return (kernel->static_smem + kernel->smem_align - 1) / kernel->smem_align * kernel->smem_align;
 }
 
 CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3],
                      const unsigned block[3], unsigned smem, void **params, void **extra) {
   if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
   *launch = (Launch){.function = function, .smem = smem};
+  launch->smem_static = static_part(function->kernel);
   CUresult r = check_shape(function, grid, block);
   if (r == CUDA_SUCCESS) r = check_smem(function, smem);
   if (r != CUDA_SUCCESS) return r;

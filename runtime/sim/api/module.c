@@ -20,7 +20,7 @@ static uint64_t serial; // of the last module
 // ---- reading the image --------------------------------------------------------------------------
 
 // A new anonymous file; without memfd, an unlinked one.
-static int open_anonymous(void) {
+int image_file(void) {
   int fd = memfd_create("cusim-kernels", MFD_CLOEXEC);
   if (fd >= 0) return fd;
   char path[] = "/tmp/cusim-XXXXXX";
@@ -67,7 +67,7 @@ static bool image_is_whole(int fd, size_t length) {
 
 static CUresult store_image(const void *image, int *fd) {
   Elf64_Ehdr head;
-  *fd = open_anonymous();
+  *fd = image_file();
   if (*fd < 0) {
     fprintf(stderr, "libcusim: no file for the kernel image: %s\n", strerror(errno));
     return CUDA_ERROR_OPERATING_SYSTEM;
@@ -76,6 +76,10 @@ static CUresult store_image(const void *image, int *fd) {
   if (r != CUDA_SUCCESS) return r;
   if (pread(*fd, &head, sizeof head, 0) != sizeof head) return CUDA_ERROR_OPERATING_SYSTEM;
   size_t length = elf_length(&head);
+  if (!memcmp(head.e_ident, ELFMAG, SELFMAG) && head.e_machine == EM_CUDA)
+    return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                      "the kernel image is a GPU's machine code: libcusim takes PTX (of NVRTC "
+                      "-arch=compute_90a and nvrtcGetPTX, of nvcc -ptx or -gencode code=compute_90a)");
   if (!length)
     return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
                       "the kernel image is none that libcusim's NVRTC made on such a host");
@@ -84,6 +88,21 @@ static CUresult store_image(const void *image, int *fd) {
   if (image_is_whole(*fd, length)) return CUDA_SUCCESS;
   return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
                     "the kernel image is damaged, or libcusim's NVRTC did not make it");
+}
+
+// From PTX; what went wrong to the program's log and, its first line, to stderr.
+static CUresult store_text(const char *from, unsigned count, const CUjit_option *options,
+                           void **values, int *fd) {
+  Text image = {0}, log = {0};
+  CUresult r = image_of_text(from, &image, &log);
+  if (r == CUDA_SUCCESS)
+    r = store_image(image.data, fd);
+  else
+    sim_refuse(r, "%.*s", log.data ? (int)strcspn(log.data, "\n") : 0, log.data ? log.data : "");
+  image_give_log(&log, count, options, values);
+  text_free(&image);
+  text_free(&log);
+  return r;
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -158,13 +177,17 @@ static CUresult open_image(CUmodule module) {
   if (lacks & ~module->image->checks)
     return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
                       "the kernel image was compiled without the checks or counters that are on");
-  if (sim_settings()->count && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
+  bool counted = sim_settings()->count && !module->image->kernels->from_ptx;
+  if (counted && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
   dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);
-  return r == CUDA_SUCCESS && !image_read(module) ? CUDA_ERROR_OUT_OF_MEMORY : r;
+  if (r == CUDA_SUCCESS && !image_read(module)) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (CUfunction f = module->functions; f; f = f->next)
+    if (f->kernel->from_ptx) f->static_smem = f->kernel->static_smem;
+  return r;
 }
 
 static void unload(CUmodule module) {
@@ -196,14 +219,15 @@ char *module_lower_name(const void *image, const char *name) {
 
 CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
                             void **values) {
-  (void)count, (void)options, (void)values;
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
   CUmodule module = calloc(1, sizeof *module);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   pthread_mutex_lock(&sim_lock);
-  r = store_image(image, &module->fd);
+  module->fd = -1;
+  r = image_is_text(image) ? store_text(image, count, options, values, &module->fd)
+                         : store_image(image, &module->fd);
   if (r == CUDA_SUCCESS) r = open_image(module);
   if (r == CUDA_SUCCESS && !handle_add(HandleModule, module)) r = CUDA_ERROR_OUT_OF_MEMORY;
   if (r == CUDA_SUCCESS) {

@@ -18,6 +18,7 @@ struct _nvrtcProgram {
   char **lowered;     // as many, filled on demand
   bool compiled;
   Text image, log;
+  Text ptx; // of NVIDIA's front end; else the image is given for it
 };
 
 static bool is_program(nvrtcProgram p) {
@@ -73,6 +74,7 @@ static void free_program(nvrtcProgram p) {
   free_list(p->lowered, p->nexpressions);
   text_free(&p->image);
   text_free(&p->log);
+  text_free(&p->ptx);
   p->magic = 0;
   free(p);
 }
@@ -288,7 +290,7 @@ static bool parse_options(Options *o, int count, const char *const *words, Text 
 
 // ---- compiling ----------------------------------------------------------------------------------
 
-static nvrtcResult compile(nvrtcProgram p, Options *o) {
+static nvrtcResult compile(nvrtcProgram p, Options *o, int count, const char *const *words) {
   const Settings *settings = sim_settings();
   CompileJob job = {.source = p->source,
                     .name = p->name,
@@ -301,6 +303,8 @@ static nvrtcResult compile(nvrtcProgram p, Options *o) {
                     .registers = o->registers,
                     .checks =
                         (settings->trace ? CusimTrace : 0) | (settings->count ? CusimCount : 0)};
+  if (settings->nvrtc)
+    return frontend_compile(&job, count, words, p->lowered, &p->ptx, &p->image, &p->log);
   return host_compile(&job, &p->image, &p->log);
 }
 
@@ -309,9 +313,10 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *wo
   if (count < 0 || (count && !words)) return NVRTC_ERROR_INVALID_INPUT;
   text_free(&p->image);
   text_free(&p->log);
+  text_free(&p->ptx);
   Options o = {.arch = 75};
   nvrtcResult r = NVRTC_ERROR_INVALID_OPTION;
-  if (parse_options(&o, count, words, &p->log)) r = compile(p, &o);
+  if (parse_options(&o, count, words, &p->log)) r = compile(p, &o, count, words);
   free_options(&o);
   p->compiled = r == NVRTC_SUCCESS;
   return r;
@@ -332,9 +337,13 @@ static nvrtcResult get_image(nvrtcProgram p, char *out) {
 }
 
 nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *bytes) {
-  return get_size(p, bytes);
+  nvrtcResult r = get_size(p, bytes);
+  if (r == NVRTC_SUCCESS && p->ptx.length) *bytes = p->ptx.length + 1;
+  return r;
 }
 nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out) {
+  if (is_program(p) && p->compiled && out && p->ptx.length)
+    return memcpy(out, p->ptx.data, p->ptx.length + 1), NVRTC_SUCCESS;
   return get_image(p, out);
 }
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes) {

@@ -29,6 +29,7 @@ typedef struct Settings {
   int kernel_registers; // NNGEN_SIM_KERNEL_REGISTERS, that each kernel needs; 0: not known
   double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
   size_t stack_bytes; // NNGEN_SIM_STACK_KIB; of a fiber
+  bool nvrtc;    // NNGEN_SIM_FRONTEND=nvrtc: kernels go through NVIDIA's NVRTC and PTX
   bool ready;    // they have been read
 } Settings;
 
@@ -101,6 +102,7 @@ void args_add_all(Args *args, const char *const *list); // ended by null
 // The C++ compiler's words ("ccache g++" is two) into args; words must outlive them. False, with a
 // line in the log: none found.
 bool host_find_compiler(Args *args, char words[1024], Text *log);
+bool host_is_clang(const Args *compiler);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 // Runs args inside the folder. The exit code; -1: it did not end by itself. said: its messages.
 int host_run(const char *folder, Args *args, Text *said, Text *log);

@@ -53,6 +53,36 @@ bool host_find_compiler(Args *args, char words[1024], Text *log) {
   return false;
 }
 
+// Asks the compiler for its macros, once for each of its names.
+bool host_is_clang(const Args *compiler) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static char asked[1024];
+  static bool clang;
+  char command[1024] = "";
+  for (int i = 0; i < compiler->count; i++) {
+    size_t n = strlen(command);
+    snprintf(command + n, sizeof command - n, "%s ", compiler->list[i]);
+  }
+  pthread_mutex_lock(&lock);
+  if (strcmp(asked, command) != 0) {
+    char folder[kFolder];
+    Text said = {0}, log = {0};
+    Args args = *compiler;
+    args_add_all(&args, (const char *[]){"-dM", "-E", "-x", "c++", "/dev/null", NULL});
+    clang = false;
+    if (folder_make(folder, &log)) {
+      host_run(folder, &args, &said, &log);
+      clang = said.data && strstr(said.data, "__clang__");
+      folder_remove(folder);
+    }
+    snprintf(asked, sizeof asked, "%s", command);
+    text_free(&said);
+    text_free(&log);
+  }
+  pthread_mutex_unlock(&lock);
+  return clang;
+}
+
 static char cpu[128];
 
 static void name_cpu(void) {

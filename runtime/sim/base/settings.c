@@ -100,8 +100,18 @@ static void read_model(void) {
   model.memory = mib > 0 ? (size_t)mib << 20 : host;
 }
 
+static void read_frontend(void) {
+  const char *name = getenv("NNGEN_SIM_FRONTEND");
+  if (!name || !*name || !strcmp(name, "host")) return;
+  sim_current_settings.nvrtc = !strcmp(name, "nvrtc");
+  if (!sim_current_settings.nvrtc)
+    fprintf(stderr, "libcusim: NNGEN_SIM_FRONTEND=%s is left out: it takes host or nvrtc; host taken\n",
+            name);
+}
+
 static void read_environment(void) {
   read_checks();
+  read_frontend();
   read_model();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   cores = cores < 1 ? 1 : cores > kMostThreads ? kMostThreads : cores;

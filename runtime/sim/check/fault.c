@@ -110,9 +110,13 @@ void fault_describe(uintptr_t address, char *text, size_t size) {
   if (worker->tls_bytes && tls < worker->tls_bytes)
     snprintf(text, size, ": offset %zu of static shared memory of %zu bytes", tls,
              worker->tls_bytes);
+  else if (into >= 0 && into < (long)cusim_self->smem_static)
+    snprintf(text, size, ": offset %ld of static shared memory of %u bytes", into,
+             worker->block.launch->function->kernel->static_smem);
   else if (into >= -4096 && into < 2l << 20)
-    snprintf(text, size, ": offset %ld of dynamic shared memory of %u bytes", into,
-             cusim_self->smem_bytes);
+    snprintf(text, size, ": offset %ld of dynamic shared memory of %u bytes",
+             into - (long)cusim_self->smem_static,
+             cusim_self->smem_bytes - cusim_self->smem_static);
 }
 
 void fault_raise(CUresult error, const void *pc, const char *format, ...) {

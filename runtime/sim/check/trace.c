@@ -331,6 +331,18 @@ void cusim_access(const void *address, int bytes, int writes) {
                  __builtin_return_address(0));
 }
 
+void cusim_watch(const void *address, int bytes, int how) {
+  enum { kWidest = 16 };
+  AccessKind kind = how & CusimAtomic     ? AccessAtomic
+                    : how & CusimVolatile ? AccessVolatile
+                    : bytes > 8           ? AccessMove
+                                          : AccessPlain;
+  for (int i = 0; i < bytes; i += kWidest)
+    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
+                 bytes - i < kWidest ? bytes - i : kWidest, how & CusimWrites, kind,
+                 __builtin_return_address(0));
+}
+
 static void access_vector(const void *address, int bytes, bool writes, const void *pc) {
   enum { kWidest = 16 };
   for (int i = 0; i < bytes; i += kWidest)

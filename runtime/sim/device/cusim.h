@@ -70,5 +70,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_memory.h"
 #include "cusim_half.h"
 #include "cusim_atomic.h"
+#include "cusim_matrix.h"
 
 #endif

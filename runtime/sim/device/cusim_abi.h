@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 6
+#define CUSIM_ABI 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,8 +16,9 @@ typedef struct CusimThread {
   unsigned thread[3], block[3]; // threadIdx, blockIdx
   unsigned block_dim[3], grid_dim[3];
   unsigned linear;     // index in the block, x fastest; lane = linear % 32
-  unsigned smem_bytes; // of dynamic shared memory
-  unsigned char *smem; // dynamic shared memory, 1024-aligned
+  unsigned smem_bytes; // of dynamic shared memory; of a kernel from PTX: of all
+  unsigned smem_static; // of these, those before the dynamic part
+  unsigned char *smem; // 1024-aligned
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.
@@ -39,6 +40,11 @@ typedef struct CusimKernel {
   const unsigned *param_sizes;   // bytes, ended by 0
   const unsigned *param_offsets; // in a buffer of all; behind the last one: the buffer's bytes
   CusimLimits limits;
+  // Of a kernel from PTX:
+  int from_ptx;         // its static shared memory lies before the dynamic part
+  unsigned static_smem; // bytes
+  unsigned smem_align;  // of the dynamic part
+  unsigned cluster[3];  // blocks of a cluster; 0: not given
 } CusimKernel;
 
 typedef struct CusimImage {
@@ -81,6 +87,8 @@ void cusim_barrier_at(int place); // the first kind; place: its number in the so
 void cusim_barrier_arrive(int id, int threads);
 // __syncthreads that also counts the threads whose predicate holds.
 int cusim_barrier_count(int predicate);
+int cusim_barrier_reduce(int id, int threads, int predicate);
+void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
 int cusim_live_threads(void); // threads of the block that have not exited
 
 // Lets other threads run; called where a program may spin.
@@ -105,11 +113,18 @@ void cusim_trap(void) __attribute__((noreturn));
 int cusim_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cusim_assert_fail(const char *condition, const char *file, int line, const char *function)
     __attribute__((noreturn));
+int cusim_vprintf(const char *format, const unsigned char *values); // each at its own alignment
+void *cusim_malloc(unsigned long long bytes);
+void cusim_free(void *p);
 long long cusim_clock(void);     // a cycle counter
 long long cusim_nanotime(void);
 
 // Announces an access of the running thread that is made on its behalf, outside instrumentation.
 void cusim_access(const void *address, int bytes, int writes);
+
+// The same of an access that is no copy: how, as CusimAccess bits.
+enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4 };
+void cusim_watch(const void *address, int bytes, int how);
 
 // The same with the copy: a vector access in one, which instrumentation would see in pieces.
 void cusim_load(void *to, const void *from, int bytes);

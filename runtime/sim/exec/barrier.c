@@ -109,6 +109,21 @@ int cusim_barrier_count(int predicate) {
   return barrier->result;
 }
 
+int cusim_barrier_reduce(int id, int threads, int predicate) {
+  Fiber *fiber = fiber_running();
+  const void *pc = __builtin_return_address(0);
+  BlockBarrier *barrier = arrive(fiber, id, threads, 0, pc);
+  barrier->count += predicate != 0;
+  wait_at(fiber, barrier, pc);
+  return barrier->result;
+}
+
+void cusim_barrier_named(int id, int threads, int place) {
+  Fiber *fiber = fiber_running();
+  const void *pc = __builtin_return_address(0);
+  wait_at(fiber, arrive(fiber, id, threads, id || threads ? 0 : place, pc), pc);
+}
+
 int cusim_live_threads(void) {
   return fiber_running()->block->live;
 }

@@ -185,7 +185,8 @@ void fiber_main(void) {
 
 // The built-in variables that are the same in the whole block.
 static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index) {
-  CusimThread self = {.smem = worker->smem, .smem_bytes = launch->smem};
+  CusimThread self = {.smem = worker->smem, .smem_static = launch->smem_static};
+  self.smem_bytes = launch->smem_static + launch->smem;
   self.block[0] = (unsigned)(index % launch->grid[0]);
   self.block[1] = (unsigned)(index / launch->grid[0] % launch->grid[1]);
   self.block[2] = (unsigned)(index / launch->grid[0] / launch->grid[1]);

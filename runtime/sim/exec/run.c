@@ -65,9 +65,13 @@ static Worker *worker_here(void) {
   return sim_worker = worker;
 }
 
+static unsigned smem_bytes(const Launch *launch) {
+  return launch->smem_static + launch->smem;
+}
+
 static void place_smem(Worker *worker, const Launch *launch) {
   const struct CUmod_st *module = launch->function->module;
-  size_t rounded = ((size_t)launch->smem + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
+  size_t rounded = ((size_t)smem_bytes(launch) + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
   worker->smem = smem_end - rounded;
   worker->tls_bytes = module->tls_bytes;
   TlsIndex index = {module->tls_module, 0};
@@ -82,7 +86,7 @@ static unsigned char *smem_low(const Worker *worker) {
 
 static void poison(Worker *worker, const Launch *launch) {
   if (!sim_settings()->basic) return;
-  if (launch->smem) memset(smem_low(worker), kPoisonByte, (size_t)(smem_end - smem_low(worker)));
+  if (smem_bytes(launch)) memset(smem_low(worker), kPoisonByte, (size_t)(smem_end - smem_low(worker)));
   if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes + kTlsGuard);
 }
 
@@ -97,11 +101,11 @@ static void check_guards(const Worker *worker, const Launch *launch) {
   const unsigned char *guard = worker->tls_shared + worker->tls_bytes;
   if (worker->tls_bytes && !is_poison(guard, guard + kTlsGuard))
     fault_shared(worker, "past the end of static", worker->tls_bytes);
-  if (!launch->smem) return;
-  if (!is_poison(worker->smem + launch->smem, smem_end))
-    fault_shared(worker, "past the end of dynamic", launch->smem);
+  if (!smem_bytes(launch)) return;
+  if (!is_poison(worker->smem + smem_bytes(launch), smem_end))
+    fault_shared(worker, "past the end of dynamic", smem_bytes(launch));
   if (!is_poison(smem_low(worker), worker->smem))
-    fault_shared(worker, "before the beginning of dynamic", launch->smem);
+    fault_shared(worker, "before the beginning of dynamic", smem_bytes(launch));
 }
 
 static void run_blocks(Launch *launch) {

@@ -90,7 +90,7 @@ struct CUmod_st {
 typedef struct Launch {
   CUfunction function;
   unsigned grid[3], block[3];
-  unsigned smem;
+  unsigned smem, smem_static; // dynamic; before it, static of a kernel from PTX
   bool cooperative;
   bool loops; // each block as a loop over its threads
   struct LaunchNames *names; // or null; counted

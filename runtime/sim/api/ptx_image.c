@@ -1,0 +1,75 @@
+// ptx_image.c: what a program gives as an image, where it is text: PTX at an address, read with care.
+#include "sim/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// The text at a program's address, up to its end, into `text`. False: it cannot be read.
+static bool take_text(const char *from, Text *text) {
+  int fd = image_file();
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  bool ended = false;
+  for (const char *at = from; fd >= 0 && !ended;) {
+    size_t piece = page - (uintptr_t)at % page;
+    if (lseek(fd, 0, SEEK_SET) < 0 || write(fd, at, piece) != (ssize_t)piece) break;
+    size_t length = strnlen(at, piece);
+    text_append(text, at, length);
+    ended = length < piece;
+    at += piece;
+  }
+  if (fd >= 0) close(fd);
+  return ended && !text->failed;
+}
+
+bool image_is_text(const void *image) {
+  int fd = image_file();
+  char first = 0;
+  bool ok = fd >= 0 && write(fd, image, 1) == 1 && pread(fd, &first, 1, 0) == 1;
+  if (fd >= 0) close(fd);
+  return ok && first && strchr("./ \t\r\n", first);
+}
+
+void image_give_log(const Text *log, unsigned count, const CUjit_option *options, void **values) {
+  char *buffer = NULL;
+  size_t room = 0;
+  for (unsigned i = 0; options && values && i < count; i++) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = values[i];
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) room = (size_t)(uintptr_t)values[i];
+  }
+  if (buffer && room) snprintf(buffer, room, "%s", log->data ? log->data : "");
+}
+
+static PtxJob make_job(void) {
+  const Settings *s = sim_settings();
+  return (PtxJob){.arch = 10 * sim_device()->major + sim_device()->minor,
+                  .checks = (s->trace ? CusimTrace : 0) | (s->count ? CusimCount : 0)};
+}
+
+CUresult image_of_text(const char *from, Text *image, Text *log) {
+  Text text = {0};
+  PtxJob job = make_job();
+  CUresult r = CUDA_ERROR_INVALID_IMAGE;
+  if (!take_text(from, &text))
+    text_print(log, "the kernel image is a text whose end cannot be read");
+  else if (!ptx_is_text(text.data))
+    text_print(log, "the kernel image is none that libcusim's NVRTC made, and no PTX");
+  else
+    r = ptx_compile(text.data, &job, image, log);
+  text_free(&text);
+  return r;
+}
+
+// Whether PTX is right, without compiling what is made of it: for tests. log: its first bytes.
+__attribute__((visibility("default"))) CUresult cusimTranslatePtx(const char *ptx, char *log,
+                                                                  size_t room, size_t *c_bytes);
+CUresult cusimTranslatePtx(const char *ptx, char *log, size_t room, size_t *c_bytes) {
+  Text c_text = {0}, words = {0};
+  PtxJob job = make_job();
+  CUresult r = ptx_translate(ptx, &job, &c_text, &words);
+  if (log && room) snprintf(log, room, "%s", words.data ? words.data : "");
+  if (c_bytes) *c_bytes = c_text.length;
+  text_free(&c_text);
+  text_free(&words);
+  return r;
+}

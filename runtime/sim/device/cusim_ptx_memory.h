@@ -1,0 +1,108 @@
+// cusim_ptx_memory.h: loads, stores and atomics of PTX; each announces itself when it is watched.
+#ifndef CUSIM_PTX_MEMORY_H
+#define CUSIM_PTX_MEMORY_H
+
+// Own: the thread's alone, never watched.
+enum x_access { Plain, Volatile, Atomic, Constant, Own };
+
+template <class T, int N> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) x_vector { T v[N]; };
+
+template <class T> CUSIM_FN void x_watch(const void *p, int kind, bool writes) {
+  constexpr int kBytes = int(sizeof(T)), kAlign = kBytes > 16 ? 16 : kBytes;
+  if (__builtin_expect(size_t(p) % kAlign, 0)) cusim_misaligned(p, kAlign);
+  if (CUSIM_TRACE && kind != Own)
+    cusim_watch(p, kBytes, (writes ? CusimWrites : 0) | (kind == Volatile ? CusimVolatile : 0) |
+                               (kind == Atomic ? CusimAtomic : 0));
+}
+
+// NOTE: a thread that spins on a flag lets others run.
+template <class T, int kKind> CUSIM_FN T x_ld(const u8 *p) {
+  x_watch<T>(p, kKind, false);
+  T value;
+  if constexpr (kKind == Volatile || kKind == Atomic) {
+    cusim_yield();
+    if constexpr (sizeof(T) <= 8) {
+      __atomic_load((const T *)p, &value, __ATOMIC_ACQUIRE);
+      return value;
+    }
+  }
+  __builtin_memcpy(&value, p, sizeof value);
+  return value;
+}
+template <int kKind, class T> CUSIM_FN void x_st(u8 *p, T value) {
+  x_watch<T>(p, kKind, true);
+  if constexpr ((kKind == Volatile || kKind == Atomic) && sizeof(T) <= 8)
+    __atomic_store((T *)p, &value, __ATOMIC_RELEASE);
+  else
+    __builtin_memcpy(p, &value, sizeof value);
+}
+
+// *p = f(*p) in one step; what changes nothing is a read, most likely by a loop that waits.
+template <class T, class F> CUSIM_FN T x_update(u8 *at, F f) {
+  T *p = (T *)at, old, desired;
+  x_watch<T>(at, Atomic, true);
+  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  do desired = f(old);
+  while (!__atomic_compare_exchange(p, &old, &desired, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  if (__builtin_memcmp(&old, &desired, sizeof old) == 0) cusim_yield();
+  return old;
+}
+CUSIM_FN void x_atom_vector(const u8 *p, int bytes) {
+  if (size_t(p) % unsigned(bytes)) cusim_misaligned(p, bytes);
+}
+template <class T> CUSIM_FN T x_sum(T a, T b) {
+  if constexpr (__is_class(T) || T(0.5f) != T(0)) return x_add(a, b);
+  else return T(a + b);
+}
+// NOTE: red.add.f32 and atom.add.f32 flush subnormals in global memory on a GPU; not here.
+template <class T> CUSIM_FN T x_atom_add(u8 *p, T v) {
+  return x_update<T>(p, [v](T old) { return x_sum(old, v); });
+}
+template <class T> CUSIM_FN T x_atom_min(u8 *p, T v) {
+  return x_update<T>(p, [v](T old) { return x_min(old, v); });
+}
+template <class T> CUSIM_FN T x_atom_max(u8 *p, T v) {
+  return x_update<T>(p, [v](T old) { return x_max(old, v); });
+}
+template <class T> CUSIM_FN T x_atom_and(u8 *p, T v) {
+  return x_update<T>(p, [v](T old) { return T(old & v); });
+}
+template <class T> CUSIM_FN T x_atom_or(u8 *p, T v) {
+  return x_update<T>(p, [v](T old) { return T(old | v); });
+}
+template <class T> CUSIM_FN T x_atom_xor(u8 *p, T v) {
+  return x_update<T>(p, [v](T old) { return T(old ^ v); });
+}
+template <class T> CUSIM_FN T x_atom_inc(u8 *p, T most) {
+  return x_update<T>(p, [most](T old) { return old >= most ? T(0) : T(old + 1); });
+}
+template <class T> CUSIM_FN T x_atom_dec(u8 *p, T most) {
+  return x_update<T>(p, [most](T old) { return old == 0 || old > most ? most : T(old - 1); });
+}
+template <class T> CUSIM_FN T x_atom_exch(u8 *p, T v) {
+  T old = x_update<T>(p, [v](T) { return v; });
+  cusim_yield();
+  return old;
+}
+template <class T> CUSIM_FN T x_atom_cas(u8 *p, T expected, T desired) {
+  x_watch<T>(p, Atomic, true);
+  __atomic_compare_exchange((T *)p, &expected, &desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  cusim_yield();
+  return expected;
+}
+
+// ---- spaces -------------------------------------------------------------------------------------
+
+CUSIM_FN bool x_isspacep_shared(const u8 *p) {
+  return size_t(p - cusim_self->smem + 1024) < size_t(cusim_self->smem_bytes + 1024);
+}
+CUSIM_FN bool x_isspacep_cluster(const u8 *p) { return x_isspacep_shared(p); }
+CUSIM_FN bool x_isspacep_local(const u8 *p) {
+  u8 here;
+  return size_t(p - &here) < 65536; // above, on the thread's stack
+}
+CUSIM_FN bool x_isspacep_global(const u8 *p) { return !x_isspacep_shared(p) && !x_isspacep_local(p); }
+CUSIM_FN bool x_isspacep_const(const u8 *) { return false; }
+CUSIM_FN bool x_isspacep_param(const u8 *) { return false; }
+
+#endif

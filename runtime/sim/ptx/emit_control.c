@@ -1,0 +1,149 @@
+// emit_control.c: branches, calls, ends; barriers and fences.
+#include "sim/ptx/ptx.h"
+
+#include <string.h>
+
+static void emit_bra(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts, "uni");
+  if (need_op(e, 0)->kind != OpLabel) emit_fail(e, "a label is awaited");
+  text_print(e->out, "goto %s;", need_op(e, 0)->name);
+}
+
+static const Instr *label_named(Emitter *e, const Operand *op) {
+  for (int i = 0; op->kind == OpLabel && i < e->func->nbody; i++)
+    if (e->func->body[i].label && !strcmp(e->func->body[i].label, op->name)) return &e->func->body[i];
+  emit_fail(e, "a list of targets or a prototype is awaited");
+}
+
+static void emit_brx(Emitter *e) {
+  const Instr *list = label_named(e, need_op(e, 1));
+  text_print(e->out, "switch (");
+  emit_value(e, need_op(e, 0), ptx_type_of("u32"));
+  text_print(e->out, ") {");
+  for (int i = 0; i < list->ntargets; i++)
+    text_print(e->out, " case %d: goto %s;", i, list->targets[i]);
+  text_print(e->out, " default: cusim_trap(); }");
+}
+
+// call[.uni] (results), function, (parameters)[, prototype]
+static void emit_call(Emitter *e) {
+  const Instr *in = e->instr;
+  int at = in->nops && in->op[0].kind == OpList && in->nops > 1 ? 1 : 0;
+  const Operand *results = at ? &in->op[0] : NULL, *callee = need_op(e, at);
+  const Operand *params = at + 1 < in->nops && in->op[at + 1].kind == OpList ? &in->op[at + 1] : NULL;
+  const Operand *lists[] = {results, params};
+  text_print(e->out, "{ u8 *const A_[] = {");
+  for (int l = 0; l < 2; l++)
+    for (int i = 0; lists[l] && i < lists[l]->nparts; i++) {
+      const Operand *op = &lists[l]->parts[i];
+      if (op->kind != OpVar || op->var->space != SpaceParam) emit_fail(e, "arguments are parameters");
+      text_print(e->out, "%s, ", op->var->c_name);
+    }
+  text_print(e->out, "0}; ");
+  if (callee->kind == OpFunc) {
+    const PtxFunc *func = module_func(e->module, callee->name);
+    int given = (results ? results->nparts : 0) + (params ? params->nparts : 0);
+    if (given != func->nreturns + func->nparams)
+      emit_fail(e, "%s takes other arguments", callee->name);
+    bool host = !strcmp(func->name, "vprintf") || !strcmp(func->name, "malloc") ||
+                !strcmp(func->name, "free") || !strcmp(func->name, "__assertfail");
+    if (!func->defined && !host) emit_fail(e, "%s is declared and not defined", callee->name);
+    text_print(e->out, "%s(A_); }", func->c_name);
+  } else {
+    text_print(e->out, "((void (*)(u8 *const *))");
+    emit_value(e, callee, ptx_type_of("u64"));
+    text_print(e->out, ")(A_); }");
+  }
+}
+
+static void emit_ret(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts, "uni");
+  text_print(e->out, "return;");
+}
+
+static void emit_exit(Emitter *e) {
+  if (!e->func->entry) emit_fail(e, "outside of a kernel");
+  text_print(e->out, "return;");
+}
+
+static void emit_trap(Emitter *e) {
+  text_print(e->out, "cusim_trap();");
+}
+
+static void emit_nothing(Emitter *e) {
+  text_print(e->out, ";");
+}
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+static void operand_or(Emitter *e, int index, const char *otherwise) {
+  if (index < e->instr->nops)
+    emit_value(e, need_op(e, index), ptx_type_of("s32"));
+  else
+    text_print(e->out, "%s", otherwise);
+}
+
+// bar.sync a[, b]; bar.arrive a, b; bar.red.popc.u32 d, a[, b], p; barrier.cta the same.
+static void emit_bar(Emitter *e) {
+  const Instr *in = e->instr;
+  only_parts(e, 1, in->nparts, "cta sync arrive red popc and or aligned pred u32");
+  if (instr_has(in, "red")) {
+    int last = in->nops - 1;
+    PtxType type = instr_has(in, "popc") ? ptx_type_of("u32") : ptx_type_of("pred");
+    if (in->nops < 3) emit_fail(e, "operands are missing");
+    emit_begin(e, need_op(e, 0), type);
+    text_print(e->out, "x_bar_red_%s(", instr_has(in, "popc") ? "popc" : instr_has(in, "and") ? "and" : "or");
+    operand_or(e, 1, "0");
+    text_print(e->out, ", ");
+    if (in->nops > 3) operand_or(e, 2, "0");
+    else text_print(e->out, "0");
+    text_print(e->out, ", ");
+    emit_value(e, need_op(e, last), ptx_type_of("pred"));
+    text_print(e->out, ")");
+    emit_end(e, need_op(e, 0), type);
+    return;
+  }
+  bool arrive = instr_has(in, "arrive");
+  if (!arrive && !instr_has(in, "sync")) emit_fail(e, "sync, arrive or red?");
+  text_print(e->out, arrive ? "cusim_barrier_arrive(" : "cusim_barrier_named(");
+  operand_or(e, 0, "0");
+  text_print(e->out, ", ");
+  operand_or(e, 1, "0");
+  text_print(e->out, arrive ? ");" : ", %d);", in->line);
+}
+
+static void emit_bar_warp(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts, "warp sync");
+  text_print(e->out, "cusim_meet(");
+  emit_value(e, need_op(e, 0), ptx_type_of("u32"));
+  text_print(e->out, ", 0, 0);");
+}
+
+static void emit_fence(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts,
+             "cta gl sys cluster gpu sc acq_rel acquire release mbarrier_init proxy alias async "
+             "async::generic tensormap::generic async.global async.shared::cta global shared::cta "
+             "shared::cluster async::global async::shared::cta sync_restrict::shared::cta "
+             "sync_restrict::shared::cluster");
+  text_print(e->out, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
+}
+
+static void emit_nanosleep(Emitter *e) {
+  text_print(e->out, "cusim_yield();");
+}
+
+const EmitRow emit_control_rows[] = {{"bra", emit_bra},
+                                     {"brx.idx", emit_brx},
+                                     {"call", emit_call},
+                                     {"ret", emit_ret},
+                                     {"exit", emit_exit},
+                                     {"trap", emit_trap},
+                                     {"brkpt", emit_nothing},
+                                     {"pmevent", emit_nothing},
+                                     {"bar", emit_bar},
+                                     {"barrier", emit_bar},
+                                     {"bar.warp", emit_bar_warp},
+                                     {"membar", emit_fence},
+                                     {"fence", emit_fence},
+                                     {"nanosleep", emit_nanosleep},
+                                     {0}};

@@ -1,0 +1,254 @@
+// emit_memory.c: loads, stores, atomics, addresses, conversions of width by mov.
+#include "sim/ptx/ptx.h"
+
+#include <string.h>
+
+static const char kHints[] = // that change nothing here
+    "ca cg cs lu cv wb wt nc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last "
+    "L1::no_allocate L2::64B L2::128B L2::256B L2::cache_hint L2::evict_first L2::evict_last "
+    "L2::evict_normal level::eviction_priority unified mmio";
+static const char kSpaces[] = "global shared shared::cta shared::cluster const local param "
+                              "param::entry param::func";
+static const char kOrders[] = "weak volatile relaxed acquire release acq_rel sc cta cluster gpu sys";
+
+static void check_parts(Emitter *e, int end, const char *more) {
+  char words[1024];
+  snprintf(words, sizeof words, "%s %s %s %s", kHints, kSpaces, kOrders, more);
+  only_parts(e, 1, end, words);
+}
+
+// As the template argument of x_ld and x_st: is it traced, how is it ordered?
+static const char *access_kind(const Emitter *e, PtxSpace space) {
+  if (space == SpaceParam || space == SpaceLocal) return "Own";
+  if (instr_has(e->instr, "volatile")) return "Volatile";
+  if (instr_has(e->instr, "relaxed") || instr_has(e->instr, "acquire") ||
+      instr_has(e->instr, "release"))
+    return "Atomic";
+  return space == SpaceConst ? "Constant" : "Plain";
+}
+
+static PtxSpace need_space(Emitter *e) {
+  if (instr_has(e->instr, "shared::cluster")) return SpaceGeneric;
+  return instr_space(e->instr);
+}
+
+// The address as text, of any space and of shared memory of the cluster.
+static void address(Emitter *e, const Operand *op) {
+  bool cluster = instr_has(e->instr, "shared::cluster");
+  if (!cluster) {
+    emit_address(e, op, instr_space(e->instr));
+    return;
+  }
+  text_print(e->out, "x_cluster_address((u32)(u64)");
+  emit_address(e, op, SpaceGeneric);
+  text_print(e->out, ")");
+}
+
+static int vector_count(Emitter *e, const Operand *op) {
+  int n = instr_has(e->instr, "v2") ? 2 : instr_has(e->instr, "v4") ? 4
+        : instr_has(e->instr, "v8") ? 8 : 1;
+  if ((n > 1) != (op->kind == OpVector) || (n > 1 && op->nparts != n))
+    emit_fail(e, "as many registers as it says");
+  return n;
+}
+
+// A value in memory: of floats as of any bits, but for their own names.
+static PtxType memory_type(PtxType type) {
+  return type;
+}
+
+static void emit_ld(Emitter *e) {
+  PtxType type = memory_type(instr_type(e, 0));
+  PtxSpace space = need_space(e);
+  check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
+  int n = vector_count(e, need_op(e, 0));
+  const char *kind = access_kind(e, space);
+  const Operand *target = need_op(e, 0);
+  if (n == 1) {
+    emit_begin(e, target, type);
+    text_print(e->out, "x_ld<%s, %s>(", type.name, kind);
+    address(e, need_op(e, 1));
+    text_print(e->out, ")");
+    emit_end(e, target, type);
+    return;
+  }
+  text_print(e->out, "{ auto t_ = x_ld<x_vector<%s, %d>, %s>(", type.name, n, kind);
+  address(e, need_op(e, 1));
+  text_print(e->out, ");");
+  for (int i = 0; i < n; i++) {
+    if (target->parts[i].kind == OpSink) continue;
+    text_print(e->out, " ");
+    emit_begin(e, &target->parts[i], type);
+    text_print(e->out, "t_.v[%d]", i);
+    emit_end(e, &target->parts[i], type);
+  }
+  text_print(e->out, " }");
+}
+
+static void emit_st(Emitter *e) {
+  PtxType type = memory_type(instr_type(e, 0));
+  PtxSpace space = need_space(e);
+  check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
+  const Operand *value = need_op(e, 1);
+  int n = vector_count(e, value);
+  text_print(e->out, "x_st<%s>(", access_kind(e, space));
+  address(e, need_op(e, 0));
+  if (n == 1) {
+    text_print(e->out, ", (%s)(", type.name);
+    emit_value(e, value, type);
+    text_print(e->out, "));");
+    return;
+  }
+  text_print(e->out, ", x_vector<%s, %d>{", type.name, n);
+  for (int i = 0; i < n; i++) {
+    text_print(e->out, "%s(%s)", i ? ", " : "", type.name);
+    emit_value(e, &value->parts[i], type);
+  }
+  text_print(e->out, "});");
+}
+
+// ---- mov ----------------------------------------------------------------------------------------
+
+static PtxType part_type(Emitter *e, PtxType whole, int n) {
+  int bits = whole.bits / n;
+  if (bits != 8 && bits != 16 && bits != 32 && bits != 64) emit_fail(e, "parts of this size");
+  return ptx_type_of(bits == 8 ? "u8" : bits == 16 ? "u16" : bits == 32 ? "u32" : "u64");
+}
+
+static PtxType register_type(Emitter *e, PtxType type) {
+  (void)e;
+  if (type.kind == KindPred || type.kind == KindFloat || type.bits == 128) return type;
+  return ptx_type_of(type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : type.bits == 8 ? "u8" : "u64");
+}
+
+static void emit_mov(Emitter *e) {
+  PtxType type = register_type(e, instr_type(e, 0));
+  const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  only_parts(e, 1, e->instr->nparts - 1, "");
+  if (to->kind == OpVector && from->kind == OpVector) emit_fail(e, "between vectors");
+  if (to->kind == OpVector) { // unpack
+    PtxType part = part_type(e, type, to->nparts);
+    text_print(e->out, "{ %s t_ = ", type.bits == 128 ? "b128" : type.bits == 64 ? "u64" : type.bits == 32 ? "u32" : "u16");
+    emit_value(e, from, type.kind == KindFloat ? ptx_type_of(type.bits == 64 ? "u64" : "u32") : type);
+    text_print(e->out, ";");
+    for (int i = 0; i < to->nparts; i++) {
+      if (to->parts[i].kind == OpSink) continue;
+      text_print(e->out, " ");
+      emit_begin(e, &to->parts[i], part);
+      text_print(e->out, "(%s)(t_ >> %d)", part.name, i * part.bits);
+      emit_end(e, &to->parts[i], part);
+    }
+    text_print(e->out, " }");
+    return;
+  }
+  emit_begin(e, to, type);
+  if (from->kind == OpVector) { // pack
+    PtxType part = part_type(e, type, from->nparts);
+    const char *whole = type.bits == 128 ? "b128" : type.bits == 64 ? "u64" : "u32";
+    for (int i = 0; i < from->nparts; i++) {
+      text_print(e->out, "%s(%s)", i ? " | " : "", whole);
+      emit_value(e, &from->parts[i], part);
+      text_print(e->out, " << %d", i * part.bits);
+    }
+  } else {
+    emit_value(e, from, type);
+  }
+  emit_end(e, to, type);
+}
+
+// ---- addresses ----------------------------------------------------------------------------------
+
+static void emit_cvta(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  bool to = instr_has(e->instr, "to");
+  PtxSpace space = instr_space(e->instr);
+  only_parts(e, 1, e->instr->nparts - 1, "to global shared shared::cta shared::cluster const local param param::entry");
+  bool cluster = instr_has(e->instr, "shared::cluster");
+  const char *base = space == SpaceShared ? "SB" : space == SpaceParam ? "PB" : NULL;
+  PtxType u64 = ptx_type_of("u64"), result = type.bits == 32 ? ptx_type_of("u32") : u64;
+  const Operand *from = need_op(e, 1);
+  bool narrow = from->kind == OpReg && e->func->regs[from->reg].type.bits == 32;
+  emit_begin(e, need_op(e, 0), result);
+  if (cluster) text_print(e->out, to ? "x_to_cluster(" : "(u64)x_cluster_address((u32)");
+  if (base && !to) text_print(e->out, "(u64)(%s + (u32)", base);
+  emit_value(e, from, narrow ? ptx_type_of("u32") : u64);
+  if (base) text_print(e->out, to ? " - (u64)%s" : ")", base);
+  if (cluster) text_print(e->out, ")");
+  emit_end(e, need_op(e, 0), result);
+}
+
+static void emit_isspacep(Emitter *e) {
+  only_parts(e, 1, 2, "global shared shared::cta shared::cluster const local param param::entry");
+  emit_begin(e, need_op(e, 0), ptx_type_of("pred"));
+  const char *space = e->instr->part[1];
+  text_print(e->out, "x_isspacep_%s((u8 *)",
+             !strcmp(space, "shared::cta") ? "shared" : !strcmp(space, "shared::cluster") ? "cluster"
+             : !strncmp(space, "param", 5) ? "param" : space);
+  emit_value(e, need_op(e, 1), ptx_type_of("u64"));
+  text_print(e->out, ")");
+  emit_end(e, need_op(e, 0), ptx_type_of("pred"));
+}
+
+static void emit_nothing(Emitter *e) {
+  text_print(e->out, ";");
+}
+
+// ---- atomics ------------------------------------------------------------------------------------
+
+static const char *atomic_op(Emitter *e) {
+  static const char *const known[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (instr_has(e->instr, known[i])) return known[i];
+  emit_fail(e, "which operation?");
+}
+
+static void emit_atom(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  bool reads = !strcmp(e->instr->part[0], "atom");
+  check_parts(e, e->instr->nparts - 1, "add min max inc dec and or xor exch cas noftz v2 v4 v8");
+  const char *op = atomic_op(e);
+  int n = instr_has(e->instr, "v2") ? 2 : instr_has(e->instr, "v4") ? 4 : instr_has(e->instr, "v8") ? 8 : 1;
+  bool cas = !strcmp(op, "cas");
+  if (type.kind == KindBits) type = type.bits == 128 ? type : ptx_type_of(type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : "u64");
+  int at = reads ? 1 : 0;
+  text_print(e->out, "{ u8 *a_ = ");
+  address(e, need_op(e, at));
+  text_print(e->out, "; ");
+  if (n > 1) text_print(e->out, "x_atom_vector(a_, %d); ", n * type.bits / 8);
+  for (int i = 0; i < n; i++) {
+    const Operand *to = reads ? (n > 1 ? &need_op(e, 0)->parts[i] : need_op(e, 0)) : NULL;
+    const Operand *value = need_op(e, at + 1);
+    if (n > 1 && (value->kind != OpVector || value->nparts != n)) emit_fail(e, "as many values as it says");
+    if (to && n > 1 && need_op(e, 0)->nparts != n) emit_fail(e, "as many registers as it says");
+    if (n > 1) value = &value->parts[i];
+    if (to) emit_begin(e, to, type);
+    text_print(e->out, "x_atom_%s<%s>(a_ + %d, ", op, type.name, i * type.bits / 8);
+    emit_value(e, value, type);
+    if (cas) {
+      text_print(e->out, ", ");
+      emit_value(e, need_op(e, at + 2), type);
+    }
+    text_print(e->out, ")");
+    if (to)
+      emit_end(e, to, type);
+    else
+      text_print(e->out, ";");
+    text_print(e->out, " ");
+  }
+  text_print(e->out, "}");
+}
+
+const EmitRow emit_memory_rows[] = {{"ld", emit_ld},
+                                    {"ldu", emit_ld},
+                                    {"st", emit_st},
+                                    {"mov", emit_mov},
+                                    {"cvta", emit_cvta},
+                                    {"isspacep", emit_isspacep},
+                                    {"prefetch", emit_nothing},
+                                    {"prefetchu", emit_nothing},
+                                    {"applypriority", emit_nothing},
+                                    {"discard", emit_nothing},
+                                    {"createpolicy", emit_nothing},
+                                    {"atom", emit_atom},
+                                    {"red", emit_atom},
+                                    {0}};

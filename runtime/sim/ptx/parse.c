@@ -1,0 +1,434 @@
+// parse.c: a module of PTX, down to the bodies of its functions (parse_body.c).
+#include "sim/ptx/ptx.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { kNewestVersion = 99, kOldestVersion = 30, kMostBytes = 1 << 30 };
+
+void parse_fail(Parser *p, const char *format, ...) {
+  char text[400];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  ptx_fail(p->ptx, CUDA_ERROR_INVALID_PTX, p->line ? p->line : p->now.line, "%s", text);
+}
+
+void parse_next(Parser *p) {
+  p->p = p->now.begin + p->now.length;
+  p->line = p->now.line;
+  p->now = ptx_lex(p->ptx, p->p, p->now.line);
+}
+
+bool parse_is(const Parser *p, const char *word) {
+  return strlen(word) == p->now.length && !memcmp(p->now.begin, word, p->now.length);
+}
+
+bool parse_take(Parser *p, const char *word) {
+  if (!parse_is(p, word)) return false;
+  parse_next(p);
+  return true;
+}
+
+static int shown(const Parser *p) { // how much of a token a message shows
+  return p->now.length < 60 ? (int)p->now.length : 60;
+}
+
+void parse_need(Parser *p, const char *word) {
+  if (parse_take(p, word)) return;
+  if (p->now.kind == TokEnd) parse_fail(p, "the text ends where `%s` is awaited", word);
+  parse_fail(p, "`%s` is awaited before `%.*s`", word, shown(p), p->now.begin);
+}
+
+char *parse_name(Parser *p) {
+  if (p->now.kind != TokName || *p->now.begin == '.')
+    parse_fail(p, "a name is awaited before `%.*s`", shown(p), p->now.begin);
+  char *name = ptx_string(p->ptx, p->now.begin, p->now.length);
+  parse_next(p);
+  return name;
+}
+
+// 12, 0x1f, 017, 0b1, 12U, 0f3F800000, 0d3FF0000000000000, 1.5; kind: how its bits are meant.
+uint64_t parse_number(Parser *p, OperandKind *kind) {
+  if (p->now.kind != TokNumber)
+    parse_fail(p, "a number is awaited before `%.*s`", shown(p), p->now.begin);
+  char text[64], *end = text;
+  snprintf(text, sizeof text, "%.*s", shown(p), p->now.begin);
+  uint64_t bits;
+  *kind = OpInt;
+  bool zero = text[0] == '0';
+  if (zero && strchr("fF", text[1]) && text[1]) {
+    *kind = OpFloat, bits = strtoull(text + 2, &end, 16);
+  } else if (zero && strchr("dD", text[1]) && text[1]) {
+    *kind = OpDouble, bits = strtoull(text + 2, &end, 16);
+  } else if (zero && strchr("bB", text[1]) && text[1]) {
+    bits = strtoull(text + 2, &end, 2);
+  } else if (strpbrk(text, ".eE") && strncasecmp(text, "0x", 2) != 0) {
+    double value = strtod(text, &end);
+    memcpy(&bits, &value, sizeof bits);
+    *kind = OpDouble;
+  } else {
+    bits = strtoull(text, &end, 0);
+    end += *end == 'U' || *end == 'u';
+  }
+  if (*end) parse_fail(p, "`%s` is no number", text);
+  parse_next(p);
+  return bits;
+}
+
+static uint64_t need_integer(Parser *p) {
+  OperandKind kind;
+  bool minus = parse_take(p, "-");
+  uint64_t n = parse_number(p, &kind);
+  if (kind != OpInt) parse_fail(p, "a whole number is awaited");
+  return minus ? -n : n;
+}
+
+PtxFunc *module_func(const PtxModule *module, const char *name) {
+  int i = table_get(&module->names, 0, name);
+  return i <= -2 ? module->funcs[-2 - i] : NULL;
+}
+
+PtxVar *module_var(const PtxModule *module, const char *name) {
+  int i = table_get(&module->names, 0, name);
+  return i >= 0 ? module->vars[i] : NULL;
+}
+
+// A list with room for one more: lists grow by doubling, in the arena.
+static void *more(Ptx *ptx, void *list, int count, size_t size) {
+  if (count & (count - 1)) return list; // no power of two: there is room
+  void *grown = ptx_alloc(ptx, (size_t)(count ? 2 * count : 1) * size);
+  if (count) memcpy(grown, list, (size_t)count * size);
+  return grown;
+}
+
+// ---- variables ----------------------------------------------------------------------------------
+
+PtxSpace parse_space(const Parser *p) {
+  static const struct {
+    const char *word;
+    PtxSpace space;
+  } spaces[] = {{".reg", SpaceReg},       {".global", SpaceGlobal}, {".const", SpaceConst},
+                {".shared", SpaceShared}, {".local", SpaceLocal},   {".param", SpaceParam}};
+  for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+    if (parse_is(p, spaces[i].word)) return spaces[i].space;
+  return SpaceGeneric;
+}
+
+static void add_init(Parser *p, PtxVar *var, PtxInit init) {
+  var->init = more(p->ptx, var->init, var->ninit, sizeof init);
+  var->init[var->ninit++] = init;
+}
+
+static void parse_initialiser(Parser *p, PtxVar *var) {
+  if (parse_take(p, "{")) {
+    while (!parse_is(p, "}")) {
+      parse_initialiser(p, var);
+      if (!parse_take(p, ",")) break;
+    }
+    parse_need(p, "}");
+    return;
+  }
+  PtxInit init = {0};
+  OperandKind kind = OpInt;
+  bool minus = parse_take(p, "-");
+  if (p->now.kind == TokName && *p->now.begin != '.') {
+    bool generic = parse_is(p, "generic");
+    init.symbol = parse_name(p);
+    if (generic) {
+      parse_need(p, "(");
+      init.symbol = parse_name(p);
+      parse_need(p, ")");
+    }
+    if (parse_take(p, "+")) init.bits = need_integer(p);
+    if (parse_is(p, "(")) parse_fail(p, "`%s(...)` as an initial value", init.symbol);
+  } else {
+    init.bits = parse_number(p, &kind);
+    if (minus) init.bits = -init.bits;
+    bool wide = kind == OpDouble && var->type.bits == 32; // a decimal fraction
+    if (wide) {
+      double d;
+      float f;
+      memcpy(&d, &init.bits, sizeof d);
+      f = (float)d;
+      init.bits = 0;
+      memcpy(&init.bits, &f, sizeof f);
+    }
+  }
+  add_init(p, var, init);
+}
+
+static void parse_qualifiers(Parser *p, PtxVar *var) {
+  int vector = 1;
+  for (;;) {
+    if (parse_take(p, ".align")) {
+      var->align = (int)need_integer(p);
+      if (var->align < 1 || var->align > 1 << 16 || var->align & (var->align - 1))
+        parse_fail(p, "an alignment is a power of two");
+    } else if (parse_take(p, ".v2")) {
+      vector = 2;
+    } else if (parse_take(p, ".v4")) {
+      vector = 4;
+    } else if (parse_take(p, ".ptr")) { // what a pointer points to: nothing that matters here
+      if (parse_space(p) != SpaceGeneric) parse_next(p);
+    } else if (parse_take(p, ".attribute")) {
+      parse_need(p, "(");
+      while (!parse_take(p, ")")) {
+        if (p->now.kind == TokEnd || parse_is(p, ".managed"))
+          parse_fail(p, "managed memory is not modelled");
+        parse_next(p);
+      }
+    } else if (p->now.kind == TokName && *p->now.begin == '.') {
+      PtxType type = ptx_type(p->now.begin + 1, p->now.length - 1);
+      if (!type.kind)
+        parse_fail(p, "`%.*s` is no type that is modelled", shown(p), p->now.begin);
+      var->type = type;
+      parse_next(p);
+    } else {
+      break;
+    }
+  }
+  if (!var->type.kind) parse_fail(p, "a type is awaited before `%.*s`", shown(p), p->now.begin);
+  var->count = (size_t)vector;
+}
+
+PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
+  PtxVar *var = ptx_alloc(p->ptx, sizeof *var);
+  var->space = space;
+  var->line = p->now.line;
+  parse_qualifiers(p, var);
+  var->name = parse_name(p);
+  bool open_end = false;
+  while (parse_take(p, "[")) {
+    if (parse_is(p, "]"))
+      open_end = true;
+    else
+      var->count *= need_integer(p);
+    parse_need(p, "]");
+    if (var->count > kMostBytes) parse_fail(p, "%s is too large", var->name);
+  }
+  if (with_init && parse_take(p, "=")) parse_initialiser(p, var);
+  if (open_end && var->ninit) var->count = (size_t)var->ninit;
+  var->extern_array = open_end && !var->ninit;
+  if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);
+  int natural = var->type.bits >= 8 ? var->type.bits / 8 : 1;
+  if (!var->align) var->align = natural;
+  var->c_name = var->name;
+  return var;
+}
+
+static void add_module_var(Parser *p, PtxVar *var) {
+  PtxModule *m = p->module;
+  PtxVar *known = module_var(m, var->name);
+  if (known && (known->external || known->weak)) { // declared before it is defined
+    *known = *var;
+    return;
+  }
+  if (known && var->external) return;
+  if (known || module_func(m, var->name)) parse_fail(p, "%s is defined twice", var->name);
+  m->vars = more(p->ptx, m->vars, m->nvars, sizeof *m->vars);
+  table_put(p->ptx, &m->names, 0, var->name, m->nvars);
+  m->vars[m->nvars++] = var;
+}
+
+static void parse_module_variables(Parser *p, PtxSpace space, bool external, bool weak) {
+  parse_next(p);
+  do {
+    PtxVar *var = parse_variable(p, space, true);
+    var->external = external;
+    var->weak = weak;
+    add_module_var(p, var);
+  } while (parse_take(p, ","));
+  parse_need(p, ";");
+}
+
+// ---- functions ----------------------------------------------------------------------------------
+
+static PtxVar **parse_params(Parser *p, int *count) {
+  PtxVar **list = NULL;
+  *count = 0;
+  parse_need(p, "(");
+  while (!parse_is(p, ")")) {
+    if (parse_take(p, "...")) parse_fail(p, "functions with any number of parameters");
+    if (!parse_take(p, ".param"))
+      parse_fail(p, "`.param` is awaited before `%.*s`", shown(p), p->now.begin);
+    list = more(p->ptx, list, *count, sizeof *list);
+    PtxVar *var = parse_variable(p, SpaceParam, false);
+    list[(*count)++] = var;
+    if (!parse_take(p, ",")) break;
+  }
+  parse_need(p, ")");
+  return list;
+}
+
+int parse_signature(Parser *p, PtxFunc *func) {
+  if (parse_is(p, "(")) func->returns = parse_params(p, &func->nreturns);
+  func->name = parse_name(p);
+  if (parse_is(p, "(")) func->params = parse_params(p, &func->nparams);
+  return func->nparams;
+}
+
+static int product(Parser *p, int out[3]) {
+  int all = 1;
+  for (int i = 0; i < 3; i++) {
+    int n = 1;
+    if (i == 0 || parse_take(p, ",")) n = (int)need_integer(p);
+    if (out) out[i] = n;
+    all *= n > 0 && n < 1 << 16 ? n : 1;
+  }
+  return all;
+}
+
+static void parse_limits(Parser *p, PtxFunc *func) {
+  for (;;) {
+    if (parse_take(p, ".maxntid") || parse_take(p, ".reqntid")) func->limits.threads = product(p, NULL);
+    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)need_integer(p);
+    else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)need_integer(p);
+    else if (parse_take(p, ".reqnctapercluster")) product(p, func->cluster);
+    else if (parse_take(p, ".maxnctapersm") || parse_take(p, ".maxclusterrank")) need_integer(p);
+    else if (parse_take(p, ".pragma")) {
+      while (!parse_take(p, ";") && p->now.kind != TokEnd) parse_next(p);
+    } else if (!parse_take(p, ".explicitcluster") && !parse_take(p, ".noreturn") &&
+               !parse_take(p, ".blocksareclusters") && !parse_take(p, ".unified"))
+      return;
+  }
+}
+
+// One that was declared before, or a new one.
+static PtxFunc *known_func(Parser *p, PtxFunc *func) {
+  PtxModule *m = p->module;
+  PtxFunc *known = module_func(m, func->name);
+  if (known) return known;
+  if (module_var(m, func->name)) parse_fail(p, "%s is defined twice", func->name);
+  m->funcs = more(p->ptx, m->funcs, m->nfuncs, sizeof *m->funcs);
+  table_put(p->ptx, &m->names, 0, func->name, -2 - m->nfuncs);
+  return m->funcs[m->nfuncs++] = func;
+}
+
+static void parse_function(Parser *p, bool entry, bool external, bool weak) {
+  PtxFunc *func = ptx_alloc(p->ptx, sizeof *func);
+  parse_next(p);
+  func->line = p->now.line;
+  func->entry = entry;
+  func->external = external;
+  func->weak = weak;
+  if (parse_take(p, ".attribute")) parse_fail(p, "attributes of functions");
+  parse_signature(p, func);
+  parse_limits(p, func);
+  PtxFunc *known = known_func(p, func);
+  if (parse_take(p, ";")) return;
+  if (known->defined) {
+    if (!known->weak && !weak) parse_fail(p, "%s is defined twice", func->name);
+  }
+  if (known != func) *known = *func;
+  known->defined = true;
+  parse_body(p, known);
+}
+
+// ---- the module ---------------------------------------------------------------------------------
+
+static void parse_version(Parser *p) {
+  char text[16];
+  snprintf(text, sizeof text, "%.*s", shown(p), p->now.begin);
+  char *dot = strchr(text, '.');
+  int line = p->now.line;
+  if (p->now.kind != TokNumber || !dot) parse_fail(p, "`%s` is no version", text);
+  p->module->version = atoi(text) * 10 + atoi(dot + 1);
+  parse_next(p);
+  if (p->module->version > kNewestVersion || p->module->version < kOldestVersion)
+    ptx_fail(p->ptx, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, line,
+             "PTX of version %s; from %d.%d to %d.%d are known", text, kOldestVersion / 10,
+             kOldestVersion % 10, kNewestVersion / 10, kNewestVersion % 10);
+}
+
+static void parse_target(Parser *p) {
+  p->module->target = parse_name(p);
+  const char *digits = strchr(p->module->target, '_');
+  p->module->arch = digits ? atoi(digits + 1) : 0;
+  if (strncmp(p->module->target, "sm_", 3) != 0 || p->module->arch < 10)
+    parse_fail(p, "`%s` is no target", p->module->target);
+  while (parse_take(p, ",")) {
+    const char *option = parse_name(p);
+    if (!strcmp(option, "texmode_unified") || !strcmp(option, "texmode_independent"))
+      parse_fail(p, "textures are not modelled");
+  }
+}
+
+// NVRTC names a program's files in the folder where it runs; reports name them as the program does.
+static const char *relative(Parser *p, const char *path) {
+  char folder[1024];
+  size_t n = getcwd(folder, sizeof folder) ? strlen(folder) : 0;
+  bool inside = n > 1 && !strncmp(path, folder, n) && path[n] == '/';
+  return inside ? ptx_string(p->ptx, path + n + 1, strlen(path + n + 1)) : path;
+}
+
+static void parse_file(Parser *p) {
+  PtxModule *m = p->module;
+  int number = (int)need_integer(p);
+  if (number < 0 || number > 1 << 16 || p->now.kind != TokString) parse_fail(p, "`.file` of what?");
+  while (m->nfiles <= number) {
+    m->files = more(p->ptx, m->files, m->nfiles, sizeof *m->files);
+    m->files[m->nfiles++] = NULL;
+  }
+  m->files[number] = relative(p, ptx_string(p->ptx, p->now.begin + 1, p->now.length - 2));
+  parse_next(p);
+  while (parse_take(p, ",")) need_integer(p);
+}
+
+// `.section .debug_info { ... }`: debug information, which the C compiler makes anew.
+static void skip_section(Parser *p) {
+  while (!parse_is(p, "{") && p->now.kind != TokEnd) parse_next(p);
+  while (!parse_is(p, "}") && p->now.kind != TokEnd) parse_next(p);
+  parse_need(p, "}");
+}
+
+static void parse_definition(Parser *p) {
+  bool external = false, weak = false;
+  for (;; parse_next(p)) {
+    if (parse_is(p, ".extern")) external = true;
+    else if (parse_is(p, ".weak") || parse_is(p, ".common")) weak = true;
+    else if (!parse_is(p, ".visible")) break;
+  }
+  PtxSpace space = parse_space(p);
+  if (parse_is(p, ".entry") || parse_is(p, ".func"))
+    parse_function(p, parse_is(p, ".entry"), external, weak);
+  else if (space == SpaceGlobal || space == SpaceConst || space == SpaceShared)
+    parse_module_variables(p, space, external, weak);
+  else
+    parse_fail(p, "`%.*s` is nothing that stands in a module", shown(p), p->now.begin);
+}
+
+static void parse_top(Parser *p) {
+  if (parse_take(p, ".version")) parse_version(p);
+  else if (parse_take(p, ".target")) parse_target(p);
+  else if (parse_take(p, ".address_size")) {
+    if (need_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
+  } else if (parse_take(p, ".file")) parse_file(p);
+  else if (parse_take(p, ".section")) skip_section(p);
+  else if (parse_take(p, ".alias")) parse_fail(p, "aliases");
+  else if (parse_take(p, ".pragma")) {
+    parse_next(p);
+    parse_need(p, ";");
+  } else if (parse_is(p, ".tex") || parse_is(p, ".texref") || parse_is(p, ".surfref") ||
+             parse_is(p, ".samplerref"))
+    parse_fail(p, "textures and surfaces are not modelled");
+  else
+    parse_definition(p);
+}
+
+PtxModule *ptx_parse(Ptx *ptx, const char *text) {
+  PtxModule *module = ptx_alloc(ptx, sizeof *module);
+  Parser *p = ptx_alloc(ptx, sizeof *p);
+  module->ptx = ptx;
+  *p = (Parser){.ptx = ptx, .module = module, .p = text};
+  p->now = ptx_lex(ptx, text, 1);
+  module->locs = ptx_alloc(ptx, sizeof *module->locs);
+  module->nlocs = 1;
+  if (!parse_is(p, ".version")) parse_fail(p, "a module begins with .version");
+  while (p->now.kind != TokEnd) parse_top(p);
+  if (!module->target) parse_fail(p, "the module names no .target");
+  return module;
+}

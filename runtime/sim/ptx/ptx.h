@@ -1,0 +1,276 @@
+// ptx.h: from PTX to a kernel image: text -> tokens -> a small typed form (parse.c, parse_body.c) ->
+// C text (emit.c and its parts) -> the host's compiler (translate.c). Stands on base alone.
+//
+// All that is parsed lives in one arena, until the module's text has been made.
+#ifndef CUSIM_PTX_H
+#define CUSIM_PTX_H
+
+#include <setjmp.h>
+
+#include "sim/base/base.h"
+#include "sim/device/cusim_abi.h"
+
+#pragma GCC visibility push(hidden)
+
+// ---- types (types.c) ----------------------------------------------------------------------------
+
+typedef enum PtxKind { KindNone, KindPred, KindBits, KindUnsigned, KindSigned, KindFloat } PtxKind;
+
+typedef struct PtxType { // kind KindNone: there is no type
+  const char *name;      // "f16x2"; as C++ text, too
+  PtxKind kind;
+  int bits;
+} PtxType;
+
+PtxType ptx_type(const char *name, size_t length);
+PtxType ptx_type_of(const char *name); // one that exists
+
+// ---- the arena and errors (arena.c) -------------------------------------------------------------
+
+typedef struct Ptx { // one translation
+  struct Chunk *chunks;
+  Text *log;
+  jmp_buf failed;
+  CUresult error;
+  bool error_set;
+} Ptx;
+
+void *ptx_alloc(Ptx *ptx, size_t bytes); // zeros
+char *ptx_string(Ptx *ptx, const char *begin, size_t length);
+void ptx_free(Ptx *ptx);
+// Ends the translation, with a line in the log.
+void ptx_fail(Ptx *ptx, CUresult error, int line, const char *format, ...)
+    __attribute__((noreturn, format(printf, 4, 5)));
+
+typedef struct PtxTable { // from names to numbers
+  struct PtxSlot *slots;
+  size_t room, count;
+} PtxTable;
+
+void table_put(Ptx *ptx, PtxTable *table, int scope, const char *name, int value);
+int table_get(const PtxTable *table, int scope, const char *name); // -1: it is not there
+
+// ---- tokens (lex.c) -----------------------------------------------------------------------------
+
+typedef enum PtxTokenKind { TokEnd, TokName, TokNumber, TokString, TokSign } PtxTokenKind;
+
+typedef struct PtxToken { // names hold their dots: "%tid.x", "ld.global.v4.f32", ".reg"
+  PtxTokenKind kind;
+  const char *begin;
+  size_t length;
+  int line;
+} PtxToken;
+
+PtxToken ptx_lex(Ptx *ptx, const char *p, int line); // the one at p or behind; line: that of p
+
+// ---- the module ---------------------------------------------------------------------------------
+
+typedef enum PtxSpace {
+  SpaceGeneric,
+  SpaceReg,
+  SpaceGlobal,
+  SpaceConst,
+  SpaceShared,
+  SpaceLocal,
+  SpaceParam
+} PtxSpace;
+
+typedef struct PtxInit { // a value, or the address of a symbol and a distance
+  const char *symbol;
+  uint64_t bits;
+} PtxInit;
+
+typedef struct PtxVar {
+  const char *name, *c_name; // c_name: in the C text
+  PtxSpace space;
+  PtxType type;
+  int align, line;
+  size_t count; // elements
+  bool external, weak, extern_array;
+  PtxInit *init;
+  int ninit;
+  int scope;
+  size_t offset; // of a parameter, of a shared variable
+} PtxVar;
+
+typedef struct PtxReg {
+  const char *c_name;
+  PtxType type;
+  bool is_float; // kept as a float or double
+  int floats;    // uses as one, less those as an integer
+} PtxReg;
+
+typedef enum OperandKind {
+  OpNone,
+  OpReg,
+  OpInt,
+  OpFloat,   // bits of an f32
+  OpDouble,  // bits of an f64
+  OpVar,     // a variable's address
+  OpFunc,    // a function's
+  OpLabel,
+  OpSpecial, // %tid.x
+  OpSink,    // _
+  OpAddress, // [parts[0] + bits], further parts: coordinates
+  OpVector,  // {parts}
+  OpPair,    // parts[0] | parts[1]
+  OpList     // (parts)
+} OperandKind;
+
+typedef struct Operand {
+  OperandKind kind;
+  bool negated; // !p, -1
+  int reg;
+  uint64_t bits;
+  PtxVar *var;
+  const char *name; // of a label, a special register, a function
+  struct Operand *parts;
+  int nparts;
+} Operand;
+
+enum { kMaxParts = 24, kMaxOperands = 12 };
+
+typedef struct Instr {
+  const char *opcode;          // whole: "mad.wide.s32"
+  const char *part[kMaxParts]; // its pieces
+  int nparts;
+  Operand *op;
+  int nops;
+  int pred; // register; -1: none
+  bool pred_not;
+  int line; // in the PTX text
+  int loc;  // of the module's; 0: none
+  const char *label;   // not an instruction, but a label
+  const char **targets; // .branchtargets
+  int ntargets;
+  struct PtxFunc *prototype;
+} Instr;
+
+typedef struct PtxFunc {
+  const char *name, *c_name;
+  bool entry, external, defined, weak;
+  int line;
+  PtxVar **returns, **params;
+  int nreturns, nparams;
+  Instr *body;
+  int nbody;
+  PtxReg *regs;
+  int nregs;
+  PtxVar **vars; // of the body: .local, .param, .shared
+  int nvars;
+  CusimLimits limits;
+  int cluster[3];
+  size_t param_bytes, smem; // of shared variables that it reaches
+  bool *reaches;            // by number of a shared variable
+} PtxFunc;
+
+typedef struct PtxLoc {
+  int file, line, column;
+  int outer; // where it was inlined; 0: nowhere
+} PtxLoc;
+
+typedef struct PtxModule {
+  Ptx *ptx;
+  int version; // 90 for 9.0
+  const char *target;
+  int arch; // 90
+  PtxVar **vars;
+  int nvars;
+  PtxFunc **funcs;
+  int nfuncs;
+  const char **files; // of .file, by number
+  int nfiles;
+  PtxLoc *locs; // the first is none
+  int nlocs;
+  PtxTable names; // variables and functions: their index, functions' as -2 - index
+} PtxModule;
+
+PtxModule *ptx_parse(Ptx *ptx, const char *text);
+
+typedef struct Parser {
+  Ptx *ptx;
+  PtxModule *module;
+  const char *p;
+  int line; // of the token that was taken last
+  PtxToken now;
+  PtxFunc *func; // whose body is read
+  PtxTable names; // of the body: registers, families, variables, labels, by scope
+  int scopes[64], nscopes, last_scope;
+  PtxTable places; // of .loc, by its numbers
+  int loc, room_locs;
+  int room_body, room_regs, room_vars, depth;
+} Parser;
+
+void parse_next(Parser *p);
+bool parse_is(const Parser *p, const char *word);
+bool parse_take(Parser *p, const char *word); // and goes on
+void parse_need(Parser *p, const char *word);
+char *parse_name(Parser *p);
+uint64_t parse_number(Parser *p, OperandKind *kind);
+void parse_fail(Parser *p, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+// A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;.
+PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init);
+PtxSpace parse_space(const Parser *p); // of the word here; SpaceGeneric: it is none
+void parse_body(Parser *p, PtxFunc *func);
+int parse_signature(Parser *p, PtxFunc *func); // (returns) name (params)
+PtxFunc *module_func(const PtxModule *module, const char *name);
+PtxVar *module_var(const PtxModule *module, const char *name);
+
+// ---- C text -------------------------------------------------------------------------------------
+
+typedef struct Emitter {
+  Ptx *ptx;
+  PtxModule *module;
+  PtxFunc *func;
+  const Instr *instr;
+  Text *out;
+  int file, line; // that the C compiler was told
+  int temps;
+} Emitter;
+
+struct PtxJob;
+void emit_module(PtxModule *module, const struct PtxJob *job, Text *out);
+void emit_function(Emitter *e, PtxFunc *func);
+void emit_instr(Emitter *e, const Instr *instr);
+void emit_fail(const Emitter *e, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+bool emit_wide_run(Emitter *e, const Instr *instr, int *count);
+
+// How an instruction is written: by rows of name, function.
+typedef struct EmitRow {
+  const char *name; // its first pieces: "cp.async.bulk"
+  void (*emit)(Emitter *e);
+} EmitRow;
+extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[], emit_control_rows[],
+    emit_warp_rows[], emit_matrix_rows[], emit_hopper_rows[];
+
+// The value of an operand as this type; text like `(s32)r1`.
+void emit_value(Emitter *e, const Operand *op, PtxType type);
+void emit_address(Emitter *e, const Operand *op, PtxSpace space);
+// `r1 = ` and what must be around the value: emit_store(e, op, type, "x_add(%s)") is made of two.
+void emit_begin(Emitter *e, const Operand *target, PtxType type);
+void emit_end(Emitter *e, const Operand *target, PtxType type);
+bool instr_has(const Instr *instr, const char *part);
+PtxType instr_type(Emitter *e, int from_end); // of the last piece, the one before
+PtxSpace instr_space(const Instr *instr);
+const Operand *need_op(Emitter *e, int index);
+// Fails if a piece from the first on is none of these, words with blanks between.
+void only_parts(Emitter *e, int first, int end, const char *words);
+
+// ---- the whole (translate.c) --------------------------------------------------------------------
+
+typedef struct PtxJob {
+  int arch;      // of the device, 90; 0: any
+  int registers; // of -maxrregcount; 0: not given
+  int checks;    // CusimCheck bits
+} PtxJob;
+
+// PTX text to an image, as host_compile makes of C++. CUDA_SUCCESS, or INVALID_PTX,
+// UNSUPPORTED_PTX_VERSION, NO_BINARY_FOR_GPU with its lines in the log.
+CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *log);
+CUresult ptx_compile(const char *text, const PtxJob *job, Text *image, Text *log);
+bool ptx_is_text(const void *image); // it looks like PTX; reads no more than its first line
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,106 @@
+// translate.c: PTX text -> C++ text -> kernel image, by the host's compiler, in a private folder.
+#include "sim/ptx/ptx.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Asset {
+  const char *name, *begin, *end;
+} Asset;
+extern const Asset sim_assets[]; // runtime/sim/device/*
+
+bool ptx_is_text(const void *image) {
+  const char *p = image;
+  for (int i = 0; i < 1 << 16; i++, p++) { // a comment may stand before
+    if (*p == '.') return !strncmp(p, ".version", 8);
+    if (*p == '/' && p[1] == '/') {
+      while (*p && *p != '\n') p++;
+      if (!*p) return false;
+    } else if (!isspace((unsigned char)*p)) {
+      return false;
+    }
+  }
+  return false;
+}
+
+// Built for a newer GPU than the one that is modelled, or for another `a`.
+static void check_target(PtxModule *m, int arch) {
+  bool exact = m->target[strlen(m->target) - 1] == 'a';
+  if (!arch || (exact ? m->arch == arch : m->arch <= arch)) return;
+  ptx_fail(m->ptx, CUDA_ERROR_NO_BINARY_FOR_GPU, 0, "the module is for %s; the device is sm_%d",
+           m->target, arch);
+}
+
+CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *log) {
+  Ptx ptx = {.log = log, .error = CUDA_SUCCESS};
+  if (setjmp(ptx.failed) == 0) {
+    PtxModule *module = ptx_parse(&ptx, text);
+    check_target(module, job->arch);
+    emit_module(module, job, c_text);
+  }
+  ptx_free(&ptx);
+  return ptx.error;
+}
+
+static bool write_headers(const char *folder, Text *log) {
+  for (const Asset *a = sim_assets; a->name; a++) {
+    char name[256];
+    snprintf(name, sizeof name, "device/%s", strrchr(a->name, '/') + 1);
+    if (!folder_write(folder, name, a->begin, (size_t)(a->end - a->begin), log)) return false;
+  }
+  return true;
+}
+
+static bool run(const char *folder, Args *args, Text *log) {
+  Text said = {0};
+  int code = host_run(folder, args, &said, log);
+  if (code != 0 && said.data) text_append(log, said.data, said.length);
+  text_free(&said);
+  return code == 0;
+}
+
+// NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off.
+static bool compile(const char *folder, int checks, Text *log) {
+  Args args = {.count = 0};
+  char words[1024];
+  if (!host_find_compiler(&args, words, log)) return false;
+  bool clang = host_is_clang(&args);
+  args_add_all(&args,
+               (const char *[]){"-x", "c++", "-std=c++17", "-O1", "-g1", "-gdwarf-4",
+                                "-march=native", "-fPIC", "-shared", "-Wl,-Bsymbolic",
+                                "-fstack-clash-protection", "-w", "-fno-exceptions", "-fno-rtti",
+                                "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
+                                "-fno-strict-aliasing", "-fno-delete-null-pointer-checks",
+                                "-fvisibility=hidden", "-fno-stack-protector", "-fwrapv",
+                                "-fno-semantic-interposition", "-fmax-errors=20",
+                                "-Idevice", NULL});
+  if (!clang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
+  args_add(&args, checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0");
+  args_add(&args, "-DCUSIM_COUNT=0");
+  args_add_all(&args, (const char *[]){"kernels.cc", "-x", "assembler", "device/cusim_guard.s", "-x",
+                                       "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  return run(folder, &args, log);
+}
+
+static CUresult compile_in(const char *folder, const char *text, const Text *c_text, int checks,
+                           Text *image, Text *log) {
+  bool ok = folder_write(folder, "source.ptx", text, strlen(text), log) &&
+            folder_write(folder, "kernels.cc", c_text->data, c_text->length, log) &&
+            write_headers(folder, log) && compile(folder, checks, log) &&
+            folder_read_output(folder, "image.so", image, log) && host_seal_image(image);
+  return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+}
+
+CUresult ptx_compile(const char *text, const PtxJob *job, Text *image, Text *log) {
+  Text c_text = {0};
+  char folder[kFolder];
+  CUresult r = ptx_translate(text, job, &c_text, log);
+  if (r == CUDA_SUCCESS && !folder_make(folder, log)) r = CUDA_ERROR_OPERATING_SYSTEM;
+  else if (r == CUDA_SUCCESS) {
+    r = compile_in(folder, text, &c_text, job->checks, image, log);
+    folder_remove(folder);
+  }
+  text_free(&c_text);
+  return r;
+}

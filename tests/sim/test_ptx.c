@@ -1,0 +1,283 @@
+// test_ptx.c: PTX text as a module: kernels that run, modules that are refused with their line,
+// faults that name theirs, and texts that were damaged at random.
+#include "tests/sim/device.h"
+
+#define HEAD ".version 8.6\n.target sm_90\n.address_size 64\n"
+
+static CUfunction load(const char *text, const char *name) {
+  CUmodule module;
+  CUfunction f;
+  OK(cuModuleLoadData(&module, text));
+  OK(cuModuleGetFunction(&f, module, name));
+  return f;
+}
+
+// ---- kernels that run ---------------------------------------------------------------------------
+
+// Each thread: through a function, a table in constant memory, static and dynamic shared memory,
+// an indirect branch, a local array, and a neighbour's value behind a barrier.
+static const char whole[] = HEAD
+    ".const .align 4 .u32 table[4] = {10, 20, 30, 40};\n"
+    ".global .align 8 .u64 where = generic(value);\n"
+    ".global .align 4 .u32 value = 7;\n"
+    ".extern .shared .align 16 .b8 dynamic[];\n"
+    ".func (.param .b32 r) twice(.param .b32 x)\n{\n .reg .b32 %r<3>;\n"
+    " ld.param.b32 %r1, [x];\n add.s32 %r2, %r1, %r1;\n st.param.b32 [r], %r2;\n ret;\n}\n"
+    ".entry k(.param .u64 .ptr .global .align 4 out, .param .align 8 .b8 pair[8])\n"
+    ".maxntid 64, 1, 1\n{\n"
+    " .reg .pred %p<3>;\n .reg.b32 %r<40>;\n .reg .b64 %rd<20>;\n"
+    " .shared .align 4 .b8 fixed[256];\n .local .align 8 .b8 depot[16];\n"
+    " mov.u32 %r1, %tid.x;\n and.b32 %r2, %r1, 3;\n"
+    " mov.u64 %rd1, table;\n mul.wide.u32 %rd2, %r2, 4;\n add.s64 %rd3, %rd1, %rd2;\n"
+    " ld.const.u32 %r3, [%rd3];\n"
+    " {\n .param .b32 p0;\n st.param.b32 [p0+0], %r3;\n .param .b32 r0;\n"
+    " call.uni (r0), twice, (p0);\n ld.param.b32 %r4, [r0+0];\n }\n"
+    " shl.b32 %r5, %r1, 2;\n mov.u32 %r6, fixed;\n add.u32 %r7, %r6, %r5;\n"
+    " st.shared.u32 [%r7], %r4;\n bar.sync 0;\n"
+    " xor.b32 %r8, %r5, 4;\n add.u32 %r9, %r6, %r8;\n ld.shared.u32 %r10, [%r9];\n"
+    " mov.u32 %r11, dynamic;\n add.u32 %r12, %r11, %r5;\n st.shared.u32 [%r12], %r10;\n"
+    " cvt.u64.u32 %rd4, %r12;\n cvta.shared.u64 %rd5, %rd4;\n ld.u32 %r13, [%rd5];\n"
+    " ld.global.u64 %rd6, [where];\n ld.u32 %r14, [%rd6];\n add.u32 %r13, %r13, %r14;\n"
+    " mov.u64 %rd7, depot;\n st.local.v2.u32 [%rd7], {%r13, %r1};\n ld.local.u32 %r15, [%rd7+4];\n"
+    " ld.local.u32 %r16, [%rd7];\n"
+    "targets: .branchtargets even, odd;\n and.b32 %r17, %r15, 1;\n brx.idx %r17, targets;\n"
+    "even: add.u32 %r16, %r16, 1000;\n bra.uni done;\nodd: add.u32 %r16, %r16, 2000;\n"
+    "done: setp.eq.u32 %p1|%p2, %r1, 5;\n"
+    " ld.param.u32 %r18, [pair+4];\n @%p1 add.u32 %r16, %r16, %r18;\n @!%p1 add.u32 %r16, %r16, 1;\n"
+    " {\n .reg .b32 t;\n mov.b32 t, %r16;\n mov.b32 %r19, t;\n }\n"
+    " ld.param.u64 %rd8, [out];\n mul.wide.u32 %rd9, %r1, 4;\n add.s64 %rd10, %rd8, %rd9;\n"
+    " st.global.u32 [%rd10], %r19;\n ret;\n}\n";
+
+static void test_whole(void **state) {
+  (void)state;
+  enum { kThreads = 64 };
+  unsigned out[kThreads], pair[2] = {3, 50000};
+  CUdeviceptr ptr = device_upload(NULL, sizeof out);
+  CUfunction f = load(whole, "k");
+  int bytes = 0, threads = 0;
+  OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
+  OK(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f));
+  assert_int_equal(bytes, 256);
+  assert_int_equal(threads, kThreads);
+  OK(device_run(f, 1, kThreads, 4 * kThreads, (void *[]){&ptr, pair}));
+  OK(cuMemcpyDtoH(out, ptr, sizeof out));
+  for (unsigned t = 0; t < kThreads; t++) {
+    unsigned want = 20 * ((t ^ 1) % 4 + 1) + 7 + (t % 2 ? 2000 : 1000) + (t == 5 ? 50000 : 1);
+    assert_int_equal(out[t], want);
+  }
+}
+
+static void test_globals(void **state) {
+  (void)state;
+  CUmodule module;
+  CUdeviceptr ptr;
+  size_t bytes;
+  unsigned value = 0;
+  OK(cuModuleLoadData(&module, whole));
+  OK(cuModuleGetGlobal(&ptr, &bytes, module, "value"));
+  assert_int_equal(bytes, 4);
+  OK(cuMemcpyDtoH(&value, ptr, 4));
+  assert_int_equal(value, 7);
+  OK(cuModuleGetGlobal(&ptr, &bytes, module, "table"));
+  assert_int_equal(bytes, 16);
+  OK(cuModuleUnload(module));
+}
+
+// ---- what is refused ----------------------------------------------------------------------------
+
+#define BODY(text)                                                                                 \
+  HEAD ".entry k(.param .u64 a)\n{\n.reg .b32 %r<5>;\n.reg .pred %p<2>;\n.reg .f32 %f<3>;\n" text   \
+       "\nret;\n}\n"
+
+typedef struct Refused {
+  const char *text;
+  CUresult error;
+  const char *log;
+} Refused;
+
+static const Refused refused[] = {
+    {".version 11.0\n.target sm_90\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "line 1: error: PTX of version 11.0"},
+    {".version 9.4\n.target sm_120\n.address_size 64\n", CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_120"},
+    {".version 8.6\n.target sm_100a\n.address_size 64\n", CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_100a"},
+    {".version 8.6\n.address_size 64\n", CUDA_ERROR_INVALID_PTX, "no .target"},
+    {".version 8.6\n.target sm_90\n.address_size 32\n", CUDA_ERROR_INVALID_PTX, "line 3: error: addresses"},
+    {BODY("frobnicate.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "line 9: error: frobnicate.u32"},
+    {BODY("bra nowhere;"), CUDA_ERROR_INVALID_PTX, "line 9: error: there is no nowhere"},
+    {BODY("add.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "operand 3 is missing"},
+    {BODY("add.u32 %q1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "there is no register %q1"},
+    {BODY("add.u64 %r1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "r1 has 32 bits, not 64"},
+    {BODY("add.rq.f32 %f1, %f1, %f2;"), CUDA_ERROR_INVALID_PTX, "`.rq` is not known here"},
+    {BODY("add.f32 %p1, %f1, %f2;"), CUDA_ERROR_INVALID_PTX, "a predicate and a number"},
+    {BODY("tex.1d.v4.f32.s32 {%f1, %f1, %f1, %f1}, [a, {%r1}];"), CUDA_ERROR_INVALID_PTX, "tex.1d"},
+    {BODY("call nothing, ();"), CUDA_ERROR_INVALID_PTX, "nothing"},
+    {BODY("mov.u32 %r1, %clusterfoo;"), CUDA_ERROR_INVALID_PTX, "%clusterfoo"},
+    {BODY("x: add.u32 %r1, %r1, 1;\nx: bra x;"), CUDA_ERROR_INVALID_PTX, "line 10: error: x is there twice"},
+    {BODY("ld.global.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "`[address]` is awaited"},
+    {BODY("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1}, %r1, 0;"),
+     CUDA_ERROR_INVALID_PTX, "mma.sp"},
+    {BODY("/* never"), CUDA_ERROR_INVALID_PTX, "a comment that does not end"},
+    {HEAD ".entry k()\n{\n.reg .b32 %r<5>;\nadd.u32 %r1, %r1,", CUDA_ERROR_INVALID_PTX, "line 7"},
+    {HEAD ".tex .u64 t;\n", CUDA_ERROR_INVALID_PTX, "textures"},
+    {HEAD ".extern .func f();\n.entry k()\n{\ncall f, ();\n}\n", CUDA_ERROR_INVALID_PTX, "declared and not defined"},
+};
+
+static void test_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    char log[1024] = "";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)sizeof log};
+    CUmodule module;
+    CUresult r = cuModuleLoadDataEx(&module, refused[i].text, 2, options, values);
+    if (r != refused[i].error || !strstr(log, refused[i].log))
+      fail_msg("%s\n%d, `%s` instead of %d, `%s`", refused[i].text, r, log, refused[i].error,
+               refused[i].log);
+  }
+  char cubin[64] = "\177ELF\2\1\1";
+  cubin[18] = (char)190; // EM_CUDA
+  CUmodule module;
+  assert_int_equal(cuModuleLoadData(&module, cubin), CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+// ---- faults -------------------------------------------------------------------------------------
+
+// A thread's address is out + 4 * tid + offset; what it does there follows.
+#define AT(offset, what)                                                                           \
+  HEAD ".file 1 \"model.cu\"\n.entry k(.param .u64 out)\n{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"    \
+       ".reg .pred %p<4>;\n.shared .align 16 .b8 s[1024];\n"                                          \
+       "mov.u32 %r1, %tid.x;\nld.param.u64 %rd1, [out];\nmul.wide.u32 %rd2, %r1, 4;\n"               \
+       "add.s64 %rd3, %rd1, %rd2;\nadd.s64 %rd4, %rd3, " offset ";\nshl.b32 %r2, %r1, 2;\n"          \
+       "mov.u32 %r3, s;\nadd.u32 %r4, %r3, %r2;\nxor.b32 %r5, %r4, 4;\nmov.u32 %r6, 1;\n" what       \
+       "\nret;\n}\n"
+
+typedef struct Fault {
+  const char *name, *text, *checks;
+  CUresult error;
+  const char *report; // null: none, it runs
+} Fault;
+
+#define SWAP(wait)                                                                                 \
+  "st.shared.u32 [%r4], %r1;\n" wait "\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%rd3], %r6;"
+static const Fault faults[] = {
+    {"past the end", AT("0", ".loc 1 77 0\nst.global.u32 [%rd4+256], %r6;"), "all",
+     CUDA_ERROR_ILLEGAL_ADDRESS, "model.cu:77"},
+    {"inside", AT("0", "st.global.u32 [%rd4], %r6;"), "all", CUDA_SUCCESS, NULL},
+    {"before the beginning", AT("-8", "st.global.u32 [%rd4], %r6;"), "address",
+     CUDA_ERROR_ILLEGAL_ADDRESS, "before allocation"},
+    {"misaligned", AT("2", ".loc 1 78 0\nst.global.u32 [%rd4], %r6;"), "basic",
+     CUDA_ERROR_MISALIGNED_ADDRESS, "model.cu:78"},
+    {"misaligned vector", AT("0", "st.global.v2.u32 [%rd4], {%r6, %r6};"), "basic",
+     CUDA_ERROR_MISALIGNED_ADDRESS, "not a multiple of 8"},
+    {"aligned halves", AT("2", "{ .reg .b16 h; mov.u16 h, 1; st.global.u16 [%rd3+2], h; }"), "all",
+     CUDA_SUCCESS, NULL},
+    {"unwritten", AT("0", "ld.global.u32 %r6, [%rd4];\nst.global.u32 [%rd4], %r6;"), "all",
+     CUDA_ERROR_LAUNCH_FAILED, "nobody wrote"},
+    {"unwritten shared", AT("0", "ld.shared.u32 %r6, [%r4];"), "all", CUDA_ERROR_LAUNCH_FAILED,
+     "no thread of this block wrote"},
+    {"no barrier", AT("0", SWAP("")), "all", CUDA_ERROR_LAUNCH_FAILED, NULL},
+    {"barrier", AT("0", SWAP("bar.sync 0;")), "all", CUDA_SUCCESS, NULL},
+    {"half a barrier", AT("0", SWAP("setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 0;")), "all",
+     CUDA_ERROR_LAUNCH_FAILED, NULL},
+    {"one word by all", AT("0", "st.global.u32 [%rd1], %r1;"), "race", CUDA_ERROR_LAUNCH_FAILED,
+     "race on global memory"},
+    {"one word by atomics", AT("0", "red.global.add.u32 [%rd1], %r6;"), "race", CUDA_SUCCESS, NULL},
+    {"trap", AT("0", ".loc 1 79 0\ntrap;"), "basic", CUDA_ERROR_LAUNCH_FAILED, "model.cu:79"},
+    {"barrier of 16", AT("0", "barrier.sync 1, 48;\nbarrier.sync 1, 20;"), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "no multiple of 32"},
+    {"deadlock", AT("0", "setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 2, 64;"), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
+    {"shared past the end", AT("0", "st.shared.u32 [%r4+1024], %r6;"), "all",
+     CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds"},
+    {"not in its mask", AT("0", "shfl.sync.bfly.b32 %r6, %r1, 1, 31, 0xf;"), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "not in its own mask"},
+};
+
+static void set_checks(const void *user) {
+  setenv("NNGEN_SIM_CHECK", ((const Fault *)user)->checks, 1);
+}
+
+static void run_fault(const void *user) {
+  const Fault *fault = user;
+  enum { kThreads = 64 };
+  CUfunction f = load(fault->text, "k");
+  CUdeviceptr out = device_upload(NULL, 4 * kThreads);
+  assert_non_null(freopen("build/ptx_fault", "w", stderr));
+  CUresult r = device_run(f, 1, kThreads, 0, (void *[]){&out});
+  fflush(stderr);
+  char *said = file_read("build/ptx_fault");
+  if (r != fault->error || (fault->report && !strstr(said, fault->report)) ||
+      (r == CUDA_SUCCESS && *said))
+    printf("# %s: %d instead of %d: %s\n", fault->name, r, fault->error, said),
+        fflush(stdout), _exit(1);
+}
+
+static void test_faults(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    device_child(set_checks, run_fault, &faults[i]);
+}
+
+// ---- damaged texts ------------------------------------------------------------------------------
+
+static uint64_t seed = 88172645463325252ull;
+static uint64_t next_random(void) {
+  seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+  return seed;
+}
+
+// Cut, bytes changed, a piece moved, a piece of another place put in.
+static size_t damage(char *text, size_t length) {
+  size_t at = next_random() % length, from = next_random() % length, n = next_random() % 40;
+  switch (next_random() % 5) {
+  case 0:
+    return at;
+  case 1:
+    text[at] = (char)(next_random() % 255 + 1);
+    return length;
+  case 2:
+    text[at] = ".;,{}[]()%@!|+-:0\"/*<>="[next_random() % 23];
+    return length;
+  case 3:
+    if (at + n > length || from + n > length) return length;
+    memmove(text + at, text + from, n);
+    return length;
+  default:
+    if (at + n > length) return length;
+    memmove(text + at, text + at + n, length - at - n);
+    return length - n;
+  }
+}
+
+static void test_damaged(void **state) {
+  (void)state;
+  typedef CUresult (*Translate)(const char *, char *, size_t, size_t *);
+  Translate translate = (Translate)dlsym(sim_open(), "cusimTranslatePtx");
+  assert_non_null(translate);
+  const char *asked = getenv("NNGEN_FUZZ_COUNT");
+  long count = asked ? 1000 * atol(asked) : 20000, right = 0;
+  char *text = malloc(sizeof whole + 64), log[256];
+  for (long i = 0; i < count; i++) {
+    size_t length = sizeof whole - 1, bytes;
+    memcpy(text, whole, sizeof whole);
+    for (uint64_t k = next_random() % 4 + 1; k > 0 && length > 1; k--) length = damage(text, length);
+    text[length] = 0;
+    CUresult r = translate(text, log, sizeof log, &bytes);
+    right += r == CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS) continue;
+    if (!strstr(log, "error: ")) fail_msg("%d without a word about\n%s", r, text);
+  }
+  assert_in_range(right, 1, count - 1); // some damage is to names or comments
+  free(text);
+}
+
+int main(void) {
+  if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_faults), // first: its processes are made before a device is opened
+      cmocka_unit_test_setup(test_whole, device_setup),
+      cmocka_unit_test(test_globals),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_damaged),
+  };
+  return cmocka_run_group_tests_name("test_ptx", tests, NULL, NULL);
+}
