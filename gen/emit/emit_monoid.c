@@ -1,5 +1,6 @@
-// emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid, and
-// a struct for all that one sweep over the elements accumulates, each with clear() and combine().
+// emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
+// and a struct for all that one sweep over the elements accumulates, each with clear() and
+// combine().
 #include "emit.h"
 
 #include <ctype.h>
@@ -26,7 +27,8 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m) {
   buffer_put(b, "struct %s {\n", name);
   for (int i = 0; i < m->count; i++) buffer_put(b, "%s %s;\n", m->part[i].type, m->part[i].name);
   buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", name);
-  for (int i = 0; i < m->count; i++) buffer_put(b, "a.%s = %s;\n", m->part[i].name, m->part[i].init);
+  for (int i = 0; i < m->count; i++)
+    buffer_put(b, "a.%s = %s;\n", m->part[i].name, m->part[i].init);
   buffer_put(b, "}\n__device__ inline %s combine(const %s &a, const %s &b) {\n%s both;\n", name,
              name, name, name);
   for (int i = 0; i < m->count; i++)
