@@ -117,3 +117,15 @@ long long cusim_clock(void) {
 long long cusim_nanotime(void) {
   return sim_now();
 }
+
+void *cusim_scratch(unsigned long long bytes) {
+  Worker *worker = sim_worker;
+  if (bytes > worker->scratch_bytes) {
+    free(worker->scratch);
+    worker->scratch = aligned_alloc(64, (bytes + 63) & ~63ull);
+    worker->scratch_bytes = worker->scratch ? bytes : 0;
+    if (!worker->scratch)
+      fault_raise(CUDA_ERROR_OUT_OF_MEMORY, __builtin_return_address(0), "no memory for a product");
+  }
+  return worker->scratch;
+}
