@@ -140,6 +140,8 @@ void cusim_tensor_store(const void *map, const int *at, int rank, const void *sm
 void cusim_bulk_commit(void);
 void cusim_bulk_wait(int groups, int read);
 void cusim_proxy_fence(void); // fence.proxy.async
+void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
 
 // So many bytes for the work of a meeting, 64-aligned: the OS thread's.
 void *cusim_scratch(unsigned long long bytes);

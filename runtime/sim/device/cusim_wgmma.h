@@ -51,6 +51,7 @@ CUSIM_UNTRACED void wgmma_rows(const Tile &tile, bool trans, int rows, int scale
     constexpr int kUnit = 4 * F::kElements;
     for (int r = 0; r < rows; r++)
       for (int u = 0; u < 2; u++) {
+        if (CUSIM_TRACE) cusim_proxy_read(tile.k_major(unsigned(r), unsigned(u)), 16);
         __builtin_memcpy(words, tile.k_major(unsigned(r), unsigned(u)), 16);
         F::widen(words, 4, wide);
         for (int i = 0; i < kUnit; i++) out[r * step_row + (u * kUnit + i) * step_k] = scale * wide[i];
@@ -58,6 +59,7 @@ CUSIM_UNTRACED void wgmma_rows(const Tile &tile, bool trans, int rows, int scale
   } else {
     for (int k = 0; k < kDepth; k++)
       for (int u = 0; u < rows / 8; u++) {
+        if (CUSIM_TRACE) cusim_proxy_read(tile.mn_major(unsigned(u), unsigned(k)), 16);
         __builtin_memcpy(words, tile.mn_major(unsigned(u), unsigned(k)), 16);
         F::widen(words, 4, wide);
         for (int i = 0; i < 8; i++) out[(u * 8 + i) * step_row + k * step_k] = scale * wide[i];

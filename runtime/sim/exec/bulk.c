@@ -29,7 +29,8 @@ static void trace(const BulkCopy *copy, const void *address, unsigned bytes, boo
   if (!sim_settings()->trace) return;
   for (unsigned i = 0; i < bytes; i += kWidest)
     trace_access(copy->fiber, (uintptr_t)address + i,
-                 (int)(bytes - i < kWidest ? bytes - i : kWidest), writes, AccessMove, copy->pc);
+                 (int)(bytes - i < kWidest ? bytes - i : kWidest), writes, AccessAsync, copy->pc);
+  if (!writes) trace_proxy_read(copy->fiber, (uintptr_t)address, (int)bytes, copy->pc);
 }
 
 // ---- elements -----------------------------------------------------------------------------------

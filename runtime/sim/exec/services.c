@@ -26,6 +26,11 @@ int cusim_printf(const char *format, ...) {
   return length;
 }
 
+void cusim_early_read(void) {
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
+              "an accumulator of wgmma is read before wgmma.wait_group");
+}
+
 // vprintf of device code: its values lie one behind the other, each aligned to its size.
 static const unsigned char *take(const unsigned char *values, const unsigned char **at, size_t size) {
   size_t offset = ((size_t)(*at - values) + size - 1) / size * size;

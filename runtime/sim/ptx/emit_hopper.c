@@ -11,7 +11,7 @@ static void value(Emitter *e, int index, const char *type) {
 static void shared_address(Emitter *e, int index) {
   if (instr_has(e->instr, "shared::cluster")) {
     text_print(e->out, "x_cluster_address((u32)(u64)");
-    emit_address(e, need_op(e, index), SpaceGeneric);
+    emit_address(e, need_op(e, index), SpaceGlobal); // the number itself
     text_print(e->out, ")");
     return;
   }
@@ -174,7 +174,7 @@ static bool to_shared(const Instr *in) {
 
 static void target_shared(Emitter *e, int index) {
   text_print(e->out, "x_cluster_address((u32)(u64)");
-  emit_address(e, need_op(e, index), SpaceGeneric);
+  emit_address(e, need_op(e, index), SpaceGlobal); // the number itself
   text_print(e->out, ")");
 }
 

@@ -223,7 +223,7 @@ typedef struct Access { // as the race check remembers it
   uint32_t atomics; // atomic operations in the launch before it
   uint16_t thread;
   uint8_t bytes; // of the cell, as a mask
-  bool atomic;
+  bool atomic, async; // async: by a copy of the asynchronous proxy
 } Access;
 
 enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
