@@ -291,7 +291,8 @@ static bool may_follow(const Group *k, const Node *n) {
 }
 
 static bool epilogue_legal(const Group *k, const Node *n) {
-  if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !fuse_same_call(k, n->group))
+  if (k->fixed != n->fixed || k->anchor->entry != n->entry || !k->nnodes ||
+      k->nnodes >= kMostNodes || !fuse_same_call(k, n->group))
     return false;
   return may_follow(k, n) && !reads_columns(k, n) && !fuse_makes_cycle(k, n->group);
 }
