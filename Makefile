@@ -5,6 +5,7 @@
 #   make test       the same, then every test (DEVICE=cuda: on the GPU)
 #   make check      the tests alone, from a ready-made build/
 #   make tests      build all that check and bench need; `make ready` leaves only that in build/
+#   make test-foreign   kernels that Triton compiled, run as PTX on libcusim
 #   make bench      measurements, as tables (UPDATE=1: into README.md); DEVICE=cuda: on a GPU, from a
 #                   ready-made build/, in under 9 minutes; RESULTS=DIR: where its JSON goes
 #   make bless      accept the generated kernels as the new golden ones
@@ -50,7 +51,7 @@ TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
 
-.PHONY: all run test tests ready check bench fuzz bless install uninstall clean help setup
+.PHONY: all run test test-foreign tests ready check bench fuzz bless install uninstall clean help setup
 all: $(B)/nngen $(B)/libcusim.so
 
 setup:
@@ -92,6 +93,9 @@ fuzz: setup
 	@$(MAKE) -s --no-print-directory all
 	@NNGEN_FUZZ_COUNT=$(or $(NNGEN_FUZZ_COUNT),100) NNGEN_FUZZ_FIRST=$(or $(NNGEN_FUZZ_FIRST),1) NNGEN_TEST_TIMEOUT=86400 \
 	  tests/run.sh tests/models/test_fuzz.sh tests/models/test_contraction.sh
+
+test-foreign: all
+	@tests/foreign/run.sh
 
 bless: all $(B)/tests/gen/test_ir
 	@BLESS=1 $(B)/tests/gen/test_ir >/dev/null; BLESS=1 tests/gen/test_golden.sh; BLESS=1 tests/errors/test_errors.sh >/dev/null

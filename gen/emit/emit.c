@@ -123,7 +123,7 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
   for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
     Node *n = e->g->outputs[i];
-    values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : n, at);
+    values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : group_stored(e->g, n), at);
   }
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];

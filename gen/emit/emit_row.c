@@ -126,9 +126,9 @@ static bool put_stores(Rows *r, Scope *s, Buffer *stores, int p) {
   const Group *g = r->e->g;
   bool any = false;
   for (int i = 0; i < g->noutputs; i++) {
-    const Node *n = g->outputs[i];
+    const Node *n = group_stored(g, g->outputs[i]);
     if (!is_full(r, n) || r->phase[n->id] != p || is_reduction(n)) continue;
-    expr_store(s, stores, n, r->full_at, expr_value(s, n, r->full_at));
+    expr_store(s, stores, g->outputs[i], r->full_at, expr_value(s, n, r->full_at));
     any = true;
   }
   return any;
@@ -182,12 +182,12 @@ static void put_row_maps(Rows *r, Scope *s, int p) {
 static void put_row_stores(Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   for (int i = 0; i < g->noutputs; i++) {
-    Node *n = g->outputs[i];
+    const Node *n = group_stored(g, g->outputs[i]);
     int ready = r->phase[n->id] - !is_reduction(n);
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
-    buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, n),
+    buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, g->outputs[i]),
                expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
                value);
   }

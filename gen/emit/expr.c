@@ -488,9 +488,10 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
 
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
   int64_t step;
-  const char *offset = expr_offset(s, &n->type, at, &step), *type = expr_ctype(n->type.dtype);
+  const Type *as = &group_stored(s->group, n)->type; // it lies as this one
+  const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
   const char *pointer = expr_pointer(s->group, n), *cast = expr_cast(n);
-  if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at)) {
+  if (step == 1 && s->lanes > 1 && aligned(s, as, at)) {
     const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", pointer + 2));
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);

@@ -228,6 +228,7 @@ Graph *text_read(Compiler *c, const char *text);
 // The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
 // copies that only change the order), with the stride of each of n's dimensions and where its first
 // element is; null when its elements must be computed.
+bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // Where neighbours of a value are, after moves.
 typedef struct Lane {

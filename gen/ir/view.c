@@ -2,6 +2,8 @@
 // value it was moved from.
 #include "ir.h"
 
+#include <string.h>
+
 // Strides of a reshape's dimensions from those of its input: from the innermost on, dimensions that
 // follow each other in memory are one run, which the result's cut anew. False: no strides do.
 static bool reshape_strides(const Type *to, const Type *from, const int64_t *in, int64_t *out) {
@@ -19,6 +21,18 @@ static bool reshape_strides(const Type *to, const Type *from, const int64_t *in,
   }
   for (; t >= 0; t--) out[t] = 0; // of size 1
   return true;
+}
+
+bool view_same_memory(const Node *n) {
+  const Node *x = n->in[0];
+  int64_t in[MaxRank], out[MaxRank] = {0}, own[MaxRank];
+  bool reorders = n->op->cls == OpMove && n->op->form <= MovePermute;
+  if (!reorders || x->type.dtype != n->type.dtype) return false;
+  type_strides(&x->type, in);
+  type_strides(&n->type, own);
+  for (int d = 0; d < n->type.rank && n->op->form == MovePermute; d++) out[d] = in[n->attr.dims[d]];
+  if (n->op->form == MoveReshape && !reshape_strides(&n->type, &x->type, in, out)) return false;
+  return !memcmp(out, own, sizeof out[0] * (size_t)n->type.rank);
 }
 
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset) {

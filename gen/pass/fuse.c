@@ -14,16 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kMostNodes = 160 }; // a kernel's arguments and text stay bounded
 enum { kMostColumnSums = 4 };
 
-static bool one_call; // unfused
+const Fuse *fuse_of(const Graph *g) {
+  return g->scratch;
+}
 
 static bool is_view(const Node *n) {
   return n->op->cls == OpMove;
-}
-static bool is_light(const Node *n) {
-  return n->op->cls == OpMap || is_view(n);
 }
 static bool is_source(const Node *n) {
   return n->op->cls == OpSource;
@@ -52,7 +50,7 @@ static int64_t reduced_count(const Node *n) {
   return type_count(&n->in[0]->type) / type_count(&n->type);
 }
 
-static bool fits_row(const Node *n) {
+bool fuse_fits_row(const Node *n) {
   return n->op->cls == OpReduce && axes_innermost(&n->in[0]->type, n->attr.axes) &&
          reduced_count(n) <= kMostRow;
 }
@@ -61,7 +59,7 @@ static bool fits_row(const Node *n) {
 static Template template_of(const Node *n) {
   switch (n->op->cls) {
   case OpReduce:
-    return fits_row(n) ? TmRow : TmReduce;
+    return fuse_fits_row(n) ? TmRow : TmReduce;
   case OpWindow:
     return TmWindow;
   case OpContract:
@@ -100,7 +98,7 @@ static int last_id(const Group *k) {
 }
 
 // Moves the nodes of `from` into `to`, in topological order.
-static void absorb(Graph *g, Group *to, Group *from) {
+void fuse_absorb(Graph *g, Group *to, Group *from) {
   Node **all = arena_alloc(g->arena, sizeof *all * (size_t)(to->nnodes + from->nnodes));
   int i = 0, j = 0, n = 0;
   while (i < to->nnodes || j < from->nnodes)
@@ -114,7 +112,7 @@ static void absorb(Graph *g, Group *to, Group *from) {
 }
 
 // Does `from` depend on `on`? Groups that end before `on` begins cannot.
-static bool depends(Group *from, const Group *on, Group **seen, int *nseen) {
+bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen) {
   if (from == on) return true;
   if (from->visited || last_id(from) < first_id(on)) return false;
   from->visited = true;
@@ -122,46 +120,49 @@ static bool depends(Group *from, const Group *on, Group **seen, int *nseen) {
   for (int i = 0; i < from->nnodes; i++)
     for (int j = 0; j < from->nodes[i]->nin; j++) {
       Group *before = from->nodes[i]->in[j]->group;
-      if (before && before != from && depends(before, on, seen, nseen)) return true;
+      if (before && before != from && fuse_depends(before, on, seen, nseen)) return true;
     }
   return false;
 }
 
-static Group **scratch; // as many as there are nodes
-
-// The nodes that read node i: users[first_user[i]] to users[first_user[i + 1] - 1].
-static Node **users;
-static int *first_user;
-
-static void find_users(const Graph *g) {
-  int total = 0;
-  first_user = arena_alloc(g->arena, sizeof *first_user * (size_t)(g->nnodes + 2));
+static void find_users(const Graph *g, Fuse *f) {
+  int total = 0, *first_user = arena_alloc(g->arena, sizeof *first_user * (size_t)(g->nnodes + 2));
   int *count = first_user + 2; // shifted, so that filling leaves the starts in place
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++, total++)
       count[g->nodes[i]->in[j]->id]++;
   for (int i = 1; i + 2 < g->nnodes + 2; i++) first_user[i + 1] += first_user[i];
-  users = arena_alloc(g->arena, sizeof *users * (size_t)(total + 1));
+  Node **users = arena_alloc(g->arena, sizeof *users * (size_t)(total + 1));
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
       users[first_user[g->nodes[i]->in[j]->id + 1]++] = g->nodes[i];
+  f->users = users;
+  f->first_user = first_user;
+}
+
+// The readers of n: *count of them.
+Node **fuse_readers(const Graph *g, const Node *n, int *count) {
+  const Fuse *f = fuse_of(g);
+  *count = f->first_user[n->id + 1] - f->first_user[n->id];
+  return f->users + f->first_user[n->id];
 }
 
 // Would one kernel of `a` (earlier) and `b` wait for itself, through a third group?
-static bool makes_cycle(const Group *a, const Group *b) {
+bool fuse_makes_cycle(const Group *a, const Group *b) {
+  Group **seen = fuse_of(a->graph)->seen;
   int nseen = 0;
   bool found = false;
   for (int i = 0; !found && i < b->nnodes; i++)
     for (int j = 0; !found && j < b->nodes[i]->nin; j++) {
       Group *before = b->nodes[i]->in[j]->group;
-      if (before && before != a && before != b) found = depends(before, a, scratch, &nseen);
+      if (before && before != a && before != b) found = fuse_depends(before, a, seen, &nseen);
     }
-  for (int i = 0; i < nseen; i++) scratch[i]->visited = false;
+  for (int i = 0; i < nseen; i++) seen[i]->visited = false;
   return found;
 }
 
-static bool same_call(const Group *a, const Group *b) {
-  return !one_call || a->nodes[0]->call == b->nodes[0]->call;
+bool fuse_same_call(const Group *a, const Group *b) {
+  return !fuse_of(a->graph)->one_call || a->nodes[0]->call == b->nodes[0]->call;
 }
 
 // ---- epilogues --------------------------------------------------------------------------------
@@ -187,9 +188,16 @@ static bool stores_well(const Group *k, const Node *n) {
 
 // A reduction joins the group of its input: maps over its full domain, or the same rows.
 static bool rows_join(const Group *k, const Node *n) {
-  if (!fits_row(n)) return false;
+  if (!fuse_fits_row(n)) return false;
   if (k->tm == TmMap) return type_same_shape(&k->anchor->type, &n->in[0]->type);
   return k->tm == TmRow && k->anchor->attr.axes == n->attr.axes &&
+         type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type);
+}
+
+// Reductions of one shape along the same axes, in any order of memory, share a sweep.
+static bool sweeps_join(const Group *k, const Node *n) {
+  return k->tm == TmReduce && n->op->cls == OpReduce && !fuse_fits_row(n) &&
+         k->anchor->attr.axes == n->attr.axes &&
          type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type);
 }
 
@@ -219,12 +227,13 @@ static bool reads_columns(const Group *k, const Node *n) {
 
 // The only node that reads n, or null.
 static const Node *only_user(const Node *n) {
-  int readers = first_user[n->id + 1] - first_user[n->id];
-  return readers == 1 && n->uses == 1 ? users[first_user[n->id]] : NULL;
+  int count;
+  Node **readers = fuse_readers(n->group->graph, n, &count);
+  return count == 1 && n->uses == 1 ? readers[0] : NULL;
 }
 
 static bool goes_on(const Node *n, const Node *next) {
-  if (one_call && next->call != n->call) return false;
+  if (fuse_of(n->group->graph)->one_call && next->call != n->call) return false;
   return scatters(next) || (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
 }
 
@@ -243,12 +252,20 @@ static const Node *stored_after(const Node *n, Lane *lane) {
 static bool alone_reads(const Group *k, const Node *n) {
   for (int i = 0; i < k->nnodes; i++) {
     const Node *made = k->nodes[i];
-    int first = first_user[made->id], end = first_user[made->id + 1];
-    if (end - first != made->uses) return false; // an output of the model
-    for (int j = first; j < end; j++)
-      if (users[j] != n && users[j]->group != k) return false;
+    int count;
+    Node **readers = fuse_readers(k->graph, made, &count);
+    if (count != made->uses) return false; // it leaves the model
+    for (int j = 0; j < count; j++)
+      if (readers[j] != n && readers[j]->group != k) return false;
   }
   return true;
+}
+
+// A reshape or permutation of what k has made, whose elements lie as they do there: it is stored
+// so.
+static bool lies_alike(const Group *k, const Node *n) {
+  return k->tm != TmContract && n->nin == 1 && n->in[0]->group == k &&
+         in_domain(k, &n->in[0]->type) && view_same_memory(n);
 }
 
 // A contraction follows a move of its result when it stores runs where the moves lead in the end.
@@ -265,18 +282,19 @@ static bool may_follow(const Group *k, const Node *n) {
   case OpMap:
     return in_domain(k, &n->type) && stores_well(k, n);
   case OpReduce:
-    return rows_join(k, n) || columns_join(k, n);
+    return rows_join(k, n) || columns_join(k, n) || sweeps_join(k, n);
   case OpMove:
-    return scatters(n) && move_joins(k, n);
+    return lies_alike(k, n) || (scatters(n) && move_joins(k, n));
   default:
     return false;
   }
 }
 
 static bool epilogue_legal(const Group *k, const Node *n) {
-  if (k->fixed != n->fixed || !k->nnodes || k->nnodes >= kMostNodes || !same_call(k, n->group))
+  if (k->fixed != n->fixed || k->anchor->entry != n->entry || !k->nnodes ||
+      k->nnodes >= kMostNodes || !fuse_same_call(k, n->group))
     return false;
-  return may_follow(k, n) && !reads_columns(k, n) && !makes_cycle(k, n->group);
+  return may_follow(k, n) && !reads_columns(k, n) && !fuse_makes_cycle(k, n->group);
 }
 
 // Bytes saved when n is computed where its input is: that input need not be read again, nor written
@@ -301,18 +319,24 @@ static Group *best_producer(Node *n) {
   return best;
 }
 
-// The group of another reduction of the same elements: both are accumulated in one sweep.
-static Group *sibling_reduction(const Node *n) {
-  if (n->op->cls != OpReduce) return NULL;
-  const Node *x = n->in[0];
-  for (int i = first_user[x->id]; i < first_user[x->id + 1]; i++) {
-    const Node *other = users[i];
-    Group *k = other->group;
-    bool same = other != n && other->op->cls == OpReduce && other->attr.axes == n->attr.axes;
-    if (same && k && k != n->group && (k->tm == TmReduce || k->tm == TmRow) && k->anchor == other &&
-        k->fixed == n->fixed && k->nnodes < kMostNodes && same_call(k, n->group) &&
-        !makes_cycle(k, n->group))
-      return k;
+// Does n reduce, or is it a map that is made to be reduced alone?
+static bool is_reduced(const Node *n) {
+  const Node *next = n->op->cls == OpMap ? only_user(n) : NULL;
+  return n->op->cls == OpReduce || (next && next->op->cls == OpReduce && fuse_fits_row(next));
+}
+
+// A reduction that no producer takes joins another one over the same elements, which reads one of
+// its inputs too: it is read once.
+static Group *best_sibling(Node *n) {
+  if (!is_reduced(n)) return NULL;
+  for (int i = 0; i < n->nin; i++) {
+    int count;
+    Node **readers = fuse_readers(n->group->graph, n->in[i], &count);
+    for (int j = 0; j < count && type_count(&n->in[i]->type) > 1; j++) {
+      Group *k = readers[j]->group;
+      bool reduces = k && (k->tm == TmRow || k->tm == TmReduce);
+      if (reduces && k != n->group && epilogue_legal(k, n)) return k;
+    }
   }
   return NULL;
 }
@@ -322,10 +346,10 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
     Group *other = n->in[i]->group;
     if (!other || other == k || other->tm != TmMap || k->tm != TmMap || other->fixed != k->fixed ||
-        !same_call(other, k) || !type_same_shape(&other->anchor->type, &n->type) ||
-        other->anchor->op->cls != OpMap || makes_cycle(other, k) || makes_cycle(k, other))
+        !fuse_same_call(other, k) || !type_same_shape(&other->anchor->type, &n->type) ||
+        other->anchor->op->cls != OpMap || fuse_makes_cycle(other, k) || fuse_makes_cycle(k, other))
       continue;
-    absorb(g, k, other);
+    fuse_absorb(g, k, other);
   }
 }
 
@@ -341,151 +365,17 @@ static void grow_epilogues(Graph *g) {
     Node *n = g->nodes[i];
     if (!n->group || n->group->nnodes != 1) continue;
     Group *k = best_producer(n), *own = n->group;
-    if (!k) k = sibling_reduction(n);
+    if (!k) k = best_sibling(n);
     if (!k) continue;
-    absorb(g, k, own);
-    if (is_view(n)) add_move(g, k, n);
+    bool alike = is_view(n) && lies_alike(k, n);
+    bool goes_on = alike && k->tm == TmMap && alone_reads(k, n); // in the new shape
+    fuse_absorb(g, k, own);
+    if (is_view(n) && !alike) add_move(g, k, n);
     if (n->op->cls == OpReduce && k->tm == TmMap)
       k->tm = TmRow, k->anchor = n;
-    else if (k->tm == TmMap)
+    else if (k->tm == TmMap && (!alike || goes_on))
       k->anchor = n;
     gather_feeders(g, k, n);
-  }
-}
-
-// ---- prologues --------------------------------------------------------------------------------
-
-// The only group that reads what k makes, or null.
-static Group *only_reader(const Group *k) {
-  Group *reader = NULL;
-  for (int i = 0; i < k->nnodes; i++) {
-    const Node *n = k->nodes[i];
-    int readers = first_user[n->id + 1] - first_user[n->id];
-    if (readers != n->uses) return NULL; // an output of the model
-    for (int j = first_user[n->id]; j < first_user[n->id + 1]; j++) {
-      if (users[j]->group == k) continue;
-      if (reader && reader != users[j]->group) return NULL;
-      reader = users[j]->group;
-    }
-  }
-  return reader;
-}
-
-// How the reader touches each element of the value: how often, for how many it makes.
-static double reads_per_element(const Group *reader) {
-  const Node *a = reader->anchor;
-  if (reader->tm != TmWindow) return 1;
-  double taps = (double)(node_window(a, 0) * node_window(a, 1));
-  return taps / (double)(a->attr.stride[0] * a->attr.stride[1]);
-}
-
-static int work(const Group *k) {
-  int flops = 0;
-  for (int i = 0; i < k->nnodes; i++) flops += k->nodes[i]->op->flops;
-  return flops;
-}
-
-static int count_inputs(const Group *k) {
-  int count = 0;
-  for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++)
-      count += k->nodes[i]->in[j]->group != k && type_count(&k->nodes[i]->in[j]->type) > 1;
-  return count;
-}
-
-// Are all nodes of k moves of these forms (a bit each)?
-static bool only_moves(const Group *k, unsigned forms) {
-  for (int i = 0; i < k->nnodes; i++)
-    if (!is_view(k->nodes[i]) || !(forms >> k->nodes[i]->op->form & 1)) return false;
-  return true;
-}
-
-// Does k only change the order of what it reads?
-static bool only_reorders(const Group *k) {
-  for (int i = 0; i < k->nnodes; i++) {
-    const Node *n = k->nodes[i];
-    if (!is_view(n) && (!(n->op->flags & FlagCopy) || n->in[0]->type.dtype != n->type.dtype))
-      return false;
-  }
-  return true;
-}
-
-// The operand of the reader's contraction that `made` is read for, through moves; null: none.
-static const Node *operand_of(const Group *reader, const Node *made) {
-  for (int i = 0; i < 2; i++) {
-    const Node *n = reader->anchor->in[i];
-    while (n != made && n->group == reader && n->nin == 1 &&
-           (is_view(n) || n->op->flags & FlagCopy))
-      n = n->in[0];
-    if (n == made) return reader->anchor->in[i];
-  }
-  return NULL;
-}
-
-// Could strides tell where an operand lies, if the moves of k were the reader's?
-static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
-  int64_t stride[MaxRank], offset;
-  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
-  bool found = view_of(reader, operand, stride, &offset);
-  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = k;
-  return found;
-}
-
-// A contraction reads operands in place, where moves leave them. What else makes one it takes in
-// only if it could not copy runs of the result either: other moves of A, and A's runs (channels, or
-// the inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
-static bool contract_takes(Group *reader, Group *k) {
-  const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
-  const Node *operand = operand_of(reader, made);
-  bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
-  if (!operand || (moves && lies_in_place(reader, k, operand))) return true;
-  const Type *x = &a->in[0]->type;
-  int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : x->dim[x->rank - 1];
-  int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
-  bool singly = size == 4 && bytes % 8 && only_reorders(k);
-  return operand == a->in[0] && (moves || bytes % 4 || singly);
-}
-
-// What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
-// domain of rows, likewise. CLASS
-static bool prologue_pays(Group *reader, Group *k) {
-  double times = reads_per_element(reader);
-  switch (reader->tm) {
-  case TmContract:
-    return contract_takes(reader, k);
-  case TmWindow:
-    return count_inputs(k) <= 1 && work(k) * times <= 16;
-  default:
-    return count_inputs(k) <= 2 || work(k) == 0;
-  }
-}
-
-// Evaluated inside a larger domain, an element is computed many times.
-static bool recomputes_little(const Group *reader, const Group *k) {
-  const Node *made = k->nodes[k->nnodes - 1];
-  double ratio = (double)type_count(&reader->anchor->type) / (double)type_count(&made->type);
-  return ratio <= 1.01 || work(k) <= 4;
-}
-
-static bool prologue_legal(const Group *reader, const Group *k) {
-  if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !same_call(k, reader))
-    return false;
-  // A reshape or permutation of a parameter is only another way to index it.
-  if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))
-    return false;
-  for (int i = 0; i < k->nnodes; i++)
-    if (!is_light(k->nodes[i])) return false;
-  return !makes_cycle(k, reader);
-}
-
-static void grow_prologues(Graph *g) {
-  for (int i = g->nnodes - 1; i >= 0; i--) {
-    Group *k = g->nodes[i]->group;
-    if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != g->nodes[i] || k->tm != TmMap) continue;
-    Group *reader = only_reader(k);
-    if (reader && prologue_legal(reader, k) && prologue_pays(reader, k) &&
-        recomputes_little(reader, k))
-      absorb(g, reader, k);
   }
 }
 
@@ -493,13 +383,18 @@ static void grow_prologues(Graph *g) {
 
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
+  bool unfused = !strcmp(c->options.lowering, "unfused");
+  if (!unfused) c->graph = graph_copy(graph_rebuild(c->graph, chain_own, NULL));
   Graph *g = c->graph;
-  one_call = !strcmp(c->options.lowering, "unfused");
-  scratch = arena_alloc(g->arena, sizeof *scratch * (size_t)(g->nnodes + 1));
+  Fuse f = {.one_call = unfused};
+  f.seen = arena_alloc(g->arena, sizeof *f.seen * (size_t)(g->nnodes + 1));
+  g->scratch = &f;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
-  find_users(g);
+  find_users(g, &f);
   grow_epilogues(g);
-  grow_prologues(g);
+  prologue_grow(g);
+  if (!unfused) sibling_join(g);
+  g->scratch = NULL;
   group_finish(g);
 }

@@ -21,6 +21,13 @@ Lane group_lane(const Group *g) {
   return lane;
 }
 
+const Node *group_stored(const Group *g, const Node *n) {
+  while (g->tm != TmContract && n != g->anchor && n->op->cls == OpMove && n->nin == 1 &&
+         n->in[0]->group == g && view_same_memory(n))
+    n = n->in[0];
+  return n;
+}
+
 // ---- the order of launches --------------------------------------------------------------------
 
 static int place_group(Graph *g, Group *k, int count) { // depth first: what k reads comes before it

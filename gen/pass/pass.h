@@ -99,10 +99,34 @@ void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
 void fuse_pass(Compiler *c);                   // fuse.c: groups
 
+// ---- fuse.c: what its sweeps share --------------------------------------------------------------
+enum { kMostNodes = 160 }; // of a group: a kernel's arguments and text stay bounded
+
+// What the sweeps know of the graph (Graph.scratch).
+typedef struct Fuse {
+  bool one_call; // unfused: groups are of one call of the model
+  Group **seen;  // room for as many as there are nodes
+  Node **users;  // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
+  int *first_user;
+} Fuse;
+
+const Fuse *fuse_of(const Graph *g);
+void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
+bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
+bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
+bool fuse_same_call(const Group *a, const Group *b);
+bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
+Node **fuse_readers(const Graph *g, const Node *n, int *count);
+void prologue_grow(Graph *g);                      // prologue.c
+void sibling_join(Graph *g);                       // sibling.c
+Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
+
 // ---- group.c -----------------------------------------------------------------------------------
 // n: a reduction of a contraction's epilogue.
 bool group_sums_columns(const Group *g, const Node *n);
 const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
+// The value whose elements g writes for output n: n, or what n is another shape of.
+const Node *group_stored(const Group *g, const Node *n);
 // Where neighbours along n of a contraction's product are, at the end of its epilogue.
 Lane group_lane(const Group *g);
 // Is n an input of k that k updates in place, or the output that is written there?

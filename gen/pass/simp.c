@@ -9,6 +9,7 @@
 #include "pass.h"
 
 #include <lauxlib.h>
+#include <math.h>
 #include <string.h>
 #include <uthash.h>
 
@@ -233,9 +234,46 @@ static Node *drop_taps(Graph *to, Node *n) {
   return make(to, n->op, 2, in, &attr, n);
 }
 
+// Is c the mean of y along `axes`, as the model writes it: a sum times one over the count?
+static bool is_mean(const Node *c, const Node *y, int64_t axes) {
+  if (c->op->cls != OpMap || !(c->op->flags & FlagMul) || !is_const(c->in[1])) return false;
+  const Node *s = c->in[0];
+  if (s->op->cls != OpReduce || !(s->op->flags & FlagAdd) || s->in[0] != y || s->attr.axes != axes)
+    return false;
+  double count = (double)type_count(&y->type) / (double)type_count(&s->type);
+  return fabs(c->in[1]->attr.value * count - 1) < 1e-6;
+}
+
+static bool innermost_axes(const Type *t, int64_t axes) { // row-major
+  bool inside = true;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    bool reduced = axes >> d & 1 || t->dim[d] == 1;
+    if (reduced && !inside) return false;
+    inside = inside && reduced;
+  }
+  return true;
+}
+
+// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
+// registers are swept twice for nothing: they keep their form.
+static Node *join_variance(Graph *to, Node *n) {
+  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
+  const Node *square = n->in[0], *d = square->nin ? square->in[0] : NULL;
+  int64_t axes = n->attr.axes;
+  if (!(square->op->flags & FlagMul) || square->op->cls != OpMap || square->in[1] != d) return NULL;
+  if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !is_mean(d->in[1], d->in[0], axes))
+    return NULL;
+  Node *y = d->in[0];
+  int64_t count = type_count(&y->type) / type_count(&n->type);
+  if (innermost_axes(&y->type, axes) && count <= kMostRow) return NULL;
+  Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
+  Type scalar = type_make(DtF32, 0, NULL);
+  return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);
+}
+
 static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
 static Node *(*const rules[])(Graph *, Node *) = {
-    fixed_second, subtract_to_add, join_fixed, scale_into_weights, drop_taps,
+    fixed_second, subtract_to_add, join_fixed, scale_into_weights, drop_taps, join_variance,
 };
 
 static Node *apply(Graph *to, Node *n) {

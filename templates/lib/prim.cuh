@@ -180,6 +180,39 @@ NN_DEV void nn_mbar_wait(Mbar *bar, int parity);     // until phase `parity` is 
 // Arrives when this thread's earlier copies have landed. noinc: counted in the init's arrivals.
 NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar);
 
+// ---- bulk copies and tensor maps: sm_90 --------------------------------------------------------
+// One thread asks; addresses and sizes are multiples of 16 bytes, of tensor boxes in shared memory
+// of 128. Shared memory that threads wrote is seen after nn_fence_proxy_async and a barrier.
+
+struct alignas(64) TensorMap { unsigned char opaque[128]; }; // a __grid_constant__ parameter
+
+NN_DEV void nn_fence_proxy_async(); // this thread's writes of shared memory, to copies and wgmma
+// Lands at `bar`, whose phase must expect the bytes.
+NN_DEV void nn_bulk_load(void *smem, const void *gmem, int bytes, Mbar *bar);
+NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes);
+NN_DEV void nn_bulk_commit();                     // closes this thread's group of stores
+template <int N> NN_DEV void nn_bulk_wait();      // all but its N newest groups are written
+template <int N> NN_DEV void nn_bulk_wait_read(); // they have read shared memory
+// The map's box at element (x, y), x innermost; outside of the tensor it holds zeros.
+NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar *bar);
+NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem);
+
+// ---- products of a warp group: sm_90 -----------------------------------------------------------
+
+enum NnSwizzle { kSwizzleNone, kSwizzle128, kSwizzle64, kSwizzle32 };
+
+// A tile in shared memory as wgmma is told of it: bytes from one group of 8 rows (of k, where it is
+// transposed) to the next, and the leading offset, which swizzled K-major tiles do not use.
+NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leading, NnSwizzle mode);
+NN_DEV void nn_wgmma_fence();                  // registers and shared memory before the first one
+NN_DEV void nn_wgmma_commit();                 // closes a group of products
+template <int N> NN_DEV void nn_wgmma_wait();  // all but the N newest groups are done
+// d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64 or 128; T: f16 or bf16. A transposed
+// tile has its M or N dimension innermost. Fragment of d: that of mma m16n8, each warp 16 rows.
+template <int N, bool TRANS_A, bool TRANS_B, class T>
+NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
+                            bool accumulate, T type);
+
 // ---- matrices --------------------------------------------------------------------------------
 
 // Loads 1, 2 or 4 matrices of 8 rows of 16 bytes from shared memory. Lane 8 * i + j of the warp

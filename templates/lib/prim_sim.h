@@ -267,5 +267,26 @@ NN_DEV bool nn_mbar_try_wait(Mbar *bar, int parity) {
 NN_DEV void nn_mbar_wait(Mbar *bar, int parity) { cusim_mbar_wait(&bar->state, parity); }
 NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar) { cusim_cp_async_mbar_arrive(&bar->state); }
 
+// ---- bulk copies and tensor maps ---------------------------------------------------------------
+
+NN_DEV void nn_fence_proxy_async() { cusim_proxy_fence(); }
+NN_DEV void nn_bulk_load(void *smem, const void *gmem, int bytes, Mbar *bar) {
+  cusim_bulk_load(smem, gmem, unsigned(bytes), &bar->state);
+}
+NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes) {
+  cusim_bulk_store(gmem, smem, unsigned(bytes), 0, 0);
+}
+NN_DEV void nn_bulk_commit() { cusim_bulk_commit(); }
+template <int N> NN_DEV void nn_bulk_wait() { cusim_bulk_wait(N, 0); }
+template <int N> NN_DEV void nn_bulk_wait_read() { cusim_bulk_wait(N, 1); }
+NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar *bar) {
+  const int at[] = {x, y};
+  cusim_tensor_load(smem, map, at, 2, &bar->state, 0);
+}
+NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem) {
+  const int at[] = {x, y};
+  cusim_tensor_store(map, at, 2, smem, 0);
+}
+
 #include "lib/prim_sim_matrix.h"
 #endif

@@ -52,6 +52,26 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
   cusim::mma<cusim::Tf32, M, N>(&d[0][0][0], &a[0][0], &b[0][0]);
 }
 
+// ---- products of a warp group ------------------------------------------------------------------
+
+// Addresses in a descriptor begin 1024 before the block's dynamic shared memory, as in PTX.
+NN_DEV unsigned char *cusim_shared_base() { return cusim_self->smem - 1024; }
+NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leading, NnSwizzle mode) {
+  size_t start = size_t(static_cast<const unsigned char *>(smem) - cusim_shared_base());
+  return (start & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4) << 16 |
+         (unsigned long long)(stride >> 4) << 32 | (unsigned long long)mode << 62;
+}
+NN_DEV void nn_wgmma_fence() {}
+NN_DEV void nn_wgmma_commit() {}
+template <int N> NN_DEV void nn_wgmma_wait() {}
+template <int N, bool TRANS_A, bool TRANS_B, class T>
+NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
+                            bool accumulate, T) {
+  using F = typename CusimFragment<T>::type;
+  cusim::wgmma<F, F, N, false, false>(reinterpret_cast<unsigned *>(d), 0, a, b,
+                                      cusim_shared_base(), accumulate, 1, 1, TRANS_A, TRANS_B);
+}
+
 // NOTE: the columns as one vector, since -O2 leaves the loop over them scalar.
 template <int M, int N>
 NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M],

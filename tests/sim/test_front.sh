@@ -3,7 +3,7 @@
 # a foreign program, and models against the oracle. NNGEN_TEST_FRONT=all: also the API and the
 # planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that nobody uses; README.md).
 set -u
-tests=(prim/test_scalar prim/test_threads prim/test_matrix sim/test_foreign)
+tests=(prim/test_scalar prim/test_threads prim/test_matrix prim/test_hopper sim/test_foreign)
 [ "${NNGEN_TEST_FRONT:-}" = all ] && tests+=(sim/test_api sim/test_kernels "sim/test_planted 3")
 models=("lenet.lua" "mlp.lua --set dtype=bf16")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }

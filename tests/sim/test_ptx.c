@@ -158,6 +158,25 @@ typedef struct Fault {
 
 #define SWAP(wait)                                                                                 \
   "st.shared.u32 [%r4], %r1;\n" wait "\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%rd3], %r6;"
+#define ASYNC(wait)                                                                                \
+  "st.global.u32 [%rd3], %r1;\n.shared .align 16 .b8 c[256];\nmov.u32 %r7, c;\nadd.u32 %r7, %r7, %r2;\n" \
+  "cp.async.ca.shared.global [%r7], [%rd3], 4;\n" wait "\nld.shared.u32 %r8, [%r7];\n"                \
+  "setp.ne.u32 %p1, %r8, %r1;\n@%p1 trap;"
+#define BAR(init)                                                                                  \
+  ".shared .align 8 .b64 bar;\nsetp.eq.u32 %p1, %r1, 0;\n" init "\nbar.sync 0;\n.reg .b64 %x;\n"        \
+  "mbarrier.arrive.shared.b64 %x, [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n"      \
+  "@!%p2 bra w;"
+#define BULK(expected, bytes, distance)                                                            \
+  "st.global.u32 [%rd3], %r1;\n.shared .align 8 .b64 bar;\nsetp.eq.u32 %p1, %r1, 0;\n"                  \
+  "@%p1 mbarrier.init.shared.b64 [bar], 1;\nfence.mbarrier_init.release.cluster;\nbar.sync 0;\n"       \
+  "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], " expected ";\n"                               \
+  "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s+" distance "], [%rd1], "  \
+  bytes ", [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra w;\n"              \
+  "ld.shared.u32 %r8, [%r4];\nsetp.ne.u32 %p3, %r8, %r1;\n@%p3 trap;"
+#define STORE(fence)                                                                               \
+  "st.shared.u32 [%r4], %r1;\n" fence "\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n"                      \
+  "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;\n"                              \
+  "@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;"
 static const Fault faults[] = {
     {"past the end", AT("0", ".loc 1 77 0\nst.global.u32 [%rd4+256], %r6;"), "all",
      CUDA_ERROR_ILLEGAL_ADDRESS, "model.cu:77"},
@@ -188,6 +207,23 @@ static const Fault faults[] = {
      CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
     {"shared past the end", AT("0", "st.shared.u32 [%r4+1024], %r6;"), "all",
      CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds"},
+    {"cp.async without a wait", AT("0", ASYNC("")), "basic", CUDA_ERROR_LAUNCH_FAILED, "trapped"},
+    {"cp.async with its wait", AT("0", ASYNC("cp.async.wait_all;")), "basic", CUDA_SUCCESS, NULL},
+    {"mbarrier that is none", AT("0", BAR("")), "basic", CUDA_ERROR_LAUNCH_FAILED, "never initialised"},
+    {"mbarrier", AT("0", BAR("@%p1 mbarrier.init.shared.b64 [bar], 64;")), "all", CUDA_SUCCESS, NULL},
+    {"mbarrier for one more", AT("0", BAR("@%p1 mbarrier.init.shared.b64 [bar], 65;")), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "never completes"},
+    {"bulk copy, bytes too many", AT("0", BULK("512", "256", "0")), "basic", CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
+    {"bulk copy, bytes too few", AT("0", BULK("128", "256", "0")), "basic", CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
+    {"bulk copy", AT("0", BULK("256", "256", "0")), "basic", CUDA_SUCCESS, NULL},
+    {"bulk copy, misaligned", AT("0", BULK("256", "256", "8")), "basic", CUDA_ERROR_MISALIGNED_ADDRESS,
+     "not aligned to 16"},
+    {"bulk store, no proxy fence", AT("0", STORE("")), "race", CUDA_ERROR_LAUNCH_FAILED,
+     "without fence.proxy.async"},
+    {"bulk store", AT("0", STORE("fence.proxy.async.shared::cta;")), "all", CUDA_SUCCESS, NULL},
+    {"a tensor map of nothing", AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
+      "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"), "basic",
+     CUDA_ERROR_ILLEGAL_INSTRUCTION, "tensor map"},
     {"not in its mask", AT("0", "shfl.sync.bfly.b32 %r6, %r1, 1, 31, 0xf;"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "not in its own mask"},
 };
@@ -196,19 +232,53 @@ static void set_checks(const void *user) {
   setenv("NNGEN_SIM_CHECK", ((const Fault *)user)->checks, 1);
 }
 
-static void run_fault(const void *user) {
-  const Fault *fault = user;
+static void run_with(const Fault *fault, int threads) {
   enum { kThreads = 64 };
   CUfunction f = load(fault->text, "k");
   CUdeviceptr out = device_upload(NULL, 4 * kThreads);
   assert_non_null(freopen("build/ptx_fault", "w", stderr));
-  CUresult r = device_run(f, 1, kThreads, 0, (void *[]){&out});
+  CUresult r = device_run(f, 1, threads, 0, (void *[]){&out});
   fflush(stderr);
   char *said = file_read("build/ptx_fault");
   if (r != fault->error || (fault->report && !strstr(said, fault->report)) ||
       (r == CUDA_SUCCESS && *said))
     printf("# %s: %d instead of %d: %s\n", fault->name, r, fault->error, said),
         fflush(stdout), _exit(1);
+}
+
+static void run_fault(const void *user) {
+  run_with(user, 64);
+}
+
+static void run_group(const void *user) {
+  run_with(user, 128);
+}
+
+// A product of a warp group whose result is stored, before or behind its wait.
+static const char *accumulator(bool early) {
+  static char texts[2][8192];
+  char *text = texts[early], *at = text;
+  static const char wait[] = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
+  at += sprintf(at, ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n{\n"
+                    ".reg .f32 %%d<9>;\n.reg .b32 %%r<9>;\n.reg .b64 %%rd<9>;\n.reg .pred %%p<4>;\n"
+                    ".shared .align 1024 .b8 s[4096];\nmov.u32 %%r1, %%tid.x;\nld.param.u64 %%rd1, [out];\n"
+                    "mov.u32 %%r3, s;\nshl.b32 %%r4, %%r1, 2;\nadd.u32 %%r5, %%r3, %%r4;\nmov.u32 %%r6, 0;\n");
+  for (int i = 0; i < 4096; i += 512) at += sprintf(at, "st.shared.u32 [%%r5+%d], %%r6;\n", i);
+  at += sprintf(at, "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%r7, %%r3, 4;\ncvt.u64.u32 %%rd2, %%r7;\n"
+                    "or.b64 %%rd2, %%rd2, 0x0000001000080000;\nwgmma.fence.sync.aligned;\n"
+                    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%%d1, %%d2, %%d3, %%d4}, %%rd2, %%rd2, 0, 1, 1, 0, 0;\n");
+  at += sprintf(at, "%smov.f32 %%d5, %%d1;\nsetp.eq.u32 %%p1, %%r1, 0;\nadd.f32 %%d6, %%d5, %%d2;\n%s"
+                    "@%%p1 st.global.f32 [%%rd1], %%d6;\nret;\n}\n", early ? "" : wait, early ? wait : "");
+  return text;
+}
+
+static void test_accumulators(void **state) {
+  (void)state;
+  const Fault early = {"accumulator read early", accumulator(true), "basic", CUDA_ERROR_LAUNCH_FAILED,
+                       "before wgmma.wait_group"},
+              late = {"accumulator", accumulator(false), "all", CUDA_SUCCESS, NULL};
+  device_child(set_checks, run_group, &early);
+  device_child(set_checks, run_group, &late);
 }
 
 static void test_faults(void **state) {
@@ -273,6 +343,7 @@ static void test_damaged(void **state) {
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_accumulators),
       cmocka_unit_test(test_faults), // first: its processes are made before a device is opened
       cmocka_unit_test_setup(test_whole, device_setup),
       cmocka_unit_test(test_globals),

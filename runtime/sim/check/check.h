@@ -64,8 +64,11 @@ typedef enum AccessKind {
   AccessPlain, // the next thing its thread does
   AccessMove,  // the same in several pieces, or by libcusim
   AccessAtomic,
-  AccessVolatile
+  AccessVolatile,
+  AccessAsync // of a bulk copy or a product, when it happens
 } AccessKind;
+// Shared memory that the asynchronous proxy reads: whoever wrote it has fenced.
+void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc);
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                   const void *pc);
 void trace_settle_slowly(Worker *worker);

@@ -54,6 +54,7 @@ void clock_begin(Block *block) {
   for (int t = 0; t < block->threads; t++) {
     keep(&block->known[t], NULL);
     block->own[t] = 1;
+    block->proxy[t] = 0;
   }
   for (int i = 0; i < kAtomicClocks; i++) clock_drop(&block->atomics[i]);
 }

@@ -179,7 +179,8 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
   bool atomic = kind == AccessAtomic, plain = kind == AccessPlain;
   Block *block = fiber->block;
   int thread = (int)fiber->self.linear;
-  Access now = {pc, block->serial, block->own[thread], atomics, (uint16_t)thread, 0, atomic};
+  Access now = {pc, block->serial, block->own[thread], atomics, (uint16_t)thread, 0, atomic,
+                kind == AccessAsync};
   while (bytes > 0) {
     int first = (int)(address % kCellBytes);
     int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;
@@ -323,6 +324,31 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   trace_lock(fiber->block->launch);
   order_access(fiber, address, bytes, writes, kind, pc, shared);
   trace_unlock();
+}
+
+static void check_proxy(const Block *block, uintptr_t address, const void *pc) {
+  const Access *write = &cell_of(address)->write;
+  if (write->block != block->serial || write->async) return;
+  if (write->clock < block->proxy[write->thread]) return;
+  char line[512];
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+              "the asynchronous proxy reads shared memory at %p that thread %d wrote (%s) without "
+              "fence.proxy.async behind",
+              (void *)address, write->thread, fault_line(write->pc, line, sizeof line));
+}
+
+void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {
+  if (!sim_settings()->race || !is_shared(sim_worker, address, bytes)) return;
+  trace_lock(fiber->block->launch);
+  for (int i = 0; i < bytes; i += kCellBytes) check_proxy(fiber->block, address + (uintptr_t)i, pc);
+  trace_unlock();
+}
+
+void cusim_proxy_read(const void *address, int bytes) {
+  const void *pc = __builtin_return_address(0);
+  if (!sim_settings()->trace) return;
+  trace_access(fiber_running(), (uintptr_t)address, bytes, false, AccessAsync, pc);
+  trace_proxy_read(fiber_running(), (uintptr_t)address, bytes, pc);
 }
 
 void cusim_access(const void *address, int bytes, int writes) {

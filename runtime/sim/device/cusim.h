@@ -71,5 +71,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_half.h"
 #include "cusim_atomic.h"
 #include "cusim_matrix.h"
+#include "cusim_wgmma.h"
 
 #endif

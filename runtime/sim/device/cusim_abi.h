@@ -88,6 +88,7 @@ void cusim_barrier_arrive(int id, int threads);
 // __syncthreads that also counts the threads whose predicate holds.
 int cusim_barrier_count(int predicate);
 int cusim_barrier_reduce(int id, int threads, int predicate);
+void cusim_barrier_cluster(void); // barrier.cluster.wait, of a cluster of one block
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
 int cusim_live_threads(void); // threads of the block that have not exited
 
@@ -105,6 +106,48 @@ void cusim_mbar_init(unsigned long long *bar, int arrivals);
 void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes);
 int cusim_mbar_try_wait(unsigned long long *bar, int parity);
 void cusim_mbar_wait(unsigned long long *bar, int parity);
+
+// Any number of arrivals, and bytes to be announced; drop: the next phases need that many fewer.
+// The state before.
+unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals, int expect_bytes,
+                                          int drop);
+void cusim_mbar_expect(unsigned long long *bar, int bytes); // announces, does not arrive
+void cusim_mbar_complete(unsigned long long *bar, int bytes);
+int cusim_mbar_pending(unsigned long long state); // arrivals that a state lacks
+
+// ---- bulk copies (sm_90): of the asynchronous proxy -------------------------------------------
+
+// What a tensor map holds, 128 bytes; types and modes are numbered as tensormap.replace has them.
+typedef struct CusimTensorMap {
+  unsigned long long address;
+  unsigned long long strides[4]; // bytes, of dimension 1 and up
+  unsigned dims[5];
+  unsigned short box[5];
+  unsigned char steps[5]; // element strides
+  unsigned char rank;     // less 1
+  unsigned char type, interleave, swizzle, fill;
+  unsigned char im2col;
+  unsigned short channels, pixels; // of im2col: in a box
+  short lower[3], upper[3];        // corners, of the innermost spatial dimension first
+  unsigned char rest[4];
+} CusimTensorMap;
+
+void cusim_bulk_load(void *smem, const void *gmem, unsigned bytes, unsigned long long *bar);
+void cusim_bulk_store(void *gmem, const void *smem, unsigned bytes, int reduce, int type);
+void cusim_tensor_load(void *smem, const void *map, const int *at, int rank,
+                       unsigned long long *bar, const int *offsets);
+void cusim_tensor_store(const void *map, const int *at, int rank, const void *smem, int reduce);
+void cusim_bulk_commit(void);
+void cusim_bulk_wait(int groups, int read);
+void cusim_proxy_fence(void); // fence.proxy.async
+void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
+
+// So many bytes for the work of a meeting, 64-aligned: the OS thread's.
+void *cusim_scratch(unsigned long long bytes);
+
+// All 128 threads of a warp group bring operands, the last one does the work.
+void cusim_meet_group(CusimWork work, void *operands);
 
 // ---- faults, counters, host services -----------------------------------------------------------
 

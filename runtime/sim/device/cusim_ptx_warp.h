@@ -50,6 +50,22 @@ CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_
 // The parity of the phase that a state word of mbarrier.arrive is in.
 CUSIM_FN s32 x_mbar_phase(u64 state) { return s32(state >> 26 & 1); }
 
+// ---- clusters: here of one block ----------------------------------------------------------------
+
+CUSIM_FN u8 *x_cluster_address(u32 address) { return cusim_self->smem - 1024 + (address & 0xffffff); }
+template <class T> CUSIM_FN T x_mapa(T address, u32 rank) {
+  if (rank) cusim_trap();
+  return address;
+}
+CUSIM_FN u32 x_to_cluster(u64 p) { return u32(p - (u64)(cusim_self->smem - 1024)); }
+CUSIM_FN u32 x_cluster_ctaid(int) { return 0; }
+CUSIM_FN u32 x_cluster_nctaid(int) { return 1; }
+CUSIM_FN u32 x_cluster_ctarank(int) { return 0; }
+CUSIM_FN u32 x_cluster_nctarank(int) { return 1; }
+CUSIM_FN u32 x_clusterid(int i) { return cusim_self->block[i]; }
+CUSIM_FN u32 x_nclusterid(int i) { return cusim_self->grid_dim[i]; }
+CUSIM_FN bool x_is_explicit_cluster(int) { return false; }
+
 // ---- functions that the driver defines ----------------------------------------------------------
 // A[0] is where the result goes, the parameters follow.
 

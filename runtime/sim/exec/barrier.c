@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { kCluster = -1 }; // in place of a number: the cluster's
+
 static bool complete(Block *block, const BlockBarrier *barrier) {
   return barrier->arrived &&
          barrier->arrived >= (barrier->expected ? barrier->expected : block->live);
@@ -52,7 +54,8 @@ static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
 static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
                                                                   int place, const void *pc) {
   Block *block = fiber->block;
-  if (id < 0 || id >= kBarriers)
+  if (id == kCluster) id = kClusterBarrier;
+  else if (id < 0 || id >= kBarriers)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "there is no barrier %d, only 0 to 15", id);
   BlockBarrier *barrier = &block->barriers[id];
   if (barrier->arrived && barrier->expected != threads)
@@ -124,12 +127,20 @@ void cusim_barrier_named(int id, int threads, int place) {
   wait_at(fiber, arrive(fiber, id, threads, id || threads ? 0 : place, pc), pc);
 }
 
+void cusim_barrier_cluster(void) {
+  Fiber *fiber = fiber_running();
+  const void *pc = __builtin_return_address(0);
+  wait_at(fiber, arrive(fiber, kCluster, 0, 0, pc), pc);
+}
+
 int cusim_live_threads(void) {
   return fiber_running()->block->live;
 }
 
 // A thread has exited: it counts as present where all live threads are awaited.
 void barrier_exit(Block *block) {
-  BlockBarrier *all = &block->barriers[0];
-  if (!all->expected && complete(block, all)) release(block, all, -1);
+  for (int id = 0; id <= kClusterBarrier; id += kClusterBarrier) {
+    BlockBarrier *all = &block->barriers[id];
+    if (!all->expected && complete(block, all)) release(block, all, -1);
+  }
 }

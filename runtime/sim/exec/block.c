@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
 
 // Nothing can run: frees a waiter, or reports a deadlock.
 static void stall(Block *block) {
-  if (copy_land_deferred(block) || mbar_wake_trying(block)) return;
+  if (copy_land_deferred(block) || bulk_land_one(block) || mbar_wake_trying(block)) return;
   fault_deadlock(block);
 }
 
@@ -121,6 +121,9 @@ static void start_thread(Fiber *fiber, int index) {
   }
   fiber->copy_head = fiber->copy_tail = fiber->copy_group = 0;
   fiber->spins = 0;
+  fiber->stores = NULL;
+  fiber->last_store = &fiber->stores;
+  fiber->bulk_group = 0;
   fiber_warp(fiber)->fibers[index % kWarpLanes] = fiber;
 }
 
@@ -128,6 +131,7 @@ static void end_thread(Fiber *fiber) {
   trace_settle();
   Block *block = fiber->block;
   if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
+  if (fiber->stores) bulk_land_stores(fiber, fiber->bulk_group + 1);
   fiber_warp(fiber)->live &= ~(1u << fiber->self.linear % kWarpLanes);
   block->live--;
   block->ended++;
@@ -206,7 +210,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
     warp->ready = 0;
     warp->open = 0;
   }
-  for (int i = 0; i < kBarriers; i++) clock_drop(&block->barriers[i].clock);
+  for (int i = 0; i <= kBarriers; i++) clock_drop(&block->barriers[i].clock);
   memset(block->barriers, 0, sizeof block->barriers);
   for (; block->nmbars; block->nmbars--) {
     clock_drop(&block->mbars[block->nmbars - 1].clock);
@@ -216,6 +220,8 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   block->warp = 0;
   block->deferred = block->try_waiters = 0;
   block->working = false;
+  bulk_drop(block);
+  for (int i = 0; i < kGroups; i++) block->groups[i].arrived = 0;
   block->random = random;
   block->arrivals = block->meetings = 0;
 }

@@ -27,6 +27,11 @@ bool mbar_wake_trying(Block *block);
 void copy_land_all(Fiber *fiber);
 bool copy_land_deferred(Block *block); // lands copies that an mbarrier waits for; false: none
 
+void mbar_complete(Block *block, unsigned long long *bar, int bytes, int thread, const void *pc);
+bool bulk_land_one(Block *block); // a load, for those that wait for it; false: there is none
+void bulk_land_stores(Fiber *fiber, unsigned group); // of the groups before this one
+void bulk_drop(Block *block);     // gives up what has not landed
+
 CUresult launch_run(Launch *launch); // run.c: all blocks, on all cores
 
 #pragma GCC visibility pop

@@ -76,16 +76,8 @@ static void wake(Block *block, unsigned long long *bar) {
   }
 }
 
-void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc) {
-  Block *block = fiber->block;
-  Mbarrier state = {*bar};
-  if (!state.pending)
-    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "more threads arrive at the mbarrier at %p than the %d it was initialised for",
-                (void *)bar, (int)state.expected);
-  state.bytes += expect_bytes;
-  state.pending--;
-  publish_at(block, bar, (int)fiber->self.linear);
+// The phase ends when all have arrived and all bytes that were announced have landed.
+static void settle(Block *block, unsigned long long *bar, Mbarrier state) {
   bool done = state.pending == 0 && state.bytes == 0;
   if (done) state.pending = state.expected, state.phase ^= 1;
   *bar = state.word;
@@ -94,9 +86,60 @@ void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const 
   wake(block, bar);
 }
 
+void mbar_complete(Block *block, unsigned long long *bar, int bytes, int thread, const void *pc) {
+  Mbarrier state = read_mbar(bar, pc);
+  state.bytes -= bytes;
+  publish_at(block, bar, thread);
+  settle(block, bar, state);
+}
+
+static void arrive(Fiber *fiber, unsigned long long *bar, int arrivals, int expect_bytes, int drop,
+                   const void *pc) {
+  Mbarrier state = {*bar};
+  if ((int)state.pending < arrivals)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                "more threads arrive at the mbarrier at %p than the %d it was initialised for",
+                (void *)bar, (int)state.expected);
+  state.bytes += expect_bytes;
+  state.pending -= (unsigned)arrivals;
+  state.expected -= (unsigned)drop;
+  publish_at(fiber->block, bar, (int)fiber->self.linear);
+  settle(fiber->block, bar, state);
+}
+
+void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc) {
+  arrive(fiber, bar, 1, expect_bytes, 0, pc);
+}
+
 void cusim_mbar_arrive(unsigned long long *bar, int expect_bytes) {
   read_mbar(bar, __builtin_return_address(0));
   mbar_arrive(fiber_running(), bar, expect_bytes, __builtin_return_address(0));
+}
+
+unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals, int expect_bytes,
+                                          int drop) {
+  const void *pc = __builtin_return_address(0);
+  Mbarrier before = read_mbar(bar, pc);
+  if (arrivals < 0 || arrivals > kMbarArrivals)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "%d arrivals at an mbarrier", arrivals);
+  arrive(fiber_running(), bar, arrivals, expect_bytes, drop ? arrivals : 0, pc);
+  return before.word;
+}
+
+void cusim_mbar_expect(unsigned long long *bar, int bytes) {
+  Mbarrier state = read_mbar(bar, __builtin_return_address(0));
+  state.bytes += bytes;
+  *bar = state.word;
+}
+
+void cusim_mbar_complete(unsigned long long *bar, int bytes) {
+  Fiber *fiber = fiber_running();
+  mbar_complete(fiber->block, bar, bytes, (int)fiber->self.linear, __builtin_return_address(0));
+}
+
+int cusim_mbar_pending(unsigned long long word) {
+  Mbarrier state = {word};
+  return (int)state.pending;
 }
 
 bool mbar_done(unsigned long long *bar, int parity) {

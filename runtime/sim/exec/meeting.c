@@ -74,3 +74,33 @@ void meeting_exit(Fiber *fiber) {
     if (!(warp->live & meeting->mask & ~meeting->arrived)) finish(fiber->block, warp, meeting);
   }
 }
+
+// ---- warp groups --------------------------------------------------------------------------------
+
+void cusim_meet_group(CusimWork work, void *operands) {
+  Fiber *fiber = fiber_running();
+  Block *block = fiber->block;
+  const void *pc = __builtin_return_address(0);
+  int first = (int)fiber->self.linear / kGroupThreads * kGroupThreads;
+  GroupMeeting *group = &block->groups[first / kGroupThreads];
+  if (first + kGroupThreads > block->threads)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "the last warp group has fewer than 128 threads");
+  if (group->arrived && group->work != work)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                "threads of one warp group meet in different operations");
+  group->work = work;
+  group->operands[(int)fiber->self.linear - first] = operands;
+  if (++group->arrived < kGroupThreads) {
+    block_wait(fiber, WaitMeeting, group, pc);
+    return;
+  }
+  group->arrived = 0;
+  block->working = true;
+  work(group->operands, ~0u);
+  block->working = false;
+  for (int t = first; t < first + kGroupThreads; t++) {
+    if (t == (int)fiber->self.linear) continue;
+    block->warps[t / kWarpLanes].ready |= 1u << t % kWarpLanes;
+    block->ready_warps |= 1u << t / kWarpLanes;
+  }
+}

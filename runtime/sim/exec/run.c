@@ -38,6 +38,7 @@ static void free_worker(void *data) { // when its thread exits
   Worker *worker = data;
   for (int i = 0; i < worker->nfibers; i++) fiber_free(worker->fibers[i]);
   free(worker->fibers);
+  free(worker->scratch);
   watchdog_close(worker);
   fault_thread_end(worker);
   munmap(smem_end - smem_room() - kRedZone, smem_room() + 2 * kRedZone);

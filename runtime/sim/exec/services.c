@@ -26,6 +26,11 @@ int cusim_printf(const char *format, ...) {
   return length;
 }
 
+void cusim_early_read(void) {
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
+              "an accumulator of wgmma is read before wgmma.wait_group");
+}
+
 // vprintf of device code: its values lie one behind the other, each aligned to its size.
 static const unsigned char *take(const unsigned char *values, const unsigned char **at, size_t size) {
   size_t offset = ((size_t)(*at - values) + size - 1) / size * size;
@@ -116,4 +121,16 @@ long long cusim_clock(void) {
 
 long long cusim_nanotime(void) {
   return sim_now();
+}
+
+void *cusim_scratch(unsigned long long bytes) {
+  Worker *worker = sim_worker;
+  if (bytes > worker->scratch_bytes) {
+    free(worker->scratch);
+    worker->scratch = aligned_alloc(64, (bytes + 63) & ~63ull);
+    worker->scratch_bytes = worker->scratch ? bytes : 0;
+    if (!worker->scratch)
+      fault_raise(CUDA_ERROR_OUT_OF_MEMORY, __builtin_return_address(0), "no memory for a product");
+  }
+  return worker->scratch;
 }

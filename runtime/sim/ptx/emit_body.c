@@ -404,6 +404,45 @@ static void emit_variables(Emitter *e, const PtxFunc *func) {
   }
 }
 
+// ---- accumulators that are not there yet --------------------------------------------------------
+// Between wgmma and its wait, as far as straight code goes: a copy of such a register is one, too;
+// whatever else reads it is a fault, when it is run.
+
+static bool reads_pending(const bool *pending, const Operand *op) {
+  if (op->kind == OpReg) return pending[op->reg];
+  for (int i = 0; i < op->nparts; i++)
+    if (reads_pending(pending, &op->parts[i])) return true;
+  return false;
+}
+
+static void set_pending(bool *pending, const Operand *op, bool value) {
+  if (op->kind == OpReg) pending[op->reg] = value;
+  for (int i = 0; op->kind == OpVector && i < op->nparts; i++)
+    set_pending(pending, &op->parts[i], value);
+}
+
+static void follow_pending(Emitter *e, const Instr *instr, bool *pending, bool *any) {
+  bool product = !strncmp(instr->opcode, "wgmma.mma_async", 15);
+  if (product && instr->nops) {
+    set_pending(pending, &instr->op[0], true);
+    *any = true;
+  }
+  if (!*any || product) return;
+  bool waits = !strncmp(instr->opcode, "wgmma.wait_group", 16), store = instr->nops && instr->op[0].kind == OpAddress;
+  bool reads = false;
+  for (int i = store ? 0 : 1; i < instr->nops; i++) reads |= reads_pending(pending, &instr->op[i]);
+  if (waits) {
+    memset(pending, 0, (size_t)e->func->nregs);
+    *any = false;
+  } else if (!strcmp(instr->part[0], "mov")) {
+    set_pending(pending, &instr->op[0], reads);
+  } else if (reads && instr->pred < 0) {
+    text_print(e->out, "cusim_early_read(); ");
+  } else if (instr->nops) {
+    set_pending(pending, &instr->op[0], false);
+  }
+}
+
 // NOTE: several consecutive products of one kind are one meeting of the warp (emit_matrix.c).
 void emit_function(Emitter *e, PtxFunc *func) {
   e->func = func;
@@ -419,14 +458,17 @@ void emit_function(Emitter *e, PtxFunc *func) {
   emit_registers(e, func);
   text_print(e->out, "\n");
   emit_variables(e, func);
+  bool *pending = ptx_alloc(e->ptx, (size_t)func->nregs + 1), any = false;
   for (int i = 0; i < func->nbody; i++) {
     const Instr *instr = &func->body[i];
     int run = 1;
+    if (instr->label && any) memset(pending, 0, (size_t)func->nregs), any = false;
     if (instr->label) {
       if (!instr->ntargets && !instr->prototype) text_print(e->out, " %s:;", instr->label);
       continue;
     }
     emit_line(e, instr);
+    follow_pending(e, instr, pending, &any);
     if (!emit_wide_run(e, instr, &run)) emit_instr(e, instr);
     i += run - 1;
   }

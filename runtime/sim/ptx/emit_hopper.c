@@ -7,9 +7,15 @@ static void value(Emitter *e, int index, const char *type) {
   emit_value(e, need_op(e, index), ptx_type_of(type));
 }
 
+// Of this block; an address of the cluster is one of this block, too, where that is the cluster.
 static void shared_address(Emitter *e, int index) {
-  PtxSpace space = instr_space(e->instr);
-  emit_address(e, need_op(e, index), space);
+  if (instr_has(e->instr, "shared::cluster")) {
+    text_print(e->out, "x_cluster_address((u32)(u64)");
+    emit_address(e, need_op(e, index), SpaceGlobal); // the number itself
+    text_print(e->out, ")");
+    return;
+  }
+  emit_address(e, need_op(e, index), instr_space(e->instr));
 }
 
 // cp.async.ca|cg.shared.global [dst], [src], cp-size[, src-size | ignore-src][, policy]
@@ -64,8 +70,11 @@ static void barrier(Emitter *e, int index) {
   shared_address(e, index);
 }
 
+static const char kMbarParts[] = "expect_tx noComplete release relaxed acquire parity cta cluster "
+                                 "shared shared::cta shared::cluster b64";
+
 static void emit_mbar_init(Emitter *e) {
-  only_parts(e, 2, e->instr->nparts, "shared shared::cta b64");
+  only_parts(e, 2, e->instr->nparts, kMbarParts);
   text_print(e->out, "cusim_mbar_init(");
   barrier(e, 0);
   text_print(e->out, ", ");
@@ -74,41 +83,61 @@ static void emit_mbar_init(Emitter *e) {
 }
 
 static void emit_mbar_inval(Emitter *e) {
-  only_parts(e, 2, e->instr->nparts, "shared shared::cta b64");
+  only_parts(e, 2, e->instr->nparts, kMbarParts);
   text_print(e->out, "*");
   barrier(e, 0);
   text_print(e->out, " = 0;");
 }
 
-// mbarrier.arrive[.expect_tx].b64 state, [addr][, count or bytes]: the state is the word before.
+// mbarrier.arrive[_drop][.expect_tx][.noComplete].b64 [state,] [addr][, count or bytes]
 static void emit_mbar_arrive(Emitter *e) {
   const Instr *in = e->instr;
-  only_parts(e, 2, in->nparts, "expect_tx release relaxed cta cluster shared shared::cta b64");
+  only_parts(e, 2, in->nparts, kMbarParts);
   int at = need_op(e, 0)->kind == OpAddress ? 0 : 1;
-  bool tx = instr_has(in, "expect_tx");
-  if (in->nops > at + 1 && !tx && (need_op(e, at + 1)->kind != OpInt || need_op(e, at + 1)->bits != 1))
-    emit_fail(e, "by a count");
-  text_print(e->out, "{ unsigned long long *b_ = ");
+  bool tx = instr_has(in, "expect_tx"), drop = !strcmp(in->part[1], "arrive_drop");
+  bool to = at && need_op(e, 0)->kind != OpSink;
+  if (to) emit_begin(e, need_op(e, 0), ptx_type_of("u64"));
+  text_print(e->out, "cusim_mbar_arrive_many(");
   barrier(e, at);
-  text_print(e->out, "; u64 s_ = *b_; cusim_mbar_arrive(b_, ");
+  text_print(e->out, ", ");
+  if (in->nops > at + 1 && !tx)
+    value(e, at + 1, "s32");
+  else
+    text_print(e->out, "1");
+  text_print(e->out, ", ");
   if (tx)
     value(e, at + 1, "s32");
   else
     text_print(e->out, "0");
-  text_print(e->out, "); ");
-  if (at && need_op(e, 0)->kind != OpSink) {
-    emit_begin(e, need_op(e, 0), ptx_type_of("u64"));
-    text_print(e->out, "s_");
+  text_print(e->out, ", %d)", drop);
+  if (to)
     emit_end(e, need_op(e, 0), ptx_type_of("u64"));
-  }
-  text_print(e->out, " }");
+  else
+    text_print(e->out, ";");
 }
 
-// mbarrier.test_wait|try_wait.parity.b64 p, [addr], parity[, time]
+static void emit_mbar_tx(Emitter *e) {
+  only_parts(e, 2, e->instr->nparts, kMbarParts);
+  text_print(e->out, !strcmp(e->instr->part[1], "expect_tx") ? "cusim_mbar_expect(" : "cusim_mbar_complete(");
+  barrier(e, 0);
+  text_print(e->out, ", ");
+  value(e, 1, "s32");
+  text_print(e->out, ");");
+}
+
+static void emit_mbar_pending(Emitter *e) {
+  emit_begin(e, need_op(e, 0), ptx_type_of("u32"));
+  text_print(e->out, "cusim_mbar_pending(");
+  value(e, 1, "u64");
+  text_print(e->out, ")");
+  emit_end(e, need_op(e, 0), ptx_type_of("u32"));
+}
+
+// mbarrier.test_wait|try_wait[.parity].b64 p, [addr], parity or state[, time]
 static void emit_mbar_wait(Emitter *e) {
   const Instr *in = e->instr;
   PtxType pred = ptx_type_of("pred");
-  only_parts(e, 2, in->nparts, "parity acquire relaxed cta cluster shared shared::cta b64");
+  only_parts(e, 2, in->nparts, kMbarParts);
   emit_begin(e, need_op(e, 0), pred);
   text_print(e->out, "cusim_mbar_try_wait(");
   barrier(e, 1);
@@ -124,6 +153,281 @@ static void emit_mbar_wait(Emitter *e) {
   emit_end(e, need_op(e, 0), pred);
 }
 
+// ---- bulk copies --------------------------------------------------------------------------------
+
+static const char kBulkParts[] =
+    "async bulk tensor 1d 2d 3d 4d 5d shared::cluster shared::cta global tile im2col im2col_no_offs "
+    "mbarrier::complete_tx::bytes bulk_group multicast::cluster L2::cache_hint prefetch L2 reduce add "
+    "min max and or xor inc dec u32 s32 u64 s64 f16 bf16 b32 b64 noftz f32 f64";
+
+static int reduction(Emitter *e) {
+  static const char *const names[] = {"", "add", "min", "max", "and", "or", "xor"};
+  if (strcmp(e->instr->part[1], "reduce") != 0) return 0;
+  for (int i = 1; i < 7; i++)
+    if (instr_has(e->instr, names[i])) return i;
+  emit_fail(e, "this reduction is not done");
+}
+
+static bool to_shared(const Instr *in) {
+  return instr_has(in, "mbarrier::complete_tx::bytes");
+}
+
+static void target_shared(Emitter *e, int index) {
+  text_print(e->out, "x_cluster_address((u32)(u64)");
+  emit_address(e, need_op(e, index), SpaceGlobal); // the number itself
+  text_print(e->out, ")");
+}
+
+static int element_type(Emitter *e) { // as tensor maps number them
+  static const struct {
+    const char *name;
+    int number;
+  } types[] = {{"u32", 2}, {"s32", 3}, {"u64", 4}, {"s64", 5}, {"f16", 6}, {"f32", 7}, {"f64", 9},
+               {"bf16", 10}, {"b32", 2}, {"b64", 4}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (instr_has(e->instr, types[i].name)) return types[i].number;
+  return 0;
+}
+
+static void emit_bulk(Emitter *e) {
+  const Instr *in = e->instr;
+  only_parts(e, 1, in->nparts, kBulkParts);
+  if (instr_has(in, "prefetch")) return;
+  if (to_shared(in)) {
+    if (!instr_has(in, "global")) emit_fail(e, "between blocks of a cluster");
+    text_print(e->out, "cusim_bulk_load(");
+    target_shared(e, 0);
+    text_print(e->out, ", ");
+    emit_address(e, need_op(e, 1), SpaceGlobal);
+    text_print(e->out, ", ");
+    value(e, 2, "u32");
+    text_print(e->out, ", (unsigned long long *)");
+    target_shared(e, 3);
+    text_print(e->out, ");");
+    return;
+  }
+  text_print(e->out, "cusim_bulk_store(");
+  emit_address(e, need_op(e, 0), SpaceGlobal);
+  text_print(e->out, ", ");
+  emit_address(e, need_op(e, 1), SpaceShared);
+  text_print(e->out, ", ");
+  value(e, 2, "u32");
+  text_print(e->out, ", %d, %d);", reduction(e), element_type(e));
+}
+
+static int dimensions(Emitter *e) {
+  for (int i = 1; i < e->instr->nparts; i++)
+    if (strlen(e->instr->part[i]) == 2 && e->instr->part[i][1] == 'd')
+      return e->instr->part[i][0] - '0';
+  emit_fail(e, "how many dimensions?");
+}
+
+// `[map, {x, y}]` as two variables of the text: m_ and c_.
+static void emit_tensor_place(Emitter *e, int index, int rank) {
+  const Operand *op = need_op(e, index);
+  if (op->kind != OpAddress || op->nparts != 2 || op->parts[1].kind != OpVector ||
+      op->parts[1].nparts != rank)
+    emit_fail(e, "`[map, {%d coordinates}]` is awaited", rank);
+  text_print(e->out, "{ const u8 *m_ = ");
+  emit_address(e, op, SpaceGeneric);
+  text_print(e->out, "; const int c_[] = {");
+  for (int i = 0; i < rank; i++) {
+    if (i) text_print(e->out, ", ");
+    emit_value(e, &op->parts[1].parts[i], ptx_type_of("s32"));
+  }
+  text_print(e->out, "}; ");
+}
+
+static void emit_bulk_tensor(Emitter *e) {
+  const Instr *in = e->instr;
+  only_parts(e, 1, in->nparts, kBulkParts);
+  if (instr_has(in, "prefetch")) return;
+  int rank = dimensions(e);
+  bool offsets = instr_has(in, "im2col") && to_shared(in);
+  emit_tensor_place(e, to_shared(in) ? 1 : 0, rank);
+  if (offsets) {
+    const Operand *op = need_op(e, 3);
+    if (op->kind != OpVector || op->nparts != rank - 2) emit_fail(e, "%d offsets are awaited", rank - 2);
+    text_print(e->out, "const int o_[] = {");
+    for (int i = 0; i < op->nparts; i++) {
+      if (i) text_print(e->out, ", ");
+      emit_value(e, &op->parts[i], ptx_type_of("u16"));
+    }
+    text_print(e->out, "}; ");
+  }
+  if (to_shared(in)) {
+    text_print(e->out, "cusim_tensor_load(");
+    target_shared(e, 0);
+    text_print(e->out, ", m_, c_, %d, (unsigned long long *)", rank);
+    target_shared(e, 2);
+    text_print(e->out, offsets ? ", o_); }" : ", 0); }");
+  } else {
+    text_print(e->out, "cusim_tensor_store(m_, c_, %d, ", rank);
+    emit_address(e, need_op(e, 1), SpaceShared);
+    text_print(e->out, ", %d); }", reduction(e));
+  }
+}
+
+static void emit_bulk_commit(Emitter *e) {
+  text_print(e->out, "cusim_bulk_commit();");
+}
+
+static void emit_bulk_wait(Emitter *e) {
+  only_parts(e, 4, e->instr->nparts, "read");
+  text_print(e->out, "cusim_bulk_wait(");
+  value(e, 0, "s32");
+  text_print(e->out, ", %d);", instr_has(e->instr, "read"));
+}
+
+// ---- tensor maps --------------------------------------------------------------------------------
+
+// tensormap.replace.tile.field.space.b1024.type [map][, index], value
+static void emit_replace(Emitter *e) {
+  const Instr *in = e->instr;
+  static const struct {
+    const char *name, *field;
+    bool indexed;
+  } fields[] = {{"global_address", "address", false}, {"rank", "rank", false},
+                {"box_dim", "box", true},             {"global_dim", "dims", true},
+                {"global_stride", "strides", true},   {"element_stride", "steps", true},
+                {"elemtype", "type", false},          {"interleave_layout", "interleave", false},
+                {"swizzle_mode", "swizzle", false},   {"fill_mode", "fill", false}};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (!instr_has(in, fields[i].name)) continue;
+    text_print(e->out, "((CusimTensorMap *)");
+    emit_address(e, need_op(e, 0), instr_space(in));
+    text_print(e->out, ")->%s", fields[i].field);
+    if (fields[i].indexed) {
+      text_print(e->out, "[");
+      value(e, 1, "u32");
+      text_print(e->out, "]");
+    }
+    text_print(e->out, " = ");
+    value(e, fields[i].indexed ? 2 : 1, instr_has(in, "b64") ? "u64" : "u32");
+    text_print(e->out, ";");
+    return;
+  }
+  emit_fail(e, "which field?");
+}
+
+static void emit_map_copy(Emitter *e) {
+  text_print(e->out, "__builtin_memcpy(");
+  emit_address(e, need_op(e, 0), SpaceGlobal);
+  text_print(e->out, ", ");
+  emit_address(e, need_op(e, 1), SpaceShared);
+  text_print(e->out, ", 128);");
+}
+
+// ---- clusters of one block ----------------------------------------------------------------------
+
+static void emit_mapa(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  emit_begin(e, need_op(e, 0), type);
+  text_print(e->out, "x_mapa(");
+  value(e, 1, type.name);
+  text_print(e->out, ", ");
+  value(e, 2, "u32");
+  text_print(e->out, ")");
+  emit_end(e, need_op(e, 0), type);
+}
+
+static void emit_getctarank(Emitter *e) {
+  emit_begin(e, need_op(e, 0), ptx_type_of("u32"));
+  text_print(e->out, "0u");
+  emit_end(e, need_op(e, 0), ptx_type_of("u32"));
+}
+
+static void emit_cluster_barrier(Emitter *e) {
+  only_parts(e, 2, e->instr->nparts, "arrive wait release relaxed acquire aligned");
+  text_print(e->out, instr_has(e->instr, "wait") ? "cusim_barrier_cluster();" : ";");
+}
+
+static void emit_proxy_fence(Emitter *e) {
+  text_print(e->out, "cusim_proxy_fence();");
+}
+
+static void emit_nothing(Emitter *e) {
+  text_print(e->out, ";");
+}
+
+// ---- wgmma --------------------------------------------------------------------------------------
+
+typedef struct WgmmaType {
+  const char *name, *text;
+  int depth; // of one instruction, in elements
+} WgmmaType;
+
+static const WgmmaType *wgmma_type(const char *name) {
+  static const WgmmaType types[] = {{"f16", "cusim::F16", 16},   {"bf16", "cusim::Bf16", 16},
+                                    {"tf32", "cusim::Tf32", 8},  {"e4m3", "cusim::E4m3", 32},
+                                    {"e5m2", "cusim::E5m2", 32}, {"s8", "cusim::S8", 32},
+                                    {"u8", "cusim::U8", 32}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (!strcmp(types[i].name, name)) return &types[i];
+  return NULL;
+}
+
+// wgmma.mma_async.sync.aligned.m64nNkK.d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][, trans-b]]
+static void emit_wgmma(Emitter *e) {
+  const Instr *in = e->instr;
+  if (in->nparts < 8) emit_fail(e, "a shape and types are awaited");
+  int m = 0, n = 0, k = 0, last = in->nparts - (instr_has(in, "satfinite") ? 2 : 1);
+  if (sscanf(in->part[4], "m%dn%dk%d", &m, &n, &k) != 3 || m != 64 || n < 8 || n > 256 || n % 8)
+    emit_fail(e, "`%s` is no shape of it", in->part[4]);
+  const WgmmaType *a = wgmma_type(in->part[last - 1]), *b = wgmma_type(in->part[last]);
+  const char *d = in->part[last - 2];
+  bool half = !strcmp(d, "f16"), integer = !strcmp(d, "s32");
+  if (!a || !b || a->depth != k || b->depth != k || (!half && !integer && strcmp(d, "f32") != 0))
+    emit_fail(e, "these types are not done");
+  only_parts(e, 1, 4, "mma_async sync aligned");
+  const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  int words = half ? n / 4 : n / 2;
+  bool regs = from->kind == OpVector;
+  if (to->kind != OpVector || to->nparts != words || (regs && from->nparts != 4))
+    emit_fail(e, "D has %d registers, A four or a descriptor", words);
+  PtxType u32 = ptx_type_of("u32");
+  text_print(e->out, "{ u32 t_[%d] = {", words);
+  for (int i = 0; i < words; i++) {
+    if (i) text_print(e->out, ", ");
+    emit_value(e, &to->parts[i], u32);
+  }
+  text_print(e->out, "}; ");
+  if (regs) {
+    text_print(e->out, "const u32 a_[4] = {");
+    for (int i = 0; i < 4; i++) {
+      if (i) text_print(e->out, ", ");
+      emit_value(e, &from->parts[i], u32);
+    }
+    text_print(e->out, "}; ");
+  }
+  text_print(e->out, "cusim::wgmma<%s, %s, %d, %s, %s>(t_, %s, ", a->text, b->text, n,
+             half ? "true" : "false", regs ? "true" : "false", regs ? "a_" : "0");
+  if (regs)
+    text_print(e->out, "0");
+  else
+    value(e, 1, "u64");
+  text_print(e->out, ", ");
+  value(e, 2, "u64");
+  text_print(e->out, ", SB, ");
+  if (need_op(e, 3)->kind == OpReg)
+    value(e, 3, "pred");
+  else
+    text_print(e->out, "%s", need_op(e, 3)->bits ? "true" : "false");
+  bool trans = k == 16; // of 16 bits alone
+  int scale_a = in->nops > 4 ? (int)need_op(e, 4)->bits : 1;
+  int scale_b = in->nops > 5 ? (int)need_op(e, 5)->bits : 1;
+  int trans_a = trans && !regs && in->nops > 6 ? (int)need_op(e, 6)->bits : 0;
+  int trans_b = trans && in->nops > (regs ? 6 : 7) ? (int)need_op(e, regs ? 6 : 7)->bits : 0;
+  text_print(e->out, ", %d, %d, %d, %d);", scale_a, scale_b, trans_a, trans_b);
+  for (int i = 0; i < words; i++) {
+    text_print(e->out, " ");
+    emit_begin(e, &to->parts[i], u32);
+    text_print(e->out, "t_[%d]", i);
+    emit_end(e, &to->parts[i], u32);
+  }
+  text_print(e->out, " }");
+}
+
 const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"cp.async.commit_group", emit_commit},
                                     {"cp.async.wait_group", emit_wait_group},
@@ -132,6 +436,28 @@ const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"mbarrier.init", emit_mbar_init},
                                     {"mbarrier.inval", emit_mbar_inval},
                                     {"mbarrier.arrive", emit_mbar_arrive},
+                                    {"mbarrier.arrive_drop", emit_mbar_arrive},
+                                    {"mbarrier.expect_tx", emit_mbar_tx},
+                                    {"mbarrier.complete_tx", emit_mbar_tx},
+                                    {"mbarrier.pending_count", emit_mbar_pending},
+                                    {"cp.async.bulk", emit_bulk},
+                                    {"cp.reduce.async.bulk", emit_bulk},
+                                    {"cp.async.bulk.tensor", emit_bulk_tensor},
+                                    {"cp.reduce.async.bulk.tensor", emit_bulk_tensor},
+                                    {"cp.async.bulk.commit_group", emit_bulk_commit},
+                                    {"cp.async.bulk.wait_group", emit_bulk_wait},
+                                    {"tensormap.replace", emit_replace},
+                                    {"tensormap.cp_fenceproxy", emit_map_copy},
+                                    {"mapa", emit_mapa},
+                                    {"getctarank", emit_getctarank},
+                                    {"barrier.cluster", emit_cluster_barrier},
+                                    {"fence.proxy.async", emit_proxy_fence},
+                                    {"setmaxnreg", emit_nothing},
+                                    {"griddepcontrol", emit_nothing},
+                                    {"wgmma.mma_async", emit_wgmma},
+                                    {"wgmma.fence", emit_nothing},
+                                    {"wgmma.commit_group", emit_nothing},
+                                    {"wgmma.wait_group", emit_nothing},
                                     {"mbarrier.test_wait", emit_mbar_wait},
                                     {"mbarrier.try_wait", emit_mbar_wait},
                                     {0}};

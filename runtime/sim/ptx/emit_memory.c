@@ -40,7 +40,7 @@ static void address(Emitter *e, const Operand *op) {
     return;
   }
   text_print(e->out, "x_cluster_address((u32)(u64)");
-  emit_address(e, op, SpaceGeneric);
+  emit_address(e, op, SpaceGlobal); // the number itself
   text_print(e->out, ")");
 }
 

@@ -174,6 +174,7 @@ static void parse_qualifiers(Parser *p, PtxVar *var) {
       vector = 4;
     } else if (parse_take(p, ".ptr")) { // what a pointer points to: nothing that matters here
       if (parse_space(p) != SpaceGeneric) parse_next(p);
+      if (parse_take(p, ".align")) need_integer(p);
     } else if (parse_take(p, ".attribute")) {
       parse_need(p, "(");
       while (!parse_take(p, ")")) {

@@ -20,6 +20,7 @@ enum {
   kMaxThreads = 1024,
   kMaxWarps = kMaxThreads / kWarpLanes,
   kBarriers = 16,
+  kClusterBarrier = kBarriers, // behind those that have numbers
   kPoisonByte = 0xff // as float, half, bfloat16 and double: a NaN
 };
 
@@ -135,6 +136,8 @@ typedef struct Fiber {
   CopyEntry *copies; // ring of kCopies, made on first use
   unsigned copy_head, copy_tail, copy_group;
   int spins; // yields since it last made progress
+  struct BulkCopy *stores, **last_store; // bulk copies out of shared memory that have not landed
+  unsigned bulk_group;
 } Fiber;
 
 enum { kCopies = 512 };
@@ -175,12 +178,21 @@ typedef struct MbarClock { // the same for an mbarrier: of this phase, and of th
   struct Clock *clock, *done;
 } MbarClock;
 
+enum { kGroupThreads = 128, kGroups = kMaxThreads / kGroupThreads };
+
+typedef struct GroupMeeting { // of a warp group
+  int arrived;
+  CusimWork work;
+  const void *pc;
+  void *operands[kGroupThreads];
+} GroupMeeting;
+
 enum { kMbarClocks = 64, kAtomicClocks = 64 };
 
 typedef struct Block {
   struct Launch *launch;
   Warp warps[kMaxWarps];
-  BlockBarrier barriers[kBarriers];
+  BlockBarrier barriers[kBarriers + 1];
   int threads, live;
   CusimThread place;           // the built-in variables that all its threads share
   unsigned ready_warps;        // warps that may have ready or fresh lanes
@@ -189,6 +201,9 @@ typedef struct Block {
   int deferred;                // mbarrier arrivals that wait for copies
   int try_waiters;             // fibers inside mbar_try_wait
   bool working;                // one lane does the work of a meeting
+  struct BulkCopy *loads, **last_load; // bulk copies into shared memory that have not landed
+  GroupMeeting groups[kGroups];
+  uint32_t proxy[kMaxThreads]; // its own clock at each thread's last fence.proxy.async
   uint64_t ended;              // threads, of all blocks; never goes back
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
@@ -208,7 +223,7 @@ typedef struct Access { // as the race check remembers it
   uint32_t atomics; // atomic operations in the launch before it
   uint16_t thread;
   uint8_t bytes; // of the cell, as a mask
-  bool atomic;
+  bool atomic, async; // async: by a copy of the asynchronous proxy
 } Access;
 
 enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
@@ -242,6 +257,8 @@ typedef struct Worker {
   void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c
   bool has_timer;
+  void *scratch; // owned; for the work of meetings
+  size_t scratch_bytes;
   int ticks; // since a thread ended
   uint64_t ended_before;
 } Worker;

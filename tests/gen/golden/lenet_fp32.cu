@@ -477,7 +477,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
 //   in  g_max_pool2d: f32(1, 16, 5, 5) in memory order 0,2,3,1, max_pool2d
 //   in  g_weight: f32(120, 400), fc1.weight
 //   in  g_bias: f32(120), fc1.bias
-//   out g_relu: f32(1, 120), relu
+//   out g_relu: f32(120, 1), relu
 // grid 15x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 96240 FLOP, 194080 bytes read, 480 bytes written
 #include "lib/prim.cuh"
@@ -548,9 +548,9 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
 // lenet__fc2_relu: mul+reduce_sum+add+relu
 // from models/lenet.lua:8
 //   in  g_weight: f32(84, 120), fc2.weight
-//   in  g_relu: f32(1, 120), relu
+//   in  g_relu: f32(120, 1), relu
 //   in  g_bias: f32(84), fc2.bias
-//   out g_relu_2: f32(1, 84), relu
+//   out g_relu_2: f32(84, 1), relu
 // grid 11x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
@@ -619,9 +619,9 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
 
 }
 // lenet__fc3: mul+reduce_sum+add
-// from models/lenet.lua:9, models/lenet.lua:8, models/lenet.lua:9
+// from models/lenet.lua:9
 //   in  g_weight: f32(10, 84), fc3.weight
-//   in  g_relu: f32(1, 84), relu
+//   in  g_relu: f32(84, 1), relu
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3: f32(1, 10), fc3
 // grid 2x1x1 of 256 threads, 0 bytes of dynamic shared memory

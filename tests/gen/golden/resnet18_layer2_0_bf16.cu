@@ -4,7 +4,7 @@
 //   in  g_bias: f32(128), layer2.0.bn1.bias
 //   in  g_running_mean: f32(128), layer2.0.bn1.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn1.running_var
-//   out g_bn1: f32(1, 128, 1, 1), layer2.0.bn1
+//   out g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1152 FLOP, 2048 bytes read, 1024 bytes written
@@ -46,8 +46,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 }
 // resnet18__layer2_0_bn1_init_2: mul
 // from models/resnet.lua:9
-//   in  g_bn1: f32(1, 128, 1, 1), layer2.0.bn1
 //   in  g_weight: f32(128, 64, 3, 3), layer2.0.conv1.weight
+//   in  g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 // grid 72x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 73728 FLOP, 295424 bytes read, 147456 bytes written
@@ -58,8 +58,8 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 73728;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_init_2(
-  const float *__restrict__ g_bn1,
   const float *__restrict__ g_weight,
+  const float *__restrict__ g_bn1,
   bf16 *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
@@ -67,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int w = i / 64 % 3;
   const int h = i / 192 % 3;
   const int n = i / 576;
-  const float bn1_mul = nn_float(g_bn1[n]);
+  const float bn1 = nn_float(g_bn1[n]);
   Vec<float, 4> bn1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float weight = nn_float(g_weight[n * 576 + c * 9 + h * 3 + w + j * 9]);
-    const float bn1_mul_2 = weight * bn1_mul;
-    bn1_2_out[j] = bn1_mul_2;
+    const float bn1_mul = weight * bn1;
+    bn1_2_out[j] = bn1_mul;
   }
   nn_store<4>(g_bn1_2 + i, nn_cast<bf16>(bn1_2_out));
 }
@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 //   in  g_bias: f32(128), layer2.0.bn2.bias
 //   in  g_running_mean: f32(128), layer2.0.bn2.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn2.running_var
-//   out g_bn2: f32(1, 128, 1, 1), layer2.0.bn2
+//   out g_bn2: f32(128, 1, 1, 1), layer2.0.bn2
 //   out g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1152 FLOP, 2048 bytes read, 1024 bytes written
@@ -303,8 +303,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 }
 // resnet18__layer2_0_bn2_init_2: mul
 // from models/resnet.lua:10
-//   in  g_bn2: f32(1, 128, 1, 1), layer2.0.bn2
 //   in  g_weight: f32(128, 128, 3, 3), layer2.0.conv2.weight
+//   in  g_bn2: f32(128, 1, 1, 1), layer2.0.bn2
 //   out g_bn2_2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 // grid 144x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 147456 FLOP, 590336 bytes read, 294912 bytes written
@@ -315,8 +315,8 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 147456;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_init_2(
-  const float *__restrict__ g_bn2,
   const float *__restrict__ g_weight,
+  const float *__restrict__ g_bn2,
   bf16 *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
@@ -324,13 +324,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int w = i / 128 % 3;
   const int h = i / 384 % 3;
   const int n = i / 1152;
-  const float bn2_mul = nn_float(g_bn2[n]);
+  const float bn2 = nn_float(g_bn2[n]);
   Vec<float, 4> bn2_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
     const float weight = nn_float(g_weight[n * 1152 + c * 9 + h * 3 + w + j * 9]);
-    const float bn2_mul_2 = weight * bn2_mul;
-    bn2_2_out[j] = bn2_mul_2;
+    const float bn2_mul = weight * bn2;
+    bn2_2_out[j] = bn2_mul;
   }
   nn_store<4>(g_bn2_2 + i, nn_cast<bf16>(bn2_2_out));
 }
@@ -517,7 +517,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 //   in  g_bias: f32(128), layer2.0.downsample.1.bias
 //   in  g_running_mean: f32(128), layer2.0.downsample.1.running_mean
 //   in  g_running_var: f32(128), layer2.0.downsample.1.running_var
-//   out g_downsample_1: f32(1, 128, 1, 1), layer2.0.downsample.1
+//   out g_downsample_1: f32(128, 1, 1, 1), layer2.0.downsample.1
 //   out g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1152 FLOP, 2048 bytes read, 1024 bytes written
@@ -559,8 +559,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 }
 // resnet18__layer2_0_downsample_1_init_2: mul
 // from models/resnet.lua:12
-//   in  g_downsample_1: f32(1, 128, 1, 1), layer2.0.downsample.1
 //   in  g_weight: f32(128, 64, 1, 1), layer2.0.downsample.0.weight
+//   in  g_downsample_1: f32(128, 1, 1, 1), layer2.0.downsample.1
 //   out g_downsample_1_2: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 // grid 8x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 8192 FLOP, 33280 bytes read, 16384 bytes written
@@ -571,19 +571,19 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 8192;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsample_1_init_2(
-  const float *__restrict__ g_downsample_1,
   const float *__restrict__ g_weight,
+  const float *__restrict__ g_downsample_1,
   bf16 *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int n = i / 64;
   const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
-  const float downsample_1_mul = nn_float(g_downsample_1[n]);
+  const float downsample_1 = nn_float(g_downsample_1[n]);
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float downsample_1_mul_2 = weight[j] * downsample_1_mul;
-    downsample_1_2_out[j] = downsample_1_mul_2;
+    const float downsample_1_mul = weight[j] * downsample_1;
+    downsample_1_2_out[j] = downsample_1_mul;
   }
   nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }

@@ -1,0 +1,208 @@
+// test_hopper.c: bulk and tensor copies and products of warp groups, against their definitions and
+// the layouts of tests/prim/layouts.txt. The same on libcusim, by both front ends, and on a GPU.
+#include "tests/sim/device.h"
+
+enum { kRows = 64, kDepth = 64, kThreads = 128 };
+
+static const char head[] =
+    "#include \"lib/prim.cuh\"\n"
+    "struct Smem { alignas(1024) bf16 a[128 * 64]; alignas(1024) bf16 b[128 * 64]; alignas(8) Mbar bar; };\n";
+
+static uint16_t brain(float x) { // of small whole numbers: exact
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  return (uint16_t)(bits >> 16);
+}
+
+static float small_random(void) {
+  static uint32_t state = 7;
+  state = state * 1664525u + 1013904223u;
+  return (float)((int)(state >> 28) - 8);
+}
+
+// `row: offsets of columns 0, 8, 16, ..` of a block of layouts.txt; rows beyond it go on by 8 rows of
+// `stride` bytes.
+static int offsets[128][16], per_row;
+static void read_offsets(const char *title, int rows, int stride) {
+  char *text = file_read("tests/prim/layouts.txt"), *at = text ? strstr(text, title) : NULL;
+  assert_non_null(at);
+  for (int r = 0; r < 16; r++) {
+    int row, used, n;
+    at = strchr(at, '\n') + 1;
+    assert_int_equal(sscanf(at, "%d:%n", &row, &used), 1);
+    for (per_row = 0; at[used] != '\n' && sscanf(at + used, " %d%n", &offsets[r][per_row], &n) == 1; per_row++)
+      used += n;
+  }
+  for (int r = 16; r < rows; r++)
+    for (int i = 0; i < per_row; i++) offsets[r][i] = offsets[r - 8][i] + stride;
+  free(text);
+}
+
+// ---- copies -------------------------------------------------------------------------------------
+
+static void test_bulk(void **state) {
+  (void)state;
+  char source[4096];
+  snprintf(source, sizeof source, "%s%s", head,
+           "extern \"C\" __global__ void k(const float *in, float *out) {\n"
+           "  NN_SMEM(Smem, s); float *x = reinterpret_cast<float *>(s.a);\n"
+           "  if (threadIdx.x == 0) { nn_mbar_init(&s.bar, 1); nn_mbar_init_fence(); }\n"
+           "  nn_sync();\n"
+           "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, 1024); nn_bulk_load(x, in, 512, &s.bar);\n"
+           "    nn_bulk_load(x + 128, in + 128, 512, &s.bar); }\n"
+           "  nn_mbar_wait(&s.bar, 0);\n"
+           "  for (int i = threadIdx.x; i < 256; i += 128) x[i] *= 2;\n"
+           "  nn_fence_proxy_async(); nn_sync();\n"
+           "  if (threadIdx.x == 0) { nn_bulk_store(out, x, 1024); nn_bulk_commit(); nn_bulk_wait<0>(); }\n"
+           "}\n");
+  CUfunction f = device_function(source, "k");
+  float x[256], y[256];
+  for (int i = 0; i < 256; i++) x[i] = (float)i;
+  CUdeviceptr in = device_upload(x, sizeof x), out = device_upload(NULL, sizeof y);
+  OK(device_run(f, 1, kThreads, 34 << 10, (void *[]){&in, &out}));
+  OK(cuMemcpyDtoH(y, out, sizeof y));
+  for (int i = 0; i < 256; i++) assert_true(y[i] == 2 * x[i]);
+}
+
+typedef CUresult (*Encode)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
+                           const uint32_t *, const uint32_t *, int, int, int, int);
+
+static void make_map(void *map, CUdeviceptr at, uint64_t columns, uint64_t rows, uint32_t box_columns,
+                     uint32_t box_rows, int swizzle) {
+  static Encode encode;
+  if (!encode) {
+    void *library = on_gpu() ? dlopen("libcuda.so.1", RTLD_NOW) : sim_open();
+    *(void **)&encode = dlsym(library, "cuTensorMapEncodeTiled");
+    assert_non_null(encode);
+  }
+  enum { kBfloat = 9 };
+  OK(encode(map, kBfloat, 2, (void *)(uintptr_t)at, (uint64_t[]){columns, rows}, (uint64_t[]){columns * 2},
+            (uint32_t[]){box_columns, box_rows}, (uint32_t[]){1, 1}, 0, swizzle, 0, 0));
+}
+
+static void test_tensor(void **state) {
+  (void)state;
+  static const struct {
+    const char *title;
+    int columns, mode, stride;
+  } cases[] = {{"# K-major 128B swizzle", 64, 3, 1024}, {"# K-major 64B swizzle", 32, 2, 512},
+               {"# K-major 32B swizzle", 16, 1, 256}};
+  char source[4096];
+  snprintf(source, sizeof source, "%s%s", head,
+           "extern \"C\" __global__ void k(const __grid_constant__ TensorMap map, int x, int y, int bytes,\n"
+           "                               const __grid_constant__ TensorMap to, unsigned short *out) {\n"
+           "  NN_SMEM(Smem, s);\n"
+           "  if (threadIdx.x == 0) { nn_mbar_init(&s.bar, 1); nn_mbar_init_fence(); }\n"
+           "  nn_sync();\n"
+           "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, bytes);\n"
+           "    nn_tensor_load(s.a, &map, x, y, &s.bar); }\n"
+           "  nn_mbar_wait(&s.bar, 0);\n"
+           "  for (int i = threadIdx.x; i < bytes / 2; i += 128) out[i] = s.a[i].bits;\n"
+           "  nn_fence_proxy_async(); nn_sync();\n"
+           "  if (threadIdx.x == 0) { nn_tensor_store(&to, 0, 0, s.a); nn_bulk_commit(); nn_bulk_wait<0>(); }\n"
+           "}\n");
+  CUfunction f = device_function(source, "k");
+  enum { kColumns = 80, kTall = 40 };
+  static uint16_t tensor[kTall * kColumns], raw[16 * 64], back[16 * 64];
+  for (int i = 0; i < kTall * kColumns; i++) tensor[i] = (uint16_t)(i + 1);
+  CUdeviceptr in = device_upload(tensor, sizeof tensor), out = device_upload(NULL, sizeof raw),
+              copy = device_upload(NULL, sizeof back);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    _Alignas(64) char map[128], to[128];
+    int columns = cases[c].columns, x = 24, y = 30, bytes = 16 * columns * 2;
+    read_offsets(cases[c].title, 16, cases[c].stride);
+    make_map(map, in, kColumns, kTall, (uint32_t)columns, 16, cases[c].mode);
+    make_map(to, copy, (uint64_t)columns, 16, (uint32_t)columns, 16, cases[c].mode);
+    OK(device_run(f, 1, kThreads, 34 << 10, (void *[]){map, &x, &y, &bytes, to, &out}));
+    OK(cuMemcpyDtoH(raw, out, (size_t)bytes));
+    OK(cuMemcpyDtoH(back, copy, (size_t)bytes));
+    for (int r = 0; r < 16; r++)
+      for (int k = 0; k < columns; k++) {
+        bool inside = y + r < kTall && x + k < kColumns;
+        uint16_t want = inside ? tensor[(y + r) * kColumns + x + k] : 0;
+        assert_int_equal(raw[offsets[r][k / 8] / 2 + k % 8], want);
+        assert_int_equal(back[r * columns + k], want);
+      }
+  }
+}
+
+// ---- products -----------------------------------------------------------------------------------
+
+// Row and column of a thread's values in the accumulator, from layouts.txt: N = 32, repeating.
+static void accumulator_place(int thread, int value, int *row, int *column) {
+  static int places[kThreads][16][2];
+  static bool ready;
+  if (!ready) {
+    char *text = file_read("tests/prim/layouts.txt"), *at = strstr(text, "# wgmma m64nNk16 accumulator");
+    for (int t = 0; t < kThreads; t++) {
+      int used, n, l;
+      at = strchr(at, '\n') + 1;
+      assert_int_equal(sscanf(at, "%d:%n", &l, &used), 1);
+      for (int v = 0; v < 16; v++, used += n)
+        assert_int_equal(sscanf(at + used, " %d,%d%n", &places[t][v][0], &places[t][v][1], &n), 2);
+    }
+    free(text);
+    ready = true;
+  }
+  *row = places[thread][value % 16][0];
+  *column = places[thread][value % 16][1] + value / 16 * 32;
+}
+
+// The tiles of A (64 x 64) and B (N x 64), K-major and swizzled as the title says, of `columns` in k
+// each; the kernel makes 64 x N x columns.
+static void product(const char *title, const char *mode, int columns, int stride, int n) {
+  char source[4096];
+  snprintf(source, sizeof source,
+           "%sextern \"C\" __global__ void k(const unsigned short *a, const unsigned short *b, float *out) {\n"
+           "  NN_SMEM(Smem, s);\n"
+           "  for (int i = threadIdx.x; i < 128 * 64; i += 128) s.a[i].bits = a[i], s.b[i].bits = b[i];\n"
+           "  nn_fence_proxy_async(); nn_sync();\n"
+           "  float d[%d];\n"
+           "  nn_wgmma_fence();\n"
+           "  for (int k = 0; k < %d; k++)\n"
+           "    nn_wgmma_m64k16<%d, false, false>(d, nn_wgmma_tile(s.a + 16 * k, %d, 0, %s),\n"
+           "                                      nn_wgmma_tile(s.b + 16 * k, %d, 0, %s), k != 0, bf16());\n"
+           "  nn_wgmma_commit(); nn_wgmma_wait<0>();\n"
+           "  for (int i = 0; i < %d; i++) out[threadIdx.x * %d + i] = d[i];\n}\n",
+           head, n / 2, columns / 16, n, stride, mode, stride, mode, n / 2, n / 2);
+  CUfunction f = device_function(source, "k");
+  static float a[64][64], b[128][64], got[kThreads][64];
+  static uint16_t ta[128 * 64], tb[128 * 64];
+  read_offsets(title, 128, stride);
+  for (int r = 0; r < 128; r++)
+    for (int k = 0; k < columns; k++) {
+      int at = offsets[r][k / 8] / 2 + k % 8;
+      if (r < 64) ta[at] = brain(a[r][k] = small_random());
+      if (r < n) tb[at] = brain(b[r][k] = small_random());
+    }
+  CUdeviceptr da = device_upload(ta, sizeof ta), db = device_upload(tb, sizeof tb),
+              out = device_upload(NULL, sizeof got);
+  OK(device_run(f, 1, kThreads, 34 << 10, (void *[]){&da, &db, &out}));
+  OK(cuMemcpyDtoH(got, out, (size_t)(kThreads * n / 2) * 4));
+  for (int t = 0; t < kThreads; t++)
+    for (int v = 0; v < n / 2; v++) {
+      int row, column;
+      float want = 0;
+      accumulator_place(t, v, &row, &column);
+      for (int k = 0; k < columns; k++) want += a[row][k] * b[column][k];
+      if (((float *)got)[t * n / 2 + v] != want)
+        fail_msg("%s: thread %d, value %d: %g, not %g", title, t, v, ((float *)got)[t * n / 2 + v], want);
+    }
+}
+
+static void test_products(void **state) {
+  (void)state;
+  product("# K-major 128B swizzle", "kSwizzle128", 64, 1024, 64);
+  product("# K-major 128B swizzle", "kSwizzle128", 64, 1024, 128);
+  product("# K-major 64B swizzle", "kSwizzle64", 32, 512, 64);
+  product("# K-major 32B swizzle", "kSwizzle32", 16, 256, 128);
+}
+
+int main(void) {
+  int major = 0;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bulk), cmocka_unit_test(test_tensor),
+                                     cmocka_unit_test(test_products)};
+  if (device_open()) cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+  if (major != 9) return puts("1..0 # SKIP the device is no sm_90"), 0;
+  return cmocka_run_group_tests_name("test_hopper", tests, device_setup, NULL);
+}
