@@ -152,9 +152,13 @@ parameter_layer("layer_norm", function(x, given)
   local o = options("layer_norm", given, {eps = 1e-5, affine = true})
   local dims = shape(tensor("layer_norm", x))
   local c, bits = dims[#dims], 1 << (#dims - 1)
-  local centred = x - op.reduce_sum(x, {axes = bits}) * (1 / c)
-  local var = op.reduce_sum(centred * centred, {axes = bits}) * (1 / c)
-  local y = centred * op.rsqrt(var + o.eps)
+  local y
+  if tools.is_read_again(x, bits) then -- twice, not three times
+    y = (x - op.reduce_mean(x, {axes = bits})) * op.rsqrt(op.reduce_var(x, {axes = bits}) + o.eps)
+  else
+    local centred = x - op.reduce_sum(x, {axes = bits}) * (1 / c)
+    y = centred * op.rsqrt(op.reduce_sum(centred * centred, {axes = bits}) * (1 / c) + o.eps)
+  end
   if not o.affine then return y end
   return y * nn.param("weight", {c}, {"constant", 1}) + nn.param("bias", {c}, {"constant", 0})
 end)

@@ -64,6 +64,8 @@ end)
 local function is_read_again(x, bits)
   return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 16384
 end
+tools.is_read_again = is_read_again
+
 -- softmax, log_softmax (x, axis): along one axis, the last by default.
 layer("softmax", function(x, axis)
   local bits = axes_bits("softmax", tensor("softmax", x), axis or -1)

@@ -23,4 +23,22 @@ nn.output("s", nn.softmax(x, 2))
 LUA
 ok "reductions of one value are one kernel" kernels 1 "$work/siblings.lua"
 ok "which is right" run "$work/siblings.lua"
+long=tests/models/long_rows.lua
+ok "long rows, and rows across memory" run $long
+two() { # two NAME: kernels of infer, however long the rows are
+  local got; got=$(build/nngen show $long --set only=$1 columns=100000 | grep -c '^# kernel.*infer')
+  [ "$got" = 2 ] || { echo "$got kernels"; return 1; }
+}
+for name in softmax log_softmax layer_norm channels; do ok "$name reads them twice" two $name; done
+twice() { # the bytes that libcusim counts: two reads of x and one write, within 2 %
+  build/nngen $long --quiet --no-check --count --json --set only=softmax columns=50000 >"$work/j" || return
+  tr -d ' ,"' <"$work/j" | awk -F: '$1 == "distinct_bytes" {sum += $2} END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
+}
+[ $NNGEN_DEVICE = sim ] && ok "as libcusim counts" twice
+whole() { # the sum of many elements: blocks for the whole GPU, at 85 % of its DRAM's rate as modelled
+  echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {205000000})))' >"$work/many.lua"
+  build/nngen show "$work/many.lua" --costs --json | tr -d ' ,"' | awk -F: '$1 == "modelled_us" {us = $2} $1 == "bound" {exit !(us < 820e6 / (0.85 * 4.8e12) * 1e6)}' &&
+    build/nngen show "$work/many.lua" --cuda | grep -qE '^// grid 1x([2-9][0-9]{2}|[0-9]{4})x1 '
+}
+ok "205 M elements use the whole GPU" whole
 tap_done
