@@ -17,7 +17,7 @@
 enum {
   MaxRank = PlanMaxRank,
   MaxInputs = 4,   // of a map
-  kMostRow = 16384 // elements of a row that is kept in the registers of one block
+  kMostRow = 32768 // of a row kept in the registers of one block: 32 of each thread
 };
 
 typedef struct Compiler Compiler;

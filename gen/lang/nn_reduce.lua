@@ -62,7 +62,7 @@ end)
 
 -- A row that is long, or lies across memory, is not kept in registers: each sweep reads it again.
 local function is_read_again(x, bits)
-  return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 16384
+  return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 32768
 end
 tools.is_read_again = is_read_again
 

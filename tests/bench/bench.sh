@@ -131,6 +131,23 @@ for layer in layers: # none: computed in another one's kernel
 END
 }
 
+reductions() { # how much of the GPU a large sum uses, how often rows are read, how exact a variance is
+  echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {nn.config{n = 205000000}.n})))' >"$work/many.lua"
+  build/nngen show "$work/many.lua" --costs --json >"$work/many.json"
+  row "205 M elements summed: blocks; modelled share of an H200's 4.8 TB/s" \
+    "$(build/nngen show "$work/many.lua" --cuda | sed -nE 's|^// grid 1x([0-9]+)x1.*|\1|p' | head -1); $(python3 -c "import json; print(f\"{820e6 / 4.8e12 / json.load(open('$work/many.json'))['modelled_us'] * 1e6:.0%}\")")" "at least 85%"
+  counted() { # counted BYTES ARGUMENTS...: bytes that libcusim counts, of BYTES
+    local bytes=$1; shift
+    build/nngen "$@" --quiet --no-check --count --json | sed -n '/^{/,$p' |
+      python3 -c "import json, sys; print(f\"{sum(k['counted']['distinct_bytes'] for k in json.load(sys.stdin)['kernels']) / $bytes:.3f}\")"
+  }
+  local long=tests/models/long_rows.lua
+  row "bytes counted / the input's, 20.5 M elements summed" "$(counted 82e6 "$work/many.lua" --set n=20500000)" "at most 1.01"
+  row "bytes counted / one read and one write: layer norm over 1024; softmax over 32 000; over channels" \
+    "$(counted 524288 $long --set only=layer_norm rows=64 columns=1024); $(counted 768000 $long --set only=softmax columns=32000); $(counted 32256 $long --set only=channels)" "1; rows longer than registers hold: 1.5"
+  row "variance of mean 1e4 and deviation 1, worst error" \
+    "$(build/nngen tests/models/reduce_special.lua --quiet | sed -nE 's/^output +var.*error ([^ ]+).*/\1/p' | sort -g | tail -1)" "1e-5"
+}
 tables() {
   echo "Measured with $(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), by \`make bench\`."
   echo
@@ -176,6 +193,7 @@ tables() {
     row "ResNet-18 fp16 for sm_90a, Lua to cubins, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" "at most 4 s"
     distinct_kernels
     fused_graphs
+    reductions
     registers
   fi
   [ -x build/tests/sim/test_planted ] && {
