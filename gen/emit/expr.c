@@ -155,9 +155,10 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
 
 // May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
 // stride is one, and the lane dimension's indices are (the template's promise for a bare index).
-static bool aligned(const Scope *s, const Type *t, const Index *at) {
+static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *at) {
   int64_t stride[MaxRank];
   type_strides(t, stride);
+  if (first % s->lanes) return false;
   if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
   for (int d = 0; d < t->rank; d++) {
     if (at[d].lane && (strchr(at[d].text, ' ') || t->dim[d] % s->lanes)) return false;
@@ -240,11 +241,18 @@ static const char *loaded(const Node *n) {
   return is_float(n) ? "nn_float" : "nn_value";
 }
 
+// Where n's first element is, as a pointer that can be indexed.
+static const char *place_of(const Scope *s, const Node *n, int64_t first) {
+  const char *pointer = expr_pointer(s->group, n);
+  return first ? arena_printf(arena_of(s), "(%s + %lld)", pointer, (long long)first) : pointer;
+}
+
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
 // scalar before it (the same for all lanes), a scalar in the loop.
 static const char *load(Scope *s, const Node *n, const Index *at) {
-  int64_t step;
-  const char *offset = expr_offset(s, &n->type, at, &step), *pointer = expr_pointer(s->group, n);
+  int64_t step, first;
+  const Type *memory = view_memory(n, &first);
+  const char *offset = expr_offset(s, memory, at, &step), *pointer = place_of(s, n, first);
   const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
   Arena *arena = arena_of(s);
   const char *lane = step == 0 || s->lanes == 1 ? "0"
@@ -255,7 +263,7 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
                value, pointer, sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
   } else if (step == 0 && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !is_inner(s, offset)) {
+  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
                name, value, s->lanes, pointer, offset);
     return arena_printf(arena, "%s[j]", name);
@@ -487,12 +495,14 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
 // ---- stores -----------------------------------------------------------------------------------
 
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
-  int64_t step;
-  const Type *as = &group_stored(s->group, n)->type; // it lies as this one
+  int64_t step, first;
+  const Node *stored = group_stored(s->group, n);
+  const Type *as = view_memory(stored, &first); // it lies as this one
   const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
-  const char *pointer = expr_pointer(s->group, n), *cast = expr_cast(n);
-  if (step == 1 && s->lanes > 1 && aligned(s, as, at)) {
-    const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", pointer + 2));
+  const char *pointer = place_of(s, n, first), *cast = expr_cast(n);
+  if (step == 1 && s->lanes > 1 && aligned(s, as, first, at)) {
+    const char *word = expr_pointer(s->group, n) + strlen("g_");
+    const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", word));
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);
     buffer_put(stores, "  nn_store<%d>(%s + %s, %s<%s>(%s));\n", s->lanes, pointer, offset, cast,
