@@ -74,6 +74,8 @@ typedef struct Monoid {
   Accumulator part[kMostAccumulators];
 } Monoid;
 
+bool monoid_same(const Monoid *a, const Monoid *b); // the same texts: they accumulate together
+
 typedef struct Op {
   const char *name;
   OpClass cls;

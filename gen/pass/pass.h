@@ -45,9 +45,10 @@ typedef struct Tile {
   bool together;   // reduce: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; elements of one of `splits` parts
   int64_t grid[3];
-  int smem;       // dynamic shared memory, bytes
-  double seconds; // what the model expects
-  bool tuned;     // contract: measured as the fastest, whatever the model says
+  int smem;          // dynamic shared memory, bytes
+  double seconds;    // what the model expects
+  const char *bound; // what takes most of it; null: not told
+  bool tuned;        // contract: measured as the fastest, whatever the model says
 } Tile;
 
 // Memory of a kernel's own, that no other one reads.
