@@ -157,7 +157,7 @@ $(B)/tests/sim/test_resources: TEST_LINK := -rdynamic
 # The binary carries its Lua files and templates inside, libcusim its headers: nothing of the tree
 # is needed at run time. An nngen in bin/ finds libcusim in lib/ beside it.
 INTO     := $(DESTDIR)$(abspath $(PREFIX))
-HEADERS  := runtime/nngen_runtime.h runtime/plan.h
+HEADERS  := runtime/nngen_runtime.h runtime/nngen_data.h runtime/plan.h
 SIM_HEADERS := runtime/sim/counters.h runtime/sim/names.h
 MODELS   := $(wildcard models/*.lua) models/README.md
 VERSION  := $(shell sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' gen/main.c)

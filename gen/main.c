@@ -2,13 +2,13 @@
 //
 // A model goes through the passes of compile.c (front, shape, simp, prec, layout, fuse, sched,
 // emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
-#include "cli.h"
+#include "gen/cli/cli.h"
 
 #include <stdio.h>
 
 static const char kVersion[] = "0.1.0";
 
-const Verb verbs[] = {
+static const Verb verbs[] = {
     {"run", verb_run, true, "compile a model, run it, check it, show its kernels"},
     {"show", verb_show, true, "print the IR after a pass, the plan, the CUDA, a drawing"},
     {"tune", verb_tune, true,
@@ -21,13 +21,13 @@ const Verb verbs[] = {
 int main(int argc, char **argv) {
   Cli cli;
   Error err = {0};
-  int code = cli_parse(argc, argv, &cli, &err);
+  int code = cli_parse(verbs, argc, argv, &cli, &err);
   if (!code && cli.version) {
     printf("nngen %s\n", kVersion);
     return ExitOk;
   }
   if (!code && cli.help) {
-    cli_help(stdout, cli.verb);
+    cli_help(stdout, verbs, cli.verb);
     return ExitOk;
   }
   for (const Verb *v = verbs; !code && v->name; v++)

@@ -10,6 +10,7 @@
 #ifndef NNGEN_RUNTIME_H
 #define NNGEN_RUNTIME_H
 
+#include "nngen_data.h"
 #include "plan.h"
 
 #ifdef __cplusplus
@@ -197,6 +198,9 @@ int params_values(const Params *params, const PlanTensor *tensor, float *values,
 // (load_keep_init). `report` may be NULL.
 int params_fill(const Params *params, Loaded *loaded, ParamsReport *report, Error *err);
 void params_report_free(ParamsReport *report);
+bool params_has(const PlanTensor *tensor); // is it a parameter or a state?
+// Writes all parameters and states, these as they are now, to a safetensors file.
+int params_save(const Params *params, Loaded *loaded, const char *path, Error *err);
 void params_close(Params *params);
 
 // ---- tensor.c: values in and out -------------------------------------------------------------
@@ -211,10 +215,16 @@ int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, E
 // Whole tensors as floats, row-major in the model's shape; `count` must be tensor_count.
 int tensor_read_floats(Loaded *loaded, int tensor, float *values, int64_t count, Error *err);
 int tensor_write_floats(Loaded *loaded, int tensor, const float *values, int64_t count, Error *err);
+// The same as doubles, which hold every integer of 53 bits.
+int tensor_read_doubles(Loaded *loaded, int tensor, double *values, int64_t count, Error *err);
+int tensor_write_doubles(Loaded *loaded, int tensor, const double *values, int64_t count,
+                         Error *err);
 
 // The same without a device. Rounds to nearest even; i32 and u8 saturate.
 void tensor_to_floats(const PlanTensor *tensor, const void *stored, float *values);
 void tensor_from_floats(const PlanTensor *tensor, const float *values, void *stored);
+void tensor_to_doubles(const PlanTensor *tensor, const void *stored, double *values);
+void tensor_from_doubles(const PlanTensor *tensor, const double *values, void *stored);
 
 // ---- run.c, replay.c: entries ----------------------------------------------------------------
 
@@ -274,75 +284,6 @@ int count_kernel(const Loaded *loaded, int kernel, KernelCounts *counts, Error *
 
 bool nvtx_parse(const char *name, NvtxLevel *level); // "off", "model", "layer"
 bool nvtx_available(void);                           // false: built without the NVTX3 headers
-
-// ---- weights.c: safetensors ------------------------------------------------------------------
-
-typedef struct WeightTensor {
-  const char *name;
-  const char *dtype; // as safetensors spells it: "F32", "BF16", "I64", ...
-  int rank;
-  int64_t shape[PlanMaxRank];
-  const void *data; // little endian, row-major; unaligned
-  size_t bytes;
-} WeightTensor;
-
-typedef struct Weights Weights;
-
-int weights_open(const char *path, Weights **weights, Error *err);
-int weights_count(const Weights *weights);
-const WeightTensor *weights_at(const Weights *weights, int index); // by offset in the file
-const WeightTensor *weights_find(const Weights *weights, const char *name); // or NULL
-const char *weights_metadata(const Weights *weights, const char *key);      // or NULL
-int weights_floats(const WeightTensor *tensor, float *values, Error *err);
-void weights_close(Weights *weights);
-
-// `metadata` is pairs of key, value, ended by NULL, or NULL. The file appears whole or not at all.
-int weights_write(const char *path, const WeightTensor *tensors, int ntensors,
-                  const char *const *metadata, Error *err);
-
-// ---- npy.c, image.c, labels.c, photo.c: data files -------------------------------------------
-
-typedef struct Npy {
-  int rank;
-  int64_t shape[PlanMaxRank];
-  int64_t count;
-  float *values; // row-major, whatever the file's order and dtype
-} Npy;
-
-int npy_read(const char *path, Npy *npy, Error *err);
-int npy_write(const char *path, const float *values, int rank, const int64_t *shape, Error *err);
-void npy_free(Npy *npy);
-
-typedef struct Image {
-  int width, height;
-  uint8_t *rgb; // height x width x 3
-} Image;
-
-int image_read(const char *path, Image *image, Error *err); // PNG, any kind, to 8-bit RGB
-int image_write(const char *path, const Image *image, Error *err);
-void image_free(Image *image);
-
-typedef struct ImageTransform { // zero fields take the values of ImageNet inference
-  int resize; // short side, pixels (256)
-  int crop;   // side of the centre crop (224)
-  float mean[3], std[3];
-} ImageTransform;
-
-// torchvision's inference transform: resize (bilinear, antialias), centre crop, to [0,1],
-// normalise. Writes planes R G B of crop x crop to `chw`.
-int image_transform(const Image *image, const ImageTransform *transform, float *chw, Error *err);
-
-typedef struct Labels {
-  char **names; // UTF-8
-  int count;
-} Labels;
-
-int labels_read(const char *path, Labels *labels, Error *err); // a label per line
-void labels_free(Labels *labels);
-int labels_top(const float *scores, int count, int k, int *indices); // returns min(k, count)
-
-// A picture that looks like a photograph, always the same: light, objects, texture, noise.
-int photo_make(int width, int height, uint64_t seed, Image *image, Error *err);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "runtime.h"
+#include "base/base.h"
 
 enum { FormatVersion = 1 };
 
@@ -51,8 +51,8 @@ enum { CountIsThree = 0 }; // count_offset of grid and block; no count member st
 #define END                                                                                        \
   { NULL, FieldText, 0, 0, NULL, NULL, 0 }
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", "f64", "i32", "u8", NULL};
-static const char *const roles[] = {"input", "output", "param", "temp", NULL};
+static const char *const dtypes[] = {"f32", "f16", "bf16", "f64", "i32", "u8", "i64", "bool", NULL};
+static const char *const roles[] = {"input", "output", "param", "temp", "state", NULL};
 static const char *const spaces[] = {"static", "arena", "init", NULL};
 static const char *const inits[] = {"none", "constant", "normal", "uniform", NULL};
 static const char *const kinds[] = {"launch", "copy", "memset", "library", "host", NULL};

@@ -39,11 +39,21 @@ int err_set(Error *err, int code, const char *format, ...) __attribute__((format
 
 enum { PlanMaxRank = 8 };
 
-typedef enum Dtype { DtF32, DtF16, DtBf16, DtF64, DtI32, DtU8, DtCount } Dtype;
+// DtI64 is for the border: kernels compute with 32-bit integers. DtBool is a byte, 0 or 1.
+typedef enum Dtype {
+  DtF32, DtF16, DtBf16, DtF64, DtI32, DtU8, DtI64, DtBool, DtCount
+} Dtype;
+
+bool dtype_is_float(Dtype dtype);
 
 size_t dtype_size(Dtype dtype);        // bytes per element
-const char *dtype_name(Dtype dtype);   // "f32", "f16", "bf16", "f64", "i32", "u8"
+const char *dtype_name(Dtype dtype);   // "f32", "f16", "bf16", "f64", "i32", "u8", "i64", "bool"
 bool dtype_parse(const char *name, Dtype *dtype); // also takes "fp32", "float32", ...
+
+float half_to_float(uint16_t bits);    // IEEE binary16
+uint16_t half_from_float(float value); // to nearest even; overflows to infinity; NaN stays NaN
+float bf16_to_float(uint16_t bits);
+uint16_t bf16_from_float(float value);
 
 // Where a tensor lives. One device allocation per space.
 typedef enum Space {
@@ -52,7 +62,8 @@ typedef enum Space {
   SpaceInit    // only while the entry `init` runs: parameters as the weights file has them
 } Space;
 
-typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp } Role;
+// A state is a value that lives across runs; entries read it and write it anew.
+typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp, RoleState } Role;
 
 // How a parameter is filled when no weights file names it. Seeded by (plan seed, parameter name).
 typedef enum InitKind { InitNone, InitConstant, InitNormal, InitUniform } InitKind;
@@ -67,7 +78,7 @@ typedef struct PlanTensor {
   int order[PlanMaxRank];     // dimensions from outermost to innermost in memory; dense
   int64_t offset, bytes;      // inside its space; offset is a multiple of 256
   int value;                  // id of the IR value it holds, or -1
-  InitKind init;              // RoleParam only
+  InitKind init;              // RoleParam and RoleState only
   double init_a, init_b;      // constant: a; normal: mean a, std b; uniform: from a to b
   char *loc;                  // "resnet18.lua:12"
 } PlanTensor;
@@ -106,7 +117,7 @@ typedef struct PlanStep {
 } PlanStep;
 
 typedef struct PlanEntry {
-  char *name; // infer, init (train and eval later)
+  char *name; // init, infer, train, or as the model names it
   PlanStep *steps;
   int nsteps;
 } PlanEntry;
@@ -143,7 +154,11 @@ int plan_read(Plan **plan, const char *text, size_t length, Error *err);
 
 void plan_free(Plan *plan);
 
-// The kernel's NVRTC program is its source plus Plan.headers; see runtime/jit.c.
+// plan_check.c: everything the runtime relies on; load_plan and plan_read ask it. Errors:
+// ExitBadInput, naming the field.
+int plan_check(const Plan *plan, Error *err);
+
+// The kernel's NVRTC program is its source plus Plan.headers; see runtime/jit/jit.c.
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 #define HASH_NONFATAL_OOM 1 // a name that finds no memory is not checked against later ones
 #include <uthash.h>
 
-#include "runtime.h"
+#include "base/base.h"
 
 enum {
   MaxName = 200,

@@ -1,5 +1,11 @@
 $(k.header)
 #include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
 #include "lib/$(k.unit).cuh"
 //@ if k.splits > 1 or #k.columns > 0 then
 #include "lib/arrive.cuh"
@@ -61,24 +67,29 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
+//@ local parts = k.splits > 1 or k.batch > 1
+//@ local tile = parts and "tile" or "blockIdx.x"
+//@ if parts then
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
+//@ end
 //@ if k.tiles_n == 1 then
-  const int tile_m = blockIdx.x, tile_n = 0;
+  const int tile_m = $(tile), tile_n = 0;
 //@ elseif k.tiles_m == 1 then
-  const int tile_m = 0, tile_n = blockIdx.x;
+  const int tile_m = 0, tile_n = $(tile);
 //@ else
   // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
   constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
-  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
+  const int strip = $(tile) / (kStrip * kTilesN) * kStrip, in_strip = $(tile) % (kStrip * kTilesN);
   const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
   const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
 //@ end
   const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
 //@ if k.splits > 1 and k.batch > 1 then
-  const int batch = blockIdx.z / kSplits, split = blockIdx.z % kSplits;
+  const int batch = part / kSplits, split = part % kSplits;
 //@ elseif k.splits > 1 then
-  const int split = blockIdx.z;
+  const int split = part;
 //@ elseif k.batch > 1 then
-  const int batch = blockIdx.z;
+  const int batch = part;
 //@ end
 //@ if k.splits > 1 then
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
@@ -269,8 +280,8 @@ $(o.body)
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
 //@ if k.tap_run then
   nn_sync();  // the table of taps is there
 //@ end
@@ -288,21 +299,21 @@ $(o.body)
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 //@ if k.splits > 1 then
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")blockIdx.x;
+  const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")tile;
   float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 //@ end

@@ -1,42 +1,59 @@
 $(k.header)
 #include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = $(k.threads);
-constexpr int kColumns = $(k.columns);     // threads over outputs; the others share the reduction
+constexpr int kColumns = $(k.columns);     // threads over outputs; the others share their elements
 constexpr int kRows = kThreads / kColumns;
-constexpr int kLanes = $(k.lanes);         // neighbouring outputs per thread
+constexpr int kLanes = $(k.vector);        // neighbouring elements per access
+constexpr bool kTogether = $(k.together);  // they are reduced together, else an output is made of each
+constexpr int kOutputs = kTogether ? 1 : kLanes;
+constexpr int kStep = kTogether ? kLanes : 1;
+constexpr int kDepth = $(k.depth);         // accesses in flight
 constexpr int kCount = $(k.count);         // outputs
 constexpr int kReduced = $(k.reduced);     // elements combined into each
+constexpr int kParts = $(k.parts);         // blocks that share them
+constexpr int kPart = $(k.part);           // elements of a part
+
+$(k.states)
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
-  __shared__ __align__(16) float part[kRows][kColumns * kLanes];
-  const int x = threadIdx.x % kColumns, row = threadIdx.x / kColumns;
-  const int i = (blockIdx.x * kColumns + x) * kLanes;
+  __shared__ State shared[kThreads * kOutputs];
+  const int row = kTogether ? threadIdx.x % kRows : threadIdx.x / kColumns;
+  const int column = kTogether ? threadIdx.x / kRows : threadIdx.x % kColumns;
+  const int i = (blockIdx.x * kColumns + column) * kOutputs;
 $(k.decode)
-  Vec<float, kLanes> acc;
-#pragma unroll
-  for (int j = 0; j < kLanes; ++j) acc[j] = $(k.init);
-  for (int e = row; e < kReduced && i < kCount; e += kRows) {
+  auto take = [&](int e, State (&one)[kLanes]) {
 $(k.decode_element)
 $(k.element_loads)
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
 $(k.element_body)
-      acc[j] = $(k.combine);
     }
-  }
-  nn_store<kLanes>(&part[row][x * kLanes], acc);
-  nn_sync();
+  };
+  State acc[kOutputs];
+  const int begin = kParts == 1 ? 0 : blockIdx.y * kPart;
+  const int end = kReduced - begin < kPart ? kReduced : begin + kPart;
+  accumulate<kOutputs, kLanes, kDepth>(acc, begin + row * kStep, i < kCount ? end : 0, kRows * kStep, take);
+  join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);
+//@ if k.parts > 1 then
+  __shared__ bool last;
+  if (!join_parts<kParts, kRows, kColumns, kTogether>(acc, shared, reinterpret_cast<State *>(own_states), kCount,
+                                                      blockIdx.y, i, row, column, own_arrived + blockIdx.x, &last))
+    return;
+//@ end
   if (row != 0 || i >= kCount) return;
-#pragma unroll 4
-  for (int y = 1; y < kRows; ++y) {
-    const Vec<float, kLanes> other = nn_load<kLanes>(&part[y][x * kLanes]);
-    for (int j = 0; j < kLanes; ++j) acc[j] = $(k.join);
-  }
 $(k.loads)
 #pragma unroll
-  for (int j = 0; j < kLanes; ++j) {
+  for (int j = 0; j < kOutputs; ++j) {
 $(k.body)
   }
 $(k.stores)

@@ -1,6 +1,13 @@
 $(k.header)
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = $(k.threads // k.rows);  // per row
 constexpr int kRowThreads = kThreads;
@@ -10,13 +17,46 @@ constexpr int kItems = $(k.items);    // accesses per thread: the row stays in r
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
+$(k.states)
+
 extern "C" __global__ void __launch_bounds__($(k.threads)) $(k.name)(
 $(k.params)) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
 $(k.decode)
 $(k.declare)
-$(k.sweeps)
+$(k.first)
+//@ for _, sweep in ipairs(k.sweeps) do
+//@   if sweep.type then
+  $(sweep.type) $(sweep.sums);
+  clear($(sweep.sums));
+//@   end
+//@   if sweep.any then
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const int i = (item * kThreads + tid) * kLanes;
+    if (i < kColumns) {
+$(sweep.decode)
+$(sweep.loads)
+#pragma unroll
+      for (int j = 0; j < kLanes; ++j) {
+//@     if sweep.type then
+        $(sweep.type) one;
+//@     end
+$(sweep.body)
+//@     if sweep.type then
+        $(sweep.sums) = combine($(sweep.sums), one);
+//@     end
+      }
+$(sweep.stores)
+    }
+  }
+//@   end
+//@   if sweep.type then
+  __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads / kWarp];
+  $(sweep.sums) = row_join<kRowThreads>($(sweep.sums), part_$(sweep.sums));
+//@   end
+$(sweep.values)
+//@ end
 }

@@ -1,5 +1,11 @@
 $(k.header)
 #include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
 
 constexpr int kThreads = $(k.threads);
 constexpr int kLanes = $(k.lanes);  // neighbouring channels per thread

@@ -112,6 +112,9 @@ NN_DEV void nn_fence_system();
 
 NN_DEV long long nn_clock(); // a counter that grows
 NN_DEV void nn_trap();       // ends the launch with an error
+// An index of `size` elements, as a value of the program gives it: i where it is one. Else a GPU reads
+// the nearest one, and libcusim ends the launch with an error.
+NN_DEV int nn_index(int i, int size);
 
 // ---- exchange within a warp ----------------------------------------------------------------
 // T is any type of 4 or 8 bytes.

@@ -189,6 +189,7 @@ NN_DEV void nn_fence_device() { __threadfence(); }
 NN_DEV void nn_fence_system() { __threadfence_system(); }
 NN_DEV long long nn_clock() { return clock64(); }
 NN_DEV void nn_trap() { asm volatile("trap;"); }
+NN_DEV int nn_index(int i, int size) { return i < 0 ? 0 : i < size ? i : size - 1; }
 
 // ---- exchange within a warp ----------------------------------------------------------------
 

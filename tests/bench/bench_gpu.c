@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../gen/tune.h"
+#include "gen/cli/cli.h"
 #include "libraries.h"
 
 enum { kRounds = 15, kQuickRounds = 2, kMostLaunches = 50 };
@@ -174,7 +174,7 @@ static json_t *facts(const Group *g, int layers, const Shape *s) {
   static const char *const forms[] = {"nn", "nt", "tn", "tt"}; // of a and b, as the library gets them
   const char *form = s->conv ? "conv" : forms[2 * s->a_transposed + s->transposed];
   return json_pack("{s:s s:s s:i s:s s:f s:f s:I}", "form", form, "layer", g->layer, "layers", layers, "tile",
-                   tuning_tile(&g->tile), "model_us", g->tile.seconds * 1e6, "flops", g->flops,
+                   tuning_tile(g->graph->arena, &g->tile), "model_us", g->tile.seconds * 1e6, "flops", g->flops,
                    "bytes", (json_int_t)(g->bytes_read + g->bytes_written));
 }
 
@@ -231,10 +231,10 @@ static int measure_model(void *user, Error *err) {
     const Group *g = c->graph->groups[i];
     if (g->tm != TmContract && !g->fixed) tell_left_out(c, g);
   }
-  Dtype dtype = prec_storage(c->options.dtype);
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
     if (g->tm != TmContract || g->fixed) continue;
+    Dtype dtype = prec_operand(g->anchor);
     int layers = 0, first = -1;
     for (int k = 0; k < c->graph->ngroups; k++) {
       const Group *o = c->graph->groups[k];

@@ -5,7 +5,8 @@
 
 #include <dlfcn.h>
 
-#include "runtime.h"
+#include "base/base.h"
+#include "data/data.h"
 
 #if __has_include(<cudnn.h>) && __has_include(<cublas_v2.h>)
 #define HAVE_LIBRARIES 1

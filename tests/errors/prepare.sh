@@ -14,8 +14,8 @@ header='{"other":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
 printf "\\x$(printf %x ${#header})\0\0\0\0\0\0\0%s01234567" "$header" >"$w/missing.safetensors"
 header='{"fc1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
 printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s\\0\\0\\0\\0\\0\\0\\300\\177" "$header" >"$w/nan.safetensors"
-mkdir -p "$w/tree/gen" "$w/cache" && cp gen/*.lua "$w/tree/gen/" && cp -r templates "$w/tree/"
-sed -i 's/  tile.clear();/& int broken = undeclared;/' "$w/tree/templates/contract.cu"
+mkdir -p "$w/tree" "$w/cache" && cp --parents gen/*/*.lua "$w/tree/" && cp -r templates "$w/tree/"
+sed -i 's/  product.clear();/& int broken = undeclared;/' "$w/tree/templates/contract.cu"
 XDG_CACHE_HOME=$w/cache build/nngen models/mlp.lua --quiet >/dev/null
 for f in "$w"/cache/nngen/*.nnk; do printf XX | dd of="$f" bs=1 seek=300 conv=notrunc 2>/dev/null; done
 printf 'a\n' >"$w/one.txt"

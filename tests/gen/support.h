@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "../../gen/nngen.h"
+#include "gen/compile/compile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,11 @@
 static inline void open_compiler(Compiler *c, Error *err, const char *lowering, const char *dtype) {
   *c = (Compiler){.error = err};
   c->options = (Options){.model = "test.lua", .lowering = lowering, .dtype = dtype, .arch = arch_default()};
-  compiler = c;
-  c->arena = arena_new();
-  c->graph = graph_new(c->arena, "test");
+
+  c->arena = arena_new(NULL, NULL);
+  c->graph = graph_new(c, "test");
+  c->entries = arena_grow(c->arena, NULL, 0, sizeof *c->entries);
+  c->entries[c->nentries++] = "infer";
   front_open(c);
 }
 
@@ -35,6 +37,7 @@ static inline char *graph_text(const Graph *g) { // to be freed
   size_t size;
   FILE *file = open_memstream(&text, &size);
   text_write(g, file);
+  print_groups(g, file);
   fclose(file);
   return text;
 }

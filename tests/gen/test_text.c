@@ -70,10 +70,32 @@ static void survives_mutation(void **state) {
   compile_close(&c);
 }
 
+// A node of more inputs than a line usually has.
+static void many_inputs(void **state) {
+  (void)state;
+  static Error err;
+  Compiler c;
+  enum { kInputs = 300 };
+  Node *in[kInputs];
+  open_compiler(&c, &err, "fused", "fp32");
+  Node *x = graph_add(c.graph, op_need(&c, "input"), 0, NULL, NULL, NULL);
+  x->type = type_make(DtF32, 1, (int64_t[]){2});
+  for (int i = 0; i < kInputs; i++) in[i] = x;
+  Node *all = graph_add(c.graph, op_need(&c, "concat"), kInputs, in, NULL, NULL);
+  shape_infer(&c, all);
+  graph_output(c.graph, "y", all, (Loc){0}, 0);
+  char *text = graph_text(c.graph), *again = graph_text(text_read(&c, text));
+  assert_string_equal(text, again);
+  free(text);
+  free(again);
+  compile_close(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trips),
       cmocka_unit_test(survives_mutation),
+      cmocka_unit_test(many_inputs),
   };
   return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../gen/tune.h"
+#include "gen/cli/cli.h"
 
 // The oracle's products, plainly: OpenBLAS would make this program thirty times as large.
 void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
@@ -294,7 +294,7 @@ static void tunes(void **state) {
     compile_tuned(&c, dtypes[d], tuning, name);
     const Group *g = find_group(&c, "__b");
     assert_true(g->tile.tuned);
-    assert_string_equal(tuning_tile(&g->tile), best);
+    assert_string_equal(tuning_tile(c.arena, &g->tile), best);
     assert_null(c.stale);
     char *text = explain(&c, g);
     assert_non_null(strstr(text, "tuned: this tile was measured as the fastest on "));
@@ -356,7 +356,7 @@ static void stale(void **state) {
 static void plant(const char *condition) {
   char command[2048];
   snprintf(command, sizeof command,
-           "rm -rf %s/tree && mkdir -p %s/tree/gen && cp gen/*.lua %s/tree/gen/ && cp -r templates "
+           "rm -rf %s/tree && mkdir -p %s/tree && cp --parents gen/*/*.lua %s/tree/ && cp -r templates "
            "%s/tree/ && for f in %s/tree/templates/contract*.cu; do sed -i '1i //@ if %s then k.body = "
            "string.gsub(k.body, \"acc%%[\", \"1.5f * acc[\") end' $f; done",
            dir, dir, dir, dir, dir, condition);

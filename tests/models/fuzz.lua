@@ -1,8 +1,9 @@
 -- A random model: nngen tests/models/fuzz.lua --set seed=17. Every seed is a valid model that uses
 -- layers and ops in odd shapes; values stay near 1, so that errors show and nothing overflows.
--- inputs=1: what is broadcast is computed from inputs; moves=1: contractions that store through moves.
+-- inputs=1: what is broadcast is computed from inputs; moves=1: contractions that store through moves;
+-- names=1: layers and inputs are named after what kernels are written with, and after each other.
 local nn = require "nn"
-local cfg = nn.config{seed = 1, ops = 10, moves = 0, inputs = 0}
+local cfg = nn.config{seed = 1, ops = 10, moves = 0, inputs = 0, names = 0}
 
 local state = cfg.seed * 7919 + 104729
 local function random(n) -- 1 to n
@@ -11,10 +12,24 @@ local function random(n) -- 1 to n
 end
 local function pick(list) return list[random(#list)] end
 
-local count = 0
+local hostile = {
+  "float", "int", "double", "class", "template", "auto", "and", "xor", "new", "this", "operator",
+  "register", "default", "constexpr", "asm", "main", "NULL", "errno", "linux", "NAN", "assert",
+  "threadIdx", "blockIdx", "blockDim", "warpSize", "__global__", "__shared__", "_Bool", "half",
+  "nn_exp", "nn_float", "nn_load", "nn_sync", "Vec", "f16", "bf16", "T", "Product", "Smem", "smem",
+  "acc", "tid", "row", "column", "lane", "warp", "part", "product", "stage", "tile", "item", "missing",
+  "kLanes", "kThreads", "kM", "kRowBytes", "m", "n", "k", "i", "j", "x", "c", "h", "w", "m0", "n0",
+  "a_row", "b_offset", "a_missing", "own_sums", "own_arrived", "g_x", "g_image", "relu_out", "sum",
+  "row_reduce_max", "kept_exp", "exp", "relu", "add", "conv2d", "softmax", "weight", "bias", "d0",
+  "swizzled", "row_reduce", "sum_parts", "std", "y0", "j1", "2", "7up", "if", "else"}
+local count, used = 0, {}
 local function name(kind)
   count = count + 1
-  return kind .. count
+  if cfg.names == 0 then return kind .. count end
+  local word = pick(hostile)
+  while used[word] do word = word .. "_" .. 1 + random(2) end
+  used[word] = true
+  return word
 end
 
 local pool = {}
@@ -92,8 +107,8 @@ if cfg.moves == 1 then -- two more, of contractions that store through moves
   end
 end
 
-add(nn.input("image", {random(3), pick{1, 3, 4, 6, 8}, 4 + random(7), 4 + random(7)}))
-add(nn.input("rows", {1 + random(9), random(50)}))
+add(nn.input(name("image"), {random(3), pick{1, 3, 4, 6, 8}, 4 + random(7), 4 + random(7)}))
+add(nn.input(name("rows"), {1 + random(9), random(50)}))
 for _ = 1, cfg.ops do
   local ok = pick(steps)()
   local size = 1

@@ -3,7 +3,7 @@
 # the model puts in any place, under several thread orders. A failing shape is made smaller while
 # it still fails. Thousands: make fuzz NNGEN_FUZZ_COUNT=N
 . "$(dirname "$0")/../tap.sh"
-first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-8}
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 8 || echo 4)}
 dtypes=(fp32 fp16 bf16 tf32)
 model=tests/models/contraction.lua
 
@@ -71,8 +71,9 @@ candidates() { # candidates DTYPE: all of them, until the first one comes again
     echo "$n $now"
   done
 }
-each() { # each DTYPE SHAPE [STEP]: every STEP-th candidate, each under another thread order, none with a bank conflict
-  local n tile tried=0 count= step=${3:-1}
+each() { # each DTYPE SHAPE STEP [LONG]: every STEP-th candidate (LONG-th, all), each under another thread order, none with a bank conflict
+  local n tile tried=0 count= step=$3
+  long && step=${4:-1}
   [ $NNGEN_DEVICE = sim ] && count=--count
   while read -r n tile; do
     [ $((n % step)) = 0 ] || continue
@@ -83,14 +84,14 @@ each() { # each DTYPE SHAPE [STEP]: every STEP-th candidate, each under another 
   done < <(candidates "$@")
   [ $tried -ge 5 ] || { echo "only $tried candidates"; return 1; }
 }
-ok "every candidate, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1"
-ok "every candidate, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1"
-ok "every third candidate, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 3
-ok "every third candidate, conv fp16, pairs of channels" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 3
-ok "every candidate, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0"
-ok "every candidate, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0"
-ok "every candidate, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0"
-ok "every candidate, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0"
+ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
+ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7
+ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 3
+ok "candidates, conv fp16, pairs of channels" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 3
+ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
+ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3
+ok "candidates, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0" 3
+ok "candidates, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0" 3
 most_parts() { # most_parts SHAPE: the largest number of parts of k among the candidates
   candidates fp16 "$1" | awk '{print $NF}' | sort -n | tail -1
 }

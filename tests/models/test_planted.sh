@@ -3,7 +3,7 @@
 # embedded ones). The checks must find every one: a run that still passes is a failed test.
 . "$(dirname "$0")/../tap.sh"
 plant() { # plant FILE SED-EXPRESSION: a fresh copy with the fault in it
-  rm -rf "$work/tree" && mkdir -p "$work/tree/gen" && cp gen/*.lua "$work/tree/gen/" && cp -r templates "$work/tree/" &&
+  rm -rf "$work/tree" && mkdir -p "$work/tree" && cp --parents gen/*/*.lua "$work/tree/" && cp -r templates "$work/tree/" &&
     sed -i "$2" "$work/tree/$1" && ! cmp -s "$1" "$work/tree/$1" || { echo "the fault did not change $1"; return 1; }
 }
 found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fails
@@ -21,29 +21,38 @@ found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fa
   echo "not found under three thread orders"
   return 1
 }
-run() { build/nngen "$@" --quiet --check --no-cache; }
-sums() { run tests/models/contraction.lua --set "shapes=;conv 2 8 9 9 8 1 1 1 1 0 0 1 1 1;conv 2 8 9 9 8 3 3 1 1 1 1 1 1 1"; }
+run() { build/nngen "$@" --quiet --check; }
+shapes() { run tests/models/contraction.lua --dtype $1 --set "shapes=$2"; }
+sums() { shapes fp32 ";conv 2 8 9 9 8 1 1 1 1 0 0 1 1 1;conv 2 8 9 9 8 3 3 1 1 1 1 1 1 1"; }
+ring() { shapes fp16 "conv 1 64 6 6 64 3 3 1 1 1 1 1 1 1"; } # many blocks of k
+split() { shapes fp32 "matmul 1 33 40 4000 0 0"; }
 ok "no fault, no complaint" run models/lenet.lua --dtype fp16
 ok "no fault, no complaint about sums of columns" sums
-ok "epilogue: relu that cuts at 0.01" found gen/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
-ok "epilogue: the addition loses its second input" found gen/ops.lua 's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' run models/lenet.lua
-ok "gradient: product rule with its inputs exchanged" found gen/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
-ok "reference: an oracle that is wrong itself" found gen/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
+ok "no fault, no complaint about a ring" ring
+ok "no fault, no complaint about parts of k" split
+ok "no fault, no complaint about reductions" run tests/models/reduce.lua
+ok "epilogue: relu that cuts at 0.01" found gen/lang/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
+ok "epilogue: the addition loses its second input" found gen/lang/ops.lua 's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' run models/lenet.lua
+ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
+ok "reference: an oracle that is wrong itself" found gen/lang/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
 ok "fma: columns of b exchanged" found templates/lib/fma.cuh 's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' run models/lenet.lua
 ok "contract: rows begin a tap too late" found templates/contract.cu 's/y = \$(k.first_y), x = /y = $(k.first_y) + 1, x = /' run models/lenet.lua
-ok "contract: the wait is missing" found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "contract: the wait is one group short" found templates/contract.cu 's/kStages - 2>/kStages - 1>/' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "contract: the staged outputs have no barrier" found templates/contract.cu '/tile.stage/{n;s/nn_sync();//}' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
+ok "contract: the wait is missing" found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' ring
+ok "contract: the wait is one group short" found templates/contract.cu 's/kStages - 2>/kStages - 1>/' ring
+ok "contract: the staged outputs have no barrier" found templates/contract.cu '/product.stage/{n;s/nn_sync();//}' ring
+ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' ring
 ok "contract: columns of taps outside the image count as inside" found templates/contract.cu 's/a_missing\[i\] = missing;/a_missing[i] = missing \& ~(((1u << $(k.S)) - 1) << $(k.R));/' run models/lenet.lua
-ok "mma, swapped: columns are not the rows that are staged" found templates/lib/mma.cuh 's#return kSwapped ? .*: j;#return j;#' run tests/models/contraction.lua --dtype fp16 --set "shapes=matmul 1 8 64 64 0 1"
-ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' run models/resnet18.lua --dtype fp16 --set stem=cifar size=8
-ok "split k: a part is added twice" found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' run models/resnet18.lua --set stem=cifar size=8
-ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!\*last) return false;/if (blockIdx.z) return false;/' run models/resnet18.lua --set stem=cifar size=8
-ok "split k: the count is not taken back" found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' run models/resnet18.lua --set stem=cifar size=8
+ok "mma, swapped: columns are not the rows that are staged" found templates/lib/mma.cuh 's#return kSwapped ? .*: j;#return j;#' shapes fp16 "matmul 1 8 64 64 0 1"
+ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' ring
+ok "split k: a part is added twice" found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' split
+ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!last_to_arrive(count, kParts, last)) return false;/if (part) return false;/' split
+ok "split k: the count is not taken back" found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 ok "sums of columns: the last row of blocks is forgotten" found templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
-ok "reduce: one thread's part is forgotten" found templates/reduce.cu 's/y = 1; y < kRows/y = 2; y < kRows/' run models/resnet18.lua --set stem=cifar size=16 batch=2
-ok "rowwise: the butterfly stops early" found templates/lib/row.cuh 's/offset > 0/offset > 1/' run models/lenet.lua
+ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh 's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' run tests/models/reduce.lua
+ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh 's/for (; e < end; e += step)/for (; e + step < end; e += step)/' run tests/models/reduce.lua
+ok "reduce: a barrier is missing" found templates/lib/reduce.cuh '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' run tests/models/reduce.lua
+ok "reduce: a run that is never added" found templates/lib/reduce.cuh 's/acc\[o\] = combine(acc\[o\], run\[o\]);/;/' run tests/models/reduce.lua
+ok "rowwise: the butterfly stops early" found templates/lib/reduce.cuh 's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
-ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run models/resnet18.lua --set stem=cifar size=8
+ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 tap_done

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "runtime.h"
+#include "data/data.h"
 
 // ---- random numbers: the seed is printed, NNGEN_SEED repeats a run -----------------------------
 

@@ -1,4 +1,4 @@
-// lenet__conv1_relu: conv2d+reshape+add+relu
+// lenet__conv1_relu: conv2d+add+relu
 // from models/lenet.lua:6
 //   in  g_image: f32(1, 1, 28, 28), image
 //   in  g_weight: f32(6, 1, 5, 5), conv1.weight
@@ -130,8 +130,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
@@ -147,16 +147,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -167,13 +167,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
+    const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float conv1_add_2 = acc[j] + bias_1[j];
-      const float relu_3 = nn_max(conv1_add_2, 0.f);
-      relu_out[j] = relu_3;
+      const float conv1_add = acc[j] + bias[j];
+      const float relu = nn_max(conv1_add, 0.f);
+      relu_out[j] = relu;
     }
     nn_store<2>(g_relu + m * 6 + n, nn_cast<float>(relu_out));
   }
@@ -209,11 +209,11 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d(
     for (int s = 0; s < 2; ++s) {
       const int x = w * 2 - 0 + s * 1;
       if (unsigned(x) >= 28u) continue;
-      const Vec<float, 2> relu_1 = nn_float(nn_load<2>(g_relu + y * 168 + x * 6 + c));
+      const Vec<float, 2> relu = nn_float(nn_load<2>(g_relu + y * 168 + x * 6 + c));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
 
-        acc[j] = nn_max(acc[j], relu_1[j]);
+        acc[j] = nn_max(acc[j], relu[j]);
       }
     }
   }
@@ -248,12 +248,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
   Vec<float, 2> weight_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float weight_1 = nn_float(g_weight[n * 150 + c * 25 + h * 5 + w + j * 25]);
-    weight_2_out[j] = weight_1;
+    const float weight = nn_float(g_weight[n * 150 + c * 25 + h * 5 + w + j * 25]);
+    weight_2_out[j] = weight;
   }
   nn_store<2>(g_weight_2 + i, nn_cast<float>(weight_2_out));
 }
-// lenet__conv2_relu: conv2d+reshape+add+relu
+// lenet__conv2_relu: conv2d+add+relu
 // from models/lenet.lua:7
 //   in  g_max_pool2d: f32(1, 6, 14, 14) in memory order 0,2,3,1, max_pool2d
 //   in  g_weight: f32(16, 6, 5, 5) in memory order 0,2,3,1, conv2.weight
@@ -378,8 +378,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
@@ -395,16 +395,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -415,13 +415,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     if (m >= kM || n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 4> bias_1 = nn_float(nn_load<4>(g_bias + n));
+    const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float conv2_add_2 = acc[j] + bias_1[j];
-      const float relu_3 = nn_max(conv2_add_2, 0.f);
-      relu_out[j] = relu_3;
+      const float conv2_add = acc[j] + bias[j];
+      const float relu = nn_max(conv2_add, 0.f);
+      relu_out[j] = relu;
     }
     nn_store<4>(g_relu + m * 16 + n, nn_cast<float>(relu_out));
   }
@@ -457,11 +457,11 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
     for (int s = 0; s < 2; ++s) {
       const int x = w * 2 - 0 + s * 1;
       if (unsigned(x) >= 10u) continue;
-      const Vec<float, 4> relu_1 = nn_float(nn_load<4>(g_relu + y * 160 + x * 16 + c));
+      const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + y * 160 + x * 16 + c));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
 
-        acc[j] = nn_max(acc[j], relu_1[j]);
+        acc[j] = nn_max(acc[j], relu[j]);
       }
     }
   }
@@ -472,16 +472,17 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
   }
   nn_store<4>(g_max_pool2d + i, nn_cast<float>(max_pool2d_out));
 }
-// lenet__fc1_relu: reshape+permute+permute+mul+reduce_sum+add+relu
+// lenet__fc1_relu: mul+reduce_sum+add+relu
 // from models/lenet.lua:8
 //   in  g_max_pool2d: f32(1, 16, 5, 5) in memory order 0,2,3,1, max_pool2d
 //   in  g_weight: f32(120, 400), fc1.weight
 //   in  g_bias: f32(120), fc1.bias
-//   out g_relu: f32(1, 120), relu
+//   out g_relu: f32(120, 1), relu
 // grid 15x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 96240 FLOP, 194080 bytes read, 480 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -491,49 +492,70 @@ constexpr int kItems = 4;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 400;
 constexpr int kRows = 120;
 
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Sum;
+
 extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
   const float *__restrict__ g_max_pool2d,
   const float *__restrict__ g_weight,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-  float row_reduce_sum_4 = 0.f;
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
       const int m = i;
-      const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 400 + m));
+      const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 400 + m));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        const float max_pool2d_2 = nn_float(g_max_pool2d[(((m + j)) / 5 % 5) * 80 + (((m + j)) % 5) * 16 + ((m + j)) / 25]);
-        const float fc1_mul_3 = weight_1[j] * max_pool2d_2;
-        row_reduce_sum_4 = row_reduce_sum_4 + fc1_mul_3;
+        Sums0 one;
+        const float max_pool2d = nn_float(g_max_pool2d[(((m + j)) / 5 % 5) * 80 + (((m + j)) % 5) * 16 + ((m + j)) / 25]);
+        const float fc1_mul = weight[j] * max_pool2d;
+        one.value = fc1_mul;
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_sum_4 = row_reduce<kRowThreads>(row_reduce_sum_4, part, [](float a, float b) { return a + b; });
-  const float bias_1 = nn_float(g_bias[n]);
-  const float fc1_add_2 = row_reduce_sum_4 + bias_1;
-  const float row_add_5 = fc1_add_2;
-  const float relu_3 = nn_max(row_add_5, 0.f);
-  const float row_relu_6 = relu_3;
-  if (tid == 0) g_relu[n] = nn_cast<float>(row_relu_6);
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
+  const float bias = nn_float(g_bias[n]);
+  const float row_reduce_sum = sums_0.value;
+  const float fc1_add = row_reduce_sum + bias;
+  const float row_add = fc1_add;
+  const float relu = nn_max(row_add, 0.f);
+  const float row_relu = relu;
+  if (tid == 0) g_relu[n] = nn_cast<float>(row_relu);
+
 }
-// lenet__fc2_relu: permute+permute+mul+reduce_sum+add+relu
+// lenet__fc2_relu: mul+reduce_sum+add+relu
 // from models/lenet.lua:8
 //   in  g_weight: f32(84, 120), fc2.weight
-//   in  g_relu: f32(1, 120), relu
+//   in  g_relu: f32(120, 1), relu
 //   in  g_bias: f32(84), fc2.bias
-//   out g_relu_2: f32(1, 84), relu
+//   out g_relu_2: f32(84, 1), relu
 // grid 11x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 20328 FLOP, 41136 bytes read, 336 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -543,49 +565,70 @@ constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 120;
 constexpr int kRows = 84;
 
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Sum;
+
 extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
   const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu_2) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-  float row_reduce_sum_3 = 0.f;
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
       const int m = i;
-      const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 120 + m));
-      const Vec<float, 4> relu_2 = nn_float(nn_load<4>(g_relu + m));
+      const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 120 + m));
+      const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        const float fc2_mul_3 = weight_1[j] * relu_2[j];
-        row_reduce_sum_3 = row_reduce_sum_3 + fc2_mul_3;
+        Sums0 one;
+        const float fc2_mul = weight[j] * relu[j];
+        one.value = fc2_mul;
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_sum_3 = row_reduce<kRowThreads>(row_reduce_sum_3, part, [](float a, float b) { return a + b; });
-  const float bias_1 = nn_float(g_bias[n]);
-  const float fc2_add_2 = row_reduce_sum_3 + bias_1;
-  const float row_add_4 = fc2_add_2;
-  const float relu_3 = nn_max(row_add_4, 0.f);
-  const float row_relu_5 = relu_3;
-  if (tid == 0) g_relu_2[n] = nn_cast<float>(row_relu_5);
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
+  const float bias = nn_float(g_bias[n]);
+  const float row_reduce_sum = sums_0.value;
+  const float fc2_add = row_reduce_sum + bias;
+  const float row_add = fc2_add;
+  const float relu_2 = nn_max(row_add, 0.f);
+  const float row_relu = relu_2;
+  if (tid == 0) g_relu_2[n] = nn_cast<float>(row_relu);
+
 }
-// lenet__fc3: permute+permute+mul+reduce_sum+add
-// from models/lenet.lua:9, models/lenet.lua:8, models/lenet.lua:9
+// lenet__fc3: mul+reduce_sum+add
+// from models/lenet.lua:9
 //   in  g_weight: f32(10, 84), fc3.weight
-//   in  g_relu: f32(1, 84), relu
+//   in  g_relu: f32(84, 1), relu
 //   in  g_bias: f32(10), fc3.bias
 //   out g_fc3: f32(1, 10), fc3
 // grid 2x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1690 FLOP, 3736 bytes read, 40 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -595,36 +638,56 @@ constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 84;
 constexpr int kRows = 10;
 
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Sum;
+
 extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
   const float *__restrict__ g_weight,
   const float *__restrict__ g_relu,
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-  float row_reduce_sum_3 = 0.f;
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
       const int m = i;
-      const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 84 + m));
-      const Vec<float, 4> relu_2 = nn_float(nn_load<4>(g_relu + m));
+      const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 84 + m));
+      const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        const float fc3_mul_3 = weight_1[j] * relu_2[j];
-        row_reduce_sum_3 = row_reduce_sum_3 + fc3_mul_3;
+        Sums0 one;
+        const float fc3_mul = weight[j] * relu[j];
+        one.value = fc3_mul;
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_sum_3 = row_reduce<kRowThreads>(row_reduce_sum_3, part, [](float a, float b) { return a + b; });
-  const float bias_1 = nn_float(g_bias[n]);
-  const float fc3_add_2 = row_reduce_sum_3 + bias_1;
-  const float row_add_4 = fc3_add_2;
-  if (tid == 0) g_fc3[n] = nn_cast<float>(row_add_4);
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
+  const float bias = nn_float(g_bias[n]);
+  const float row_reduce_sum = sums_0.value;
+  const float fc3_add = row_reduce_sum + bias;
+  const float row_add = fc3_add;
+  if (tid == 0) g_fc3[n] = nn_cast<float>(row_add);
+
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
 // from models/lenet.lua:9
@@ -633,7 +696,8 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
 // grid 1x1x1 of 32 threads, 0 bytes of dynamic shared memory
 // 80 FLOP, 40 bytes read, 40 bytes written
 #include "lib/prim.cuh"
-#include "lib/row.cuh"
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 
 constexpr int kThreads = 32;  // per row
 constexpr int kRowThreads = kThreads;
@@ -643,46 +707,84 @@ constexpr int kItems = 1;    // accesses per thread: the row stays in registers
 constexpr int kColumns = 10;
 constexpr int kRows = 1;
 
+struct Max {
+  float value;
+};
+__device__ inline void clear(Max &a) {
+  a.value = -nn_inf();
+}
+__device__ inline Max combine(const Max &a, const Max &b) {
+  Max both;
+  both.value = nn_max(a.value, b.value);
+  return both;
+}
+struct Sum {
+  float value;
+};
+__device__ inline void clear(Sum &a) {
+  a.value = 0.f;
+}
+__device__ inline Sum combine(const Sum &a, const Sum &b) {
+  Sum both;
+  both.value = a.value + b.value;
+  return both;
+}
+using Sums0 = Max;
+using Sums1 = Sum;
+
 extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
   const float *__restrict__ g_fc3,
   float *__restrict__ g_softmax) {
-  __shared__ float part[kRowsPerBlock][kRowThreads / kWarp];
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
 
-  float row_reduce_max_0 = -nn_inf();
-  float row_reduce_sum_3 = 0.f;
-  float kept_fc3[kItems * kLanes];
-  float kept_exp_2[kItems * kLanes];
+  float kept_add[kItems * kLanes];
+  float kept_exp[kItems * kLanes];
+
+  Sums0 sums_0;
+  clear(sums_0);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
       const int n = i;
-      const Vec<float, 2> fc3_add_1 = nn_float(nn_load<2>(g_fc3 + n));
+      const Vec<float, 2> fc3_add = nn_float(nn_load<2>(g_fc3 + n));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        kept_fc3[item * kLanes + j] = fc3_add_1[j];
-        row_reduce_max_0 = nn_max(row_reduce_max_0, fc3_add_1[j]);
+        Sums0 one;
+        kept_add[item * kLanes + j] = fc3_add[j];
+        one.value = fc3_add[j];
+        sums_0 = combine(sums_0, one);
       }
+
     }
   }
-  row_reduce_max_0 = row_reduce<kRowThreads>(row_reduce_max_0, part, [](float a, float b) { return nn_max(a, b); });
+  __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
+  sums_0 = row_join<kRowThreads>(sums_0, part_sums_0);
+  const float row_reduce_max = sums_0.value;
+  Sums1 sums_1;
+  clear(sums_1);
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {
+
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        const float softmax_sub_1 = kept_fc3[item * kLanes + j] - row_reduce_max_0;
-        const float softmax_exp_2 = nn_exp(softmax_sub_1);
-        kept_exp_2[item * kLanes + j] = softmax_exp_2;
-        row_reduce_sum_3 = row_reduce_sum_3 + softmax_exp_2;
+        Sums1 one;
+        const float softmax_sub = kept_add[item * kLanes + j] - row_reduce_max;
+        const float softmax_exp = nn_exp(softmax_sub);
+        kept_exp[item * kLanes + j] = softmax_exp;
+        one.value = softmax_exp;
+        sums_1 = combine(sums_1, one);
       }
+
     }
   }
-  row_reduce_sum_3 = row_reduce<kRowThreads>(row_reduce_sum_3, part, [](float a, float b) { return a + b; });
+  __shared__ Sums1 part_sums_1[kRowThreads / kWarp];
+  sums_1 = row_join<kRowThreads>(sums_1, part_sums_1);
+  const float row_reduce_sum = sums_1.value;
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
@@ -691,10 +793,11 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
       Vec<float, 2> softmax_out;
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-        const float softmax_div_1 = kept_exp_2[item * kLanes + j] / row_reduce_sum_3;
-        softmax_out[j] = softmax_div_1;
+        const float softmax_div = kept_exp[item * kLanes + j] / row_reduce_sum;
+        softmax_out[j] = softmax_div;
       }
       nn_store<2>(g_softmax + n, nn_cast<float>(softmax_out));
     }
   }
+
 }

@@ -1,4 +1,4 @@
-// mlp__fc1_init: permute+copy
+// mlp__fc1_init: copy
 // from models/mlp.lua:6
 //   in  g_weight: f32(256, 784), fc1.weight
 //   out g_fc1: f16(784, 256) in memory order 1,0, fc1
@@ -17,18 +17,18 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
   if (i >= kCount) return;
   const int m = i % 784;
   const int n = i / 784;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 784 + m));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 784 + m));
   Vec<float, 4> fc1_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    fc1_out[j] = weight_1[j];
+    fc1_out[j] = weight[j];
   }
   nn_store<4>(g_fc1 + i, nn_cast<f16>(fc1_out));
 }
 // mlp__x: copy
 // from models/mlp.lua:5
-//   in  g_input_x: f32(8, 784), x
-//   out g_copy_x: f16(8, 784), x
+//   in  g_x: f32(8, 784), x
+//   out g_x_2: f16(8, 784), x
 // grid 7x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 0 FLOP, 25088 bytes read, 12544 bytes written
 #include "lib/prim.cuh"
@@ -38,26 +38,26 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 6272;
 
 extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
-  const float *__restrict__ g_input_x,
-  f16 *__restrict__ g_copy_x) {
+  const float *__restrict__ g_x,
+  f16 *__restrict__ g_x_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
 
-  const Vec<float, 4> input_x_1 = nn_float(nn_load<4>(g_input_x + i));
-  Vec<float, 4> copy_x_out;
+  const Vec<float, 4> x_1 = nn_float(nn_load<4>(g_x + i));
+  Vec<float, 4> x_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    copy_x_out[j] = input_x_1[j];
+    x_2_out[j] = x_1[j];
   }
-  nn_store<4>(g_copy_x + i, nn_cast<f16>(copy_x_out));
+  nn_store<4>(g_x_2 + i, nn_cast<f16>(x_2_out));
 }
 // mlp__fc1_relu: matmul+add+relu
 // from models/mlp.lua:6
-//   in  g_copy_x: f16(8, 784), x
+//   in  g_x: f16(8, 784), x
 //   in  g_fc1: f16(784, 256) in memory order 1,0, fc1
 //   in  g_bias: f32(256), fc1.bias
 //   out g_relu: f16(8, 256), relu
-// grid 4x1x4 of 128 threads, 36880 bytes of dynamic shared memory
+// grid 16x1x1 of 128 threads, 36880 bytes of dynamic shared memory
 // 3215360 FLOP, 447760 bytes read, 36880 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
@@ -100,7 +100,7 @@ struct Smem {
 static_assert(sizeof(Smem) <= 36880, "the planner's figure");
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_relu(
-  const f16 *__restrict__ g_copy_x,
+  const f16 *__restrict__ g_x,
   const f16 *__restrict__ g_fc1,
   const float *__restrict__ g_bias,
   f16 *__restrict__ g_relu,
@@ -108,9 +108,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   int *own_arrived) {
   NN_SMEM(Smem, smem);
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = 0, tile_n = blockIdx.x;
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
+  const int tile_m = 0, tile_n = tile;
   const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
-  const int split = blockIdx.z;
+  const int split = part;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   const int load_row = tid / kChunks, load_chunk = tid % kChunks;
@@ -122,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
 #pragma unroll
   for (int i = 0; i < kRowsA; ++i) {
     const int m = m0 + a_first + i * kRowsAtOnce;
-    a_row[i] = g_copy_x + m * 784;
+    a_row[i] = g_x + m * 784;
   }
 
   // Where the rows of b that this thread loads are, as blocks of k go by.
@@ -168,8 +169,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -184,20 +185,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = blockIdx.x;
+  const int tile_id = tile;
   float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
 
@@ -208,18 +209,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     const int m = m0 + row;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bias_1 = nn_float(nn_load<8>(g_bias + n));
+    const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc1_add_2 = acc[j] + bias_1[j];
-      const float relu_3 = nn_max(fc1_add_2, 0.f);
-      relu_out[j] = relu_3;
+      const float fc1_add = acc[j] + bias[j];
+      const float relu = nn_max(fc1_add, 0.f);
+      relu_out[j] = relu;
     }
     nn_store<8>(g_relu + m * 256 + n, nn_cast<f16>(relu_out));
   }
 }
-// mlp__fc2_init: permute+copy
+// mlp__fc2_init: copy
 // from models/mlp.lua:6
 //   in  g_weight: f32(256, 256), fc2.weight
 //   out g_fc2: f16(256, 256) in memory order 1,0, fc2
@@ -238,11 +239,11 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
   if (i >= kCount) return;
   const int m = i % 256;
   const int n = i / 256;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 256 + m));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
   Vec<float, 4> fc2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    fc2_out[j] = weight_1[j];
+    fc2_out[j] = weight[j];
   }
   nn_store<4>(g_fc2 + i, nn_cast<f16>(fc2_out));
 }
@@ -355,8 +356,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -371,16 +372,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -390,18 +391,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     const int m = m0 + row;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bias_1 = nn_float(nn_load<8>(g_bias + n));
+    const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc2_add_2 = acc[j] + bias_1[j];
-      const float relu_3 = nn_max(fc2_add_2, 0.f);
-      relu_2_out[j] = relu_3;
+      const float fc2_add = acc[j] + bias[j];
+      const float relu = nn_max(fc2_add, 0.f);
+      relu_2_out[j] = relu;
     }
     nn_store<8>(g_relu_2 + m * 256 + n, nn_cast<f16>(relu_2_out));
   }
 }
-// mlp__fc3_init: permute+copy
+// mlp__fc3_init: copy
 // from models/mlp.lua:7
 //   in  g_weight: f32(10, 256), fc3.weight
 //   out g_fc3: f16(256, 10) in memory order 1,0, fc3
@@ -420,11 +421,11 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
   if (i >= kCount) return;
   const int m = i % 256;
   const int n = i / 256;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + n * 256 + m));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 256 + m));
   Vec<float, 4> fc3_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    fc3_out[j] = weight_1[j];
+    fc3_out[j] = weight[j];
   }
   nn_store<4>(g_fc3 + i, nn_cast<f16>(fc3_out));
 }
@@ -539,8 +540,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -555,16 +556,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -575,12 +576,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     if (n >= kN) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 2> bias_1 = nn_float(nn_load<2>(g_bias + n));
+    const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> fc3_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float fc3_add_2 = acc[j] + bias_1[j];
-      fc3_2_out[j] = fc3_add_2;
+      const float fc3_add = acc[j] + bias[j];
+      fc3_2_out[j] = fc3_add;
     }
     nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
   }

@@ -1,10 +1,10 @@
-// resnet18__layer2_0_bn1_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
+// resnet18__layer2_0_bn1_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:9
 //   in  g_weight: f32(128), layer2.0.bn1.weight
 //   in  g_bias: f32(128), layer2.0.bn1.bias
 //   in  g_running_mean: f32(128), layer2.0.bn1.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn1.running_var
-//   out g_bn1: f32(1, 128, 1, 1), layer2.0.bn1
+//   out g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1152 FLOP, 2048 bytes read, 1024 bytes written
@@ -24,30 +24,30 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int c = i % 128;
-  const Vec<float, 4> running_var_1 = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight_4 = nn_float(nn_load<4>(g_weight + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> bn1_out;
-  const Vec<float, 4> running_mean_6 = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias_9 = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> bn1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float bn1_add_2 = running_var_1[j] + 1e-05f;
-    const float bn1_rsqrt_3 = nn_rsqrt(bn1_add_2);
-    const float bn1_mul_5 = bn1_rsqrt_3 * weight_4[j];
-    bn1_out[j] = bn1_mul_5;
-    const float bn1_neg_7 = -running_mean_6[j];
-    const float bn1_mul_8 = bn1_neg_7 * bn1_mul_5;
-    const float bn1_add_10 = bn1_mul_8 + bias_9[j];
-    bn1_2_out[j] = bn1_add_10;
+    const float bn1_add = running_var[j] + 1e-05f;
+    const float bn1_rsqrt = nn_rsqrt(bn1_add);
+    const float bn1_mul = bn1_rsqrt * weight[j];
+    const float bn1_neg = -running_mean[j];
+    const float bn1_mul_2 = bn1_neg * bn1_mul;
+    const float bn1_add_2 = bn1_mul_2 + bias[j];
+    bn1_out[j] = bn1_mul;
+    bn1_2_out[j] = bn1_add_2;
   }
   nn_store<4>(g_bn1 + i, nn_cast<float>(bn1_out));
   nn_store<4>(g_bn1_2 + i, nn_cast<float>(bn1_2_out));
 }
-// resnet18__layer2_0_bn1_init_2: reshape+mul
+// resnet18__layer2_0_bn1_init_2: mul
 // from models/resnet.lua:9
-//   in  g_bn1: f32(1, 128, 1, 1), layer2.0.bn1
 //   in  g_weight: f32(128, 64, 3, 3), layer2.0.conv1.weight
+//   in  g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 // grid 72x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 73728 FLOP, 295424 bytes read, 147456 bytes written
@@ -58,8 +58,8 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 73728;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_init_2(
-  const float *__restrict__ g_bn1,
   const float *__restrict__ g_weight,
+  const float *__restrict__ g_bn1,
   bf16 *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
@@ -67,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   const int w = i / 64 % 3;
   const int h = i / 192 % 3;
   const int n = i / 576;
-  const float bn1_mul_2 = nn_float(g_bn1[n]);
+  const float bn1 = nn_float(g_bn1[n]);
   Vec<float, 4> bn1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float weight_1 = nn_float(g_weight[n * 576 + c * 9 + h * 3 + w + j * 9]);
-    const float bn1_mul_3 = weight_1 * bn1_mul_2;
-    bn1_2_out[j] = bn1_mul_3;
+    const float weight = nn_float(g_weight[n * 576 + c * 9 + h * 3 + w + j * 9]);
+    const float bn1_mul = weight * bn1;
+    bn1_2_out[j] = bn1_mul;
   }
   nn_store<4>(g_bn1_2 + i, nn_cast<bf16>(bn1_2_out));
 }
@@ -207,8 +207,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
@@ -224,16 +224,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -244,24 +244,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (m >= kM) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bn1_add_1 = nn_float(nn_load<8>(g_bn1_2 + n));
+    const Vec<float, 8> bn1_add = nn_float(nn_load<8>(g_bn1_2 + n));
     Vec<float, 8> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float bn1_add_2 = acc[j] + bn1_add_1[j];
-      const float relu_3 = nn_max(bn1_add_2, 0.f);
-      relu_2_out[j] = relu_3;
+      const float bn1_add_2 = acc[j] + bn1_add[j];
+      const float relu = nn_max(bn1_add_2, 0.f);
+      relu_2_out[j] = relu;
     }
     nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
   }
 }
-// resnet18__layer2_0_bn2_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
+// resnet18__layer2_0_bn2_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:10
 //   in  g_weight: f32(128), layer2.0.bn2.weight
 //   in  g_bias: f32(128), layer2.0.bn2.bias
 //   in  g_running_mean: f32(128), layer2.0.bn2.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn2.running_var
-//   out g_bn2: f32(1, 128, 1, 1), layer2.0.bn2
+//   out g_bn2: f32(128, 1, 1, 1), layer2.0.bn2
 //   out g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1152 FLOP, 2048 bytes read, 1024 bytes written
@@ -281,30 +281,30 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int c = i % 128;
-  const Vec<float, 4> running_var_1 = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight_4 = nn_float(nn_load<4>(g_weight + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> bn2_out;
-  const Vec<float, 4> running_mean_6 = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias_9 = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> bn2_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float bn2_add_2 = running_var_1[j] + 1e-05f;
-    const float bn2_rsqrt_3 = nn_rsqrt(bn2_add_2);
-    const float bn2_mul_5 = bn2_rsqrt_3 * weight_4[j];
-    bn2_out[j] = bn2_mul_5;
-    const float bn2_neg_7 = -running_mean_6[j];
-    const float bn2_mul_8 = bn2_neg_7 * bn2_mul_5;
-    const float bn2_add_10 = bn2_mul_8 + bias_9[j];
-    bn2_2_out[j] = bn2_add_10;
+    const float bn2_add = running_var[j] + 1e-05f;
+    const float bn2_rsqrt = nn_rsqrt(bn2_add);
+    const float bn2_mul = bn2_rsqrt * weight[j];
+    const float bn2_neg = -running_mean[j];
+    const float bn2_mul_2 = bn2_neg * bn2_mul;
+    const float bn2_add_2 = bn2_mul_2 + bias[j];
+    bn2_out[j] = bn2_mul;
+    bn2_2_out[j] = bn2_add_2;
   }
   nn_store<4>(g_bn2 + i, nn_cast<float>(bn2_out));
   nn_store<4>(g_bn2_2 + i, nn_cast<float>(bn2_2_out));
 }
-// resnet18__layer2_0_bn2_init_2: reshape+mul
+// resnet18__layer2_0_bn2_init_2: mul
 // from models/resnet.lua:10
-//   in  g_bn2: f32(1, 128, 1, 1), layer2.0.bn2
 //   in  g_weight: f32(128, 128, 3, 3), layer2.0.conv2.weight
+//   in  g_bn2: f32(128, 1, 1, 1), layer2.0.bn2
 //   out g_bn2_2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 // grid 144x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 147456 FLOP, 590336 bytes read, 294912 bytes written
@@ -315,8 +315,8 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 147456;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_init_2(
-  const float *__restrict__ g_bn2,
   const float *__restrict__ g_weight,
+  const float *__restrict__ g_bn2,
   bf16 *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
@@ -324,13 +324,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   const int w = i / 128 % 3;
   const int h = i / 384 % 3;
   const int n = i / 1152;
-  const float bn2_mul_2 = nn_float(g_bn2[n]);
+  const float bn2 = nn_float(g_bn2[n]);
   Vec<float, 4> bn2_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float weight_1 = nn_float(g_weight[n * 1152 + c * 9 + h * 3 + w + j * 9]);
-    const float bn2_mul_3 = weight_1 * bn2_mul_2;
-    bn2_2_out[j] = bn2_mul_3;
+    const float weight = nn_float(g_weight[n * 1152 + c * 9 + h * 3 + w + j * 9]);
+    const float bn2_mul = weight * bn2;
+    bn2_2_out[j] = bn2_mul;
   }
   nn_store<4>(g_bn2_2 + i, nn_cast<bf16>(bn2_2_out));
 }
@@ -464,8 +464,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   nn_sync();  // the table of taps is there
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
@@ -481,16 +481,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -501,23 +501,23 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (m >= kM) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bn2_add_1 = nn_float(nn_load<8>(g_bn2_2 + n));
+    const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2_2 + n));
     Vec<float, 8> bn2_3_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float bn2_add_2 = acc[j] + bn2_add_1[j];
+      const float bn2_add_2 = acc[j] + bn2_add[j];
       bn2_3_out[j] = bn2_add_2;
     }
     nn_store<8>(g_bn2_3 + m * 128 + n, nn_cast<bf16>(bn2_3_out));
   }
 }
-// resnet18__layer2_0_downsample_1_init: reshape+reshape+reshape+reshape+add+rsqrt+neg+mul+mul+add
+// resnet18__layer2_0_downsample_1_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:12
 //   in  g_weight: f32(128), layer2.0.downsample.1.weight
 //   in  g_bias: f32(128), layer2.0.downsample.1.bias
 //   in  g_running_mean: f32(128), layer2.0.downsample.1.running_mean
 //   in  g_running_var: f32(128), layer2.0.downsample.1.running_var
-//   out g_downsample_1: f32(1, 128, 1, 1), layer2.0.downsample.1
+//   out g_downsample_1: f32(128, 1, 1, 1), layer2.0.downsample.1
 //   out g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 1152 FLOP, 2048 bytes read, 1024 bytes written
@@ -537,30 +537,30 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int c = i % 128;
-  const Vec<float, 4> running_var_1 = nn_float(nn_load<4>(g_running_var + c));
-  const Vec<float, 4> weight_4 = nn_float(nn_load<4>(g_weight + c));
+  const Vec<float, 4> running_var = nn_float(nn_load<4>(g_running_var + c));
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + c));
+  const Vec<float, 4> running_mean = nn_float(nn_load<4>(g_running_mean + c));
+  const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> downsample_1_out;
-  const Vec<float, 4> running_mean_6 = nn_float(nn_load<4>(g_running_mean + c));
-  const Vec<float, 4> bias_9 = nn_float(nn_load<4>(g_bias + c));
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float downsample_1_add_2 = running_var_1[j] + 1e-05f;
-    const float downsample_1_rsqrt_3 = nn_rsqrt(downsample_1_add_2);
-    const float downsample_1_mul_5 = downsample_1_rsqrt_3 * weight_4[j];
-    downsample_1_out[j] = downsample_1_mul_5;
-    const float downsample_1_neg_7 = -running_mean_6[j];
-    const float downsample_1_mul_8 = downsample_1_neg_7 * downsample_1_mul_5;
-    const float downsample_1_add_10 = downsample_1_mul_8 + bias_9[j];
-    downsample_1_2_out[j] = downsample_1_add_10;
+    const float downsample_1_add = running_var[j] + 1e-05f;
+    const float downsample_1_rsqrt = nn_rsqrt(downsample_1_add);
+    const float downsample_1_mul = downsample_1_rsqrt * weight[j];
+    const float downsample_1_neg = -running_mean[j];
+    const float downsample_1_mul_2 = downsample_1_neg * downsample_1_mul;
+    const float downsample_1_add_2 = downsample_1_mul_2 + bias[j];
+    downsample_1_out[j] = downsample_1_mul;
+    downsample_1_2_out[j] = downsample_1_add_2;
   }
   nn_store<4>(g_downsample_1 + i, nn_cast<float>(downsample_1_out));
   nn_store<4>(g_downsample_1_2 + i, nn_cast<float>(downsample_1_2_out));
 }
-// resnet18__layer2_0_downsample_1_init_2: reshape+mul
+// resnet18__layer2_0_downsample_1_init_2: mul
 // from models/resnet.lua:12
-//   in  g_downsample_1: f32(1, 128, 1, 1), layer2.0.downsample.1
 //   in  g_weight: f32(128, 64, 1, 1), layer2.0.downsample.0.weight
+//   in  g_downsample_1: f32(128, 1, 1, 1), layer2.0.downsample.1
 //   out g_downsample_1_2: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 // grid 8x1x1 of 256 threads, 0 bytes of dynamic shared memory
 // 8192 FLOP, 33280 bytes read, 16384 bytes written
@@ -571,24 +571,24 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 8192;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsample_1_init_2(
-  const float *__restrict__ g_downsample_1,
   const float *__restrict__ g_weight,
+  const float *__restrict__ g_downsample_1,
   bf16 *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
   const int n = i / 64;
-  const Vec<float, 4> weight_1 = nn_float(nn_load<4>(g_weight + i));
-  const float downsample_1_mul_2 = nn_float(g_downsample_1[n]);
+  const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + i));
+  const float downsample_1 = nn_float(g_downsample_1[n]);
   Vec<float, 4> downsample_1_2_out;
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-    const float downsample_1_mul_3 = weight_1[j] * downsample_1_mul_2;
-    downsample_1_2_out[j] = downsample_1_mul_3;
+    const float downsample_1_mul = weight[j] * downsample_1;
+    downsample_1_2_out[j] = downsample_1_mul;
   }
   nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
-// from models/resnet.lua:12, models/resnet.lua:15
+// from models/resnet.lua:12, models/resnet.lua:15, models/resnet.lua:35
 //   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
 //   in  g_downsample_1: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
@@ -705,8 +705,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   };
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
-  Product tile;
-  tile.clear();
+  Product product;
+  product.clear();
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -721,16 +721,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     const char *a = smem.a[stage], *b = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      tile.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(a, warp_m, b, warp_n);
     } else {
-      tile.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
     }
   }
   nn_cp_async_wait<0>();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
-  tile.stage(smem.out, kTileN, warp_m, warp_n);
+  product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -741,15 +741,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     if (m >= kM) break;
 
     const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
-    const Vec<float, 8> bn2_add_1 = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
-    const Vec<float, 8> downsample_1_add_2 = nn_float(nn_load<8>(g_downsample_1_2 + n));
+    const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
+    const Vec<float, 8> downsample_1_add = nn_float(nn_load<8>(g_downsample_1_2 + n));
     Vec<float, 8> relu_2_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-      const float downsample_1_add_3 = acc[j] + downsample_1_add_2[j];
-      const float add_4 = bn2_add_1[j] + downsample_1_add_3;
-      const float relu_5 = nn_max(add_4, 0.f);
-      relu_2_out[j] = relu_5;
+      const float downsample_1_add_2 = acc[j] + downsample_1_add[j];
+      const float add = bn2_add[j] + downsample_1_add_2;
+      const float relu = nn_max(add, 0.f);
+      relu_2_out[j] = relu;
     }
     nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
   }

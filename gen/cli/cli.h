@@ -1,0 +1,193 @@
+// cli.h: the command line, as data: one row per option, and the verbs that take it.
+#ifndef NNGEN_CLI_H
+#define NNGEN_CLI_H
+
+#include "gen/compile/compile.h"
+#include "nngen_runtime.h"
+
+enum { kMostSets = 64, kMostInputs = 16 };
+
+// A verb: what it does, and with what. A table of them ends with a null name.
+typedef struct Cli Cli;
+typedef struct Verb {
+  const char *name;
+  int (*run)(const Cli *cli, Error *err);
+  bool takes_model;
+  const char *help;
+} Verb;
+
+struct Cli {
+  const Verb *verbs; // all there are
+  const char *verb;
+  const char *model; // the positional argument
+  const char *set_name[kMostSets], *set_value[kMostSets];
+  int nset;
+  const char *input[kMostInputs]; // FILE or NAME=FILE
+  int ninput;
+  const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx,
+      *tuning, *candidate;
+  const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *entry, *save, *repeat,
+      *warmup;
+  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help,
+      version, quiet;
+};
+
+// Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
+int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err);
+// The value of a whole-number option, or `fallback` when not given. Errors: ExitUsage.
+int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err);
+void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all verbs
+
+int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
+
+int verb_run(const Cli *cli, Error *err);
+int verb_show(const Cli *cli, Error *err);
+int show_costs(const Compiler *c, bool json, Error *err); // costs.c
+int verb_tune(const Cli *cli, Error *err);
+
+// --tuning: the file named, else the one in the cache when `fallback`. *tuning may become null.
+int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
+// Says on stderr that the file named by --tuning holds entries, but none for this device.
+void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device);
+int verb_doctor(const Cli *cli, Error *err);
+int verb_cache(const Cli *cli, Error *err);
+
+// ---- pick.c ------------------------------------------------------------------------------------
+// The kernels that `word` of --option names, in the graph's arena; several are told on stderr.
+// Errors: ExitUsage, with the nearest name.
+int pick_kernels(const Graph *graph, const char *option, const char *word, Group ***picked,
+                 int *count, Error *err);
+
+// ---- progress.c: one line on a terminal, nothing elsewhere -------------------------------------
+Progress progress_bar(void);
+void progress_end(void);
+Log log_to_stderr(void);
+
+// ---- arch.c ------------------------------------------------------------------------------------
+void arch_of_device(const DeviceInfo *info, Arch *arch); // its own figures where they are known
+
+// ---- run.c: what one `nngen run` learns, shown by report.c
+// ---------------------------------------
+typedef struct Totals { // of one lowering, per run of `infer`
+  int kernels;
+  double flops;
+  int64_t bytes; // between DRAM and the chip: without what blocks leave for each other
+} Totals;
+
+typedef struct Run {
+  const Cli *cli;
+  Compiler compiler;
+  Plan *plan;
+  const PlanEntry *entry; // of the plan: --entry
+  Tuning *tuning;         // null: the model of sched.c alone chooses tiles
+  Totals fused, unfused;  // fused: of the lowering that runs
+  Device *device;
+  Arch arch; // of the device
+  Loaded *loaded;
+  Params *params;
+  JitReport *jit;                                      // owned by loaded, or by only_jit
+  JitReport only_jit;                                  // --arch: compiled, not run
+  double begin;                                        // when the verb began, by now()
+  double seconds_generate;                             // Lua to plan
+  double seconds_device, seconds_load, seconds_params; // opened; kernels loaded; parameters filled
+  double seconds_init;                                 // of seconds_params, on the device
+  double seconds_ready; // from the start of the verb to a plan that can be launched
+  double *ms;           // per step of `infer`; null: not timed
+  RunTiming timing;     // --repeat
+  bool timed, checked, mismatch;
+  double *kernel_error;   // per kernel of the plan: relative error; negative: not checked
+  KernelCounts *counts;   // per kernel of the plan, with --count; else null
+  CheckResult *outputs;   // per output of the model; node null: not of this entry
+  CheckResult *updates;   // per update of the model, likewise
+  double **states;        // before the run, by tensor; null where there is none
+  float **first_outputs;  // their values after the checked run, by tensor; null: not kept
+  Labels labels;          // --labels
+  char first_bad[1024];   // the first kernel or output that is off
+  const char *input_note; // where the inputs came from
+} Run;
+
+int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
+int run_check_finite(const char *weights, Error *err);
+
+// run_state.c. The entry of this name; null: infer, or the first that makes anything.
+int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
+int run_keep_states(Run *r, Error *err); // as they are before the run: Run.states
+int run_restore_states(Run *r, Error *err);
+bool run_has_states(const Run *r);
+void run_free_states(Run *r);
+
+// run_check.c: the first keeps *check only when there is memory for the oracle (a warning, or with
+// --check an error).
+int run_afford_check(Run *r, bool *check, Error *err);
+int run_checked(Run *r, Error *err);
+// After run_checked: keeps the outputs, forgets all activations, and after more runs compares.
+int run_forget(Run *r, Error *err);
+int run_compare_again(Run *r, Error *err);
+
+void report_text(const Run *run);               // stdout
+int report_json(const Run *run, Error *err);    // stdout
+int report_explain(const Run *run, Error *err); // --explain KERNEL
+int report_top(const Run *run, Error *err);     // --labels
+
+// ---- tune.c: every candidate tile of every contraction, checked and measured
+// --------------------- The file of measured tiles in the cache folder, or null; to be freed.
+char *tuning_default_path(const char *cache_dir);
+
+enum { kMostVariants = 96 };
+
+// ---- tune_plan.c -------------------------------------------------------------------------------
+
+// One contraction under each of its candidate tiles, as a plan of its own on shared tensors. Its
+// entries: `init`; `infer` (each once); v0, v1, ...: one of them `launches` times; `cold`: each
+// once after a memset that takes the L2.
+typedef struct Variants {
+  Group *group;
+  int count, launches;
+  Tile tiles[kMostVariants]; // the model's choice first
+  Plan *plan;
+  const PlanEntry *entry; // of the plan: --entry
+} Variants;
+
+// The `most` candidates that the model finds cheapest; 0: the tile the group has. The group is left
+// as it was. Sources live in the compiler's arena. The caller frees *v with variants_free.
+void variants_make(Compiler *c, Group *g, int most, int launches, int64_t flush_bytes, Variants *v);
+void variants_free(Variants *v);
+
+// ---- tune_model.c ------------------------------------------------------------------------------
+
+// Times every variant: microseconds per launch, warm and with a cold L2 (0: not measured).
+typedef int (*TuneTimer)(void *user, Loaded *loaded, const Variants *v, double *us, double *us_cold,
+                         Error *err);
+
+typedef struct TuneRow {       // one problem
+  const char *problem, *layer; // layer: the first that has it
+  int layers;                  // launches of `infer` that it stands for
+  int candidates, wrong;       // wrong: results off, thrown out
+  char wrong_tile[64];         // the first of them
+  TuningEntry model, best;     // the model's choice and the fastest
+} TuneRow;
+
+typedef struct TuneReport {
+  TuneRow *rows;
+  int nrows;
+} TuneReport;
+
+typedef struct TuneOptions {
+  TuneTimer timer;
+  void *user;
+  int most;            // candidates of a problem, at most kMostVariants
+  int launches;        // of a variant in one replayed graph
+  int64_t flush_bytes; // what empties the L2; 0: no cold times
+  const char *path; // written after each problem, so that a run cut short keeps them; may be null
+  JitOptions jit;
+  Progress progress;
+  Log log;
+} TuneOptions;
+
+// Measures every problem of the compiled model and puts the fastest correct tile of each into
+// `tuning`. Errors: of the runtime; ExitMismatch when no candidate of a problem is right. The
+// caller frees report->rows.
+int tune_model(Compiler *c, Device *device, const TuneOptions *options, Tuning *tuning,
+               TuneReport *report, Error *err);
+
+#endif

@@ -1,0 +1,87 @@
+// costs.c: `nngen show --costs`: what the scheduler expects of each kernel of `infer`, beside the
+// least it could take, and how much of its multiplying is with zeros.
+#include "cli.h"
+
+#include <jansson.h>
+#include <math.h>
+
+enum { kNameWidth = 44, kTileWidth = 42 }; // columns
+
+typedef struct Costs { // of one kernel, or of all
+  double seconds, floor;
+  double issued, counted, inside; // multiplies: by the tiles, by the FLOP count, not with padding
+} Costs;
+
+static Costs costs_of(const Group *g, const Arch *arch) {
+  Costs c = {.seconds = g->tile.seconds};
+  c.floor = fmax(sched_flop_seconds(g, arch), sched_dram_seconds(g, arch));
+  if (g->tm == TmContract) sched_multiplies(g, &c.issued, &c.counted, &c.inside);
+  return c;
+}
+
+static void add(Costs *sum, const Costs *c) {
+  sum->seconds += c->seconds, sum->floor += c->floor;
+  sum->issued += c->issued, sum->counted += c->counted, sum->inside += c->inside;
+}
+
+static double ratio(double a, double b) {
+  return b > 0 ? a / b : 1;
+}
+
+static void print_row(Arena *arena, const char *name, const char *tile, const Costs *c) {
+  printf("%-*s %-*s %9.2f %9.2f %7.2fx", kNameWidth, text_fit(arena, name, kNameWidth), kTileWidth,
+         tile, c->seconds * 1e6, c->floor * 1e6, ratio(c->seconds, c->floor));
+  if (c->issued > 0)
+    printf(" %8.3f %8.3f", ratio(c->issued, c->counted), ratio(c->counted, c->inside));
+  printf("\n");
+}
+
+static json_t *json_row(const Group *g, const Costs *c) {
+  return json_pack("{s:s s:s s:s s:f s:f s:f s:f s:f s:i s:i}", "name", g->name, "layer", g->layer,
+                   "tile", g->tm == TmContract ? tuning_tile(g->graph->arena, &g->tile) : "",
+                   "modelled_us", c->seconds * 1e6, "floor_us", c->floor * 1e6, "issued", c->issued,
+                   "counted", c->counted, "inside", c->inside, "threads", g->tile.threads,
+                   "blocks_per_sm", g->tile.blocks);
+}
+
+static int print_json(const Compiler *c, Error *err) {
+  json_t *rows = json_array();
+  Costs sum = {0};
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    const Group *g = c->graph->groups[i];
+    if (g->fixed) continue;
+    Costs one = costs_of(g, c->options.arch);
+    add(&sum, &one);
+    json_array_append_new(rows, json_row(g, &one));
+  }
+  json_t *o = json_pack("{s:i s:s s:s s:s s:f s:f s:f s:f s:o}", "schema_version", 1, "model",
+                        c->graph->model, "dtype", c->options.dtype, "gpu", c->options.arch->gpu,
+                        "modelled_us", sum.seconds * 1e6, "floor_us", sum.floor * 1e6, "padding",
+                        ratio(sum.issued, sum.counted), "border", ratio(sum.counted, sum.inside),
+                        "kernels", rows);
+  int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+  json_decref(o);
+  printf("\n");
+  return failed ? err_set(err, ExitBadInput, "stdout cannot be written") : ExitOk;
+}
+
+int show_costs(const Compiler *c, bool json, Error *err) {
+  if (json) return print_json(c, err);
+  Costs sum = {0};
+  printf(
+      "%s, %s, for %s; microseconds by the scheduler's model, none measured; padding: multiplies "
+      "issued / counted; border: counted / those not with the image's padding\n",
+      c->graph->model, c->options.dtype, c->options.arch->gpu);
+  printf("%-*s %-*s %9s %9s %8s %8s %8s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
+         "floor", "ratio", "padding", "border");
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    const Group *g = c->graph->groups[i];
+    if (g->fixed) continue;
+    Costs one = costs_of(g, c->options.arch);
+    add(&sum, &one);
+    print_row(c->arena, g->layer, g->tm == TmContract ? tuning_tile(g->graph->arena, &g->tile) : "",
+              &one);
+  }
+  print_row(c->arena, "all", "", &sum);
+  return ExitOk;
+}

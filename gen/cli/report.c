@@ -1,0 +1,408 @@
+// report.c: what `nngen run` shows: a summary, a row per kernel, the check, the best labels; the
+// same as JSON with --json. Schema version 1 of the JSON is listed in README.md.
+#include "cli.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double seconds_of(const Run *r, int step) {
+  return r->ms ? r->ms[step] * 1e-3 : 0;
+}
+
+static double total_seconds(const Run *r) {
+  double sum = 0;
+  for (int i = 0; i < r->entry->nsteps; i++) sum += seconds_of(r, i);
+  return sum;
+}
+
+static bool on_gpu(const Run *r) {
+  return r->device && device_info(r->device)->kind == DeviceCuda;
+}
+
+static double peak_flops(const DeviceInfo *d, const char *dtype) { // FLOP/s
+  if (!strcmp(dtype, "tf32")) return d->peak_tf32 * 1e12;
+  if (!strcmp(dtype, "fp16") || !strcmp(dtype, "bf16")) return d->peak_fp16 * 1e12;
+  return d->peak_fp32 * 1e12;
+}
+
+// Share of the roofline a kernel reached: its floor over its time. 0: not known.
+static double roofline_share(const Run *r, const PlanKernel *k, double seconds) {
+  if (!on_gpu(r) || seconds <= 0) return 0;
+  const DeviceInfo *d = device_info(r->device);
+  double peak = peak_flops(d, r->cli->dtype), bytes = d->dram_gbs * 1e9;
+  if (peak <= 0 || bytes <= 0) return 0;
+  return fmax(k->flops / peak, (double)(k->bytes_read + k->bytes_written) / bytes) / seconds;
+}
+
+// ---- text -------------------------------------------------------------------------------------
+
+static const char *human(double v, const char *const *units, double step) {
+  static char text[4][32];
+  static int at;
+  at = (at + 1) % 4;
+  int u = 0;
+  while (v >= step && units[u + 1]) v /= step, u++;
+  snprintf(text[at], sizeof text[at],
+           v < 10 && u    ? "%.2f %s"
+           : v < 100 && u ? "%.1f %s"
+                          : "%.0f %s",
+           v, units[u]);
+  return text[at];
+}
+
+static const char *bytes_text(double v) {
+  static const char *const units[] = {"B", "KB", "MB", "GB", "TB", NULL};
+  return human(v, units, 1000);
+}
+
+static const char *flops_text(double v) {
+  static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", NULL};
+  return human(v, units, 1000);
+}
+
+static const char *time_text(double seconds) {
+  static const char *const units[] = {"us", "ms", "s", NULL};
+  return human(seconds * 1e6, units, 1000);
+}
+
+static void print_device(const Run *r) {
+  if (!r->device) {
+    printf("compiled for %s, not run\n", r->plan->arch);
+    return;
+  }
+  const DeviceInfo *d = device_info(r->device);
+  if (d->kind == DeviceSim)
+    printf("device    %s, %s: no GPU here, kernels run on the CPU (times are the simulator's)\n",
+           d->name, d->arch);
+  else
+    printf("device    %s, %s, %d SMs, %s, driver %d.%d\n", d->name, d->arch, d->sm_count,
+           bytes_text((double)d->memory_total), d->driver_version / 1000,
+           d->driver_version % 1000 / 10);
+}
+
+static void print_summary(const Run *r) {
+  const Plan *p = r->plan;
+  printf("model     %s, %s, %s\n", p->model, p->dtype, p->lowering);
+  print_device(r);
+  printf("kernels   %d ops -> %d kernels (unfused %d)\n", p->nops, r->fused.kernels,
+         r->unfused.kernels);
+  printf("work      %s (unfused %s)\n", flops_text(r->fused.flops), flops_text(r->unfused.flops));
+  printf("traffic   %s planned (unfused %s, %.2fx)\n", bytes_text((double)r->fused.bytes),
+         bytes_text((double)r->unfused.bytes), (double)r->unfused.bytes / (double)r->fused.bytes);
+  printf("memory    arena %s, %.3f of its lower bound; parameters and borders %s\n",
+         bytes_text((double)p->arena_bytes),
+         p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
+         bytes_text((double)p->static_bytes));
+  printf("compile   Lua to CUDA %s; %d of %d kernels are distinct: %d compiled, %d from the cache, "
+         "%s\n",
+         time_text(r->seconds_generate), r->jit->compiled + r->jit->cached, r->jit->nkernels,
+         r->jit->compiled, r->jit->cached, time_text(r->jit->seconds));
+  if (r->device) printf("input     %s\n", r->input_note);
+}
+
+static const char *number_or_dash(int v) {
+  static char text[4][16];
+  static int at;
+  at = (at + 1) % 4;
+  if (v < 0) return "-";
+  snprintf(text[at], sizeof text[at], "%d", v);
+  return text[at];
+}
+
+static const char *short_name(const Run *r, const PlanKernel *k) { // without the model's name
+  size_t n = strlen(r->plan->model);
+  return strncmp(k->name, r->plan->model, n) ? k->name : k->name + n + 2;
+}
+
+// Columns of text are as wide as their widest entry, within bounds.
+typedef struct Widths {
+  int name, ops, tile, launch;
+} Widths;
+
+static const Widths kLeast = {.name = 24, .ops = 16, .tile = 16, .launch = 12};
+static const Widths kMost = {.name = 56, .ops = 32, .tile = 32, .launch = 24};
+
+static const char *launch_text(const PlanKernel *k) {
+  static char text[64];
+  int n = snprintf(text, sizeof text, "%d", k->grid[0]);
+  if (k->grid[1] > 1 || k->grid[2] > 1)
+    n += snprintf(text + n, sizeof text - (size_t)n, "x%d", k->grid[1]);
+  if (k->grid[2] > 1) n += snprintf(text + n, sizeof text - (size_t)n, "x%d", k->grid[2]);
+  snprintf(text + n, sizeof text - (size_t)n, " x %d", k->block[0]);
+  return text;
+}
+
+static void widen(int *width, const char *text, int most) {
+  int n = (int)strlen(text);
+  if (n > *width) *width = n < most ? n : most;
+}
+
+static bool is_launch(const Run *r, int step) { // else a state is copied
+  return r->entry->steps[step].kind == StepLaunch;
+}
+
+static Widths widths_of(const Run *r) {
+  const PlanEntry *e = r->entry;
+  Widths w = kLeast;
+  for (int i = 0; i < e->nsteps; i++) {
+    if (!is_launch(r, i)) continue;
+    const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
+    widen(&w.name, short_name(r, k), kMost.name);
+    widen(&w.ops, k->ops, kMost.ops);
+    widen(&w.tile, k->tile, kMost.tile);
+    widen(&w.launch, launch_text(k), kMost.launch);
+  }
+  return w;
+}
+
+static void print_row(const Run *r, const Widths *w, int step, double total) {
+  int index = r->entry->steps[step].kernel;
+  const PlanKernel *k = &r->plan->kernels[index];
+  const KernelReport *j = &r->jit->kernels[index];
+  printf("%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w->name,
+         text_fit(r->compiler.arena, short_name(r, k), w->name), w->ops,
+         text_fit(r->compiler.arena, k->ops, w->ops), k->class_name, w->tile,
+         text_fit(r->compiler.arena, k->tile, w->tile), w->launch,
+         text_fit(r->compiler.arena, launch_text(k), w->launch), number_or_dash(j->registers),
+         number_or_dash(j->spill_bytes),
+         bytes_text(k->smem + (j->smem_static > 0 ? j->smem_static : 0)), flops_text(k->flops),
+         bytes_text((double)(k->bytes_read + k->bytes_written)));
+  double s = seconds_of(r, step);
+  if (r->ms) printf(" %9s %5.1f%%", time_text(s), total > 0 ? 100 * s / total : 0);
+  if (on_gpu(r)) printf(" %5.1f%%", 100 * roofline_share(r, k, s));
+  if (r->checked && r->kernel_error[index] >= 0) printf("  %.1e", r->kernel_error[index]);
+  printf("\n");
+}
+
+static void print_table(const Run *r) {
+  const PlanEntry *e = r->entry;
+  Widths w = widths_of(r);
+  printf("\n%-*s %-*s %-12s %-*s %-*s %5s %5s %7s  %11s %9s", w.name, "kernel", w.ops, "ops",
+         "template", w.tile, "tile", w.launch, "grid x block", "regs", "spill", "smem", "work",
+         "traffic");
+  if (r->ms) printf(" %9s %6s", "time", "share");
+  if (on_gpu(r)) printf(" %6s", "roof");
+  if (r->checked) printf("  %s", "error");
+  printf("\n");
+  double sum = total_seconds(r);
+  for (int i = 0; i < e->nsteps; i++)
+    if (is_launch(r, i)) print_row(r, &w, i, sum);
+  int spills = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
+  if (spills) printf("%d kernels spill registers\n", spills);
+  if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
+}
+
+// What libcusim counted of each kernel, beside what was planned: bytes of every access over the
+// planned bytes (re-reads served by caches are in it), sectors over the fewest possible,
+// operations, branches at which warps diverge, conflicts.
+static void print_counts(const Run *r) {
+  if (!r->counts) return;
+  const PlanEntry *e = r->entry;
+  int width = widths_of(r).name;
+  printf("\n%-*s %10s %10s %10s %9s %9s %11s %9s %9s\n", width, "counted by libcusim", "planned",
+         "distinct", "accessed", "sectors", "ideal", "MFLOP", "divergent", "conflicts");
+  for (int i = 0; i < e->nsteps; i++) {
+    if (!is_launch(r, i)) continue;
+    const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
+    const KernelCounts *c = &r->counts[e->steps[i].kernel];
+    int64_t n = c->launches ? c->launches : 1;
+    printf("%-*s %10s %10s %10s", width, text_fit(r->compiler.arena, short_name(r, k), width),
+           bytes_text((double)(k->bytes_read + k->bytes_written)),
+           bytes_text((double)c->distinct_bytes),
+           bytes_text((double)((c->bytes_read + c->bytes_written) / n)));
+    printf(" %9lld %8.2fx %11.3f %9lld %9lld\n", (long long)(c->sectors / n),
+           c->ideal_sectors ? (double)c->sectors / (double)c->ideal_sectors : 1.,
+           (double)(c->flops / n) * 1e-6, (long long)(c->divergent_branches / n),
+           (long long)(c->bank_conflicts / n));
+  }
+}
+
+static void print_result(const char *kind, const char *name, const Type *t, const CheckResult *c) {
+  if (!c->node) return; // of another entry
+  printf("%-9s %s %s: relative error %.2e (gate %.0e) %s\n", kind, name, type_shape(t).s,
+         c->relative, c->gate, c->passed ? "ok" : "WRONG");
+}
+
+static void print_checks(const Run *r) {
+  if (!r->checked) return;
+  int count = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) count += r->kernel_error[i] >= 0;
+  printf("\nchecked   %d kernels against the oracle, each on the inputs it read%s\n", count,
+         r->first_outputs && !r->mismatch ? "; a later run gave the same bits" : "");
+  const Graph *g = r->compiler.original;
+  for (int i = 0; i < g->noutputs; i++)
+    print_result("output", g->outputs[i].name, &g->outputs[i].node->type, &r->outputs[i]);
+  for (int i = 0; i < g->nupdates; i++)
+    print_result("state", g->updates[i].state->name, &g->updates[i].state->type, &r->updates[i]);
+}
+
+static void print_timing(const Run *r) {
+  if (!r->timed) return;
+  const RunTiming *t = &r->timing;
+  printf("\n%d runs%s: min %s, mean %s, median %s, p99 %s; enqueue %s\n", t->runs,
+         r->cli->graph ? " of the captured graph" : "", time_text(t->min * 1e-3),
+         time_text(t->mean * 1e-3), time_text(t->median * 1e-3), time_text(t->p99 * 1e-3),
+         time_text(t->enqueue * 1e-3));
+  if (!r->cli->graph && t->enqueue > 0.8 * t->median) printf("bound by launching: try --graph\n");
+}
+
+void report_text(const Run *r) {
+  print_summary(r);
+  print_table(r);
+  print_counts(r);
+  print_checks(r);
+  print_timing(r);
+}
+
+// ---- labels -----------------------------------------------------------------------------------
+
+static double softmax_of(const float *x, int64_t n, int64_t i) { // a probability, of logits
+  double most = x[0], sum = 0;
+  for (int64_t j = 0; j < n; j++) most = fmax(most, x[j]);
+  for (int64_t j = 0; j < n; j++) sum += exp(x[j] - most);
+  return exp(x[i] - most) / sum;
+}
+
+// Values that are probabilities already stay as they are.
+static bool is_distribution(const float *x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (!(x[i] >= 0)) return false;
+    sum += x[i];
+  }
+  return fabs(sum - 1) < 1e-2;
+}
+
+int report_top(const Run *r, Error *err) {
+  int code = ExitOk;
+  int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
+  const PlanTensor *t = &r->plan->tensors[tensor];
+  int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
+  float *values = malloc(sizeof *values * (size_t)count);
+  if (!values) die("out of memory");
+  code = tensor_read_floats(r->loaded, tensor, values, count, err);
+  for (int64_t row = 0; !code && row < count / classes; row++) {
+    const float *x = values + row * classes;
+    int best[5], n = labels_top(x, (int)classes, 5, best);
+    printf(count > classes ? "\nrow %lld\n" : "\n", (long long)row);
+    for (int i = 0; i < n; i++)
+      printf("%5.1f%%  %s\n",
+             100 * (is_distribution(x, classes) ? x[best[i]] : softmax_of(x, classes, best[i])),
+             r->labels.names[best[i]]);
+  }
+  free(values);
+  return code;
+}
+
+// ---- JSON -------------------------------------------------------------------------------------
+
+static json_t *json_kernel(const Run *r, int step) {
+  int index = r->entry->steps[step].kernel;
+  const PlanKernel *k = &r->plan->kernels[index];
+  const KernelReport *j = &r->jit->kernels[index];
+  json_t *o =
+      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name",
+                k->name, "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile",
+                k->tile, "loc", k->loc, "grid", k->grid[0], k->grid[1], k->grid[2], "block",
+                k->block[0], "registers", j->registers, "spill_bytes", j->spill_bytes, "smem",
+                k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
+                "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
+  if (r->ms) json_object_set_new(o, "ms", json_real(r->ms[step]));
+  if (r->kernel_error[index] >= 0)
+    json_object_set_new(o, "error", json_real(r->kernel_error[index]));
+  if (r->counts) {
+    const KernelCounts *c = &r->counts[index];
+    json_object_set_new(
+        o, "counted",
+        json_pack("{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
+                  "distinct_bytes", (json_int_t)c->distinct_bytes, "bytes_read",
+                  (json_int_t)c->bytes_read, "bytes_written", (json_int_t)c->bytes_written,
+                  "sectors", (json_int_t)c->sectors, "ideal_sectors", (json_int_t)c->ideal_sectors,
+                  "bank_conflicts", (json_int_t)c->bank_conflicts, "flops", (json_int_t)c->flops,
+                  "branches", (json_int_t)c->branches, "divergent_branches",
+                  (json_int_t)c->divergent_branches));
+  }
+  return o;
+}
+
+static json_t *json_totals(const Totals *t) {
+  return json_pack("{s:i s:f s:I}", "kernels", t->kernels, "flops", t->flops, "bytes",
+                   (json_int_t)t->bytes);
+}
+
+static void add_result(json_t *list, const char *name, const CheckResult *c) {
+  if (!c->node) return; // of another entry
+  json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name", name, "error", c->relative,
+                                        "gate", c->gate, "passed", c->passed));
+}
+
+static json_t *json_outputs(const Run *r) {
+  json_t *list = json_array();
+  const Graph *g = r->compiler.original;
+  for (int i = 0; i < g->noutputs; i++) add_result(list, g->outputs[i].name, &r->outputs[i]);
+  for (int i = 0; i < g->nupdates; i++) add_result(list, g->updates[i].state->name, &r->updates[i]);
+  return list;
+}
+
+static json_t *json_timing(const RunTiming *t) {
+  json_t *samples = json_array();
+  for (int i = 0; i < t->runs; i++) json_array_append_new(samples, json_real(t->samples[i]));
+  return json_pack("{s:i s:f s:f s:f s:f s:f s:o}", "runs", t->runs, "min_ms", t->min, "mean_ms",
+                   t->mean, "median_ms", t->median, "p99_ms", t->p99, "enqueue_ms", t->enqueue,
+                   "samples_ms", samples);
+}
+
+int report_json(const Run *r, Error *err) {
+  json_t *kernels = json_array();
+  for (int i = 0; i < r->entry->nsteps; i++)
+    if (is_launch(r, i)) json_array_append_new(kernels, json_kernel(r, i));
+  json_t *o = json_pack(
+      "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version",
+      1, "model", r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch",
+      r->plan->arch, "device", r->device ? device_info(r->device)->name : "none", "ops",
+      r->plan->nops, "work", json_totals(&r->fused), "unfused", json_totals(&r->unfused),
+      "arena_bytes", (json_int_t)r->plan->arena_bytes, "arena_bound",
+      (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes,
+      "generate_seconds", r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled",
+      r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
+  if (r->loaded)
+    json_object_set_new(o, "seconds",
+                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->seconds_init, "device",
+                                  r->seconds_device, "generate", r->seconds_generate, "load",
+                                  r->seconds_load, "parameters", r->seconds_params, "ready",
+                                  r->seconds_ready));
+  if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
+  if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
+  int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+  json_decref(o);
+  printf("\n");
+  return failed ? err_set(err, ExitBadInput, "stdout cannot be written") : ExitOk;
+}
+
+// ---- --explain --------------------------------------------------------------------------------
+
+static void explain_kernel(const Run *r, const Group *g) {
+  const PlanKernel *k = &r->plan->kernels[g->id];
+  printf("%s\n  %s, from %s\n", k->name, k->ops, k->loc);
+  for (int j = 0; j < k->nargs; j++) {
+    const PlanTensor *t = &r->plan->tensors[k->args[j].tensor];
+    Type shape = type_make(t->dtype, t->rank, t->shape);
+    printf("  %s %s: %s %s, %s\n", k->args[j].written ? "writes" : "reads ", t->name,
+           dtype_name(t->dtype), type_shape(&shape).s, bytes_text((double)t->bytes));
+  }
+  sched_explain(g, r->compiler.options.arch, stdout);
+}
+
+int report_explain(const Run *r, Error *err) {
+  Group **picked;
+  int count;
+  int code = pick_kernels(r->compiler.graph, "explain", r->cli->explain, &picked, &count, err);
+  for (int i = 0; !code && i < count; i++) {
+    if (i) printf("\n");
+    explain_kernel(r, picked[i]);
+  }
+  return code;
+}

@@ -1,0 +1,282 @@
+// run.c: `nngen run`: model text to results. Compiles, loads the plan on a device, fills parameters
+// and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c),
+// and shows what happened (report.c).
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// ---- compiling --------------------------------------------------------------------------------
+
+static Totals total(const Graph *g, int entry) {
+  Totals t = {0};
+  for (int i = 0; i < g->ngroups; i++) {
+    if (g->groups[i]->fixed || g->groups[i]->anchor->entry != entry) continue;
+    t.kernels++;
+    t.flops += g->groups[i]->flops;
+    t.bytes += g->groups[i]->bytes_read + g->groups[i]->bytes_written - g->groups[i]->bytes_scratch;
+  }
+  return t;
+}
+
+// What the other lowering would move, for comparison; it is compiled up to its schedule.
+static int compile_unfused(Run *r, Options options, Error *err) {
+  Compiler c;
+  options.lowering = "unfused";
+  options.stage = "sched";
+  int code = compile_model(&c, &options, err);
+  int entry;
+  if (!code) code = run_pick_entry(&c, r->cli->entry, &entry, err);
+  if (!code) r->unfused = total(c.graph, entry);
+  compile_close(&c);
+  return code;
+}
+
+static int open_device(Run *r, Error *err) {
+  DeviceOptions options = {.cuda_path = r->cli->cuda_path, .log = log_to_stderr()};
+  int64_t ordinal;
+  const char *name = getenv("NNGEN_DEVICE");
+  if (strcmp(r->cli->device, "auto") || !name) name = r->cli->device;
+  if (!device_parse(name, &options.kind))
+    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
+  if (r->cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
+  int code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
+  options.ordinal = (int)ordinal;
+  return code ? code : device_open(&options, &r->device, err);
+}
+
+static void note_stale(const Run *r) {
+  char text[512];
+  if (!r->compiler.stale) return;
+  snprintf(
+      text, sizeof text,
+      "a tuned tile is no candidate any more, the model chooses (%s); nngen tune measures again",
+      r->compiler.stale);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
+static int compile(Run *r, Error *err) {
+  Options options;
+  int code = cli_options(r->cli, &options, err);
+  if (!code) code = compile_unfused(r, options, err); // also finds the model's mistakes first
+  double opening = now();
+  if (!code && !r->cli->arch) code = open_device(r, err);
+  r->seconds_device = now() - opening;
+  if (!code && r->device) {
+    arch_of_device(device_info(r->device), &r->arch);
+    options.arch = &r->arch;
+  }
+  if (!code) code = cli_tuning(r->cli, true, &r->tuning, err);
+  if (code) return code;
+  options.tuning = r->tuning;
+  options.device = r->device ? device_info(r->device)->name : options.arch->gpu;
+  cli_tell_tuning(r->cli, r->tuning, options.device);
+  double begin = now();
+  options.again = true;
+  code = compile_model(&r->compiler, &options, err);
+  if (code) return code;
+  note_stale(r);
+  r->plan = plan_build(&r->compiler);
+  int entry;
+  code = run_pick_entry(&r->compiler, r->cli->entry, &entry, err);
+  if (code) return code;
+  r->fused = total(r->compiler.graph, entry);
+  r->entry = &r->plan->entries[1 + entry]; // behind init
+  r->seconds_generate = now() - begin;
+  return ExitOk;
+}
+
+static int check_labels(const Run *r, Error *err) {
+  const Output *out = &r->compiler.original->outputs[0];
+  const Type *t = &out->node->type;
+  if (!t->rank)
+    return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", out->name);
+  int64_t classes = t->dim[t->rank - 1];
+  if (r->labels.count >= classes) return ExitOk;
+  return err_set(err, ExitBadInput,
+                 "--labels %s: %d line%s for the %lld classes of output '%s' %s; it wants one each",
+                 r->cli->labels, r->labels.count, r->labels.count == 1 ? "" : "s",
+                 (long long)classes, out->name, type_shape(t).s);
+}
+
+static JitOptions jit_options(const Run *r) {
+  const Cli *cli = r->cli;
+  return (JitOptions){.arch = cli->arch,
+                      .cuda_path = cli->cuda_path,
+                      .cache_dir = cli->no_cache ? "" : cli->cache_dir,
+                      .dump_dir = cli->dump,
+                      .progress = cli->quiet ? (Progress){0} : progress_bar(),
+                      .log = log_to_stderr()};
+}
+
+static int dump_plan(const Run *r, Error *err) {
+  if (!r->cli->dump) return ExitOk;
+  char path[4096];
+  mkdir(r->cli->dump, 0777);
+  snprintf(path, sizeof path, "%s/%s.plan.json", r->cli->dump, r->plan->model);
+  FILE *file = fopen(path, "w");
+  if (!file) return err_set(err, ExitBadInput, "--dump: %s: %s", path, strerror(errno));
+  int code = plan_write(r->plan, file, err);
+  if (fclose(file) && !code)
+    code = err_set(err, ExitBadInput, "--dump: %s: %s", path, strerror(errno));
+  return code;
+}
+
+// ---- results ----------------------------------------------------------------------------------
+
+static int write_outputs(const Run *r, Error *err) {
+  if (!r->cli->output) return ExitOk;
+  mkdir(r->cli->output, 0777);
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    if (t->role != RoleOutput) continue;
+    void *stored = base_alloc((size_t)t->bytes, 1);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.npy", r->cli->output, t->name);
+    code = tensor_read(r->loaded, i, stored, (size_t)t->bytes, err); // row-major, as outputs are
+    if (!code) code = npy_write_stored(path, t->dtype, stored, t->rank, t->shape, err);
+    free(stored);
+  }
+  return code;
+}
+
+static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
+  const PlanEntry *infer = r->entry;
+  bool sim = device_info(r->device)->kind == DeviceSim;
+  NvtxLevel nvtx;
+  if (!nvtx_parse(r->cli->nvtx, &nvtx))
+    return err_set(err, ExitUsage, "--nvtx %s: wants off, model or layer", r->cli->nvtx);
+  RunOptions options = {.warmup = sim ? 0 : (int)warmup,
+                        .repeat = sim && repeat == 1 ? 1 : (int)(repeat > 5 ? repeat : 5),
+                        .nvtx = nvtx,
+                        .graph = false};
+  if (sim) options.repeat = 1;
+  r->ms = base_alloc((size_t)infer->nsteps, sizeof *r->ms);
+  int code = run_time_steps(r->loaded, r->entry->name, &options, r->ms, err);
+  if (code || (repeat <= 1 && !r->cli->graph)) return code;
+  options.repeat = (int)repeat;
+  options.graph = r->cli->graph;
+  options.progress = r->cli->quiet ? (Progress){0} : progress_bar();
+  code = run_time(r->loaded, r->entry->name, &options, &r->timing, err);
+  progress_end();
+  r->timed = !code;
+  return code;
+}
+
+static int read_counts(Run *r, Error *err) {
+  if (!r->cli->count) return ExitOk;
+  r->counts = base_alloc((size_t)r->plan->nkernels, sizeof *r->counts);
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->nkernels; i++)
+    code = count_kernel(r->loaded, i, &r->counts[i], err);
+  return code;
+}
+
+static int execute(Run *r, Error *err) {
+  int64_t seed, repeat, warmup;
+  int code = cli_number("seed", r->cli->seed, 0, &seed, err);
+  if (!code) code = cli_number("repeat", r->cli->repeat, 1, &repeat, err);
+  if (!code) code = cli_number("warmup", r->cli->warmup, 3, &warmup, err);
+  if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
+  JitOptions jit = jit_options(r);
+  double begin = now();
+  if (!code) code = load_plan(r->device, r->plan, &jit, &r->loaded, err);
+  progress_end();
+  if (code) return code;
+  r->jit = (JitReport *)load_report(r->loaded);
+  double loaded = now();
+  bool cold = r->jit->compiled > 0, sim = device_info(r->device)->kind == DeviceSim;
+  bool check = r->cli->check || (!r->cli->no_check && (sim || cold));
+  code = run_afford_check(r, &check, err);
+  if (code) return code;
+  load_keep_init(r->loaded, check);
+  ParamsReport filled = {0};
+  code = params_fill(r->params, r->loaded, &filled, err);
+  r->seconds_init = filled.seconds_init;
+  params_report_free(&filled);
+  r->seconds_load = loaded - begin;
+  r->seconds_params = now() - loaded;
+  r->seconds_ready = now() - r->begin;
+  if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
+  if (!code) code = run_keep_states(r, err);
+  if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, r->entry->name, err);
+  if (!code) code = write_outputs(r, err);
+  if (!code && r->cli->save) code = params_save(r->params, r->loaded, r->cli->save, err);
+  if (!code) code = read_counts(r, err);
+  if (!code && check) code = run_forget(r, err);
+  if (!code) code = time_steps(r, repeat, warmup, err);
+  if (!code && run_has_states(r)) { // timing ran it again and again
+    code = run_restore_states(r, err);
+    if (!code) code = run_entry(r->loaded, r->entry->name, err);
+  }
+  if (!code && check) code = run_compare_again(r, err);
+  return code;
+}
+
+static void close_run(Run *r) {
+  run_timing_free(&r->timing);
+  free(r->ms);
+  free(r->kernel_error);
+  free(r->outputs);
+  free(r->updates);
+  run_free_states(r);
+  for (int i = 0; r->first_outputs && i < r->plan->ntensors; i++) free(r->first_outputs[i]);
+  free(r->first_outputs);
+  free(r->counts);
+  labels_free(&r->labels);
+  if (r->params) params_close(r->params);
+  if (r->loaded) load_close(r->loaded);
+  if (r->device) device_close(r->device);
+  if (r->cli->arch) jit_report_free(&r->only_jit);
+  plan_free(r->plan);
+  compile_close(&r->compiler);
+  tuning_free(r->tuning);
+}
+
+int verb_run(const Cli *cli, Error *err) {
+  Run r = {.cli = cli, .begin = now()};
+  int code = cli->check && cli->no_check
+                 ? err_set(err, ExitUsage, "--check and --no-check: one of the two")
+                 : ExitOk;
+  if (!code && cli->labels) code = labels_read(cli->labels, &r.labels, err); // before the long work
+  if (!code && cli->check_finite && cli->weights) code = run_check_finite(cli->weights, err);
+  if (!code) code = compile(&r, err);
+  if (!code && cli->labels) code = check_labels(&r, err);
+  if (!code) {
+    r.kernel_error = base_alloc((size_t)r.plan->nkernels, sizeof *r.kernel_error);
+    for (int i = 0; i < r.plan->nkernels; i++) r.kernel_error[i] = -1;
+    r.outputs = base_alloc((size_t)r.compiler.original->noutputs, sizeof *r.outputs);
+    r.updates = base_alloc((size_t)r.compiler.original->nupdates, sizeof *r.updates);
+    code = dump_plan(&r, err);
+  }
+  JitOptions jit = jit_options(&r);
+  if (!code && cli->explain) {
+    code = report_explain(&r, err);
+    close_run(&r);
+    return code;
+  }
+  if (!code && cli->arch)
+    code = jit_compile(r.plan, &jit, &r.only_jit, err), r.jit = &r.only_jit;
+  else if (!code)
+    code = execute(&r, err);
+  progress_end();
+  if (!code && cli->json)
+    code = report_json(&r, err);
+  else if (!code)
+    report_text(&r);
+  if (!code && cli->labels && !cli->json) code = report_top(&r, err);
+  if (!code && r.mismatch) code = err_set(err, ExitMismatch, "wrong result: %s", r.first_bad);
+  close_run(&r);
+  return code;
+}

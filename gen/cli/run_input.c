@@ -1,0 +1,187 @@
+// run_input.c: the inputs of a run: a picture through torchvision's transform, an npy file, or,
+// with neither, a generated photograph for an image and seeded noise for anything else.
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A seeded normal value: splitmix64, then Box and Muller.
+static double next_normal(uint64_t *state) {
+  double u[2];
+  for (int i = 0; i < 2; i++) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    u[i] = (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+  }
+  return sqrt(-2 * log(u[0] + 0x1p-54)) * cos(6.283185307179586 * u[1]);
+}
+
+// 0 to below - 1; where the model does not say, small ones.
+static double next_integer(uint64_t *state, Dtype dtype, int64_t below) {
+  enum { kSmall = 16 };
+  if (dtype == DtBool) below = 2;
+  next_normal(state);
+  return (double)((*state >> 33) % (uint64_t)(below ? below : kSmall));
+}
+
+static bool is_image(const PlanTensor *t) {
+  return dtype_is_float(t->dtype) && t->rank == 4 && t->shape[1] == 3 &&
+         t->shape[2] == t->shape[3] && t->shape[2] >= 8;
+}
+
+// One picture for every image of the batch.
+static int fill_image(const Image *image, const PlanTensor *t, double *values, Error *err) {
+  int side = (int)t->shape[2];
+  ImageTransform transform = {.resize = side * 256 / 224, .crop = side};
+  int64_t one = 3 * (int64_t)side * side;
+  float *pixels = base_alloc((size_t)one, sizeof *pixels);
+  int code = image_transform(image, &transform, pixels, err);
+  for (int64_t i = 0; !code && i < t->shape[0] * one; i++) values[i] = pixels[i % one];
+  free(pixels);
+  return code;
+}
+
+static int fill_from_png(const char *path, const PlanTensor *t, double *values, Error *err) {
+  if (!is_image(t))
+    return err_set(err, ExitBadInput,
+                   "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path,
+                   t->name);
+  Image image;
+  int code = image_read(path, &image, err);
+  if (code) return code;
+  code = fill_image(&image, t, values, err);
+  image_free(&image);
+  return code;
+}
+
+// The integers of a file must be what the model says its input holds.
+static int check_integers(const Run *r, const char *path, const PlanTensor *t, const Npy *npy,
+                          Error *err) {
+  int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
+  if (!npy->integers)
+    return err_set(err, ExitBadInput, "--input %s: '%s' wants %s, the file holds floats", path,
+                   t->name, dtype_name(t->dtype));
+  for (int64_t i = 0; i < npy->count; i++) {
+    double v = npy->exact[i];
+    if (v >= INT32_MIN && v <= INT32_MAX && (!below || (v >= 0 && v < (double)below))) continue;
+    if (below)
+      return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, not 0 to %lld",
+                     path, (long long)i, t->name, v, (long long)below - 1);
+    return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, over 32 bits",
+                   path, (long long)i, t->name, v);
+  }
+  return ExitOk;
+}
+
+static int fill_from_npy(const Run *r, const char *path, const PlanTensor *t, double *values,
+                         Error *err) {
+  Npy npy;
+  int code = npy_read(path, &npy, err);
+  if (code) return code;
+  bool same = npy.rank == t->rank;
+  for (int d = 0; same && d < t->rank; d++) same = npy.shape[d] == t->shape[d];
+  if (!same) {
+    Type want = type_make(DtF32, t->rank, t->shape), found = type_make(DtF32, npy.rank, npy.shape);
+    code = err_set(err, ExitBadInput, "--input %s: '%s' has shape %s, the file has %s", path,
+                   t->name, type_shape(&want).s, type_shape(&found).s);
+  }
+  if (!code && !dtype_is_float(t->dtype)) code = check_integers(r, path, t, &npy, err);
+  for (int64_t i = 0; !code && i < npy.count; i++)
+    values[i] = npy.exact ? npy.exact[i] : npy.values[i];
+  npy_free(&npy);
+  return code;
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && !strcmp(text + n - m, end);
+}
+
+// The file given for this input: NAME=FILE, or FILE alone when the model has one input.
+static const char *given_file(const Cli *cli, const PlanTensor *t) {
+  size_t n = strlen(t->name);
+  for (int i = 0; i < cli->ninput; i++) {
+    const char *text = cli->input[i];
+    if (!strncmp(text, t->name, n) && text[n] == '=') return text + n + 1;
+    if (!strchr(text, '=')) return text;
+  }
+  return NULL;
+}
+
+static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values, Error *err) {
+  const char *path = given_file(r->cli, t);
+  if (path && ends_with(path, ".png")) return fill_from_png(path, t, values, err);
+  if (path && ends_with(path, ".npy")) return fill_from_npy(r, path, t, values, err);
+  if (path) return err_set(err, ExitUsage, "--input %s: wants a .png or .npy file", path);
+  if (is_image(t)) {
+    Image photo;
+    r->input_note = "a generated photograph";
+    int code = photo_make(500, 375, seed, &photo, err);
+    if (!code) code = fill_image(&photo, t, values, err);
+    image_free(&photo);
+    return code;
+  }
+  r->input_note = "seeded normal noise";
+  uint64_t state = seed * 0x2545f4914f6cdd1du + 88172645463325252u;
+  int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
+  for (int64_t i = 0; i < tensor_count(t); i++)
+    values[i] = dtype_is_float(t->dtype) ? (float)next_normal(&state)
+                                         : next_integer(&state, t->dtype, below);
+  return ExitOk;
+}
+
+static int check_input_names(const Run *r, Error *err) {
+  for (int i = 0; i < r->cli->ninput; i++) {
+    const char *equal = strchr(r->cli->input[i], '=');
+    if (!equal) continue;
+    bool known = false;
+    for (int j = 0; j < r->plan->ntensors; j++)
+      known = known || (r->plan->tensors[j].role == RoleInput &&
+                        strlen(r->plan->tensors[j].name) == (size_t)(equal - r->cli->input[i]) &&
+                        !strncmp(r->plan->tensors[j].name, r->cli->input[i],
+                                 (size_t)(equal - r->cli->input[i])));
+    if (!known)
+      return err_set(err, ExitUsage, "--input %s: the model has no such input", r->cli->input[i]);
+  }
+  return ExitOk;
+}
+
+// --check-finite: the first NaN or infinity of a weights file is an error.
+int run_check_finite(const char *path, Error *err) {
+  Weights *weights;
+  int code = weights_open(path, &weights, err);
+  if (code) return code;
+  for (int i = 0; !code && i < weights_count(weights); i++) {
+    const WeightTensor *t = weights_at(weights, i);
+    bool real = t->dtype[0] == 'F' || !strncmp(t->dtype, "BF", 2);
+    if (!real) continue; // integers are finite
+    int64_t count = 1;
+    for (int d = 0; d < t->rank; d++) count *= t->shape[d];
+    float *values = base_alloc((size_t)count, sizeof *values);
+    code = weights_floats(t, values, err);
+    for (int64_t k = 0; !code && k < count; k++)
+      if (!isfinite(values[k]))
+        code = err_set(err, ExitBadInput, "weights '%s': '%s' holds %s at element %lld", path,
+                       t->name, isnan(values[k]) ? "NaN" : "infinity", (long long)k);
+    free(values);
+  }
+  weights_close(weights);
+  return code;
+}
+
+int run_set_inputs(Run *r, uint64_t seed, Error *err) {
+  int code = check_input_names(r, err);
+  r->input_note = "files";
+  for (int i = 0; !code && i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    if (t->role != RoleInput) continue;
+    int64_t count = tensor_count(t);
+    double *values = base_alloc((size_t)count, sizeof *values);
+    code = fill_input(r, t, seed, values, err);
+    if (!code) code = tensor_write_doubles(r->loaded, i, values, count, err);
+    free(values);
+  }
+  return code;
+}

@@ -1,0 +1,63 @@
+// run_state.c: which entry a run is of, and the states that it starts from: every further run of
+// the same command (timing, the comparison of bits) starts from them again.
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Does the entry make, or update, anything?
+static bool is_used(const Compiler *c, int entry) {
+  bool used = false;
+  for (int i = 0; i < c->graph->noutputs; i++) used = used || c->graph->outputs[i].entry == entry;
+  for (int i = 0; i < c->graph->nupdates; i++) used = used || c->graph->updates[i].entry == entry;
+  return used;
+}
+
+int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err) {
+  Buffer list = {0};
+  for (*entry = 0; *entry < c->nentries; ++*entry) {
+    if (!is_used(c, *entry)) continue;
+    if (!name || !strcmp(c->entries[*entry], name)) return buffer_free(&list), ExitOk;
+    buffer_put(&list, list.size ? ", %s" : "%s", c->entries[*entry]);
+  }
+  int code = err_set(err, ExitUsage, "--entry %s: %s has no such entry; it has: %s", name,
+                     c->options.model, list.text ? list.text : "none");
+  buffer_free(&list);
+  return code;
+}
+
+static bool is_state(const Run *r, int tensor) {
+  return r->plan->tensors[tensor].role == RoleState;
+}
+
+int run_keep_states(Run *r, Error *err) {
+  int code = ExitOk;
+  r->states = base_alloc((size_t)r->plan->ntensors, sizeof *r->states);
+  for (int i = 0; !code && i < r->plan->ntensors; i++) {
+    if (!is_state(r, i)) continue;
+    int64_t count = tensor_count(&r->plan->tensors[i]);
+    r->states[i] = base_alloc((size_t)count, sizeof **r->states);
+    code = tensor_read_doubles(r->loaded, i, r->states[i], count, err);
+  }
+  return code;
+}
+
+int run_restore_states(Run *r, Error *err) {
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->ntensors; i++)
+    if (r->states[i])
+      code =
+          tensor_write_doubles(r->loaded, i, r->states[i], tensor_count(&r->plan->tensors[i]), err);
+  return code;
+}
+
+bool run_has_states(const Run *r) {
+  bool any = false;
+  for (int i = 0; r->states && i < r->plan->ntensors; i++) any = any || r->states[i];
+  return any;
+}
+
+void run_free_states(Run *r) {
+  for (int i = 0; r->states && i < r->plan->ntensors; i++) free(r->states[i]);
+  free(r->states);
+}

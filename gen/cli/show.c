@@ -1,0 +1,67 @@
+// show.c: `nngen show`: the IR after any pass, the generated CUDA, the plan, a drawing.
+#include "cli.h"
+
+#include <string.h>
+
+// The text without #line, which is for compilers.
+static void print_source(const char *text) {
+  for (const char *line = text; *line;) {
+    const char *end = strchr(line, '\n');
+    size_t n = end ? (size_t)(end - line) + 1 : strlen(line);
+    if (strncmp(line, "#line", 5)) fwrite(line, 1, n, stdout);
+    line += n;
+  }
+}
+
+static int print_sources(Compiler *c, const char *kernel, Error *err) {
+  Group **groups = c->graph->groups;
+  int count = c->graph->ngroups;
+  int code = kernel ? pick_kernels(c->graph, "kernel", kernel, &groups, &count, err) : ExitOk;
+  for (int i = 0; !code && i < count; i++) print_source(groups[i]->source);
+  return code;
+}
+
+static int print_plan(Compiler *c, Error *err) {
+  Plan *plan = plan_build(c);
+  int code = plan_write(plan, stdout, err);
+  plan_free(plan);
+  return code;
+}
+
+int verb_show(const Cli *cli, Error *err) {
+  Options options;
+  int code = cli_options(cli, &options, err);
+  if (!code && cli->json && !cli->costs && !cli->plan)
+    code = err_set(err, ExitUsage, "show --json: wants --costs or --plan too; the rest is text");
+  if (code) return code;
+  bool whole = cli->cuda || cli->plan || cli->kernel;
+  if (whole)
+    options.stage = NULL;
+  else if (cli->costs)
+    options.stage = "sched";
+  else if (!options.stage)
+    options.stage = "fuse";
+  Compiler c;
+  Tuning *tuning;
+  code = cli_tuning(cli, false, &tuning, err);
+  if (code) return code;
+  options.tuning = tuning;
+  options.device = options.arch->gpu;
+  cli_tell_tuning(cli, tuning, options.device);
+  code = compile_model(&c, &options, err);
+  if (!code && (cli->cuda || cli->kernel))
+    code = print_sources(&c, cli->kernel, err);
+  else if (!code && cli->plan)
+    code = print_plan(&c, err);
+  else if (!code && cli->costs)
+    code = show_costs(&c, cli->json, err);
+  else if (!code && cli->dot)
+    print_dot(c.graph, stdout);
+  else if (!code) {
+    text_write(c.graph, stdout);
+    print_groups(c.graph, stdout);
+  }
+  compile_close(&c);
+  tuning_free(tuning);
+  return code;
+}

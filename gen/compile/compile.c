@@ -1,0 +1,107 @@
+// compile.c: runs the passes in the order of their table, checking the graph between them.
+#include "compile.h"
+
+#include <ctype.h>
+#include <string.h>
+
+// Facts about the graph that passes need and give.
+enum Fact {
+  HasTypes = 1,
+  HasDtypes = 2,
+  HasOrders = 4,
+  HasGroups = 8,
+  HasTiles = 16,
+  HasSources = 32
+};
+
+// Fixed is what depends on constants and on parameters that no entry updates: an update may come
+// after the parameter's uses.
+static void find_fixed(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    bool param = n->op->cls == OpSource && n->op->form == SourceParam;
+    if (param) n->fixed = !n->updated;
+    for (int j = 0; j < n->nin; j++) n->fixed = n->fixed && n->in[j]->fixed;
+  }
+}
+
+static void shape_stage(Compiler *c) { // also keeps the model as written, for the oracle
+  for (int i = 0; i < c->graph->nnodes; i++) shape_infer(c, c->graph->nodes[i]);
+  c->graph->nops = 0;
+  graph_count_uses(c->graph);
+  for (int i = 0; i < c->graph->nnodes; i++)
+    c->graph->nops += c->graph->nodes[i]->uses && c->graph->nodes[i]->op->cls != OpSource;
+  find_fixed(c->graph);
+  if (c->nentries > 1 || c->graph->nupdates) c->graph = graph_split(c->graph);
+  c->original = c->graph;
+  for (int i = 0; i < c->graph->nnodes; i++) c->graph->nodes[i]->written = c->graph->nodes[i];
+  c->graph = graph_copy(c->graph);
+}
+
+const Pass compile_passes[] = {
+    {'f', "front", front_run, 0, 0, 0},
+    {'s', "shape", shape_stage, 0, HasTypes, 0},
+    {'o', "simp", simp_pass, HasTypes, 0, 0},
+    {'p', "prec", prec_pass, HasTypes, HasDtypes, 0},
+    {'l', "layout", layout_pass, HasTypes | HasDtypes, HasOrders, 0},
+    {'g', "fuse", fuse_pass, HasDtypes | HasOrders, HasGroups, 0},
+    {'t', "sched", sched_pass, HasGroups, HasTiles, 0},
+    {'e', "emit", emit_pass, HasTiles, HasSources, 0},
+    {0, NULL, NULL, 0, 0, 0},
+};
+
+// The model's name as a C identifier: the file's, without folder and .lua.
+static const char *model_name(Compiler *c, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = arena_dup(c->arena, slash ? slash + 1 : path);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name) *dot = 0;
+  for (char *s = name; *s; s++)
+    if (!isalnum((unsigned char)*s)) *s = '_';
+  return isdigit((unsigned char)*name) ? arena_printf(c->arena, "m%s", name) : name;
+}
+
+static void run_passes(Compiler *c) {
+  unsigned facts = 0;
+  for (const Pass *p = compile_passes; p->name; p++) {
+    if ((facts & p->needs) != p->needs) die("pass %s lacks facts %x", p->name, p->needs & ~facts);
+    p->run(c);
+    facts = (facts & ~p->breaks) | p->gives;
+    if (facts & HasTypes) graph_verify(c->graph, facts & HasGroups);
+    if (c->options.stage && !strcmp(c->options.stage, p->name)) return;
+  }
+}
+
+static void too_large(void *user) {
+  Compiler *c = user;
+  if (!c->error->code)
+    err_code(c, ExitUsage, "%s: the model is too large: compiling it needs more than %lld MB",
+             c->options.model, (long long)(arena_most >> 20));
+}
+
+int compile_model(Compiler *c, const Options *options, Error *err) {
+  *c = (Compiler){.options = *options, .error = err};
+  err->code = ExitOk;
+  c->arena = arena_new(too_large, c);
+  c->graph = graph_new(c, "model");
+  c->entries = arena_grow(c->arena, NULL, 0, sizeof *c->entries);
+  c->entries[c->nentries++] = "infer";
+  if (setjmp(c->recover)) return err->code;
+  c->graph->model = model_name(c, options->model);
+  front_open(c);
+  run_passes(c);
+  return ExitOk;
+}
+
+int compile_guard(Compiler *c, int (*f)(void *user, Error *err), void *user, Error *err) {
+  c->error = err;
+  c->in_lua = false;
+  if (setjmp(c->recover)) return err->code;
+  return f(user, err);
+}
+
+void compile_close(Compiler *c) {
+  if (c->lua) lua_close(c->lua);
+  arena_free(c->arena);
+  *c = (Compiler){0};
+}

@@ -1,0 +1,357 @@
+// emit.c: groups become CUDA text. For each group the holes of its template are filled: names,
+// constants of the schedule, and the fused expression (expr.c). The algorithm itself is ordinary
+// CUDA C++ in templates/, rendered by render.lua.
+#include "emit.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- holes ------------------------------------------------------------------------------------
+
+void hole_text(Emitter *e, const char *name, const char *text) {
+  lua_pushstring(e->c->lua, text);
+  lua_setfield(e->c->lua, -2, name);
+}
+
+void hole_take(Emitter *e, const char *name, Buffer *text) {
+  hole_text(e, name, text->text ? text->text : "");
+  buffer_free(text);
+}
+
+const char *hole_get(Emitter *e, const char *name) {
+  lua_getfield(e->c->lua, -1, name);
+  const char *text = lua_tostring(e->c->lua, -1); // the table keeps it
+  lua_pop(e->c->lua, 1);
+  return text;
+}
+
+void hole_int(Emitter *e, const char *name, int64_t value) {
+  lua_pushinteger(e->c->lua, value);
+  lua_setfield(e->c->lua, -2, name);
+}
+
+void hole_bool(Emitter *e, const char *name, bool value) {
+  lua_pushboolean(e->c->lua, value);
+  lua_setfield(e->c->lua, -2, name);
+}
+
+// ---- what every kernel has --------------------------------------------------------------------
+
+const char *const *emit_index_names(int rank) {
+  static const char *const names[MaxRank + 1][MaxRank] = {
+      {""},
+      {"x"},
+      {"m", "n"},
+      {"b", "m", "n"},
+      {"n", "c", "h", "w"},
+      {"d0", "d1", "d2", "d3", "d4"},
+      {"d0", "d1", "d2", "d3", "d4", "d5"},
+      {"d0", "d1", "d2", "d3", "d4", "d5", "d6"},
+      {"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"},
+  };
+  return names[rank];
+}
+
+static void describe_value(Buffer *b, const Group *g, const Node *n, const char *role) {
+  buffer_put(b, "//   %-3s %s: %s%s", role, expr_pointer(g, n), dtype_name(n->type.dtype),
+             type_shape(&n->type).s);
+  bool plain = true;
+  for (int d = 0; d < n->type.rank; d++) plain = plain && n->type.order[d] == d;
+  for (int d = 0; !plain && d < n->type.rank; d++)
+    buffer_put(b, d ? ",%d" : " in memory order %d", n->type.order[d]);
+  buffer_put(b, ", %s\n", n->name && *n->name ? n->name : n->op->name);
+}
+
+static void put_lines(Buffer *b, const Group *g) { // the model lines the kernel comes from
+  Loc last = {0};
+  for (int i = 0; i < g->nnodes; i++) {
+    Loc loc = g->nodes[i]->loc;
+    if (!loc.file || (last.file && !strcmp(loc.file, last.file) && loc.line == last.line)) continue;
+    buffer_put(b, last.file ? ", %s:%d" : "%s:%d", loc.file, loc.line);
+    last = loc;
+  }
+}
+
+// The comment a kernel opens with.
+static void put_header(Emitter *e) {
+  const Group *g = e->g;
+  Buffer b = {0};
+  buffer_put(&b, "// %s: %s\n// from ", g->name, g->ops);
+  put_lines(&b, g);
+  buffer_put(&b, "\n");
+  for (int i = 0; i < g->ninputs; i++) describe_value(&b, g, g->inputs[i], "in");
+  for (int i = 0; i < g->noutputs; i++) describe_value(&b, g, g->outputs[i], "out");
+  buffer_put(&b, "// grid %lldx%lldx%lld of %d threads, %d bytes of dynamic shared memory\n",
+             (long long)g->tile.grid[0], (long long)g->tile.grid[1], (long long)g->tile.grid[2],
+             g->tile.threads, g->tile.smem);
+  buffer_put(&b, "// %.0f FLOP, %lld bytes read, %lld bytes written\n", g->flops,
+             (long long)g->bytes_read, (long long)g->bytes_written);
+  hole_take(e, "header", &b);
+}
+
+static const char *alone(const Group *g, const Node *n) { // is no other parameter the same memory?
+  return group_aliases(g, n) ? "" : "__restrict__ ";
+}
+
+static void put_params(Emitter *e) {
+  const Group *g = e->g;
+  Buffer b = {0};
+  for (int i = 0; i < g->ninputs; i++)
+    buffer_put(&b, "%sconst %s *%s%s", i ? ",\n" : "", expr_ctype(g->inputs[i]->type.dtype),
+               alone(g, g->inputs[i]), expr_pointer(g, g->inputs[i]));
+  for (int i = 0; i < g->noutputs; i++)
+    buffer_put(&b, "%s%s *%s%s", i || g->ninputs ? ",\n" : "",
+               expr_ctype(g->outputs[i]->type.dtype), alone(g, g->outputs[i]),
+               expr_pointer(g, g->outputs[i]));
+  for (int i = 0; i < g->nscratch; i++)
+    buffer_put(&b, ",\n%s *%s", expr_ctype(g->scratch[i].dtype),
+               g->scratch[i].name); // shared by blocks
+  hole_take(e, "params", &b);
+}
+
+// ---- the fused expression ---------------------------------------------------------------------
+
+void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat) {
+  Buffer stores = {0}, decode = {0};
+  s->group = e->g;
+  s->lanes = e->g->tile.lanes;
+  s->indent = "    ";
+  s->flat = flat;
+  s->flat_type = *t;
+  memcpy(s->flat_at, at, sizeof *at * (size_t)t->rank);
+  const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
+  for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
+    Node *n = e->g->outputs[i];
+    values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : group_stored(e->g, n), at);
+  }
+  for (int i = 0; i < e->g->noutputs; i++) {
+    Node *n = e->g->outputs[i];
+    if (group_sums_columns(e->g, n)) // added up here, stored at the end
+      buffer_put(&s->body, "    %s[j] += %s;\n", e->g->sums[i], values[i]);
+    else
+      expr_store(s, &stores, n, at, values[i]);
+  }
+  int64_t size[MaxRank];
+  const char *names[MaxRank];
+  for (int d = 0; d < t->rank; d++) { // in memory order, and only what is mentioned
+    size[d] = t->dim[t->order[d]];
+    const char *name = at[t->order[d]].text;
+    bool used = expr_mentions(s->loads.text, name) || expr_mentions(s->body.text, name) ||
+                expr_mentions(stores.text, name);
+    names[d] = used && strcmp(name, "0") ? name : NULL;
+  }
+  expr_decode(&decode, "  ", flat ? flat : "i", t->rank, size, names);
+  hole_take(e, "decode", &decode);
+  hole_take(e, "loads", &s->loads);
+  hole_take(e, "body", &s->body);
+  hole_take(e, "stores", &stores);
+  scope_free(s);
+}
+
+// Index variables of a domain; dimensions of size 1 are 0; the innermost carries the lane.
+static void lane_index(const Type *t, const char *const *names, Index *at) {
+  for (int d = 0; d < t->rank; d++)
+    at[d] = t->dim[d] == 1 ? (Index){"0", false} : (Index){names[d], false};
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] == 1) continue;
+    at[d].lane = true;
+    return;
+  }
+}
+
+void emit_map(Emitter *e) {
+  const Type *t = &e->g->anchor->type;
+  Index at[MaxRank];
+  Scope s = {0};
+  lane_index(t, emit_index_names(t->rank), at);
+  hole_int(e, "count", type_count(t));
+  emit_epilogue(e, &s, t, at, "i");
+}
+
+// ---- windows ----------------------------------------------------------------------------------
+
+// The value under the window, combined into acc[j]: a depthwise convolution adds it times its
+// weight.
+static void emit_tap(Emitter *e, const Node *n, const Index *out) {
+  Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "        "};
+  Index at[4] = {out[0], out[1], {"y", false}, {"x", false}};
+  bool weighted = n->op->cls == OpContract;
+  const char *args[3] = {"acc[j]", expr_value(&s, n->in[0], at)};
+  if (weighted) {
+    Index tap[4] = {out[1], {"0", false}, {"r", false}, {"s", false}};
+    args[2] = expr_value(&s, n->in[1], tap);
+  }
+  hole_take(e, "tap_loads", &s.loads);
+  hole_take(e, "tap_body", &s.body);
+  hole_text(e, "combine",
+            expr_substitute(e->c->arena, weighted ? "nn_fma($2, $3, $1)" : n->op->cuda, args));
+  scope_free(&s);
+}
+
+void emit_window(Emitter *e) {
+  Node *n = e->g->anchor;
+  const Type *t = &n->type;
+  Index at[MaxRank];
+  Scope s = {0};
+  lane_index(t, emit_index_names(4), at);
+  for (int d = 0; d < 4; d++) at[d].lane = d == 1 && e->g->tile.lanes > 1;
+  const Type *in = &n->in[0]->type;
+  static const char *const side[] = {"h", "w"};
+  for (int i = 0; i < 2; i++) {
+    lua_State *lua = e->c->lua;
+    lua_newtable(lua);
+    Emitter inner = *e;
+    hole_text(&inner, "name", t->dim[2 + i] == 1 ? "0" : side[i]);
+    hole_int(&inner, "size", in->dim[2 + i]);
+    hole_int(&inner, "kernel", node_window(n, i));
+    hole_int(&inner, "stride", n->attr.stride[i]);
+    hole_int(&inner, "pad", n->attr.pad[i]);
+    hole_int(&inner, "dilation", n->attr.dilation[i]);
+    lua_setfield(lua, -2, i ? "width" : "height");
+  }
+  hole_text(e, "init", n->op->cls == OpContract ? "0.f" : n->op->init);
+  hole_int(e, "count", type_count(t));
+  emit_tap(e, n, at);
+  expr_bind(&s, n, at, "acc[j]");
+  emit_epilogue(e, &s, t, at, "i");
+  // The taps need the indices too, mentioned in the epilogue or not.
+  Buffer decode = {0};
+  int64_t size[4];
+  const char *names[4];
+  for (int d = 0; d < 4; d++) {
+    size[d] = t->dim[t->order[d]];
+    names[d] = at[t->order[d]].text;
+    if (!strcmp(names[d], "0")) names[d] = NULL;
+  }
+  expr_decode(&decode, "  ", "i", 4, size, names);
+  hole_take(e, "decode", &decode);
+}
+
+// ---- the pass ---------------------------------------------------------------------------------
+
+static const struct { // CLASS
+  const char *file;
+  void (*emit)(Emitter *);
+} templates[TmCount] = {
+    [TmMap] = {"templates/map.cu", emit_map},
+    [TmReduce] = {"templates/reduce.cu", emit_reduce},
+    [TmRow] = {"templates/rowwise.cu", emit_row},
+    [TmWindow] = {"templates/window.cu", emit_window},
+    [TmContract] = {"templates/contract.cu", emit_contract},
+};
+
+const char *emit_template_file(const Group *g) { // it is rendered from
+  return templates[g->tm].file;
+}
+
+// The text with each line indented by the braces it stands in; lines with # stay at the left, a
+// line that continues the one before stands two further in.
+static char *indented(Arena *arena, const char *text) {
+  int lines = 1, deepest = 24, depth = 0;
+  for (const char *s = text; *s; s++) lines += *s == '\n';
+  char *out = arena_alloc(arena, strlen(text) + (size_t)(lines * deepest) + 1), *to = out;
+  bool continues = false;
+  for (const char *line = text; *line;) {
+    line += strspn(line, " ");
+    size_t n = strcspn(line, "\n");
+    int spaces = 2 * (depth - (*line == '}') + continues);
+    if (*line == '#' || n == 0) spaces = 0;
+    if (spaces > deepest) spaces = deepest;
+    memset(to, ' ', (size_t)(spaces > 0 ? spaces : 0));
+    to += spaces > 0 ? spaces : 0;
+    memcpy(to, line, n);
+    to += n;
+    *to++ = '\n';
+    bool code = *line != '#' && strncmp(line, "//", 2);
+    for (size_t i = 0; code && i < n; i++) depth += (line[i] == '{') - (line[i] == '}');
+    continues = code && n && strchr(",=(?:+", line[n - 1]);
+    line += n + (line[n] == '\n');
+  }
+  return out;
+}
+
+// Calls render(file, text, holes) of render.lua.
+static const char *render(Emitter *e, const char *file) {
+  lua_State *lua = e->c->lua;
+  size_t length;
+  const char *text = asset_text(e->c->arena, file, &length);
+  if (!text) die("%s is missing", file);
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.render");
+  lua_pushstring(lua, file);
+  lua_pushlstring(lua, text, length);
+  lua_pushvalue(lua, -4);
+  if (lua_pcall(lua, 3, 1, 0)) die("%s: %s", file, lua_tostring(lua, -1));
+  const char *out = indented(e->c->arena, lua_tostring(lua, -1));
+  lua_pop(lua, 1);
+  return out;
+}
+
+static void open_render(Compiler *c) {
+  size_t length;
+  const char *text = asset_text(c->arena, "gen/emit/render.lua", &length);
+  if (luaL_loadbufferx(c->lua, text, length, "=gen/emit/render.lua", "t") ||
+      lua_pcall(c->lua, 0, 1, 0))
+    die("%s", lua_tostring(c->lua, -1));
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.render");
+}
+
+// Words of the templates and of the C++ around them. Of each operand a and b of a contraction,
+// contract.cu has its own, named $(o.name)_row and the like.
+static Names *reserved_words(Compiler *c) {
+  Names *names = names_new(c->arena, NULL);
+  names_reserve_cpp(names);
+  for (int rank = 0; rank <= MaxRank; rank++)
+    for (int d = 0; d < rank; d++) names_reserve(names, emit_index_names(rank)[d]);
+  for (int i = 0; asset_name(i); i++) {
+    size_t length;
+    if (strncmp(asset_name(i), "templates/", strlen("templates/"))) continue;
+    const char *text = asset_text(c->arena, asset_name(i), &length), *hole = "$(o.name)";
+    names_reserve_words(names, text);
+    for (const char *at = text; (at = strstr(at, hole)); at++)
+      for (const char *operand = "ab"; *operand; operand++) {
+        const char *rest = at + strlen(hole);
+        int n = (int)strspn(rest, "_abcdefghijklmnopqrstuvwxyz");
+        names_reserve(names, arena_printf(c->arena, "%c%.*s", *operand, n, rest));
+      }
+  }
+  return names;
+}
+
+// Which files of lib/ the group's expressions need besides prim.cuh.
+static void put_includes(Emitter *e) {
+  bool values = false, draws = false;
+  for (int i = 0; i < e->g->nnodes; i++) {
+    const Node *n = e->g->nodes[i];
+    values = values || !dtype_is_float(n->type.dtype);
+    for (int j = 0; j < n->nin; j++)
+      values = values || (!node_is_literal(n->in[j]) && !dtype_is_float(n->in[j]->type.dtype));
+    draws = draws || n->op->typing == TypeDraw;
+  }
+  hole_bool(e, "values", values);
+  hole_bool(e, "draws", draws);
+}
+
+void emit_group(Compiler *c, Group *g) {
+  Emitter e = {c, g};
+  if (!c->reserved) c->reserved = reserved_words(c);
+  g->names = names_new(c->arena, c->reserved);
+  expr_name_args(g);
+  lua_newtable(c->lua);
+  hole_text(&e, "name", g->name);
+  put_header(&e);
+  put_params(&e);
+  put_includes(&e);
+  hole_int(&e, "lanes", g->tile.lanes);
+  hole_int(&e, "threads", g->tile.threads);
+  templates[g->tm].emit(&e);
+  g->source = render(&e, emit_template_file(g));
+  lua_pop(c->lua, 1);
+}
+
+// Needs: tiles. Gives: Group.source.
+void emit_pass(Compiler *c) {
+  open_render(c);
+  for (int i = 0; i < c->graph->ngroups; i++) emit_group(c, c->graph->groups[i]);
+}

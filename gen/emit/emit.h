@@ -1,0 +1,140 @@
+// emit.h: groups become CUDA text, and the Plan that the runtime executes.
+#ifndef NNGEN_EMIT_H
+#define NNGEN_EMIT_H
+
+#include "gen/sched/sched.h"
+
+// ---- emit.c ------------------------------------------------------------------------------------
+void emit_pass(Compiler *c);            // CUDA text
+void emit_group(Compiler *c, Group *g); // again, after the pass, under another name or schedule
+const char *emit_template_file(const Group *g);
+
+// ---- plan.c, mem.c -----------------------------------------------------------------------------
+Plan *plan_build(Compiler *c);
+void mem_plan(int count, const int64_t *bytes, const int *first, const int *last, int64_t *offset,
+              int64_t *total, int64_t *bound);
+
+// ---- expr.c: fused expressions as CUDA text ----------------------------------------------------
+
+// An index into one dimension: the value of `text`, plus the lane number when `lane`.
+typedef struct Index {
+  const char *text;
+  bool lane;
+} Index;
+
+// What expr_value writes into. A thread handles `lanes` neighbouring elements in a loop over j:
+// `loads` stands before that loop, `body` inside it.
+typedef struct Scope {
+  const Group *group;
+  int lanes;
+  const char *indent; // of the body
+  const char *pred;   // loads happen only where this holds; null: always
+  Buffer loads, body;
+  struct Bound { // values already at hand
+    const Node *node;
+    Index at[MaxRank];
+    const char *text;
+  } * bound;
+  int nbound, capacity;
+  const char **inner; // indices that are computed inside the loop
+  int ninner;
+  const char *flat; // offset of the current element in `flat_type`, when at hand
+  Type flat_type;
+  Index flat_at[MaxRank]; // the index it stands for
+} Scope;
+
+// The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
+const char *expr_value(Scope *s, const Node *n, const Index *at);
+void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);
+// Where element `at` of its input is in the result of a reshape, permutation or slice; a lane stays
+// one while `lanes` neighbours stay together.
+void expr_follow(const Node *move, int lanes, const Index *at, Index *out);
+// n at `at` of a value of the shape `from`, aligned at the right: broadcast dimensions become 0.
+void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out);
+// Stores n's value at `at`: one vector store after the loop where lanes are neighbours, else each.
+void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value);
+// The offset of element `at` in memory, without the lane; lane_step: what one lane adds.
+const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step);
+// C text that defines the indices of dimension dims[0..n) (outermost first) from linear `i`.
+void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
+                 const char *const *name);
+const char *expr_pointer(const Group *g, const Node *n); // the parameter for a value in memory
+void expr_name_args(Group *g);                           // Group.args: like the model's names
+// A name of this kernel alone, `wanted` if it is free.
+const char *expr_name(const Group *g, const char *wanted);
+const char *expr_local(const Group *g, const Node *n); // for what n makes: conv1, conv1_add
+const char *expr_ctype(Dtype dtype);
+const char *expr_cast(const Node *n);         // the function that makes a stored value of one
+const char *expr_compute_type(const Node *n); // of its values in a kernel: float, int, ..
+// An op's CUDA text with the arguments (names, literals or calls) in place of $1 $2 ..
+const char *expr_substitute(Arena *arena, const char *cuda, const char *const *args);
+bool expr_mentions(const char *text, const char *word);
+void scope_free(Scope *s);
+
+// ---- emit_monoid.c: what the threads of a kernel accumulate ------------------------------------
+
+// One monoid, over the elements of one value; several reductions may read their results of it.
+typedef struct Member {
+  const Monoid *monoid;
+  const Node *value;
+  const char *type, *name; // the struct's name, the field's
+} Member;
+
+typedef struct States { // all that is accumulated in one sweep over the elements
+  const Group *group;
+  const char *type; // the struct's name
+  Member *member;
+  int count;
+} States;
+
+void states_add(States *s, const Node *reduction);
+Member *states_member(States *s, const Node *reduction); // null: it is not among them
+void states_put(States *sweeps, int count, Buffer *b);   // the structs, clear() and combine()
+// Statements that make the state of one element, of its value and its place, in variable `state`.
+void states_element(const States *s, const Member *m, const char *state, const char *value,
+                    const char *place, Buffer *b);
+// The reduction's value, as an expression of the variable `state`.
+const char *states_result(States *s, const Node *reduction, const char *state);
+
+// ---- emit_domain.c: the elements that a reduction runs over ------------------------------------
+
+// The dimensions of t in memory order that are (or are not) in `axes`, larger than 1.
+int domain_dims(const Type *t, int64_t axes, bool in, int *dims);
+// Indices of an element, and of the output it belongs to.
+void domain_index(const Type *t, int64_t axes, Index *full, Index *out);
+// Defines the indices of `dims` that one of the texts mentions, from the linear variable `from`.
+void domain_decode(Buffer *b, const char *from, const Type *t, const int *dims, int count,
+                   const char *const *texts, int ntexts);
+// The place of the element at `full` among those along `axes`, row-major.
+const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index *full);
+
+// ---- emit.c and emit_*.c: one template each ----------------------------------------------------
+
+// One kernel being written: a Lua table of holes for its template is on top of the Lua stack.
+typedef struct Emitter {
+  Compiler *c;
+  Group *g;
+} Emitter;
+
+void hole_text(Emitter *e, const char *name, const char *text);
+void hole_take(Emitter *e, const char *name, Buffer *text); // and frees it
+const char *hole_get(Emitter *e, const char *name);         // null when there is none
+void hole_int(Emitter *e, const char *name, int64_t value);
+void hole_bool(Emitter *e, const char *name, bool value);
+
+// Letters for the indices of a value of this rank: n c h w, m n, ...
+const char *const *emit_index_names(int rank);
+
+// Fills the holes `loads`, `body`, `stores` with what the group does to the values of its domain
+// `t` at index `at`; the values already at hand are bound in `s`. The hole `decode` defines those
+// indices of `at` that are mentioned, from the linear offset `flat` (null: the template defines
+// them itself).
+void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat);
+
+void emit_map(Emitter *e);
+void emit_window(Emitter *e);
+void emit_reduce(Emitter *e);
+void emit_row(Emitter *e);
+void emit_contract(Emitter *e);
+
+#endif

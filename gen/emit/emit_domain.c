@@ -1,0 +1,45 @@
+// emit_domain.c: the elements that a reduction runs over: their indices and how they are counted.
+#include "emit.h"
+
+int domain_dims(const Type *t, int64_t axes, bool in, int *dims) {
+  int count = 0;
+  for (int i = 0; i < t->rank; i++) {
+    int d = t->order[i];
+    if (t->dim[d] > 1 && (axes >> d & 1) == in) dims[count++] = d;
+  }
+  return count;
+}
+
+void domain_index(const Type *t, int64_t axes, Index *full, Index *out) {
+  for (int d = 0; d < t->rank; d++) {
+    full[d] = t->dim[d] == 1 ? (Index){"0", false} : (Index){emit_index_names(t->rank)[d], false};
+    out[d] = axes >> d & 1 ? (Index){"0", false} : full[d];
+  }
+}
+
+void domain_decode(Buffer *b, const char *from, const Type *t, const int *dims, int count,
+                   const char *const *texts, int ntexts) {
+  int64_t size[MaxRank];
+  const char *named[MaxRank];
+  for (int i = 0; i < count; i++) {
+    const char *name = emit_index_names(t->rank)[dims[i]];
+    size[i] = t->dim[dims[i]];
+    named[i] = NULL;
+    for (int j = 0; j < ntexts; j++)
+      if (texts[j] && expr_mentions(texts[j], name)) named[i] = name;
+  }
+  expr_decode(b, "  ", from, count, size, named);
+}
+
+const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index *full) {
+  const char *place = NULL;
+  int64_t step = 1;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (!(axes >> d & 1) || t->dim[d] == 1) continue;
+    const char *at = full[d].lane ? arena_printf(arena, "(%s + j)", full[d].text) : full[d].text;
+    if (step > 1) at = arena_printf(arena, "%s * %lld", at, (long long)step);
+    place = place ? arena_printf(arena, "%s + %s", at, place) : at;
+    step *= t->dim[d];
+  }
+  return place ? place : "0";
+}

@@ -1,0 +1,138 @@
+// emit_monoid.c: what the threads of a kernel accumulate, as CUDA text: a struct for each monoid,
+// and a struct for all that one sweep over the elements accumulates, each with clear() and
+// combine().
+#include "emit.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static bool same_monoid(const Monoid *a, const Monoid *b) {
+  if (a == b) return true;
+  bool same = a->count == b->count;
+  for (int i = 0; same && i < a->count; i++) {
+    const Accumulator *x = &a->part[i], *y = &b->part[i];
+    same = !strcmp(x->name, y->name) && !strcmp(x->type, y->type) && !strcmp(x->init, y->init) &&
+           !strcmp(x->element, y->element) && !strcmp(x->combine, y->combine);
+  }
+  return same;
+}
+
+static const char *capital(Arena *arena, const char *word) {
+  char *copy = arena_dup(arena, word);
+  *copy = (char)toupper((unsigned char)*copy);
+  return copy;
+}
+
+static void put_struct(Buffer *b, const char *name, const Monoid *m) {
+  buffer_put(b, "struct %s {\n", name);
+  for (int i = 0; i < m->count; i++) buffer_put(b, "%s %s;\n", m->part[i].type, m->part[i].name);
+  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", name);
+  for (int i = 0; i < m->count; i++)
+    buffer_put(b, "a.%s = %s;\n", m->part[i].name, m->part[i].init);
+  buffer_put(b, "}\n__device__ inline %s combine(const %s &a, const %s &b) {\n%s both;\n", name,
+             name, name, name);
+  for (int i = 0; i < m->count; i++)
+    buffer_put(b, "both.%s = %s;\n", m->part[i].name, m->part[i].combine);
+  buffer_put(b, "return both;\n}\n");
+}
+
+Member *states_member(States *s, const Node *reduction) {
+  const Monoid *m = reduction->op->acc;
+  for (int i = 0; i < s->count; i++)
+    if (s->member[i].value == reduction->in[0] && same_monoid(s->member[i].monoid, m))
+      return &s->member[i];
+  return NULL;
+}
+
+void states_add(States *s, const Node *reduction) {
+  if (states_member(s, reduction)) return;
+  Arena *arena = s->group->graph->arena;
+  s->member = arena_grow(arena, s->member, s->count, sizeof *s->member);
+  Member *m = &s->member[s->count++];
+  *m = (Member){.monoid = reduction->op->acc, .value = reduction->in[0]};
+  m->name = expr_name(s->group, m->monoid->name);
+}
+
+// A state of one member is that member's struct itself.
+static const char *member_path(Arena *arena, const States *s, const Member *m, const char *state) {
+  return s->count == 1 ? state : arena_printf(arena, "%s.%s", state, m->name);
+}
+
+static void put_state(const States *s, Buffer *b) {
+  if (s->count == 1) {
+    buffer_put(b, "using %s = %s;\n", s->type, s->member[0].type);
+    return;
+  }
+  buffer_put(b, "struct %s {\n", s->type);
+  for (int i = 0; i < s->count; i++)
+    buffer_put(b, "%s %s;\n", s->member[i].type, s->member[i].name);
+  buffer_put(b, "};\n__device__ inline void clear(%s &a) {\n", s->type);
+  for (int i = 0; i < s->count; i++) buffer_put(b, "clear(a.%s);\n", s->member[i].name);
+  buffer_put(b, "}\n__device__ inline %s combine(const %s &a, const %s &b) {\n%s both;\n", s->type,
+             s->type, s->type, s->type);
+  for (int i = 0; i < s->count; i++)
+    buffer_put(b, "both.%s = combine(a.%s, b.%s);\n", s->member[i].name, s->member[i].name,
+               s->member[i].name);
+  buffer_put(b, "return both;\n}\n");
+}
+
+void states_put(States *sweeps, int count, Buffer *b) {
+  Arena *arena = sweeps->group->graph->arena;
+  struct {
+    const Monoid *monoid;
+    const char *type;
+  } *known = NULL;
+  int nknown = 0;
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < sweeps[i].count; j++) {
+      Member *m = &sweeps[i].member[j];
+      for (int k = 0; k < nknown; k++)
+        if (same_monoid(known[k].monoid, m->monoid)) m->type = known[k].type;
+      if (m->type) continue;
+      m->type = expr_name(sweeps->group, capital(arena, m->monoid->name));
+      put_struct(b, m->type, m->monoid);
+      known = arena_grow(arena, known, nknown, sizeof *known);
+      known[nknown].monoid = m->monoid, known[nknown++].type = m->type;
+    }
+  for (int i = 0; i < count; i++)
+    if (sweeps[i].count) put_state(&sweeps[i], b);
+}
+
+// `text` with `by` in place of the word `a` before a dot.
+static void put_renamed(Buffer *b, const char *text, const char *by) {
+  for (const char *s = text; *s; s++) {
+    bool begins = s == text || !(isalnum((unsigned char)s[-1]) || s[-1] == '_' || s[-1] == '.');
+    if (begins && s[0] == 'a' && s[1] == '.')
+      buffer_put(b, "%s", by);
+    else
+      buffer_put(b, "%c", *s);
+  }
+}
+
+const char *states_result(States *s, const Node *reduction, const char *state) {
+  Arena *arena = s->group->graph->arena;
+  const Member *m = states_member(s, reduction);
+  Buffer b = {0};
+  put_renamed(&b, reduction->op->result, member_path(arena, s, m, state));
+  return buffer_take(&b, arena);
+}
+
+// $1 and $i in `text` replaced.
+static void put_element(Buffer *b, const char *text, const char *value, const char *place) {
+  for (const char *s = text; *s; s++) {
+    if (*s == '$')
+      buffer_put(b, "%s", *++s == 'i' ? place : value);
+    else
+      buffer_put(b, "%c", *s);
+  }
+}
+
+void states_element(const States *s, const Member *m, const char *state, const char *value,
+                    const char *place, Buffer *b) {
+  const char *path = member_path(s->group->graph->arena, s, m, state);
+  for (int i = 0; i < m->monoid->count; i++) {
+    buffer_put(b, "%s.%s = ", path, m->monoid->part[i].name);
+    put_element(b, m->monoid->part[i].element, value, place);
+    buffer_put(b, ";\n");
+  }
+}

@@ -1,0 +1,274 @@
+// emit_row.c: rows kept in the registers of the threads that share them. Sweeps over a row
+// accumulate its reductions, and compute the maps between and after them (softmax, layer
+// normalisation): each input is read once. The loops are rowwise.cu's; here are the statements
+// inside them.
+#include "emit.h"
+
+#include <string.h>
+
+typedef struct Rows {
+  Emitter *e;
+  const Type *full; // type of the full domain, in memory order of the anchor's input
+  int64_t axes;
+  Index full_at[MaxRank], row_at[MaxRank];
+  int *phase;                           // by node id: the sweep in which it is computed
+  const char **row_names, **kept_names; // by node id, once asked for
+  bool *kept;                           // by node id: an earlier sweep has kept it
+  States *sweeps;
+  int nsweeps;
+} Rows;
+
+static bool is_full(const Rows *r, const Node *n) {
+  return type_same_shape(&n->type, r->full);
+}
+// One value per row. What a prologue makes may have other shapes: it is computed where it is read.
+static bool is_row(const Rows *r, const Node *n) {
+  return !is_full(r, n) && type_same_shape(&n->type, &r->e->g->anchor->type);
+}
+static bool is_ours(const Rows *r, const Node *n) {
+  return n->group == r->e->g;
+}
+static bool is_reduction(const Node *n) {
+  return n->op->cls == OpReduce;
+}
+
+// A node's sweep is after those of the reductions it depends on.
+static void find_phases(Rows *r) {
+  const Group *g = r->e->g;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    for (int j = 0; j < n->nin; j++) {
+      if (!is_ours(r, n->in[j])) continue;
+      int after = r->phase[n->in[j]->id] + is_reduction(n->in[j]);
+      if (after > r->phase[n->id]) r->phase[n->id] = after;
+    }
+    if (r->phase[n->id] + 1 > r->nsweeps) r->nsweeps = r->phase[n->id] + 1;
+  }
+}
+
+static const char *row_name(const Rows *r, const Node *n) { // one value per row
+  const char **name = &r->row_names[n->id];
+  if (!*name) *name = expr_name(r->e->g, arena_printf(r->e->c->arena, "row_%s", n->op->name));
+  return *name;
+}
+
+static const char *kept_array(const Rows *r, const Node *n) { // a full value for later sweeps
+  const char **name = &r->kept_names[n->id];
+  if (!*name) *name = expr_name(r->e->g, arena_printf(r->e->c->arena, "kept_%s", n->op->name));
+  return *name;
+}
+
+static const char *kept_name(const Rows *r, const Node *n) {
+  return arena_printf(r->e->c->arena, "%s[item * kLanes + j]", kept_array(r, n));
+}
+
+// Must the full-domain value n of sweep p be kept for a later one?
+static bool needed_later(const Rows *r, const Node *n, int p) {
+  const Group *g = r->e->g;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *user = g->nodes[i];
+    for (int j = 0; j < user->nin; j++)
+      if (user->in[j] == n && r->phase[user->id] > p && (is_full(r, user) || is_reduction(user)))
+        return true;
+  }
+  return false;
+}
+
+// ---- one sweep over the row --------------------------------------------------------------------
+
+// Binds what earlier sweeps have made: values of the row, and full ones that they kept.
+static void bind_earlier(const Rows *r, Scope *s, int p) {
+  const Group *g = r->e->g;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool before = r->phase[n->id] < p || (r->phase[n->id] == p && !is_reduction(n));
+    if (is_row(r, n) && before && n->op->cls != OpMove) expr_bind(s, n, r->row_at, row_name(r, n));
+  }
+  for (int i = 0; i < r->e->c->graph->nnodes; i++) { // inputs of the group among them
+    const Node *n = r->e->c->graph->nodes[i];
+    if (r->kept[i]) expr_bind(s, n, r->full_at, kept_name(r, n));
+  }
+}
+
+static void keep(Rows *r, Scope *s, const Node *n, int p) {
+  if (r->kept[n->id] || !is_full(r, n) || is_reduction(n) || !needed_later(r, n, p)) return;
+  const char *value = expr_value(s, n, r->full_at);
+  buffer_put(&s->body, "%s = %s;\n", kept_name(r, n), value);
+  r->kept[n->id] = true;
+}
+
+static bool in_sweep(const Rows *r, const Node *n, int p) {
+  return r->phase[n->id] == p && (is_full(r, n) || is_reduction(n));
+}
+
+// Computes what belongs to sweep p, keeps what later ones need, makes the state of each element.
+static bool put_elements(Rows *r, Scope *s, int p) {
+  const Group *g = r->e->g;
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (!in_sweep(r, n, p)) continue;
+    any = true;
+    for (int j = 0; j < n->nin; j++)
+      if (!is_ours(r, n->in[j])) keep(r, s, n->in[j], p);
+    if (!is_reduction(n)) keep(r, s, n, p);
+  }
+  const char *place = domain_place(r->e->c->arena, r->full, r->axes, r->full_at);
+  for (int i = 0; i < r->sweeps[p].count; i++) {
+    const Member *m = &r->sweeps[p].member[i];
+    const char *value = expr_value(s, m->value, r->full_at);
+    states_element(&r->sweeps[p], m, "one", value, place, &s->body);
+  }
+  return any;
+}
+
+static bool put_stores(Rows *r, Scope *s, Buffer *stores, int p) {
+  const Group *g = r->e->g;
+  bool any = false;
+  for (int i = 0; i < g->noutputs; i++) {
+    const Node *n = group_stored(g, g->outputs[i]);
+    if (!is_full(r, n) || r->phase[n->id] != p || is_reduction(n)) continue;
+    expr_store(s, stores, g->outputs[i], r->full_at, expr_value(s, n, r->full_at));
+    any = true;
+  }
+  return any;
+}
+
+static void put_sweep(Rows *r, int p) {
+  Buffer stores = {0}, decode = {0};
+  Scope s = {.group = r->e->g, .lanes = r->e->g->tile.lanes, .indent = "        "};
+  bind_earlier(r, &s, p);
+  bool any = put_elements(r, &s, p);
+  any = put_stores(r, &s, &stores, p) || any;
+  int dims[MaxRank], count = domain_dims(r->full, r->axes, true, dims);
+  const char *texts[] = {s.loads.text, s.body.text, stores.text};
+  domain_decode(&decode, "i", r->full, dims, count, texts, 3);
+  hole_bool(r->e, "any", any);
+  hole_take(r->e, "decode", &decode);
+  hole_take(r->e, "loads", &s.loads);
+  hole_take(r->e, "body", &s.body);
+  hole_take(r->e, "stores", &stores);
+  scope_free(&s);
+}
+
+// ---- values of a row ---------------------------------------------------------------------------
+
+static void put_results(Rows *r, Scope *s, int p) { // of sweep p's reductions
+  const Group *g = r->e->g;
+  for (int i = 0; p >= 0 && i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (!is_reduction(n) || r->phase[n->id] != p) continue;
+    buffer_put(&s->body, "const %s %s = %s;\n", expr_compute_type(n), row_name(r, n),
+               states_result(&r->sweeps[p], n, arena_printf(r->e->c->arena, "sums_%d", p)));
+  }
+}
+
+static void put_row_maps(Rows *r, Scope *s, int p) {
+  const Group *g = r->e->g;
+  for (int i = 0; i < g->nnodes; i++) { // reductions and row values known by now
+    const Node *n = g->nodes[i];
+    bool known = is_reduction(n) || n->op->cls == OpMap;
+    if (is_row(r, n) && known && r->phase[n->id] <= p) expr_bind(s, n, r->row_at, row_name(r, n));
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (!is_row(r, n) || n->op->cls != OpMap || r->phase[n->id] != p + 1) continue;
+    const char *value = expr_value(s, n, r->row_at);
+    buffer_put(&s->body, "const %s %s = %s;\n", expr_compute_type(n), row_name(r, n), value);
+    expr_bind(s, n, r->row_at, row_name(r, n));
+  }
+}
+
+static void put_row_stores(Rows *r, Scope *s, int p) {
+  const Group *g = r->e->g;
+  for (int i = 0; i < g->noutputs; i++) {
+    const Node *n = group_stored(g, g->outputs[i]);
+    int ready = r->phase[n->id] - !is_reduction(n);
+    if (is_full(r, n) || ready != p) continue;
+    const char *value = expr_value(s, n, r->row_at);
+    int64_t step;
+    buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, g->outputs[i]),
+               expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
+               value);
+  }
+}
+
+// After sweep p: its results, then the row's values. Those that depend on no reduction come before
+// the first sweep, "after sweep -1".
+static void put_values(Rows *r, int p) {
+  Scope s = {.group = r->e->g, .lanes = 1, .indent = "  "};
+  put_results(r, &s, p);
+  put_row_maps(r, &s, p);
+  put_row_stores(r, &s, p);
+  Buffer all = {0};
+  buffer_put(&all, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
+  hole_take(r->e, p < 0 ? "first" : "values", &all);
+  scope_free(&s);
+}
+
+// ---- the kernel --------------------------------------------------------------------------------
+
+static void find_states(Rows *r) {
+  Group *g = r->e->g;
+  r->sweeps = arena_alloc(r->e->c->arena, sizeof *r->sweeps * (size_t)r->nsweeps);
+  for (int p = 0; p < r->nsweeps; p++)
+    r->sweeps[p] = (States){.group = g, .type = arena_printf(r->e->c->arena, "Sums%d", p)};
+  for (int i = 0; i < g->nnodes; i++)
+    if (is_reduction(g->nodes[i])) states_add(&r->sweeps[r->phase[g->nodes[i]->id]], g->nodes[i]);
+}
+
+static void put_sweeps(Rows *r) { // k.sweeps[1..]
+  lua_State *lua = r->e->c->lua;
+  put_values(r, -1);
+  lua_newtable(lua);
+  for (int p = 0; p < r->nsweeps; p++) {
+    lua_newtable(lua);
+    if (r->sweeps[p].count) hole_text(r->e, "type", r->sweeps[p].type);
+    hole_text(r->e, "sums", arena_printf(r->e->c->arena, "sums_%d", p));
+    put_sweep(r, p);
+    put_values(r, p);
+    lua_seti(lua, -2, p + 1);
+  }
+  lua_setfield(lua, -2, "sweeps");
+}
+
+static void put_constants(Rows *r) {
+  Emitter *e = r->e;
+  int64_t rows = type_count(&e->g->anchor->type);
+  Buffer declare = {0}, decode = {0};
+  for (int i = 0; i < e->c->graph->nnodes; i++)
+    if (r->kept[i])
+      buffer_put(&declare, "  float %s[kItems * kLanes];\n", kept_array(r, e->c->graph->nodes[i]));
+  const char *names[MaxRank];
+  int64_t size[MaxRank];
+  int dims[MaxRank], count = domain_dims(r->full, r->axes, false, dims);
+  for (int i = 0; i < count; i++)
+    size[i] = r->full->dim[dims[i]], names[i] = emit_index_names(r->full->rank)[dims[i]];
+  expr_decode(&decode, "  ", "row", count, size, names);
+  hole_take(e, "declare", &declare);
+  hole_take(e, "decode", &decode);
+  hole_int(e, "columns", type_count(r->full) / rows);
+  hole_int(e, "row_count", rows);
+  hole_int(e, "items", e->g->tile.items);
+  hole_int(e, "rows", e->g->tile.rows);
+}
+
+void emit_row(Emitter *e) {
+  const Node *anchor = e->g->anchor;
+  size_t nnodes = (size_t)e->c->graph->nnodes;
+  Rows r = {.e = e, .full = &anchor->in[0]->type, .axes = anchor->attr.axes};
+  r.phase = arena_alloc(e->c->arena, sizeof *r.phase * nnodes);
+  r.kept = arena_alloc(e->c->arena, sizeof *r.kept * nnodes);
+  r.row_names = arena_alloc(e->c->arena, sizeof *r.row_names * nnodes);
+  r.kept_names = arena_alloc(e->c->arena, sizeof *r.kept_names * nnodes);
+  domain_index(r.full, r.axes, r.full_at, r.row_at);
+  int dims[MaxRank], count = domain_dims(r.full, r.axes, true, dims);
+  if (count) r.full_at[dims[count - 1]].lane = e->g->tile.lanes > 1;
+  find_phases(&r);
+  find_states(&r);
+  Buffer structs = {0};
+  states_put(r.sweeps, r.nsweeps, &structs);
+  hole_take(e, "states", &structs);
+  put_sweeps(&r);
+  put_constants(&r);
+}

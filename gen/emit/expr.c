@@ -1,0 +1,522 @@
+// expr.c: fused expressions as CUDA text. expr_value walks from a node back to the values its group
+// reads, and writes one statement per op, named as the model names it. Moves (reshape, permute,
+// slice, concat, pad) become index arithmetic: nothing is ever copied for them.
+#include "emit.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *expr_ctype(Dtype dtype) {
+  static const char *const names[DtCount] = {
+      [DtF32] = "float", [DtF16] = "f16",          [DtBf16] = "bf16",     [DtF64] = "double",
+      [DtI32] = "int",   [DtU8] = "unsigned char", [DtI64] = "long long", [DtBool] = "bool"};
+  return names[dtype];
+}
+
+static Arena *arena_of(const Scope *s) {
+  return s->group->graph->arena;
+}
+
+// ---- names ------------------------------------------------------------------------------------
+
+// The last part of the model's name; downsample.1 keeps the word before its number.
+static const char *leaf(const Node *n) {
+  const char *dot = n->name ? strrchr(n->name, '.') : NULL;
+  if (!dot) return n->name && *n->name ? n->name : n->op->name;
+  if (!isdigit((unsigned char)dot[1])) return dot + 1;
+  while (dot > n->name && dot[-1] != '.') dot--;
+  return dot;
+}
+
+const char *expr_name(const Group *g, const char *wanted) {
+  return names_take(g->names, wanted);
+}
+
+static const Node *nth_arg(const Group *g, int i) {
+  return i < g->ninputs ? g->inputs[i] : g->outputs[i - g->ninputs];
+}
+
+void expr_name_args(Group *g) {
+  int count = g->ninputs + g->noutputs;
+  g->args = arena_alloc(g->graph->arena, sizeof *g->args * (size_t)count);
+  for (int i = 0; i < count; i++)
+    g->args[i] = expr_name(g, arena_printf(g->graph->arena, "g_%s", leaf(nth_arg(g, i))));
+  g->sums = arena_alloc(g->graph->arena, sizeof *g->sums * (size_t)g->noutputs);
+  for (int i = 0; i < g->noutputs; i++)
+    if (group_sums_columns(g, g->outputs[i]))
+      g->sums[i] = expr_name(g, arena_printf(g->graph->arena, "%s_sum", leaf(g->outputs[i])));
+}
+
+const char *expr_pointer(const Group *g, const Node *n) {
+  for (int i = 0; i < g->ninputs + g->noutputs; i++)
+    if (nth_arg(g, i) == n) return g->args[i];
+  die("%%%d is no argument of kernel %s", n->id, g->name);
+}
+
+// A local for what n makes: conv1, or conv1_add of an op within a layer.
+const char *expr_local(const Group *g, const Node *n) {
+  const char *word = leaf(n), *op = n->op->cls == OpMap ? n->op->name : "";
+  bool told = !*op || !strcmp(op, word);
+  return expr_name(g, told ? word : arena_printf(g->graph->arena, "%s_%s", word, op));
+}
+
+bool expr_mentions(const char *text, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = text; at && (at = strstr(at, word)); at += n) {
+    bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+    if (begins && !isalnum((unsigned char)at[n]) && at[n] != '_') return true;
+  }
+  return false;
+}
+
+// ---- index arithmetic -------------------------------------------------------------------------
+
+static bool is_zero(const char *text) {
+  return !strcmp(text, "0");
+}
+
+static bool is_number(const char *text) {
+  return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+// The text in parentheses, unless it is a name or a number.
+static const char *atom(Arena *a, const char *text) {
+  bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
+  return plain ? text : arena_printf(a, "(%s)", text);
+}
+
+static const char *scaled(Arena *a, const char *text, int64_t by) {
+  if (is_zero(text) || by == 0) return "0";
+  if (by == 1) return text;
+  if (is_number(text)) return arena_printf(a, "%lld", (long long)atoll(text) * by);
+  return arena_printf(a, "%s * %lld", atom(a, text), (long long)by);
+}
+
+static const char *sum(Arena *a, const char *x, const char *y) {
+  if (is_zero(x)) return y;
+  if (is_zero(y)) return x;
+  return arena_printf(a, "%s + %s", x, y);
+}
+
+static Index shifted(Arena *a, Index at, int64_t by) {
+  if (!by) return at;
+  if (is_number(at.text))
+    at.text = arena_printf(a, "%lld", (long long)atoll(at.text) + by);
+  else
+    at.text = by > 0 ? arena_printf(a, "%s + %lld", at.text, (long long)by)
+                     : arena_printf(a, "%s - %lld", at.text, (long long)-by);
+  return at;
+}
+
+// The index with its lane spelled out, for arithmetic that is no sum.
+static const char *whole(Arena *a, Index at) {
+  if (!at.lane) return at.text;
+  return is_zero(at.text) ? "j" : arena_printf(a, "(%s + j)", at.text);
+}
+
+void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out) {
+  for (int d = 0; d < to->rank; d++) {
+    int of = from->rank - to->rank + d;
+    out[d] = to->dim[d] == 1 ? (Index){"0", false} : at[of];
+  }
+}
+
+static bool same_index(const Index *a, const Index *b, int rank) {
+  for (int d = 0; d < rank; d++)
+    if (a[d].lane != b[d].lane || strcmp(a[d].text, b[d].text)) return false;
+  return true;
+}
+
+// Does the flat offset of the scope stand for element `at` of a value laid out as t?
+static bool is_flat(const Scope *s, const Type *t, const Index *at) {
+  if (!s->flat || !type_same_shape(t, &s->flat_type) || !same_index(at, s->flat_at, t->rank))
+    return false;
+  int64_t a[MaxRank], b[MaxRank];
+  type_strides(t, a);
+  type_strides(&s->flat_type, b);
+  return !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
+}
+
+const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_step) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  *lane_step = 0;
+  const char *offset = "0";
+  for (int i = 0; i < t->rank; i++) {
+    int d = t->order[i];
+    if (at[d].lane) *lane_step += stride[d];
+    offset = sum(arena_of(s), offset, scaled(arena_of(s), at[d].text, stride[d]));
+  }
+  return is_flat(s, t, at) ? s->flat : offset;
+}
+
+// May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
+// stride is one, and the lane dimension's indices are (the template's promise for a bare index).
+static bool aligned(const Scope *s, const Type *t, const Index *at) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
+  for (int d = 0; d < t->rank; d++) {
+    if (at[d].lane && (strchr(at[d].text, ' ') || t->dim[d] % s->lanes)) return false;
+    if (!at[d].lane && stride[d] % s->lanes && !is_zero(at[d].text)) return false;
+  }
+  return true;
+}
+
+// ---- values -----------------------------------------------------------------------------------
+
+void expr_bind(Scope *s, const Node *n, const Index *at, const char *text) {
+  if (s->nbound == s->capacity) {
+    s->capacity = s->capacity ? s->capacity * 2 : 16;
+    s->bound = realloc(s->bound, sizeof *s->bound * (size_t)s->capacity);
+    if (!s->bound) die("out of memory");
+  }
+  struct Bound *b = &s->bound[s->nbound++];
+  b->node = n;
+  b->text = text;
+  memcpy(b->at, at, sizeof *at * (size_t)n->type.rank);
+}
+
+// Indices that are computed inside the lane loop: what is read at them is read there.
+static void note_inner(Scope *s, const char *name) {
+  s->inner = arena_grow(arena_of(s), s->inner, s->ninner, sizeof *s->inner);
+  s->inner[s->ninner++] = name;
+}
+
+static bool is_inner(const Scope *s, const char *offset) {
+  bool inner = expr_mentions(offset, "j");
+  for (int i = 0; i < s->ninner && !inner; i++) inner = expr_mentions(offset, s->inner[i]);
+  return inner;
+}
+
+void scope_free(Scope *s) {
+  buffer_free(&s->loads);
+  buffer_free(&s->body);
+  free(s->bound);
+}
+
+static const char *find_bound(const Scope *s, const Node *n, const Index *at) {
+  for (int i = s->nbound - 1; i >= 0; i--)
+    if (s->bound[i].node == n && same_index(s->bound[i].at, at, n->type.rank))
+      return s->bound[i].text;
+  return NULL;
+}
+
+static const char *float_literal(Arena *a, double v) {
+  if (isnan(v)) return "nn_nan()";
+  if (isinf(v)) return v > 0 ? "nn_inf()" : "(-nn_inf())";
+  char text[40];
+  snprintf(text, sizeof text, "%.9g", v);
+  return arena_printf(
+      a, strpbrk(text, ".e") ? (v < 0 ? "(%sf)" : "%sf") : (v < 0 ? "(%s.f)" : "%s.f"), text);
+}
+
+// The number v as a value of this dtype.
+static const char *literal(Arena *a, double v, Dtype dtype) {
+  if (dtype_is_float(dtype)) return float_literal(a, v);
+  if (dtype == DtBool) return v != 0 ? "true" : "false";
+  int64_t whole = isnan(v) ? 0 : (int64_t)fmin(fmax(v, INT32_MIN), INT32_MAX);
+  if (whole == INT32_MIN) return "(-2147483647 - 1)";
+  return arena_printf(a, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
+}
+
+static bool is_float(const Node *n) {
+  return dtype_is_float(n->type.dtype);
+}
+
+const char *expr_compute_type(const Node *n) {
+  return expr_ctype(type_compute(n->type.dtype));
+}
+
+const char *expr_cast(const Node *n) {
+  return is_float(n) ? "nn_cast" : "nn_stored";
+}
+
+// What turns a stored value of n's dtype into one to compute with.
+static const char *loaded(const Node *n) {
+  return is_float(n) ? "nn_float" : "nn_value";
+}
+
+// Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
+// scalar before it (the same for all lanes), a scalar in the loop.
+static const char *load(Scope *s, const Node *n, const Index *at) {
+  int64_t step;
+  const char *offset = expr_offset(s, &n->type, at, &step), *pointer = expr_pointer(s->group, n);
+  const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
+  Arena *arena = arena_of(s);
+  const char *lane = step == 0 || s->lanes == 1 ? "0"
+                     : step == 1                ? "j"
+                                                : arena_printf(arena, "j * %lld", (long long)step);
+  if (s->pred) {
+    buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
+               value, pointer, sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
+  } else if (step == 0 && !is_inner(s, offset)) {
+    buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
+  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !is_inner(s, offset)) {
+    buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
+               name, value, s->lanes, pointer, offset);
+    return arena_printf(arena, "%s[j]", name);
+  } else {
+    buffer_put(&s->body, "%sconst %s %s = %s(%s[%s]);\n", s->indent, type, name, value, pointer,
+               sum(arena, offset, lane));
+  }
+  return name;
+}
+
+const char *expr_substitute(Arena *arena, const char *cuda, const char *const *args) {
+  Buffer b = {0};
+  for (; *cuda; cuda++) {
+    if (*cuda != '$') {
+      buffer_put(&b, "%c", *cuda);
+      continue;
+    }
+    const char *arg = args[*++cuda - '1'];
+    buffer_put(&b, "%s", arg);
+  }
+  return buffer_take(&b, arena);
+}
+
+// Input i of map n, in the type that n computes it in.
+static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
+  const Node *from = n->in[i];
+  Dtype wanted = type_compute(type_operand(n, i));
+  if (from->op->cls == OpSource && from->op->form == SourceConst)
+    return literal(arena_of(s), from->attr.value, wanted);
+  Index in[MaxRank];
+  expr_broadcast(&n->type, &from->type, at, in);
+  const char *text = expr_value(s, from, in);
+  if (type_compute(from->type.dtype) == wanted) return text;
+  return arena_printf(arena_of(s), "nn_to<%s>(%s)", expr_ctype(wanted), text);
+}
+
+// What a conversion to n's dtype makes of a value.
+static const char *converted(Scope *s, const Node *n, const char *value) {
+  Dtype dtype = (Dtype)n->attr.dtype;
+  bool rounds = dtype == DtF16 || dtype == DtBf16;
+  if (rounds && is_float(n->in[0]))
+    return arena_printf(arena_of(s), "nn_float(nn_cast<%s>(%s))", expr_ctype(dtype), value);
+  if (type_compute(n->in[0]->type.dtype) == type_compute(dtype)) return value;
+  return arena_printf(arena_of(s), "nn_to<%s>(%s)", expr_ctype(type_compute(dtype)), value);
+}
+
+static const char *map_value(Scope *s, const Node *n, const Index *at) {
+  const char *args[MaxInputs];
+  for (int i = 0; i < n->nin; i++) args[i] = operand(s, n, i, at);
+  if (n->op->flags & FlagCopy) return args[0];
+  if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
+  const char *name = expr_local(s->group, n);
+  buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name,
+             expr_substitute(arena_of(s), n->op->cuda, args));
+  return name;
+}
+
+// ---- moves ------------------------------------------------------------------------------------
+
+// Element `at` of a value of shape `to`, seen in shape `from`. Dimensions are matched in runs of
+// equal products, so that untouched ones stay as they are; a run of several is made linear and cut
+// again. A lane of the innermost one stays a lane where `lanes` neighbours are not cut apart.
+static void reshape_index(Arena *arena, const Type *to, const Type *from, int lanes,
+                          const Index *at, Index *out) {
+  int i = 0, j = 0;
+  while (j < from->rank || i < to->rank) {
+    int i0 = i, j0 = j;
+    int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
+    while (a != b) {
+      if (a < b)
+        a *= to->dim[i++];
+      else
+        b *= from->dim[j++];
+    }
+    int live_i = -1, live_j = -1, ni = 0, nj = 0;
+    for (int d = i0; d < i; d++)
+      if (to->dim[d] > 1) live_i = d, ni++;
+    for (int d = j0; d < j; d++) {
+      out[d] = (Index){"0", false};
+      if (from->dim[d] > 1) live_j = d, nj++;
+    }
+    if (nj == 0) continue;
+    if (ni == 1 && nj == 1) {
+      out[live_j] = at[live_i];
+      continue;
+    }
+    const char *linear = "0";
+    int64_t step = 1;
+    bool together = ni && lanes > 1 && at[live_i].lane && to->dim[live_i] % lanes == 0 &&
+                    from->dim[live_j] % lanes == 0;
+    for (int d = i - 1; d >= i0; d--) {
+      const char *index = together && d == live_i ? at[d].text : whole(arena, at[d]);
+      linear = sum(arena, scaled(arena, index, to->dim[d] == 1 ? 0 : step), linear);
+      step *= to->dim[d];
+    }
+    out[live_j].lane = together;
+    int64_t below = 1;
+    for (int d = j - 1; d >= j0; d--) {
+      if (from->dim[d] == 1) continue;
+      const char *q = below == 1
+                          ? linear
+                          : arena_printf(arena, "%s / %lld", atom(arena, linear), (long long)below);
+      bool first = below * from->dim[d] == b;
+      out[d].text = first ? q
+                          : arena_printf(arena, "%s %% %lld", below == 1 ? atom(arena, q) : q,
+                                         (long long)from->dim[d]);
+      below *= from->dim[d];
+    }
+  }
+}
+
+void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
+  Arena *arena = move->group->graph->arena;
+  const Type *from = &move->in[0]->type, *to = &move->type;
+  if (move->op->form == MoveReshape) reshape_index(arena, from, to, lanes, at, out);
+  for (int d = 0; d < to->rank && move->op->form == MovePermute; d++)
+    out[d] = at[move->attr.dims[d]];
+  for (int d = 0; d < to->rank && move->op->form == MoveSlice; d++)
+    out[d] = shifted(arena, at[d], -move->attr.dims[d]);
+}
+
+static const char *both(Arena *a, const char *x, const char *y) {
+  return x ? arena_printf(a, "%s && %s", x, y) : y;
+}
+
+// Elements outside the source are 0 and are not read.
+static const char *pad_value(Scope *s, const Node *n, const Index *at) {
+  const Type *from = &n->in[0]->type;
+  Index in[MaxRank];
+  const char *inside = NULL, *outer = s->pred;
+  for (int d = 0; d < from->rank; d++) {
+    in[d] = shifted(arena_of(s), at[d], -n->attr.dims[d]);
+    if (n->attr.dims[d] || n->attr.ends[d])
+      inside = both(arena_of(s), inside,
+                    arena_printf(arena_of(s), "unsigned(%s) < %lldu", whole(arena_of(s), in[d]),
+                                 (long long)from->dim[d]));
+  }
+  if (inside) s->pred = both(arena_of(s), outer, inside);
+  const char *value = expr_value(s, n->in[0], in);
+  s->pred = outer;
+  const char *zero = literal(arena_of(s), 0, n->type.dtype);
+  return inside ? arena_printf(arena_of(s), "(%s ? %s : %s)", inside, value, zero) : value;
+}
+
+static const char *concat_value(Scope *s, const Node *n, const Index *at) {
+  int64_t axis = n->attr.axis, begin = 0;
+  const char *outer = s->pred, *name = expr_local(s->group, n), *chain = "";
+  for (int i = 0; i < n->nin; i++) {
+    const Type *from = &n->in[i]->type;
+    Index in[MaxRank];
+    memcpy(in, at, sizeof *at * (size_t)from->rank);
+    in[axis] = shifted(arena_of(s), at[axis], -begin);
+    const char *mine = arena_printf(arena_of(s), "unsigned(%s) < %lldu",
+                                    whole(arena_of(s), in[axis]), (long long)from->dim[axis]);
+    s->pred = both(arena_of(s), outer, mine);
+    const char *value = expr_value(s, n->in[i], in);
+    chain = i + 1 < n->nin ? arena_printf(arena_of(s), "%s%s ? %s : ", chain, mine, value)
+                           : arena_printf(arena_of(s), "%s%s", chain, value);
+    begin += from->dim[axis];
+  }
+  s->pred = outer;
+  buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name, chain);
+  return name;
+}
+
+// The element of a gather: where it is along the axis is a value of its own.
+static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
+  const Node *x = n->in[0], *ids = n->in[1];
+  int axis = (int)n->attr.axis, more = n->op->form == MoveGather ? ids->type.rank : 1;
+  Index in[MaxRank], id_at[MaxRank];
+  for (int d = 0; d < ids->type.rank; d++)
+    id_at[d] =
+        ids->type.dim[d] == 1 ? (Index){"0", false} : at[n->op->form == MoveGather ? axis + d : d];
+  const char *id = expr_value(s, ids, id_at), *name = expr_name(s->group, "id");
+  bool inside = !s->pred && s->lanes > 1 && expr_mentions(id, "j");
+  bool hoisted = !s->pred && !inside && expr_mentions(s->loads.text ? s->loads.text : "", id);
+  buffer_put(hoisted ? &s->loads : &s->body, "%sconst int %s = nn_index(%s, %lld);\n",
+             hoisted ? "  " : s->indent, name, id, (long long)x->type.dim[axis]);
+  if (!hoisted) note_inner(s, name);
+  for (int d = 0; d < x->type.rank; d++)
+    in[d] = d == axis               ? (Index){name, false}
+            : x->type.dim[d] == 1   ? (Index){"0", false}
+            : d < axis || more == 1 ? at[d]
+                                    : at[d + more - 1];
+  return expr_value(s, x, in);
+}
+
+static const char *move_value(Scope *s, const Node *n, const Index *at) {
+  Index in[MaxRank];
+  switch (n->op->form) {
+  case MovePad:
+    return pad_value(s, n, at);
+  case MoveConcat:
+    return concat_value(s, n, at);
+  case MoveGather:
+  case MoveAlong:
+    return gathered_value(s, n, at);
+  case MoveReshape:
+    reshape_index(arena_of(s), &n->type, &n->in[0]->type, 1, at, in);
+    break;
+  case MovePermute:
+    for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];
+    break;
+  default: // slice
+    for (int d = 0; d < n->type.rank; d++) in[d] = shifted(arena_of(s), at[d], n->attr.dims[d]);
+  }
+  return expr_value(s, n->in[0], in);
+}
+
+const char *expr_value(Scope *s, const Node *n, const Index *at) {
+  if (n->op->cls == OpSource && n->op->form == SourceConst)
+    return literal(arena_of(s), n->attr.value, n->type.dtype);
+  if (n->op->cls == OpSource && n->op->form == SourceIndex)
+    return atom(arena_of(s), whole(arena_of(s), at[n->attr.axis]));
+  const char *text = find_bound(s, n, at);
+  if (text) return text;
+  if (n->group != s->group)
+    text = load(s, n, at);
+  else if (n->op->cls == OpMap)
+    text = map_value(s, n, at);
+  else if (n->op->cls == OpMove)
+    text = move_value(s, n, at);
+  else
+    die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
+  if (!s->pred) expr_bind(s, n, at, text);
+  return text;
+}
+
+// ---- stores -----------------------------------------------------------------------------------
+
+void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
+  int64_t step;
+  const Type *as = &group_stored(s->group, n)->type; // it lies as this one
+  const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
+  const char *pointer = expr_pointer(s->group, n), *cast = expr_cast(n);
+  if (step == 1 && s->lanes > 1 && aligned(s, as, at)) {
+    const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", pointer + 2));
+    buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);
+    buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);
+    buffer_put(stores, "  nn_store<%d>(%s + %s, %s<%s>(%s));\n", s->lanes, pointer, offset, cast,
+               type, name);
+    return;
+  }
+  const char *lane = s->lanes == 1 || step == 0 ? "0"
+                     : step == 1                ? "j"
+                                 : arena_printf(arena_of(s), "j * %lld", (long long)step);
+  buffer_put(&s->body, "%s%s[%s] = %s<%s>(%s);\n", s->indent, pointer,
+             sum(arena_of(s), offset, lane), cast, type, value);
+}
+
+// ---- linear to index --------------------------------------------------------------------------
+
+void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
+                 const char *const *name) {
+  int64_t below = 1;
+  for (int d = n - 1; d >= 0; d--) {
+    if (name[d]) {
+      buffer_put(out, "%sconst int %s = %s", indent, name[d], i);
+      if (below > 1) buffer_put(out, " / %lld", (long long)below);
+      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)size[d]);
+    }
+    below *= size[d];
+  }
+}

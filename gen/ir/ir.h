@@ -1,0 +1,240 @@
+// ir.h: the graph that all rooms of the compiler work on, its text, shapes and views; and the
+// context of a compilation, which every function gets that can fail by a user's mistake.
+//
+//   model.lua -front-> nodes -shape-> typed -simp-> smaller -prec, layout-> dtypes, orders
+//   -fuse-> groups -sched-> tiles, launches -mem-> arena offsets -emit-> CUDA -plan-> Plan
+//
+// A Graph owns all its memory (the compiler's arena, nothing is freed singly). User errors leave
+// through err_at; a broken invariant of ours is `die`.
+#ifndef NNGEN_IR_H
+#define NNGEN_IR_H
+
+#include "op.h"
+
+#include <lua.h>
+#include <setjmp.h>
+
+enum {
+  MaxRank = PlanMaxRank,
+  MaxInputs = 4,   // of a map
+  kMostRow = 16384 // elements of a row that is kept in the registers of one block
+};
+
+typedef struct Compiler Compiler;
+typedef struct Graph Graph;
+typedef struct Node Node;
+typedef struct Group Group;
+typedef struct Arch Arch;       // pass.h: a GPU the scheduler knows
+typedef struct Traced Traced;   // eval.c
+typedef struct Setting Setting; // lang.h: one of nn.config
+typedef struct Usage Usage;     // lang.h: what the model file has used of its limits
+typedef struct Tuning Tuning;   // sched.h: measured tiles
+
+// ---- the graph ------------------------------------------------------------------------------
+
+typedef struct Loc {
+  const char *file; // as the user named it; null: made by a pass
+  int line;
+} Loc;
+
+// Dtype and shape of a value, and how it lies in memory: dense, dimensions order[0] (outermost)
+// to order[rank-1] (innermost).
+typedef struct Type {
+  Dtype dtype;
+  int rank;
+  int64_t dim[MaxRank];
+  uint8_t order[MaxRank];
+} Type;
+
+// What an op is told besides its inputs. Which fields an op has is said by its row (Op.attrs);
+// names and sizes are rows of attr_fields (op.c), so printing, reading and comparing are loops.
+typedef struct Attr {
+  double value;          // const: every element
+  double init_a, init_b; // param: see PlanTensor
+  int64_t init;          // param: InitKind
+  int64_t axes;          // reduce: bit d set = dimension d becomes 1
+  int64_t kernel[2];     // window: height, width
+  int64_t stride[2];     // window, conv
+  int64_t pad[4];        // window, conv: top, left, bottom, right
+  int64_t dilation[2];   // window, conv
+  int64_t groups;        // conv
+  int64_t axis;          // concat, index
+  int64_t dtype;         // to: a Dtype
+  int64_t below;         // input of integers: they are 0 to below - 1; 0: any
+  int64_t dims[MaxRank]; // reshape: shape; permute: source of each dimension; slice: begin;
+                         // pad: before
+  int64_t ends[MaxRank]; // slice: end; pad: after
+} Attr;
+
+// A row of the policy of precision (prec.c).
+typedef enum Precision { PrecFp32, PrecTf32, PrecFp16, PrecBf16, PrecCount } Precision;
+
+struct Node {
+  int id; // position in Graph.nodes: inputs come before users
+  const Op *op;
+  int nin;
+  Node **in;
+  Type type;
+  Attr attr;
+  const char *name; // dotted place in the model: layer1.0.conv1
+  Loc loc;
+  Precision precision; // of the policy that stores it: prec.c
+  int call;            // which call of a layer made it; what `unfused` may still join
+  int entry;           // of the model that it is computed in; sources belong to all
+  bool updated;        // a state or parameter that an entry writes, or what is written there
+  bool fixed;          // depends on parameters and constants alone: computed once, by `init`
+  const Node *written; // what it was in the model as written; null: not from a model file
+  int uses;            // how many inputs of live nodes and outputs of the graph it is
+  Group *group;        // set by fuse; null for sources
+  Node *subst;         // scratch of a rewriting pass: its replacement
+};
+
+typedef struct Output {
+  const char *name;
+  Node *node;
+  Loc loc;
+  int entry;
+} Output;
+
+// What a state, or a parameter, holds after a run of an entry.
+typedef struct Update {
+  Node *state, *value;
+  Loc loc;
+  int entry;
+  bool in_place; // its kernel writes the state itself; else a copy at the end of the run
+} Update;
+
+struct Graph {
+  Compiler *c;
+  Arena *arena;
+  const char *model; // a C identifier, from the file name
+  Node **nodes;
+  int nnodes;
+  Output *outputs;
+  int noutputs;
+  Update *updates;
+  int nupdates;
+  Group **groups; // in launch order
+  int ngroups;
+  int nops;      // ops of the model as written
+  void *scratch; // of the pass that makes the graph
+};
+
+// ---- a compilation ---------------------------------------------------------------------------
+
+typedef struct Options { // what the user asked of a compilation
+  const char *model;     // path of the model file
+  const char *lowering;  // fused, unfused
+  const char *dtype;     // fp32, tf32, fp16, bf16
+  const Arch *arch;
+  int nset; // --set name=value
+  const char **set_name, **set_value;
+  const char *stage;    // show: stop after this pass
+  const Tuning *tuning; // measured tiles; null: the model alone decides
+  const char *device;   // whose measurements count
+  int candidate;        // every contraction takes the tile in this place, from 1 (0: the best)
+  bool again;           // the model file ran before: its prints stay silent
+} Options;
+
+// All that one compilation knows.
+struct Compiler {
+  Options options;
+  lua_State *lua;
+  Arena *arena;
+  Graph *graph;    // as the passes have it
+  Graph *original; // as the model wrote it: what the oracle evaluates
+  Op **ops;
+  int nops;
+  Names *reserved;   // words of templates/: kernels name nothing so
+  Traced **programs; // what `ref` of the ops computes, as far as asked
+  int nprograms;
+  Setting *settings;
+  int nsettings;
+  int ncalls;
+  const char **entries; // names; 0: infer
+  int nentries;
+  int entry;           // that the next output or update belongs to
+  const char *scope;   // where the next node stands in the model, as nn.lua says
+  int call;            // 0: every op is a call of its own
+  Precision precision; // of the next node
+  Usage *usage;
+  Error *error;
+  jmp_buf recover;         // where err_at goes outside Lua
+  Loc error_loc;           // where the model was when Lua itself complained
+  bool in_lua;             // err_at raises a Lua error instead
+  const char *source_path; // the model file of the last node made
+  const char *stale;       // a tuned tile that is no candidate any more: "problem: tile"
+};
+
+#define FAILS __attribute__((noreturn, format(printf, 3, 4)))
+void err_at(Compiler *c, Loc loc, const char *format, ...) FAILS;
+void err_code(Compiler *c, int code, const char *format, ...) FAILS;
+
+// ---- op.c: the table of ops --------------------------------------------------------------------
+typedef struct AttrField {
+  const char *name;
+  size_t offset;
+  int count;     // elements; -1: as many as the rank of the node
+  bool real;     // double, else int64_t
+  bool optional; // not written where it is 0
+} AttrField;
+extern const AttrField attr_fields[];
+extern const int attr_nfields;
+const Op *op_find(const Compiler *c, const char *name); // null when unknown
+const Op *op_need(const Compiler *c, const char *name);
+const char *op_class_name(OpClass cls);
+void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // those that the op has
+
+// ---- graph.c, type.c ---------------------------------------------------------------------------
+Graph *graph_new(Compiler *c, const char *model);
+Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, Node *like);
+Node *graph_move(Graph *g, const char *op, Node *in, int rank, const Attr *attr);
+void graph_output(Graph *g, const char *name, Node *node, Loc loc, int entry);
+void graph_update(Graph *g, Node *state, Node *value, Loc loc, int entry);
+// A graph in which entries share sources and what is fixed alone.
+Graph *graph_split(Graph *g);
+// A new graph of what `rewrite` makes of each live node; Graph.scratch is `scratch` meanwhile.
+Graph *graph_rebuild(Graph *g, Node *(*rewrite)(Graph *to, Node *node, Node **in), void *scratch);
+void graph_count_uses(Graph *g);
+void graph_verify(Graph *g, bool grouped); // dies naming the node that is wrong
+Graph *graph_copy(Graph *g);
+bool node_depthwise(const Node *n); // a convolution of each channel alone
+// The contraction that n was in the model as written, before channels were padded; else n itself.
+const Node *node_as_written(const Node *n);
+int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
+int64_t type_count(const Type *t);         // elements
+Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i32, u8 or bool
+Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
+Dtype type_result(const Node *n);          // what map n gives
+bool node_is_literal(const Node *n);       // a number of the model: its kind counts, not its dtype
+bool node_has_memory(const Node *n);       // a source that is read: input, parameter, state
+int64_t type_bytes(const Type *t);
+void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
+Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
+const char *precision_name(Precision precision);           // "fp16"
+bool precision_parse(const char *name, Precision *precision);
+bool type_same_shape(const Type *a, const Type *b);
+typedef struct ShapeText {
+  char s[MaxRank * 22 + 4];
+} ShapeText;
+ShapeText type_shape(const Type *t);       // .s: "(1, 3, 224, 224)"
+void shape_infer(Compiler *c, Node *node); // shape.c: the type of one node from its inputs
+
+// ---- text.c: the IR as text --------------------------------------------------------------------
+void text_write(const Graph *g, FILE *file);
+Graph *text_read(Compiler *c, const char *text);
+
+// ---- view.c ------------------------------------------------------------------------------------
+// The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
+// copies that only change the order), with the stride of each of n's dimensions and where its first
+// element is; null when its elements must be computed.
+bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
+const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
+// Where neighbours of a value are, after moves.
+typedef struct Lane {
+  int dim;     // they are neighbours in this dimension; -1: in none
+  int64_t run; // they stay together in whole runs of so many
+} Lane;
+Lane lane_follow(Lane lane, const Node *move); // a reshape, permutation or slice
+
+#endif

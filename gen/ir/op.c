@@ -1,0 +1,56 @@
+// op.c: the table of ops. Each row is declared in Lua (ops.lua, or a model file) and kept here as
+// data, so that passes branch on class, form and flags.
+#include "ir.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#define FIELD(name, count, real)                                                                   \
+  { #name, offsetof(Attr, name), count, real, false }
+const AttrField attr_fields[] = {
+    FIELD(value, 1, true),
+    FIELD(init, 1, false),
+    FIELD(init_a, 1, true),
+    FIELD(init_b, 1, true),
+    FIELD(axes, 1, false),
+    FIELD(kernel, 2, false),
+    FIELD(stride, 2, false),
+    FIELD(pad, 4, false),
+    FIELD(dilation, 2, false),
+    FIELD(groups, 1, false),
+    FIELD(axis, 1, false),
+    FIELD(dims, -1, false),
+    FIELD(ends, -1, false),
+    FIELD(dtype, 1, false),
+    {"below", offsetof(Attr, below), 1, false, true},
+};
+#undef FIELD
+const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
+
+static const char *const class_names[OpClassCount] = { // CLASS
+    "source", "map", "reduce", "window", "contract", "move"};
+
+const char *op_class_name(OpClass cls) {
+  return class_names[cls];
+}
+
+const Op *op_find(const Compiler *c, const char *name) {
+  for (int i = 0; i < c->nops; i++)
+    if (!strcmp(c->ops[i]->name, name)) return c->ops[i];
+  return NULL;
+}
+
+const Op *op_need(const Compiler *c, const char *name) {
+  const Op *op = op_find(c, name);
+  if (!op) die("ops.lua has no row '%s'", name);
+  return op;
+}
+
+void op_copy_attrs(const Op *op, const Attr *from, Attr *to) {
+  for (int i = 0; i < attr_nfields; i++) {
+    const AttrField *f = &attr_fields[i];
+    size_t count = (size_t)(f->count < 0 ? MaxRank : f->count);
+    if (op->attrs >> i & 1)
+      memcpy((char *)to + f->offset, (const char *)from + f->offset, count * sizeof(int64_t));
+  }
+}

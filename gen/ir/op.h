@@ -1,0 +1,98 @@
+// op.h: the facts of an op, one row of ops.lua: a part of ir.h.
+#ifndef NNGEN_OP_H
+#define NNGEN_OP_H
+
+#include "gen/base/base.h"
+#include "plan.h"
+
+// CLASS: a pass branches on the class and flags of an op, never on its name. A new class has one
+// row in each place marked with this word.
+typedef enum OpClass {
+  OpSource,
+  OpMap,
+  OpReduce,
+  OpWindow,
+  OpContract,
+  OpMove,
+  OpClassCount
+} OpClass;
+
+// A constant and an index are expressions: they have no memory.
+typedef enum { SourceInput, SourceParam, SourceConst, SourceIndex, SourceState } SourceKind;
+typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
+// A gather reads by integers: row ids[i] of axis; along: the element ids[.., i, ..] of its own row.
+typedef enum MoveKind {
+  MoveReshape,
+  MovePermute,
+  MoveSlice,
+  MoveConcat,
+  MovePad,
+  MoveGather,
+  MoveAlong
+} MoveKind;
+
+// What a map computes in, and gives. Promoted: as PyTorch promotes its inputs' dtypes; a number of
+// the model, like 2 or 0.5, counts by its kind alone.
+typedef enum Typing {
+  TypeFloat,   // floats: integers are converted
+  TypeArith,   // the promoted dtype
+  TypeCompare, // in the promoted dtype; gives bool
+  TypeWhere,   // a bool, then the promoted dtype of the others
+  TypeLogic,   // bools
+  TypeConvert, // gives what its attribute says
+  TypeDraw,    // i32 to a float: a random number at a position
+  TypingCount
+} Typing;
+
+enum OpFlag {
+  FlagCommutes = 1, // a op b = b op a
+  FlagAdd = 2,      // addition: what a scale distributes over
+  FlagMul = 4,      // multiplication: what moves into the weights of a contraction
+  FlagSub = 8,
+  FlagNeg = 16,
+  FlagCopy = 32,  // the identity; stays only where dtype or memory order change
+  FlagWide = 128, // its result wants more than 16 bits where it is stored
+  FlagCalm = 64   // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
+};
+
+// What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in
+// `element`, $1 is the element's value and $i its place among those that are reduced; in `combine`,
+// a.NAME and b.NAME are the accumulators of two parts.
+typedef struct Accumulator {
+  const char *name, *type; // float, int
+  const char *init;        // of no element: the neutral one
+  const char *element, *combine;
+  double ref_init; // the same for the oracle
+  int ref;         // Lua reference: (accumulators.., value, place) -> the next of this one
+} Accumulator;
+
+enum { kMostAccumulators = 4 };
+
+typedef struct Monoid {
+  const char *name;
+  int count;
+  Accumulator part[kMostAccumulators];
+} Monoid;
+
+typedef struct Op {
+  const char *name;
+  OpClass cls;
+  int form;         // SourceKind, ContractForm or MoveKind, by class
+  int nin;          // inputs; -1: one or more
+  unsigned flags;   // OpFlag
+  Typing typing;    // map
+  unsigned attrs;   // bit i: takes the i-th row of attr_fields
+  const char *cuda; // expression over $1 $2 ..: a map's value, a reduction's combination
+  const char *init; // reduction, window: the neutral element, as CUDA text
+  double ref_init;  // the same for the oracle
+  const Monoid *acc;  // reduction; rows of equal texts accumulate together
+  const char *result; // reduction: its value, of a.NAME
+  int ref_result;     // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
+  Dtype gives;        // reduction: of the result; DtF32: a float, stored as the policy says
+  int flops;        // per element, for the tables
+  int ref;          // Lua reference: the op on numbers (LUA_NOREF: none)
+  int grad;         // Lua reference: its gradient rule
+  bool user;        // declared by a model file
+} Op;
+
+#endif

@@ -1,0 +1,262 @@
+// shape.c: the type of a node from the types of its inputs. Shapes are static. Runs as nodes are
+// made, so that a mistake is reported at the line of the model that makes it.
+#include "ir.h"
+
+#include <string.h>
+
+#define shape_of(n) (type_shape(&(n)->type).s)
+
+// NumPy's rule: aligned at the right, equal or 1.
+static void infer_map(Compiler *c, Node *n) {
+  Type t = {.dtype = DtF32};
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->type.rank > t.rank) t.rank = n->in[i]->type.rank;
+  for (int d = 0; d < t.rank; d++) t.dim[d] = 1;
+  for (int i = 0; i < n->nin; i++) {
+    const Type *in = &n->in[i]->type;
+    for (int d = 0; d < in->rank; d++) {
+      int64_t *to = &t.dim[t.rank - in->rank + d];
+      if (in->dim[d] == 1) continue;
+      if (*to != 1 && *to != in->dim[d])
+        err_at(c, n->loc, "%s: shapes do not broadcast: %s and %s", n->op->name, shape_of(n->in[0]),
+               shape_of(n->in[i]));
+      *to = in->dim[d];
+    }
+  }
+  if ((n->op->flags & (FlagSub | FlagNeg)) && type_operand(n, 0) == DtBool)
+    err_at(c, n->loc, "%s: not of bools; logical_not and logical_xor are", n->op->name);
+  n->type = type_make(type_result(n), t.rank, t.dim);
+}
+
+// Products, windows and reductions are of floats.
+static void want_float(Compiler *c, Node *n, int i) {
+  Dtype dtype = n->in[i]->type.dtype;
+  if (!dtype_is_float(dtype))
+    err_at(c, n->loc, "%s: wants floats, not %s %s; x:to(\"f32\") makes them", n->op->name,
+           dtype_name(dtype), shape_of(n->in[i]));
+}
+
+static void infer_reduce(Compiler *c, Node *n) {
+  want_float(c, n, 0);
+  Type t = n->in[0]->type;
+  if (n->attr.axes >> t.rank)
+    err_at(c, n->loc, "%s: an axis is beyond the rank of %s", n->op->name, shape_of(n->in[0]));
+  for (int d = 0; d < t.rank; d++)
+    if (n->attr.axes >> d & 1) t.dim[d] = 1;
+  n->type = type_make(dtype_is_float(n->op->gives) ? t.dtype : n->op->gives, t.rank, t.dim);
+}
+
+// Positions of a window of `kernel` over `size` elements, as every framework counts them.
+static int64_t positions(Compiler *c, Node *n, int i, int64_t size, int64_t kernel) {
+  const Attr *a = &n->attr;
+  int64_t span = (kernel - 1) * a->dilation[i] + 1, padded = size + a->pad[i] + a->pad[i + 2];
+  if (kernel < 1 || a->stride[i] < 1 || a->dilation[i] < 1 || a->pad[i] < 0 || a->pad[i + 2] < 0)
+    err_at(c, n->loc, "%s: kernel, stride and dilation must be at least 1, pad at least 0",
+           n->op->name);
+  if (padded < span)
+    err_at(c, n->loc, "%s: the window (%lld with dilation %lld) is larger than the padded input %s",
+           n->op->name, (long long)kernel, (long long)a->dilation[i], shape_of(n->in[0]));
+  return (padded - span) / a->stride[i] + 1;
+}
+
+static void want_rank(Compiler *c, Node *n, int i, int rank, const char *what) {
+  if (n->in[i]->type.rank != rank)
+    err_at(c, n->loc, "%s: wants %s, not %s", n->op->name, what, shape_of(n->in[i]));
+}
+
+static void infer_window(Compiler *c, Node *n) {
+  want_float(c, n, 0);
+  want_rank(c, n, 0, 4, "an input (N, C, H, W)");
+  Type t = n->in[0]->type;
+  for (int i = 0; i < 2; i++) t.dim[2 + i] = positions(c, n, i, t.dim[2 + i], n->attr.kernel[i]);
+  n->type = type_make(t.dtype, 4, t.dim);
+}
+
+static void infer_conv(Compiler *c, Node *n) {
+  want_rank(c, n, 0, 4, "an input (N, C, H, W)");
+  want_rank(c, n, 1, 4, "a weight (out, in / groups, kernel height, kernel width)");
+  const Type *x = &n->in[0]->type, *w = &n->in[1]->type;
+  int64_t groups = n->attr.groups;
+  if (groups < 1 || w->dim[0] % groups || x->dim[1] % groups)
+    err_at(c, n->loc, "%s: groups = %lld does not divide the channels of input %s and weight %s",
+           n->op->name, (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
+  if (x->dim[1] / groups != w->dim[1])
+    err_at(
+        c, n->loc,
+        "%s: input channels differ: input %s has %lld in each of %lld groups, weight %s wants %lld",
+        n->op->name, shape_of(n->in[0]), (long long)(x->dim[1] / groups), (long long)groups,
+        shape_of(n->in[1]), (long long)w->dim[1]);
+  int64_t dim[4] = {x->dim[0], w->dim[0]};
+  for (int i = 0; i < 2; i++) dim[2 + i] = positions(c, n, i, x->dim[2 + i], w->dim[2 + i]);
+  n->type = type_make(x->dtype, 4, dim);
+}
+
+static void infer_matmul(Compiler *c, Node *n) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  if (a->rank < 2 || b->rank < 2)
+    err_at(c, n->loc, "matmul: wants matrices, not %s and %s", shape_of(n->in[0]),
+           shape_of(n->in[1]));
+  if (a->dim[a->rank - 1] != b->dim[b->rank - 2])
+    err_at(c, n->loc, "matmul: inner sizes differ: %s has %lld columns, %s has %lld rows",
+           shape_of(n->in[0]), (long long)a->dim[a->rank - 1], shape_of(n->in[1]),
+           (long long)b->dim[b->rank - 2]);
+  int rank = a->rank > b->rank ? a->rank : b->rank;
+  int64_t dim[MaxRank];
+  for (int d = 0; d < rank - 2; d++) {
+    int da = d - (rank - a->rank), db = d - (rank - b->rank);
+    int64_t na = da < 0 ? 1 : a->dim[da], nb = db < 0 ? 1 : b->dim[db];
+    if (na != nb && na != 1 && nb != 1)
+      err_at(c, n->loc, "matmul: batch sizes do not broadcast: %s and %s", shape_of(n->in[0]),
+             shape_of(n->in[1]));
+    dim[d] = na > nb ? na : nb;
+  }
+  dim[rank - 2] = a->dim[a->rank - 2];
+  dim[rank - 1] = b->dim[b->rank - 1];
+  n->type = type_make(a->dtype, rank, dim);
+}
+
+static void infer_reshape(Compiler *c, Node *n) {
+  Type t = type_make(n->in[0]->type.dtype, n->type.rank, n->attr.dims);
+  if (type_count(&t) != type_count(&n->in[0]->type))
+    err_at(c, n->loc, "reshape: %s has %lld elements, %s has %lld", shape_of(n->in[0]),
+           (long long)type_count(&n->in[0]->type), type_shape(&t).s, (long long)type_count(&t));
+  n->type = t;
+}
+
+static void infer_permute(Compiler *c, Node *n) {
+  const Type *x = &n->in[0]->type;
+  int64_t dim[MaxRank];
+  unsigned seen = 0;
+  for (int d = 0; d < x->rank; d++) {
+    int64_t from = n->attr.dims[d];
+    if (from < 0 || from >= x->rank || seen >> from & 1)
+      err_at(c, n->loc, "permute: the dimensions of %s must each be named once",
+             shape_of(n->in[0]));
+    seen |= 1u << from;
+    dim[d] = x->dim[from];
+  }
+  n->type = type_make(x->dtype, x->rank, dim);
+}
+
+static void infer_slice(Compiler *c, Node *n) {
+  Type t = n->in[0]->type;
+  for (int d = 0; d < t.rank; d++) {
+    int64_t begin = n->attr.dims[d], end = n->attr.ends[d];
+    if (begin < 0 || end > t.dim[d] || begin >= end)
+      err_at(c, n->loc, "slice: %lld to %lld is not inside dimension %d of %s",
+             (long long)begin + 1, (long long)end, d + 1, shape_of(n->in[0]));
+    t.dim[d] = end - begin;
+  }
+  n->type = type_make(t.dtype, t.rank, t.dim);
+}
+
+static void infer_concat(Compiler *c, Node *n) {
+  Type t = n->in[0]->type;
+  int64_t axis = n->attr.axis, total = 0;
+  if (axis < 0 || axis >= t.rank)
+    err_at(c, n->loc, "concat: %s has no axis %lld", shape_of(n->in[0]), (long long)axis + 1);
+  for (int i = 0; i < n->nin; i++) {
+    Type u = n->in[i]->type;
+    if (u.rank == t.rank) total += u.dim[axis], u.dim[axis] = t.dim[axis];
+    if (type_compute(u.dtype) != type_compute(t.dtype))
+      err_at(c, n->loc, "concat: dtypes differ: %s and %s", dtype_name(t.dtype),
+             dtype_name(u.dtype));
+    if (!type_same_shape(&t, &u))
+      err_at(c, n->loc, "concat: shapes differ beside axis %lld: %s and %s", (long long)axis + 1,
+             shape_of(n->in[0]), shape_of(n->in[i]));
+  }
+  t.dim[axis] = total;
+  n->type = type_make(t.dtype, t.rank, t.dim);
+}
+
+// ids: integers below the size of the axis. An input that says nothing of its own range has this
+// one.
+static void check_ids(Compiler *c, Node *n) {
+  const Type *x = &n->in[0]->type;
+  Node *ids = n->in[1];
+  int64_t axis = n->attr.axis;
+  if (axis < 0 || axis >= x->rank)
+    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
+           (long long)axis + 1);
+  if (type_compute(ids->type.dtype) != DtI32 && ids->type.dtype != DtU8)
+    err_at(c, n->loc, "%s: the ids want integers, not %s %s; x:to(\"i32\") makes them", n->op->name,
+           dtype_name(ids->type.dtype), shape_of(ids));
+  bool input = ids->op->cls == OpSource && ids->op->form == SourceInput;
+  if (input && !ids->attr.below) ids->attr.below = x->dim[axis];
+}
+
+static void infer_gather(Compiler *c, Node *n) {
+  check_ids(c, n);
+  const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
+  int64_t dim[2 * MaxRank];
+  int rank = 0;
+  for (int d = 0; d < x->rank; d++) {
+    if (d != n->attr.axis) dim[rank++] = x->dim[d];
+    for (int e = 0; d == n->attr.axis && e < ids->rank; e++) dim[rank++] = ids->dim[e];
+  }
+  if (rank > MaxRank) err_at(c, n->loc, "gather: %d dimensions, at most %d", rank, MaxRank);
+  n->type = type_make(x->dtype, rank, dim);
+}
+
+static void infer_along(Compiler *c, Node *n) {
+  check_ids(c, n);
+  const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
+  for (int d = 0; d < x->rank; d++)
+    if (ids->rank != x->rank || (d != n->attr.axis && ids->dim[d] != x->dim[d]))
+      err_at(c, n->loc, "take_along: shapes differ beside axis %lld: %s and %s",
+             (long long)n->attr.axis + 1, shape_of(n->in[0]), shape_of(n->in[1]));
+  n->type = type_make(x->dtype, ids->rank, ids->dim);
+}
+
+static void infer_pad(Compiler *c, Node *n) {
+  Type t = n->in[0]->type;
+  for (int d = 0; d < t.rank; d++) {
+    if (n->attr.dims[d] < 0 || n->attr.ends[d] < 0)
+      err_at(c, n->loc, "pad: sizes must be at least 0 (slice takes elements away)");
+    t.dim[d] += n->attr.dims[d] + n->attr.ends[d];
+  }
+  n->type = type_make(t.dtype, t.rank, t.dim);
+}
+
+static void (*const move_rules[])(Compiler *, Node *) = {
+    [MoveReshape] = infer_reshape, [MovePermute] = infer_permute, [MoveSlice] = infer_slice,
+    [MoveConcat] = infer_concat,   [MovePad] = infer_pad,         [MoveGather] = infer_gather,
+    [MoveAlong] = infer_along,
+};
+
+static void infer_contract(Compiler *c, Node *n) {
+  for (int i = 0; i < 2; i++) want_float(c, n, i);
+  (n->op->form == FormConv ? infer_conv : infer_matmul)(c, n);
+}
+
+static void infer_move(Compiler *c, Node *n) {
+  move_rules[n->op->form](c, n);
+}
+
+static void (*const rules[OpClassCount])(Compiler *, Node *) = {
+    // CLASS
+    [OpMap] = infer_map,           [OpReduce] = infer_reduce, [OpWindow] = infer_window,
+    [OpContract] = infer_contract, [OpMove] = infer_move,
+};
+
+// Sources carry their type from the start; it is checked here all the same.
+static void check_size(Compiler *c, Node *n) {
+  if (n->op->cls == OpSource && n->op->form == SourceIndex &&
+      (n->attr.axis < 0 || n->attr.axis >= n->type.rank))
+    err_at(c, n->loc, "index: %s has no axis %lld", type_shape(&n->type).s,
+           (long long)n->attr.axis + 1);
+  double count = 1;
+  for (int d = 0; d < n->type.rank; d++) {
+    if (n->type.dim[d] < 1)
+      err_at(c, n->loc, "%s: dimension %d of %s is not positive", n->op->name, d + 1,
+             type_shape(&n->type).s);
+    count *= (double)n->type.dim[d];
+  }
+  if (count > 2147483647.)
+    err_at(c, n->loc, "%s: %s has more than 2^31 elements", n->op->name, type_shape(&n->type).s);
+}
+
+void shape_infer(Compiler *c, Node *node) {
+  if (rules[node->op->cls]) rules[node->op->cls](c, node);
+  check_size(c, node);
+}

@@ -1,0 +1,73 @@
+// split.c: entries. A model is one graph with outputs and updates of several entries; what two of
+// them compute is computed by each, so that a group of nodes belongs to one. Sources stay shared,
+// and so does what is fixed: the entry `init` computes it.
+#include "ir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Split {
+  Graph *to;
+  int entry;
+  Node **copy; // by id: of nodes that entries share
+  Node **own;  // by id: of this entry
+} Split;
+
+static bool shared(const Node *n) {
+  return n->op->cls == OpSource || n->fixed;
+}
+
+// Inputs come before users, so one walk over what the entry needs is enough.
+static void copy_entry(Split *s, const Graph *g, const bool *needed) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i], **at = shared(n) ? &s->copy[i] : &s->own[i];
+    if (!needed[i] || *at) continue;
+    Node **in = arena_alloc(g->arena, sizeof *in * (size_t)(n->nin + 1));
+    for (int j = 0; j < n->nin; j++)
+      in[j] = shared(n->in[j]) ? s->copy[n->in[j]->id] : s->own[n->in[j]->id];
+    *at = graph_add(s->to, n->op, n->nin, in, &n->attr, n);
+    (*at)->type = n->type;
+    if (!shared(n)) (*at)->entry = s->entry;
+  }
+}
+
+static void find_needed(const Graph *g, int entry, bool *needed) {
+  memset(needed, 0, sizeof *needed * (size_t)g->nnodes);
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i].entry == entry) needed[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].entry == entry) needed[g->updates[i].value->id] = true;
+  for (int i = g->nnodes - 1; i >= 0; i--)
+    for (int j = 0; needed[i] && j < g->nodes[i]->nin; j++) needed[g->nodes[i]->in[j]->id] = true;
+}
+
+static Node *copy_of(const Split *s, const Node *n) {
+  return shared(n) ? s->copy[n->id] : s->own[n->id];
+}
+
+Graph *graph_split(Graph *g) {
+  size_t count = (size_t)g->nnodes + 1;
+  Split s = {.to = graph_new(g->c, g->model), .copy = base_alloc(count, sizeof(Node *))};
+  bool *needed = base_alloc(count, sizeof *needed);
+  for (int i = 0; i < g->nnodes; i++) // all sources with memory, in the model's order
+    needed[i] = node_has_memory(g->nodes[i]);
+  copy_entry(&s, g, needed);
+  for (s.entry = 0; s.entry < g->c->nentries; s.entry++) {
+    s.own = base_alloc(count, sizeof *s.own);
+    find_needed(g, s.entry, needed);
+    copy_entry(&s, g, needed);
+    for (int i = 0; i < g->noutputs; i++)
+      if (g->outputs[i].entry == s.entry)
+        graph_output(s.to, g->outputs[i].name, copy_of(&s, g->outputs[i].node), g->outputs[i].loc,
+                     s.entry);
+    for (int i = 0; i < g->nupdates; i++)
+      if (g->updates[i].entry == s.entry)
+        graph_update(s.to, s.copy[g->updates[i].state->id], copy_of(&s, g->updates[i].value),
+                     g->updates[i].loc, s.entry);
+    free(s.own);
+  }
+  free(s.copy);
+  free(needed);
+  s.to->nops = g->nops;
+  return s.to;
+}

@@ -1,0 +1,88 @@
+// view.c: values that need no memory of their own: where the elements of a moved value lie in the
+// value it was moved from.
+#include "ir.h"
+
+#include <string.h>
+
+// Strides of a reshape's dimensions from those of its input: from the innermost on, dimensions that
+// follow each other in memory are one run, which the result's cut anew. False: no strides do.
+static bool reshape_strides(const Type *to, const Type *from, const int64_t *in, int64_t *out) {
+  int d = from->rank - 1, t = to->rank - 1;
+  while (d >= 0 && from->dim[d] == 1) d--;
+  while (d >= 0) {
+    int64_t step = in[d], run = 1, cut = 1;
+    do {
+      run *= from->dim[d];
+      for (d--; d >= 0 && from->dim[d] == 1;) d--;
+    } while (d >= 0 && in[d] == step * run);
+    for (; t >= 0 && (cut < run || to->dim[t] == 1); cut *= to->dim[t--])
+      out[t] = to->dim[t] == 1 ? 0 : step * cut;
+    if (cut != run) return false;
+  }
+  for (; t >= 0; t--) out[t] = 0; // of size 1
+  return true;
+}
+
+bool view_same_memory(const Node *n) {
+  const Node *x = n->in[0];
+  int64_t in[MaxRank], out[MaxRank] = {0}, own[MaxRank];
+  bool reorders = n->op->cls == OpMove && n->op->form <= MovePermute;
+  if (!reorders || x->type.dtype != n->type.dtype) return false;
+  type_strides(&x->type, in);
+  type_strides(&n->type, own);
+  for (int d = 0; d < n->type.rank && n->op->form == MovePermute; d++) out[d] = in[n->attr.dims[d]];
+  if (n->op->form == MoveReshape && !reshape_strides(&n->type, &x->type, in, out)) return false;
+  return !memcmp(out, own, sizeof out[0] * (size_t)n->type.rank);
+}
+
+const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset) {
+  *offset = 0;
+  if (n->group != g) {
+    type_strides(&n->type, stride);
+    return n->op->cls == OpSource && !node_has_memory(n) ? NULL : n;
+  }
+  if (n->op->flags & FlagCopy && n->in[0]->type.dtype == n->type.dtype)
+    return view_of(g, n->in[0], stride, offset);
+  if (n->op->cls != OpMove || n->op->form > MoveSlice) return NULL;
+  int64_t in[MaxRank];
+  const Node *base = view_of(g, n->in[0], in, offset);
+  if (!base) return NULL;
+  if (n->op->form == MoveReshape)
+    return reshape_strides(&n->type, &n->in[0]->type, in, stride) ? base : NULL;
+  for (int d = 0; d < n->type.rank; d++) {
+    stride[d] = in[n->op->form == MovePermute ? n->attr.dims[d] : d];
+    if (n->op->form == MoveSlice) *offset += n->attr.dims[d] * in[d];
+  }
+  return base;
+}
+
+// ---- neighbours, through moves -----------------------------------------------------------------
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b ? common_divisor(b, a % b) : a;
+}
+
+// The dimension of t with this distance, in elements of the row-major order, between neighbours.
+static int dim_of_step(const Type *t, int64_t step) {
+  int64_t below = 1;
+  for (int d = t->rank - 1; d >= 0; below *= t->dim[d--])
+    if (below == step && t->dim[d] > 1) return d;
+  return -1;
+}
+
+Lane lane_follow(Lane lane, const Node *move) {
+  const Type *from = &move->in[0]->type, *to = &move->type;
+  int dim = lane.dim;
+  if (dim < 0) return lane;
+  if (move->op->form == MovePermute)
+    for (dim = 0; move->attr.dims[dim] != lane.dim;) dim++;
+  if (move->op->form == MoveReshape) {
+    int64_t step = 1;
+    for (int d = dim + 1; d < from->rank; d++) step *= from->dim[d];
+    dim = dim_of_step(to, step);
+  }
+  if (dim < 0) return (Lane){-1, 1};
+  int64_t run = common_divisor(lane.run, to->dim[dim]);
+  if (move->op->form == MoveSlice) run = common_divisor(run, move->attr.dims[dim]);
+  return (Lane){dim, run};
+}

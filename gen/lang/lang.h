@@ -1,0 +1,50 @@
+// lang.h: the model language: a confined Lua state, in which model files call the layers of nn.lua;
+// each call becomes nodes that remember their file and line.
+#ifndef NNGEN_LANG_H
+#define NNGEN_LANG_H
+
+#include "gen/ir/ir.h"
+
+#define kTensorType "nngen.tensor" // the Lua type of a node
+
+struct Setting {
+  const char *name, *value, *fallback; // as text
+};
+
+struct Usage {
+  size_t used, limit; // bytes of the Lua state
+  int steps;          // of instructions
+};
+
+// ---- model.c: runs a model file ----------------------------------------------------------------
+void front_open(Compiler *c); // the Lua state, with ops and layers loaded
+void front_run(Compiler *c);  // the pass `front`
+int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
+
+// ---- front.c: the calls of a model -------------------------------------------------------------
+Compiler *front_compiler(lua_State *lua);
+Loc front_here(lua_State *lua);    // the innermost line of a model file on the Lua stack
+void front_begin(Compiler *c);     // a model file starts: no scope, no call
+void front_push_core(Compiler *c); // pushes the table `core` that nn.lua is given
+
+// ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
+void rows_load(Compiler *c);           // runs ops.lua
+const char *rows_typing(const Op *op); // "arith"
+int rows_declare(lua_State *lua); // op{...} in Lua; upvalue 1: true in model files
+// Fields of the table at this place of the stack; null, `fallback`, LUA_NOREF when they are not.
+const char *rows_text(lua_State *lua, int table, const char *name);
+double rows_number(lua_State *lua, int table, const char *name, double fallback);
+int rows_function(lua_State *lua, int table, const char *name);
+bool rows_is_expression(const char *text); // of numbers, $1 $2 .., operators, nn_ functions
+
+// ---- monoid.c: what reductions accumulate ------------------------------------------------------
+Monoid *monoid_read(lua_State *lua, const Op *op);    // field `acc` of the row at 1; null: none
+void monoid_check(lua_State *lua, const Op *op);      // of a model file: expressions alone
+void monoid_complete(Compiler *c, Op *op);            // a row of one combination gets its monoid
+
+// ---- sandbox.c ---------------------------------------------------------------------------------
+lua_State *sandbox_state(Compiler *c, size_t memory_limit);
+void sandbox_open(lua_State *lua); // pushes the environment of a model file
+void sandbox_limit(lua_State *lua, bool on);
+
+#endif

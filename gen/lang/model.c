@@ -1,0 +1,210 @@
+// model.c: runs a model file, confined, and tells the user's mistakes with their line.
+#include "lang.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <lualib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { kMemoryLimit = 1 << 30 };
+
+// ---- files ------------------------------------------------------------------------------------
+
+static void load_chunk(lua_State *lua, const char *path) {
+  if (luaL_loadfilex(lua, path, "t") != LUA_OK) lua_error(lua);
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.sandbox");
+  lua_setupvalue(lua, -2, 1);
+}
+
+// require(name): "nn", or the model file name.lua beside the model.
+static int lua_require(lua_State *lua) {
+  const char *name = luaL_checkstring(lua, 1);
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.loaded");
+  int kind = lua_getfield(lua, -1, name);
+  if (kind == LUA_TLIGHTUSERDATA)
+    err_at(front_compiler(lua), front_here(lua), "require: '%s' requires itself", name);
+  if (kind != LUA_TNIL) return 1;
+  lua_pop(lua, 1);
+  if (!*name || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+                    strlen(name))
+    err_at(front_compiler(lua), front_here(lua),
+           "require: '%s' is not the name of a model file (letters, digits, _ and -)", name);
+  Compiler *c = front_compiler(lua);
+  const char *model = c->options.model, *slash = strrchr(model, '/');
+  int folder = slash ? (int)(slash - model) + 1 : 0;
+  const char *path = arena_printf(c->arena, "%.*s%s.lua", folder, model, name);
+  struct stat info;
+  if (lstat(path, &info))
+    err_at(front_compiler(lua), front_here(lua),
+           "require: there is no %s (models require \"nn\" and files beside them)", path);
+  if (!S_ISREG(info.st_mode))
+    err_at(front_compiler(lua), front_here(lua), "require: %s is no regular file", path);
+  lua_pushlightuserdata(lua, c); // being loaded
+  lua_setfield(lua, -2, name);
+  load_chunk(lua, path);
+  lua_call(lua, 0, 1);
+  if (lua_isnil(lua, -1)) lua_pushboolean(lua, true), lua_replace(lua, -2);
+  lua_pushvalue(lua, -1);
+  lua_setfield(lua, -3, name);
+  return 1;
+}
+
+// ---- the Lua state ------------------------------------------------------------------------------
+
+static void run_asset(lua_State *lua, const char *name, int nargs) {
+  size_t length;
+  const char *text = asset_text(front_compiler(lua)->arena, name, &length);
+  if (!text) die("%s is missing", name);
+  char chunk[64];
+  snprintf(chunk, sizeof chunk, "=%s", name);
+  if (luaL_loadbufferx(lua, text, length, chunk, "t")) die("%s", lua_tostring(lua, -1));
+  lua_insert(lua, -1 - nargs);
+  if (lua_pcall(lua, nargs, 1, 0)) die("%s", lua_tostring(lua, -1));
+}
+
+void front_open(Compiler *c) {
+  c->lua = sandbox_state(c, kMemoryLimit);
+  if (!c->lua) die("out of memory");
+  luaL_openlibs(c->lua);
+  run_asset(c->lua, "gen/lang/ref.lua", 0); // what `ref` and `grad` of ops.lua are written in
+  lua_pop(c->lua, 1);
+  rows_load(c);
+  lua_newtable(c->lua);
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.names");
+  sandbox_open(c->lua);
+  front_push_core(c);
+  lua_pushvalue(c->lua, -1);
+  run_asset(c->lua, "gen/lang/nn.lua", 1); // core -> nn
+  lua_insert(c->lua, -2);
+  static const char *const layers[] = {"gen/lang/nn_reduce.lua", "gen/lang/nn_layers.lua"};
+  for (int i = 0; i < 2; i++) {
+    lua_pushvalue(c->lua, -1);
+    lua_pushvalue(c->lua, -3);
+    run_asset(c->lua, layers[i], 2); // core, nn -> nothing
+    lua_pop(c->lua, 1);
+  }
+  lua_pop(c->lua, 1);
+  lua_newtable(c->lua); // loaded modules
+  lua_insert(c->lua, -2);
+  lua_setfield(c->lua, -2, "nn");
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.loaded");
+  lua_pushcfunction(c->lua, lua_require);
+  lua_setfield(c->lua, -2, "require");
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.sandbox");
+}
+
+// Calls the user's function below its arguments. A mistake told by err_at goes on to whoever waits.
+int front_call(lua_State *lua, int nargs, int nresults) {
+  Compiler *c = front_compiler(lua);
+  bool outer = c->in_lua;
+  c->in_lua = true;
+  sandbox_limit(lua, true);
+  int status = lua_pcall(lua, nargs, nresults, 0);
+  sandbox_limit(lua, false);
+  c->in_lua = outer;
+  if (status && c->error->code) longjmp(c->recover, 1);
+  return status;
+}
+
+// ---- the model --------------------------------------------------------------------------------
+
+static int note_place(lua_State *lua) { // message handler: the stack is still there
+  front_compiler(lua)->error_loc = front_here(lua);
+  return 1;
+}
+
+static int run_model(lua_State *lua) {
+  Compiler *c = front_compiler(lua);
+  load_chunk(lua, c->options.model);
+  lua_call(lua, 0, 1);
+  Node **n = luaL_testudata(lua, -1, kTensorType); // `return y` is short for one output
+  if (n && !c->graph->noutputs) graph_output(c->graph, "output", *n, (Loc){c->options.model, 1}, 0);
+  return 0;
+}
+
+// Turns Lua's own message "file:line: text" into ours, with the line quoted.
+static void report(Compiler *c, int status) {
+  if (c->error->code) longjmp(c->recover, 1); // err_at was here
+  const char *text = lua_tostring(c->lua, -1), *path = c->options.model;
+  if (status == LUA_ERRMEM)
+    err_code(c, ExitUsage, "%s: the model file needs more than %d MB of memory", path,
+             kMemoryLimit >> 20);
+  if (!text) text = "error";
+  int line = 0, used = 0;
+  if (!strncmp(text, "gen/lang/nn", 11) && c->error_loc.file &&
+      strstr(text, ": ")) // a layer was called amiss
+    err_at(c, c->error_loc, "%s", strstr(text, ": ") + 2);
+  const char *colon = strstr(text, ".lua:");
+  if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
+    char *file = arena_printf(c->arena, "%.*s.lua", (int)(colon - text), text);
+    err_at(c, (Loc){file, line}, "%s", colon + used);
+  }
+  if (c->error_loc.file) err_at(c, c->error_loc, "%s", text);
+  err_code(c, ExitUsage, "%s: %s", path, text);
+}
+
+static void check_settings(Compiler *c) {
+  for (int i = 0; i < c->options.nset; i++) {
+    const char *names[64] = {0}, *name = c->options.set_name[i];
+    int count = 0;
+    bool known = false;
+    for (int j = 0; j < c->nsettings && count < 64; j++) {
+      names[count++] = c->settings[j].name;
+      known = known || !strcmp(name, c->settings[j].name);
+    }
+    if (known) continue;
+    const char *near = text_nearest(name, names, count);
+    if (near)
+      err_code(c, ExitUsage, "--set %s: %s has no such setting; did you mean '%s'?", name,
+               c->options.model, near);
+    Buffer list = {0};
+    for (int j = 0; j < count; j++) buffer_put(&list, j ? ", %s" : "%s", names[j]);
+    const char *all = count ? buffer_take(&list, c->arena) : "none";
+    err_code(c, ExitUsage, "--set %s: %s has no such setting; it has: %s", name, c->options.model,
+             all);
+  }
+}
+
+// A file that ends in .ir is a graph as `nngen show` prints it.
+static bool is_ir(const char *path) {
+  size_t n = strlen(path);
+  return n > 3 && !strcmp(path + n - 3, ".ir");
+}
+
+static void read_ir(Compiler *c) {
+  FILE *file = fopen(c->options.model, "r");
+  Buffer text = {0};
+  char line[4096];
+  while (fgets(line, sizeof line, file)) buffer_put(&text, "%s", line);
+  fclose(file);
+  c->graph = text_read(c, buffer_take(&text, c->arena));
+}
+
+void front_run(Compiler *c) {
+  struct stat info;
+  const char *path = c->options.model;
+  if (stat(path, &info) || access(path, R_OK))
+    err_code(c, ExitUsage, "%s: %s", path, strerror(errno));
+  if (!S_ISREG(info.st_mode)) err_code(c, ExitUsage, "%s: is no file", path);
+  if (!info.st_size) err_code(c, ExitUsage, "%s: empty model file", path);
+  if (is_ir(c->options.model)) {
+    read_ir(c);
+    return;
+  }
+  front_begin(c);
+  c->error->code = 0;
+  lua_pushcfunction(c->lua, note_place);
+  lua_pushcfunction(c->lua, run_model);
+  sandbox_limit(c->lua, true);
+  c->in_lua = true;
+  int status = lua_pcall(c->lua, 0, 0, -2);
+  c->in_lua = false;
+  sandbox_limit(c->lua, false);
+  if (status) report(c, status);
+  check_settings(c);
+  if (!c->graph->noutputs && !c->graph->nupdates)
+    err_code(c, ExitUsage, "%s: the model has no output; end it with nn.output(\"name\", tensor)",
+             c->options.model);
+}

@@ -1,0 +1,81 @@
+-- nn_reduce.lua: reductions and what is made of them, of the module `nn` (nn.lua).
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, layer, tensor, axes_bits = tools.fail, tools.layer, tools.tensor, tools.axes_bits
+
+local function count_of(x, bits)
+  local n = 1
+  for i, d in ipairs(shape(x)) do if bits >> (i - 1) & 1 == 1 then n = n * d end end
+  return n
+end
+
+-- Drops the reduced dimensions unless `keep`.
+local function squeeze(x, bits, keep)
+  if keep then return x end
+  local dims = {}
+  for i, d in ipairs(shape(x)) do if bits >> (i - 1) & 1 == 0 then dims[#dims + 1] = d end end
+  return op.reshape(x, {dims = dims})
+end
+
+-- sum, amax, amin, mean (x, axes, keep): over an axis or a list of axes (default: all).
+-- prod, all, any, logsumexp likewise.
+local function reduction(name, row)
+  layer(name, function(x, axes, keep)
+    local bits = axes_bits(name, tensor(name, x), axes)
+    return squeeze(row(x, {axes = bits}), bits, keep)
+  end)
+end
+tools.reduction = reduction
+for name, row in pairs{sum = "reduce_sum", amax = "reduce_max", amin = "reduce_min", prod = "reduce_prod",
+                       logsumexp = "reduce_lse"} do
+  reduction(name, op[row])
+end
+for _, name in ipairs{"all", "any"} do -- of truths, or of numbers that are not 0
+  reduction(name, function(x, bits) return op["reduce_" .. name](nn.to(x, "f32"), bits) end)
+end
+layer("mean", function(x, axes, keep)
+  local bits = axes_bits("mean", tensor("mean", x), axes)
+  return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
+end)
+
+-- argmax, argmin (x, axis, keep): the place of the largest (smallest) element along one axis, or in all
+-- of x, row-major, from 0, as i32. The lowest place wins; NaN comes before all numbers.
+for _, name in ipairs{"argmax", "argmin"} do reduction(name, op["reduce_" .. name]) end
+
+-- var, std (x, axes, keep, correction = 1): the sum of squared distances from the mean over count -
+-- correction, as PyTorch's; exact where the mean is large beside the deviation.
+local function variance(name, x, bits, correction)
+  local n = count_of(tensor(name, x), bits)
+  if n <= correction then fail("%s: %d elements, less the correction %d, leave none", name, n, correction) end
+  return op.reduce_var(x, {axes = bits}) * (n / (n - correction))
+end
+layer("var", function(x, axes, keep, correction)
+  local bits = axes_bits("var", tensor("var", x), axes)
+  return squeeze(variance("var", x, bits, correction or 1), bits, keep)
+end)
+layer("std", function(x, axes, keep, correction)
+  local bits = axes_bits("std", tensor("std", x), axes)
+  return squeeze(op.sqrt(variance("std", x, bits, correction or 1)), bits, keep)
+end)
+
+-- A row that is long, or lies across memory, is not kept in registers: each sweep reads it again.
+local function is_read_again(x, bits)
+  return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 16384
+end
+-- softmax, log_softmax (x, axis): along one axis, the last by default.
+layer("softmax", function(x, axis)
+  local bits = axes_bits("softmax", tensor("softmax", x), axis or -1)
+  if is_read_again(x, bits) then -- twice, not three times
+    return op.exp(x - op.reduce_most(x, {axes = bits})) / op.reduce_expsum(x, {axes = bits})
+  end
+  local e = op.exp(x - op.reduce_max(x, {axes = bits}))
+  return e / op.reduce_sum(e, {axes = bits})
+end)
+layer("log_softmax", function(x, axis)
+  local bits = axes_bits("log_softmax", tensor("log_softmax", x), axis or -1)
+  if is_read_again(x, bits) then
+    return x - op.reduce_most(x, {axes = bits}) - op.log(op.reduce_expsum(x, {axes = bits}))
+  end
+  local d = x - op.reduce_max(x, {axes = bits})
+  return d - op.log(op.reduce_sum(op.exp(d), {axes = bits}))
+end)

@@ -1,0 +1,218 @@
+-- ops.lua: the facts of every primitive op, a row each.
+--
+--   name    as in nn.op.NAME
+--   class   map       each output element from the same element of each input (broadcast as NumPy)
+--           reduce    combines the elements along `axes`, which become 1
+--           window    combines the elements under a sliding window (pooling)
+--           contract  sums of products: matmul, conv
+--           move      the same elements elsewhere
+--           source    input, param, const
+--   type    map: what it computes in and gives: float (the default; integers are converted), arith
+--           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
+--           convert (to its attribute dtype), draw (integers, giving a random float)
+--   cuda    expression; $1 $2 .. are the inputs in that type (reduce, window: $1 so far, $2 the next)
+--   init    reduce, window: the neutral element as CUDA text; ref_init the same as a number
+--   acc     reduce, in place of cuda and init: up to four accumulators, joined in any order: for each
+--           its name, init, what one element gives (`element`: $1 its value, $i its place) and what
+--           two parts give (`combine`: a.NAME, b.NAME); for the oracle ref_init and
+--           ref(accumulators.., value, place). Rows of one acc accumulate together
+--   result  of acc: the value, of a.NAME; ref_result(accumulators..) the same for the oracle
+--   gives   of acc: the result's dtype, if it is no float
+--   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
+--           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
+--   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
+--   flops   floating-point operations per element, for the tables
+--   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
+--           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
+--           precision: exp and its like leave 16 bits soon)
+
+-- sources
+op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
+op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b"}}
+op{name = "state", class = "source", form = "state", nin = 0, attrs = {"init", "init_a", "init_b"}}
+op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
+op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis"}}
+
+-- maps of two
+op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
+   ref = function(a, b) return a + b end, grad = function(g) return g, g end}
+op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", flags = {"sub", "calm"},
+   ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
+op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", flags = {"commutes", "mul"},
+   ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
+op{name = "div", nin = 2, cuda = "$1 / $2",
+   ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
+op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, flags = {"wide"}, ref = function(a, b) return a ^ b end,
+   grad = function(g, y, a, b) return g * b * a ^ (b - 1), g * y * log(a) end}
+op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},
+   ref = function(a, b) return math.max(a, b) end,
+   grad = function(g, y, a, b) return g * ge(a, b), g * lt(a, b) end}
+op{name = "min", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {"commutes"},
+   ref = function(a, b) return math.min(a, b) end,
+   grad = function(g, y, a, b) return g * le(a, b), g * gt(a, b) end}
+
+-- Python's: toward minus infinity. By the integer 0: 0.
+op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 2,
+   ref = function(a, b) return floor(a / b) end}
+op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 3,
+   ref = function(a, b) return a - floor(a / b) * b end}
+
+-- comparisons, and what is made of them
+op{name = "lt", nin = 2, type = "compare", cuda = "$1 < $2", ref = function(a, b) return lt(a, b) end}
+op{name = "le", nin = 2, type = "compare", cuda = "$1 <= $2", ref = function(a, b) return le(a, b) end}
+op{name = "gt", nin = 2, type = "compare", cuda = "$1 > $2", ref = function(a, b) return lt(b, a) end}
+op{name = "ge", nin = 2, type = "compare", cuda = "$1 >= $2", ref = function(a, b) return le(b, a) end}
+op{name = "eq", nin = 2, type = "compare", cuda = "$1 == $2", flags = {"commutes"},
+   ref = function(a, b) return eq(a, b) end}
+op{name = "ne", nin = 2, type = "compare", cuda = "$1 != $2", flags = {"commutes"},
+   ref = function(a, b) return 1 - eq(a, b) end}
+op{name = "logical_and", nin = 2, type = "logic", cuda = "$1 && $2", flags = {"commutes"},
+   ref = function(a, b) return (1 - eq(a, 0)) * (1 - eq(b, 0)) end}
+op{name = "logical_or", nin = 2, type = "logic", cuda = "$1 || $2", flags = {"commutes"},
+   ref = function(a, b) return 1 - eq(a, 0) * eq(b, 0) end}
+op{name = "logical_xor", nin = 2, type = "logic", cuda = "$1 != $2", flags = {"commutes"},
+   ref = function(a, b) return 1 - eq(eq(a, 0), eq(b, 0)) end}
+op{name = "logical_not", type = "logic", cuda = "!$1", ref = function(a) return eq(a, 0) end}
+op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
+   ref = function(c, a, b) return where(c, a, b) end,
+   grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}
+
+-- maps of one
+op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm"},
+   ref = function(x) return x end, grad = function(g) return g end}
+op{name = "neg", type = "arith", cuda = "-$1", flags = {"neg", "calm"},
+   ref = function(x) return -x end, grad = function(g) return -g end}
+op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
+   ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
+op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
+   grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
+op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.exp(x) end,
+   grad = function(g, y) return g * y end}
+op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.log(x) end,
+   grad = function(g, y, x) return g / x end}
+op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math.sqrt(x) end,
+   grad = function(g, y) return g / (2 * y) end}
+op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, ref = function(x) return 1 / math.sqrt(x) end,
+   grad = function(g, y) return g * y * y * y * -0.5 end}
+op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.sin(x) end,
+   grad = function(g, y, x) return g * cos(x) end}
+op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.cos(x) end,
+   grad = function(g, y, x) return -g * sin(x) end}
+op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"calm"}, ref = function(x) return tanh(x) end,
+   grad = function(g, y) return g * (1 - y * y) end}
+op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
+   grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"calm"},
+   ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
+op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
+   ref = function(x) return x / (1 + math.exp(-x)) end,
+   grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
+op{name = "floor", cuda = "nn_floor($1)", ref = function(x) return floor(x) end}
+op{name = "ceil", cuda = "nn_ceil($1)", ref = function(x) return -floor(-x) end}
+
+-- To another dtype: floats are cut toward zero, as PyTorch does.
+op{name = "to", type = "convert", cuda = "$1", attrs = {"dtype"}, flops = 0, ref = function(x) return x end,
+   grad = function(g) return g end}
+
+-- Random numbers (lib/random.cuh): $1 the position, $2 the step, $3 the seed, $4 which draw of the model.
+op{name = "uniform", nin = 4, type = "draw", cuda = "nn_uniform($1, $2, $3, $4)", flops = 40,
+   ref = function(i, step, seed, draw) return philox_uniform(i, step, seed, draw) end}
+op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", flops = 60,
+   ref = function(i, step, seed, draw) return philox_normal(i, step, seed, draw) end}
+
+-- reductions
+op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
+   flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
+op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
+   init = "-nn_inf()", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
+   init = "nn_inf()", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
+op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", init = "1.f",
+   ref_init = 1, ref = function(a, b) return a * b end}
+
+-- NaN is true, as in NumPy: 1 or 0.
+local function truth(name, row, init, combine, better)
+  op{name = name, class = "reduce", attrs = {"axes"}, result = "a.value != 0.f", gives = "bool", acc = {name = row,
+     {"value", init = init, element = "($1 != 0.f ? 1.f : 0.f)", combine = combine,
+      ref_init = init == "1.f" and 1 or 0, ref = function(a, x) return better(a, 1 - eq(x, 0)) end}}}
+end
+truth("reduce_all", "all", "1.f", "nn_min(a.value, b.value)", math.min)
+truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
+
+-- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is kept as the
+-- distance from one of the elements, so both are exact where it is large beside the deviation.
+local share = "(b.count / nn_max(a.count + b.count, 1.f))"
+local apart = "(b.origin - a.origin + (b.mean - a.mean))"
+local moments = {name = "moments",
+  {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
+   ref_init = 0, ref = function(count, origin, mean, m2, x) return count + 1 end},
+  {"origin", init = "0.f", element = "$1", combine = "a.count > 0.f ? a.origin : b.origin",
+   ref_init = 0, ref = function(count, origin, mean, m2, x) return 0 * x end},
+  {"mean", init = "0.f", element = "0.f",
+   combine = "a.count > 0.f ? a.mean + " .. apart .. " * " .. share .. " : b.mean",
+   ref_init = 0, ref = function(count, origin, mean, m2, x) return mean + (x - mean) / (count + 1) end},
+  {"m2", init = "0.f", element = "0.f",
+   combine = "a.m2 + b.m2 + " .. apart .. " * " .. apart .. " * (a.count * " .. share .. ")",
+   ref_init = 0, ref = function(count, origin, mean, m2, x)
+     return m2 + (x - mean) * (x - mean) * count / (count + 1)
+   end}}
+op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 16,
+   result = "a.origin + a.mean", ref_result = function(count, origin, mean, m2) return mean end}
+op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 16,
+   result = "a.m2 / a.count", ref_result = function(count, origin, mean, m2) return m2 / count end}
+
+-- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.
+local function place(name, init, sign, better)
+  local second = "(nn_isnan(a.best) ? nn_isnan(b.best) && b.at < a.at : nn_isnan(b.best) || b.best " ..
+                 sign .. " a.best || (b.best == a.best && b.at < a.at))"
+  local function wins(best, x) return where(eq(best, best), where(eq(x, x), better(best, x), 1), 0) end
+  op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4,
+     ref_result = function(best, at) return at end, acc = {name = name,
+       {"best", init = init, element = "$1", combine = second .. " ? b.best : a.best",
+        ref_init = sign == ">" and -1 / 0 or 1 / 0,
+        ref = function(best, at, x, i) return where(wins(best, x), x, best) end},
+       {"at", type = "int", init = "2147483647", element = "$i",
+        combine = second .. " ? b.at : a.at",
+        ref_init = 0, ref = function(best, at, x, i) return where(wins(best, x), i, at) end}}}
+end
+place("argmax", "-nn_inf()", ">", function(best, x) return lt(best, x) end)
+place("argmin", "nn_inf()", "<", function(best, x) return lt(x, best) end)
+
+-- The largest element and the sum of exp(x - largest), in one pass over a row of any length.
+local function below(x) return "(" .. x .. ".most == nn_max(a.most, b.most) ? " .. x .. ".sum : " .. x ..
+                               ".sum * nn_exp(" .. x .. ".most - nn_max(a.most, b.most)))" end
+local function faded(m, x) return where(eq(m, math.max(m, x)), 1, math.exp(m - math.max(m, x))) end
+local online = {name = "online",
+  {"most", init = "-nn_inf()", element = "$1", combine = "nn_max(a.most, b.most)",
+   ref_init = -1 / 0, ref = function(most, sum, x) return math.max(most, x) end},
+  {"sum", init = "0.f", element = "1.f", combine = below("a") .. " + " .. below("b"),
+   ref_init = 0, ref = function(most, sum, x) return sum * faded(most, x) + faded(x, most) end}}
+op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   result = "a.most + nn_log(a.sum)",
+   ref_result = function(most, sum) return most + math.log(sum) end}
+op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   result = "a.most", ref_result = function(most, sum) return most end}
+op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   result = "a.sum", ref_result = function(most, sum) return sum end}
+
+-- windows
+op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
+   cuda = "nn_max($1, $2)", init = "-nn_inf()", ref_init = -1 / 0,
+   ref = function(a, b) return math.max(a, b) end}
+op{name = "window_sum", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
+   cuda = "$1 + $2", init = "0.f", ref_init = 0, ref = function(a, b) return a + b end}
+
+-- contractions
+op{name = "matmul", class = "contract", form = "matmul", nin = 2}
+op{name = "conv2d", class = "contract", form = "conv", nin = 2,
+   attrs = {"stride", "pad", "dilation", "groups"}}
+
+-- moves
+op{name = "reshape", class = "move", form = "reshape", attrs = {"dims"}, flops = 0}
+op{name = "permute", class = "move", form = "permute", attrs = {"dims"}, flops = 0}
+op{name = "slice", class = "move", form = "slice", attrs = {"dims", "ends"}, flops = 0}
+op{name = "concat", class = "move", form = "concat", nin = -1, attrs = {"axis"}, flops = 0}
+op{name = "pad", class = "move", form = "pad", attrs = {"dims", "ends"}, flops = 0}
+-- $1 read at the integers of $2, along one axis: whole rows, or an element of each row.
+op{name = "gather", class = "move", form = "gather", nin = 2, attrs = {"axis"}, flops = 0}
+op{name = "take_along", class = "move", form = "along", nin = 2, attrs = {"axis"}, flops = 0}

@@ -1,0 +1,289 @@
+// check.c: results against the oracle, by two gates. The relative L2 error of a whole value, and,
+// for contractions followed by nothing that amplifies errors, a bound on every element:
+// |error| <= c K u (|A||B|) + the rounding of the store, which finds one wrong element that an
+// average hides. NaN never passes.
+//
+// A kernel is checked alone: its group is evaluated in double on the inputs it really read, so the
+// first kernel that is off is named. The model's outputs are checked against the model as written.
+#include "oracle.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Unit roundoff of a stored dtype.
+static double roundoff(Dtype dtype) {
+  return dtype == DtF16 ? 0x1p-11 : dtype == DtBf16 ? 0x1p-8 : 0x1p-24;
+}
+
+double check_model_gate(const char *dtype) {
+  static const struct {
+    const char *dtype;
+    double gate;
+  } gates[] = {{"fp32", 1e-5}, {"tf32", 1e-3}, {"fp16", 2e-3}, {"bf16", 1e-2}};
+  for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++)
+    if (!strcmp(gates[i].dtype, dtype)) return gates[i].gate;
+  die("no gate for dtype %s", dtype);
+}
+
+CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
+                          double gate) {
+  CheckResult r = {.gate = gate, .worst = -1};
+  double error = 0, norm = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double e = got[i] - want[i];
+    bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])); // infinities and NaN too
+    if (same) e = 0;
+    error += e * e;
+    if (isfinite(want[i])) norm += want[i] * want[i];
+    bool over = bound && !same && !(fabs(e) <= bound[i]);
+    if (over || (!same && !isfinite(got[i]))) {
+      r.bad++;
+      if (r.worst < 0) r.worst = i, r.want = want[i], r.got = got[i];
+    }
+    if (fabs(e) > r.max_error) r.max_error = fabs(e);
+  }
+  // What should be nearly 0 (a sum that cancels) is compared with values of 0.003.
+  r.relative = sqrt(error / fmax(norm, 9e-6 * (double)count));
+  r.passed = r.relative <= gate && !r.bad;
+  return r;
+}
+
+CheckResult check_equal(const double *want, const double *got, int64_t count, double share) {
+  CheckResult r = {.gate = share, .worst = -1};
+  int64_t differ = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (want[i] == got[i]) continue;
+    if (!differ++) r.worst = i, r.want = want[i], r.got = got[i];
+    r.max_error = fmax(r.max_error, fabs(want[i] - got[i]));
+  }
+  r.relative = (double)differ / (double)count;
+  r.passed = r.relative <= share;
+  r.bad = r.passed ? 0 : differ;
+  return r;
+}
+
+// ---- one kernel -------------------------------------------------------------------------------
+
+// What floats decide (a comparison, a cut to an integer) may fall the other way where they are
+// close.
+static const double kMostFlipped = 1e-2;
+
+// Does the group compute, and read, no float?
+static bool integers_alone(const Group *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    if (dtype_is_float(g->nodes[i]->type.dtype)) return false;
+    for (int j = 0; j < g->nodes[i]->nin; j++)
+      if (dtype_is_float(g->nodes[i]->in[j]->type.dtype)) return false;
+  }
+  return true;
+}
+
+static double group_gate(const Group *g, const Node *out) {
+  double gate = 1e-5;
+  if (!dtype_is_float(out->type.dtype)) return integers_alone(g) ? 0 : kMostFlipped;
+  if (g->tm == TmContract && g->anchor->precision == PrecTf32) gate = 1e-3;
+  for (int i = 0; i < g->nnodes; i++) // a contraction rounds operands it computes itself
+    if (g->tm == TmContract && g->nodes[i]->id < g->anchor->id)
+      gate = fmax(gate, 4 * roundoff(g->nodes[i]->type.dtype));
+  return fmax(gate, 2 * roundoff(out->type.dtype));
+}
+
+// May the element-wise bound be carried from the anchor through to the outputs?
+static bool stays_calm(const Group *g) {
+  if (g->tm != TmContract) return false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (n->id > g->anchor->id && n->op->cls == OpMap && !(n->op->flags & FlagCalm)) return false;
+  }
+  return true;
+}
+
+static int64_t inner_count(const Node *n) {
+  const Type *w = &n->in[1]->type;
+  return n->op->form == FormConv ? w->dim[1] * w->dim[2] * w->dim[3] : w->dim[w->rank - 2];
+}
+
+static double *absolute(const double *x, int64_t count) {
+  double *y = malloc(sizeof *y * (size_t)count);
+  if (!y) die("out of memory");
+  for (int64_t i = 0; i < count; i++) y[i] = fabs(x[i]);
+  return y;
+}
+
+// Bounds for each element of the anchor: c K u (|A||B|).
+static double *anchor_bound(Node *n, double **value) {
+  Node *a = n->in[0], *b = n->in[1];
+  double *save_a = value[a->id], *save_b = value[b->id], *save = value[n->id];
+  int64_t count = type_count(&n->type);
+  value[a->id] = absolute(save_a, type_count(&a->type));
+  value[b->id] = a == b ? value[a->id] : absolute(save_b, type_count(&b->type));
+  value[n->id] = NULL;
+  eval_node(n->group->graph->c, n, value);
+  double *bound = value[n->id];
+  free(value[a->id]);
+  if (a != b) free(value[b->id]);
+  value[a->id] = save_a, value[b->id] = save_b, value[n->id] = save;
+  bool tf32 = n->precision == PrecTf32;
+  double operand = tf32 ? 2 * 0x1p-11 : 0;
+  for (int i = 0; i < 2 && !tf32; i++) // computed in the kernel, and rounded
+    if (n->in[i]->group == n->group) operand += 2 * roundoff(n->in[i]->type.dtype);
+  for (int64_t i = 0; i < count; i++)
+    bound[i] = (2 * (double)inner_count(n) * 0x1p-24 + operand) * bound[i];
+  return bound;
+}
+
+// The bounds of the anchor's elements, moved as the elements are.
+static double *moved_bound(const Group *g, double *bound, double **value) {
+  for (int i = 0; i < g->nmoves; i++) {
+    Node *n = g->moves[i], *from = n->in[0];
+    double *save_from = value[from->id], *save = value[n->id];
+    value[from->id] = bound, value[n->id] = NULL;
+    eval_node(n->group->graph->c, n, value);
+    free(bound);
+    bound = value[n->id];
+    value[from->id] = save_from, value[n->id] = save;
+  }
+  return bound;
+}
+
+// What the maps after the anchor may add, relative to the result: 2 units each, as functions are
+// good to.
+static double epilogue_roundoff(const Group *g) {
+  double units = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    units += g->nodes[i]->id > g->anchor->id && g->nodes[i]->op->cls == OpMap ? 2 : 0;
+  return units * 0x1p-23;
+}
+
+static CheckResult check_output(const Group *g, Node *out, double **value, const double *anchor,
+                                CheckRead read, void *user) {
+  int64_t count = type_count(&out->type);
+  double *got = malloc(sizeof *got * (size_t)count), *bound = NULL;
+  if (!got) die("out of memory");
+  CheckResult r = {.failed_read = !read(user, out, got)};
+  if (!r.failed_read) {
+    if (anchor && type_count(&g->domain) == count) {
+      bound = malloc(sizeof *bound * (size_t)count);
+      if (!bound) die("out of memory");
+      double relative = 2 * roundoff(out->type.dtype) + epilogue_roundoff(g);
+      for (int64_t i = 0; i < count; i++)
+        bound[i] = anchor[i] * 1.01 + fabs(value[out->id][i]) * relative +
+                   (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
+    }
+    double gate = group_gate(g, out);
+    r = dtype_is_float(out->type.dtype) ? check_compare(value[out->id], got, bound, count, gate)
+                                        : check_equal(value[out->id], got, count, gate);
+  }
+  r.node = out;
+  free(got);
+  free(bound);
+  return r;
+}
+
+// What a group should have written, and how far each element may be off.
+struct CheckWant {
+  Compiler *compiler;
+  const Group *group;
+  double **value; // by node id
+  double *bound;  // of the anchor; null: none
+};
+
+CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
+  CheckWant *w = base_alloc(1, sizeof *w);
+  *w = (CheckWant){c, g, base_alloc((size_t)c->graph->nnodes, sizeof(double *)), NULL};
+  for (int i = 0; i < g->ninputs; i++) {
+    Node *n = g->inputs[i];
+    w->value[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
+    if (read(user, n, w->value[n->id])) continue;
+    check_free(w);
+    return NULL;
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    for (int j = 0; j < g->nodes[i]->nin; j++) // constants
+      if (!w->value[g->nodes[i]->in[j]->id]) eval_node(c, g->nodes[i]->in[j], w->value);
+    eval_node(c, g->nodes[i], w->value);
+  }
+  if (stays_calm(g)) w->bound = moved_bound(g, anchor_bound(g->anchor, w->value), w->value);
+  return w;
+}
+
+CheckResult check_against(const CheckWant *w, CheckRead read, void *user) {
+  CheckResult r = {0};
+  for (int i = 0; i < w->group->noutputs; i++) {
+    CheckResult one = check_output(w->group, w->group->outputs[i], w->value, w->bound, read, user);
+    if (i == 0 || !one.passed) r = one;
+    if (!one.passed) break;
+  }
+  return r;
+}
+
+void check_free(CheckWant *w) {
+  for (int i = 0; i < w->compiler->graph->nnodes; i++) free(w->value[i]);
+  free(w->value);
+  free(w->bound);
+  free(w);
+}
+
+CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user) {
+  CheckWant *want = check_want(c, g, read, user);
+  if (!want) return (CheckResult){.failed_read = true};
+  CheckResult r = check_against(want, read, user);
+  check_free(want);
+  return r;
+}
+
+// ---- memory -----------------------------------------------------------------------------------
+
+// What the oracle needs at most, roughly: the values alive together in double, twice for bounds,
+// and the columns of one image of the largest convolution.
+int64_t check_bytes(const Graph *g) {
+  int64_t fixed = 0, most = 0, columns = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    int64_t here = type_count(&n->type);
+    if (n->op->cls == OpSource) fixed += here;
+    for (int j = 0; j < n->nin; j++) here += type_count(&n->in[j]->type);
+    if (here > most) most = here;
+    if (n->op->cls != OpContract || n->op->form != FormConv) continue;
+    int64_t col = inner_count(n) * n->type.dim[2] * n->type.dim[3];
+    if (col > columns) columns = col;
+  }
+  return 8 * (2 * fixed + 3 * most + columns);
+}
+
+// ---- the model --------------------------------------------------------------------------------
+
+// Does n depend on any float?
+static bool from_floats(const Node *n) {
+  if (dtype_is_float(n->type.dtype) && !node_is_literal(n)) return true;
+  for (int i = 0; i < n->nin; i++)
+    if (from_floats(n->in[i])) return true;
+  return false;
+}
+
+CheckResult check_model_output(const Node *n, double **value, const double *got,
+                               const char *dtype) {
+  const double *want = value[n->id];
+  int64_t count = type_count(&n->type);
+  if (dtype_is_float(n->type.dtype))
+    return check_compare(want, got, NULL, count, check_model_gate(dtype));
+  return check_equal(want, got, count, from_floats(n) ? kMostFlipped : 0);
+}
+
+bool check_reference(Compiler *c, CheckRead read, void *user, double ***result) {
+  Graph *g = c->original;
+  double **value = calloc((size_t)g->nnodes, sizeof *value);
+  if (!value) die("out of memory");
+  graph_count_uses(g);
+  *result = value;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    if (!n->uses || !node_has_memory(n)) continue;
+    value[i] = malloc(sizeof(double) * (size_t)type_count(&n->type));
+    if (!value[i]) die("out of memory");
+    if (!read(user, n, value[i])) return false;
+  }
+  eval_graph(g, value);
+  return true;
+}

@@ -1,0 +1,464 @@
+// eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time: it
+// shares nothing with passes and templates but the rows of ops.lua, and of those only `ref`. Large
+// products go through OpenBLAS.
+//
+// A map's `ref` is traced once (ref.lua) into a short program that runs over chunks of a row; a
+// `ref` that cannot be traced is called per element.
+#include "oracle.h"
+
+#include <cblas.h>
+#include <lauxlib.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kChunk = 512, kMostSteps = 64, kMostInputs = kMostAccumulators + 2 };
+
+// ---- programs ---------------------------------------------------------------------------------
+
+#define CODE(name, e)                                                                              \
+  static void name(double *y, const double *a, const double *b, const double *c, int n) {          \
+    (void)b, (void)c;                                                                              \
+    for (int i = 0; i < n; i++) y[i] = e;                                                          \
+  }
+CODE(do_add, a[i] + b[i])
+CODE(do_sub, a[i] - b[i])
+CODE(do_mul, a[i] * b[i])
+CODE(do_div, a[i] / b[i])
+CODE(do_pow, pow(a[i], b[i]))
+CODE(do_neg, -a[i])
+CODE(do_copy, a[i])
+CODE(do_exp, exp(a[i]))
+CODE(do_log, log(a[i]))
+CODE(do_sqrt, sqrt(a[i]))
+CODE(do_sin, sin(a[i]))
+CODE(do_cos, cos(a[i]))
+CODE(do_tanh, tanh(a[i]))
+CODE(do_erf, erf(a[i]))
+CODE(do_floor, floor(a[i]))
+CODE(do_abs, fabs(a[i]))
+CODE(do_max, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
+CODE(do_min, isnan(a[i]) || a[i] < b[i] ? a[i] : b[i])
+CODE(do_lt, a[i] < b[i])
+CODE(do_le, a[i] <= b[i])
+CODE(do_eq, a[i] == b[i])
+CODE(do_where, a[i] != 0 ? b[i] : c[i])
+
+typedef void (*Code)(double *, const double *, const double *, const double *, int);
+
+static const struct {
+  const char *name;
+  Code code;
+} codes[] = {{"add", do_add},   {"sub", do_sub},    {"mul", do_mul},     {"div", do_div},
+             {"pow", do_pow},   {"neg", do_neg},    {"copy", do_copy},   {"exp", do_exp},
+             {"log", do_log},   {"sqrt", do_sqrt},  {"sin", do_sin},     {"cos", do_cos},
+             {"tanh", do_tanh}, {"erf", do_erf},    {"floor", do_floor}, {"abs", do_abs},
+             {"max", do_max},   {"min", do_min},    {"lt", do_lt},       {"le", do_le},
+             {"eq", do_eq},     {"where", do_where}};
+
+typedef struct Step {
+  Code code; // null: a constant
+  int in[3];
+  double value;
+} Step;
+
+typedef struct Program {
+  int nin, nsteps; // values 0..nin-1 are the inputs, then one per step
+  Step steps[kMostSteps];
+} Program;
+
+static Code find_code(const char *name) {
+  for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+    if (!strcmp(codes[i].name, name)) return codes[i].code;
+  return NULL;
+}
+
+static void read_step(lua_State *lua, Step *step) { // from the table on top
+  lua_geti(lua, -1, 1);
+  step->code = find_code(lua_tostring(lua, -1));
+  lua_pop(lua, 1);
+  lua_geti(lua, -1, 2);
+  step->value = lua_tonumber(lua, -1);
+  lua_pop(lua, 1);
+  for (int j = 0; j < 3; j++) {
+    lua_geti(lua, -1, 2 + j);
+    step->in[j] = (int)lua_tointeger(lua, -1);
+    lua_pop(lua, 1);
+  }
+}
+
+// Traces a row's function of `nin` values; false when it cannot be.
+static bool trace(Compiler *c, const Op *op, int ref, int nin, Program *p) {
+  lua_State *lua = c->lua;
+  lua_getglobal(lua, "trace");
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, ref);
+  p->nin = nin;
+  lua_pushinteger(lua, p->nin);
+  if (front_call(lua, 2, 1)) die("%s: %s", op->name, lua_tostring(lua, -1));
+  bool ok = lua_istable(lua, -1) && lua_rawlen(lua, -1) <= kMostSteps;
+  p->nsteps = ok ? (int)lua_rawlen(lua, -1) : 0;
+  for (int i = 0; i < p->nsteps; i++) {
+    lua_geti(lua, -1, i + 1);
+    read_step(lua, &p->steps[i]);
+    lua_pop(lua, 1);
+  }
+  lua_pop(lua, 1);
+  return ok;
+}
+
+static void run_program(const Program *p, const double *const *in, double *out, int n) {
+  double values[kMostSteps][kChunk];
+  const double *slot[kMostSteps + kMostInputs];
+  for (int i = 0; i < p->nin; i++) slot[i] = in[i];
+  for (int i = 0; i < p->nsteps; i++) {
+    const Step *s = &p->steps[i];
+    slot[p->nin + i] = values[i];
+    if (!s->code)
+      for (int k = 0; k < n; k++) values[i][k] = s->value;
+    else
+      s->code(values[i], slot[s->in[0]], slot[s->in[1]], slot[s->in[2]], n);
+  }
+  memcpy(out, values[p->nsteps - 1], sizeof *out * (size_t)n);
+}
+
+static void run_lua(Compiler *c, const Op *op, const double *const *in, double *out, int n) {
+  lua_State *lua = c->lua;
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
+    for (int i = 0; i < op->nin; i++) lua_pushnumber(lua, in[i][k]);
+    if (front_call(lua, op->nin, 1))
+      err_code(c, ExitUsage, "op '%s': its ref fails: %s", op->name, lua_tostring(lua, -1));
+    if (!lua_isnumber(lua, -1))
+      err_code(c, ExitUsage, "op '%s': its ref gives a %s, not a number", op->name,
+               luaL_typename(lua, -1));
+    out[k] = lua_tonumber(lua, -1);
+    lua_pop(lua, 1);
+  }
+}
+
+// ---- maps -------------------------------------------------------------------------------------
+
+struct Traced { // a program traced so far
+  const Op *op;
+  bool ok;
+  Program program;
+  // of a reduction: the next value of each accumulator, and what they give
+  Program step[kMostAccumulators], result;
+};
+
+static bool trace_reduction(Compiler *c, const Op *op, Traced *t) {
+  const Monoid *m = op->acc;
+  bool ok = true;
+  int nin = op->cuda ? 2 : m->count + 2; // a combination of two values; or with the place
+  for (int i = 0; i < m->count; i++) ok = trace(c, op, m->part[i].ref, nin, &t->step[i]) && ok;
+  t->result = (Program){0};
+  if (op->ref_result != LUA_NOREF) ok = trace(c, op, op->ref_result, m->count, &t->result) && ok;
+  return ok;
+}
+
+static const Traced *program_of(Compiler *c, const Op *op) {
+  for (int i = 0; i < c->nprograms; i++)
+    if (c->programs[i]->op == op) return c->programs[i];
+  c->programs = arena_grow(c->arena, c->programs, c->nprograms, sizeof *c->programs);
+  Traced *t = c->programs[c->nprograms++] = arena_alloc(c->arena, sizeof *t);
+  t->op = op;
+  t->ok = op->cls == OpReduce ? trace_reduction(c, op, t)
+                              : trace(c, op, op->ref, op->cls == OpMap ? op->nin : 2, &t->program);
+  return t;
+}
+
+// Offset of the row that starts at linear index `at` of `out`, in an input that broadcasts to it.
+static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
+  int64_t offset = 0, step = 1;
+  for (int d = out->rank - 1; d >= 0; d--) {
+    int64_t i = at % out->dim[d];
+    int of = d - (out->rank - in->rank);
+    at /= out->dim[d];
+    if (of < 0) continue;
+    if (in->dim[of] > 1) offset += i * step;
+    step *= in->dim[of];
+  }
+  return offset;
+}
+
+// The values that n's dtype has: bools are 0 or 1, u8 counts modulo 256; what is converted is cut
+// toward zero, or rounded to 16 bits.
+static void to_dtype(const Node *n, double *y, int count) {
+  bool converts = n->op->typing == TypeConvert;
+  Dtype dtype = converts ? (Dtype)n->attr.dtype : n->type.dtype;
+  for (int i = 0; i < count; i++) {
+    if (dtype == DtBool) y[i] = y[i] != 0;
+    if (!dtype_is_float(dtype) && !isfinite(y[i]) && !converts) y[i] = 0; // divided by 0
+    if (converts && (dtype == DtI32 || dtype == DtI64 || dtype == DtU8))
+      y[i] = isnan(y[i]) ? 0 : fmin(fmax(trunc(y[i]), INT32_MIN), INT32_MAX);
+    if (dtype == DtU8) y[i] -= 256 * floor(y[i] / 256);
+    if (converts && dtype == DtF16) y[i] = half_to_float(half_from_float((float)y[i]));
+    if (converts && dtype == DtBf16) y[i] = bf16_to_float(bf16_from_float((float)y[i]));
+  }
+}
+
+static void eval_map(Compiler *c, Node *n, double **value) {
+  const Traced *k = program_of(c, n->op);
+  const Type *t = &n->type;
+  int64_t count = type_count(t), row = t->rank ? t->dim[t->rank - 1] : 1;
+  double spread[MaxInputs][kChunk];
+  for (int64_t at = 0; at < count;) {
+    int64_t in_row = at % row;
+    int len = (int)(row - in_row < kChunk ? row - in_row : kChunk);
+    const double *in[MaxInputs];
+    for (int i = 0; i < n->nin; i++) {
+      const Type *u = &n->in[i]->type;
+      const double *from = value[n->in[i]->id] + row_offset(t, u, at);
+      bool constant = row > 1 && (!u->rank || u->dim[u->rank - 1] == 1);
+      for (int j = 0; constant && j < len; j++) spread[i][j] = *from;
+      in[i] = constant ? spread[i] : from;
+    }
+    if (k->ok)
+      run_program(&k->program, in, value[n->id] + at, len);
+    else
+      run_lua(c, n->op, in, value[n->id] + at, len);
+    to_dtype(n, value[n->id] + at, len);
+    at += len;
+  }
+}
+
+// ---- reductions and windows --------------------------------------------------------------------
+
+// The combining rule as a program of two inputs; ops.lua's reductions are all traceable.
+static double combine(const Traced *k, double a, double b) {
+  const double *in[2] = {&a, &b};
+  double y;
+  run_program(&k->program, in, &y, 1);
+  return y;
+}
+
+static const Traced *combiner(Compiler *c, const Op *op) {
+  const Traced *k = program_of(c, op);
+  if (!k->ok) die("%s: its ref cannot be traced", op->name);
+  return k;
+}
+
+// The place of element `at` of `in` among those along `axes`, row-major.
+static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
+  int64_t place = 0, step = 1;
+  for (int d = in->rank - 1; d >= 0; d--) {
+    if (axes >> d & 1) place += at % in->dim[d] * step, step *= in->dim[d];
+    at /= in->dim[d];
+  }
+  return place;
+}
+
+static void eval_reduce(Compiler *c, Node *n, double **value) {
+  const Traced *k = combiner(c, n->op);
+  const Monoid *m = n->op->acc;
+  const Type *in = &n->in[0]->type;
+  int64_t count = type_count(in), outs = type_count(&n->type);
+  double *acc = base_alloc((size_t)(outs * m->count), sizeof *acc);
+  for (int64_t i = 0; i < outs * m->count; i++) acc[i] = m->part[i % m->count].ref_init;
+  for (int64_t i = 0; i < count; i++) {
+    double *now = acc + row_offset(in, &n->type, i) * m->count, next[kMostAccumulators];
+    double place = (double)reduced_place(in, n->attr.axes, i);
+    const double *args[kMostInputs] = {now, &value[n->in[0]->id][i], &place};
+    for (int j = 0; j < m->count; j++) args[j] = now + j;
+    args[m->count] = &value[n->in[0]->id][i], args[m->count + 1] = &place;
+    for (int j = 0; j < m->count; j++) run_program(&k->step[j], args, &next[j], 1);
+    memcpy(now, next, sizeof *now * (size_t)m->count);
+  }
+  for (int64_t i = 0; i < outs; i++) {
+    const double *args[kMostInputs] = {0};
+    for (int j = 0; j < m->count; j++) args[j] = acc + i * m->count + j;
+    value[n->id][i] = acc[i * m->count];
+    if (k->result.nsteps) run_program(&k->result, args, &value[n->id][i], 1);
+  }
+  free(acc);
+}
+
+static void eval_window(Compiler *c, Node *n, double **value) {
+  const Traced *k = combiner(c, n->op);
+  const Type *in = &n->in[0]->type, *out = &n->type;
+  const Attr *a = &n->attr;
+  int64_t H = in->dim[2], W = in->dim[3], P = out->dim[2], Q = out->dim[3];
+  for (int64_t plane = 0; plane < in->dim[0] * in->dim[1]; plane++) {
+    const double *x = value[n->in[0]->id] + plane * H * W;
+    double *y = value[n->id] + plane * P * Q;
+    for (int64_t p = 0; p < P; p++)
+      for (int64_t q = 0; q < Q; q++) {
+        double acc = n->op->ref_init;
+        for (int64_t r = 0; r < a->kernel[0]; r++)
+          for (int64_t s = 0; s < a->kernel[1]; s++) {
+            int64_t h = p * a->stride[0] - a->pad[0] + r * a->dilation[0];
+            int64_t w = q * a->stride[1] - a->pad[1] + s * a->dilation[1];
+            if (h >= 0 && h < H && w >= 0 && w < W) acc = combine(k, acc, x[h * W + w]);
+          }
+        y[p * Q + q] = acc;
+      }
+  }
+}
+
+// ---- contractions -----------------------------------------------------------------------------
+
+static void eval_matmul(Node *n, double **value) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->type;
+  int64_t M = y->dim[y->rank - 2], N = y->dim[y->rank - 1], K = a->dim[a->rank - 1];
+  Type outer = type_make(DtF64, y->rank, y->dim), oa = *a, ob = *b; // batches, in whole matrices
+  outer.rank = y->rank - 2;
+  oa.rank = a->rank - 2;
+  ob.rank = b->rank - 2;
+  for (int64_t i = 0; i < type_count(&outer); i++) {
+    const double *x = value[n->in[0]->id] + row_offset(&outer, &oa, i) * M * K;
+    const double *w = value[n->in[1]->id] + row_offset(&outer, &ob, i) * K * N;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, x, (int)K, w,
+                (int)N, 0, value[n->id] + i * M * N, (int)N);
+  }
+}
+
+// Columns of the product: for each output pixel the inputs under each tap.
+static void im2col(const Node *n, const double *x, double *col) {
+  const Type *in = &n->in[0]->type, *w = &n->in[1]->type, *out = &n->type;
+  const Attr *a = &n->attr;
+  int64_t H = in->dim[2], W = in->dim[3], P = out->dim[2], Q = out->dim[3];
+  for (int64_t c = 0; c < w->dim[1]; c++)
+    for (int64_t r = 0; r < w->dim[2]; r++)
+      for (int64_t s = 0; s < w->dim[3]; s++)
+        for (int64_t p = 0; p < P; p++)
+          for (int64_t q = 0; q < Q; q++) {
+            int64_t h = p * a->stride[0] - a->pad[0] + r * a->dilation[0];
+            int64_t v = q * a->stride[1] - a->pad[1] + s * a->dilation[1];
+            bool inside = h >= 0 && h < H && v >= 0 && v < W;
+            *col++ = inside ? x[(c * H + h) * W + v] : 0;
+          }
+}
+
+static void eval_conv(Node *n, double **value) {
+  const Type *in = &n->in[0]->type, *w = &n->in[1]->type, *out = &n->type;
+  int64_t groups = n->attr.groups, pixels = out->dim[2] * out->dim[3];
+  int64_t K = w->dim[1] * w->dim[2] * w->dim[3], O = w->dim[0] / groups;
+  int64_t plane = in->dim[2] * in->dim[3];
+  double *col = malloc(sizeof *col * (size_t)(K * pixels));
+  if (!col) die("out of memory");
+  for (int64_t image = 0; image < in->dim[0]; image++)
+    for (int64_t g = 0; g < groups; g++) {
+      im2col(n, value[n->in[0]->id] + (image * groups + g) * w->dim[1] * plane, col);
+      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)O, (int)pixels, (int)K, 1,
+                  value[n->in[1]->id] + g * O * K, (int)K, col, (int)pixels, 0,
+                  value[n->id] + (image * groups + g) * O * pixels, (int)pixels);
+    }
+  free(col);
+}
+
+static void eval_contract(Compiler *c, Node *n, double **value) {
+  (void)c;
+  (n->op->form == FormConv ? eval_conv : eval_matmul)(n, value);
+}
+
+// ---- moves ------------------------------------------------------------------------------------
+
+// Linear index in the source of element `at` of n; -1: padding.
+static int64_t move_source(const Node *n, const Type *from, const int64_t *at, int64_t shift) {
+  int64_t source = 0;
+  for (int d = 0; d < from->rank; d++) {
+    int64_t i = 0;
+    if (n->op->form == MovePermute)
+      for (int e = 0; e < n->type.rank; e++) i = n->attr.dims[e] == d ? at[e] : i;
+    else if (n->op->form == MoveConcat)
+      i = at[d] - (d == n->attr.axis ? shift : 0);
+    else
+      i = at[d] + (n->op->form == MoveSlice ? n->attr.dims[d] : -n->attr.dims[d]);
+    if (i < 0 || i >= from->dim[d]) return -1;
+    source = source * from->dim[d] + i;
+  }
+  return source;
+}
+
+// Where in x the element `at` of a gather is read; a mistake of the ids is the user's.
+static int64_t gathered(Compiler *c, const Node *n, double **value, const int64_t *at) {
+  const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
+  int axis = (int)n->attr.axis;
+  bool rows = n->op->form == MoveGather;
+  int64_t id_at = 0, source = 0;
+  for (int d = 0; d < ids->rank; d++) id_at = id_at * ids->dim[d] + at[rows ? axis + d : d];
+  double id = value[n->in[1]->id][id_at];
+  if (!(id >= 0 && id < (double)x->dim[axis]))
+    err_at(c, n->loc, "%s: id %.0f, at element %lld, is not 0 to %lld", n->op->name, id,
+           (long long)id_at, (long long)x->dim[axis] - 1);
+  for (int d = 0; d < x->rank; d++) {
+    int64_t i = d == axis ? (int64_t)id : at[rows && d > axis ? d + ids->rank - 1 : d];
+    source = source * x->dim[d] + i;
+  }
+  return source;
+}
+
+static void eval_move(Compiler *c, Node *n, double **value) {
+  int64_t count = type_count(&n->type);
+  double *y = value[n->id];
+  if (n->op->form == MoveReshape) {
+    memcpy(y, value[n->in[0]->id], sizeof *y * (size_t)count);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at[MaxRank], rest = i, shift = 0, from = -1;
+    for (int d = n->type.rank - 1; d >= 0; d--)
+      at[d] = rest % n->type.dim[d], rest /= n->type.dim[d];
+    if (n->op->form >= MoveGather) {
+      y[i] = value[n->in[0]->id][gathered(c, n, value, at)];
+      continue;
+    }
+    int j = 0;
+    for (; j < n->nin && (from = move_source(n, &n->in[j]->type, at, shift)) < 0; j++)
+      shift += n->in[j]->type.dim[n->attr.axis];
+    y[i] = from < 0 ? 0 : value[n->in[j]->id][from];
+  }
+}
+
+// ---- graphs -----------------------------------------------------------------------------------
+
+static void (*const rules[OpClassCount])(Compiler *, Node *, double **) = {
+    // CLASS
+    [OpMap] = eval_map,           [OpReduce] = eval_reduce, [OpWindow] = eval_window,
+    [OpContract] = eval_contract, [OpMove] = eval_move,
+};
+
+static void eval_index(const Node *n, double *y) {
+  int64_t below = 1, size = n->type.dim[n->attr.axis];
+  for (int d = (int)n->attr.axis + 1; d < n->type.rank; d++) below *= n->type.dim[d];
+  for (int64_t i = 0; i < type_count(&n->type); i++) y[i] = (double)(i / below % size);
+}
+
+// Evaluates one node whose inputs have values. A constant and an index need none.
+void eval_node(Compiler *c, Node *n, double **value) {
+  int64_t count = type_count(&n->type);
+  if (!value[n->id]) value[n->id] = malloc(sizeof(double) * (size_t)count);
+  if (!value[n->id]) die("out of memory");
+  if (rules[n->op->cls])
+    rules[n->op->cls](c, n, value);
+  else if (n->op->form == SourceConst)
+    for (int64_t i = 0; i < count; i++) value[n->id][i] = n->attr.value;
+  else
+    eval_index(n, value[n->id]);
+}
+
+void eval_graph(Graph *g, double **value) {
+  graph_count_uses(g);
+  int *left = calloc((size_t)g->nnodes + 1, sizeof *left); // readers to come
+  if (!left) die("out of memory");
+  for (int i = 0; i < g->nnodes; i++) left[i] = g->nodes[i]->uses;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    if (!n->uses || value[i]) continue;
+    eval_node(g->c, n, value);
+    for (int j = 0; j < n->nin; j++) { // big values go as soon as nobody needs them
+      int id = n->in[j]->id;
+      if (--left[id] || n->in[j]->op->cls == OpSource) continue;
+      free(value[id]);
+      value[id] = NULL;
+    }
+  }
+  free(left);
+}
+
+void eval_free(Graph *g, double **value) {
+  for (int i = 0; i < g->nnodes; i++) {
+    free(value[i]);
+    value[i] = NULL;
+  }
+}

@@ -1,0 +1,63 @@
+// oracle.h: the same graph in double on the CPU, and results compared with it. Free of the runtime:
+// values come through a callback.
+#ifndef NNGEN_ORACLE_H
+#define NNGEN_ORACLE_H
+
+#include "gen/emit/emit.h"
+
+// ---- eval.c ------------------------------------------------------------------------------------
+// Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the
+// caller, and for the outputs on return; free with eval_free.
+void eval_graph(Graph *g, double **value);
+void eval_node(Compiler *c, Node *node, double **value);
+void eval_free(Graph *g, double **value);
+
+// ---- check.c -----------------------------------------------------------------------------------
+// Reads the value of node n as the device has it, row-major, into values[type_count]. False: it
+// cannot be read (the caller knows why).
+typedef bool (*CheckRead)(void *user, const Node *n, double *values);
+
+typedef struct CheckResult {
+  bool passed, failed_read;
+  const Node *node; // the output that was compared
+  double relative;  // L2 error / L2 norm
+  double gate;      // what it may be
+  double max_error; // largest absolute error
+  int64_t bad;      // elements outside their bound, or not finite
+  int64_t worst;    // index of the first of them, row-major; -1: none
+  double want, got; // there
+} CheckResult;
+
+// The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
+double check_model_gate(const char *dtype);
+
+// Compares `got` with `want`; `bound` (may be null) holds the largest error of each element.
+CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
+                          double gate);
+
+// The same for integers and bools: at most `share` of them may differ. relative: the share that
+// does.
+CheckResult check_equal(const double *want, const double *got, int64_t count, double share);
+
+// An output of the model as written, whose value has been evaluated.
+CheckResult check_model_output(const Node *node, double **value, const double *got,
+                               const char *dtype);
+
+// Bytes of host memory that checking takes, roughly.
+int64_t check_bytes(const Graph *g);
+
+// Evaluates the group in double on the inputs the device has, and compares all it wrote.
+CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user);
+
+// The same in two steps, for several kernels of one group: `check_want` evaluates (null: an input
+// cannot be read), each `check_against` compares. Freed with check_free.
+typedef struct CheckWant CheckWant;
+CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user);
+CheckResult check_against(const CheckWant *want, CheckRead read, void *user);
+void check_free(CheckWant *want);
+
+// Evaluates the model as written; (*value)[id] holds its outputs. `read` gives inputs and
+// parameters. Free with eval_free(c->original, value) and free(value).
+bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
+
+#endif

@@ -1,0 +1,191 @@
+// layout.c: how each value lies in memory. Images are N C H W at the border, as users have them,
+// and channels last inside: a convolution then reads runs of channels. Where a value must change
+// dtype or order, a `copy` is inserted; fuse makes it a prologue or an epilogue where it can.
+// Convolutions over few or odd channels (channels.c) and products with vectors (vector.c) are
+// written anew on the way.
+#include "pass.h"
+
+#include <string.h>
+
+static const uint8_t channels_last[4] = {0, 2, 3, 1};
+
+static void set_order(Type *t, const uint8_t *order) {
+  memcpy(t->order, order, (size_t)t->rank);
+}
+
+static bool same_order(const Type *a, const Type *b) {
+  int64_t sa[MaxRank], sb[MaxRank];
+  type_strides(a, sa);
+  type_strides(b, sb);
+  return !memcmp(sa, sb, sizeof sa[0] * (size_t)a->rank);
+}
+
+// n itself, when it lies as asked; else a copy of it that does (Node.subst: the last one made).
+static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
+  Type t = n->type;
+  t.dtype = dtype;
+  set_order(&t, order);
+  if (dtype == n->type.dtype && same_order(&t, &n->type)) return n;
+  if (n->op->cls == OpMap && n->uses <= 1) {
+    n->type = t;
+    return n;
+  }
+  Node *copy = n->subst;
+  if (copy && copy->type.dtype == dtype && same_order(&t, &copy->type)) return copy;
+  copy = n->subst = graph_add(to, op_need(to->c, "copy"), 1, &n, NULL, n);
+  copy->type = t;
+  return copy;
+}
+
+static bool reorders(const Node *n) {
+  return n->op->cls == OpMove && (n->op->form == MoveReshape || n->op->form == MovePermute);
+}
+
+// What one step of each dimension of a reshape or permutation is in the memory of its input; as if
+// outermost for those of size 1.
+static void strides_in_place(const Node *n, int64_t *stride) {
+  const Type *from = &n->in[0]->type, *to = &n->type;
+  int64_t in[MaxRank], below_to = 1, below = 1;
+  type_strides(from, in);
+  for (int i = to->rank - 1, d = from->rank - 1; i >= 0; below_to *= to->dim[i--]) {
+    while (d > 0 && below * from->dim[d] <= below_to) below *= from->dim[d--];
+    stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
+    if (to->dim[i] == 1) stride[i] = INT64_MAX;
+  }
+}
+
+// The type of a reshape or permutation, in the order that its elements have where they come from.
+static Type in_place(const Node *n) {
+  Type t = n->type;
+  int64_t stride[MaxRank];
+  strides_in_place(n, stride);
+  for (int d = 0; d < t.rank; d++) { // the largest stride first
+    int at = d;
+    for (; at > 0 && stride[t.order[at - 1]] < stride[d]; at--) t.order[at] = t.order[at - 1];
+    t.order[at] = (uint8_t)d;
+  }
+  return same_order(&t, &n->type) ? n->type : t;
+}
+
+static bool is_innermost(const Type *t, int d) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  return stride[d] == 1;
+}
+
+static int last_dim(const Type *t) { // larger than 1
+  int d = t->rank - 1;
+  while (d > 0 && t->dim[d] == 1) d--;
+  return d;
+}
+
+// A moved value stays in the order it has, so that what makes it can store it in runs: an image
+// whose channels are last, rows (of the last dimension) that lie in one piece, and what has more
+// dimensions than either and becomes one of them yet. Else it is row-major.
+static void keep_order(Node *n) {
+  Type kept = in_place(n), image = n->type;
+  if (n->type.rank == 4) set_order(&image, channels_last);
+  if (n->type.rank > 4 || is_innermost(&kept, last_dim(&kept)) ||
+      (n->type.rank == 4 && same_order(&kept, &image)))
+    n->type = kept;
+}
+
+// The order that suits a node, from those of its inputs. CLASS
+static void choose_order(Node *n) {
+  Type *t = &n->type;
+  if (t->rank == 4 && (n->op->cls == OpWindow || n->op->cls == OpContract) &&
+      (n->op->cls == OpWindow || n->op->form == FormConv)) {
+    set_order(t, channels_last);
+    return;
+  }
+  bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce ||
+               (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MovePad);
+  int64_t most = -1; // the order of the largest input of this rank
+  for (int i = 0; keeps && i < n->nin; i++) {
+    const Type *in = &n->in[i]->type;
+    if (in->rank != t->rank || type_count(in) <= most) continue;
+    most = type_count(in);
+    set_order(t, in->order);
+  }
+  if (reorders(n)) keep_order(n);
+}
+
+// The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
+// convolution may be packed, paired or padded first.
+static void place_operands(Graph *to, Node *n, Dtype dtype) {
+  bool conv = n->op->form == FormConv;
+  if (conv) channels_pack_groups(to, n, dtype);
+  if (conv) channels_make_even(to, n, dtype);
+  Node *x = n->in[0], *w = n->in[1];
+  for (int i = 0; i < 2 && !conv; i++) // a product reads its operands in any order
+    if (reorders(n->in[i]) && n->in[i]->uses <= 1) n->in[i]->type = in_place(n->in[i]);
+  n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
+  uint8_t order[MaxRank];
+  memcpy(order, w->type.order, sizeof order);
+  static const uint8_t filters_last[4] = {1, 2, 3, 0};
+  if (conv)
+    memcpy(order, node_depthwise(n) ? filters_last : channels_last, sizeof channels_last);
+  else if (w->fixed && w->type.rank >= 2) { // N outside, K inside
+    for (int d = 0; d < w->type.rank; d++) order[d] = (uint8_t)d;
+    order[w->type.rank - 2] = (uint8_t)(w->type.rank - 1);
+    order[w->type.rank - 1] = (uint8_t)(w->type.rank - 2);
+  }
+  n->in[1] = as(to, w, dtype, order);
+}
+
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
+  n->type = node->type;
+  n->uses = node->uses;
+  if (n->op->cls != OpSource) choose_order(n);
+  if (n->op->cls == OpContract) {
+    place_operands(to, n, prec_operand(n));
+    if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
+      Node *moved = graph_add(to, n->op, n->nin, n->in, &n->attr, n);
+      moved->type = n->type;
+      moved->uses = n->uses;
+      n->uses = 0;
+      n = moved;
+    }
+    return vector_product(to, n);
+  }
+  return n;
+}
+
+// A value that leaves the graph: row-major, and each with memory of its own. `taken`: another has
+// it.
+static Node *at_border(Graph *g, Node *n, Dtype dtype, bool taken) {
+  Type plain = type_make(dtype, n->type.rank, n->type.dim);
+  if (!taken && n->op->cls != OpSource && same_order(&plain, &n->type)) return n;
+  Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
+  copy->type = plain;
+  return copy;
+}
+
+static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdates) {
+  for (int i = 0; i < noutputs; i++)
+    if (g->outputs[i].node == n) return true;
+  for (int i = 0; i < nupdates; i++)
+    if (g->updates[i].value == n) return true;
+  return false;
+}
+
+// Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
+void layout_pass(Compiler *c) {
+  Graph *g = c->graph = graph_rebuild(c->graph, rewrite, NULL);
+  for (int i = 0; i < g->noutputs; i++) {
+    Node *n = g->outputs[i].node;
+    Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;
+    g->outputs[i].node = at_border(g, n, dtype, taken_before(g, n, i, 0));
+    g->outputs[i].node->entry = g->outputs[i].entry;
+  }
+  for (int i = 0; i < g->nupdates; i++) {
+    Update *u = &g->updates[i];
+    bool taken = u->value->fixed || u->value->type.dtype != u->state->type.dtype ||
+                 taken_before(g, u->value, g->noutputs, i);
+    u->value = at_border(g, u->value, u->state->type.dtype, taken);
+    u->value->entry = u->entry;
+    u->value->updated = true;
+  }
+  c->graph = graph_copy(c->nentries > 1 ? graph_split(g) : g); // copies made here are shared yet
+}

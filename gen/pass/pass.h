@@ -1,0 +1,140 @@
+// pass.h: graph to graph: algebra, dtypes, memory orders, and nodes into groups, one kernel each.
+#ifndef NNGEN_PASS_H
+#define NNGEN_PASS_H
+
+#include "gen/lang/lang.h"
+
+// What schedules and kernels are measured in.
+enum {
+  kWarp = 32,
+  kMmaStep = 32,    // bytes of k in one mma
+  kGatherIssue = 15 // instructions of an element that is computed where it is loaded: an estimate
+};
+
+// One GPU the scheduler knows. Rates are per second.
+struct Arch {
+  const char *name;            // sm_90a
+  const char *gpu;             // whose figures these are
+  int sms, smem, regs;         // per SM: shared memory bytes, 32-bit registers
+  int64_t l2;                  // bytes
+  double clock;                // GHz, the highest
+  double dram, l2_rate;        // bytes
+  double fp32, tensor16, tf32; // floating-point operations
+  double mma_share;            // of the tensor rates that mma.sync reaches
+  double launch_gap;           // seconds between kernels of a replayed graph
+};
+
+// ---- kernels --------------------------------------------------------------------------------
+
+// How a group of nodes becomes one kernel. CLASS
+typedef enum Template { TmMap, TmReduce, TmRow, TmWindow, TmContract, TmCount } Template;
+
+// The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
+typedef struct Tile {
+  int lanes;   // elements of the innermost dimension a thread handles at once
+  int threads; // per block
+  int m, n, k; // contract: block tile
+  int tm, tn;  // contract: tile of a warp
+  bool mma;    // contract: on tensor cores
+  int blocks;  // contract: blocks that should fit an SM
+  int stages;  // contract: blocks of k in flight
+  int group;   // contract: blocks of rows whose sums of columns are added together
+  int splits;  // contract: parts of k, summed by the last block of each tile to arrive; reduce too
+  int rows;    // row, reduce: rows (or lane vectors) per block
+  int items;   // row: elements of a row per thread
+  bool together;   // reduce: a thread's lanes are reduced together
+  int depth, part; // reduce: accesses in flight; elements of one of `splits` parts
+  int64_t grid[3];
+  int smem;       // dynamic shared memory, bytes
+  double seconds; // what the model expects
+  bool tuned;     // contract: measured as the fastest, whatever the model says
+} Tile;
+
+// Memory of a kernel's own, that no other one reads.
+typedef struct Scratch {
+  const char *name; // the parameter
+  Dtype dtype;
+  int64_t count; // elements
+  bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
+} Scratch;
+
+struct Group {
+  Graph *graph;
+  int id;
+  Template tm;
+  Node *anchor; // the node that is no map or move; the last node of a map group
+  Node **nodes; // in topological order
+  int nnodes;
+  Node **inputs; // values read from memory, in the order of the kernel's arguments
+  int ninputs;
+  Node **outputs; // values written
+  int noutputs;
+  const char **args; // parameter names: of the inputs, then of the outputs
+  const char **sums; // contract, by output: the local that sums its columns
+  Names *names;      // the identifiers of its text that the model names
+  Node **moves;      // contract: those its epilogue follows before it stores, in order
+  int nmoves;
+  Type domain;       // what the epilogue runs over: the outputs' shape
+  const char *name;  // the kernel's symbol
+  const char *layer; // dotted place
+  const char *ops;   // "conv2d+add+relu"
+  bool fixed;        // belongs to `init`
+  Tile tile;
+  Scratch scratch[4]; // parameters after the outputs
+  int nscratch;
+  double flops;
+  int64_t bytes_read, bytes_written;
+  int64_t bytes_scratch; // of both: what blocks leave for each other, which stays in L2
+  const char *source;    // CUDA text, set by emit
+  bool visited;          // scratch
+};
+
+void simp_pass(Compiler *c);              // simp.c: algebra, BN folding, CSE, dead code
+void prec_pass(Compiler *c);              // prec.c: storage dtypes
+Dtype prec_operand(const Node *contract); // what a product reads
+void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
+void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
+void channels_make_even(Graph *to, Node *conv, Dtype dtype);
+Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
+void fuse_pass(Compiler *c);                   // fuse.c: groups
+
+// ---- fuse.c: what its sweeps share --------------------------------------------------------------
+enum { kMostNodes = 160 }; // of a group: a kernel's arguments and text stay bounded
+
+// What the sweeps know of the graph (Graph.scratch).
+typedef struct Fuse {
+  bool one_call; // unfused: groups are of one call of the model
+  Group **seen;  // room for as many as there are nodes
+  Node **users;  // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
+  int *first_user;
+} Fuse;
+
+const Fuse *fuse_of(const Graph *g);
+void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
+bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
+bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
+bool fuse_same_call(const Group *a, const Group *b);
+bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
+Node **fuse_readers(const Graph *g, const Node *n, int *count);
+void prologue_grow(Graph *g);                      // prologue.c
+void sibling_join(Graph *g);                       // sibling.c
+Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
+
+// ---- group.c -----------------------------------------------------------------------------------
+// n: a reduction of a contraction's epilogue.
+bool group_sums_columns(const Group *g, const Node *n);
+const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
+// The value whose elements g writes for output n: n, or what n is another shape of.
+const Node *group_stored(const Group *g, const Node *n);
+// Where neighbours along n of a contraction's product are, at the end of its epilogue.
+Lane group_lane(const Group *g);
+// Is n an input of k that k updates in place, or the output that is written there?
+bool group_aliases(const Group *k, const Node *n);
+// The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
+void group_finish(Graph *g);
+
+// ---- print.c -----------------------------------------------------------------------------------
+void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text
+void print_dot(const Graph *g, FILE *file);    // a drawing for graphviz
+
+#endif

@@ -1,0 +1,70 @@
+// prec.c: the policy of precision: the dtype each float is stored in between kernels, and what
+// products read. Arithmetic is fp32 inside a kernel; integers and bools keep their dtypes.
+//
+// A row for each --dtype, which nn.precision overrides for a part of a model (Node.precision). What
+// needs it is stored in 32 bits whatever the row says: sources, all that is fixed, reductions, ops
+// that leave the range of 16 bits soon (FlagWide), and values that are only reduced, as the squares
+// of a variance are: whether they overflow must not depend on what was fused. Outputs of the model
+// are fp32. Moves of one value keep its dtype.
+#include "pass.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct Policy {
+  Dtype stored, product; // values between kernels; the operands of products
+} policies[PrecCount] = {
+    [PrecFp32] = {DtF32, DtF32},
+    [PrecTf32] = {DtF32, DtF32}, // contract.cu rounds operands
+    [PrecFp16] = {DtF16, DtF16},
+    [PrecBf16] = {DtBf16, DtBf16},
+};
+
+Dtype prec_operand(const Node *contract) {
+  return policies[contract->precision].product;
+}
+
+// A number of the model that f16 does not hold, as a mask's -1e9.
+static bool reads_large(const Node *n) {
+  enum { kMostF16 = 65504 };
+  bool large = false;
+  for (int i = 0; i < n->nin; i++)
+    large = large || (node_is_literal(n->in[i]) && isfinite(n->in[i]->attr.value) &&
+                      fabs(n->in[i]->attr.value) > kMostF16);
+  return large;
+}
+
+// The policy: the dtype that float n is stored in. `reduced`: it is only read to be reduced.
+static Dtype stored(const Node *n, bool reduced) {
+  if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
+  if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
+  bool wide =
+      n->op->cls == OpReduce || n->op->flags & FlagWide || n->fixed || reduced || reads_large(n);
+  return wide ? DtF32 : policies[n->precision].stored;
+}
+
+// How many of each node's uses are reductions, through moves.
+static int *count_reduced(const Graph *g) {
+  int *count = base_alloc((size_t)g->nnodes, sizeof *count);
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    bool reduces = n->op->cls == OpReduce || (n->op->cls == OpMove && count[i] == n->uses);
+    for (int j = 0; reduces && n->uses && j < n->nin; j++) count[n->in[j]->id]++;
+  }
+  return count;
+}
+
+// Needs: shapes. Gives: Type.dtype of every value.
+void prec_pass(Compiler *c) {
+  Graph *g = c->graph;
+  graph_count_uses(g);
+  int *reduced = count_reduced(g);
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    bool only = n->uses && reduced[i] == n->uses;
+    if (dtype_is_float(n->type.dtype)) n->type.dtype = stored(n, only);
+  }
+  for (int i = 0; i < g->noutputs; i++)
+    if (dtype_is_float(g->outputs[i].node->type.dtype)) g->outputs[i].node->type.dtype = DtF32;
+  free(reduced);
+}

@@ -1,0 +1,145 @@
+// prologue.c: a group of maps and moves joins its only reader, when that template can evaluate an
+// expression at each element it reads.
+#include "pass.h"
+
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove;
+}
+static bool is_light(const Node *n) {
+  return n->op->cls == OpMap || is_view(n);
+}
+
+// The only group that reads what k makes, or null.
+static Group *only_reader(const Group *k) {
+  Group *reader = NULL;
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i];
+    int count;
+    Node **readers = fuse_readers(k->graph, n, &count);
+    if (count != n->uses) return NULL; // it leaves the model
+    for (int j = 0; j < count; j++) {
+      if (readers[j]->group == k) continue;
+      if (reader && reader != readers[j]->group) return NULL;
+      reader = readers[j]->group;
+    }
+  }
+  return reader;
+}
+
+// How the reader touches each element of the value: how often, for how many it makes.
+static double reads_per_element(const Group *reader) {
+  const Node *a = reader->anchor;
+  if (reader->tm != TmWindow) return 1;
+  double taps = (double)(node_window(a, 0) * node_window(a, 1));
+  return taps / (double)(a->attr.stride[0] * a->attr.stride[1]);
+}
+
+static int work(const Group *k) {
+  int flops = 0;
+  for (int i = 0; i < k->nnodes; i++) flops += k->nodes[i]->op->flops;
+  return flops;
+}
+
+static int count_inputs(const Group *k) {
+  int count = 0;
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      count += k->nodes[i]->in[j]->group != k && type_count(&k->nodes[i]->in[j]->type) > 1;
+  return count;
+}
+
+// Are all nodes of k moves of these forms (a bit each)?
+static bool only_moves(const Group *k, unsigned forms) {
+  for (int i = 0; i < k->nnodes; i++)
+    if (!is_view(k->nodes[i]) || !(forms >> k->nodes[i]->op->form & 1)) return false;
+  return true;
+}
+
+// Does k only change the order of what it reads?
+static bool only_reorders(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i];
+    if (!is_view(n) && (!(n->op->flags & FlagCopy) || n->in[0]->type.dtype != n->type.dtype))
+      return false;
+  }
+  return true;
+}
+
+// The operand of the reader's contraction that `made` is read for, through moves; null: none.
+static const Node *operand_of(const Group *reader, const Node *made) {
+  for (int i = 0; i < 2; i++) {
+    const Node *n = reader->anchor->in[i];
+    while (n != made && n->group == reader && n->nin == 1 &&
+           (is_view(n) || n->op->flags & FlagCopy))
+      n = n->in[0];
+    if (n == made) return reader->anchor->in[i];
+  }
+  return NULL;
+}
+
+// Could strides tell where an operand lies, if the moves of k were the reader's?
+static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
+  int64_t stride[MaxRank], offset;
+  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
+  bool found = view_of(reader, operand, stride, &offset);
+  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = k;
+  return found;
+}
+
+// A contraction reads operands in place, where moves leave them. What else makes one it takes in
+// only if it could not copy runs of the result either: other moves of A, and A's runs (channels, or
+// the inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
+static bool contract_takes(Group *reader, Group *k) {
+  const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
+  const Node *operand = operand_of(reader, made);
+  bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
+  if (!operand || (moves && lies_in_place(reader, k, operand))) return true;
+  const Type *x = &a->in[0]->type;
+  int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : x->dim[x->rank - 1];
+  int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
+  bool singly = size == 4 && bytes % 8 && only_reorders(k);
+  return operand == a->in[0] && (moves || bytes % 4 || singly);
+}
+
+// What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
+// domain of rows, likewise. CLASS
+static bool prologue_pays(Group *reader, Group *k) {
+  double times = reads_per_element(reader);
+  switch (reader->tm) {
+  case TmContract:
+    return contract_takes(reader, k);
+  case TmWindow:
+    return count_inputs(k) <= 1 && work(k) * times <= 16;
+  default:
+    return count_inputs(k) <= 2 || work(k) == 0;
+  }
+}
+
+// Evaluated inside a larger domain, an element is computed many times.
+static bool recomputes_little(const Group *reader, const Group *k) {
+  const Node *made = k->nodes[k->nnodes - 1];
+  double ratio = (double)type_count(&reader->anchor->type) / (double)type_count(&made->type);
+  return ratio <= 1.01 || work(k) <= 4;
+}
+
+static bool prologue_legal(const Group *reader, const Group *k) {
+  if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !fuse_same_call(k, reader))
+    return false;
+  // A reshape or permutation of a parameter is only another way to index it.
+  if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))
+    return false;
+  for (int i = 0; i < k->nnodes; i++)
+    if (!is_light(k->nodes[i])) return false;
+  return !fuse_makes_cycle(k, reader);
+}
+
+void prologue_grow(Graph *g) {
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    Group *k = g->nodes[i]->group;
+    if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != g->nodes[i] || k->tm != TmMap) continue;
+    Group *reader = only_reader(k);
+    if (reader && prologue_legal(reader, k) && prologue_pays(reader, k) &&
+        recomputes_little(reader, k))
+      fuse_absorb(g, reader, k);
+  }
+}

@@ -1,0 +1,52 @@
+// sibling.c: groups that read one value and run over the same elements become one kernel.
+#include "pass.h"
+
+#include <string.h>
+
+static bool independent(const Group *a, const Group *b) {
+  const Group *pair[2] = {a, b};
+  Group **seen = fuse_of(a->graph)->seen;
+  bool found = false;
+  for (int i = 0; i < 2; i++) {
+    int nseen = 0;
+    found = found || fuse_depends((Group *)pair[i], pair[1 - i], seen, &nseen);
+    for (int j = 0; j < nseen; j++) seen[j]->visited = false;
+  }
+  return !found;
+}
+
+// The elements that a group of maps, or of rows, runs over; null: of another template.
+static const Type *elements_of(const Group *k) {
+  return k->tm == TmMap ? &k->anchor->type : k->tm == TmRow ? &k->anchor->in[0]->type : NULL;
+}
+
+// Maps over the same elements that read one value become one kernel, and so do rows and maps.
+static bool siblings_legal(const Group *a, const Group *b) {
+  const Type *x = elements_of(a), *y = elements_of(b);
+  bool both_rows = a->tm == TmRow && b->tm == TmRow;
+  if (!x || !y || a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
+  if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order)) return false;
+  if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes) return false;
+  if (a->anchor->entry != b->anchor->entry || !fuse_same_call(a, b)) return false;
+  return independent(a, b);
+}
+
+static bool is_large(const Group *k, const Node *x) { // as large as what is computed of it
+  const Type *t = elements_of(k);
+  return t && type_count(&x->type) * 2 > type_count(t);
+}
+
+void sibling_join(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    int count;
+    Node **readers = fuse_readers(g, g->nodes[i], &count);
+    for (int a = 0; a < count; a++)
+      for (int b = a + 1; b < count; b++) {
+        Group *to = readers[a]->group, *from = readers[b]->group;
+        if (!to || !from || to == from || !is_large(to, g->nodes[i])) continue;
+        if (!is_large(from, g->nodes[i]) || !siblings_legal(to, from)) continue;
+        bool swap = from->tm == TmRow && to->tm != TmRow;
+        fuse_absorb(g, swap ? from : to, swap ? to : from);
+      }
+  }
+}

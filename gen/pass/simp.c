@@ -1,0 +1,321 @@
+// simp.c: a smaller graph that computes the same. One forward walk rebuilds the graph through
+// `make`, which applies the rules until none holds and keeps one node of each kind (common
+// subexpressions). Dead nodes are not visited.
+//
+// Batch normalisation folds into the convolution before it by three general rules about values
+// that are fixed at inference (Node.fixed): x - c = x + (-c);  (x + c1) * c2 = x * c2 + c1 * c2;
+// contract(x, w) * c = contract(x, w * c) when c varies along the output channels alone. The fixed
+// parts are then computed once, by the plan's entry `init`.
+#include "pass.h"
+
+#include <lauxlib.h>
+#include <math.h>
+#include <string.h>
+#include <uthash.h>
+
+typedef struct Entry { // a node that exists, by what it is
+  Node *node;
+  UT_hash_handle hh;
+} Entry;
+
+// The nodes that the graph being built has (Graph.scratch).
+typedef struct Known {
+  Entry *table;
+} Known;
+
+typedef struct Key {
+  const Op *op;
+  Attr attr;
+  int64_t dims[MaxRank]; // const, reshape: the shape
+  Dtype dtype;
+  int rank, nin, precision, entry;
+  Node *in[];
+} Key;
+
+// Attributes that the op has not are left out: what a rule or a model left there tells nothing.
+static Key *make_key(Arena *arena, const Node *n, size_t *size) {
+  *size = sizeof(Key) + sizeof n->in[0] * (size_t)n->nin;
+  Key *key = arena_alloc(arena, *size);
+  key->op = n->op;
+  op_copy_attrs(n->op, &n->attr, &key->attr);
+  key->nin = n->nin;
+  key->dtype = n->type.dtype;
+  key->precision = (int)n->precision;
+  key->entry = n->fixed ? 0 : n->entry;
+  key->rank = n->type.rank;
+  memcpy(key->dims, n->type.dim, sizeof n->type.dim[0] * (size_t)n->type.rank);
+  if (n->nin) memcpy(key->in, n->in, sizeof n->in[0] * (size_t)n->nin);
+  return key;
+}
+
+// The node like `n` that exists already, else n itself, entered.
+static Node *intern(Graph *to, Node *n) {
+  if (node_has_memory(n)) return n; // has a name
+  Known *known = to->scratch;
+  size_t size;
+  Key *key = make_key(to->arena, n, &size);
+  Entry *e;
+  HASH_FIND(hh, known->table, key, size, e);
+  if (e) {
+    if (to->nodes[to->nnodes - 1] == n) to->nnodes--; // else it is dead, and goes with the others
+    return e->node;
+  }
+  e = arena_alloc(to->arena, sizeof *e);
+  e->node = n;
+  HASH_ADD_KEYPTR(hh, known->table, key, size, e);
+  return n;
+}
+
+static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
+
+static Node *make_const(Graph *to, double value, const Type *shape, const Node *like) {
+  Attr attr = {.value = value};
+  Node *n = graph_add(to, op_need(to->c, "const"), 0, NULL, &attr, (Node *)like);
+  n->type = type_make(shape->dtype, shape->rank, shape->dim);
+  return intern(to, n);
+}
+
+static bool is_const(const Node *n) {
+  return n->op->cls == OpSource && n->op->form == SourceConst;
+}
+static bool is_value(const Node *n, double v) {
+  return is_const(n) && n->attr.value == v;
+}
+
+// ---- rules: each returns the replacement, or null ----------------------------------------------
+
+// A map of constants is a constant.
+static Node *fold_constants(Graph *to, Node *n) {
+  if (n->op->cls != OpMap || n->op->ref == LUA_NOREF) return NULL;
+  for (int i = 0; i < n->nin; i++)
+    if (!is_const(n->in[i])) return NULL;
+  lua_State *lua = to->c->lua;
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->ref);
+  for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, n->in[i]->attr.value);
+  if (front_call(lua, n->nin, 1) || !lua_isnumber(lua, -1)) {
+    lua_pop(lua, 1);
+    return NULL;
+  }
+  double v = lua_tonumber(lua, -1);
+  lua_pop(lua, 1);
+  return make_const(to, v, &n->type, n);
+}
+
+// x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
+static Node *drop_identity(Graph *to, Node *n) {
+  (void)to;
+  Node *x = n->in[0];
+  bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
+  if (n->op->typing == TypeConvert && same &&
+      !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
+    return x;
+  if (n->op->cls == OpMove && same) {
+    bool moved = n->op->form == MovePermute;
+    for (int d = 0; moved && d < n->type.rank; d++)
+      if (n->attr.dims[d] != d) return NULL;
+    return n->nin == 1 ? x : NULL;
+  }
+  if (n->op->cls == OpReduce && same) return n->op->cuda ? x : NULL; // what combines values alone
+  if (n->nin != 2 || n->op->cls != OpMap) return NULL;
+  double neutral = n->op->flags & FlagMul ? 1 : 0;
+  if (!(n->op->flags & (FlagAdd | FlagSub | FlagMul))) return NULL;
+  if (same && is_value(n->in[1], neutral)) return x;
+  if (n->op->flags & FlagCommutes && is_value(x, neutral) &&
+      n->type.dtype == n->in[1]->type.dtype && type_same_shape(&n->type, &n->in[1]->type))
+    return n->in[1];
+  return NULL;
+}
+
+// reshape(reshape(x)) and permute(permute(x)) are one move.
+static Node *join_moves(Graph *to, Node *n) {
+  if (n->op->cls != OpMove || n->nin != 1 || n->in[0]->op != n->op) return NULL;
+  Attr attr = n->attr;
+  if (n->op->form == MovePermute)
+    for (int d = 0; d < n->type.rank; d++) attr.dims[d] = n->in[0]->attr.dims[n->attr.dims[d]];
+  else if (n->op->form != MoveReshape)
+    return NULL;
+  return make(to, n->op, 1, n->in[0]->in, &attr, n);
+}
+
+// A commuting map has its fixed input second, so that the rules below look there only.
+static Node *fixed_second(Graph *to, Node *n) {
+  if (!(n->op->flags & FlagCommutes) || n->nin != 2) return NULL;
+  if (!n->in[0]->fixed || n->in[1]->fixed) return NULL;
+  Node *swapped[2] = {n->in[1], n->in[0]};
+  return make(to, n->op, 2, swapped, &n->attr, n);
+}
+
+static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
+  Node *in[2] = {a, b};
+  return make(to, op, 2, in, NULL, like);
+}
+
+// x - c = x + (-c)
+static Node *subtract_to_add(Graph *to, Node *n) {
+  if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
+  Node *negative = make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
+  return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
+}
+
+// (x + c1) + c2 = x + (c1 + c2), the same for *, and (x + c1) * c2 = x * c2 + c1 * c2.
+static Node *join_fixed(Graph *to, Node *n) {
+  if (n->nin != 2 || !(n->op->flags & (FlagAdd | FlagMul))) return NULL;
+  Node *inner = n->in[0], *c2 = n->in[1];
+  if (!c2->fixed || inner->fixed || inner->uses > 1 || inner->nin != 2) return NULL;
+  if (!(inner->op->flags & (FlagAdd | FlagMul)) || !inner->in[1]->fixed) return NULL;
+  Node *x = inner->in[0], *c1 = inner->in[1];
+  if (inner->op == n->op) return binary(to, n->op, x, binary(to, n->op, c1, c2, n), n);
+  if (!(n->op->flags & FlagMul)) return NULL;
+  Node *scaled = binary(to, n->op, x, c2, n);
+  return binary(to, inner->op, scaled, binary(to, n->op, c1, c2, n), n);
+}
+
+// `c` as a factor of the weights of contraction `y`, or null when it varies along more than the
+// output channels.
+static Node *weight_factor(Graph *to, const Node *y, Node *c) {
+  int channel = y->op->form == FormConv ? 1 : y->type.rank - 1;
+  for (int d = 0; d < c->type.rank; d++) {
+    int of_y = y->type.rank - c->type.rank + d;
+    if (c->type.dim[d] != 1 && of_y != channel) return NULL;
+  }
+  int64_t count = type_count(&c->type);
+  if (count == 1 && !c->type.rank) return c;
+  Attr attr = {.dims = {count, 1, 1, 1}};
+  Node *n = graph_add(to, op_need(to->c, "reshape"), 1, &c, &attr, c);
+  n->type.rank = y->op->form == FormConv ? 4 : 1;
+  shape_infer(to->c, n);
+  return intern(to, n);
+}
+
+// contract(x, w) * c = contract(x, w * c)
+static Node *scale_into_weights(Graph *to, Node *n) {
+  if (!(n->op->flags & FlagMul) || n->nin != 2) return NULL;
+  Node *y = n->in[0], *c = n->in[1];
+  if (y->op->cls != OpContract || y->uses > 1 || !c->fixed || !y->in[1]->fixed) return NULL;
+  if (!type_same_shape(&y->type, &n->type)) return NULL;
+  Node *factor = weight_factor(to, y, c);
+  if (!factor) return NULL;
+  Node *in[2] = {y->in[0], binary(to, n->op, y->in[1], factor, n)};
+  return make(to, y->op, 2, in, &y->attr, y);
+}
+
+// Taps [*first, *end) of a filter reach the image somewhere, along dimension 2 + i.
+static void useful_taps(const Node *n, int i, int64_t *first, int64_t *end) {
+  const Attr *a = &n->attr;
+  *first = *end = 0;
+  for (int64_t r = 0; r < node_window(n, i); r++) {
+    bool reaches = false;
+    for (int64_t p = 0; p < n->type.dim[2 + i] && !reaches; p++) {
+      int64_t at = p * a->stride[i] - a->pad[i] + r * a->dilation[i];
+      reaches = at >= 0 && at < n->in[0]->type.dim[2 + i];
+    }
+    if (reaches && *end == 0) *first = r;
+    if (reaches) *end = r + 1;
+  }
+}
+
+// Taps that only ever see padding are cut from the filter: 8 of 9 on a map of one pixel.
+static Node *drop_taps(Graph *to, Node *n) {
+  if (n->op->cls != OpContract || n->op->form != FormConv) return NULL;
+  Node *w = n->in[1];
+  Attr attr = n->attr, cut = {.ends = {w->type.dim[0], w->type.dim[1]}};
+  bool fewer = false;
+  for (int i = 0; i < 2; i++) {
+    int64_t first, end, taps = node_window(n, i);
+    useful_taps(n, i, &first, &end);
+    attr.pad[i] -= first * attr.dilation[i];
+    attr.pad[i + 2] -= (taps - end) * attr.dilation[i];
+    if (first == end || attr.pad[i] < 0 || attr.pad[i + 2] < 0) return NULL;
+    cut.dims[2 + i] = first, cut.ends[2 + i] = end;
+    fewer = fewer || end - first < taps;
+  }
+  if (!fewer) return NULL;
+  Node *in[2] = {n->in[0], make(to, op_need(to->c, "slice"), 1, &w, &cut, w)};
+  return make(to, n->op, 2, in, &attr, n);
+}
+
+// Is c the mean of y along `axes`, as the model writes it: a sum times one over the count?
+static bool is_mean(const Node *c, const Node *y, int64_t axes) {
+  if (c->op->cls != OpMap || !(c->op->flags & FlagMul) || !is_const(c->in[1])) return false;
+  const Node *s = c->in[0];
+  if (s->op->cls != OpReduce || !(s->op->flags & FlagAdd) || s->in[0] != y || s->attr.axes != axes)
+    return false;
+  double count = (double)type_count(&y->type) / (double)type_count(&s->type);
+  return fabs(c->in[1]->attr.value * count - 1) < 1e-6;
+}
+
+static bool innermost_axes(const Type *t, int64_t axes) { // row-major
+  bool inside = true;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    bool reduced = axes >> d & 1 || t->dim[d] == 1;
+    if (reduced && !inside) return false;
+    inside = inside && reduced;
+  }
+  return true;
+}
+
+// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
+// registers are swept twice for nothing: they keep their form.
+static Node *join_variance(Graph *to, Node *n) {
+  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
+  const Node *square = n->in[0], *d = square->nin ? square->in[0] : NULL;
+  int64_t axes = n->attr.axes;
+  if (!(square->op->flags & FlagMul) || square->op->cls != OpMap || square->in[1] != d) return NULL;
+  if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !is_mean(d->in[1], d->in[0], axes))
+    return NULL;
+  Node *y = d->in[0];
+  int64_t count = type_count(&y->type) / type_count(&n->type);
+  if (innermost_axes(&y->type, axes) && count <= kMostRow) return NULL;
+  Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
+  Type scalar = type_make(DtF32, 0, NULL);
+  return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);
+}
+
+static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
+static Node *(*const rules[])(Graph *, Node *) = {
+    fixed_second, subtract_to_add, join_fixed, scale_into_weights, drop_taps, join_variance,
+};
+
+static Node *apply(Graph *to, Node *n) {
+  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+    Node *better = always[i](to, n);
+    if (better) return better;
+  }
+  // Not for `unfused`, which shows the model as written.
+  bool algebra = strcmp(to->c->options.lowering, "unfused") != 0;
+  for (size_t i = 0; algebra && i < sizeof rules / sizeof rules[0]; i++) {
+    Node *better = rules[i](to, n);
+    if (better) return better;
+  }
+  return NULL;
+}
+
+static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like) {
+  Node *n = graph_add(to, op, nin, in, attr, (Node *)like);
+  n->uses = 1;
+  if (op->form == MoveReshape && op->cls == OpMove) n->type.rank = like->type.rank;
+  shape_infer(to->c, n);
+  Node *better = apply(to, n);
+  return better ? better : intern(to, n);
+}
+
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  Node *n;
+  if (node->op->cls == OpSource) {
+    n = graph_add(to, node->op, 0, NULL, &node->attr, node);
+    n->type = node->type;
+    n = intern(to, n);
+  } else {
+    n = make(to, node->op, node->nin, in, &node->attr, node);
+  }
+  n->uses = node->uses > n->uses ? node->uses : n->uses;
+  return n;
+}
+
+// Needs: types. Gives: the same outputs from fewer nodes. Breaks nothing.
+void simp_pass(Compiler *c) {
+  Known known = {0};
+  c->graph = graph_rebuild(c->graph, rewrite, &known);
+  HASH_CLEAR(hh, known.table);
+  c->graph = graph_copy(c->graph); // without what the rules left behind
+}

@@ -1,0 +1,241 @@
+// sched.c: how each group is cut and launched, what it computes and moves. Contractions have their
+// own file, sched_contract.c.
+#include "sched.h"
+
+#include <math.h>
+#include <string.h>
+
+// The GPU that each architecture is best known by, as NVIDIA publishes it, dense, to three figures,
+// fp32 and L2 at the clock of the tensor peak. L2: A100 5120 B/clk (whitepaper); the others 47
+// B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between kernels of a graph on H100
+// (hazyresearch.stanford.edu, "no bubbles"); taken for all. mma_share: sched_cost.c; on Blackwell
+// Hopper's rate per SM, assumed.
+static const Arch archs[] = {
+    {"sm_80", "A100", .sms = 108, .smem = 164 << 10, .regs = 65536, .l2 = 40 << 20, .clock = 1.41,
+     .dram = 2.0e12, .l2_rate = 7.2e12, .fp32 = 19.5e12, .tensor16 = 312e12, .tf32 = 156e12,
+     .mma_share = 0.95, .launch_gap = 1.3e-6},
+    {"sm_90a", "H200", .sms = 132, .smem = 228 << 10, .regs = 65536, .l2 = 60 << 20, .clock = 1.83,
+     .dram = 4.8e12, .l2_rate = 11.4e12, .fp32 = 61.9e12, .tensor16 = 989e12, .tf32 = 494e12,
+     .mma_share = 0.62, .launch_gap = 1.3e-6},
+    {"sm_100a", "B200", .sms = 148, .smem = 228 << 10, .regs = 65536, .l2 = 126 << 20,
+     .clock = 1.85, .dram = 8.0e12, .l2_rate = 12.9e12, .fp32 = 70.1e12, .tensor16 = 2250e12,
+     .tf32 = 1125e12, .mma_share = 0.31, .launch_gap = 1.3e-6},
+};
+
+const Arch *arch_find(const char *name) {
+  for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+    if (!strcmp(archs[i].name, name)) return &archs[i];
+  return NULL;
+}
+
+const Arch *arch_default(void) {
+  return arch_find("sm_90a");
+}
+
+// FLOP/s that contractions can reach in their precision; everything else runs in fp32.
+double sched_flop_rate(const Group *g, const Arch *arch) {
+  Precision precision = g->tm == TmContract ? g->anchor->precision : PrecFp32;
+  return precision == PrecFp32 ? arch->fp32 : precision == PrecTf32 ? arch->tf32 : arch->tensor16;
+}
+
+// The least that the arithmetic takes: 790 of 989 TFLOP/s of dense bf16 on random data were seen on
+// an H200; taken for all.
+double sched_flop_seconds(const Group *g, const Arch *arch) {
+  return g->flops / (sched_flop_rate(g, arch) * 790 / 989);
+}
+
+// Copies reach 4.3 of the H200's 4.8 TB/s; taken for all. What blocks leave for each other stays in
+// L2.
+double sched_dram_seconds(const Group *g, const Arch *arch) {
+  int64_t bytes = g->bytes_read + g->bytes_written - g->bytes_scratch;
+  return (double)bytes / (arch->dram * 4.3 / 4.8);
+}
+
+// ---- work -------------------------------------------------------------------------------------
+
+double sched_contract_flops(const Node *n) {
+  const Type *w = &n->in[1]->type;
+  double k = n->op->form == FormConv ? (double)(w->dim[1] * w->dim[2] * w->dim[3])
+                                     : (double)w->dim[w->rank - 2];
+  return 2 * k * (double)type_count(&n->type);
+}
+
+// Floating-point operations of one node. CLASS
+static double node_flops(const Node *n) {
+  double out = (double)type_count(&n->type);
+  switch (n->op->cls) {
+  case OpMap:
+    return out * n->op->flops;
+  case OpReduce:
+    return (double)type_count(&n->in[0]->type) * n->op->flops;
+  case OpWindow:
+    return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
+  case OpContract: // without the zeros that layout has put between and around channels
+    return sched_contract_flops(node_as_written(n));
+  default:
+    return 0;
+  }
+}
+
+// How many of `size` rows (or columns) a window or filter reaches at all.
+static int64_t reached(const Node *n, int i, int64_t size, int64_t kernel) {
+  const Attr *a = &n->attr;
+  int64_t count = 0;
+  for (int64_t y = 0; y < size; y++) {
+    bool hit = false;
+    for (int64_t r = 0; r < kernel && !hit; r++) {
+      int64_t at = y + a->pad[i] - r * a->dilation[i];
+      hit = at >= 0 && at % a->stride[i] == 0 && at / a->stride[i] < n->type.dim[2 + i];
+    }
+    count += hit;
+  }
+  return count;
+}
+
+// The share of its first input that an anchor reads: less than 1 where strides jump over pixels.
+static double share_read(const Node *n) {
+  bool conv = n->op->cls == OpContract && n->op->form == FormConv;
+  if (!conv && n->op->cls != OpWindow) return 1;
+  const Type *x = &n->in[0]->type;
+  double share = 1;
+  for (int i = 0; i < 2; i++) {
+    share *= (double)reached(n, i, x->dim[2 + i], node_window(n, i)) / (double)x->dim[2 + i];
+  }
+  return share;
+}
+
+// The share of a table that gathers of the group read, where nothing else of it reads the table.
+static double share_gathered(const Group *g, const Node *table) {
+  double count = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++) {
+      const Node *n = g->nodes[i];
+      if (n->in[j] != table) continue;
+      if (n->op->cls != OpMove || n->op->form < MoveGather || j) return 1;
+      count += (double)type_count(&n->type);
+    }
+  return fmin(1, count / (double)type_count(&table->type));
+}
+
+void sched_count_work(Group *g) {
+  g->flops = 0;
+  g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
+  for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
+  const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
+  for (int i = 0; i < g->ninputs; i++) {
+    bool alone = g->inputs[i] == x; // no other node of the group reads it, maybe all of it
+    for (int j = 0; j < g->nnodes; j++)
+      for (int k = 0; k < g->nodes[j]->nin; k++)
+        alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
+    double share = (alone ? share_read(g->anchor) : 1) * share_gathered(g, g->inputs[i]);
+    g->bytes_read += (int64_t)(share * (double)type_bytes(&g->inputs[i]->type));
+  }
+  for (int i = 0; i < g->noutputs; i++) g->bytes_written += type_bytes(&g->outputs[i]->type);
+}
+
+// ---- lanes ------------------------------------------------------------------------------------
+
+// The largest dtype among what the group touches decides how many elements 16 bytes hold.
+static int most_lanes(const Group *g) {
+  size_t widest = 2;
+  for (int i = 0; i < g->ninputs; i++) {
+    size_t size = dtype_size(g->inputs[i]->type.dtype);
+    if (size > widest && type_count(&g->inputs[i]->type) * 2 > type_count(&g->domain))
+      widest = size;
+  }
+  for (int i = 0; i < g->noutputs; i++) {
+    size_t size = dtype_size(g->outputs[i]->type.dtype);
+    if (size > widest && !group_sums_columns(g, g->outputs[i])) widest = size;
+  }
+  return (int)(16 / widest);
+}
+
+static int divide_down(int lanes, int64_t run) {
+  while (lanes > 1 && run % lanes) lanes /= 2;
+  return lanes;
+}
+
+int sched_lanes(const Group *g, int64_t run) {
+  return divide_down(most_lanes(g), run);
+}
+
+static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
+  return 1;
+}
+
+// ---- one rule per template --------------------------------------------------------------------
+
+static void sched_map(Group *g, const Arch *arch) {
+  (void)arch;
+  Tile *t = &g->tile;
+  t->lanes = sched_lanes(g, innermost(&g->anchor->type));
+  t->threads = 256;
+  t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
+}
+
+// Lanes of a window are channels: only where these are the innermost dimension.
+static void sched_window(Group *g, const Arch *arch) {
+  sched_map(g, arch);
+  Tile *t = &g->tile;
+  const Type *y = &g->anchor->type;
+  if (y->order[3] != 1) t->lanes = 1;
+  t->lanes = divide_down(t->lanes, y->dim[1]);
+  t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
+}
+
+static void sched_reduce(Group *g, const Arch *arch) {
+  (void)arch;
+  Tile *t = &g->tile;
+  const Node *n = g->anchor;
+  const Type *in = &n->in[0]->type;
+  int last = in->rank - 1;
+  while (last > 0 && in->dim[in->order[last]] == 1) last--;
+  t->together = n->attr.axes >> in->order[last] & 1;
+  t->lanes = divide_down(4, in->dim[in->order[last]]);
+  t->threads = 256;
+  int64_t vectors = ceil_div(type_count(&n->type), t->together ? 1 : t->lanes);
+  t->rows = 1; // threads over outputs
+  while (!t->together && t->rows < 32 && t->rows < vectors) t->rows *= 2;
+  t->grid[0] = ceil_div(vectors, t->rows);
+  t->depth = 4;
+  t->splits = 1;
+  t->part = (int)(type_count(in) / type_count(&n->type));
+}
+
+static void sched_row(Group *g, const Arch *arch) {
+  (void)arch;
+  Tile *t = &g->tile;
+  const Type *full = &g->anchor->in[0]->type;
+  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
+  t->lanes = divide_down(4, innermost(full));
+  int64_t vectors = ceil_div(columns, t->lanes);
+  int per_row = 32;
+  while (per_row < 1024 && vectors > per_row * 8) per_row *= 2;
+  t->rows = per_row == 32 ? 8 : 1;
+  if (rows < t->rows) t->rows = 1;
+  t->threads = per_row * t->rows;
+  t->items = (int)ceil_div(vectors, per_row);
+  t->grid[0] = ceil_div(rows, t->rows);
+}
+
+static void (*const rules[TmCount])(Group *, const Arch *) = {
+    // CLASS
+    [TmMap] = sched_map, [TmWindow] = sched_window,     [TmReduce] = sched_reduce,
+    [TmRow] = sched_row, [TmContract] = sched_contract,
+};
+
+// Needs: groups. Gives: Group.tile, flops and bytes.
+void sched_pass(Compiler *c) {
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    Group *g = c->graph->groups[i];
+    sched_count_work(g);
+    rules[g->tm](g, c->options.arch);
+    for (int d = 0; d < 3; d++)
+      if (!g->tile.grid[d]) g->tile.grid[d] = 1;
+    double floor = fmax(g->flops / sched_flop_rate(g, c->options.arch),
+                        sched_dram_seconds(g, c->options.arch));
+    if (g->tile.seconds < floor) g->tile.seconds = floor + c->options.arch->launch_gap;
+  }
+}

@@ -1,0 +1,124 @@
+// sched.h: how each group is cut and launched, what it computes and moves, and what it would cost.
+#ifndef NNGEN_SCHED_H
+#define NNGEN_SCHED_H
+
+#include "gen/pass/pass.h"
+
+// ---- sched.c -----------------------------------------------------------------------------------
+void sched_pass(Compiler *c); // tiles
+const Arch *arch_find(const char *name);
+const Arch *arch_default(void);
+double sched_flop_rate(const Group *g, const Arch *arch);    // of the units it runs on, data sheet
+double sched_flop_seconds(const Group *g, const Arch *arch); // the floors of a kernel
+// What it moves, at the rate copies reach.
+double sched_dram_seconds(const Group *g, const Arch *arch);
+// Elements of a run (of `run` in memory) that a thread of the group handles at once: a power of 2
+// that divides the run, and no more than 16 bytes of the widest value.
+int sched_lanes(const Group *g, int64_t run);
+double sched_contract_flops(const Node *n);
+void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
+
+enum {
+  kRowBytes = 128, // of k in shared memory
+  kFmaStep = 16,   // bytes of k that a thread reads at once
+  kTapBytes = 8,   // of an entry in a table of taps
+  kSmemLast = 16   // whether a block was the last to arrive
+};
+
+// ---- contract.c: contractions as matrix products -----------------------------------------------
+
+// How elements of an operand come to shared memory: `piece` at once by asynchronous copies, that
+// run along k, or across it (along m or n). piece 0: each is computed.
+typedef struct Operand {
+  const Node *base;        // the value in memory
+  int64_t stride[MaxRank]; // of the operand's dimensions in it, in elements
+  int64_t offset;          // of the operand's first element
+  int piece;
+  bool across;
+} Operand;
+
+typedef struct Product { // of each batch
+  int64_t m, n, k, batch;
+  int first_row;   // matmul: dimensions of the result from here to the last but one are the rows
+  int size;        // bytes of an operand's element
+  bool taps_leave; // the image, somewhere
+  int tap_run;     // elements of k that a tap is looked up for; 0: there is no table
+  Operand a, b;
+} Product;
+
+Product contract_product(const Group *g);
+
+// ---- sched_cost.c
+// --------------------------------------------------------------------------------
+
+// What bounds a launch and what comes on top, in seconds; kept apart, so that they can be shown.
+typedef struct Cost {
+  int per_sm;                               // blocks that fit an SM
+  double waves;                             // of blocks
+  double math, smem, issue, l2, dram, wait; // bounds; wait: for one block of k after the other
+  double fill, split, gap;                  // the first loads; the sums of parts; the launch
+  double seconds;
+} Cost;
+
+int tile_threads(const Tile *t);
+int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
+int tile_smem(const Tile *t, const Product *p); // bytes
+bool tile_spills(const Tile *t, const Product *p);
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
+double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
+int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
+double tile_multiplies(const Tile *t, const Product *p); // with what is padding
+double tile_depth(const Tile *t,
+                  const Product *p); // elements of k, whole steps, of the longest block
+Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
+
+// ---- sched_contract.c --------------------------------------------------------------------------
+void sched_contract(Group *g, const Arch *arch);
+void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
+// Multiplies of a contraction: what its tiles issue, what the model as written asks for, and those
+// of them that are not with the zeros around an image.
+void sched_multiplies(const Group *g, double *issued, double *counted, double *inside);
+int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
+void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules a contraction so
+
+// ---- tuning.h: measured choices of tiles, kept in a JSON file that people may read, edit and
+// ship.
+//
+//   { "schema_version": 1,
+//     "devices": { "NVIDIA H200": {
+//         "fp16 conv 1x64x56x56 by 64x64x3x3 stride 1x1 pad 1,1,1,1":
+//           { "tile": "64x32 warps 32x16 stages 4 parts 1", "us": 3.1, "us_cold": 6.2,
+//           "model_us": 4.4 } } } }
+//
+// A compilation takes the tile of its device and problem; `tile` alone must be there, the rest is
+// for people. An entry whose tile is no candidate any more is passed over, and told.
+typedef struct TuningEntry { // microseconds; 0: not given
+  const char *tile;
+  double us, us_cold, model_us; // warm and cold L2; what the model expected of this tile
+} TuningEntry;
+
+Tuning *tuning_new(void);
+void tuning_free(Tuning *tuning);
+
+// Errors: ExitBadInput, "FILE:LINE: why". A missing file is one too, unless `may_lack`: then empty.
+int tuning_read(const char *path, bool may_lack, Tuning **tuning, Error *err);
+// Written whole or not at all; entries it held for other devices and problems stay.
+int tuning_write(const Tuning *tuning, const char *path, Error *err);
+
+// False: nothing is stored. Names of devices are compared whole, or, for a compilation without a
+// device, with the GPU the architecture is known by: "NVIDIA H200" is an "H200".
+bool tuning_find(const Tuning *tuning, const char *device, const char *problem, TuningEntry *entry);
+// Entries for other devices than this one, of which *other is one; *own: those for it.
+int tuning_count(const Tuning *tuning, const char *device, int *own, const char **other);
+void tuning_put(Tuning *tuning, const char *device, const char *problem, const TuningEntry *entry);
+
+// For a compilation: the candidate that was measured as the fastest for the problem of this group
+// on Options.device. Null: none was; or it is no candidate any more, which Compiler.stale then
+// tells.
+const Tile *tuning_pick(const Group *g, const Tile *candidates, int count);
+void tuning_explain(const Group *g, FILE *file); // the entry it would have; whether it was tuned
+
+const char *tuning_problem(const Group *g);           // in the compiler's arena
+const char *tuning_tile(Arena *arena, const Tile *t); // what tells one candidate from the others
+
+#endif

@@ -1,0 +1,226 @@
+// sched_contract.c: how contractions are cut. Candidates -> cost -> the cheapest, over the small
+// structs Arch, Product and Tile, so that every choice can be printed and argued with.
+#include "sched.h"
+
+#include <math.h>
+#include <string.h>
+
+// Block tiles of contractions: m, n, then outputs per warp. k is a row of 128 bytes.
+static const Tile fma_tiles[] = {
+    {.m = 128, .n = 128, .tm = 32, .tn = 64}, {.m = 128, .n = 64, .tm = 32, .tn = 64},
+    {.m = 64, .n = 128, .tm = 32, .tn = 64},  {.m = 64, .n = 64, .tm = 32, .tn = 32},
+    {.m = 64, .n = 32, .tm = 16, .tn = 32},   {.m = 32, .n = 64, .tm = 16, .tn = 32},
+    {.m = 32, .n = 32, .tm = 16, .tn = 16},   {.m = 64, .n = 16, .tm = 16, .tn = 16},
+};
+
+static const Tile mma_tiles[] = {
+    {.mma = true, .m = 256, .n = 128, .tm = 64, .tn = 64},
+    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 64},
+    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 64},
+    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 32},
+    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 32},
+    {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32},
+    {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64},
+    {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32},
+    {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16},
+    {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32},
+    {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16},
+    {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16},
+    {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16},
+    // Swapped (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
+    {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 64},
+    {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 32},
+    {.mma = true, .m = 112, .n = 64, .tm = 56, .tn = 32},
+    {.mma = true, .m = 56, .n = 128, .tm = 56, .tn = 32},
+    {.mma = true, .m = 56, .n = 64, .tm = 56, .tn = 16},
+    {.mma = true, .m = 56, .n = 32, .tm = 56, .tn = 16},
+    {.mma = true, .m = 8, .n = 64, .tm = 8, .tn = 16},
+};
+
+static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+enum { kLeastStages = 2, kMostStages = 5 };
+
+enum { kMostExplained = 12, kMostCandidates = 512 };
+
+// The block tiles for the precision of a product.
+static const Tile *block_tiles(const Node *n, int *count) {
+  bool mma = n->precision != PrecFp32;
+  *count = (int)(mma ? LENGTH(mma_tiles) : LENGTH(fma_tiles));
+  return mma ? mma_tiles : fma_tiles;
+}
+
+// May the product be cut so? Operands that are copied across k lie in shared memory as whole rows
+// of 128 bytes along m or n; each part of k is two blocks of it at least, and their sums can be
+// indexed.
+static bool may_cut(const Product *p, const Tile *t) {
+  int row = kRowBytes / p->size;
+  if (tile_spills(t, p)) return false;
+  if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
+  int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
+  return t->splits == 1 ||
+         (blocks_of_k >= 2 * t->splits && tile_count(t, p) * t->splits * t->m * t->n <= INT32_MAX);
+}
+
+// The cheapest so far are tiles[0..kept), of `most` at the most.
+static int keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
+  if (isinf(t->seconds) || (kept == most && tiles[most - 1].seconds <= t->seconds)) return kept;
+  int at = kept < most ? kept : most - 1;
+  kept = at + 1;
+  for (; at > 0 && tiles[at - 1].seconds > t->seconds; at--) tiles[at] = tiles[at - 1];
+  tiles[at] = *t;
+  return kept;
+}
+
+// The two rings that are the best for a tile and number of parts, and no longer than a part of k.
+static int best_rings(const Tile *cut, const Product *p, const Group *g, const Arch *arch,
+                      Tile rings[2]) {
+  int64_t part = ceil_div(ceil_div(p->k * p->size, kRowBytes), cut->splits);
+  int kept = 0;
+  Tile t = *cut;
+  for (t.stages = kLeastStages; t.stages <= kMostStages; t.stages++) {
+    if (t.stages > kLeastStages && t.stages > part) break;
+    t.seconds = tile_cost(&t, p, g, arch).seconds;
+    kept = keep_cheapest(rings, kept, 2, &t);
+  }
+  return kept;
+}
+
+// Fills tiles[most] with every tile and number of parts that fits the device, each with its two
+// best rings, the cheapest by the model first.
+int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
+  Product p = contract_product(g);
+  int count, kept = 0;
+  const Tile *list = block_tiles(g->anchor, &count);
+  for (int i = 0; i < count; i++)
+    for (size_t s = 0; s < LENGTH(splits); s++) {
+      Tile t = list[i], rings[2];
+      t.splits = splits[s];
+      if (!may_cut(&p, &t)) break;
+      int found = best_rings(&t, &p, g, arch, rings);
+      for (int r = 0; r < found; r++) kept = keep_cheapest(tiles, kept, most, &rings[r]);
+    }
+  return kept;
+}
+
+static void count_scratch(Group *g, int64_t bytes) {
+  g->bytes_read += bytes;
+  g->bytes_written += bytes;
+  g->bytes_scratch += 2 * bytes;
+}
+
+// The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
+static void add_scratch(Group *g, const Product *p) {
+  const Tile *t = &g->tile;
+  int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
+  g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles, true};
+  count_scratch(g, (sums + tiles) * 4);
+}
+
+// Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
+static void add_column_scratch(Group *g, const Product *p) {
+  Tile *t = &g->tile;
+  int64_t count = 0, blocks = ceil_div(p->m, t->m);
+  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
+  if (!count) return;
+  t->group = (int)ceil(sqrt((double)blocks));
+  int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n;
+  int64_t counts = ceil_div(p->n, t->n) * (groups + 1);
+  g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
+  count_scratch(g, (sums + counts) * 4);
+}
+
+// The taps of a filter that fall inside the image, of all outputs along dimension 2 + i.
+static double taps_inside(const Node *n, int i) {
+  const Attr *a = &n->attr;
+  int64_t size = n->in[0]->type.dim[2 + i], count = 0;
+  for (int64_t y = 0; y < n->type.dim[2 + i]; y++)
+    for (int64_t r = 0; r < node_window(n, i); r++) {
+      int64_t at = y * a->stride[i] - a->pad[i] + r * a->dilation[i];
+      count += at >= 0 && at < size;
+    }
+  return (double)count;
+}
+
+void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
+  const Node *n = node_as_written(g->anchor);
+  Product p = contract_product(g);
+  *issued = tile_multiplies(&g->tile, &p);
+  *counted = sched_contract_flops(n) / 2;
+  *inside = *counted;
+  for (int i = 0; i < 2 && n->op->form == FormConv; i++)
+    *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);
+}
+
+void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
+  Product p = contract_product(g);
+  Tile *t = &g->tile;
+  *t = *candidate;
+  t->threads = tile_threads(t);
+  t->blocks = tile_blocks_per_sm(t, &p, arch);
+  t->smem = tile_smem(t, &p);
+  t->k = kRowBytes / p.size;
+  t->lanes = sched_lanes(g, group_lane(g).run);
+  t->grid[0] = (int64_t)tile_count(t, &p) * t->splits;
+  g->nscratch = 0;
+  sched_count_work(g);
+  if (t->splits > 1) add_scratch(g, &p);
+  add_column_scratch(g, &p);
+}
+
+void sched_contract(Group *g, const Arch *arch) {
+  Tile list[kMostCandidates];
+  int count = sched_candidates(g, arch, list, kMostCandidates);
+  int forced = g->graph->c->options.candidate;
+  if (!count)
+    err_at(g->graph->c, g->anchor->loc, "%s: no tile fits a block of %s", g->anchor->op->name,
+           arch->gpu);
+  const Tile *measured = tuning_pick(g, list, count);
+  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
+  best.tuned = measured != NULL;
+  sched_use(g, arch, &best);
+}
+
+static bool same_cut(const Tile *a, const Tile *b) {
+  return a->m == b->m && a->n == b->n && a->tm == b->tm && a->tn == b->tn &&
+         a->stages == b->stages && a->splits == b->splits;
+}
+
+void sched_explain(const Group *g, const Arch *arch, FILE *file) {
+  fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
+          sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
+  if (g->tm != TmContract) return;
+  Product p = contract_product(g);
+  Tile list[kMostCandidates];
+  int count = sched_candidates(g, arch, list, kMostCandidates);
+  fprintf(file,
+          "  product m %lld, n %lld, k %lld, batch %lld; the best %d of %d candidates (us):\n",
+          (long long)p.m, (long long)p.n, (long long)p.k, (long long)p.batch,
+          count < kMostExplained ? count : kMostExplained, count);
+  fprintf(
+      file,
+      "      place tile         warps stages split  blocks  on SM  waves  padding    math    smem  "
+      " issue      L2    DRAM    wait    fill   split   total\n");
+  for (int i = 0; i < count; i++) {
+    const Tile *t = &list[i];
+    bool chosen = same_cut(t, &g->tile);
+    if (i >= kMostExplained && !chosen) continue;
+    Cost c = tile_cost(t, &p, g, arch);
+    double blocks = tile_count(t, &p) * t->splits;
+    double useful = (double)(p.m * p.n * p.k) * (double)p.batch;
+    fprintf(file,
+            "  %c %6d %4dx%-8d %4d %5d %5d %8.0f %6d %6.0f %7.2fx %7.2f %7.2f %7.2f %7.2f "
+            "%7.2f %7.2f %7.2f %7.2f %7.2f\n",
+            chosen ? '*' : ' ', i + 1, t->m, t->n, tile_threads(t) / kWarp, t->stages, t->splits,
+            blocks, c.per_sm, c.waves, tile_multiplies(t, &p) / useful, c.math * 1e6, c.smem * 1e6,
+            c.issue * 1e6, c.l2 * 1e6, c.dram * 1e6, c.wait * 1e6, c.fill * 1e6, c.split * 1e6,
+            c.seconds * 1e6);
+  }
+  fprintf(
+      file,
+      "  total: fourth root of the sum of fourth powers of the bounds, math to wait%s; then fill, "
+      "split and %.2f between launches\n",
+      g->tile.mma ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
+  tuning_explain(g, file);
+}

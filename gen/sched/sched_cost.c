@@ -1,0 +1,219 @@
+// sched_cost.c: what a contraction would cost if it were cut in a given way, by a model of one SM.
+//
+// Five things bound a launch: arithmetic, the port of shared memory, the issue of instructions, L2,
+// DRAM; and, where too few warps share an SM, the latency of one block of k after the other. The
+// time is a little more than the largest of them, since they do not overlap perfectly. Registers
+// are fitted to what ptxas takes; no time has been fitted. From data sheets and microbenchmarks:
+//
+//   an SM     four schedulers of an instruction a clock, 128 bytes of shared memory a clock
+//   mma       33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
+//   mma.sync  reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499)
+//   assumed   800 clocks for a load under load, 40 for a barrier, the instructions of an element
+//             that is gathered and of an output
+#include "sched.h"
+
+#include <math.h>
+
+enum {
+  kSmemPerBlock = 1024, // what a block costs besides
+  kMostRegisters = 255, // of a thread
+  kSchedulers = 4,
+  kSmemRate = 128,   // bytes per clock
+  kLoadClocks = 800, // until a load has landed
+  kMmaClocks = 33,
+  kReadClocks = 30,    // of shared memory
+  kBarrierClocks = 40, // one wait for the ring and for the block
+  kLoopIssue = 28,     // instructions of a warp for each block of k: waits, stages, branches,
+  kCopyIssue = 3,      // of one asynchronous copy (a 64-bit addition takes two turns),
+  kTapIssue = 1,       // and to tell whether its tap is inside; all counted in SASS for sm_90a
+  kOutputIssue = 6     // of one output in the epilogue
+};
+
+// ---- what a block needs -------------------------------------------------------------------------
+
+int tile_tap_bytes(const Product *p) {
+  int64_t block = kRowBytes / p->size;
+  return p->tap_run ? (int)(round_up(p->k, block) / p->tap_run) * kTapBytes : 0;
+}
+
+int tile_smem(const Tile *t, const Product *p) {
+  int ring = t->stages * (t->m + t->n) * kRowBytes, out = t->m * t->n * 4;
+  return (ring > out ? ring : out) + tile_tap_bytes(p) + kSmemLast;
+}
+
+int tile_threads(const Tile *t) {
+  return t->m * t->n / (t->tm * t->tn) * kWarp;
+}
+
+// Registers that ptxas takes for a thread where they are plenty: twice the sums and some.
+static int registers_taken(const Tile *t) {
+  int acc = t->tm * t->tn / kWarp, mma = 64 + 2 * acc;
+  if (!t->mma) return acc + 2 * t->tm + t->tn + 56;
+  return mma < kMostRegisters ? mma : kMostRegisters;
+}
+
+// How many copies fill a chunk of an operand.
+static int pieces(const Operand *o, int size) {
+  return o->piece ? 16 / size / o->piece : 1;
+}
+
+// Registers that an operand of `rows` rows needs: `words` for each row that a thread loads, some
+// where chunks come in pieces, and where each float is that is read across k.
+static int64_t address_registers(const Operand *o, int size, int rows, int words, const Tile *t,
+                                 int warp_rows) {
+  int64_t loads = ceil_div(rows * kRowBytes / 16, tile_threads(t));
+  int64_t in_pieces = pieces(o, size) > 1 ? 14 : 0;
+  int64_t across = o->across && size == 4 ? warp_rows / 2 : 0;
+  return loads * words + in_pieces + across;
+}
+
+// Would the sums, one step's fragments (twice for TF32, which are rounded), the addresses
+// (pointers, with a's the taps that miss the image) and 38 more to compute with not fit? With 38,
+// none of the tiles tried spills.
+bool tile_spills(const Tile *t, const Product *p) {
+  if (!t->mma) return false;
+  int64_t acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;
+  int64_t addresses = address_registers(&p->a, p->size, t->m, 3, t, t->tm) +
+                      address_registers(&p->b, p->size, t->n, 2, t, t->tn);
+  return acc + fragments + addresses + 38 > kMostRegisters;
+}
+
+int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
+  int by_regs = arch->regs / (tile_threads(t) * registers_taken(t));
+  int by_smem = arch->smem / (tile_smem(t, p) + kSmemPerBlock);
+  return by_regs < by_smem ? by_regs : by_smem;
+}
+
+double tile_count(const Tile *t, const Product *p) {
+  return (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
+}
+
+int64_t tile_step(const Tile *t, const Product *p) {
+  return (t->mma ? kMmaStep : kFmaStep) / p->size;
+}
+
+// Blocks of k are whole but the last, which is multiplied in steps.
+double tile_multiplies(const Tile *t, const Product *p) {
+  int64_t step = tile_step(t, p);
+  return tile_count(t, p) * t->m * t->n * (double)round_up(p->k, step);
+}
+
+double tile_depth(const Tile *t, const Product *p) {
+  int64_t row = kRowBytes / p->size, step = tile_step(t, p);
+  int64_t longest = ceil_div(ceil_div(p->k, row), t->splits) * row;
+  int64_t whole = round_up(p->k, step);
+  return (double)(longest < whole ? longest : whole);
+}
+
+// ---- one block of k: clocks of an SM, or of one warp --------------------------------------------
+
+// Rows and columns of mmas, or of a lane's outputs, that one step of k of a warp has.
+typedef struct Steps {
+  int count; // in a block of k
+  double rows, columns;
+} Steps;
+
+static Steps steps_of(const Tile *t) {
+  if (!t->mma) return (Steps){kRowBytes / kFmaStep, t->tm / 4., t->tn / 8.};
+  bool swapped = t->tm % 16 != 0; // 16 outputs of an mma lie along n
+  return (Steps){kRowBytes / kMmaStep, (swapped ? t->tn : t->tm) / 16.,
+                 (swapped ? t->tm : t->tn) / 8.};
+}
+
+static double warps_of(const Tile *t) {
+  return tile_threads(t) / (double)kWarp;
+}
+
+// Both operands are written once and read by every warp that needs them: by ldmatrix at the port's
+// rate, else 16 bytes a lane in four turns, or four times one float where they lie across k.
+static double smem_clocks(const Tile *t) {
+  Steps s = steps_of(t);
+  double once = (t->m + t->n) * kRowBytes / (double)kSmemRate;
+  if (t->mma) return warps_of(t) * (t->tm + t->tn) * kRowBytes / kSmemRate + once;
+  return warps_of(t) * s.count * 4 * (s.rows + s.columns) + once;
+}
+
+// Instructions that bring `rows` rows of an operand to shared memory.
+static double load_issue(const Operand *o, bool taps, int rows, int size) {
+  double chunks = rows * (double)kRowBytes / 16 / kWarp;
+  if (!o->piece) return chunks * 16 / size * kGatherIssue;
+  return chunks * pieces(o, size) * (kCopyIssue + (taps ? kTapIssue : 0));
+}
+
+static double issue_clocks(const Tile *t, const Product *p) {
+  Steps s = steps_of(t);
+  // Read singly where floats lie across k: four for every one.
+  double a = p->size == 4 && p->a.across ? 4 : 1, b = p->size == 4 && p->b.across ? 4 : 1;
+  double reads = s.rows * a + (t->mma ? ceil(s.columns / 2) : s.columns) * b;
+  double math = s.rows * s.columns * (t->mma ? 1 : 4);
+  double rounds = t->mma && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
+  double loads =
+      load_issue(&p->a, p->taps_leave, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
+  double warp = s.count * (reads + math + rounds) + kLoopIssue;
+  return (warps_of(t) * warp + loads) / kSchedulers;
+}
+
+// One warp alone, a step after the other: the barrier, the first operands, then the sums, each of
+// which waits for the step before.
+static double serial_clocks(const Tile *t, double math_clocks) {
+  Steps s = steps_of(t);
+  double alone = math_clocks / warps_of(t) * kSchedulers / s.count; // on one scheduler's units
+  double chain = t->mma ? fmax(kMmaClocks, alone) : kReadClocks + alone;
+  return kBarrierClocks + kReadClocks + s.count * chain;
+}
+
+// ---- the launch --------------------------------------------------------------------------------
+
+// The time of parts that overlap, but not quite: two equal ones cost a fifth more than one.
+static double together(const double *bounds, int count) {
+  double sum = 0, most = 0;
+  for (int i = 0; i < count; i++) most = fmax(most, bounds[i]);
+  for (int i = 0; i < count; i++) sum += pow(bounds[i] / most, 4);
+  return most * pow(sum, 0.25);
+}
+
+// Parts of k are written and read by one block of each tile, once all have arrived (a microsecond,
+// assumed): in L2, and beyond half of it in DRAM.
+static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
+  if (t->splits == 1) return 0;
+  double tile = t->m * t->n * 4., sums = blocks * tile,
+         spilled = fmax(0, sums - (double)arch->l2 / 2);
+  return 1e-6 + t->splits * tile / (arch->l2_rate / arch->sms) + 2 * sums / arch->l2_rate +
+         2 * spilled / arch->dram;
+}
+
+// Until one block of k has been loaded: in the ring, or row after row where elements are computed.
+static double load_clocks(const Tile *t, const Product *p) {
+  int at_once = tile_threads(t) * 16 / kRowBytes;
+  double rows = (p->a.piece ? 0 : ceil(t->m / (double)at_once)) +
+                (p->b.piece ? 0 : ceil(t->n / (double)at_once));
+  return kLoadClocks / (double)(t->stages - 1) + kLoadClocks * rows;
+}
+
+Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
+  Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
+  if (!c.per_sm) return (Cost){.seconds = INFINITY};
+  double blocks = tile_count(t, p) * t->splits, clock = 1 / (arch->clock * 1e9);
+  double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);
+  double row = kRowBytes / (double)p->size, depth = tile_depth(t, p) / row; // blocks of k
+  double rate = sched_flop_rate(g, arch) * (t->mma ? arch->mma_share : 1);
+  double math = 2 * t->m * t->n * row / (rate / arch->sms * clock);
+  double outputs = t->m * (double)t->n;
+  c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
+  c.math = on_sm * depth * math * clock;
+  c.smem = on_sm * (depth * smem_clocks(t) + 2 * outputs * 4 / kSmemRate) * clock;
+  c.issue =
+      on_sm * clock * (depth * issue_clocks(t, p) + outputs * kOutputIssue / kWarp / kSchedulers);
+  c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
+  c.dram = sched_dram_seconds(g, arch);
+  double turn[] = {serial_clocks(t, math), load_clocks(t, p)};
+  c.wait = rounds * ceil(depth) * together(turn, 2) * clock;
+  // The ring fills once; later blocks fill it while others of their SM multiply.
+  c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
+  c.split = split_seconds(t, blocks, arch);
+  // Without tensor cores the products are themselves what is issued.
+  double units[] = {t->mma ? c.math : fmax(c.math, c.issue), t->mma ? c.issue : 0};
+  c.seconds = together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) + c.fill +
+              c.split + c.gap;
+  return c;
+}

@@ -1,0 +1,49 @@
+// base.h: what every room of the runtime stands on, by file.
+#ifndef NNGEN_RUNTIME_BASE_H
+#define NNGEN_RUNTIME_BASE_H
+
+#include "nngen_runtime.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+// ---- heap.c: host memory ----------------------------------------------------------------------
+
+void *heap_alloc(size_t count, size_t size); // zeroed; NULL when there is none or it overflows
+void *heap_grow(void *block, size_t count, size_t size); // realloc; the new part is not zeroed
+char *heap_copy(const char *text);
+char *heap_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int heap_error(Error *err, const char *what); // "out of memory: WHAT"
+void heap_fail_after(int64_t allocations);    // tests: the allocation after so many fails; -1: none
+
+// ---- half.c: 16-bit floats --------------------------------------------------------------------
+
+
+// ---- file.c: files read whole, files replaced whole -------------------------------------------
+
+typedef struct FileView { // a regular file, mapped for reading
+  const uint8_t *bytes;
+  size_t size;
+} FileView;
+
+// Errors: ExitBadInput, "KIND 'PATH': why".
+int file_view(const char *kind, const char *path, FileView *view, Error *err);
+void file_unview(FileView *view);
+
+typedef struct FileWriter { // bytes for a file that appears under its name only when complete
+  FILE *file;
+  const char *kind;
+  char path[512], temp[544];
+} FileWriter;
+
+int file_begin(const char *kind, const char *path, FileWriter *writer, Error *err);
+int file_write(FileWriter *writer, const void *bytes, size_t size, Error *err); // aborts on error
+int file_commit(FileWriter *writer, Error *err);                                // aborts on error
+void file_abort(FileWriter *writer);
+void file_fail_after(int64_t writes); // tests: the write after so many fails; -1: none
+
+// ---- log --------------------------------------------------------------------------------------
+
+void log_warn(const Log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_info(const Log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,130 @@
+// image.c: PNG files in and out, through libpng.
+//
+// Any colour type, bit depth and interlacing becomes 8-bit RGB; alpha is dropped, as PIL's
+// convert("RGB") does.
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <png.h>
+
+#include "data/data.h"
+
+enum { MaxSide = 32768 };
+static const size_t kMaxPixels = (size_t)1 << 28;
+
+// libpng leaves through longjmp: what must survive that lives here, not in locals.
+typedef struct Reader {
+  const char *path;
+  FileView view;
+  size_t at;
+  png_structp png;
+  png_infop info;
+  Image *image;
+  png_bytep *rows;
+  char why[256];
+} Reader;
+
+static void on_error(png_structp png, png_const_charp why) {
+  Reader *reader = png_get_error_ptr(png);
+  snprintf(reader->why, sizeof reader->why, "%s", why);
+  png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp why) {
+  (void)png, (void)why;
+}
+
+static void on_read(png_structp png, png_bytep bytes, size_t count) {
+  Reader *reader = png_get_io_ptr(png);
+  if (count > reader->view.size - reader->at) png_error(png, "the file is cut off");
+  memcpy(bytes, reader->view.bytes + reader->at, count);
+  reader->at += count;
+}
+
+// Asks libpng to make 8-bit RGB of whatever is there.
+static void ask_for_rgb(Reader *reader) {
+  png_structp png = reader->png;
+  png_byte color = png_get_color_type(png, reader->info);
+  png_set_expand(png);
+  png_set_scale_16(png);
+  if (!(color & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+  png_read_update_info(png, reader->info);
+}
+
+static void allocate(Reader *reader) {
+  size_t width = png_get_image_width(reader->png, reader->info);
+  size_t height = png_get_image_height(reader->png, reader->info);
+  if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
+  if (png_get_rowbytes(reader->png, reader->info) != 3 * width)
+    png_error(reader->png, "an unknown kind of pixels");
+  reader->image->width = (int)width;
+  reader->image->height = (int)height;
+  reader->image->rgb = heap_alloc(width * height, 3);
+  reader->rows = heap_alloc(height, sizeof *reader->rows);
+  if (!reader->image->rgb || !reader->rows) png_error(reader->png, "out of memory");
+  for (size_t y = 0; y < height; y++) reader->rows[y] = reader->image->rgb + 3 * width * y;
+}
+
+static bool decode(Reader *reader) {
+  if (setjmp(png_jmpbuf(reader->png))) return false;
+  png_set_user_limits(reader->png, MaxSide, MaxSide);
+  png_set_read_fn(reader->png, reader, on_read);
+  png_read_info(reader->png, reader->info);
+  ask_for_rgb(reader);
+  allocate(reader);
+  png_read_image(reader->png, reader->rows);
+  png_read_end(reader->png, NULL);
+  return true;
+}
+
+static int read_view(Reader *reader, Error *err) {
+  if (reader->view.size < 8 || png_sig_cmp(reader->view.bytes, 0, 8))
+    return err_set(err, ExitBadInput,
+                   "image '%s': is not a PNG; convert it, for example with "
+                   "`convert in.jpg out.png`",
+                   reader->path);
+  reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, on_error, on_warning);
+  if (reader->png) reader->info = png_create_info_struct(reader->png);
+  bool read = reader->info && decode(reader);
+  png_destroy_read_struct(&reader->png, &reader->info, NULL);
+  free(reader->rows);
+  if (read) return ExitOk;
+  return err_set(err, ExitBadInput, "image '%s': broken PNG: %s", reader->path,
+                 reader->why[0] ? reader->why : "out of memory");
+}
+
+int image_read(const char *path, Image *image, Error *err) {
+  Reader reader = {.path = path, .image = image};
+  *image = (Image){0};
+  int rc = file_view("image", path, &reader.view, err);
+  if (!rc) rc = read_view(&reader, err);
+  file_unview(&reader.view);
+  if (rc) image_free(image);
+  return rc;
+}
+
+void image_free(Image *image) {
+  free(image->rgb);
+  *image = (Image){0};
+}
+
+int image_write(const char *path, const Image *image, Error *err) {
+  png_image png = {.version = PNG_IMAGE_VERSION,
+                   .width = (png_uint_32)image->width,
+                   .height = (png_uint_32)image->height,
+                   .format = PNG_FORMAT_RGB};
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
+  void *bytes = heap_alloc(size, 1);
+  if (!bytes) return heap_error(err, "writing an image");
+  FileWriter writer;
+  int rc = ExitOk;
+  if (!png_image_write_to_memory(&png, bytes, &size, 0, image->rgb, 0, NULL))
+    rc = err_set(err, ExitBadInput, "image '%s': cannot be written: %s", path, png.message);
+  if (!rc) rc = file_begin("image", path, &writer, err);
+  if (!rc) rc = file_write(&writer, bytes, size, err);
+  if (!rc) rc = file_commit(&writer, err);
+  free(bytes);
+  return rc;
+}

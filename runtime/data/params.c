@@ -1,0 +1,286 @@
+// params.c: parameter values, from a safetensors file or from a seed, and the entry `init`.
+//
+// Seeded values depend on (seed, parameter name, position) alone: not on the plan, the lowering or
+// the device. So every lowering of a model, and the oracle, sees the same numbers.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include "data/data.h"
+
+struct Params {
+  char *path;       // NULL: seeded
+  Weights *weights; // NULL: seeded
+  uint64_t seed;
+};
+
+// ---- seeded values -----------------------------------------------------------------------------
+
+static uint64_t splitmix(uint64_t x) { // Steele, Lea, Flood 2014: the output function of SplitMix64
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+static double uniform(uint64_t key, uint64_t at) { // in (0, 1)
+  return ((double)(splitmix(key + at * 0xD1342543DE82EF95u) >> 11) + 0.5) * 0x1p-53;
+}
+
+// Box and Muller 1958: two uniform numbers make a pair of normal ones, at 2k and 2k + 1.
+static void fill_normal(uint64_t key, double mean, double deviation, float *values, int64_t count) {
+  for (int64_t i = 0; i < count; i += 2) {
+    double radius = deviation * sqrt(-2 * log(uniform(key, (uint64_t)i)));
+    double angle = 2 * M_PI * uniform(key, (uint64_t)i + 1);
+    values[i] = (float)(mean + radius * cos(angle));
+    if (i + 1 < count) values[i + 1] = (float)(mean + radius * sin(angle));
+  }
+}
+
+static int seeded(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
+  uint64_t key = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), params->seed);
+  int64_t count = tensor_count(tensor);
+  double a = tensor->init_a, b = tensor->init_b;
+  if (tensor->init == InitNone)
+    return err_set(err, ExitBadInput, "parameter '%s' (%s) has no initial value: give --weights",
+                   tensor->name, tensor->loc);
+  if (tensor->init == InitNormal)
+    fill_normal(key, a, b, values, count);
+  else
+    for (int64_t i = 0; i < count; i++)
+      values[i] =
+          (float)(tensor->init == InitConstant ? a : a + (b - a) * uniform(key, (uint64_t)i));
+  return ExitOk;
+}
+
+// ---- values of a file --------------------------------------------------------------------------
+
+static void weight_shape(const WeightTensor *weight, char *text, size_t size) {
+  PlanTensor shaped = {.rank = weight->rank};
+  memcpy(shaped.shape, weight->shape, sizeof shaped.shape);
+  tensor_shape_text(&shaped, text, size);
+}
+
+// A tensor of the file whose name ends in ours: frameworks add prefixes ("module.").
+static const char *similar(const Weights *weights, const char *name) {
+  size_t length = strlen(name);
+  for (int i = 0; i < weights_count(weights); i++) {
+    const char *found = weights_at(weights, i)->name;
+    size_t extra = strlen(found);
+    if (extra > length && !strcmp(found + extra - length, name)) return found;
+  }
+  return NULL;
+}
+
+bool params_has(const PlanTensor *tensor) {
+  return tensor->role == RoleParam || tensor->role == RoleState;
+}
+
+// A state that a file of weights does not name begins anew.
+static bool begins_anew(const Params *params, const PlanTensor *tensor) {
+  return tensor->role == RoleState && tensor->init != InitNone &&
+         !weights_find(params->weights, tensor->name);
+}
+
+static int missing(const Params *params, const PlanTensor *tensor, Error *err) {
+  char shape[128];
+  const char *hint = similar(params->weights, tensor->name);
+  tensor_shape_text(tensor, shape, sizeof shape);
+  return err_set(err, ExitBadInput, "weights '%s': no tensor '%s' (%s, %s)%s%s%s", params->path,
+                 tensor->name, shape, tensor->loc, hint ? "; did you mean '" : "", hint ? hint : "",
+                 hint ? "'?" : "");
+}
+
+// The file's tensor of that name; errors when there is none, or of another shape.
+static int find_weight(const Params *params, const PlanTensor *tensor, const WeightTensor **out,
+                       Error *err) {
+  const WeightTensor *weight = *out = weights_find(params->weights, tensor->name);
+  char expected[128], found[128];
+  if (!weight) return missing(params, tensor, err);
+  if (weight->rank != tensor->rank ||
+      memcmp(weight->shape, tensor->shape, (size_t)tensor->rank * sizeof *tensor->shape)) {
+    tensor_shape_text(tensor, expected, sizeof expected);
+    weight_shape(weight, found, sizeof found);
+    return err_set(err, ExitBadInput, "weights '%s': tensor '%s' is %s, the model (%s) needs %s",
+                   params->path, tensor->name, found, tensor->loc, expected);
+  }
+  return ExitOk;
+}
+
+static int from_file(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
+  const WeightTensor *weight;
+  int rc = find_weight(params, tensor, &weight, err);
+  return rc ? rc : weights_floats(weight, values, err);
+}
+
+// ---- public ------------------------------------------------------------------------------------
+
+int params_open(const char *weights, uint64_t seed, Params **out, Error *err) {
+  *out = NULL;
+  Params *params = heap_alloc(1, sizeof *params);
+  if (!params) return heap_error(err, "opening parameters");
+  params->seed = seed;
+  int rc = ExitOk;
+  if (weights) {
+    params->path = heap_copy(weights);
+    rc = params->path ? weights_open(weights, &params->weights, err)
+                      : heap_error(err, "opening parameters");
+  }
+  if (rc)
+    params_close(params);
+  else
+    *out = params;
+  return rc;
+}
+
+void params_close(Params *params) {
+  if (!params) return;
+  weights_close(params->weights);
+  free(params->path);
+  free(params);
+}
+
+static float round_to(Dtype dtype, float value) {
+  return dtype == DtF16    ? half_to_float(half_from_float(value))
+         : dtype == DtBf16 ? bf16_to_float(bf16_from_float(value))
+                           : value;
+}
+
+int params_values(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
+  bool file = params->weights && !begins_anew(params, tensor);
+  int rc = file ? from_file(params, tensor, values, err) : seeded(params, tensor, values, err);
+  int64_t count = rc || tensor->dtype == DtF32 ? 0 : tensor_count(tensor);
+  for (int64_t i = 0; i < count; i++) values[i] = round_to(tensor->dtype, values[i]);
+  return rc;
+}
+
+// Are its values in memory what params_values gives?
+static bool is_plain(const PlanTensor *t) {
+  bool plain = t->dtype == DtF32;
+  for (int d = 0; d < t->rank; d++) plain = plain && t->order[d] == d;
+  return plain;
+}
+
+static int fill_integers(Loaded *loaded, int tensor, const WeightTensor *weight, Error *err) {
+  int64_t count = tensor_count(&loaded->plan->tensors[tensor]);
+  double *values = heap_alloc((size_t)count, sizeof *values);
+  if (!values) return heap_error(err, "loading states");
+  int rc = weights_doubles(weight, values, err);
+  if (!rc) rc = tensor_write_doubles(loaded, tensor, values, count, err);
+  free(values);
+  return rc;
+}
+
+static int fill_one(const Params *params, Loaded *loaded, int tensor, Error *err) {
+  const PlanTensor *t = &loaded->plan->tensors[tensor];
+  int64_t count = tensor_count(t);
+  const WeightTensor *weight = NULL;
+  bool file = params->weights && !begins_anew(params, t);
+  int rc = file ? find_weight(params, t, &weight, err) : ExitOk;
+  if (rc) return rc;
+  if (weight && !dtype_is_float(t->dtype)) return fill_integers(loaded, tensor, weight, err);
+  if (weight && is_plain(t) && !strcmp(weight->dtype, "F32")) // straight from the file
+    return tensor_write(loaded, tensor, weight->data, (size_t)t->bytes, err);
+  float *values = heap_grow(NULL, (size_t)count, sizeof *values); // not zeroed: it is all written
+  if (!values) return heap_error(err, "loading parameters");
+  rc = params_values(params, t, values, err);
+  if (!rc)
+    rc = is_plain(t) ? tensor_write(loaded, tensor, values, (size_t)t->bytes, err)
+                     : tensor_write_floats(loaded, tensor, values, count, err);
+  free(values);
+  return rc;
+}
+
+static bool is_param(const Plan *plan, const char *name) {
+  int tensor = tensor_find(plan, name);
+  return tensor >= 0 && params_has(&plan->tensors[tensor]);
+}
+
+static int list_unused(const Params *params, const Plan *plan, ParamsReport *report, Error *err) {
+  int count = params->weights ? weights_count(params->weights) : 0;
+  report->unused = heap_alloc((size_t)count, sizeof *report->unused);
+  if (!report->unused) return heap_error(err, "loading parameters");
+  for (int i = 0; i < count; i++) {
+    const char *name = weights_at(params->weights, i)->name;
+    if (is_param(plan, name)) continue;
+    report->unused[report->nunused] = heap_copy(name);
+    if (!report->unused[report->nunused]) return heap_error(err, "loading parameters");
+    report->nunused++;
+  }
+  return ExitOk;
+}
+
+static int fill_all(const Params *params, Loaded *loaded, ParamsReport *report, Error *err) {
+  const Plan *plan = loaded->plan;
+  int rc = load_space(loaded, SpaceInit, err), entry;
+  for (int i = 0; i < plan->ntensors && !rc; i++) {
+    if (!params_has(&plan->tensors[i])) continue;
+    rc = fill_one(params, loaded, i, err);
+    report->filled++;
+    report->count += tensor_count(&plan->tensors[i]);
+  }
+  Error none = {0};
+  bool has_init = !run_find_entry(loaded, "init", &entry, &none);
+  double begin = jit_seconds();
+  if (!rc && has_init) rc = run_entry(loaded, "init", err);
+  report->seconds_init = jit_seconds() - begin;
+  if (!loaded->keep_init) load_free_space(loaded, SpaceInit);
+  return rc ? rc : list_unused(params, plan, report, err);
+}
+
+int params_fill(const Params *params, Loaded *loaded, ParamsReport *report, Error *err) {
+  ParamsReport own = {0};
+  nvtx_push_named(loaded->device->nvtx, "weights loading", NvtxMemory, ColorMagenta);
+  int rc = fill_all(params, loaded, &own, err);
+  nvtx_pop(loaded->device->nvtx);
+  if (report && !rc)
+    *report = own;
+  else
+    params_report_free(&own);
+  return rc;
+}
+
+void params_report_free(ParamsReport *report) {
+  for (int i = 0; i < report->nunused; i++) free(report->unused[i]);
+  free(report->unused);
+  *report = (ParamsReport){0};
+}
+
+// ---- saving ------------------------------------------------------------------------------------
+
+static const char *const stored_as[DtCount] = {
+    [DtF32] = "F32", [DtF16] = "F16", [DtBf16] = "BF16", [DtF64] = "F64",
+    [DtI32] = "I32", [DtU8] = "U8",   [DtI64] = "I64",   [DtBool] = "BOOL"};
+
+// States as they are on the device; parameters that nobody updates, as `params` has them.
+static int save_one(const Params *params, Loaded *loaded, int tensor, WeightTensor *out,
+                    Error *err) {
+  const PlanTensor *t = &loaded->plan->tensors[tensor];
+  bool state = t->role == RoleState;
+  Dtype dtype = state ? t->dtype : DtF32;
+  int64_t count = tensor_count(t);
+  *out = (WeightTensor){.name = t->name, .dtype = stored_as[dtype], .rank = t->rank};
+  memcpy(out->shape, t->shape, sizeof out->shape);
+  out->bytes = (size_t)count * dtype_size(dtype);
+  void *data = heap_alloc(out->bytes, 1);
+  if (!data) return heap_error(err, "saving parameters");
+  out->data = data;
+  return state ? tensor_read(loaded, tensor, data, out->bytes, err)
+               : params_values(params, t, data, err);
+}
+
+int params_save(const Params *params, Loaded *loaded, const char *path, Error *err) {
+  const Plan *plan = loaded->plan;
+  int rc = ExitOk, count = 0;
+  WeightTensor *tensors = heap_alloc((size_t)plan->ntensors + 1, sizeof *tensors);
+  if (!tensors) return heap_error(err, "saving parameters");
+  for (int i = 0; i < plan->ntensors && !rc; i++)
+    if (params_has(&plan->tensors[i])) rc = save_one(params, loaded, i, &tensors[count++], err);
+  if (!rc) rc = weights_write(path, tensors, count, NULL, err);
+  for (int i = 0; i < count; i++) free((void *)tensors[i].data);
+  free(tensors);
+  return rc;
+}

@@ -1,0 +1,170 @@
+// jit.c: compiles the kernels of a plan, with NVRTC or with libcusim, in a pool of threads.
+//
+// One program per kernel: a change of one recompiles one, and they compile in parallel. Kernels
+// with the same program but for names are compiled once. jit_kernel.c handles one kernel.
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "jit/jit.h"
+
+enum { MaxThreads = 64 };
+
+// ---- the pool ----------------------------------------------------------------------------------
+
+static void finish_one(JitBuild *build, int index, int rc, const Error *err) {
+  const Progress *progress = &build->options->progress;
+  pthread_mutex_lock(&build->lock);
+  build->done++;
+  if (rc && (build->failed_kernel < 0 || index < build->failed_kernel)) {
+    build->failed_kernel = index;
+    build->failure = *err;
+    atomic_store(&build->failed, 1);
+  }
+  if (progress->step)
+    progress->step(progress->user, "compiling kernels", build->done, build->plan->nkernels);
+  pthread_mutex_unlock(&build->lock);
+}
+
+static void *work(void *user) {
+  JitBuild *build = user;
+  for (;;) {
+    int index = atomic_fetch_add(&build->next, 1);
+    if (index >= build->plan->nkernels || atomic_load(&build->failed)) return NULL;
+    Error err = {0};
+    int rc = build->images[index].same == index ? jit_kernel(build, index, &err) : ExitOk;
+    finish_one(build, index, rc, &err);
+  }
+}
+
+static void run_pool(JitBuild *build) {
+  pthread_t threads[MaxThreads];
+  int wanted = build->options->threads, started = 0;
+  if (wanted <= 0) wanted = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  if (wanted > MaxThreads) wanted = MaxThreads;
+  if (wanted > build->plan->nkernels) wanted = build->plan->nkernels;
+  while (started < wanted - 1 && !pthread_create(&threads[started], NULL, work, build)) started++;
+  work(build); // this thread is one of them
+  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static void set_flags(JitBuild *build) {
+  snprintf(build->arch_flag, sizeof build->arch_flag, "--gpu-architecture=%.20s", build->arch);
+  build->flags[build->nflags++] = build->arch_flag;
+  build->flags[build->nflags++] = "--std=c++17";
+  build->flags[build->nflags++] = "--ptxas-options=-v";
+  if (build->options->line_info) build->flags[build->nflags++] = "-lineinfo";
+}
+
+static bool allocate(JitBuild *build) {
+  size_t kernels = (size_t)build->plan->nkernels, headers = (size_t)build->plan->nheaders;
+  build->header_texts = heap_alloc(headers, sizeof *build->header_texts);
+  build->header_names = heap_alloc(headers, sizeof *build->header_names);
+  build->keys = heap_alloc(kernels, sizeof *build->keys);
+  build->images = heap_alloc(kernels, sizeof *build->images);
+  build->reports = heap_alloc(kernels, sizeof *build->reports);
+  if (!build->header_texts || !build->header_names || !build->keys || !build->images ||
+      !build->reports)
+    return false;
+  for (size_t i = 0; i < headers; i++) {
+    build->header_texts[i] = build->plan->headers[i].text;
+    build->header_names[i] = build->plan->headers[i].name;
+  }
+  return true;
+}
+
+static void copy_twins(JitBuild *build) {
+  for (int i = 0; i < build->plan->nkernels; i++) {
+    if (build->images[i].same == i) continue;
+    build->reports[i] = build->reports[build->images[i].same];
+    build->reports[i].shared = true;
+    build->reports[i].seconds = 0;
+  }
+}
+
+static void sum_up(const JitBuild *build, double begin, JitReport *report) {
+  *report = (JitReport){.seconds = jit_seconds() - begin,
+                        .kernels = build->reports,
+                        .nkernels = build->plan->nkernels};
+  for (int i = 0; i < report->nkernels; i++) {
+    const KernelReport *kernel = &report->kernels[i];
+    if (kernel->shared)
+      report->shared++;
+    else if (kernel->cached)
+      report->cached++;
+    else
+      report->compiled++;
+  }
+}
+
+static int build_all(JitBuild *build, Error *err) {
+  char compiler[512];
+  if (!allocate(build)) return heap_error(err, "compiling kernels");
+  int rc = jit_find_twins(build, err);
+  if (rc) return rc;
+  cache_open(build->options->cache_dir, &build->options->log, &build->cache);
+  run_pool(build);
+  if (build->failed_kernel >= 0) {
+    *err = build->failure;
+    rc = err->code;
+    if (build->toolkit->simulator && !host_compiler(compiler, sizeof compiler))
+      rc = err_set(err, ExitNoToolchain,
+                   "the simulator compiles kernels with a C++ compiler, and "
+                   "there is none; install one: apt-get install g++");
+  }
+  cache_close(&build->cache);
+  copy_twins(build);
+  jit_dump(build);
+  return rc;
+}
+
+int jit_build(const Toolkit *toolkit, const Plan *plan, const char *arch, const JitOptions *options,
+              KernelImage **images, JitReport *report, Error *err) {
+  static const JitOptions none = {0};
+  double begin = jit_seconds();
+  JitBuild build = {.toolkit = toolkit,
+                    .plan = plan,
+                    .options = options ? options : &none,
+                    .arch = arch,
+                    .failed_kernel = -1,
+                    .lock = PTHREAD_MUTEX_INITIALIZER};
+  set_flags(&build);
+  int rc = build_all(&build, err);
+  free(build.header_texts);
+  free(build.header_names);
+  free(build.keys);
+  if (rc) {
+    jit_images_free(build.images, plan->nkernels);
+    free(build.reports);
+    return rc;
+  }
+  sum_up(&build, begin, report);
+  *images = build.images;
+  return ExitOk;
+}
+
+void jit_images_free(KernelImage *images, int count) {
+  for (int i = 0; images && i < count; i++) free(images[i].bytes);
+  free(images);
+}
+
+void jit_report_free(JitReport *report) {
+  free(report->kernels);
+  *report = (JitReport){0};
+}
+
+int jit_compile(const Plan *plan, const JitOptions *options, JitReport *report, Error *err) {
+  Toolkit toolkit;
+  KernelImage *images = NULL;
+  *report = (JitReport){0};
+  int rc = plan_check(plan, err);
+  if (!rc) rc = toolkit_open(options->cuda_path, 0, &toolkit, err);
+  if (rc) return rc;
+  rc = toolkit_check_arch(&toolkit, options->arch, err);
+  if (!rc) rc = jit_build(&toolkit, plan, options->arch, options, &images, report, err);
+  if (!rc) jit_images_free(images, plan->nkernels);
+  toolkit_close(&toolkit);
+  return rc;
+}

@@ -1,0 +1,106 @@
+// jit.h: from source to machine code, and the cache, by file.
+#ifndef NNGEN_RUNTIME_JIT_H
+#define NNGEN_RUNTIME_JIT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device/device.h"
+
+// ---- cache.c, cache_list.c: compiled kernels on disk ------------------------------------------
+
+typedef struct CacheKey {
+  uint64_t low, high;
+} CacheKey;
+
+typedef struct CacheItem { // what one entry holds
+  char kernel[128], arch[16];
+  int registers, spill_bytes, stack_bytes, smem_static; // as in KernelReport
+  void *image;                                          // malloc
+  size_t size;
+} CacheItem;
+
+typedef struct Cache {
+  char *dir;            // NULL: no cache
+  atomic_bool writable; // until a write fails
+  atomic_bool stored;   // something was put
+  Log log;
+} Cache;
+
+// None of these fails: without a usable folder there is no cache, and a warning says why. Threads
+// may get and put at the same time.
+void cache_open(const char *dir, const Log *log, Cache *cache);
+bool cache_get(Cache *cache, CacheKey key, CacheItem *item);
+void cache_put(Cache *cache, CacheKey key, const CacheItem *item);
+void cache_close(Cache *cache); // drops the least recently used entries beyond the limit
+void cache_evict(const char *dir, int64_t limit);
+
+// Reads and verifies one file of the cache. Returns NULL and fills *item (image only when
+// `with_image`), or says what is wrong; *missing is set when there is no such file.
+const char *cache_read(const char *path, const CacheKey *key, bool with_image, CacheItem *item,
+                       bool *missing);
+
+// ---- jit.c, ptxas.c ---------------------------------------------------------------------------
+
+typedef struct KernelImage {
+  void *bytes; // NULL when `same` has them
+  size_t size;
+  int same; // index of the first kernel with the same program; its own when it is that one
+  const char *symbol; // what the image calls its kernel; lives as long as the plan
+} KernelImage;
+
+enum { JitMaxFlags = 6 };
+
+// One run of jit_build; shared by its threads.
+typedef struct JitBuild {
+  const Toolkit *toolkit;
+  const Plan *plan;
+  const JitOptions *options;
+  const char *arch;
+  const char *flags[JitMaxFlags]; // NVRTC's options
+  int nflags;
+  char arch_flag[48];
+  const char **header_texts, **header_names;
+  CacheKey *keys;
+  KernelImage *images;
+  KernelReport *reports;
+  Cache cache;
+  atomic_int next; // the next kernel to take
+  atomic_int failed;
+  pthread_mutex_t lock; // of what follows
+  int done, failed_kernel;
+  Error failure; // of the failed kernel with the lowest index
+} JitBuild;
+
+double jit_seconds(void);
+int jit_find_twins(JitBuild *build, Error *err);        // makes the keys, sets images[].same
+int jit_kernel(JitBuild *build, int index, Error *err); // from the cache, or compiled
+void jit_dump(const JitBuild *build); // sources and images to options->dump_dir, when there is one
+
+// The image of `kernel` under its own name (malloc), from the one it shares. libcusim's keep the
+// shared name. *bytes NULL: the image is not understood. Errors: out of memory.
+int jit_image(const Toolkit *toolkit, const PlanKernel *kernel, const KernelImage *image,
+              void **bytes, size_t *size, Error *err);
+
+// Compiles or fetches every kernel of the plan. On success the caller frees images[nkernels] with
+// jit_images_free and *report with jit_report_free; on failure there is nothing to free.
+int jit_build(const Toolkit *toolkit, const Plan *plan, const char *arch, const JitOptions *options,
+              KernelImage **images, JitReport *report, Error *err);
+void jit_images_free(KernelImage *images, int count);
+
+void ptxas_parse(const char *log, const char *kernel, KernelReport *report);
+
+// ---- source.c, cubin.c ------------------------------------------------------------------------
+
+// Both NULL when there is no memory; the caller frees.
+char *source_canonical(const char *source); // without what does not change the machine code
+// The kernel `symbol` becomes `neutral`, the blank-separated `names` (or NULL: they stay) become
+// $1, $2, ... in the order in which they appear. Two sources with the same result are one program.
+char *source_rename(const char *source, const char *symbol, const char *neutral, const char *names);
+
+// A copy of a cubin (malloc) whose kernel `from` is called `to`; *out NULL when the file is not
+// understood: a caller then compiles the kernel under its own name. Errors: out of memory.
+int cubin_rename(const void *image, size_t size, const char *from, const char *to, void **out,
+                 size_t *out_size, Error *err);
+
+#endif

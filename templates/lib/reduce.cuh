@@ -1,0 +1,128 @@
+// reduce.cuh: states, what a thread has accumulated so far, joined over elements, lanes, threads and
+// blocks. A kernel defines its states, of 4-byte fields, with clear(state), the state of no element,
+// and combine(a, b). All is joined in a fixed order, as a tree: the error is near that of pairwise sums.
+#pragma once
+
+// The first of kCount states becomes all of them together, as a tree; kCount is a power of two.
+template <int kCount, class State> __device__ inline void fold(State *states) {
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int s = 0; s < half; ++s) states[s] = combine(states[s], states[s + half]);
+}
+
+// Adds to each state what one vector of lanes gave: to one state all of them, or each its own.
+template <int kOutputs, int kLanes, class State>
+__device__ inline void add_lanes(State (&acc)[kOutputs], State (&one)[kLanes]) {
+  static_assert(kOutputs == 1 || kOutputs == kLanes, "lanes are reduced together, or not at all");
+  if constexpr (kOutputs == 1) fold<kLanes>(one);
+#pragma unroll
+  for (int o = 0; o < kOutputs; ++o) acc[o] = combine(acc[o], one[o]);
+}
+
+// Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of kLanes
+// neighbours. Runs of kRun steps of kDepth vectors, whose loads are in flight together, are summed
+// apart: thousands of elements meet in three levels of few additions each.
+template <int kOutputs, int kLanes, int kDepth, class State, class Take>
+__device__ inline void accumulate(State (&acc)[kOutputs], int begin, int end, int step, Take take) {
+  constexpr int kRun = 16;
+  State one[kDepth][kLanes];
+#pragma unroll
+  for (int o = 0; o < kOutputs; ++o) clear(acc[o]);
+  int e = begin;
+  while (end - e > (kDepth - 1) * step) {
+    State run[kOutputs];
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) clear(run[o]);
+    for (int n = 0; n < kRun && end - e > (kDepth - 1) * step; ++n, e += kDepth * step) {
+#pragma unroll
+      for (int d = 0; d < kDepth; ++d) take(e + d * step, one[d]);
+#pragma unroll
+      for (int half = kDepth / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int d = 0; d < half; ++d)
+#pragma unroll
+          for (int j = 0; j < kLanes; ++j) one[d][j] = combine(one[d][j], one[d + half][j]);
+      add_lanes(run, one[0]);
+    }
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) acc[o] = combine(acc[o], run[o]);
+  }
+  for (; e < end; e += step) {
+    take(e, one[0]);
+    add_lanes(acc, one[0]);
+  }
+}
+
+// The state of lane `lane ^ offset`.
+template <class State> __device__ inline State shuffle_state(const State &state, int offset) {
+  static_assert(sizeof(State) % 4 == 0, "fields of four bytes");
+  State other;
+  const unsigned *from = reinterpret_cast<const unsigned *>(&state);
+  unsigned *to = reinterpret_cast<unsigned *>(&other);
+#pragma unroll
+  for (int w = 0; w < int(sizeof(State) / 4); ++w) to[w] = nn_shfl_xor(from[w], offset);
+  return other;
+}
+
+template <class State> __device__ inline State warp_join(State state) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) state = combine(state, shuffle_state(state, offset));
+  return state;
+}
+
+// Joins the states of the kRows threads that share outputs: row 0 of each column has them then.
+// kTogether: these threads are neighbours, kRows a multiple of a warp. `shared` has room for a state
+// of each thread and output. For all threads of the block.
+template <int kRows, int kColumns, bool kTogether, int kOutputs, class State>
+__device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row, int column) {
+  constexpr int kLeft = kTogether ? kRows / kWarp : kRows;  // states of a column that are left
+  if constexpr (kTogether)
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) acc[o] = warp_join(acc[o]);
+  const int r = kTogether ? row / kWarp : row;
+  const bool brings = !kTogether || row % kWarp == 0;
+#pragma unroll
+  for (int half = kLeft / 2; half > 0; half /= 2) {
+    if (brings && r >= half && r < 2 * half)
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) shared[(o * kLeft + r) * kColumns + column] = acc[o];
+    nn_sync();
+    if (brings && r < half)
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o)
+        acc[o] = combine(acc[o], shared[(o * kLeft + r + half) * kColumns + column]);
+  }
+}
+
+// Joins the parts of kParts blocks in the order of the parts, by the last of them to arrive: true
+// for that one, whose row 0 then has all. `kept` has room for a state of each output and part.
+template <int kParts, int kRows, int kColumns, bool kTogether, int kOutputs, class State>
+__device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *kept, int count, int part,
+                                  int output, int row, int column, int *arrived, bool *last) {
+  if (row == 0 && output < count)
+    for (int o = 0; o < kOutputs; ++o) kept[part * count + output + o] = acc[o];
+  if (!last_to_arrive(arrived, kParts, last)) return false;
+  for (int o = 0; o < kOutputs; ++o) {
+    clear(acc[o]);
+    for (int p = row; p < kParts && output < count; p += kRows)
+      acc[o] = combine(acc[o], kept[p * count + output + o]);
+  }
+  join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);
+  return true;
+}
+
+// Joins the states of the kThreads threads of a row (one warp, or a whole block of several warps) and
+// gives the result to all of them. `part` is used once.
+template <int kThreads, int kParts, class State>
+__device__ inline State row_join(State state, State (&part)[kParts]) {
+  state = warp_join(state);
+  if constexpr (kThreads > kWarp) {  // then the block has one row
+    if (threadIdx.x % kWarp == 0) part[threadIdx.x / kWarp] = state;
+    nn_sync();
+    state = part[0];
+#pragma unroll
+    for (int w = 1; w < kThreads / kWarp; ++w) state = combine(state, part[w]);
+  }
+  return state;
+}

@@ -1,0 +1,65 @@
+// values.cuh: integers and bools beside floats: what a kernel computes with is float, int, unsigned
+// char or bool; 64-bit integers are so only in memory.
+#pragma once
+#include "lib/prim.cuh"
+
+// ---- from memory, and back ----------------------------------------------------------------------
+
+NN_DEV int nn_value(int x) { return x; }
+NN_DEV int nn_value(long long x) { return int(x); }
+NN_DEV unsigned char nn_value(unsigned char x) { return x; }
+NN_DEV bool nn_value(bool x) { return x; }
+
+template <class T, int N> NN_DEV auto nn_value(Vec<T, N> x) {
+  Vec<decltype(nn_value(x[0])), N> y;
+#pragma unroll
+  for (int i = 0; i < N; ++i) y[i] = nn_value(x[i]);
+  return y;
+}
+
+template <class T, class From> NN_DEV T nn_stored(From x) { return T(x); }
+template <class T, class From, int N> NN_DEV Vec<T, N> nn_stored(Vec<From, N> x) {
+  Vec<T, N> y;
+#pragma unroll
+  for (int i = 0; i < N; ++i) y[i] = T(x[i]);
+  return y;
+}
+
+// ---- conversions --------------------------------------------------------------------------------
+
+// Floats are cut toward zero, and what int does not hold becomes its nearest; NaN becomes 0.
+template <class To> struct Convert {
+  template <class From> NN_DEV To from(From x) { return To(x); }
+};
+template <> struct Convert<int> {
+  template <class From> NN_DEV int from(From x) { return int(x); }
+  NN_DEV int from(float x) { return nn_cast<int>(x); }
+};
+template <> struct Convert<unsigned char> {  // modulo 256
+  template <class From> NN_DEV unsigned char from(From x) { return (unsigned char)(x); }
+  NN_DEV unsigned char from(float x) { return (unsigned char)(nn_cast<int>(x)); }
+};
+template <> struct Convert<bool> {
+  template <class From> NN_DEV bool from(From x) { return x != From(0); }
+};
+template <class To, class From> NN_DEV To nn_to(From x) { return Convert<To>::from(x); }
+
+// ---- arithmetic ---------------------------------------------------------------------------------
+
+NN_DEV int nn_max(int a, int b) { return a > b ? a : b; }
+NN_DEV int nn_min(int a, int b) { return a < b ? a : b; }
+NN_DEV int nn_abs(int x) { return x < 0 ? -x : x; }
+
+// Python's: the quotient toward minus infinity, the rest with the sign of b. By 0: 0.
+NN_DEV int nn_floordiv(int a, int b) {
+  if (b == 0) return 0;
+  if (b == -1) return int(0u - unsigned(a));
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+NN_DEV int nn_mod(int a, int b) {
+  if (b == 0 || b == -1) return 0;
+  const int rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+NN_DEV float nn_floordiv(float a, float b) { return nn_floor(a / b); }
+NN_DEV float nn_mod(float a, float b) { return a - nn_floor(a / b) * b; }

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# cxx_cached.sh, under a compiler's name in front of PATH: that compiler, but what it once made of a
+# kernel comes from build/tests/cxx. Tests of libcusim compile the same kernels under many seeds,
+# settings and builds, and each is to be compiled once. libcusim calls it in a folder that holds all
+# that it reads; whatever else is asked goes to the compiler as it is.
+here=$(dirname "$0") name=${0##*/}
+real=$(PATH=${PATH#"$here:"} command -v "$name") || { echo "$name: not found" >&2; exit 127; }
+out=
+case " $* " in
+  *" kernels.ii "*" -o kernels.s "*) out=kernels.s ;;
+  *" kernels.ii "*" -o image.so "*) out=image.so ;;
+  *) exec "$real" "$@" ;;
+esac
+read -r key _ < <({ echo "$real $*"; cat kernels.ii device/cusim_guard.s; } | sha256sum)
+kept=$here/../$key
+[ -f "$kept" ] && touch -c "$kept" && exec cp "$kept" "$out"
+said=$("$real" "$@" 2>&1)
+code=$?
+[ -z "$said" ] || echo "$said" >&2
+[ $code = 0 ] && [ -z "$said" ] && cp "$out" "$kept.$$" && mv "$kept.$$" "$kept"
+exit $code

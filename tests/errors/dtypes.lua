@@ -1,0 +1,16 @@
+local nn = require "nn"
+local case = nn.config{case = ""}.case
+local i, b = nn.input("i", {4, 4}, {dtype = "i32", below = 5}), nn.input("b", {4, 4}, {dtype = "bool"})
+if case == "product" then nn.output("y", i:linear("l", {out = 3})) end
+if case == "sum" then nn.output("y", b:mean()) end
+if case == "minus" then nn.output("y", b - b) end
+if case == "dtype" then nn.input("z", {3}, {dtype = "int3"}) end
+if case == "to" then nn.output("y", i:to("f8")) end
+if case == "below" then nn.input("z", {3}, {below = 4}) end
+if case == "index" then nn.index({3, 4}, 3) end
+if case == "precision" then nn.precision("fp8", function() end) end
+if case == "concat" then nn.output("y", nn.concat({i, nn.input("x", {4, 4})}, 1)) end
+if case == "kind" then nn.random({3}, {kind = "gauss"}) end
+if case == "gather" then nn.output("y", nn.gather(nn.input("x", {4, 4}), nn.input("f", {2}))) end
+if case == "axis" then nn.output("y", nn.gather(i, i, 3)) end
+if case == "along" then nn.output("y", nn.input("x", {4, 5}):take_along(i, 1)) end

@@ -1,0 +1,12 @@
+local nn = require "nn"
+local case = nn.config{case = ""}.case
+local x, s = nn.input("x", {4}), nn.state("s", {4})
+if case == "input" then nn.update(x, x + 1) end
+if case == "shape" then nn.update(s, nn.input("z", {5})) end
+if case == "dtype" then nn.update(s, nn.gt(x, 0)) end
+if case == "value" then nn.update(s, 1) end
+if case == "init" then nn.entry("init", function() end) end
+if case == "twice" then
+  nn.update(s, x)
+  nn.update(s, x * 2)
+end

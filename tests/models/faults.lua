@@ -1,0 +1,39 @@
+-- Small models that were wrong or refused once: each shows one mechanism. --set case=NAME
+local nn = require "nn"
+local cfg = nn.config{case = "captured"}
+
+local cases = {
+  -- An input with the name of a local of the kernel.
+  captured = function()
+    local h = nn.exp(nn.input("x0", {4, 7}))
+    nn.output("y", nn.input("row_reduce_max", {4, 7}) * (h - h:amax(2, true)))
+  end,
+  -- Inputs whose names are each other's with a number behind.
+  numbered = function()
+    local m2, m = nn.input("mask_2", {4, 6}), nn.input("mask", {4, 6})
+    nn.output("y", nn.softmax(m2 + m) * nn.input("mask_2_2", {4, 6}))
+  end,
+  -- A layer with the name that a second kernel of another layer would get.
+  symbol = function()
+    local x = nn.input("x0", {4, 8})
+    nn.output("y", x:softmax():linear("softmax_2", {out = 8}):softmax())
+  end,
+  -- A negative literal behind a minus.
+  negative = function()
+    local f = nn.op_row{name = "negmul", nin = 2, cuda = "-$1 * $2",
+                        ref = function(a, b) return -a * b end}
+    local x = nn.input("x0", {4})
+    nn.output("y", f(-math.huge, x))
+    nn.output("z", f(-2, x))
+    nn.output("w", f(-1e-30, x))
+  end,
+  -- More products than a grid has blocks along z: one product of many rows, many small ones, groups.
+  batches = function()
+    local x = nn.input("x0", {70000, 4, 8})
+    nn.output("y", x:linear("l", {out = 4}))
+  end,
+  products = function()
+    nn.output("y", nn.input("a", {66000, 3, 2}):matmul(nn.input("b", {66000, 2, 3})))
+  end,
+}
+cases[cfg.case]()

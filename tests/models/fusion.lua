@@ -1,0 +1,59 @@
+-- Graphs that show what is fused, with the kernels of `infer` that each may have. --set case=NAME
+local nn = require "nn"
+local cfg = nn.config{case = "siblings"}
+local cases = {}
+local function at_most(count) print("kernels expected " .. count) end
+
+-- Maps and reductions of one input: those along its rows are one kernel.
+function cases.siblings()
+  local x = nn.input("x", {64, 256})
+  nn.output("a", x:relu()); nn.output("b", x:sigmoid()); nn.output("c", x:sum(2))
+  nn.output("d", x:amax(2)); nn.output("e", (x * x):sum(1))
+  at_most(2)
+end
+-- A reduced dimension that is dropped is no kernel.
+function cases.dropped()
+  local x = nn.input("x", {6, 5, 7, 9})
+  nn.output("sums", (x * x):sum({1, 3, 4}))
+  nn.output("mean", x:mean())
+  at_most(2)
+end
+-- A map read by a reduction across rows and by a product: the reduction computes it again.
+function cases.diamond()
+  local x = nn.input("x", {64, 256})
+  local h = nn.exp(x)
+  nn.output("a", h / h:sum(1, true))
+  nn.output("b", h:matmul(nn.param("w", {256, 64})))
+  at_most(3)
+end
+function cases.statistics() -- mean and variance in one sweep
+  local y = nn.input("x", {4, 16, 12, 12}):max_pool2d{kernel = 2}
+  local d = y - y:mean({1, 3, 4}, true)
+  nn.output("y", d * nn.rsqrt((d * d):mean({1, 3, 4}, true) + 1e-5))
+  at_most(3)
+end
+function cases.squares() -- two reductions over rows, the second of a map
+  local x = nn.input("x", {64, 256})
+  local m = x:mean(2, true)
+  nn.output("y", (x - m) * nn.rsqrt((x * x):mean(2, true) - m * m + 1e-5))
+  at_most(1)
+end
+function cases.groups() -- a group norm: its reshapes are no kernels
+  local g = nn.input("x", {2, 32, 14, 14}):relu():reshape{2, 4, 8, 14, 14}
+  local d = g - g:mean({3, 4, 5}, true)
+  nn.output("y", (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{2, 32, 14, 14}:relu())
+  at_most(2)
+end
+function cases.adam() -- several outputs of one domain
+  local p, g, m, v = nn.input("p", {1024}), nn.input("g", {1024}), nn.input("m", {1024}), nn.input("v", {1024})
+  local m2, v2 = m * 0.9 + g * 0.1, v * 0.999 + nn.abs(g) * 0.001
+  nn.output("m2", m2); nn.output("v2", v2); nn.output("p2", p - 0.001 * m2 / (nn.sqrt(nn.abs(v2)) + 1e-2))
+  at_most(1)
+end
+function cases.cycle() -- siblings that would wait for themselves
+  local x = nn.input("x", {32, 48})
+  local s = nn.exp(x):sum(1, true)
+  nn.output("a", x:relu()); nn.output("b", x * s); nn.output("c", (x * s):sum(1))
+  at_most(3)
+end
+cases[cfg.case]()

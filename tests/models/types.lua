@@ -1,0 +1,89 @@
+-- Values of every type: integers, bools, conversions, positions, random numbers. --set case=NAME
+local nn = require "nn"
+local cfg = nn.config{case = "integers"}
+local cases = {}
+
+-- Exact to 2^31, with Python's division.
+function cases.integers()
+  local a = nn.input("a", {6, 50}, {dtype = "i32"})
+  local b = nn.input("b", {50}, {dtype = "i32", below = 9})
+  nn.output("sum", a * 123456789 + b)
+  nn.output("quotient", (a - 8) // (b - 4))
+  nn.output("rest", (a - 8) % (b - 4))
+  nn.output("least", nn.min(a, b) - nn.max(-a, b):abs())
+  nn.output("relu", (a - 7):relu())
+  nn.output("mixed", a * 0.5 + b)
+  nn.output("root", nn.sqrt(b + 1))
+end
+function cases.bools()
+  local x = nn.input("x", {7, 33})
+  local m = nn.input("m", {33}, {dtype = "bool"})
+  local positive = nn.gt(x, 0)
+  nn.output("and", positive & m)
+  nn.output("or", positive | m)
+  nn.output("xor", positive ~ m)
+  nn.output("not", ~m)
+  nn.output("ne", nn.ne(m, positive))
+  nn.output("count", m + 1)
+  nn.output("either", m + positive)
+  nn.output("chosen", nn.where(m, x, -x))
+  nn.output("scaled", x * m)
+  nn.output("any", nn.where(x, 1, 0))
+end
+function cases.conversions()
+  local x = nn.input("x", {5, 40}) * 1000
+  nn.output("i32", x:to("i32"))
+  nn.output("u8", x:to("i32"):to("u8"))
+  nn.output("half", x:to("f16") * 1.5)
+  nn.output("brain", x:to("bf16") + 1)
+  nn.output("flag", (x:to("i32") // 700):to("bool"))
+  nn.output("back", x:to("i32"):to("f32") / 3)
+  nn.output("long", x:to("i32"):to("i64") + 1)
+end
+-- Types at the border, in other orders of memory, through every move.
+function cases.borders()
+  local b = nn.input("bytes", {2, 3, 8, 8}, {dtype = "u8", below = 256})
+  local l = nn.input("long", {4, 6}, {dtype = "i64"})
+  local h = nn.input("half", {4, 6}, {dtype = "f16"})
+  nn.output("image", b / 255)
+  nn.output("wraps", b + b)
+  nn.output("turned", b:permute{1, 3, 4, 2})
+  nn.output("padded", nn.op.pad(l, {dims = {1, 0}, ends = {0, 2}}))
+  nn.output("joined", nn.concat({l:to("i32"), nn.index({4, 2}, 2)}, 2))
+  nn.output("cut", nn.slice(l, 2, 2, 5) * 2)
+  nn.output("sum", h + l)
+  nn.output("conv", (b / 255):conv2d("c", {out = 4, kernel = 3}))
+end
+-- Masks and codes without a tensor read.
+function cases.index()
+  local q, k = nn.index({1, 2, 9, 1}, 3), nn.index({1, 1, 1, 12}, 4)
+  local s = nn.input("s", {2, 2, 9, 12})
+  nn.output("causal", nn.where(nn.le(k, q + 3), s, -1e9):softmax())
+  nn.output("window", nn.where(nn.lt(nn.abs(k - q), 3), s, 0))
+  nn.output("distance", s - (q - k) * 0.25)
+  nn.output("last", nn.slice(nn.index({4, 10}, 2), 2, 3, 9):reshape{7, 4})
+  nn.output("one_hot", nn.eq(nn.index({6, 16}, 2), nn.input("ids", {6, 1}, {dtype = "i32"})) * 1.0)
+  nn.output("rows", nn.index({3, 4}, 1) * 10 + nn.index({3, 4}, 2))
+end
+function cases.random()
+  nn.output("uniform", nn.random({6, 50}, {seed = 7}))
+  nn.output("again", nn.random({6, 50}, {seed = 7}))
+  nn.output("normal", nn.random({5, 3, 11}, {kind = "normal", seed = 3, step = 12}))
+  nn.output("mask", nn.random({40, 40}, {kind = "bernoulli", p = 0.25}))
+  local x = nn.input("x", {8, 64})
+  local keep = nn.random({8, 64}, {kind = "bernoulli", p = 0.9, seed = 1, step = nn.input("step", {1}, {dtype = "i32"})})
+  nn.output("dropout", x * keep / 0.9)
+  nn.output("dropped", nn.exp(x * keep):sum(2))
+end
+-- Squares that leave 16 bits are only summed.
+function cases.variance()
+  local y = nn.input("x0", {4, 8, 6, 6}):max_pool2d{kernel = 2} * 300
+  local d = y - y:mean({1, 3, 4}, true)
+  nn.output("y", d * nn.rsqrt((d * d):mean({1, 3, 4}, true) + 1e-5))
+end
+function cases.policy()
+  local x = nn.input("x", {16, 32})
+  local wide = nn.precision("fp32", function() return x:linear("wide", {out = 48}):relu() end)
+  nn.output("y", wide:linear("narrow", {out = 8}))
+end
+cases[cfg.case]()
