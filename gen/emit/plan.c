@@ -33,6 +33,7 @@ static Role role_of(const Node *n) {
 }
 
 static int add_tensor(Builder *b, const Node *n) {
+  if (n->parent) return add_tensor(b, n->parent); // a part of it
   if (b->tensor_of[n->id] >= 0) return b->tensor_of[n->id];
   Plan *p = b->plan;
   PlanTensor *t = &p->tensors[p->ntensors];

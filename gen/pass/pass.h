@@ -117,6 +117,7 @@ bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both wou
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
+void place_concats(Graph *g);                      // place.c
 void prologue_grow(Graph *g);                      // prologue.c
 void sibling_join(Graph *g);                       // sibling.c
 Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild

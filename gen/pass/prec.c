@@ -39,8 +39,8 @@ static Dtype stored(const Node *n, bool reduced) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
   bool grows = n->op->cls == OpMap && !(n->op->flags & FlagCalm);
-  bool wide = n->op->cls == OpReduce || n->op->flags & FlagWide || n->fixed ||
-              (reduced && grows) || reads_large(n);
+  bool wide = n->op->cls == OpReduce || n->op->flags & FlagWide || n->fixed || (reduced && grows) ||
+              reads_large(n);
   return wide ? DtF32 : policies[n->precision].stored;
 }
 

@@ -20,6 +20,8 @@
 
 #pragma GCC visibility push(hidden)
 
+bool absent_find(const char *name, void **function); // absent.c: a call of cuda.h that is not done
+
 // ---- contexts (device.c) ------------------------------------------------------------------------
 
 bool sim_initialized(void);        // cuInit was called

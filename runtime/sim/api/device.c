@@ -133,6 +133,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
     if ((!strcmp(symbol, table[i].name) && version >= table[i].since) ||
         (!*function && !strcmp(symbol, table[i].symbol)))
       memcpy(function, &table[i].function, sizeof *function);
+  if (!*function) absent_find(symbol, function);
   if (status) *status = *function ? kFound : kNotFound;
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

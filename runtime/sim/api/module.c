@@ -199,6 +199,7 @@ static void unload(CUmodule module) {
     free(f);
   }
   free(module->blocks);
+  free(module->guards);
   if (module->handle) dlclose(module->handle);
   if (module->fd >= 0) close(module->fd);
   free(module);

@@ -28,6 +28,7 @@ typedef struct Graph {
   int nsections;
   const Elf64_Sym *symbols;
   size_t nsymbols;
+  const char *names;
   Node *nodes; // by begin: first the code and data, then the shared variables
   int ncode, nnodes;
   Edge *edges;
@@ -50,8 +51,26 @@ static bool find_symbols(Graph *g) {
     if (g->sections[i].sh_type != SHT_SYMTAB) continue;
     g->symbols = (const Elf64_Sym *)(g->image + g->sections[i].sh_offset);
     g->nsymbols = g->sections[i].sh_size / sizeof *g->symbols;
+    g->names = g->image + g->sections[g->sections[i].sh_link].sh_offset;
   }
   return g->symbols;
+}
+
+// A variable of class type has a guard beside it: whether its constructor, which does nothing, was
+// called. No kernel's own: it is not charged, and its accesses are not looked at.
+static bool is_guard(const Graph *g, const Elf64_Sym *s) {
+  return ELF64_ST_TYPE(s->st_info) == STT_TLS && !strncmp(g->names + s->st_name, "_ZGV", 4);
+}
+
+static bool note_guards(const Graph *g, CUmodule module) {
+  int n = 0;
+  for (size_t i = 0; i < g->nsymbols; i++) n += is_guard(g, &g->symbols[i]);
+  if (!n) return true;
+  module->guards = malloc((size_t)n * sizeof *module->guards);
+  for (size_t i = 0; module->guards && i < g->nsymbols; i++)
+    if (is_guard(g, &g->symbols[i]))
+      module->guards[module->nguards++] = (uint32_t)g->symbols[i].st_value;
+  return module->guards;
 }
 
 static bool make_nodes(Graph *g) {
@@ -61,6 +80,7 @@ static bool make_nodes(Graph *g) {
     int type = ELF64_ST_TYPE(s->st_info);
     if (s->st_shndx == SHN_UNDEF || !s->st_size) continue;
     if (type != STT_FUNC && type != STT_OBJECT && type != STT_TLS) continue;
+    if (is_guard(g, s)) continue;
     g->nodes[g->nnodes++] = (Node){s->st_value, s->st_value + s->st_size, type == STT_TLS, false};
     g->ncode += type != STT_TLS;
   }
@@ -180,7 +200,7 @@ bool shared_measure(CUmodule module, const char *image) {
   bool ok = true;
   for (CUfunction f = module->functions; f; f = f->next) f->static_smem = module->tls_bytes;
   if (module->tls_bytes && module->functions && find_symbols(&g))
-    ok = make_nodes(&g) && make_edges(&g);
+    ok = note_guards(&g, module) && make_nodes(&g) && make_edges(&g);
   for (CUfunction f = module->functions; ok && g.nedges && f; f = f->next) {
     reach(&g, f->kernel, module->base);
     f->static_smem = reached_bytes(&g, module->tls_bytes);

@@ -78,8 +78,19 @@ static int run_in(const char *folder, Args *args, Text *log) {
   return code;
 }
 
+// The folder of the program's named source: headers in quotes are found there, as NVRTC finds them.
+static char *source_folder(const CompileJob *job) {
+  const char *slash = job->name ? strrchr(job->name, '/') : NULL;
+  char *folder = slash ? strndup(job->name, (size_t)(slash - job->name) + 1) : strdup(".");
+  char *whole = folder ? realpath(folder, NULL) : NULL, *option = NULL;
+  if (whole && asprintf(&option, "-iquote%s", whole) < 0) option = NULL;
+  free(folder);
+  free(whole);
+  return option;
+}
+
 static bool preprocess(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
-  char arch[64], list[64];
+  char arch[64], list[64], *beside = source_folder(job);
   snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", job->arch * 10);
   snprintf(list, sizeof list, "-D__CUDA_ARCH_LIST__=%d", job->arch * 10);
   Args args = *compiler;
@@ -91,7 +102,6 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
                                   "-D__CUSIM__=1",
                                   "-D__CUDACC__=1",
                                   "-D__CUDACC_RTC__=1",
-                                  "-D__NVCC__=1",
                                   "-D__CUDACC_VER_MAJOR__=13", // as nvrtcVersion
                                   "-D__CUDACC_VER_MINOR__=0",
                                   arch,
@@ -108,8 +118,11 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
                                   NULL});
   for (const char *const *o = job->options; *o; o++)
     if (!is_for_source(*o)) args_add(&args, *o);
+  if (beside) args_add(&args, beside);
   args_add_all(&args, (const char *[]){"source.cu", "-o", "source.ii", NULL});
-  return run_in(folder, &args, log) == 0;
+  bool ok = run_in(folder, &args, log) == 0;
+  free(beside);
+  return ok;
 }
 
 static bool rewrite(const CompileJob *job, const char *folder, Text *log) {

@@ -56,6 +56,11 @@ bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address,
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
 void trace_launch(void);
+void trace_meet_slowly(Block *block);
+// A thread arrives at a barrier: what its atomic operations read, it has read by now.
+static inline void trace_meet(Block *block) {
+  if (__builtin_expect(block->atomic_open, 0)) trace_meet_slowly(block);
+}
 void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);

@@ -91,6 +91,7 @@ void trace_block(Block *block) {
   if (!sim_settings()->race) return;
   block->serial = __atomic_add_fetch(&block_serial, 1, __ATOMIC_RELAXED);
   block->last_atomic = 0;
+  block->atomic_open = false;
   sim_worker->nsuspects = 0;
   clock_begin(block);
 }
@@ -225,6 +226,15 @@ static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
          in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
 }
 
+// The compiler's byte beside a shared variable of class type.
+static bool is_guard(const Worker *worker, uintptr_t address) {
+  const struct CUmod_st *module = worker->block.launch->function->module;
+  size_t offset = address - (uintptr_t)worker->tls_shared;
+  for (int i = 0; i < module->nguards; i++)
+    if (offset - module->guards[i] < 8) return true;
+  return false;
+}
+
 static void report_bounds(uintptr_t address, int bytes, bool writes, const void *pc) {
   char where[512];
   fault_describe(address, where, sizeof where);
@@ -295,7 +305,16 @@ static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes
   check_race(fiber, address, bytes, writes, kind, pc, shared);
   if (!atomic) return;
   fiber->block->last_atomic = ++atomics;
+  fiber->block->atomic_open = true;
   clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
+}
+
+// NOTE: an access is announced before it is made: what another block did in between, it may see.
+void trace_meet_slowly(Block *block) {
+  trace_lock(block->launch);
+  block->last_atomic = ++atomics;
+  block->atomic_open = false;
+  trace_unlock();
 }
 
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
@@ -305,6 +324,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   const Worker *worker = sim_worker;
   if (on_stack(fiber, address)) return;
   bool shared = is_shared(worker, address, bytes);
+  if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address)) return;
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
   if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address)))

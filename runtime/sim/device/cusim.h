@@ -48,6 +48,9 @@ extern "C" void cusim_inline_ptx() // what rewrite.c makes of asm
 
 #define CUSIM_FN static inline __attribute__((always_inline, unused))
 
+#ifndef NULL
+#define NULL 0
+#endif
 typedef decltype(sizeof(0)) size_t;
 typedef long clock_t;
 typedef decltype((char *)0 - (char *)0) ptrdiff_t;

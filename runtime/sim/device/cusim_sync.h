@@ -27,12 +27,14 @@ template <class T> struct Shuffle {
   int source; // lane
 };
 
-// A lane that takes no part has nothing to read: its readers get a NaN pattern.
+// A lane that takes no part has nothing to read: its readers get a NaN pattern; traced, a report.
 template <class T> void shuffle_work(void *const *operands, unsigned mask) {
   CUSIM_LANES(l, mask) {
     Shuffle<T> *mine = static_cast<Shuffle<T> *>(operands[l]);
     if (mask >> mine->source & 1)
       mine->result = static_cast<Shuffle<T> *>(operands[mine->source])->value;
+    else if (CUSIM_TRACE)
+      cusim_missing_lane(int(l), mine->source);
     else
       __builtin_memset(&mine->result, 0xff, sizeof(T));
   }

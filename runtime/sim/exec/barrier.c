@@ -70,6 +70,7 @@ static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, 
   bool elsewhere = barrier->pc != pc || barrier->place != place;
   if (elsewhere && id == 0 && sim_settings()->basic) compare_places(barrier, place, pc);
   barrier->expected = threads;
+  trace_meet(block);
   block->arrivals++;
   barrier->arrived++;
   clock_publish(block, &barrier->clock, (int)fiber->self.linear);

@@ -75,6 +75,12 @@ void meeting_exit(Fiber *fiber) {
   }
 }
 
+void cusim_missing_lane(int reader, int source) {
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
+              "lane %d shuffles from lane %d, which has exited or takes no part: what it gets is not "
+              "defined", reader, source);
+}
+
 // ---- warp groups --------------------------------------------------------------------------------
 
 void cusim_meet_group(CusimWork work, void *operands) {

@@ -84,6 +84,8 @@ struct CUmod_st {
   uint64_t serial;   // of this module; addresses come again
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
+  uint32_t *guards; // offsets in static shared memory of the compiler's own bytes, 8 each
+  int nguards;
   CUfunction functions;
   struct CUmod_st *next;
 };
@@ -209,6 +211,7 @@ typedef struct Block {
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;             // of the block, over all launches (race checking)
   uint32_t last_atomic;        // number of its last atomic operation
+  bool atomic_open;            // there was one since its threads last met
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
   MbarClock mbars[kMbarClocks];
