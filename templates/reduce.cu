@@ -29,7 +29,9 @@ $(k.params)) {
   __shared__ State shared[kThreads * kOutputs];
   const int row = kTogether ? threadIdx.x % kRows : threadIdx.x / kColumns;
   const int column = kTogether ? threadIdx.x / kRows : threadIdx.x % kColumns;
-  const int i = (blockIdx.x * kColumns + column) * kOutputs;
+  const int output = (blockIdx.x * kColumns + column) * kOutputs;
+  const bool inside = output < kCount;
+  const int i = inside ? output : kCount - kOutputs;  // who has none joins in with the last
 $(k.decode)
   auto take = [&](int e, State (&one)[kLanes]) {
 $(k.decode_element)
@@ -42,15 +44,16 @@ $(k.element_body)
   State acc[kOutputs];
   const int begin = kParts == 1 ? 0 : blockIdx.y * kPart;
   const int end = kReduced - begin < kPart ? kReduced : begin + kPart;
-  accumulate<kOutputs, kLanes, kDepth>(acc, begin + row * kStep, i < kCount ? end : 0, kRows * kStep, take);
+  accumulate<kOutputs, kLanes, kDepth>(acc, begin + row * kStep, end, kRows * kStep, take);
   join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);
 //@ if k.parts > 1 then
   __shared__ bool last;
   if (!join_parts<kParts, kRows, kColumns, kTogether>(acc, shared, reinterpret_cast<State *>(own_states), kCount,
-                                                      blockIdx.y, i, row, column, own_arrived + blockIdx.x, &last))
+                                                      blockIdx.y, i, inside, row, column,
+                                                      own_arrived + blockIdx.x, &last))
     return;
 //@ end
-  if (row != 0 || i >= kCount) return;
+  if (row != 0 || !inside) return;
 $(k.loads)
 #pragma unroll
   for (int j = 0; j < kOutputs; ++j) {

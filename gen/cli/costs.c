@@ -10,10 +10,11 @@ enum { kNameWidth = 44, kTileWidth = 42 }; // columns
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
   double issued, counted, inside; // multiplies: by the tiles, by the FLOP count, not with padding
+  const char *bound;              // what takes most of the time; null: not told
 } Costs;
 
 static Costs costs_of(const Group *g, const Arch *arch) {
-  Costs c = {.seconds = g->tile.seconds};
+  Costs c = {.seconds = g->tile.seconds, .bound = g->tile.bound};
   c.floor = fmax(sched_flop_seconds(g, arch), sched_dram_seconds(g, arch));
   if (g->tm == TmContract) sched_multiplies(g, &c.issued, &c.counted, &c.inside);
   return c;
@@ -33,15 +34,18 @@ static void print_row(Arena *arena, const char *name, const char *tile, const Co
          tile, c->seconds * 1e6, c->floor * 1e6, ratio(c->seconds, c->floor));
   if (c->issued > 0)
     printf(" %8.3f %8.3f", ratio(c->issued, c->counted), ratio(c->counted, c->inside));
+  else if (c->bound)
+    printf(" %17s %s", "", c->bound);
   printf("\n");
 }
 
 static json_t *json_row(const Group *g, const Costs *c) {
-  return json_pack("{s:s s:s s:s s:f s:f s:f s:f s:f s:i s:i}", "name", g->name, "layer", g->layer,
-                   "tile", g->tm == TmContract ? tuning_tile(g->graph->arena, &g->tile) : "",
-                   "modelled_us", c->seconds * 1e6, "floor_us", c->floor * 1e6, "issued", c->issued,
-                   "counted", c->counted, "inside", c->inside, "threads", g->tile.threads,
-                   "blocks_per_sm", g->tile.blocks);
+  const char *tile = g->tm == TmContract ? tuning_tile(g->graph->arena, &g->tile) : "";
+  return json_pack("{s:s s:s s:s s:s s:f s:f s:f s:f s:f s:i s:i}", "name", g->name, "layer",
+                   g->layer, "tile", tile, "bound", c->bound ? c->bound : "", "modelled_us",
+                   c->seconds * 1e6, "floor_us", c->floor * 1e6, "issued", c->issued, "counted",
+                   c->counted, "inside", c->inside, "threads", g->tile.threads, "blocks_per_sm",
+                   g->tile.blocks);
 }
 
 static int print_json(const Compiler *c, Error *err) {
@@ -72,8 +76,8 @@ int show_costs(const Compiler *c, bool json, Error *err) {
       "%s, %s, for %s; microseconds by the scheduler's model, none measured; padding: multiplies "
       "issued / counted; border: counted / those not with the image's padding\n",
       c->graph->model, c->options.dtype, c->options.arch->gpu);
-  printf("%-*s %-*s %9s %9s %8s %8s %8s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
-         "floor", "ratio", "padding", "border");
+  printf("%-*s %-*s %9s %9s %8s %8s %8s %s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
+         "floor", "ratio", "padding", "border", "most by");
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
     if (g->fixed) continue;

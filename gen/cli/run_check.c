@@ -41,8 +41,27 @@ static bool copy_state(const Run *r, int tensor, double *values) {
 }
 
 // What only `init` needs is kept until all is checked.
+static bool read_value(void *user, const Node *n, double *values);
+
+// The part of a concat that n is, in the order of its own shape.
+static bool read_part(Reader *reader, const Node *n, double *values) {
+  const Type *all = &n->parent->type;
+  int axis = (int)n->parent->attr.axis;
+  double *whole = base_alloc((size_t)type_count(all), sizeof *whole);
+  bool ok = read_value(reader, n->parent, whole);
+  int64_t inner = 1, run, rows;
+  for (int d = axis + 1; d < all->rank; d++) inner *= all->dim[d];
+  run = n->type.dim[axis] * inner, rows = type_count(&n->type) / run;
+  for (int64_t i = 0; ok && i < rows; i++)
+    memcpy(values + i * run, whole + (i * all->dim[axis] + n->begin) * inner,
+           sizeof *values * (size_t)run);
+  free(whole);
+  return ok;
+}
+
 static bool read_value(void *user, const Node *n, double *values) {
   Reader *reader = user;
+  if (n->parent) return read_part(reader, n, values);
   int tensor = find_tensor(reader->run, n);
   if (tensor < 0) die("no tensor of '%s'", n->name ? n->name : n->op->name);
   if (n->op->cls == OpSource && reader->run->states[tensor]) // its kernel may have updated it

@@ -179,6 +179,7 @@ int verb_tune(const Cli *cli, Error *err) {
   if (!code) {
     arch_of_device(device_info(device), &arch);
     options.arch = &arch;
+    options.apart = true;
     code = compile_model(&c, &options, err);
     if (!code) code = tune_on(cli, &c, device, path, err);
     compile_close(&c);

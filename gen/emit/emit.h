@@ -43,6 +43,17 @@ typedef struct Scope {
   Index flat_at[MaxRank]; // the index it stands for
 } Scope;
 
+// ---- index.c: indices as C text
+bool index_is_zero(const char *text);
+const char *index_atom(Arena *a, const char *text); // in parentheses, unless a name or a number
+const char *index_scaled(Arena *a, const char *text, int64_t by);
+const char *index_sum(Arena *a, const char *x, const char *y);
+Index index_shifted(Arena *a, Index at, int64_t by);
+const char *index_whole(Arena *a, Index at); // with its lane, for arithmetic that is no sum
+// Element `at` of a value of shape `to`, seen in shape `from`.
+void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, const Index *at,
+                   Index *out);
+
 // The value of node n at index `at` (its rank) as a CUDA float expression: a local or a literal.
 const char *expr_value(Scope *s, const Node *n, const Index *at);
 void expr_bind(Scope *s, const Node *n, const Index *at, const char *text);

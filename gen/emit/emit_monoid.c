@@ -6,17 +6,6 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool same_monoid(const Monoid *a, const Monoid *b) {
-  if (a == b) return true;
-  bool same = a->count == b->count;
-  for (int i = 0; same && i < a->count; i++) {
-    const Accumulator *x = &a->part[i], *y = &b->part[i];
-    same = !strcmp(x->name, y->name) && !strcmp(x->type, y->type) && !strcmp(x->init, y->init) &&
-           !strcmp(x->element, y->element) && !strcmp(x->combine, y->combine);
-  }
-  return same;
-}
-
 static const char *capital(Arena *arena, const char *word) {
   char *copy = arena_dup(arena, word);
   *copy = (char)toupper((unsigned char)*copy);
@@ -39,7 +28,7 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m) {
 Member *states_member(States *s, const Node *reduction) {
   const Monoid *m = reduction->op->acc;
   for (int i = 0; i < s->count; i++)
-    if (s->member[i].value == reduction->in[0] && same_monoid(s->member[i].monoid, m))
+    if (s->member[i].value == reduction->in[0] && monoid_same(s->member[i].monoid, m))
       return &s->member[i];
   return NULL;
 }
@@ -87,7 +76,7 @@ void states_put(States *sweeps, int count, Buffer *b) {
     for (int j = 0; j < sweeps[i].count; j++) {
       Member *m = &sweeps[i].member[j];
       for (int k = 0; k < nknown; k++)
-        if (same_monoid(known[k].monoid, m->monoid)) m->type = known[k].type;
+        if (monoid_same(known[k].monoid, m->monoid)) m->type = known[k].type;
       if (m->type) continue;
       m->type = expr_name(sweeps->group, capital(arena, m->monoid->name));
       put_struct(b, m->type, m->monoid);

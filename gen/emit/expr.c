@@ -63,67 +63,6 @@ const char *expr_local(const Group *g, const Node *n) {
   return expr_name(g, told ? word : arena_printf(g->graph->arena, "%s_%s", word, op));
 }
 
-bool expr_mentions(const char *text, const char *word) {
-  size_t n = strlen(word);
-  for (const char *at = text; at && (at = strstr(at, word)); at += n) {
-    bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
-    if (begins && !isalnum((unsigned char)at[n]) && at[n] != '_') return true;
-  }
-  return false;
-}
-
-// ---- index arithmetic -------------------------------------------------------------------------
-
-static bool is_zero(const char *text) {
-  return !strcmp(text, "0");
-}
-
-static bool is_number(const char *text) {
-  return *text && strspn(text, "0123456789") == strlen(text);
-}
-
-// The text in parentheses, unless it is a name or a number.
-static const char *atom(Arena *a, const char *text) {
-  bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
-  return plain ? text : arena_printf(a, "(%s)", text);
-}
-
-static const char *scaled(Arena *a, const char *text, int64_t by) {
-  if (is_zero(text) || by == 0) return "0";
-  if (by == 1) return text;
-  if (is_number(text)) return arena_printf(a, "%lld", (long long)atoll(text) * by);
-  return arena_printf(a, "%s * %lld", atom(a, text), (long long)by);
-}
-
-static const char *sum(Arena *a, const char *x, const char *y) {
-  if (is_zero(x)) return y;
-  if (is_zero(y)) return x;
-  return arena_printf(a, "%s + %s", x, y);
-}
-
-static Index shifted(Arena *a, Index at, int64_t by) {
-  if (!by) return at;
-  if (is_number(at.text))
-    at.text = arena_printf(a, "%lld", (long long)atoll(at.text) + by);
-  else
-    at.text = by > 0 ? arena_printf(a, "%s + %lld", at.text, (long long)by)
-                     : arena_printf(a, "%s - %lld", at.text, (long long)-by);
-  return at;
-}
-
-// The index with its lane spelled out, for arithmetic that is no sum.
-static const char *whole(Arena *a, Index at) {
-  if (!at.lane) return at.text;
-  return is_zero(at.text) ? "j" : arena_printf(a, "(%s + j)", at.text);
-}
-
-void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out) {
-  for (int d = 0; d < to->rank; d++) {
-    int of = from->rank - to->rank + d;
-    out[d] = to->dim[d] == 1 ? (Index){"0", false} : at[of];
-  }
-}
-
 static bool same_index(const Index *a, const Index *b, int rank) {
   for (int d = 0; d < rank; d++)
     if (a[d].lane != b[d].lane || strcmp(a[d].text, b[d].text)) return false;
@@ -148,20 +87,21 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
   for (int i = 0; i < t->rank; i++) {
     int d = t->order[i];
     if (at[d].lane) *lane_step += stride[d];
-    offset = sum(arena_of(s), offset, scaled(arena_of(s), at[d].text, stride[d]));
+    offset = index_sum(arena_of(s), offset, index_scaled(arena_of(s), at[d].text, stride[d]));
   }
   return is_flat(s, t, at) ? s->flat : offset;
 }
 
 // May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
 // stride is one, and the lane dimension's indices are (the template's promise for a bare index).
-static bool aligned(const Scope *s, const Type *t, const Index *at) {
+static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *at) {
   int64_t stride[MaxRank];
   type_strides(t, stride);
+  if (first % s->lanes) return false;
   if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
   for (int d = 0; d < t->rank; d++) {
     if (at[d].lane && (strchr(at[d].text, ' ') || t->dim[d] % s->lanes)) return false;
-    if (!at[d].lane && stride[d] % s->lanes && !is_zero(at[d].text)) return false;
+    if (!at[d].lane && stride[d] % s->lanes && !index_is_zero(at[d].text)) return false;
   }
   return true;
 }
@@ -240,11 +180,18 @@ static const char *loaded(const Node *n) {
   return is_float(n) ? "nn_float" : "nn_value";
 }
 
+// Where n's first element is, as a pointer that can be indexed.
+static const char *place_of(const Scope *s, const Node *n, int64_t first) {
+  const char *pointer = expr_pointer(s->group, n);
+  return first ? arena_printf(arena_of(s), "(%s + %lld)", pointer, (long long)first) : pointer;
+}
+
 // Reads element `at` of n from memory. The three ways, best first: a vector before the lane loop, a
 // scalar before it (the same for all lanes), a scalar in the loop.
 static const char *load(Scope *s, const Node *n, const Index *at) {
-  int64_t step;
-  const char *offset = expr_offset(s, &n->type, at, &step), *pointer = expr_pointer(s->group, n);
+  int64_t step, first;
+  const Type *memory = view_memory(n, &first);
+  const char *offset = expr_offset(s, memory, at, &step), *pointer = place_of(s, n, first);
   const char *name = expr_local(s->group, n), *type = expr_compute_type(n), *value = loaded(n);
   Arena *arena = arena_of(s);
   const char *lane = step == 0 || s->lanes == 1 ? "0"
@@ -252,16 +199,16 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
                                                 : arena_printf(arena, "j * %lld", (long long)step);
   if (s->pred) {
     buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
-               value, pointer, sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
+               value, pointer, index_sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
   } else if (step == 0 && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
-  } else if (step == 1 && s->lanes > 1 && aligned(s, &n->type, at) && !is_inner(s, offset)) {
+  } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const Vec<%s, %d> %s = %s(nn_load<%d>(%s + %s));\n", type, s->lanes,
                name, value, s->lanes, pointer, offset);
     return arena_printf(arena, "%s[j]", name);
   } else {
     buffer_put(&s->body, "%sconst %s %s = %s(%s[%s]);\n", s->indent, type, name, value, pointer,
-               sum(arena, offset, lane));
+               index_sum(arena, offset, lane));
   }
   return name;
 }
@@ -315,68 +262,6 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
 
 // ---- moves ------------------------------------------------------------------------------------
 
-// Element `at` of a value of shape `to`, seen in shape `from`. Dimensions are matched in runs of
-// equal products, so that untouched ones stay as they are; a run of several is made linear and cut
-// again. A lane of the innermost one stays a lane where `lanes` neighbours are not cut apart.
-static void reshape_index(Arena *arena, const Type *to, const Type *from, int lanes,
-                          const Index *at, Index *out) {
-  int i = 0, j = 0;
-  while (j < from->rank || i < to->rank) {
-    int i0 = i, j0 = j;
-    int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
-    while (a != b) {
-      if (a < b)
-        a *= to->dim[i++];
-      else
-        b *= from->dim[j++];
-    }
-    int live_i = -1, live_j = -1, ni = 0, nj = 0;
-    for (int d = i0; d < i; d++)
-      if (to->dim[d] > 1) live_i = d, ni++;
-    for (int d = j0; d < j; d++) {
-      out[d] = (Index){"0", false};
-      if (from->dim[d] > 1) live_j = d, nj++;
-    }
-    if (nj == 0) continue;
-    if (ni == 1 && nj == 1) {
-      out[live_j] = at[live_i];
-      continue;
-    }
-    const char *linear = "0";
-    int64_t step = 1;
-    bool together = ni && lanes > 1 && at[live_i].lane && to->dim[live_i] % lanes == 0 &&
-                    from->dim[live_j] % lanes == 0;
-    for (int d = i - 1; d >= i0; d--) {
-      const char *index = together && d == live_i ? at[d].text : whole(arena, at[d]);
-      linear = sum(arena, scaled(arena, index, to->dim[d] == 1 ? 0 : step), linear);
-      step *= to->dim[d];
-    }
-    out[live_j].lane = together;
-    int64_t below = 1;
-    for (int d = j - 1; d >= j0; d--) {
-      if (from->dim[d] == 1) continue;
-      const char *q = below == 1
-                          ? linear
-                          : arena_printf(arena, "%s / %lld", atom(arena, linear), (long long)below);
-      bool first = below * from->dim[d] == b;
-      out[d].text = first ? q
-                          : arena_printf(arena, "%s %% %lld", below == 1 ? atom(arena, q) : q,
-                                         (long long)from->dim[d]);
-      below *= from->dim[d];
-    }
-  }
-}
-
-void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
-  Arena *arena = move->group->graph->arena;
-  const Type *from = &move->in[0]->type, *to = &move->type;
-  if (move->op->form == MoveReshape) reshape_index(arena, from, to, lanes, at, out);
-  for (int d = 0; d < to->rank && move->op->form == MovePermute; d++)
-    out[d] = at[move->attr.dims[d]];
-  for (int d = 0; d < to->rank && move->op->form == MoveSlice; d++)
-    out[d] = shifted(arena, at[d], -move->attr.dims[d]);
-}
-
 static const char *both(Arena *a, const char *x, const char *y) {
   return x ? arena_printf(a, "%s && %s", x, y) : y;
 }
@@ -387,11 +272,11 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   Index in[MaxRank];
   const char *inside = NULL, *outer = s->pred;
   for (int d = 0; d < from->rank; d++) {
-    in[d] = shifted(arena_of(s), at[d], -n->attr.dims[d]);
+    in[d] = index_shifted(arena_of(s), at[d], -n->attr.dims[d]);
     if (n->attr.dims[d] || n->attr.ends[d])
       inside = both(arena_of(s), inside,
-                    arena_printf(arena_of(s), "unsigned(%s) < %lldu", whole(arena_of(s), in[d]),
-                                 (long long)from->dim[d]));
+                    arena_printf(arena_of(s), "unsigned(%s) < %lldu",
+                                 index_whole(arena_of(s), in[d]), (long long)from->dim[d]));
   }
   if (inside) s->pred = both(arena_of(s), outer, inside);
   const char *value = expr_value(s, n->in[0], in);
@@ -407,9 +292,9 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
     const Type *from = &n->in[i]->type;
     Index in[MaxRank];
     memcpy(in, at, sizeof *at * (size_t)from->rank);
-    in[axis] = shifted(arena_of(s), at[axis], -begin);
+    in[axis] = index_shifted(arena_of(s), at[axis], -begin);
     const char *mine = arena_printf(arena_of(s), "unsigned(%s) < %lldu",
-                                    whole(arena_of(s), in[axis]), (long long)from->dim[axis]);
+                                    index_whole(arena_of(s), in[axis]), (long long)from->dim[axis]);
     s->pred = both(arena_of(s), outer, mine);
     const char *value = expr_value(s, n->in[i], in);
     chain = i + 1 < n->nin ? arena_printf(arena_of(s), "%s%s ? %s : ", chain, mine, value)
@@ -454,13 +339,14 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
   case MoveAlong:
     return gathered_value(s, n, at);
   case MoveReshape:
-    reshape_index(arena_of(s), &n->type, &n->in[0]->type, 1, at, in);
+    index_reshape(arena_of(s), &n->type, &n->in[0]->type, 1, at, in);
     break;
   case MovePermute:
     for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];
     break;
   default: // slice
-    for (int d = 0; d < n->type.rank; d++) in[d] = shifted(arena_of(s), at[d], n->attr.dims[d]);
+    for (int d = 0; d < n->type.rank; d++)
+      in[d] = index_shifted(arena_of(s), at[d], n->attr.dims[d]);
   }
   return expr_value(s, n->in[0], in);
 }
@@ -469,7 +355,7 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->cls == OpSource && n->op->form == SourceConst)
     return literal(arena_of(s), n->attr.value, n->type.dtype);
   if (n->op->cls == OpSource && n->op->form == SourceIndex)
-    return atom(arena_of(s), whole(arena_of(s), at[n->attr.axis]));
+    return index_atom(arena_of(s), index_whole(arena_of(s), at[n->attr.axis]));
   const char *text = find_bound(s, n, at);
   if (text) return text;
   if (n->group != s->group)
@@ -487,12 +373,14 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
 // ---- stores -----------------------------------------------------------------------------------
 
 void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const char *value) {
-  int64_t step;
-  const Type *as = &group_stored(s->group, n)->type; // it lies as this one
+  int64_t step, first;
+  const Node *stored = group_stored(s->group, n);
+  const Type *as = view_memory(stored, &first); // it lies as this one
   const char *offset = expr_offset(s, as, at, &step), *type = expr_ctype(n->type.dtype);
-  const char *pointer = expr_pointer(s->group, n), *cast = expr_cast(n);
-  if (step == 1 && s->lanes > 1 && aligned(s, as, at)) {
-    const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", pointer + 2));
+  const char *pointer = place_of(s, n, first), *cast = expr_cast(n);
+  if (step == 1 && s->lanes > 1 && aligned(s, as, first, at)) {
+    const char *word = expr_pointer(s->group, n) + strlen("g_");
+    const char *name = expr_name(s->group, arena_printf(arena_of(s), "%s_out", word));
     buffer_put(&s->loads, "  Vec<%s, %d> %s;\n", expr_compute_type(n), s->lanes, name);
     buffer_put(&s->body, "%s%s[j] = %s;\n", s->indent, name, value);
     buffer_put(stores, "  nn_store<%d>(%s + %s, %s<%s>(%s));\n", s->lanes, pointer, offset, cast,
@@ -503,20 +391,5 @@ void expr_store(Scope *s, Buffer *stores, const Node *n, const Index *at, const 
                      : step == 1                ? "j"
                                  : arena_printf(arena_of(s), "j * %lld", (long long)step);
   buffer_put(&s->body, "%s%s[%s] = %s<%s>(%s);\n", s->indent, pointer,
-             sum(arena_of(s), offset, lane), cast, type, value);
-}
-
-// ---- linear to index --------------------------------------------------------------------------
-
-void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
-                 const char *const *name) {
-  int64_t below = 1;
-  for (int d = n - 1; d >= 0; d--) {
-    if (name[d]) {
-      buffer_put(out, "%sconst int %s = %s", indent, name[d], i);
-      if (below > 1) buffer_put(out, " / %lld", (long long)below);
-      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)size[d]);
-    }
-    below *= size[d];
-  }
+             index_sum(arena_of(s), offset, lane), cast, type, value);
 }

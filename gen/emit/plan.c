@@ -33,6 +33,7 @@ static Role role_of(const Node *n) {
 }
 
 static int add_tensor(Builder *b, const Node *n) {
+  if (n->parent) return add_tensor(b, n->parent); // a part of it
   if (b->tensor_of[n->id] >= 0) return b->tensor_of[n->id];
   Plan *p = b->plan;
   PlanTensor *t = &p->tensors[p->ntensors];
@@ -79,7 +80,8 @@ static const char *tile_text(const Group *g) {
   case TmRow:
     return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
   case TmReduce:
-    return arena_printf(a, "%d columns x %d", t->rows, t->lanes);
+    return arena_printf(a, t->splits > 1 ? "%d columns x %d /%d" : "%d columns x %d", t->rows,
+                        t->lanes, t->splits);
   default:
     return arena_printf(a, "x%d", t->lanes);
   }

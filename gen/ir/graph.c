@@ -149,7 +149,7 @@ static void verify_node(Graph *g, const Node *n, bool grouped) {
   unsigned seen = 0;
   for (int d = 0; d < n->type.rank; d++) seen |= 1u << n->type.order[d];
   if (seen != (1u << n->type.rank) - 1) die("%%%d: its order is no permutation", n->id);
-  if (grouped && n->uses && n->op->cls != OpSource && !n->group)
+  if (grouped && n->uses && n->op->cls != OpSource && !n->group && !n->placed)
     die("%%%d %s is in no group", n->id, n->op->name);
 }
 

@@ -86,6 +86,9 @@ struct Node {
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
   Group *group;        // set by fuse; null for sources
+  Node *parent;        // the concat that it is a part of in memory; null: it lies alone
+  int64_t begin;       // of its part, along the axis of the concat
+  bool placed;         // a concat whose parts are written where it lies: no kernel makes it
   Node *subst;         // scratch of a rewriting pass: its replacement
 };
 
@@ -133,6 +136,7 @@ typedef struct Options { // what the user asked of a compilation
   const Tuning *tuning; // measured tiles; null: the model alone decides
   const char *device;   // whose measurements count
   int candidate;        // every contraction takes the tile in this place, from 1 (0: the best)
+  bool apart;           // concats are kernels of their own, so that each kernel can be run alone
   bool again;           // the model file ran before: its prints stay silent
 } Options;
 
@@ -228,6 +232,8 @@ Graph *text_read(Compiler *c, const char *text);
 // The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
 // copies that only change the order), with the stride of each of n's dimensions and where its first
 // element is; null when its elements must be computed.
+// How n lies in memory: the type whose strides it has, and where its first element is.
+const Type *view_memory(const Node *n, int64_t *first);
 bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // Where neighbours of a value are, after moves.

@@ -54,3 +54,14 @@ void op_copy_attrs(const Op *op, const Attr *from, Attr *to) {
       memcpy((char *)to + f->offset, (const char *)from + f->offset, count * sizeof(int64_t));
   }
 }
+
+bool monoid_same(const Monoid *a, const Monoid *b) {
+  if (a == b) return true;
+  bool same = a->count == b->count;
+  for (int i = 0; same && i < a->count; i++) {
+    const Accumulator *x = &a->part[i], *y = &b->part[i];
+    same = !strcmp(x->name, y->name) && !strcmp(x->type, y->type) && !strcmp(x->init, y->init) &&
+           !strcmp(x->element, y->element) && !strcmp(x->combine, y->combine);
+  }
+  return same;
+}

@@ -23,6 +23,14 @@ static bool reshape_strides(const Type *to, const Type *from, const int64_t *in,
   return true;
 }
 
+const Type *view_memory(const Node *n, int64_t *first) {
+  int64_t stride[MaxRank];
+  const Node *memory = n->parent ? n->parent : n;
+  type_strides(&memory->type, stride);
+  *first = n->parent ? n->begin * stride[memory->attr.axis] : 0;
+  return &memory->type;
+}
+
 bool view_same_memory(const Node *n) {
   const Node *x = n->in[0];
   int64_t in[MaxRank], out[MaxRank] = {0}, own[MaxRank];
@@ -38,7 +46,9 @@ bool view_same_memory(const Node *n) {
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset) {
   *offset = 0;
   if (n->group != g) {
-    type_strides(&n->type, stride);
+    type_strides(view_memory(n, offset), stride);
+    for (int d = 0; d < n->type.rank; d++)
+      if (n->type.dim[d] == 1) stride[d] = 0;
     return n->op->cls == OpSource && !node_has_memory(n) ? NULL : n;
   }
   if (n->op->flags & FlagCopy && n->in[0]->type.dtype == n->type.dtype)

@@ -30,7 +30,7 @@ void front_push_core(Compiler *c); // pushes the table `core` that nn.lua is giv
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
 void rows_load(Compiler *c);           // runs ops.lua
 const char *rows_typing(const Op *op); // "arith"
-int rows_declare(lua_State *lua); // op{...} in Lua; upvalue 1: true in model files
+int rows_declare(lua_State *lua);      // op{...} in Lua; upvalue 1: true in model files
 // Fields of the table at this place of the stack; null, `fallback`, LUA_NOREF when they are not.
 const char *rows_text(lua_State *lua, int table, const char *name);
 double rows_number(lua_State *lua, int table, const char *name, double fallback);
@@ -38,9 +38,9 @@ int rows_function(lua_State *lua, int table, const char *name);
 bool rows_is_expression(const char *text); // of numbers, $1 $2 .., operators, nn_ functions
 
 // ---- monoid.c: what reductions accumulate ------------------------------------------------------
-Monoid *monoid_read(lua_State *lua, const Op *op);    // field `acc` of the row at 1; null: none
-void monoid_check(lua_State *lua, const Op *op);      // of a model file: expressions alone
-void monoid_complete(Compiler *c, Op *op);            // a row of one combination gets its monoid
+Monoid *monoid_read(lua_State *lua, const Op *op); // field `acc` of the row at 1; null: none
+void monoid_check(lua_State *lua, const Op *op);   // of a model file: expressions alone
+void monoid_complete(Compiler *c, Op *op);         // a row of one combination gets its monoid
 
 // ---- sandbox.c ---------------------------------------------------------------------------------
 lua_State *sandbox_state(Compiler *c, size_t memory_limit);

@@ -1,6 +1,7 @@
 // monoid.c: what a reduction accumulates, read from a row of ops.lua or of a model file.
 //
-//   acc = {name = "moments", {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
+//   acc = {name = "moments", {"count", init = "0.f", element = "1.f", combine = "a.count +
+//   b.count",
 //          ref_init = 0, ref = function(count, mean, m2, x, i) return count + 1 end}, ...}
 //   result = "a.m2 / a.count", ref_result = function(count, mean, m2) return m2 / count end
 //
@@ -14,7 +15,8 @@
 static void read_part(lua_State *lua, const Op *op, Accumulator *a) { // from the table on top
   int table = lua_gettop(lua);
   lua_geti(lua, table, 1);
-  a->name = lua_tostring(lua, -1) ? arena_dup(front_compiler(lua)->arena, lua_tostring(lua, -1)) : NULL;
+  a->name =
+      lua_tostring(lua, -1) ? arena_dup(front_compiler(lua)->arena, lua_tostring(lua, -1)) : NULL;
   lua_pop(lua, 1);
   a->type = rows_text(lua, table, "type");
   if (!a->type) a->type = "float";
@@ -23,8 +25,8 @@ static void read_part(lua_State *lua, const Op *op, Accumulator *a) { // from th
   a->combine = rows_text(lua, table, "combine");
   a->ref_init = rows_number(lua, table, "ref_init", 0);
   a->ref = rows_function(lua, table, "ref");
-  bool named = a->name && *a->name && strspn(a->name, "abcdefghijklmnopqrstuvwxyz0123456789_") ==
-                                          strlen(a->name);
+  bool named = a->name && *a->name &&
+               strspn(a->name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(a->name);
   if (!named || !a->init || !a->element || !a->combine || a->ref == LUA_NOREF)
     err_at(front_compiler(lua), front_here(lua),
            "op '%s': each accumulator needs a name, init, element, combine and ref", op->name);
@@ -54,7 +56,8 @@ Monoid *monoid_read(lua_State *lua, const Op *op) {
   return m;
 }
 
-// ---- rows of one combination ---------------------------------------------------------------------
+// ---- rows of one combination
+// ---------------------------------------------------------------------
 
 // `cuda` over $1 and $2 as a combination of a.value and b.value.
 static const char *of_parts(Compiler *c, const char *cuda) {
@@ -76,12 +79,13 @@ void monoid_complete(Compiler *c, Op *op) {
   Monoid *m = arena_alloc(c->arena, sizeof *m);
   m->name = strncmp(op->name, "reduce_", 7) ? op->name : op->name + 7;
   m->count = 1;
-  m->part[0] = (Accumulator){"value", "float", op->init, "$1", of_parts(c, op->cuda), op->ref_init,
-                             op->ref};
+  m->part[0] =
+      (Accumulator){"value", "float", op->init, "$1", of_parts(c, op->cuda), op->ref_init, op->ref};
   op->acc = m;
 }
 
-// ---- rows of a model file ------------------------------------------------------------------------
+// ---- rows of a model file
+// ------------------------------------------------------------------------
 
 // Is the text at s an accumulator, a.NAME or b.NAME? Its length; 0: it is not.
 static size_t accumulator_at(const Monoid *m, const char *text, const char *s) {
@@ -109,6 +113,13 @@ static bool is_expression(const Monoid *m, const char *text, bool of_element) {
 
 void monoid_check(lua_State *lua, const Op *op) {
   const Monoid *m = op->acc;
+  Names *taken = names_new(front_compiler(lua)->arena, NULL);
+  names_reserve_cpp(taken);
+  for (int i = 0; i < m->count; i++)
+    if (strcmp(names_take(taken, m->part[i].name), m->part[i].name))
+      err_at(front_compiler(lua), front_here(lua),
+             "op '%s': an accumulator cannot be called '%s': it is another's, or a word of C++",
+             op->name, m->part[i].name);
   const char *bad = op->result && !is_expression(m, op->result, false) ? op->result : NULL;
   for (int i = 0; i < m->count; i++) {
     const Accumulator *a = &m->part[i];

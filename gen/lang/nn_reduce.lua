@@ -26,8 +26,8 @@ local function reduction(name, row)
   end)
 end
 tools.reduction = reduction
-for name, row in pairs{sum = "reduce_sum", amax = "reduce_max", amin = "reduce_min", prod = "reduce_prod",
-                       logsumexp = "reduce_lse"} do
+for name, row in pairs{sum = "reduce_sum", amax = "reduce_max", amin = "reduce_min",
+                       prod = "reduce_prod", logsumexp = "reduce_lse"} do
   reduction(name, op[row])
 end
 for _, name in ipairs{"all", "any"} do -- of truths, or of numbers that are not 0
@@ -38,15 +38,17 @@ layer("mean", function(x, axes, keep)
   return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
 end)
 
--- argmax, argmin (x, axis, keep): the place of the largest (smallest) element along one axis, or in all
--- of x, row-major, from 0, as i32. The lowest place wins; NaN comes before all numbers.
+-- argmax, argmin (x, axes, keep): the place of the largest (smallest) element along the axes, counted
+-- row-major from 0, as i32. The lowest place wins; NaN comes before all numbers.
 for _, name in ipairs{"argmax", "argmin"} do reduction(name, op["reduce_" .. name]) end
 
 -- var, std (x, axes, keep, correction = 1): the sum of squared distances from the mean over count -
 -- correction, as PyTorch's; exact where the mean is large beside the deviation.
 local function variance(name, x, bits, correction)
   local n = count_of(tensor(name, x), bits)
-  if n <= correction then fail("%s: %d elements, less the correction %d, leave none", name, n, correction) end
+  if n <= correction then
+    fail("%s: %d elements, less the correction %d, leave none", name, n, correction)
+  end
   return op.reduce_var(x, {axes = bits}) * (n / (n - correction))
 end
 layer("var", function(x, axes, keep, correction)

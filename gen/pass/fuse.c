@@ -393,6 +393,7 @@ void fuse_pass(Compiler *c) {
     if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
   find_users(g, &f);
   grow_epilogues(g);
+  if (!unfused && !c->options.apart) place_concats(g);
   prologue_grow(g);
   if (!unfused) sibling_join(g);
   g->scratch = NULL;

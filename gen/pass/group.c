@@ -34,9 +34,12 @@ static int place_group(Graph *g, Group *k, int count) { // depth first: what k r
   if (k->visited) return count;
   k->visited = true;
   for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++)
-      if (k->nodes[i]->in[j]->group && k->nodes[i]->in[j]->group != k)
-        count = place_group(g, k->nodes[i]->in[j]->group, count);
+    for (int j = 0; j < k->nodes[i]->nin; j++) {
+      const Node *from = k->nodes[i]->in[j];
+      if (from->group && from->group != k) count = place_group(g, from->group, count);
+      for (int m = 0; from->placed && m < from->nin; m++) // who writes its parts
+        count = place_group(g, from->in[m]->group, count);
+    }
   k->id = count;
   g->groups[count] = k;
   return count + 1;

@@ -45,9 +45,10 @@ typedef struct Tile {
   bool together;   // reduce: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; elements of one of `splits` parts
   int64_t grid[3];
-  int smem;       // dynamic shared memory, bytes
-  double seconds; // what the model expects
-  bool tuned;     // contract: measured as the fastest, whatever the model says
+  int smem;          // dynamic shared memory, bytes
+  double seconds;    // what the model expects
+  const char *bound; // what takes most of it; null: not told
+  bool tuned;        // contract: measured as the fastest, whatever the model says
 } Tile;
 
 // Memory of a kernel's own, that no other one reads.
@@ -116,6 +117,7 @@ bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both wou
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
+void place_concats(Graph *g);                      // place.c
 void prologue_grow(Graph *g);                      // prologue.c
 void sibling_join(Graph *g);                       // sibling.c
 Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild

@@ -3,9 +3,9 @@
 //
 // A row for each --dtype, which nn.precision overrides for a part of a model (Node.precision). What
 // needs it is stored in 32 bits whatever the row says: sources, all that is fixed, reductions, ops
-// that leave the range of 16 bits soon (FlagWide), and values that are only reduced, as the squares
-// of a variance are: whether they overflow must not depend on what was fused. Outputs of the model
-// are fp32. Moves of one value keep its dtype.
+// that leave the range of 16 bits soon (FlagWide), values that grow and are only reduced, as the
+// squares of a variance are, and what is made with a number beyond f16: whether they overflow must
+// not depend on what was fused. Outputs of the model are fp32. Moves of one value keep its dtype.
 #include "pass.h"
 
 #include <math.h>
@@ -38,8 +38,9 @@ static bool reads_large(const Node *n) {
 static Dtype stored(const Node *n, bool reduced) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
-  bool wide =
-      n->op->cls == OpReduce || n->op->flags & FlagWide || n->fixed || reduced || reads_large(n);
+  bool grows = n->op->cls == OpMap && !(n->op->flags & FlagCalm);
+  bool wide = n->op->cls == OpReduce || n->op->flags & FlagWide || n->fixed || (reduced && grows) ||
+              reads_large(n);
   return wide ? DtF32 : policies[n->precision].stored;
 }
 

@@ -19,6 +19,7 @@ static Group *only_reader(const Group *k) {
     if (count != n->uses) return NULL; // it leaves the model
     for (int j = 0; j < count; j++) {
       if (readers[j]->group == k) continue;
+      if (readers[j]->placed) return NULL; // it is a part of a concat
       if (reader && reader != readers[j]->group) return NULL;
       reader = readers[j]->group;
     }

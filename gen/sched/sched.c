@@ -150,75 +150,16 @@ static int most_lanes(const Group *g) {
   return (int)(16 / widest);
 }
 
-static int divide_down(int lanes, int64_t run) {
+int sched_divide_down(int lanes, int64_t run) {
   while (lanes > 1 && run % lanes) lanes /= 2;
   return lanes;
 }
 
 int sched_lanes(const Group *g, int64_t run) {
-  return divide_down(most_lanes(g), run);
-}
-
-static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
-  for (int i = t->rank - 1; i >= 0; i--)
-    if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
-  return 1;
+  return sched_divide_down(most_lanes(g), run);
 }
 
 // ---- one rule per template --------------------------------------------------------------------
-
-static void sched_map(Group *g, const Arch *arch) {
-  (void)arch;
-  Tile *t = &g->tile;
-  t->lanes = sched_lanes(g, innermost(&g->anchor->type));
-  t->threads = 256;
-  t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
-}
-
-// Lanes of a window are channels: only where these are the innermost dimension.
-static void sched_window(Group *g, const Arch *arch) {
-  sched_map(g, arch);
-  Tile *t = &g->tile;
-  const Type *y = &g->anchor->type;
-  if (y->order[3] != 1) t->lanes = 1;
-  t->lanes = divide_down(t->lanes, y->dim[1]);
-  t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
-}
-
-static void sched_reduce(Group *g, const Arch *arch) {
-  (void)arch;
-  Tile *t = &g->tile;
-  const Node *n = g->anchor;
-  const Type *in = &n->in[0]->type;
-  int last = in->rank - 1;
-  while (last > 0 && in->dim[in->order[last]] == 1) last--;
-  t->together = n->attr.axes >> in->order[last] & 1;
-  t->lanes = divide_down(4, in->dim[in->order[last]]);
-  t->threads = 256;
-  int64_t vectors = ceil_div(type_count(&n->type), t->together ? 1 : t->lanes);
-  t->rows = 1; // threads over outputs
-  while (!t->together && t->rows < 32 && t->rows < vectors) t->rows *= 2;
-  t->grid[0] = ceil_div(vectors, t->rows);
-  t->depth = 4;
-  t->splits = 1;
-  t->part = (int)(type_count(in) / type_count(&n->type));
-}
-
-static void sched_row(Group *g, const Arch *arch) {
-  (void)arch;
-  Tile *t = &g->tile;
-  const Type *full = &g->anchor->in[0]->type;
-  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
-  t->lanes = divide_down(4, innermost(full));
-  int64_t vectors = ceil_div(columns, t->lanes);
-  int per_row = 32;
-  while (per_row < 1024 && vectors > per_row * 8) per_row *= 2;
-  t->rows = per_row == 32 ? 8 : 1;
-  if (rows < t->rows) t->rows = 1;
-  t->threads = per_row * t->rows;
-  t->items = (int)ceil_div(vectors, per_row);
-  t->grid[0] = ceil_div(rows, t->rows);
-}
 
 static void (*const rules[TmCount])(Group *, const Arch *) = {
     // CLASS

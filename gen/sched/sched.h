@@ -15,6 +15,7 @@ double sched_dram_seconds(const Group *g, const Arch *arch);
 // Elements of a run (of `run` in memory) that a thread of the group handles at once: a power of 2
 // that divides the run, and no more than 16 bytes of the widest value.
 int sched_lanes(const Group *g, int64_t run);
+int sched_divide_down(int lanes, int64_t run); // halved until it divides the run
 double sched_contract_flops(const Node *n);
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 
@@ -60,6 +61,8 @@ typedef struct Cost {
   double seconds;
 } Cost;
 
+// A little more than the largest: bounds do not overlap perfectly.
+double cost_together(const double *bounds, int count);
 int tile_threads(const Tile *t);
 int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p); // bytes
@@ -71,6 +74,12 @@ double tile_multiplies(const Tile *t, const Product *p); // with what is padding
 double tile_depth(const Tile *t,
                   const Product *p); // elements of k, whole steps, of the longest block
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
+
+// ---- sched_stream.c: kernels that stream memory through their threads ---------------------------
+void sched_map(Group *g, const Arch *arch);
+void sched_window(Group *g, const Arch *arch);
+void sched_reduce(Group *g, const Arch *arch);
+void sched_row(Group *g, const Arch *arch);
 
 // ---- sched_contract.c --------------------------------------------------------------------------
 void sched_contract(Group *g, const Arch *arch);

@@ -165,7 +165,7 @@ static double serial_clocks(const Tile *t, double math_clocks) {
 // ---- the launch --------------------------------------------------------------------------------
 
 // The time of parts that overlap, but not quite: two equal ones cost a fifth more than one.
-static double together(const double *bounds, int count) {
+double cost_together(const double *bounds, int count) {
   double sum = 0, most = 0;
   for (int i = 0; i < count; i++) most = fmax(most, bounds[i]);
   for (int i = 0; i < count; i++) sum += pow(bounds[i] / most, 4);
@@ -207,13 +207,13 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
   c.dram = sched_dram_seconds(g, arch);
   double turn[] = {serial_clocks(t, math), load_clocks(t, p)};
-  c.wait = rounds * ceil(depth) * together(turn, 2) * clock;
+  c.wait = rounds * ceil(depth) * cost_together(turn, 2) * clock;
   // The ring fills once; later blocks fill it while others of their SM multiply.
   c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch);
   // Without tensor cores the products are themselves what is issued.
   double units[] = {t->mma ? c.math : fmax(c.math, c.issue), t->mma ? c.issue : 0};
-  c.seconds = together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) + c.fill +
+  c.seconds = cost_together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) + c.fill +
               c.split + c.gap;
   return c;
 }

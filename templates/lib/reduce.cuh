@@ -88,10 +88,9 @@ __device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row,
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) shared[(o * kLeft + r) * kColumns + column] = acc[o];
     nn_sync();
-    if (brings && r < half)
 #pragma unroll
-      for (int o = 0; o < kOutputs; ++o)
-        acc[o] = combine(acc[o], shared[(o * kLeft + r + half) * kColumns + column]);
+    for (int o = 0; o < kOutputs; ++o)  // rows from `half` on have given theirs away
+      acc[o] = combine(acc[o], shared[(o * kLeft + half + r % half) * kColumns + column]);
   }
 }
 
@@ -99,13 +98,14 @@ __device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row,
 // for that one, whose row 0 then has all. `kept` has room for a state of each output and part.
 template <int kParts, int kRows, int kColumns, bool kTogether, int kOutputs, class State>
 __device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *kept, int count, int part,
-                                  int output, int row, int column, int *arrived, bool *last) {
-  if (row == 0 && output < count)
+                                  int output, bool owns, int row, int column, int *arrived,
+                                  bool *last) {
+  if (row == 0 && owns)
     for (int o = 0; o < kOutputs; ++o) kept[part * count + output + o] = acc[o];
   if (!last_to_arrive(arrived, kParts, last)) return false;
   for (int o = 0; o < kOutputs; ++o) {
     clear(acc[o]);
-    for (int p = row; p < kParts && output < count; p += kRows)
+    for (int p = row; p < kParts; p += kRows)
       acc[o] = combine(acc[o], kept[p * count + output + o]);
   }
   join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);

@@ -52,6 +52,17 @@ s = min(runs, key=lambda s: s['ready'] - s['init'])
 print(f\"{s['ready'] - s['init']:.3f} s (device {s['device']:.3f}, Lua to plan {s['generate']:.3f}, kernels and memory {s['load']:.3f}, weights {s['parameters'] - s['init']:.3f}; init on libcusim, not counted, {s['init']:.3f})\")")
   row "ResNet-18 fp16, process start to ready to launch, full cache, weights from a file, best of 5" "$best" "at most 0.15 s"
 }
+# Graphs that a careful engineer would write as so many kernels (tests/models/fusion.lua).
+fused_graphs() {
+  local c text="" got want
+  for c in siblings dropped diamond statistics squares groups concat adam cycle; do
+    build/nngen tests/models/fusion.lua --json --quiet --no-check --arch sm_90a --set case=$c >"$work/f.json" 2>"$work/f.log"
+    got=$(sed -n '/^{/,$p' "$work/f.json" | field work.kernels)
+    want=$(cat "$work/f.json" "$work/f.log" | sed -n 's/^kernels expected //p' | head -1)
+    text+="${text:+, }$c $got ($want)"
+  done
+  row "kernels of small graphs, fused (at most): tests/models/fusion.lua" "$text" "none over"
+}
 distinct_kernels() {
   local m
   for m in resnet18 resnet34; do
@@ -164,6 +175,7 @@ tables() {
     rm -rf "$work/cache"
     row "ResNet-18 fp16 for sm_90a, Lua to cubins, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" "at most 4 s"
     distinct_kernels
+    fused_graphs
     registers
   fi
   [ -x build/tests/sim/test_planted ] && {

@@ -44,6 +44,24 @@ function cases.groups() -- a group norm: its reshapes are no kernels
   nn.output("y", (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{2, 32, 14, 14}:relu())
   at_most(2)
 end
+-- A concat is no kernel: those that make its parts write them where it lies, and a part is read there.
+function cases.concat()
+  local x = nn.input("x", {1, 16, 16, 16})
+  local a = x:conv2d("c1", {out = 24, kernel = 3, pad = 1}):relu()
+  local b = a:max_pool2d{kernel = 2}:conv2d("c2", {out = 32, kernel = 3, pad = 1}):relu()
+    :conv_transpose2d("up", {out = 8, kernel = 2, stride = 2})
+  nn.output("y", nn.concat({a, b}, 2):conv2d("c3", {out = 16, kernel = 3, pad = 1}))
+  at_most(7)
+end
+function cases.parts() -- of odd sizes, along several axes, one of them an output too
+  local x, y = nn.input("x", {3, 5, 7}), nn.input("y", {3, 5, 6})
+  local a, b = nn.tanh(x) * 2, nn.sigmoid(y) + 1
+  local all = nn.concat({a, b}, 3)
+  nn.output("scaled", all:matmul(nn.param("w", {13, 8})))
+  nn.output("stacked", nn.concat({nn.exp(x), nn.relu(x), -x}, 1):linear("l", {out = 4}))
+  nn.output("b", b)
+  at_most(7)
+end
 function cases.adam() -- several outputs of one domain
   local p, g, m, v = nn.input("p", {1024}), nn.input("g", {1024}), nn.input("m", {1024}), nn.input("v", {1024})
   local m2, v2 = m * 0.9 + g * 0.1, v * 0.999 + nn.abs(g) * 0.001

@@ -52,6 +52,11 @@ ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh 's/in
 ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh 's/for (; e < end; e += step)/for (; e + step < end; e += step)/' run tests/models/reduce.lua
 ok "reduce: a barrier is missing" found templates/lib/reduce.cuh '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' run tests/models/reduce.lua
 ok "reduce: a run that is never added" found templates/lib/reduce.cuh 's/acc\[o\] = combine(acc\[o\], run\[o\]);/;/' run tests/models/reduce.lua
+parts() { run tests/models/reduce.lua --set only=sum rows=2 columns=30 depth=1000; }
+ok "no fault, no complaint about parts of a reduction" parts
+ok "reduce: a part is forgotten" found templates/lib/reduce.cuh 's/int p = row; p < kParts/int p = row; p < kParts - 1/' parts
+ok "reduce: the last part ends too early" found templates/reduce.cu 's/kReduced - begin < kPart ? kReduced/kReduced - begin < kPart ? kReduced - kLanes/' parts
+ok "reduce: parts are read before they have arrived" found templates/lib/reduce.cuh 's/if (!last_to_arrive(arrived, kParts, last)) return false;/if (part) return false;/' parts
 ok "rowwise: the butterfly stops early" found templates/lib/reduce.cuh 's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
 ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua

@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
     const bool gt = add > add_2[j];
     const bool ge = add >= add_2[j];
     const bool eq = add == add_2[j];
-    const bool ne = add != add_2[j];
+    const bool ne_1 = add != add_2[j];
     const bool logical_and = nn_to<bool>(add) && nn_to<bool>(add_2[j]);
     const bool logical_or = nn_to<bool>(add) || nn_to<bool>(add_2[j]);
     const bool logical_xor = nn_to<bool>(add) != nn_to<bool>(add_2[j]);
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
     gt_out[j] = gt;
     ge_out[j] = ge;
     eq_out[j] = eq;
-    ne_out[j] = ne;
+    ne_out[j] = ne_1;
     logical_and_out[j] = logical_and;
     logical_or_out[j] = logical_or;
     logical_xor_out[j] = logical_xor;

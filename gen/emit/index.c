@@ -1,0 +1,147 @@
+// index.c: indices and offsets as C text: sums and products that fold what is known, broadcasting,
+// and where moves lead.
+#include "emit.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool expr_mentions(const char *text, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = text; at && (at = strstr(at, word)); at += n) {
+    bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+    if (begins && !isalnum((unsigned char)at[n]) && at[n] != '_') return true;
+  }
+  return false;
+}
+
+// ---- index arithmetic -------------------------------------------------------------------------
+
+bool index_is_zero(const char *text) {
+  return !strcmp(text, "0");
+}
+
+static bool is_number(const char *text) {
+  return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+// The text in parentheses, unless it is a name or a number.
+const char *index_atom(Arena *a, const char *text) {
+  bool plain = isalnum((unsigned char)*text) && !strpbrk(text, " +-");
+  return plain ? text : arena_printf(a, "(%s)", text);
+}
+
+const char *index_scaled(Arena *a, const char *text, int64_t by) {
+  if (index_is_zero(text) || by == 0) return "0";
+  if (by == 1) return text;
+  if (is_number(text)) return arena_printf(a, "%lld", (long long)atoll(text) * by);
+  return arena_printf(a, "%s * %lld", index_atom(a, text), (long long)by);
+}
+
+const char *index_sum(Arena *a, const char *x, const char *y) {
+  if (index_is_zero(x)) return y;
+  if (index_is_zero(y)) return x;
+  return arena_printf(a, "%s + %s", x, y);
+}
+
+Index index_shifted(Arena *a, Index at, int64_t by) {
+  if (!by) return at;
+  if (is_number(at.text))
+    at.text = arena_printf(a, "%lld", (long long)atoll(at.text) + by);
+  else
+    at.text = by > 0 ? arena_printf(a, "%s + %lld", at.text, (long long)by)
+                     : arena_printf(a, "%s - %lld", at.text, (long long)-by);
+  return at;
+}
+
+// The index with its lane spelled out, for arithmetic that is no sum.
+const char *index_whole(Arena *a, Index at) {
+  if (!at.lane) return at.text;
+  return index_is_zero(at.text) ? "j" : arena_printf(a, "(%s + j)", at.text);
+}
+
+void expr_broadcast(const Type *from, const Type *to, const Index *at, Index *out) {
+  for (int d = 0; d < to->rank; d++) {
+    int of = from->rank - to->rank + d;
+    out[d] = to->dim[d] == 1 ? (Index){"0", false} : at[of];
+  }
+}
+
+// ---- moves ------------------------------------------------------------------------------------
+
+// Element `at` of a value of shape `to`, seen in shape `from`. Dimensions are matched in runs of
+// equal products, so that untouched ones stay as they are; a run of several is made linear and cut
+// again. A lane of the innermost one stays a lane where `lanes` neighbours are not cut apart.
+void index_reshape(Arena *arena, const Type *to, const Type *from, int lanes, const Index *at,
+                   Index *out) {
+  int i = 0, j = 0;
+  while (j < from->rank || i < to->rank) {
+    int i0 = i, j0 = j;
+    int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
+    while (a != b) {
+      if (a < b)
+        a *= to->dim[i++];
+      else
+        b *= from->dim[j++];
+    }
+    int live_i = -1, live_j = -1, ni = 0, nj = 0;
+    for (int d = i0; d < i; d++)
+      if (to->dim[d] > 1) live_i = d, ni++;
+    for (int d = j0; d < j; d++) {
+      out[d] = (Index){"0", false};
+      if (from->dim[d] > 1) live_j = d, nj++;
+    }
+    if (nj == 0) continue;
+    if (ni == 1 && nj == 1) {
+      out[live_j] = at[live_i];
+      continue;
+    }
+    const char *linear = "0";
+    int64_t step = 1;
+    bool together = ni && lanes > 1 && at[live_i].lane && to->dim[live_i] % lanes == 0 &&
+                    from->dim[live_j] % lanes == 0;
+    for (int d = i - 1; d >= i0; d--) {
+      const char *index = together && d == live_i ? at[d].text : index_whole(arena, at[d]);
+      linear = index_sum(arena, index_scaled(arena, index, to->dim[d] == 1 ? 0 : step), linear);
+      step *= to->dim[d];
+    }
+    out[live_j].lane = together;
+    int64_t below = 1;
+    for (int d = j - 1; d >= j0; d--) {
+      if (from->dim[d] == 1) continue;
+      const char *q = below == 1 ? linear
+                                 : arena_printf(arena, "%s / %lld", index_atom(arena, linear),
+                                                (long long)below);
+      bool first = below * from->dim[d] == b;
+      out[d].text = first ? q
+                          : arena_printf(arena, "%s %% %lld", below == 1 ? index_atom(arena, q) : q,
+                                         (long long)from->dim[d]);
+      below *= from->dim[d];
+    }
+  }
+}
+
+void expr_follow(const Node *move, int lanes, const Index *at, Index *out) {
+  Arena *arena = move->group->graph->arena;
+  const Type *from = &move->in[0]->type, *to = &move->type;
+  if (move->op->form == MoveReshape) index_reshape(arena, from, to, lanes, at, out);
+  for (int d = 0; d < to->rank && move->op->form == MovePermute; d++)
+    out[d] = at[move->attr.dims[d]];
+  for (int d = 0; d < to->rank && move->op->form == MoveSlice; d++)
+    out[d] = index_shifted(arena, at[d], -move->attr.dims[d]);
+}
+
+// ---- linear to index --------------------------------------------------------------------------
+
+void expr_decode(Buffer *out, const char *indent, const char *i, int n, const int64_t *size,
+                 const char *const *name) {
+  int64_t below = 1;
+  for (int d = n - 1; d >= 0; d--) {
+    if (name[d]) {
+      buffer_put(out, "%sconst int %s = %s", indent, name[d], i);
+      if (below > 1) buffer_put(out, " / %lld", (long long)below);
+      buffer_put(out, d ? " %% %lld;\n" : ";\n", (long long)size[d]);
+    }
+    below *= size[d];
+  }
+}

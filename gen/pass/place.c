@@ -1,0 +1,54 @@
+// place.c: a concat is no kernel where those that make its parts can write them where it lies. Its
+// tensor has several writers; each part is a place in it (Node.parent, Node.begin).
+#include "pass.h"
+
+#include <string.h>
+
+// Templates that store element by element, wherever that is.
+static bool stores_anywhere(const Group *k) {
+  return k->tm == TmMap || k->tm == TmContract || k->tm == TmWindow;
+}
+
+static bool leaves_model(const Graph *g, const Node *n) {
+  int count;
+  fuse_readers(g, n, &count);
+  return count != n->uses;
+}
+
+// Can n be made in its place in the concat?
+static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
+  const Group *k = n->group;
+  if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
+  if (!stores_anywhere(k) || group_stored(k, n) != n || group_sums_columns(k, n)) return false;
+  if (n->type.dtype != concat->type.dtype || n->entry != concat->entry) return false;
+  for (int i = 0; i < k->nnodes; i++) // a reshape of it that another reads would lie elsewhere
+    if (k->nodes[i] != n && group_stored(k, k->nodes[i]) == n) return false;
+  return !memcmp(n->type.order, concat->type.order, sizeof n->type.order);
+}
+
+static bool all_placeable(const Graph *g, const Node *concat) {
+  for (int i = 0; i < concat->nin; i++) {
+    if (!is_placeable(g, concat, concat->in[i])) return false;
+    for (int j = 0; j < i; j++)
+      if (concat->in[j] == concat->in[i]) return false;
+  }
+  return true;
+}
+
+void place_concats(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    Group *k = n->group;
+    bool concat = n->op->cls == OpMove && n->op->form == MoveConcat;
+    if (!concat || !k || k->nnodes != 1 || n->fixed || !all_placeable(g, n)) continue;
+    int64_t begin = 0;
+    for (int j = 0; j < n->nin; j++) {
+      n->in[j]->parent = n;
+      n->in[j]->begin = begin;
+      begin += n->in[j]->type.dim[n->attr.axis];
+    }
+    n->group = NULL;
+    n->placed = true;
+    k->nnodes = 0;
+  }
+}

@@ -1,0 +1,220 @@
+// sched_stream.c: maps, rows, reductions and windows: kernels that stream memory through their
+// threads. How each is cut, and what it would cost.
+//
+// Bounds of a launch: DRAM, L2 (of the SMs that have blocks), the issue of instructions, and the
+// latency of the loads that wait for one another; a grid too small for the GPU is slow by the last
+// three. Clocks are those of sched_cost.c.
+#include "sched.h"
+
+#include <math.h>
+
+enum {
+  kLoadClocks = 800,   // until a load has landed
+  kBarrierClocks = 40, // of a block
+  kSchedulers = 4,
+  kMostThreads = 2048, // of an SM
+  kMostBlocks = 32,
+  kThreadIssue = 20, // instructions of a thread besides: indices, bounds, the store
+  kVectorIssue = 8,  // of one vector of elements: its place, the load, the conversion
+  kLastBlock = 1400  // clocks for the last block to know that it is: two fences, an atomic
+};
+
+typedef struct Stream {
+  double blocks, threads; // threads of a block
+  double elements;        // that all threads handle
+  double vectors;         // accesses for them
+  double flops;           // of an element
+  double steps;           // of a thread: loads one after the other
+  double barriers;        // of a block
+  double joined;          // parts that the last block reads, one after the other
+} Stream;
+
+static Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
+  double clock = 1 / (arch->clock * 1e9);
+  Cost c = {.gap = arch->launch_gap};
+  c.per_sm = (int)fmin(kMostBlocks, floor(kMostThreads / s->threads));
+  double busy = fmin(s->blocks, arch->sms),
+         rounds = ceil(s->blocks / ((double)arch->sms * c.per_sm));
+  double instructions =
+      s->vectors * kVectorIssue + s->elements * s->flops + s->blocks * s->threads * kThreadIssue;
+  double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
+  c.waves = rounds;
+  c.dram = sched_dram_seconds(g, arch);
+  c.l2 = bytes / (arch->l2_rate / arch->sms * busy);
+  c.issue = instructions / kWarp / kSchedulers / busy * clock;
+  c.wait = rounds * s->steps * kLoadClocks * clock;
+  c.fill = (kLoadClocks + s->barriers * kBarrierClocks) * clock;
+  if (s->joined > 0)
+    c.split = (kLastBlock + s->joined * kLoadClocks + s->barriers * kBarrierClocks) * clock;
+  c.seconds =
+      cost_together((double[]){c.dram, c.l2, c.issue, c.wait}, 4) + c.fill + c.split + c.gap;
+  return c;
+}
+
+static void note_cost(Tile *t, const Cost *c) {
+  const struct {
+    const char *name;
+    double seconds;
+  } terms[] = {{"dram", c->dram},
+               {"l2", c->l2},
+               {"issue", c->issue},
+               {"wait", c->wait},
+               {"launch", c->gap + c->fill},
+               {"join", c->split}};
+  int most = 0;
+  for (int i = 1; i < (int)(sizeof terms / sizeof terms[0]); i++)
+    if (terms[i].seconds > terms[most].seconds) most = i;
+  t->seconds = c->seconds;
+  t->bound = terms[most].name;
+}
+
+static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
+  return 1;
+}
+
+// ---- maps and windows
+// ----------------------------------------------------------------------------
+
+static void cost_elementwise(Group *g, const Arch *arch, double loads) {
+  Tile *t = &g->tile;
+  double count = (double)type_count(&g->anchor->type);
+  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads, .elements = count};
+  s.vectors = count / t->lanes * loads;
+  s.flops = g->flops / count;
+  s.steps = 1;
+  Cost c = stream_cost(&s, g, arch);
+  note_cost(t, &c);
+}
+
+void sched_map(Group *g, const Arch *arch) {
+  Tile *t = &g->tile;
+  t->lanes = sched_lanes(g, innermost(&g->anchor->type));
+  t->threads = 256;
+  t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
+  cost_elementwise(g, arch, g->ninputs + g->noutputs);
+}
+
+// Lanes of a window are channels: only where these are the innermost dimension.
+void sched_window(Group *g, const Arch *arch) {
+  Tile *t = &g->tile;
+  const Type *y = &g->anchor->type;
+  t->lanes = y->order[3] == 1 ? sched_lanes(g, innermost(y)) : 1;
+  t->lanes = sched_divide_down(t->lanes, y->dim[1]);
+  t->threads = 256;
+  t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
+  cost_elementwise(g, arch, (double)(node_window(g->anchor, 0) * node_window(g->anchor, 1)) + 1);
+}
+
+// ---- reductions
+// ----------------------------------------------------------------------------------
+
+// 4-byte fields of a state: accumulators of the group's different monoids.
+static int state_words(const Group *g) {
+  int words = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool known = n->op->cls != OpReduce;
+    for (int j = 0; j < i && !known; j++)
+      known = g->nodes[j]->op->cls == OpReduce && g->nodes[j]->in[0] == n->in[0] &&
+              monoid_same(g->nodes[j]->op->acc, n->op->acc);
+    if (!known) words += n->op->acc->count;
+  }
+  return words;
+}
+
+typedef struct Shape {
+  int64_t outputs, reduced;
+  int words;
+} Shape;
+
+// A tile of `columns` threads over outputs, its elements in `parts`; what it would cost.
+static Cost reduce_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch, int columns,
+                        int64_t parts) {
+  int rows = t->threads / columns, run = t->together ? t->lanes : 1;
+  t->rows = columns;
+  t->part = (int)round_up(ceil_div(x->reduced, parts), run);
+  t->splits = (int)ceil_div(x->reduced, t->part);
+  t->grid[0] = ceil_div(ceil_div(x->outputs, t->together ? 1 : t->lanes), columns);
+  t->grid[1] = t->splits;
+  Stream s = {.blocks = (double)(t->grid[0] * t->splits), .threads = t->threads};
+  s.elements = (double)x->outputs * (double)x->reduced;
+  s.vectors = s.elements / t->lanes;
+  s.flops = g->flops / s.elements;
+  s.steps = ceil((double)t->part / run / rows / t->depth);
+  s.barriers = t->together ? log2(rows / 32.) : log2(rows);
+  s.joined = t->splits > 1 ? ceil(t->splits / (double)rows) : 0;
+  return stream_cost(&s, g, arch);
+}
+
+static void add_scratch(Group *g, const Shape *x) {
+  int64_t states = g->tile.splits * x->outputs * x->words, counts = g->tile.grid[0];
+  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, states, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
+  g->bytes_read += (states + counts) * 4;
+  g->bytes_written += (states + counts) * 4;
+  g->bytes_scratch += 2 * (states + counts) * 4;
+}
+
+// The most lanes and accesses in flight that states of so many words leave registers and shared
+// memory for.
+static void choose_lanes(Group *g, const Shape *x, int64_t run) {
+  enum { kMostState = 32, kMostFlight = 64 }; // words of a thread
+  Tile *t = &g->tile;
+  t->lanes = sched_lanes(g, run);
+  while (t->lanes > 1 && !t->together && t->lanes * x->words > kMostState) t->lanes /= 2;
+  t->depth = 4;
+  while (t->depth > 1 && t->depth * t->lanes * x->words > kMostFlight) t->depth /= 2;
+}
+
+void sched_reduce(Group *g, const Arch *arch) {
+  Tile *t = &g->tile, best = {.seconds = INFINITY};
+  const Node *n = g->anchor;
+  const Type *in = &n->in[0]->type;
+  Shape x = {type_count(&n->type), type_count(in) / type_count(&n->type), state_words(g)};
+  int last = in->rank - 1;
+  while (last > 0 && in->dim[in->order[last]] == 1) last--;
+  t->together = n->attr.axes >> in->order[last] & 1;
+  choose_lanes(g, &x, in->dim[in->order[last]]);
+  t->threads = 256;
+  while (t->threads > 32 && t->threads * (t->together ? 1 : t->lanes) * x.words > 8192)
+    t->threads /= 2; // 32 KiB of shared memory
+  int most = t->together ? t->threads / 32 : 32;
+  for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
+    for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
+      Cost c = reduce_cost(t, &x, g, arch, columns, parts);
+      note_cost(t, &c);
+      if (t->grid[1] <= 65535 && c.seconds < best.seconds * (1 - 1e-9)) best = *t;
+    }
+  *t = best;
+  if (t->splits > 1) add_scratch(g, &x);
+}
+
+// ---- rows
+// ----------------------------------------------------------------------------------------
+
+void sched_row(Group *g, const Arch *arch) {
+  enum { kPerThread = 8 }; // accesses, while there are more threads
+  Tile *t = &g->tile;
+  const Type *full = &g->anchor->in[0]->type;
+  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
+  t->lanes = sched_divide_down(4, innermost(full));
+  int64_t vectors = ceil_div(columns, t->lanes);
+  int per_row = 32, sweeps = 0;
+  while (per_row < 1024 && vectors > per_row * kPerThread) per_row *= 2;
+  t->rows = per_row == 32 ? 8 : 1;
+  if (rows < t->rows) t->rows = 1;
+  t->threads = per_row * t->rows;
+  t->items = (int)ceil_div(vectors, per_row);
+  t->grid[0] = ceil_div(rows, t->rows);
+  for (int i = 0; i < g->nnodes; i++) sweeps += g->nodes[i]->op->cls == OpReduce;
+  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads};
+  s.elements = (double)type_count(full);
+  s.vectors = s.elements / t->lanes * (g->ninputs + g->noutputs);
+  s.flops = g->flops / s.elements;
+  s.steps = ceil(t->items / (double)kPerThread);
+  s.barriers = per_row > 32 ? sweeps : 0;
+  Cost c = stream_cost(&s, g, arch);
+  note_cost(t, &c);
+}
