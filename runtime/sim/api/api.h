@@ -53,6 +53,8 @@ void memory_release(CUdeviceptr ptr);
 
 int image_file(void);                    // a new one without a name
 bool image_is_text(const void *image);   // ptx_image.c: it begins as one; it need not be readable
+bool fatbin_is(const void *image);
+CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log); // for that device
 CUresult image_of_text(const char *from, Text *image, Text *log);
 // Where the program wants the compiler's words, if it does.
 void image_give_log(const Text *log, unsigned count, const CUjit_option *options, void **values);

@@ -1,4 +1,5 @@
-// ptx_image.c: what a program gives as an image, where it is text: PTX at an address, read with care.
+// ptx_image.c: what a program gives as an image, where it is PTX: text at an address, read with care,
+// or inside of a fat binary (fatbin.c).
 #include "sim/api/api.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ bool image_is_text(const void *image) {
   char first = 0;
   bool ok = fd >= 0 && write(fd, image, 1) == 1 && pread(fd, &first, 1, 0) == 1;
   if (fd >= 0) close(fd);
-  return ok && first && strchr("./ \t\r\n", first);
+  return ok && ((first && strchr("./ \t\r\n", first)) || fatbin_is(image));
 }
 
 void image_give_log(const Text *log, unsigned count, const CUjit_option *options, void **values) {
@@ -50,7 +51,10 @@ CUresult image_of_text(const char *from, Text *image, Text *log) {
   Text text = {0};
   PtxJob job = make_job();
   CUresult r = CUDA_ERROR_INVALID_IMAGE;
-  if (!take_text(from, &text))
+  if (fatbin_is(from)) {
+    r = fatbin_ptx(from, job.arch, &text, log);
+    if (r == CUDA_SUCCESS) r = ptx_compile(text.data ? text.data : "", &job, image, log);
+  } else if (!take_text(from, &text))
     text_print(log, "the kernel image is a text whose end cannot be read");
   else if (!ptx_is_text(text.data))
     text_print(log, "the kernel image is none that libcusim's NVRTC made, and no PTX");

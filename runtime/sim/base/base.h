@@ -102,7 +102,8 @@ void args_add_all(Args *args, const char *const *list); // ended by null
 // The C++ compiler's words ("ccache g++" is two) into args; words must outlive them. False, with a
 // line in the log: none found.
 bool host_find_compiler(Args *args, char words[1024], Text *log);
-bool host_is_clang(const Args *compiler);
+typedef enum HostKind { HostGcc, HostGcc12, HostClang } HostKind; // GCC 12 or newer fills registers
+HostKind host_kind(const Args *compiler);
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 // Runs args inside the folder. The exit code; -1: it did not end by itself. said: its messages.
 int host_run(const char *folder, Args *args, Text *said, Text *log);

@@ -54,10 +54,10 @@ bool host_find_compiler(Args *args, char words[1024], Text *log) {
 }
 
 // Asks the compiler for its macros, once for each of its names.
-bool host_is_clang(const Args *compiler) {
+HostKind host_kind(const Args *compiler) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static char asked[1024];
-  static bool clang;
+  static HostKind kind;
   char command[1024] = "";
   for (int i = 0; i < compiler->count; i++) {
     size_t n = strlen(command);
@@ -69,10 +69,12 @@ bool host_is_clang(const Args *compiler) {
     Text said = {0}, log = {0};
     Args args = *compiler;
     args_add_all(&args, (const char *[]){"-dM", "-E", "-x", "c++", "/dev/null", NULL});
-    clang = false;
+    kind = HostGcc;
     if (folder_make(folder, &log)) {
       host_run(folder, &args, &said, &log);
-      clang = said.data && strstr(said.data, "__clang__");
+      const char *version = said.data ? strstr(said.data, "#define __GNUC__ ") : NULL;
+      if (version && atoi(version + strlen("#define __GNUC__ ")) >= 12) kind = HostGcc12;
+      if (said.data && strstr(said.data, "__clang__")) kind = HostClang;
       folder_remove(folder);
     }
     snprintf(asked, sizeof asked, "%s", command);
@@ -80,7 +82,7 @@ bool host_is_clang(const Args *compiler) {
     text_free(&log);
   }
   pthread_mutex_unlock(&lock);
-  return clang;
+  return kind;
 }
 
 static char cpu[128];

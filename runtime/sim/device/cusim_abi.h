@@ -81,7 +81,7 @@ typedef void (*CusimWork)(void *const *operands, unsigned mask);
 // work only meets. Lanes that have exited count as present, with null operands.
 void cusim_meet(unsigned mask, CusimWork work, void *operands);
 
-// A lane shuffles from one that has exited, is not there, or is not in the mask.
+// A lane shuffles from one that its mask names and that has exited, or is not there.
 void cusim_missing_lane(int reader, int source) __attribute__((noreturn));
 
 // Block barriers. id 0 with threads 0: every live thread of the block.

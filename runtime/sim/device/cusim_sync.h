@@ -25,15 +25,17 @@ CUSIM_FN int lane() { return int(cusim_self->linear % 32); }
 template <class T> struct Shuffle {
   T value, result;
   int source; // lane
+  unsigned named; // the mask as it was given: who has exited is in it, too
 };
 
-// A lane that takes no part has nothing to read: its readers get a NaN pattern; traced, a report.
+// A lane that takes no part has nothing to read: its readers get a NaN pattern; traced, a report
+// where the mask names it, because it has exited or is not there.
 template <class T> void shuffle_work(void *const *operands, unsigned mask) {
   CUSIM_LANES(l, mask) {
     Shuffle<T> *mine = static_cast<Shuffle<T> *>(operands[l]);
     if (mask >> mine->source & 1)
       mine->result = static_cast<Shuffle<T> *>(operands[mine->source])->value;
-    else if (CUSIM_TRACE)
+    else if (CUSIM_TRACE && mine->named >> mine->source & 1)
       cusim_missing_lane(int(l), mine->source);
     else
       __builtin_memset(&mine->result, 0xff, sizeof(T));
@@ -43,7 +45,7 @@ template <class T> void shuffle_work(void *const *operands, unsigned mask) {
 template <class T> CUSIM_FN T shuffle(unsigned mask, T value, int source) {
   static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
                 "shuffles move up to 8 bytes");
-  Shuffle<T> s{value, value, source};
+  Shuffle<T> s{value, value, source, mask};
   cusim_meet(mask, shuffle_work<T>, &s);
   return s.result;
 }

@@ -14,15 +14,17 @@ static void close_meeting(Warp *warp, Meeting *meeting) {
   *meeting = warp->meetings[--warp->open];
 }
 
-static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned lanes) {
+static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned lanes,
+                           const void *pc) {
   block->working = true;
+  block->work_pc = pc;
   work(warp->operands, lanes);
   block->working = false;
 }
 
 // All that live have arrived: does the work and lets them go on.
 static void finish(Block *block, Warp *warp, Meeting *meeting) {
-  if (meeting->work) do_work(block, warp, meeting->work, meeting->arrived);
+  if (meeting->work) do_work(block, warp, meeting->work, meeting->arrived, meeting->pc);
   order_lanes(block, warp, meeting, meeting->arrived);
   warp->ready |= meeting->arrived;
   block->ready_warps |= 1u << (warp - block->warps);
@@ -60,7 +62,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands) {
   }
   meeting->arrived &= ~(1u << lane); // this one runs on
   unsigned others = meeting->arrived;
-  if (work) do_work(fiber->block, warp, work, others | 1u << lane);
+  if (work) do_work(fiber->block, warp, work, others | 1u << lane, pc);
   order_lanes(fiber->block, warp, meeting, others | 1u << lane);
   close_meeting(warp, meeting);
   warp->ready |= others;
@@ -76,9 +78,9 @@ void meeting_exit(Fiber *fiber) {
 }
 
 void cusim_missing_lane(int reader, int source) {
-  fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
-              "lane %d shuffles from lane %d, which has exited or takes no part: what it gets is not "
-              "defined", reader, source);
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, fiber_running()->block->work_pc,
+              "lane %d shuffles from lane %d, which its mask names and which has exited or is not there",
+              reader, source);
 }
 
 // ---- warp groups --------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ static bool compile(const char *folder, int checks, Text *log) {
   Args args = {.count = 0};
   char words[1024];
   if (!host_find_compiler(&args, words, log)) return false;
-  bool clang = host_is_clang(&args);
+  HostKind kind = host_kind(&args);
   args_add_all(&args,
                (const char *[]){"-x", "c++", "-std=c++17", "-O1", "-g1", "-gdwarf-4",
                                 "-march=native", "-fPIC", "-shared", "-Wl,-Bsymbolic",
@@ -75,7 +75,8 @@ static bool compile(const char *folder, int checks, Text *log) {
                                 "-fvisibility=hidden", "-fno-stack-protector", "-fwrapv",
                                 "-fno-semantic-interposition", "-fmax-errors=20",
                                 "-Idevice", NULL});
-  if (!clang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
+  if (kind != HostClang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
+  if (kind != HostGcc) args_add(&args, "-ftrivial-auto-var-init=pattern"); // registers
   args_add(&args, checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0");
   args_add(&args, "-DCUSIM_COUNT=0");
   args_add_all(&args, (const char *[]){"kernels.cc", "-x", "assembler", "device/cusim_guard.s", "-x",

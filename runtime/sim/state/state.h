@@ -203,6 +203,7 @@ typedef struct Block {
   int deferred;                // mbarrier arrivals that wait for copies
   int try_waiters;             // fibers inside mbar_try_wait
   bool working;                // one lane does the work of a meeting
+  const void *work_pc;         // where it met
   struct BulkCopy *loads, **last_load; // bulk copies into shared memory that have not landed
   GroupMeeting groups[kGroups];
   uint32_t proxy[kMaxThreads]; // its own clock at each thread's last fence.proxy.async
