@@ -74,12 +74,12 @@ case(2, "padded", function(n) return nn.op.pad(t:linear(n, {out = 48}), {dims = 
 case(2, "turned", function(n)
   return nn.relu(t:matmul(nn.param(n .. "_w", {48, 1024}, {"normal", 0, 0.3})):permute{3, 1, 2})
 end)
-case(3, "sums", function(n) -- of columns that are phases, over the rows that are kept: a kernel, and its reshape
+case(2, "sums", function(n) -- of columns that are phases, over the rows that are kept: a kernel
   local y = up(n, {out = 8, kernel = 4, stride = 2, pad = 1})
   nn.output(n .. "_of", nn.sum(y * y * (1 / 64), {1, 3, 4}))
   return y
 end)
-case(3, "square", function(n) -- of what would be rows, had it not been turned
+case(2, "square", function(n) -- of what would be rows, had it not been turned
   local y = t:reshape{48, 48}:matmul(nn.param(n .. "_w", {48, 48}, {"normal", 0, 0.3})):transpose()
   nn.output(n .. "_sums", nn.sum(y * y * (1 / 64), {1}))
   return y
