@@ -22,12 +22,16 @@ local hostile = {
   "a_row", "b_offset", "a_missing", "own_sums", "own_arrived", "g_x", "g_image", "relu_out", "sum",
   "row_reduce_max", "kept_exp", "exp", "relu", "add", "conv2d", "softmax", "weight", "bias", "d0",
   "swizzled", "row_reduce", "sum_parts", "std", "y0", "j1", "2", "7up", "if", "else"}
-local count, used = 0, {}
+local count, used, turn = 0, {}, cfg.seed -- names have a sequence of their own: the model stays the same
+local function next_name(n)
+  turn = (turn * 1103515245 + 12345) % 2147483648
+  return turn // 65536 % n + 1
+end
 local function name(kind)
   count = count + 1
   if cfg.names == 0 then return kind .. count end
-  local word = pick(hostile)
-  while used[word] do word = word .. "_" .. 1 + random(2) end
+  local word = hostile[next_name(#hostile)]
+  while used[word] do word = word .. "_" .. 1 + next_name(2) end
   used[word] = true
   return word
 end
