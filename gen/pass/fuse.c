@@ -196,7 +196,11 @@ static bool rows_join(const Group *k, const Node *n) {
 
 // Reductions of one shape along the same axes, in any order of memory, share a sweep.
 static bool sweeps_join(const Group *k, const Node *n) {
-  return k->tm == TmReduce && n->op->cls == OpReduce && !fuse_fits_row(n) &&
+  Group **seen = fuse_of(k->graph)->seen;
+  int nseen = 0;
+  bool waits = fuse_depends(n->group, k, seen, &nseen); // for what k has reduced
+  for (int m = 0; m < nseen; m++) seen[m]->visited = false;
+  return !waits && k->tm == TmReduce && n->op->cls == OpReduce && !fuse_fits_row(n) &&
          k->anchor->attr.axes == n->attr.axes &&
          type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type);
 }
