@@ -51,7 +51,7 @@ static int64_t reduced_count(const Node *n) {
 }
 
 bool fuse_fits_row(const Node *n) {
-  return n->op->cls == OpReduce && axes_innermost(&n->in[0]->type, n->attr.axes) &&
+  return n->op->cls == OpReduce && reduced_count(n) > 1 && axes_innermost(&n->in[0]->type, n->attr.axes) &&
          reduced_count(n) <= kMostRow;
 }
 
