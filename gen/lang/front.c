@@ -315,14 +315,12 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
 }
 
 static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b)
-  Compiler *c = front_compiler(lua);
   Attr attr = read_init(lua, 4);
   Dtype dtype = read_dtype(lua, 3);
   Node *n = add_source(lua, "state", &attr);
   n->type.dtype = dtype;
   n->updated = true;
   n->fixed = false;
-  (void)c;
   return push_node(lua, n);
 }
 
