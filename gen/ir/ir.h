@@ -217,6 +217,7 @@ void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for di
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 const char *precision_name(Precision precision);           // "fp16"
 bool precision_parse(const char *name, Precision *precision);
+bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions so in memory?
 bool type_same_shape(const Type *a, const Type *b);
 typedef struct ShapeText {
   char s[MaxRank * 22 + 4];

@@ -42,6 +42,19 @@ ShapeText type_shape(const Type *t) {
   return text;
 }
 
+// Are the dimensions in `axes` the innermost in memory? Dimensions of size 1 are nowhere.
+bool type_axes_innermost(const Type *t, int64_t axes) {
+  bool inside = true;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] == 1) continue;
+    bool reduced = axes >> d & 1;
+    if (reduced && !inside) return false;
+    inside = inside && reduced;
+  }
+  return true;
+}
+
 // ---- dtypes -----------------------------------------------------------------------------------
 
 Dtype type_compute(Dtype dtype) {

@@ -324,7 +324,7 @@ static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b)
   return push_node(lua, n);
 }
 
-// Does the entry at hand update this state already? Then it is told where.
+// An entry updates a state once: an error names the line of the first update.
 static void check_once(lua_State *lua, const Node *state) {
   Compiler *c = front_compiler(lua);
   for (int i = 0; i < c->graph->nupdates; i++) {

@@ -1,14 +1,18 @@
 // fuse.c: nodes become groups, one kernel each.
 //
 // Every group has at most one anchor (a node that is no map or move), or, in a row group,
-// reductions over the same innermost dimensions of one full domain. Groups grow in two sweeps:
-//   epilogue  forward: a map joins the group that makes one of its inputs, when it runs over the
-//             same domain; a reduction joins the maps before it, and a later one the same rows;
-//             a contraction follows moves of its result, and stores where they lead
-//   prologue  backward: a group of maps and moves joins its only reader, when that template can
-//             evaluate an expression at each element it reads
+// reductions over the same innermost dimensions of one full domain. In this order:
+//   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
+//   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
+//               same domain; a reduction joins the maps before it, and others of the same elements;
+//               a contraction follows moves of its result, and stores where they lead
+//   place.c     concats whose parts can be written where they belong need no kernel
+//   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
+//               evaluate an expression at each element it reads
+//   sibling.c   groups that read one value and run over the same elements become one
 // Legality is about domains and cycles; cost is about bytes: a merge must save more traffic than
-// recomputation or worse access adds. `unfused` merges only within one call of the model.
+// recomputation or worse access adds. `unfused` merges only within one call of the model, and takes
+// only the epilogues and prologues.
 #include "pass.h"
 
 #include <stdlib.h>
@@ -33,26 +37,13 @@ static bool scatters(const Node *n) {
 
 // ---- domains ----------------------------------------------------------------------------------
 
-// Are the dimensions in `axes` the innermost in memory? Dimensions of size 1 are nowhere.
-static bool axes_innermost(const Type *t, int64_t axes) {
-  bool inside = true;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    int d = t->order[i];
-    if (t->dim[d] == 1) continue;
-    bool reduced = axes >> d & 1;
-    if (reduced && !inside) return false;
-    inside = inside && reduced;
-  }
-  return true;
-}
-
 static int64_t reduced_count(const Node *n) {
   return type_count(&n->in[0]->type) / type_count(&n->type);
 }
 
 bool fuse_fits_row(const Node *n) {
-  return n->op->cls == OpReduce && reduced_count(n) > 1 && axes_innermost(&n->in[0]->type, n->attr.axes) &&
-         reduced_count(n) <= kMostRow;
+  return n->op->cls == OpReduce && reduced_count(n) > 1 &&
+         type_axes_innermost(&n->in[0]->type, n->attr.axes) && reduced_count(n) <= kMostRow;
 }
 
 // The template of a group with this anchor. CLASS

@@ -244,16 +244,6 @@ static bool is_mean(const Node *c, const Node *y, int64_t axes) {
   return fabs(c->in[1]->attr.value * count - 1) < 1e-6;
 }
 
-static bool innermost_axes(const Type *t, int64_t axes) { // row-major
-  bool inside = true;
-  for (int d = t->rank - 1; d >= 0; d--) {
-    bool reduced = axes >> d & 1 || t->dim[d] == 1;
-    if (reduced && !inside) return false;
-    inside = inside && reduced;
-  }
-  return true;
-}
-
 // sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
 // registers are swept twice for nothing: they keep their form.
 static Node *join_variance(Graph *to, Node *n) {
@@ -265,7 +255,7 @@ static Node *join_variance(Graph *to, Node *n) {
     return NULL;
   Node *y = d->in[0];
   int64_t count = type_count(&y->type) / type_count(&n->type);
-  if (innermost_axes(&y->type, axes) && count <= kMostRow) return NULL;
+  if (type_axes_innermost(&y->type, axes) && count <= kMostRow) return NULL;
   Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
   Type scalar = type_make(DtF32, 0, NULL);
   return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);

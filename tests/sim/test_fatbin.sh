@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fat binaries of nvcc: PTX plain, compressed by Zstandard and by LZ4; machine code alone is refused.
+# Fat binaries of nvcc: PTX plain, compressed as nvcc does and for speed; machine code alone is refused.
 set -u
 nvcc=${CUDA_PATH:-/usr/local/cuda}/bin/nvcc
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
