@@ -303,7 +303,13 @@ static Names *reserved_words(Compiler *c) {
   Names *names = names_new(c->arena, NULL);
   names_reserve_cpp(names);
   for (int rank = 0; rank <= MaxRank; rank++)
-    for (int d = 0; d < rank; d++) names_reserve(names, emit_index_names(rank)[d]);
+    for (int d = 0; d < rank; d++) {
+      names_reserve(names, emit_index_names(rank)[d]);
+      names_reserve(names, arena_printf(c->arena, "at_%s", emit_index_names(rank)[d]));
+    }
+  for (int i = 0; i < c->nops; i++) // axes
+    for (int axis = 0; c->ops[i]->maps && axis < c->ops[i]->maps->naxes; axis++)
+      names_reserve(names, c->ops[i]->maps->axis[axis]);
   for (int i = 0; asset_name(i); i++) {
     size_t length;
     if (strncmp(asset_name(i), "templates/", strlen("templates/"))) continue;

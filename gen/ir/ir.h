@@ -58,6 +58,7 @@ typedef struct Attr {
   int64_t pad[4];        // window, conv: top, left, bottom, right
   int64_t dilation[2];   // window, conv
   int64_t groups;        // conv
+  int64_t size[2];       // conv's gradients: height, width of an image, of a filter
   int64_t axis;          // concat, index
   int64_t dtype;         // to: a Dtype
   int64_t below;         // input of integers: they are 0 to below - 1; 0: any
@@ -224,6 +225,49 @@ typedef struct ShapeText {
 } ShapeText;
 ShapeText type_shape(const Type *t);       // .s: "(1, 3, 224, 224)"
 void shape_infer(Compiler *c, Node *node); // shape.c: the type of one node from its inputs
+
+// ---- maps.c: contractions as index maps ---------------------------------------------------------
+
+typedef enum AxisRole { AxisBatch, AxisM, AxisN, AxisK, AxisRoles } AxisRole;
+enum { MapA, MapB, MapOut }; // the tensors: two operands and the result
+
+typedef struct Axis {
+  const char *name;
+  AxisRole role;
+  int64_t size;
+} Axis;
+
+// Where a product is along one dimension of a tensor: begin, plus by[i] for each step on axis i.
+typedef struct IndexMap {
+  int64_t begin, by[kMostAxes];
+} IndexMap;
+
+// out[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k], where a tensor's element is the
+// one that its maps lead to; outside of it, 0.
+typedef struct Maps {
+  int naxes;
+  Axis axis[kMostAxes];
+  int rank[3];
+  const Type *type[3]; // of the tensors
+  IndexMap dim[3][MaxRank];
+} Maps;
+
+// A division in a map cuts a contraction into phases, each a product of its own: results at one
+// distance from a multiple of the stride. A phase may have no k: its results are 0.
+int maps_phases(const Node *n);
+Maps maps_of(const Node *n, int phase);
+int64_t maps_count(const Maps *m, AxisRole role);       // positions on all axes of this role
+bool maps_leave(const Maps *m, int tensor, int d);      // do some products read beyond dimension d?
+int maps_dim(const Maps *m, int tensor, AxisRole role); // the last dimension with such an axis; -1
+int64_t maps_run(const Maps *m, int tensor,
+                 int d); // of its row, column or k in steps of 1; d -1: the last
+bool maps_uses(const IndexMap *map, const Maps *m, AxisRole role);
+// The share of positions of dimension d of a tensor that are read at all, over all phases.
+double maps_share_read(const Node *n, int tensor, int d);
+// The share of all products that are inside their operands.
+double maps_share_inside(const Node *n);
+// Multiplications, those with the zeros around an operand counted.
+double maps_multiplies(const Node *n);
 
 // ---- text.c: the IR as text --------------------------------------------------------------------
 void text_write(const Graph *g, FILE *file);

@@ -18,6 +18,7 @@ const AttrField attr_fields[] = {
     FIELD(pad, 4, false),
     FIELD(dilation, 2, false),
     FIELD(groups, 1, false),
+    FIELD(size, 2, false),
     FIELD(axis, 1, false),
     FIELD(dims, -1, false),
     FIELD(ends, -1, false),

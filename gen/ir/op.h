@@ -19,7 +19,8 @@ typedef enum OpClass {
 
 // A constant and an index are expressions: they have no memory.
 typedef enum { SourceInput, SourceParam, SourceConst, SourceIndex, SourceState } SourceKind;
-typedef enum ContractForm { FormMatmul, FormConv } ContractForm;
+// How the shape of a contraction's result follows from its operands'.
+typedef enum ContractForm { FormMatmul, FormConv, FormConvData, FormConvFilter } ContractForm;
 // A gather reads by integers: row ids[i] of axis; along: the element ids[.., i, ..] of its own row.
 typedef enum MoveKind {
   MoveReshape,
@@ -76,6 +77,38 @@ typedef struct Monoid {
 
 bool monoid_same(const Monoid *a, const Monoid *b); // the same texts: they accumulate together
 
+// ---- contractions as index maps
+// ------------------------------------------------------------------
+
+enum { kMostAxes = 16, kMostTerms = 4, kMostMapDims = 4 };
+
+// What a row says of one dimension of a tensor: an index, as a sum of terms, maybe divided. A term
+// is an axis, an attribute, or the product of both.
+typedef struct MapTerm {
+  int axis; // of MapRow.axis; -1: none
+  int sign; // 1 or -1
+  int attr; // index of a field in attr_fields; -1: none
+  int element;
+} MapTerm;
+
+typedef struct MapDim {
+  int nterms;
+  MapTerm term[kMostTerms];
+  bool joined;  // g:c, two axes as one: g times the size of c, plus c
+  MapTerm over; // the attribute that the sum is divided by, where it divides it; attr -1: none
+} MapDim;
+
+// The operands a and b, and the result, of a sum of products: what axes their dimensions run over.
+// An axis of a and the result alone is a row (m), of b and the result a column (n), of a and b
+// reduced (k), of all a batch.
+typedef struct MapRow {
+  int naxes;
+  const char *axis[kMostAxes];
+  bool leading; // any number of dimensions before these, broadcast
+  int rank[3];
+  MapDim dim[3][kMostMapDims];
+} MapRow;
+
 typedef struct Op {
   const char *name;
   OpClass cls;
@@ -87,6 +120,8 @@ typedef struct Op {
   const char *cuda;   // expression over $1 $2 ..: a map's value, a reduction's combination
   const char *init;   // reduction, window: the neutral element, as CUDA text
   double ref_init;    // the same for the oracle
+  const MapRow *maps; // contraction
+  int last[3];        // contraction: the dimension that its tensors want innermost; -1: any
   const Monoid *acc;  // reduction; rows of equal texts accumulate together
   const char *result; // reduction: its value, of a.NAME
   int ref_result;     // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first

@@ -91,6 +91,60 @@ static void infer_conv(Compiler *c, Node *n) {
   n->type = type_make(x->dtype, 4, dim);
 }
 
+static void want_groups(Compiler *c, Node *n) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  int64_t groups = n->attr.groups;
+  if (groups < 1 || a->dim[1] % groups ||
+      (n->op->form == FormConvFilter ? b->dim[1] : b->dim[0]) % groups)
+    err_at(c, n->loc, "%s: groups = %lld does not divide the channels of %s and %s", n->op->name,
+           (long long)groups, shape_of(n->in[0]), shape_of(n->in[1]));
+}
+
+// Does a window of this size on an image of this size have as many positions as `g`, the gradient?
+// A transposed convolution may ask for an image with room for more, to which nothing is added.
+static void want_positions(Compiler *c, Node *n, const Type *g, const int64_t *image,
+                           const int64_t *window) {
+  for (int i = 0; i < 2; i++) {
+    int64_t wanted = positions(c, n, i, image[i], window[i]);
+    bool room = n->op->form == FormConvData && wanted > g->dim[2 + i];
+    if (wanted != g->dim[2 + i] && !room)
+      err_at(c, n->loc,
+             "%s: a window of %lld x %lld on an image of %lld x %lld has %lld positions along "
+             "dimension %d, %s has %lld",
+             n->op->name, (long long)window[0], (long long)window[1], (long long)image[0],
+             (long long)image[1], (long long)wanted, 3 + i, type_shape(g).s,
+             (long long)g->dim[2 + i]);
+  }
+}
+
+// The gradient of a convolution by its image: of the result's gradient and the filter.
+static void infer_conv_data(Compiler *c, Node *n) {
+  want_rank(c, n, 0, 4, "a gradient (N, C, H, W)");
+  want_rank(c, n, 1, 4, "a weight (out, in / groups, kernel height, kernel width)");
+  want_groups(c, n);
+  const Type *g = &n->in[0]->type, *w = &n->in[1]->type;
+  if (g->dim[1] != w->dim[0])
+    err_at(c, n->loc, "%s: %s has %lld channels, weight %s wants %lld", n->op->name,
+           shape_of(n->in[0]), (long long)g->dim[1], shape_of(n->in[1]), (long long)w->dim[0]);
+  want_positions(c, n, g, n->attr.size, &w->dim[2]);
+  int64_t dim[4] = {g->dim[0], w->dim[1] * n->attr.groups, n->attr.size[0], n->attr.size[1]};
+  n->type = type_make(g->dtype, 4, dim);
+}
+
+// The gradient by its filter: of the result's gradient and the image.
+static void infer_conv_filter(Compiler *c, Node *n) {
+  want_rank(c, n, 0, 4, "a gradient (N, C, H, W)");
+  want_rank(c, n, 1, 4, "an image (N, C, H, W)");
+  want_groups(c, n);
+  const Type *g = &n->in[0]->type, *x = &n->in[1]->type;
+  if (g->dim[0] != x->dim[0])
+    err_at(c, n->loc, "%s: batch sizes differ: %s and %s", n->op->name, shape_of(n->in[0]),
+           shape_of(n->in[1]));
+  want_positions(c, n, g, &x->dim[2], n->attr.size);
+  int64_t dim[4] = {g->dim[1], x->dim[1] / n->attr.groups, n->attr.size[0], n->attr.size[1]};
+  n->type = type_make(g->dtype, 4, dim);
+}
+
 static void infer_matmul(Compiler *c, Node *n) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
   if (a->rank < 2 || b->rank < 2)
@@ -226,7 +280,13 @@ static void (*const move_rules[])(Compiler *, Node *) = {
 
 static void infer_contract(Compiler *c, Node *n) {
   for (int i = 0; i < 2; i++) want_float(c, n, i);
-  (n->op->form == FormConv ? infer_conv : infer_matmul)(c, n);
+  static void (*const forms[])(Compiler *, Node *) = {
+      [FormMatmul] = infer_matmul,
+      [FormConv] = infer_conv,
+      [FormConvData] = infer_conv_data,
+      [FormConvFilter] = infer_conv_filter,
+  };
+  forms[n->op->form](c, n);
 }
 
 static void infer_move(Compiler *c, Node *n) {

@@ -37,6 +37,9 @@ double rows_number(lua_State *lua, int table, const char *name, double fallback)
 int rows_function(lua_State *lua, int table, const char *name);
 bool rows_is_expression(const char *text); // of numbers, $1 $2 .., operators, nn_ functions
 
+// ---- map_rows.c: what contractions multiply -----------------------------------------------------------
+void maps_read(lua_State *lua, Op *op); // Op.maps, from the fields `maps` and `last` of the row at 1
+
 // ---- monoid.c: what reductions accumulate ------------------------------------------------------
 Monoid *monoid_read(lua_State *lua, const Op *op); // field `acc` of the row at 1; null: none
 void monoid_check(lua_State *lua, const Op *op);   // of a model file: expressions alone

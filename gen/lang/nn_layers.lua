@@ -32,45 +32,10 @@ parameter_layer("conv2d", function(x, given)
   return y + channel_bias(o.out, bound)
 end)
 
--- w (C, K, R, S) -> one filter per phase of the output, (phases * K, C, T, T'): tap t of phase f is
--- tap f + stride * t of w, read backwards; missing taps are 0. Group-major, as conv2d has its
--- outputs.
-local function phase_filters(w, groups, stride, dilation)
-  local dims, taps = shape(w), {}
-  local c, k = dims[1] // groups, dims[2]
-  for i = 1, 2 do -- dilation: zeros between the taps; then whole phases
-    local size = dims[2 + i]
-    local wide = dilation[i] * (size - 1) + 1
-    taps[i] = -(-wide // stride[i])
-    local rest = i == 1 and dims[4] or taps[1] * stride[1]
-    local d = i == 1 and {dims[1], k, size, 1, rest} or {dims[1], k, rest, size, 1}
-    local after = i == 1 and {0, 0, 0, dilation[i] - 1, 0} or {0, 0, 0, 0, dilation[i] - 1}
-    w = op.pad(op.reshape(w, {dims = d}), {dims = {0, 0, 0, 0, 0}, ends = after})
-    local long, whole = dilation[i] * size, taps[i] * stride[i]
-    w = op.reshape(w, {dims = i == 1 and {dims[1], k, long, rest} or {dims[1], k, rest, long}})
-    if long > wide then w = nn.slice(w, 2 + i, 1, wide) end
-    local extra = {0, 0, 0, 0}
-    extra[2 + i] = whole - wide
-    w = op.pad(w, {dims = {0, 0, 0, 0}, ends = extra})
-  end
-  w = op.reshape(w, {dims = {groups, c, k, taps[1], stride[1], taps[2], stride[2]}})
-  for axis = 4, 6, 2 do
-    local backwards = {}
-    for t = shape(w)[axis], 1, -1 do backwards[#backwards + 1] = nn.slice(w, axis, t, t) end
-    w = nn.concat(backwards, axis)
-  end
-  w = op.permute(w, {dims = {0, 4, 6, 2, 1, 3, 5}})
-  return op.reshape(w, {dims = {groups * stride[1] * stride[2] * k, c, taps[1], taps[2]}}), taps
-end
-
 -- conv_transpose2d(x, name, {out, kernel, stride = 1, pad = 0, output_pad = 0, dilation = 1,
 -- groups = 1, bias = true}): the gradient of a convolution, (N, C, H, W) -> (N, out, (H - 1) *
 -- stride - 2 * pad + dilation * (kernel - 1) + output_pad + 1, ...)
 -- parameters name.weight (in, out / groups, kh, kw), name.bias (out); PyTorch's uniform init.
---
--- Outputs at the same distance from a multiple of the stride see the same taps: they are the
--- channels of one ordinary convolution of stride 1, whose kernel stores them where the moves after
--- it lead.
 parameter_layer("conv_transpose2d", function(x, given)
   local o = options("conv_transpose2d", given, {
     out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0, output_pad = 0, dilation = 1,
@@ -85,7 +50,7 @@ parameter_layer("conv_transpose2d", function(x, given)
     fail("conv_transpose2d: groups = %d does not divide %d input and %d output channels", g,
          dims[2], out)
   end
-  local size, reach, after = {}, {}, {}
+  local size = {}
   for i = 1, 2 do
     if stride[i] < 1 or dilation[i] < 1 or kernel[i] < 1 or pad[i] < 0 then
       fail("conv_transpose2d: kernel, stride and dilation must be at least 1, pad at least 0")
@@ -98,20 +63,13 @@ parameter_layer("conv_transpose2d", function(x, given)
     if size[i] < 1 then
       fail("conv_transpose2d: pad = %d leaves nothing of %s", pad[i], tostring(x))
     end
-    reach[i] = -(-(size[i] + pad[i]) // stride[i]) -- outputs of one phase, up to the last one kept
   end
   local k = out // g
   local bound = 1 / math.sqrt(k * kernel[1] * kernel[2])
   local w = nn.param("weight", {dims[2], k, kernel[1], kernel[2]}, {"uniform", -bound, bound})
-  local filters, taps = phase_filters(w, g, stride, dilation)
-  for i = 1, 2 do after[i] = math.max(reach[i] - dims[2 + i], 0) end
-  local around = {taps[1] - 1, taps[2] - 1, after[1], after[2]}
-  local y = op.conv2d(x, filters, {pad = around, groups = g})
-  local made = shape(y)
-  y = op.reshape(y, {dims = {dims[1], g, stride[1], stride[2], k, made[3], made[4]}})
-  y = op.permute(y, {dims = {0, 1, 4, 5, 2, 6, 3}})
-  y = op.reshape(y, {dims = {dims[1], out, made[3] * stride[1], made[4] * stride[2]}})
-  y = nn.slice(nn.slice(y, 3, pad[1] + 1, pad[1] + size[1]), 4, pad[2] + 1, pad[2] + size[2])
+  local y = op.conv2d_data(x, w, {
+    stride = stride, pad = {pad[1], pad[2], pad[1], pad[2]}, dilation = dilation, groups = g,
+    size = size})
   if not o.bias then return y end
   return y + channel_bias(out, bound)
 end)

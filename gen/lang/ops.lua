@@ -21,6 +21,8 @@
 --   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
 --           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
 --   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
+--   maps    contract: the index of each dimension of both operands and of the result
+--   last    contract: which of their dimensions these want innermost in memory
 --   flops   floating-point operations per element, for the tables
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
 --           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
@@ -202,10 +204,26 @@ op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "d
 op{name = "window_sum", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},
    cuda = "$1 + $2", init = "0.f", ref_init = 0, ref = function(a, b) return a + b end}
 
--- contractions
-op{name = "matmul", class = "contract", form = "matmul", nin = 2}
-op{name = "conv2d", class = "contract", form = "conv", nin = 2,
-   attrs = {"stride", "pad", "dilation", "groups"}}
+-- contractions: what axes the dimensions of both operands and of the result run over. `pad` and its
+-- like are attributes, pad2 the second of its numbers; g:c is two axes in one dimension, the second
+-- one inside. Results exist where a division leaves no rest.
+op{name = "matmul", class = "contract", form = "matmul", nin = 2,
+   maps = {"..., row, inner", "..., inner, column", "..., row, column"}}
+op{name = "conv2d", class = "contract", form = "conv", nin = 2, last = {2, 2, 2},
+   attrs = {"stride", "pad", "dilation", "groups"},
+   maps = {"image, g:c, p*stride1 + r*dilation1 - pad1, q*stride2 + s*dilation2 - pad2",
+           "g:o, c, r, s", "image, g:o, p, q"}}
+-- The gradient by the image, from that of the result: also a transposed convolution.
+op{name = "conv2d_data", class = "contract", form = "conv_data", nin = 2, last = {2, 1, 2},
+   attrs = {"stride", "pad", "dilation", "groups", "size"},
+   maps = {"image, g:o, (h - r*dilation1 + pad1)/stride1, (w - s*dilation2 + pad2)/stride2",
+           "g:o, c, r, s", "image, g:c, h, w"}}
+-- The gradient by the filter, from that of the result and the image.
+op{name = "conv2d_filter", class = "contract", form = "conv_filter", nin = 2, last = {2, 2, 2},
+   attrs = {"stride", "pad", "dilation", "groups", "size"},
+   maps = {"image, g:o, p, q",
+           "image, g:c, p*stride1 + r*dilation1 - pad1, q*stride2 + s*dilation2 - pad2",
+           "g:o, c, r, s"}}
 
 -- moves
 op{name = "reshape", class = "move", form = "reshape", attrs = {"dims"}, flops = 0}

@@ -7,7 +7,7 @@
 // The names a row's `form` may have, by class.
 static const char *const forms[OpClassCount][8] = {
     [OpSource] = {"input", "param", "const", "index", "state"},
-    [OpContract] = {"matmul", "conv"},
+    [OpContract] = {"matmul", "conv", "conv_data", "conv_filter"},
     [OpMove] = {"reshape", "permute", "slice", "concat", "pad", "gather", "along"},
 };
 
@@ -195,6 +195,7 @@ int rows_declare(lua_State *lua) {
   op->cuda = field_text(lua, "cuda");
   op->init = field_text(lua, "init");
   op->ref_init = field_number(lua, "ref_init", 0);
+  if (op->cls == OpContract) maps_read(lua, op);
   op->acc = op->cls == OpReduce ? monoid_read(lua, op) : NULL;
   op->result = op->cls == OpReduce ? field_text(lua, "result") : NULL;
   op->ref_result = field_function(lua, "ref_result");

@@ -99,9 +99,14 @@ static bool stays_calm(const Group *g) {
   return true;
 }
 
-static int64_t inner_count(const Node *n) {
-  const Type *w = &n->in[1]->type;
-  return n->op->form == FormConv ? w->dim[1] * w->dim[2] * w->dim[3] : w->dim[w->rank - 2];
+static int64_t inner_count(const Node *n) { // of the longest sum
+  int64_t most = 0;
+  for (int phase = 0; phase < maps_phases(n); phase++) {
+    Maps m = maps_of(n, phase);
+    int64_t k = maps_count(&m, AxisK);
+    if (k > most) most = k;
+  }
+  return most;
 }
 
 static double *absolute(const double *x, int64_t count) {
@@ -245,9 +250,7 @@ int64_t check_bytes(const Graph *g) {
     if (n->op->cls == OpSource) fixed += here;
     for (int j = 0; j < n->nin; j++) here += type_count(&n->in[j]->type);
     if (here > most) most = here;
-    if (n->op->cls != OpContract || n->op->form != FormConv) continue;
-    int64_t col = inner_count(n) * n->type.dim[2] * n->type.dim[3];
-    if (col > columns) columns = col;
+    if (n->op->cls == OpContract) columns = 3 * kEvalBlock;
   }
   return 8 * (2 * fixed + 3 * most + columns);
 }

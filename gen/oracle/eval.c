@@ -6,7 +6,6 @@
 // `ref` that cannot be traced is called per element.
 #include "oracle.h"
 
-#include <cblas.h>
 #include <lauxlib.h>
 #include <math.h>
 #include <stdlib.h>
@@ -293,62 +292,6 @@ static void eval_window(Compiler *c, Node *n, double **value) {
         y[p * Q + q] = acc;
       }
   }
-}
-
-// ---- contractions -----------------------------------------------------------------------------
-
-static void eval_matmul(Node *n, double **value) {
-  const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->type;
-  int64_t M = y->dim[y->rank - 2], N = y->dim[y->rank - 1], K = a->dim[a->rank - 1];
-  Type outer = type_make(DtF64, y->rank, y->dim), oa = *a, ob = *b; // batches, in whole matrices
-  outer.rank = y->rank - 2;
-  oa.rank = a->rank - 2;
-  ob.rank = b->rank - 2;
-  for (int64_t i = 0; i < type_count(&outer); i++) {
-    const double *x = value[n->in[0]->id] + row_offset(&outer, &oa, i) * M * K;
-    const double *w = value[n->in[1]->id] + row_offset(&outer, &ob, i) * K * N;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, x, (int)K, w,
-                (int)N, 0, value[n->id] + i * M * N, (int)N);
-  }
-}
-
-// Columns of the product: for each output pixel the inputs under each tap.
-static void im2col(const Node *n, const double *x, double *col) {
-  const Type *in = &n->in[0]->type, *w = &n->in[1]->type, *out = &n->type;
-  const Attr *a = &n->attr;
-  int64_t H = in->dim[2], W = in->dim[3], P = out->dim[2], Q = out->dim[3];
-  for (int64_t c = 0; c < w->dim[1]; c++)
-    for (int64_t r = 0; r < w->dim[2]; r++)
-      for (int64_t s = 0; s < w->dim[3]; s++)
-        for (int64_t p = 0; p < P; p++)
-          for (int64_t q = 0; q < Q; q++) {
-            int64_t h = p * a->stride[0] - a->pad[0] + r * a->dilation[0];
-            int64_t v = q * a->stride[1] - a->pad[1] + s * a->dilation[1];
-            bool inside = h >= 0 && h < H && v >= 0 && v < W;
-            *col++ = inside ? x[(c * H + h) * W + v] : 0;
-          }
-}
-
-static void eval_conv(Node *n, double **value) {
-  const Type *in = &n->in[0]->type, *w = &n->in[1]->type, *out = &n->type;
-  int64_t groups = n->attr.groups, pixels = out->dim[2] * out->dim[3];
-  int64_t K = w->dim[1] * w->dim[2] * w->dim[3], O = w->dim[0] / groups;
-  int64_t plane = in->dim[2] * in->dim[3];
-  double *col = malloc(sizeof *col * (size_t)(K * pixels));
-  if (!col) die("out of memory");
-  for (int64_t image = 0; image < in->dim[0]; image++)
-    for (int64_t g = 0; g < groups; g++) {
-      im2col(n, value[n->in[0]->id] + (image * groups + g) * w->dim[1] * plane, col);
-      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)O, (int)pixels, (int)K, 1,
-                  value[n->in[1]->id] + g * O * K, (int)K, col, (int)pixels, 0,
-                  value[n->id] + (image * groups + g) * O * pixels, (int)pixels);
-    }
-  free(col);
-}
-
-static void eval_contract(Compiler *c, Node *n, double **value) {
-  (void)c;
-  (n->op->form == FormConv ? eval_conv : eval_matmul)(n, value);
 }
 
 // ---- moves ------------------------------------------------------------------------------------

@@ -12,6 +12,10 @@ void eval_graph(Graph *g, double **value);
 void eval_node(Compiler *c, Node *node, double **value);
 void eval_free(Graph *g, double **value);
 
+// ---- eval_contract.c
+void eval_contract(Compiler *c, Node *n, double **value);
+enum { kEvalBlock = 1 << 22 }; // elements of a matrix that it gathers at once
+
 // ---- check.c -----------------------------------------------------------------------------------
 // Reads the value of node n as the device has it, row-major, into values[type_count]. False: it
 // cannot be read (the caller knows why).

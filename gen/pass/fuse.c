@@ -203,14 +203,14 @@ static bool columns_join(const Group *k, const Node *n) {
   if (k->tm != TmContract || !(n->op->flags & FlagAdd) || !type_same_shape(&x->type, &y->type))
     return false;
   if (k->nmoves) return false; // other rows, in other columns
-  bool conv = y->op->form == FormConv;
-  int channel = conv ? 1 : y->type.rank - 1, sums = 0;
-  for (int d = 0; d < y->type.rank - 2; d++)
-    if (!conv && y->type.dim[d] > 1) return false;
+  Maps maps = maps_of(y, 0);
+  int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
+  if (maps_phases(y) > 1 || maps_count(&maps, AxisBatch) > 1) return false;
+  if (maps_count(&maps, AxisN) != y->type.dim[channel]) return false;
   for (int d = 0; d < y->type.rank; d++)
     if (y->type.dim[d] > 1 && (n->attr.axes >> d & 1) == (d == channel)) return false;
   for (int i = 0; i < k->nnodes; i++) sums += k->nodes[i]->op->cls == OpReduce;
-  return sums < kMostColumnSums && (!conv || y->attr.groups == 1);
+  return sums < kMostColumnSums;
 }
 
 // Does n read a sum of columns of k? It is not there before the kernel's end.

@@ -12,11 +12,17 @@ const Node *group_last_made(const Group *g) {
   return g->nmoves ? g->moves[g->nmoves - 1] : g->anchor;
 }
 
+Lane group_product_lane(const Group *g) {
+  const Type *y = &g->anchor->type;
+  Maps maps = maps_of(g->anchor, 0);
+  int dim = maps_dim(&maps, MapOut, AxisN);
+  for (int i = 0; i < y->rank; i++) // the innermost in memory
+    if (maps_uses(&maps.dim[MapOut][y->order[i]], &maps, AxisN)) dim = y->order[i];
+  return (Lane){dim, maps_run(&maps, MapOut, dim)};
+}
+
 Lane group_lane(const Group *g) {
-  const Node *y = g->anchor;
-  bool conv = y->op->form == FormConv;
-  int dim = conv ? 1 : y->type.rank - 1;
-  Lane lane = {dim, y->type.dim[dim] / (conv ? y->attr.groups : 1)};
+  Lane lane = group_product_lane(g);
   for (int i = 0; i < g->nmoves; i++) lane = lane_follow(lane, g->moves[i]);
   return lane;
 }

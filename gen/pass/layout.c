@@ -90,12 +90,22 @@ static void keep_order(Node *n) {
     n->type = kept;
 }
 
+// Dimension `last` innermost, the others as they are counted.
+static void set_last(Type *t, int last) {
+  for (int d = 0, at = 0; d < t->rank; d++)
+    if (d != last) t->order[at++] = (uint8_t)d;
+  t->order[t->rank - 1] = (uint8_t)last;
+}
+
 // The order that suits a node, from those of its inputs. CLASS
 static void choose_order(Node *n) {
   Type *t = &n->type;
-  if (t->rank == 4 && (n->op->cls == OpWindow || n->op->cls == OpContract) &&
-      (n->op->cls == OpWindow || n->op->form == FormConv)) {
+  if (n->op->cls == OpWindow) {
     set_order(t, channels_last);
+    return;
+  }
+  if (n->op->cls == OpContract && n->op->last[MapOut] >= 0) {
+    set_last(t, n->op->last[MapOut]);
     return;
   }
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce ||
@@ -113,24 +123,20 @@ static void choose_order(Node *n) {
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed, paired or padded first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
-  bool conv = n->op->form == FormConv;
-  if (conv) channels_pack_groups(to, n, dtype);
-  if (conv) channels_make_even(to, n, dtype);
-  Node *x = n->in[0], *w = n->in[1];
-  for (int i = 0; i < 2 && !conv; i++) // a product reads its operands in any order
-    if (reorders(n->in[i]) && n->in[i]->uses <= 1) n->in[i]->type = in_place(n->in[i]);
-  n->in[0] = as(to, x, dtype, conv ? channels_last : x->type.order);
-  uint8_t order[MaxRank];
-  memcpy(order, w->type.order, sizeof order);
-  static const uint8_t filters_last[4] = {1, 2, 3, 0};
-  if (conv)
-    memcpy(order, node_depthwise(n) ? filters_last : channels_last, sizeof channels_last);
-  else if (w->fixed && w->type.rank >= 2) { // N outside, K inside
-    for (int d = 0; d < w->type.rank; d++) order[d] = (uint8_t)d;
-    order[w->type.rank - 2] = (uint8_t)(w->type.rank - 1);
-    order[w->type.rank - 1] = (uint8_t)(w->type.rank - 2);
+  if (n->op->form == FormConv) {
+    channels_pack_groups(to, n, dtype);
+    channels_make_even(to, n, dtype);
   }
-  n->in[1] = as(to, w, dtype, order);
+  for (int i = 0; i < 2; i++) {
+    Node *x = n->in[i];
+    int last = i == MapB && node_depthwise(n) ? 0 : n->op->last[i];
+    // Where nothing is asked, an operand is read in any order.
+    if (last < 0 && reorders(x) && x->uses <= 1) x->type = in_place(x);
+    if (last < 0 && i == MapB && x->fixed) last = x->type.rank - 2; // k
+    Type wanted = x->type;
+    if (last >= 0) set_last(&wanted, last);
+    n->in[i] = as(to, x, dtype, wanted.order);
+  }
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {

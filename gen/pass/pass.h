@@ -128,7 +128,8 @@ bool group_sums_columns(const Group *g, const Node *n);
 const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
 // The value whose elements g writes for output n: n, or what n is another shape of.
 const Node *group_stored(const Group *g, const Node *n);
-// Where neighbours along n of a contraction's product are, at the end of its epilogue.
+// Where neighbours along n of a contraction's product are, and at the end of its epilogue.
+Lane group_product_lane(const Group *g);
 Lane group_lane(const Group *g);
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);

@@ -95,8 +95,8 @@ static bool contract_takes(Group *reader, Group *k) {
   const Node *operand = operand_of(reader, made);
   bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
   if (!operand || (moves && lies_in_place(reader, k, operand))) return true;
-  const Type *x = &a->in[0]->type;
-  int64_t run = a->op->form == FormConv ? a->in[1]->type.dim[1] : x->dim[x->rank - 1];
+  Maps maps = maps_of(a, 0);
+  int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
   bool singly = size == 4 && bytes % 8 && only_reorders(k);
   return operand == a->in[0] && (moves || bytes % 4 || singly);

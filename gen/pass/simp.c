@@ -173,16 +173,18 @@ static Node *join_fixed(Graph *to, Node *n) {
 // `c` as a factor of the weights of contraction `y`, or null when it varies along more than the
 // output channels.
 static Node *weight_factor(Graph *to, const Node *y, Node *c) {
-  int channel = y->op->form == FormConv ? 1 : y->type.rank - 1;
+  Maps maps = maps_of(y, 0);
+  int channel = maps_dim(&maps, MapOut, AxisN), columns = maps_dim(&maps, MapB, AxisN);
+  if (y->type.dim[channel] != y->in[1]->type.dim[columns]) return NULL; // groups, in one alone
   for (int d = 0; d < c->type.rank; d++) {
     int of_y = y->type.rank - c->type.rank + d;
     if (c->type.dim[d] != 1 && of_y != channel) return NULL;
   }
   int64_t count = type_count(&c->type);
   if (count == 1 && !c->type.rank) return c;
-  Attr attr = {.dims = {count, 1, 1, 1}};
+  Attr attr = {.dims = {count, 1, 1, 1, 1, 1, 1, 1}};
   Node *n = graph_add(to, op_need(to->c, "reshape"), 1, &c, &attr, c);
-  n->type.rank = y->op->form == FormConv ? 4 : 1;
+  n->type.rank = y->in[1]->type.rank - columns;
   shape_infer(to->c, n);
   return intern(to, n);
 }

@@ -1,144 +1,221 @@
-// contract.c: a contraction seen as one matrix product per batch, out[m, n] = sum over k of
-// a[m, k] * b[n, k], and how its operands reach shared memory. A convolution is the same product
-// with m = (image, row, column), k = (tap row, tap column, channel), a batch per group of channels.
+// contract.c: a contraction seen as matrix products, out[m, n] = sum over k of a[m, k] * b[n, k]
+// for each batch (and phase), and how its operands reach shared memory. Its index maps (ir/maps.c)
+// say where elements are; here axes are put in the order in which kernels count them, and strides
+// decide what asynchronous copies can take.
 #include "sched.h"
 
 enum {
   kMostCopied = 16, // bytes of one asynchronous copy
   kLeastCopied = 4,
-  kMostTapBytes = 4096, // the table of taps
-  kMostTold = 31        // rows and columns of taps, a bit each in the kernel
+  kMostTapBytes = 4096 // the table of taps
 };
 
-// The largest piece, in elements, that a copy can take: the run along `dim` comes in whole pieces,
-// and where it begins and every other step is a multiple of one. 0: none.
-static int piece_along(const Operand *o, int rank, int dim, int64_t run, int size) {
-  int piece = o->stride[dim] > 1 ? 1 : kMostCopied / size;
-  while (o->offset % piece) piece /= 2;
-  for (int d = 0; d < rank; d++)
-    while (piece > 1 && (d == dim ? run : o->stride[d]) % piece) piece /= 2;
-  return piece * size >= kLeastCopied ? piece : 0;
+// ---- axes
+// ----------------------------------------------------------------------------------------
+
+int64_t axis_stride(const Maps *m, int tensor, const int64_t *stride, int axis) {
+  int64_t step = 0;
+  for (int d = 0; d < m->rank[tensor]; d++) step += stride[d] * m->dim[tensor][d].by[axis];
+  return step;
 }
 
-// Fills in `o`, whose base and strides are known. k_dim, row_dim: the dimensions of k and of m or n
-// (row_dim < 0: there is not one such dimension); run: how many k follow each other in memory.
-static void choose_access(Operand *o, int rank, int k_dim, int64_t run, int row_dim, int64_t rows,
-                          int size) {
-  o->piece = piece_along(o, rank, k_dim, run, size);
-  if (row_dim < 0 || o->stride[row_dim] != 1 || o->stride[k_dim] <= 1) return;
-  int piece = piece_along(o, rank, row_dim, rows, size);
-  if (piece > o->piece) o->piece = piece, o->across = true;
+static void swap_axes(Maps *m, int i, int j) {
+  Axis axis = m->axis[i];
+  m->axis[i] = m->axis[j], m->axis[j] = axis;
+  for (int t = 0; t < 3; t++)
+    for (int d = 0; d < m->rank[t]; d++) {
+      int64_t *by = m->dim[t][d].by, save = by[i];
+      by[i] = by[j], by[j] = save;
+    }
 }
 
-// The filter's taps and channels follow each other: k is one run.
-static bool taps_follow(const Node *w, const int64_t *stride) {
-  const int64_t *dim = w->type.dim;
-  return (dim[1] == 1 || stride[1] == 1) && (dim[3] == 1 || stride[3] == dim[1]) &&
-         (dim[2] == 1 || stride[2] == dim[1] * dim[3]);
-}
-
-static bool reachable(const Group *g, const Node *n, Operand *o) {
-  o->base = view_of(g, n, o->stride, &o->offset);
-  return o->base && o->base->type.dtype == prec_operand(g->anchor);
-}
-
-// Do taps of this convolution fall outside the image?
-static bool taps_leave(const Node *n) {
-  const Attr *a = &n->attr;
-  for (int i = 0; i < 2; i++) {
-    int64_t last = (n->type.dim[2 + i] - 1) * a->stride[i] - a->pad[i] +
-                   (node_window(n, i) - 1) * a->dilation[i];
-    if (a->pad[i] > 0 || last >= n->in[0]->type.dim[2 + i]) return true;
+// Axes of one position in all phases are none.
+static void drop_axes(Maps *maps, int phases) {
+  for (int i = maps[0].naxes - 1; i >= 0; i--) {
+    bool one = true;
+    for (int p = 0; p < phases; p++) one = one && maps[p].axis[i].size == 1;
+    for (int p = 0; p < phases && one; p++) swap_axes(&maps[p], i, --maps[p].naxes);
   }
+}
+
+// Of a role, an axis of longer steps in memory comes before one of shorter steps: in the result,
+// for k in a.
+static void order_axes(Maps *m) {
+  int64_t stride[3][MaxRank];
+  for (int t = 0; t < 3; t++) type_strides(m->type[t], stride[t]);
+  for (int i = 1; i < m->naxes; i++)
+    for (int j = i; j > 0; j--) {
+      const Axis *x = &m->axis[j - 1], *y = &m->axis[j];
+      int t = y->role == AxisK ? MapA : MapOut;
+      bool later = x->role > y->role || (x->role == y->role && axis_stride(m, t, stride[t], j - 1) <
+                                                                   axis_stride(m, t, stride[t], j));
+      if (later) swap_axes(m, j - 1, j);
+    }
+}
+
+int axes_innermost(const Maps *m, AxisRole role) {
+  int last = -1;
+  for (int i = 0; i < m->naxes; i++)
+    if (m->axis[i].role == role) last = i;
+  return last;
+}
+
+// How far axes of a role follow each other in a tensor as one, from the innermost on.
+static int64_t run_of(const Maps *m, int tensor, const int64_t *stride, AxisRole role) {
+  int i = axes_innermost(m, role);
+  if (i < 0) return 1;
+  int64_t run = 1, step = axis_stride(m, tensor, stride, i);
+  for (; i >= 0 && m->axis[i].role == role; i--) {
+    if (m->axis[i].size == 1) continue;
+    if (axis_stride(m, tensor, stride, i) != step * run) break;
+    run *= m->axis[i].size;
+  }
+  return run;
+}
+
+bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role, int64_t *step) {
+  int i = axes_innermost(m, role);
+  *step = i < 0 ? 0 : axis_stride(m, tensor, stride, i);
+  return run_of(m, tensor, stride, role) == maps_count(m, role);
+}
+
+// ---- operands
+// ------------------------------------------------------------------------------------
+
+// Does the axis decide whether a product is inside of its operand?
+static bool leads_outside(const Maps *m, int tensor, int axis) {
+  for (int d = 0; d < m->rank[tensor]; d++)
+    if (m->dim[tensor][d].by[axis] && maps_leave(m, tensor, d)) return true;
   return false;
 }
 
-// How many elements of k share an entry of the table of taps: a block of k, where each lies in one
+// The same of an operand, as far as all of the run is inside, or none.
+static int64_t whole_run(const Maps *m, int tensor, const int64_t *stride, AxisRole role) {
+  int64_t run = run_of(m, tensor, stride, role), together = 1;
+  for (int i = axes_innermost(m, role); i >= 0 && m->axis[i].role == role && together < run; i--) {
+    if (leads_outside(m, tensor, i)) break;
+    together *= m->axis[i].size;
+  }
+  return together < run ? together : run;
+}
+
+// The largest piece, in elements, that a copy can take of runs along the axes of a role: they come
+// in whole pieces, and where they begin and every other step is a multiple of one. 0: none.
+static int piece_along(const Maps *m, int tensor, const Operand *o, AxisRole role, int64_t run,
+                       int size) {
+  int last = axes_innermost(m, role), inside = last;
+  int64_t step = last < 0 ? 0 : axis_stride(m, tensor, o->stride, last), begin = o->offset,
+          whole = 1;
+  int piece = step > 1 ? 1 : kMostCopied / size;
+  while (inside >= 0 && m->axis[inside].role == role && whole < run)
+    whole *= m->axis[inside--].size;
+  for (int d = 0; d < m->rank[tensor]; d++) begin += m->dim[tensor][d].begin * o->stride[d];
+  while (piece > 1 && (begin % piece || (last >= 0 && run % piece))) piece /= 2;
+  if (last < 0) piece = 1;
+  for (int i = 0; i < m->naxes; i++)
+    while (piece > 1 && (i <= inside || i > last) && axis_stride(m, tensor, o->stride, i) % piece)
+      piece /= 2;
+  return piece * size >= kLeastCopied ? piece : 0;
+}
+
+// How many bits tell which taps of a row miss the operand: a bit for each position of the one
+// reduced axis of every dimension that some products leave. -1: there is not one.
+int operand_taps(const Maps *m, int tensor) {
+  int bits = 0;
+  for (int d = 0; d < m->rank[tensor]; d++) {
+    if (!maps_leave(m, tensor, d)) continue;
+    int count = 0;
+    for (int i = 0; i < m->naxes; i++)
+      if (m->dim[tensor][d].by[i] && m->axis[i].role == AxisK)
+        bits += (int)m->axis[i].size, count++;
+    if (count > 1) return -1;
+    bits += !count;
+  }
+  return bits;
+}
+
+// Along k, or across it where that moves more at once.
+static void choose_access(const Maps *m, int tensor, Operand *o, int size) {
+  AxisRole rows = tensor == MapA ? AxisM : AxisN;
+  int last = axes_innermost(m, rows), deepest = axes_innermost(m, AxisK),
+      taps = operand_taps(m, tensor);
+  int64_t k = deepest < 0 ? 0 : axis_stride(m, tensor, o->stride, deepest), step;
+  if (taps >= 0 && taps <= kMostTaps)
+    o->piece = piece_along(m, tensor, o, AxisK, whole_run(m, tensor, o->stride, AxisK), size);
+  if (last < 0 || axis_stride(m, tensor, o->stride, last) != 1 || k <= 1) return;
+  int piece = piece_along(m, tensor, o, rows, whole_run(m, tensor, o->stride, rows), size);
+  bool chunks = piece * size == kMostCopied || axes_linear(m, tensor, o->stride, rows, &step);
+  if (piece > o->piece && chunks) o->piece = piece, o->across = true;
+}
+
+// In every phase alike: the smallest piece.
+static Operand operand_of(const Group *g, const Product *p, int tensor) {
+  const Node *n = g->anchor->in[tensor];
+  Operand o = {0}, best;
+  o.base = view_of(g, n, o.stride, &o.offset);
+  for (int i = 0; i < p->phases; i++)
+    for (int d = 0; d < n->type.rank; d++)
+      o.bounded = o.bounded || maps_leave(&p->maps[i], tensor, d);
+  if (!o.base || o.base->type.dtype != prec_operand(g->anchor)) return o;
+  best = o;
+  for (int i = 0; i < p->phases; i++) {
+    Operand now = o;
+    choose_access(&p->maps[i], tensor, &now, p->size);
+    bool first = i == 0 || now.piece < best.piece;
+    if (i && now.across != best.across) now.piece = 0, first = true;
+    if (first) best = now;
+    if (!best.piece) break;
+  }
+  return best;
+}
+
+// How many elements of k share an entry of a's table of taps: a block of k, where each lies in one
 // tap, else the piece that a copy takes. 0: there is no table, or it would be too large.
-static int tap_run(const Node *w, const Product *p) {
-  int block = kRowBytes / p->size;
-  if (!p->a.piece || w->type.dim[2] * w->type.dim[3] == 1) return 0;
+static int tap_run(const Product *p) {
+  int block = kRowBytes / p->size, run = 0;
+  const Operand *a = &p->a;
+  if (!a->piece || a->across) return 0;
+  for (int i = 0; i < p->phases; i++) {
+    int64_t step, length = whole_run(&p->maps[i], MapA, a->stride, AxisK);
+    if (!a->bounded && axes_linear(&p->maps[i], MapA, a->stride, AxisK, &step)) continue;
+    bool whole = length % block == 0 && a->piece * p->size == kMostCopied;
+    if (!run || !whole) run = whole ? block : a->piece;
+  }
   Product looked = *p;
-  bool whole = w->type.dim[1] % block == 0 && p->a.piece * p->size == kMostCopied;
-  looked.tap_run = whole ? block : p->a.piece;
-  return tile_tap_bytes(&looked) <= kMostTapBytes ? looked.tap_run : 0;
-}
-
-static void conv_operands(const Group *g, const Node *n, Product *p) {
-  const Node *x = n->in[0], *w = n->in[1];
-  bool told = !p->taps_leave || w->type.dim[2] + w->type.dim[3] <= kMostTold;
-  if (told && reachable(g, x, &p->a)) choose_access(&p->a, 4, 1, w->type.dim[1], -1, 0, p->size);
-  p->tap_run = tap_run(w, p);
-  if (!reachable(g, w, &p->b) || !taps_follow(w, p->b.stride)) return;
-  p->b.stride[1] = 1;
-  p->b.stride[2] = p->b.stride[3] = 0; // taps and channels count as one
-  choose_access(&p->b, 4, 1, p->k, -1, 0, p->size);
-}
-
-// Is a value that the group computes made by maps alone, element by element?
-static bool maps_alone(const Group *g, const Node *made) {
-  const Node **seen = arena_alloc(g->graph->arena, sizeof *seen * (size_t)g->nnodes);
-  int count = 0;
-  seen[count++] = made;
-  for (int i = 0; i < count; i++) {
-    if (seen[i]->op->cls != OpMap) return false;
-    for (int j = 0; j < seen[i]->nin; j++) {
-      const Node *from = seen[i]->in[j];
-      int k = 0;
-      while (k < count && seen[k] != from) k++;
-      if (from->group == g && k == count) seen[count++] = from;
-    }
-  }
-  return true;
-}
-
-// Batch dimensions beside the rows become rows, from the innermost: those that B does not have, as
-// long as A, where it lies in memory, steps through both by one stride. A linear layer over (batch,
-// time, channels) is one product of batch * time rows. `lies`: A's base and strides are known.
-static void merge_rows(const Group *g, const Node *n, bool lies, Product *p) {
-  const Type *y = &n->type, *b = &n->in[1]->type;
-  int rank_a = n->in[0]->type.rank;
-  int64_t *step = &p->a.stride[rank_a - 2];
-  if (!lies && !maps_alone(g, n->in[0])) return;
-  for (int d = y->rank - 3; d >= 0; d--) {
-    int d_a = d - (y->rank - rank_a), d_b = d - (y->rank - b->rank);
-    if (y->dim[d] == 1) continue;
-    if (d_b >= 0 && b->dim[d_b] > 1) return;
-    if (lies && p->m > 1 && p->a.stride[d_a] != p->m * *step) return;
-    if (lies && p->m == 1) *step = p->a.stride[d_a];
-    if (lies) p->a.stride[d_a] = 0; // counted as rows
-    p->m *= y->dim[d];
-    p->first_row = d;
-  }
-}
-
-static void matmul_operands(const Group *g, const Node *n, Product *p) {
-  const Node *a = n->in[0], *b = n->in[1];
-  int ra = a->type.rank, rb = b->type.rank;
-  bool lies = reachable(g, a, &p->a);
-  merge_rows(g, n, lies, p);
-  if (lies) choose_access(&p->a, ra, ra - 1, p->k, ra - 2, p->m, p->size);
-  if (reachable(g, b, &p->b)) choose_access(&p->b, rb, rb - 2, p->k, rb - 1, p->n, p->size);
+  looked.tap_run = run;
+  return tile_tap_bytes(&looked) <= kMostTapBytes ? run : 0;
 }
 
 Product contract_product(const Group *g) {
   const Node *n = g->anchor;
-  const Type *w = &n->in[1]->type, *y = &n->type;
-  Product p = {.size = (int)dtype_size(prec_operand(g->anchor))};
-  if (n->op->form == FormConv) {
-    p.batch = n->attr.groups;
-    p.m = y->dim[0] * y->dim[2] * y->dim[3];
-    p.n = w->dim[0] / p.batch;
-    p.k = w->dim[1] * w->dim[2] * w->dim[3];
-    p.taps_leave = taps_leave(n);
-    conv_operands(g, n, &p);
-  } else {
-    p.m = y->dim[y->rank - 2];
-    p.n = y->dim[y->rank - 1];
-    p.k = w->dim[w->rank - 2];
-    p.first_row = y->rank - 2;
-    matmul_operands(g, n, &p);
-    p.batch = type_count(y) / (p.m * p.n);
+  Arena *arena = g->graph->arena;
+  Product p = {.size = (int)dtype_size(prec_operand(n))};
+  int most = maps_phases(n);
+  double multiplies = 0;
+  p.maps = arena_alloc(arena, sizeof *p.maps * (size_t)most);
+  for (int i = 0; i < most; i++) {
+    Maps *m = &p.maps[p.phases];
+    *m = maps_of(n, i);
+    int64_t rows = maps_count(m, AxisM), k = maps_count(m, AxisK);
+    if (!rows) continue;
+    p.phases++;
+    p.m += rows;
+    p.n = maps_count(m, AxisN);
+    p.batch = maps_count(m, AxisBatch);
+    multiplies += (double)rows * (double)k;
+    if (k > p.longest) p.longest = k;
   }
+  drop_axes(p.maps, p.phases);
+  for (int i = 0; i < p.phases; i++) order_axes(&p.maps[i]);
+  p.k = (int64_t)(multiplies / (double)p.m + 0.5);
+  p.a = operand_of(g, &p, MapA);
+  p.b = operand_of(g, &p, MapB);
+  p.tap_run = tap_run(&p);
   return p;
+}
+
+int64_t product_row_tiles(const Product *p, int tile_m) {
+  int64_t count = 0;
+  for (int i = 0; i < p->phases; i++) count += ceil_div(maps_count(&p->maps[i], AxisM), tile_m);
+  return count;
 }

@@ -54,10 +54,7 @@ double sched_dram_seconds(const Group *g, const Arch *arch) {
 // ---- work -------------------------------------------------------------------------------------
 
 double sched_contract_flops(const Node *n) {
-  const Type *w = &n->in[1]->type;
-  double k = n->op->form == FormConv ? (double)(w->dim[1] * w->dim[2] * w->dim[3])
-                                     : (double)w->dim[w->rank - 2];
-  return 2 * k * (double)type_count(&n->type);
+  return 2 * maps_multiplies(n);
 }
 
 // Floating-point operations of one node. CLASS
@@ -94,10 +91,11 @@ static int64_t reached(const Node *n, int i, int64_t size, int64_t kernel) {
 
 // The share of its first input that an anchor reads: less than 1 where strides jump over pixels.
 static double share_read(const Node *n) {
-  bool conv = n->op->cls == OpContract && n->op->form == FormConv;
-  if (!conv && n->op->cls != OpWindow) return 1;
-  const Type *x = &n->in[0]->type;
+  const Type *x = n->nin ? &n->in[0]->type : NULL;
   double share = 1;
+  for (int d = 0; n->op->cls == OpContract && d < x->rank; d++)
+    share *= maps_share_read(n, MapA, d);
+  if (n->op->cls != OpWindow) return share;
   for (int i = 0; i < 2; i++) {
     share *= (double)reached(n, i, x->dim[2 + i], node_window(n, i)) / (double)x->dim[2 + i];
   }

@@ -28,6 +28,8 @@ enum {
 
 // ---- contract.c: contractions as matrix products -----------------------------------------------
 
+enum { kMostTaps = 31 }; // of a row, a bit each in the kernel
+
 // How elements of an operand come to shared memory: `piece` at once by asynchronous copies, that
 // run along k, or across it (along m or n). piece 0: each is computed.
 typedef struct Operand {
@@ -36,18 +38,28 @@ typedef struct Operand {
   int64_t offset;          // of the operand's first element
   int piece;
   bool across;
+  bool bounded; // some products lie outside of it
 } Operand;
 
-typedef struct Product { // of each batch
+// Rows (of all phases) and columns of each batch, and k: the mean of the phases.
+typedef struct Product {
   int64_t m, n, k, batch;
-  int first_row;   // matmul: dimensions of the result from here to the last but one are the rows
-  int size;        // bytes of an operand's element
-  bool taps_leave; // the image, somewhere
-  int tap_run;     // elements of k that a tap is looked up for; 0: there is no table
+  int64_t longest; // k of any phase
+  int phases;
+  Maps *maps;  // of each phase; axes as kernels count them, the outermost first
+  int size;    // bytes of an operand's element
+  int tap_run; // elements of k that a tap of a is looked up for; 0: there is no table
   Operand a, b;
 } Product;
 
 Product contract_product(const Group *g);
+int64_t product_row_tiles(const Product *p, int tile_m); // of all phases
+// What a step on an axis adds in a tensor of these strides.
+int64_t axis_stride(const Maps *m, int tensor, const int64_t *stride, int axis);
+int axes_innermost(const Maps *m, AxisRole role); // the last axis of a role; -1: none
+// Are all positions of a role at multiples of one step?
+bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role, int64_t *step);
+int operand_taps(const Maps *m, int tensor);
 
 // ---- sched_cost.c
 // --------------------------------------------------------------------------------

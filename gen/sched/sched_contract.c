@@ -120,7 +120,7 @@ static void add_scratch(Group *g, const Product *p) {
 // Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
 static void add_column_scratch(Group *g, const Product *p) {
   Tile *t = &g->tile;
-  int64_t count = 0, blocks = ceil_div(p->m, t->m);
+  int64_t count = 0, blocks = product_row_tiles(p, t->m);
   for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
   if (!count) return;
   t->group = (int)ceil(sqrt((double)blocks));
@@ -131,26 +131,12 @@ static void add_column_scratch(Group *g, const Product *p) {
   count_scratch(g, (sums + counts) * 4);
 }
 
-// The taps of a filter that fall inside the image, of all outputs along dimension 2 + i.
-static double taps_inside(const Node *n, int i) {
-  const Attr *a = &n->attr;
-  int64_t size = n->in[0]->type.dim[2 + i], count = 0;
-  for (int64_t y = 0; y < n->type.dim[2 + i]; y++)
-    for (int64_t r = 0; r < node_window(n, i); r++) {
-      int64_t at = y * a->stride[i] - a->pad[i] + r * a->dilation[i];
-      count += at >= 0 && at < size;
-    }
-  return (double)count;
-}
-
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {
   const Node *n = node_as_written(g->anchor);
   Product p = contract_product(g);
   *issued = tile_multiplies(&g->tile, &p);
   *counted = sched_contract_flops(n) / 2;
-  *inside = *counted;
-  for (int i = 0; i < 2 && n->op->form == FormConv; i++)
-    *inside *= taps_inside(n, i) / (double)(n->type.dim[2 + i] * n->in[1]->type.dim[2 + i]);
+  *inside = *counted * maps_share_inside(n);
 }
 
 void sched_use(Group *g, const Arch *arch, const Tile *candidate) {

@@ -33,7 +33,7 @@ enum {
 
 int tile_tap_bytes(const Product *p) {
   int64_t block = kRowBytes / p->size;
-  return p->tap_run ? (int)(round_up(p->k, block) / p->tap_run) * kTapBytes : 0;
+  return p->tap_run ? (int)(round_up(p->longest, block) / p->tap_run) * kTapBytes : 0;
 }
 
 int tile_smem(const Tile *t, const Product *p) {
@@ -85,7 +85,7 @@ int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
 }
 
 double tile_count(const Tile *t, const Product *p) {
-  return (double)(ceil_div(p->m, t->m) * ceil_div(p->n, t->n) * p->batch);
+  return (double)(product_row_tiles(p, t->m) * ceil_div(p->n, t->n) * p->batch);
 }
 
 int64_t tile_step(const Tile *t, const Product *p) {
@@ -148,7 +148,7 @@ static double issue_clocks(const Tile *t, const Product *p) {
   double math = s.rows * s.columns * (t->mma ? 1 : 4);
   double rounds = t->mma && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
   double loads =
-      load_issue(&p->a, p->taps_leave, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
+      load_issue(&p->a, p->a.bounded, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
   double warp = s.count * (reads + math + rounds) + kLoopIssue;
   return (warps_of(t) * warp + loads) / kSchedulers;
 }
@@ -213,7 +213,7 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.split = split_seconds(t, blocks, arch);
   // Without tensor cores the products are themselves what is issued.
   double units[] = {t->mma ? c.math : fmax(c.math, c.issue), t->mma ? c.issue : 0};
-  c.seconds = cost_together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) + c.fill +
-              c.split + c.gap;
+  c.seconds = cost_together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) +
+              c.fill + c.split + c.gap;
   return c;
 }

@@ -83,11 +83,12 @@ static bool matches(const char *text, const char *pattern) {
 }
 
 static bool is_problem(const char *text) {
-  return matches(text,
-                 "^(fp32|tf32|fp16|bf16) ("
-                 "conv [0-9x]+ by [0-9x]+ stride [0-9]+x[0-9]+ pad -?[0-9]+(,-?[0-9]+){3}"
-                 "( dilation [0-9]+x[0-9]+)?( groups [0-9]+)?|"
-                 "matmul [0-9x]+( transposed| computed)? by [0-9x]+( transposed| computed)?)$");
+  return matches(
+      text,
+      "^(fp32|tf32|fp16|bf16) ("
+      "conv( data| filter)? [0-9x]+ by [0-9x]+ stride [0-9]+x[0-9]+ pad -?[0-9]+(,-?[0-9]+){3}"
+      "( dilation [0-9]+x[0-9]+)?( groups [0-9]+)?|"
+      "matmul [0-9x]+( transposed| computed)? by [0-9x]+( transposed| computed)?)$");
 }
 
 static bool is_tile(const char *text) {
@@ -311,7 +312,7 @@ const char *tuning_problem(const Group *g) {
   const Attr *t = &n->attr;
   Arena *arena = g->graph->arena;
   const char *dtype = precision_name(n->precision);
-  if (n->op->form != FormConv) {
+  if (n->op->form == FormMatmul) {
     Product p = contract_product(g);
     return arena_printf(arena, "%s matmul %s%s by %s%s", dtype, matrices(arena, &a->type, p.m, p.k),
                         lie(g, a), matrices(arena, &b->type, p.k, p.n), lie(g, b));
@@ -321,10 +322,12 @@ const char *tuning_problem(const Group *g) {
     more = arena_printf(arena, " dilation %lldx%lld", (long long)t->dilation[0],
                         (long long)t->dilation[1]);
   if (t->groups != 1) more = arena_printf(arena, "%s groups %lld", more, (long long)t->groups);
-  return arena_printf(arena, "%s conv %s by %s stride %lldx%lld pad %lld,%lld,%lld,%lld%s", dtype,
-                      shape(arena, &a->type), shape(arena, &b->type), (long long)t->stride[0],
-                      (long long)t->stride[1], (long long)t->pad[0], (long long)t->pad[1],
-                      (long long)t->pad[2], (long long)t->pad[3], more);
+  static const char *const words[] = {
+      [FormConv] = "conv", [FormConvData] = "conv data", [FormConvFilter] = "conv filter"};
+  return arena_printf(arena, "%s %s %s by %s stride %lldx%lld pad %lld,%lld,%lld,%lld%s", dtype,
+                      words[n->op->form], shape(arena, &a->type), shape(arena, &b->type),
+                      (long long)t->stride[0], (long long)t->stride[1], (long long)t->pad[0],
+                      (long long)t->pad[1], (long long)t->pad[2], (long long)t->pad[3], more);
 }
 
 const char *tuning_tile(Arena *arena, const Tile *t) {

@@ -2,7 +2,7 @@
 --   nngen tests/models/contraction.lua --set seed=17 count=20
 -- or of given shapes, as a failing run prints them:
 --   nngen tests/models/contraction.lua --set 'shapes=conv 2 3 9 7 5 3 3 2 1 1 0 1 1 1; matmul 2 5 7 3 0 1'
--- conv: images, channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups
+-- conv, data, filter: a convolution, its gradients by the image and by the filter, all of: images, channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups
 -- matmul: batch, m, n, k, whether a and b are given transposed (2: and were made by another kernel, whose
 -- output is read as it lies; inputs of 16 bits are converted, and turned on the way)
 local nn = require "nn"
@@ -29,7 +29,8 @@ local function random_conv()
   local ph, pw = random(r * dh) - 1, random(s * dw) - 1
   local h = math.max(1, (r - 1) * dh + 1 - 2 * ph) + random(16) - 1
   local w = math.max(1, (s - 1) * dw + 1 - 2 * pw) + random(16) - 1
-  return string.format("conv %d %d %d %d %d %d %d %d %d %d %d %d %d %d", random(3), c, h, w, out, r, s,
+  local kinds = {"conv", "conv", "data", "filter"}
+  return string.format("%s %d %d %d %d %d %d %d %d %d %d %d %d %d %d", kinds[random(4)], random(3), c, h, w, out, r, s,
                        random(3), random(3), ph, pw, dh, dw, groups)
 end
 local function random_matmul()
@@ -79,6 +80,24 @@ function make.conv(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g)
   if i % 3 == 1 then y = nn.relu(y + 1) end
   return y
 end
+-- A convolution's shapes, and numbers where its result has elements.
+local function gradient(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g)
+  local p, q = (h + 2 * ph - dh * (r - 1) - 1) // sh + 1, (w + 2 * pw - dw * (s - 1) - 1) // sw + 1
+  return source("g" .. i, {n, out, p, q}), {stride = {sh, sw}, pad = {ph, pw, ph, pw}, dilation = {dh, dw}, groups = g}
+end
+function make.data(i, n, c, h, w, out, r, s, ...)
+  local dy, o = gradient(i, n, c, h, w, out, r, s, ...)
+  o.size = {h, w}
+  local y = nn.op.conv2d_data(dy, weight("w" .. i, {out, c // o.groups, r, s}), o)
+  if i % 3 == 1 then y = nn.relu(y + 1) end
+  return y
+end
+function make.filter(i, n, c, h, w, out, r, s, ...)
+  local dy, o = gradient(i, n, c, h, w, out, r, s, ...)
+  o.size = {r, s}
+  local x = source("x" .. i, {n, c, h, w})
+  return nn.op.conv2d_filter(dy, i % 3 == 2 and nn.abs(x) or x, o)
+end
 local function matrix(name, batch, rows, columns, turned)
   if turned == 0 then return source(name, {batch, rows, columns}) end
   if turned == 1 then return nn.transpose(source(name, {batch, columns, rows})) end
@@ -98,7 +117,7 @@ local function add(i, spec)
   local y = make[words[1]](i, table.unpack(numbers))
   nn.output("y" .. i, i % 5 == 3 and moved(y) or y)
   if i % 4 == 2 then -- sums of columns, in the epilogue where that is possible
-    local axes = words[1] == "conv" and {1, 3, 4} or {1, 2}
+    local axes = words[1] == "matmul" and {1, 2} or {1, 3, 4}
     nn.output("sum" .. i, nn.sum(nn.abs(y) * (1 / 64), axes)) -- of one sign: nothing cancels
   end
 end

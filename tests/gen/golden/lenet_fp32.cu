@@ -8,31 +8,74 @@
 // 244608 FLOP, 3760 bytes read, 18816 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 784, kN = 6, kK = 25;
+constexpr int kN = 6;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 25, kTilesN = 1;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 2;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
 using T = float;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 784, kK = 25, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTapRun = 1;  // elements of k that a tap is looked up for
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 1;  // elements that are copied at once
+  static constexpr int kTapRun = 1;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = false, kBounded = true;
+  __device__ static int row(int m, int) {
+    return m;
+  }
+  __device__ static int at(int k) {
+    const int r = k / 5;
+    const int s = k % 5;
+    return r * 28 + s;
+  }
+  __device__ static unsigned missing(int m) {
+    unsigned bits = 0;
+    const int p = m / 28;
+    const int q = m % 28;
+    const int at_h = p - 2;
+#pragma unroll
+    for (int i = 0; i < 5; ++i) bits |= unsigned(unsigned(at_h + i) >= 28u) << i;
+    const int at_w = q - 2;
+#pragma unroll
+    for (int i = 0; i < 5; ++i) bits |= unsigned(unsigned(at_w + i) >= 28u) << (5 + i);
+    return bits;
+  }
+  __device__ static unsigned tap(int k) {
+    const int r = k / 5;
+    const int s = k % 5;
+    return 1u << r | 1u << (5 + s);
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 1;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 25;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
 struct Smem {
   union {
     struct {
@@ -41,7 +84,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kBlocks * kTileK / kTapRun];
+  Tap taps[32];
 };
 static_assert(sizeof(Smem) <= 16656, "the planner's figure");
 
@@ -51,88 +94,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = blockIdx.x, tile_n = 0;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = spread(load_row);
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-  // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
-  // the end.
-  unsigned a_missing[kRowsA];
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 - 2, x = pixel % 28 - 2;
-    a_row[i] = g_image + y * 28 + x;
-    unsigned missing = m < kM ? 1u << 31 : ~0u;
-#pragma unroll
-    for (int r = 0; r < 5; ++r) missing |= unsigned(unsigned(y + r) >= 28u) << r;
-#pragma unroll
-    for (int s = 0; s < 5; ++s) missing |= unsigned(unsigned(x + s) >= 28u) << (5 + s);
-    a_missing[i] = missing;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = spread(load_row);
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_weight + n * 25;
-  }
-
-  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
-    const int k = i * kTapRun;
-    const int c = k % 1, r = k / 5, s = k / 1 % 5;
-    write_tap(&smem.taps[i], Tap{r * 28 + s, k >= kK ? 1u << 31 : 1u << r | 1u << (5 + s)});
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-#pragma unroll
-    for (int piece = 0; piece < kPack / 1; ++piece) {
-      const int e = (piece * kChunks + load_chunk) * 1;
-      const int to = swizzled(a_first, e / kPack) + e % kPack * sizeof(T);
-      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun) + e / kTapRun]);
-      const int step = tap.offset - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const bool inside = !(a_missing[i] & tap.bits);
-        nn_cp_async<1 * sizeof(T)>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
-      }
-    }
-#pragma unroll
-    for (int piece = 0; piece < kPack / 1; ++piece) {
-      const int e = (piece * kChunks + load_chunk) * 1;
-      const int to = swizzled(b_first, e / kPack) + e % kPack * sizeof(T);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        const int row = b_first + i * kRowsAtOnce;
-        const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<1 * sizeof(T)>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_image - 56 - 2, m0, batch, smem.taps);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
+  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 1));
+  nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
-  nn_sync();  // the table of taps is there
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -144,12 +126,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -159,14 +141,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM || n >= kN) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> relu_out;
 #pragma unroll
@@ -176,7 +151,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
       relu_out[j] = relu;
     }
     nn_store<2>(g_relu + m * 6 + n, nn_cast<float>(relu_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // lenet__max_pool2d: window_max
 // from models/lenet.lua:6
@@ -263,31 +239,60 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__conv2_weight_init(
 // 483200 FLOP, 14368 bytes read, 6400 bytes written
 #include "lib/prim.cuh"
 #include "lib/fma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 100, kN = 16, kK = 150;
+constexpr int kN = 16;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 4, kTilesN = 1;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 5;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 4;
 constexpr int kLanes = 4;  // neighbouring outputs per thread in the epilogue
 using T = float;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 100, kK = 150, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTapRun = 2;  // elements of k that a tap is looked up for
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 2;  // elements that are copied at once
+  static constexpr int kTapRun = 2;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = false, kBounded = false;
+  __device__ static int row(int m, int) {
+    const int p = m / 10;
+    const int q = m % 10;
+    return p * 84 + q * 6;
+  }
+  __device__ static int at(int k) {
+    const int r = k / 30;
+    const int s = k / 6 % 5;
+    const int c = k % 6;
+    return r * 84 + s * 6 + c;
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 2;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 150;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
 struct Smem {
   union {
     struct {
@@ -296,7 +301,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kBlocks * kTileK / kTapRun];
+  Tap taps[80];
 };
 static_assert(sizeof(Smem) <= 41616, "the planner's figure");
 
@@ -306,81 +311,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = blockIdx.x, tile_n = 0;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = spread(load_row);
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    const int image = m / 100, pixel = m % 100;
-    const int y = pixel / 10, x = pixel % 10;
-    a_row[i] = g_max_pool2d + y * 84 + x * 6;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = spread(load_row);
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_weight + n * 150;
-  }
-
-  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
-    const int k = i * kTapRun;
-    const int c = k % 6, r = k / 30, s = k / 6 % 5;
-    write_tap(&smem.taps[i], Tap{c + r * 84 + s * 6, 0});
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-#pragma unroll
-    for (int piece = 0; piece < kPack / 2; ++piece) {
-      const int e = (piece * kChunks + load_chunk) * 2;
-      const int to = swizzled(a_first, e / kPack) + e % kPack * sizeof(T);
-      const int k = k0 + e;
-      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun) + e / kTapRun]);
-      const int step = tap.offset - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const int row = a_first + i * kRowsAtOnce;
-        const bool inside = k < kK && m0 + row < kM;
-        nn_cp_async<2 * sizeof(T)>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
-      }
-    }
-#pragma unroll
-    for (int piece = 0; piece < kPack / 2; ++piece) {
-      const int e = (piece * kChunks + load_chunk) * 2;
-      const int to = swizzled(b_first, e / kPack) + e % kPack * sizeof(T);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        const int row = b_first + i * kRowsAtOnce;
-        const bool inside = k < kK && n0 + row < kN;
-        nn_cp_async<2 * sizeof(T)>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_max_pool2d, m0, batch, smem.taps);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
+  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 2));
+  nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
-  nn_sync();  // the table of taps is there
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -392,12 +343,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -407,14 +358,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM || n >= kN) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 4> bias = nn_float(nn_load<4>(g_bias + n));
     Vec<float, 4> relu_out;
 #pragma unroll
@@ -424,7 +368,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
       relu_out[j] = relu;
     }
     nn_store<4>(g_relu + m * 16 + n, nn_cast<float>(relu_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // lenet__max_pool2d_2: window_max
 // from models/lenet.lua:7

@@ -61,31 +61,56 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
 // 3215360 FLOP, 447760 bytes read, 36880 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 #include "lib/arrive.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 8, kN = 256, kK = 784;
+constexpr int kN = 256;
 constexpr int kTileM = 8, kTileN = 64;
 constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 4;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = f16;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 8, kK = 784, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 4;  // parts of k, each a block's
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
+
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int m, int) {
+    return m * 784;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 784;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
 
 struct Smem {
   union {
@@ -107,70 +132,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   float *own_sums,
   int *own_arrived) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN), number = tile;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
-  const int tile_m = 0, tile_n = tile;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
-  const int split = part;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0, split = part;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
-
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = load_row;
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    a_row[i] = g_x + m * 784;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = load_row;
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_fc1 + n * 784;
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-    {
-      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const int row = a_first + i * kRowsAtOnce;
-        if (row >= kTileM) break;
-        const bool inside = k < kK;
-        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
-      }
-    }
-    {
-      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        const bool inside = k < kK;
-        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_x, m0, batch);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_fc1, n0, batch);
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -182,12 +162,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -198,17 +178,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   nn_sync();
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = tile;
-  float *parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, parts, split, own_arrived + tile_id, &smem.last)) return;
+  const int tile_id = number;
+  float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split, own_arrived + tile_id, &smem.last)) return;
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_out;
 #pragma unroll
@@ -218,7 +192,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
       relu_out[j] = relu;
     }
     nn_store<8>(g_relu + m * 256 + n, nn_cast<f16>(relu_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // mlp__fc2_init: copy
 // from models/mlp.lua:6
@@ -257,29 +232,54 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc2_init(
 // 1052672 FLOP, 136192 bytes read, 4096 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 8, kN = 256, kK = 256;
+constexpr int kN = 256;
 constexpr int kTileM = 8, kTileN = 64;
 constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 4;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = f16;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
+
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int m, int) {
+    return m * 256;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 256;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
 
 struct Smem {
   union {
@@ -298,66 +298,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   const float *__restrict__ g_bias,
   f16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = 0, tile_n = blockIdx.x;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
 
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
-
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = load_row;
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    a_row[i] = g_relu + m * 256;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = load_row;
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_fc2 + n * 256;
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-    {
-      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const int row = a_first + i * kRowsAtOnce;
-        if (row >= kTileM) break;
-        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i]);
-      }
-    }
-    {
-      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_fc2, n0, batch);
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -369,12 +328,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -384,13 +343,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
     Vec<float, 8> relu_2_out;
 #pragma unroll
@@ -400,7 +353,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
       relu_2_out[j] = relu;
     }
     nn_store<8>(g_relu_2 + m * 256 + n, nn_cast<f16>(relu_2_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // mlp__fc3_init: copy
 // from models/mlp.lua:7
@@ -439,29 +393,54 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
 // 41040 FLOP, 9256 bytes read, 320 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 8, kN = 10, kK = 256;
+constexpr int kN = 10;
 constexpr int kTileM = 8, kTileN = 64;
 constexpr int kWarpM = 8, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 1, kTilesN = 1;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 4;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 2;  // neighbouring outputs per thread in the epilogue
 using T = f16;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
+
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int m, int) {
+    return m * 256;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 256;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
 
 struct Smem {
   union {
@@ -480,68 +459,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3_2) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  const int tile_m = blockIdx.x, tile_n = 0;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
 
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
-
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = load_row;
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    a_row[i] = g_relu + m * 256;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = load_row;
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_fc3 + n * 256;
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-    {
-      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const int row = a_first + i * kRowsAtOnce;
-        if (row >= kTileM) break;
-        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i]);
-      }
-    }
-    {
-      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        const int row = b_first + i * kRowsAtOnce;
-        const bool inside = n0 + row < kN;
-        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i], inside);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_fc3, n0, batch);
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -553,12 +489,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -568,14 +504,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (n >= kN) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 2> bias = nn_float(nn_load<2>(g_bias + n));
     Vec<float, 2> fc3_2_out;
 #pragma unroll
@@ -584,5 +513,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
       fc3_2_out[j] = fc3_add;
     }
     nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }

@@ -87,31 +87,77 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
 // 115806208 FLOP, 549376 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 784, kN = 128, kK = 576;
+constexpr int kN = 128;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 25, kTilesN = 4;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 5;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 5;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = bf16;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 784, kK = 576, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTapRun = 64;  // elements of k that a tap is looked up for
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = false, kBounded = true;
+  __device__ static int row(int m, int) {
+    const int p = m / 28;
+    const int q = m % 28;
+    return p * 7168 + q * 128;
+  }
+  __device__ static int at(int k) {
+    const int r = k / 192;
+    const int s = k / 64 % 3;
+    const int c = k % 64;
+    return r * 3584 + s * 64 + c;
+  }
+  __device__ static unsigned missing(int m) {
+    unsigned bits = 0;
+    const int p = m / 28;
+    const int q = m % 28;
+    const int at_h = p * 2 - 1;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_h + i) >= 56u) << i;
+    const int at_w = q * 2 - 1;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_w + i) >= 56u) << (3 + i);
+    return bits;
+  }
+  __device__ static unsigned tap(int k) {
+    const int r = k / 192;
+    const int s = k / 64 % 3;
+    return 1u << r | 1u << (3 + s);
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 576;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
 struct Smem {
   union {
     struct {
@@ -120,7 +166,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kBlocks * kTileK / kTapRun];
+  Tap taps[9];
 };
 static_assert(sizeof(Smem) <= 41048, "the planner's figure");
 
@@ -130,86 +176,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const float *__restrict__ g_bn1_2,
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
-  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
-  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
-  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
-  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = load_row;
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-  // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
-  // the end.
-  unsigned a_missing[kRowsA];
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 * 2 - 1, x = pixel % 28 * 2 - 1;
-    a_row[i] = g_relu + y * 3584 + x * 64 + load_chunk * kPack;
-    unsigned missing = m < kM ? 1u << 31 : ~0u;
-#pragma unroll
-    for (int r = 0; r < 3; ++r) missing |= unsigned(unsigned(y + r) >= 56u) << r;
-#pragma unroll
-    for (int s = 0; s < 3; ++s) missing |= unsigned(unsigned(x + s) >= 56u) << (3 + s);
-    a_missing[i] = missing;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = load_row;
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_bn1 + n * 576;
-  }
-
-  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
-    const int k = i * kTapRun;
-    const int c = k % 64, r = k / 192, s = k / 64 % 3;
-    write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 64, 1u << r | 1u << (3 + s)});
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-    {
-      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
-      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun)]);
-      const int step = tap.offset - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const bool inside = !(a_missing[i] & tap.bits);
-        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
-      }
-    }
-    {
-      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
+  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 64));
+  nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
-  nn_sync();  // the table of taps is there
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -221,12 +208,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -236,14 +223,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bn1_add = nn_float(nn_load<8>(g_bn1_2 + n));
     Vec<float, 8> relu_2_out;
 #pragma unroll
@@ -253,7 +233,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       relu_2_out[j] = relu;
     }
     nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // resnet18__layer2_0_bn2_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:10
@@ -344,31 +325,75 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
 // 231311360 FLOP, 496128 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 784, kN = 128, kK = 1152;
+constexpr int kN = 128;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 25, kTilesN = 4;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 5;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 5;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = bf16;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 784, kK = 1152, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
 
-constexpr int kTapRun = 64;  // elements of k that a tap is looked up for
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = false, kBounded = true;
+  __device__ static int row(int m, int) {
+    return m * 128;
+  }
+  __device__ static int at(int k) {
+    const int r = k / 384;
+    const int s = k / 128 % 3;
+    const int c = k % 128;
+    return r * 3584 + s * 128 + c;
+  }
+  __device__ static unsigned missing(int m) {
+    unsigned bits = 0;
+    const int p = m / 28;
+    const int q = m % 28;
+    const int at_h = p - 1;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_h + i) >= 28u) << i;
+    const int at_w = q - 1;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) bits |= unsigned(unsigned(at_w + i) >= 28u) << (3 + i);
+    return bits;
+  }
+  __device__ static unsigned tap(int k) {
+    const int r = k / 384;
+    const int s = k / 128 % 3;
+    return 1u << r | 1u << (3 + s);
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 1152;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
 struct Smem {
   union {
     struct {
@@ -377,7 +402,7 @@ struct Smem {
     };
     float out[kTileM * kTileN];
   };
-  Tap taps[kBlocks * kTileK / kTapRun];
+  Tap taps[18];
 };
 static_assert(sizeof(Smem) <= 41120, "the planner's figure");
 
@@ -387,86 +412,27 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const float *__restrict__ g_bn2_2,
   bf16 *__restrict__ g_bn2_3) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
-  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
-  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
-  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
-  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = load_row;
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-  // Which rows and which columns of taps miss the image, a bit each; the highest stands for k past
-  // the end.
-  unsigned a_missing[kRowsA];
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 - 1, x = pixel % 28 - 1;
-    a_row[i] = g_relu + y * 3584 + x * 128 + load_chunk * kPack;
-    unsigned missing = m < kM ? 1u << 31 : ~0u;
-#pragma unroll
-    for (int r = 0; r < 3; ++r) missing |= unsigned(unsigned(y + r) >= 28u) << r;
-#pragma unroll
-    for (int s = 0; s < 3; ++s) missing |= unsigned(unsigned(x + s) >= 28u) << (3 + s);
-    a_missing[i] = missing;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = load_row;
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_bn2 + n * 1152;
-  }
-
-  for (int i = tid; i < kBlocks * kTileK / kTapRun; i += kThreads) {
-    const int k = i * kTapRun;
-    const int c = k % 128, r = k / 384, s = k / 128 % 3;
-    write_tap(&smem.taps[i], Tap{c + r * 3584 + s * 128, 1u << r | 1u << (3 + s)});
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-    {
-      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
-      const Tap tap = read_tap(&smem.taps[block * (kTileK / kTapRun)]);
-      const int step = tap.offset - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const bool inside = !(a_missing[i] & tap.bits);
-        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
-      }
-    }
-    {
-      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
+  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 64));
+  nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
-  nn_sync();  // the table of taps is there
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -478,12 +444,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -493,14 +459,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2_2 + n));
     Vec<float, 8> bn2_3_out;
 #pragma unroll
@@ -509,7 +468,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       bn2_3_out[j] = bn2_add_2;
     }
     nn_store<8>(g_bn2_3 + m * 128 + n, nn_cast<bf16>(bn2_3_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // resnet18__layer2_0_downsample_1_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:12
@@ -598,29 +558,56 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
 // 13146112 FLOP, 317952 bytes read, 200704 bytes written
 #include "lib/prim.cuh"
 #include "lib/mma.cuh"
+#include "lib/order.cuh"
+#include "lib/source.cuh"
+#include "lib/epilogue.cuh"
 
 // out[m, n] = sum over k of a[m, k] * b[n, k], then the epilogue.
-constexpr int kM = 784, kN = 128, kK = 64;
+constexpr int kN = 128;
 constexpr int kTileM = 32, kTileN = 32;
 constexpr int kWarpM = 16, kWarpN = 16;  // outputs per warp
-constexpr int kTilesM = 25, kTilesN = 4;
+constexpr int kTilesN = (kN + kTileN - 1) / kTileN;
 constexpr int kStages = 2;
 constexpr int kThreads = 128;
 constexpr int kBlocksPerSm = 6;
 constexpr int kLanes = 8;  // neighbouring outputs per thread in the epilogue
 using T = bf16;             // on tensor cores float is TF32
-constexpr int kPack = kChunkBytes / int(sizeof(T));  // elements in a chunk
 constexpr int kTileK = kRowBytes / int(sizeof(T));
+constexpr int kM = 784, kK = 64, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kRowsAtOnce = kThreads / kChunks;  // rows of an operand that are loaded at once
-constexpr int kRowsA = (kTileM + kRowsAtOnce - 1) / kRowsAtOnce;
-constexpr int kRowsB = (kTileN + kRowsAtOnce - 1) / kRowsAtOnce;
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
-constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
-static_assert(kRowsAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
+
+// Operand a: where its rows are, and k from there.
+struct MapA {
+  static constexpr int kRows = kM, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int m, int) {
+    const int p = m / 28;
+    const int q = m % 28;
+    return p * 7168 + q * 128;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
+
+// Operand b: where its rows are, and k from there.
+struct MapB {
+  static constexpr int kRows = kN, kDepth = kK;
+  static constexpr int kPiece = 8;  // elements that are copied at once
+  static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
+  static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int row(int n, int) {
+    return n * 64;
+  }
+  __device__ static int at(int k) {
+    return k;
+  }
+};
 
 struct Smem {
   union {
@@ -640,73 +627,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const bf16 *__restrict__ g_bn2,
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
+  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
-  // A strip of some tiles along m goes through all tiles along n: what it reads stays in L2.
-  constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
-  const int strip = blockIdx.x / (kStrip * kTilesN) * kStrip, in_strip = blockIdx.x % (kStrip * kTilesN);
-  const int strip_m = kTilesM - strip < kStrip ? kTilesM - strip : kStrip;
-  const int tile_m = strip + in_strip % strip_m, tile_n = in_strip / strip_m;
-  const int m0 = tile_m * kTileM, n0 = tile_n * kTileN;
+  const TileOrder<kTilesM, kTilesN> at(tile);
+  const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+  const int batch = 0;
   constexpr int first = 0, end = kBlocks;
-  const int load_row = tid / kChunks, load_chunk = tid % kChunks;
 
-  // Where the rows of a that this thread loads are, as blocks of k go by.
-  const int a_first = load_row;
-  const T *a_row[kRowsA];
-  int a_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsA; ++i) {
-    const int m = m0 + a_first + i * kRowsAtOnce;
-    const int image = m / 784, pixel = m % 784;
-    const int y = pixel / 28 * 2, x = pixel % 28 * 2;
-    a_row[i] = g_relu + y * 3584 + x * 64;
-  }
-
-  // Where the rows of b that this thread loads are, as blocks of k go by.
-  const int b_first = load_row;
-  const T *b_row[kRowsB];
-  int b_offset = 0;  // how far from k = 0
-#pragma unroll
-  for (int i = 0; i < kRowsB; ++i) {
-    const int n = n0 + b_first + i * kRowsAtOnce;
-    b_row[i] = g_downsample_1 + n * 64;
-  }
-
-  // Starts loading block `block` of k: the rows move there from where they are.
-  auto load = [&](int block, int stage) {
-    char *a_rows = smem.a[stage], *b_rows = smem.b[stage];
-    const int k0 = block * kTileK;
-    {
-      const int e = load_chunk * kPack, to = swizzled(a_first, load_chunk);
-      const int k = k0 + e;
-      const int c = k, r = 0, s = 0;
-      const Tap tap = {c + r * 3584 + s * 64, 0};
-      const int step = tap.offset - a_offset;
-      a_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsA; ++i) {
-        a_row[i] += step;
-        const int row = a_first + i * kRowsAtOnce;
-        const bool inside = m0 + row < kM;
-        nn_cp_async<kChunkBytes>(a_rows + to + i * (kRowsAtOnce * kRowBytes), a_row[i], inside);
-      }
-    }
-    {
-      const int e = load_chunk * kPack, to = swizzled(b_first, load_chunk);
-      const int k = k0 + e;
-      const int step = k - b_offset;
-      b_offset += step;
-#pragma unroll
-      for (int i = 0; i < kRowsB; ++i) {
-        b_row[i] += step;
-        nn_cp_async<kChunkBytes>(b_rows + to + i * (kRowsAtOnce * kRowBytes), b_row[i]);
-      }
-    }
-  };
+  AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
+  AlongSource<MapB, T, kTileN, kThreads> b(g_downsample_1, n0, batch);
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  auto load = [&](int block, int stage) {
+    a.load(block, smem.a[stage]);
+    b.load(block, smem.b[stage]);
+  };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
@@ -718,12 +657,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     nn_sync();  // this block has landed for all, and the stage before it has been read by all
     if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
     nn_cp_async_commit();
-    const char *a = smem.a[stage], *b = smem.b[stage];
+    const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
-      product.template multiply<kSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
-      product.template multiply<kLastSteps>(a, warp_m, b, warp_n);
+      product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
   }
   nn_cp_async_wait<0>();
@@ -733,14 +672,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   product.stage(smem.out, kTileN, warp_m, warp_n);
   nn_sync();
 
-  constexpr int kAlongN = kTileN / kLanes;  // threads
-  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
-  const int column = tid % kAlongN * kLanes, n = n0 + column;
-  for (int row = tid / kAlongN; row < kTileM; row += kThreads / kAlongN) {
-    const int m = m0 + row;
-    if (m >= kM) break;
-
-    const Vec<float, kLanes> acc = read_staged<kLanes>(smem.out, kTileN, row, column);
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bn2_add = nn_float(nn_load<8>(g_bn2 + m * 128 + n));
     const Vec<float, 8> downsample_1_add = nn_float(nn_load<8>(g_downsample_1_2 + n));
     Vec<float, 8> relu_2_out;
@@ -752,5 +684,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
       relu_2_out[j] = relu;
     }
     nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
-  }
+  };
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }

@@ -1,0 +1,17 @@
+// epilogue.cuh: the outputs of a tile, once they stand in shared memory.
+#pragma once
+#include "lib/tile.cuh"
+
+// Calls each(m, n, outputs) for those of the kM x kN outputs that are in the tile from (m0, n0) on, kLanes
+// neighbours along n at a time. A thread keeps its columns.
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
+__device__ __forceinline__ void each_output(const float *staged, int m0, int n0, Each each) {
+  constexpr int kAlongN = kTileN / kLanes;  // threads
+  static_assert(kThreads % kAlongN == 0, "a thread keeps its columns");
+  const int column = threadIdx.x % kAlongN * kLanes, n = n0 + column;
+  for (int row = threadIdx.x / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if ((kM % kTileM && m >= kM) || (kN % kTileN && n >= kN)) break;
+    each(m, n, read_staged<kLanes>(staged, kTileN, row, column));
+  }
+}

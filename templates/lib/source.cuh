@@ -1,0 +1,185 @@
+// source.cuh: how the rows of an operand come to shared memory, one block of k after the other. A
+// kernel's map says where elements are, in elements from the operand's first:
+//
+//   kRows, kDepth    how many rows, and k, there are
+//   kPiece           elements that one copy takes
+//   kLinear          at(k) is a multiple of k
+//   kBounded         some products lie outside of the operand
+//   row(r, batch)    where row r is
+//   at(k)            how far from there k is
+//   missing(r)       along k, bounded: the taps at which row r misses the operand, a bit each
+//   tap(k)           the bits of the taps that k lies in
+//   inside(r, k)     across k, bounded
+#pragma once
+#include "lib/tile.cuh"
+
+// What every source has: which rows and chunks a thread loads.
+template <class T, int kTile, int kThreads> struct SourceShape {
+  static constexpr int kPack = kChunkBytes / int(sizeof(T)), kTileK = kRowBytes / int(sizeof(T));
+  static constexpr int kAtOnce = kThreads / kChunks;  // rows
+  static constexpr int kCount = (kTile + kAtOnce - 1) / kAtOnce;
+  static constexpr bool kTail = kTile % kAtOnce != 0;  // the last round has fewer
+  static_assert(kAtOnce % kChunks == 0, "the rows that a thread loads turn their chunks alike");
+};
+
+// Copies kPiece elements; nothing is read where they are not inside.
+template <int kPiece, bool kAlways, class T>
+__device__ __forceinline__ void copy_piece(char *to, const T *from, bool inside) {
+  if constexpr (kAlways)
+    nn_cp_async<kPiece * sizeof(T)>(to, from);
+  else
+    nn_cp_async<kPiece * sizeof(T)>(to, from, inside);
+}
+
+// Where run `run` of kTapRun k lies.
+template <class Map> __device__ __forceinline__ Tap tap_of(int k) {
+  unsigned bits = 0;
+  if constexpr (Map::kBounded) bits = Map::tap(k) | (k < Map::kDepth ? 0u : 1u << 31);
+  return {Map::at(k), bits};
+}
+
+template <class Map, int kThreads> __device__ __forceinline__ void write_taps(Tap *taps, int count) {
+  for (int i = threadIdx.x; i < count; i += kThreads) write_tap(taps + i, tap_of<Map>(i * Map::kTapRun));
+}
+
+// Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how many
+// k share an entry of a table of taps (0: there is none); a whole block of k lies in one, or each
+// piece. A load may be called in kParts parts.
+template <class Map, class T, int kTile, int kThreads, int kParts = 1>
+struct AlongSource : SourceShape<T, kTile, kThreads> {
+  using Shape = SourceShape<T, kTile, kThreads>;
+  static constexpr int kCount = Shape::kCount, kPack = Shape::kPack, kPiece = Map::kPiece;
+  static constexpr bool kWhole = kPiece == kPack, kByBlock = Map::kTapRun == Shape::kTileK;
+  static constexpr bool kRagged = Map::kRows % kTile != 0 || Map::kDepth % Shape::kTileK != 0;
+  const T *row[kCount];
+  unsigned missing[kCount];  // the highest bit stands for k past the end
+  const Tap *taps;
+  int row0, first, chunk, offset[kParts];
+
+  __device__ __forceinline__ AlongSource(const T *base, int row0, int batch, const Tap *taps = nullptr)
+      : taps(taps), row0(row0), chunk(threadIdx.x % kChunks) {
+    first = kWhole ? threadIdx.x / kChunks : spread(threadIdx.x / kChunks);
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) offset[p] = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int r = row0 + first + i * Shape::kAtOnce;
+      row[i] = base + Map::row(r, batch) + (kByBlock ? chunk * kPack : 0);
+      if constexpr (Map::kBounded) missing[i] = r < Map::kRows ? 1u << 31 | Map::missing(r) : ~0u;
+    }
+  }
+
+  // Starts loading part `part` of the rows' block `block` of k into `stage`.
+  __device__ __forceinline__ void load(int block, char *stage, int part = 0) {
+#pragma unroll
+    for (int piece = 0; piece < kPack / kPiece; ++piece) {
+      const int e = (piece * kChunks + chunk) * kPiece, k = block * Shape::kTileK + e;
+      const int to = swizzled(first, e / kPack) + e % kPack * int(sizeof(T));
+      Tap tap;
+      if constexpr (Map::kTapRun == 0)
+        tap = tap_of<Map>(k);
+      else
+        tap = read_tap(taps + block * (Shape::kTileK / Map::kTapRun) + (kByBlock ? 0 : e / Map::kTapRun));
+      const int step = tap.offset - offset[part];
+      offset[part] += step;
+#pragma unroll
+      for (int i = kCount * part / kParts; i < kCount * (part + 1) / kParts; ++i) {
+        row[i] += step;
+        const int r = first + i * Shape::kAtOnce;
+        if (Shape::kTail && r >= kTile) break;
+        bool inside;
+        if constexpr (Map::kBounded)
+          inside = !(missing[i] & tap.bits);
+        else
+          inside = (Map::kDepth % Shape::kTileK == 0 || k < Map::kDepth) &&
+                   (Map::kRows % kTile == 0 || row0 + r < Map::kRows);
+        copy_piece<kPiece, !Map::kBounded && !kRagged>(stage + to + i * (Shape::kAtOnce * kRowBytes), row[i], inside);
+      }
+    }
+  }
+};
+
+// Rows that lie across k: kTileK rows of k for each kTileK of the operand's rows.
+template <class Map, class T, int kTile, int kThreads, int kParts = 1>
+struct AcrossSource : SourceShape<T, kTile, kThreads> {
+  using Shape = SourceShape<T, kTile, kThreads>;
+  static constexpr int kCount = Shape::kCount, kPack = Shape::kPack, kPiece = Map::kPiece;
+  static constexpr int kTileK = Shape::kTileK;
+  static constexpr bool kWhole = kPiece == kPack;
+  static constexpr bool kRagged = Map::kRows % kTile != 0 || Map::kDepth % kTileK != 0;
+  const T *row[kCount];
+  int row0, first, chunk, offset[kParts];
+
+  // The first of the operand's rows in row i of this thread, and its k in a block.
+  __device__ __forceinline__ int row_of(int i) const {
+    return row0 + (first + i * Shape::kAtOnce) / kTileK * kTileK + chunk * kPiece;
+  }
+  __device__ __forceinline__ int k_of(int i) const { return (first + i * Shape::kAtOnce) % kTileK; }
+
+  __device__ __forceinline__ AcrossSource(const T *base, int row0, int batch)
+      : row0(row0), chunk(threadIdx.x % kChunks) {
+    first = kWhole ? threadIdx.x / kChunks : spread_across<T>(threadIdx.x / kChunks);
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) offset[p] = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      row[i] = base + Map::row(row_of(i), batch);
+      if constexpr (Map::kLinear) row[i] += Map::at(k_of(i));
+    }
+  }
+
+  __device__ __forceinline__ void load(int block, char *stage, int part = 0) {
+    const int k0 = block * kTileK;
+    int step = 0;
+    if constexpr (Map::kLinear) {
+      step = Map::at(k0) - offset[part];
+      offset[part] += step;
+    }
+#pragma unroll
+    for (int i = kCount * part / kParts; i < kCount * (part + 1) / kParts; ++i) {
+      row[i] += step;
+      if (Shape::kTail && first + i * Shape::kAtOnce >= kTile) break;
+      const int k = k0 + k_of(i);
+      const T *from = row[i];
+      if constexpr (!Map::kLinear) from += Map::at(k);
+#pragma unroll
+      for (int piece = 0; piece < kPack / kPiece; ++piece) {
+        const int e = (piece * kChunks + chunk) * kPiece, r = row_of(i) + piece * kChunks * kPiece;
+        const int to = across<T>(first, e / kPack) + e % kPack * int(sizeof(T));
+        bool inside = (Map::kDepth % kTileK == 0 || k < Map::kDepth) && (Map::kRows % kTile == 0 || r < Map::kRows);
+        if constexpr (Map::kBounded) inside = inside && Map::inside(r, k);
+        copy_piece<kPiece, !Map::kBounded && !kRagged>(stage + to + i * (Shape::kAtOnce * kRowBytes),
+                                                       from + piece * kChunks * kPiece, inside);
+      }
+    }
+  }
+};
+
+// Rows whose elements value(r, k) computes, 0 outside. Unrolled, they would only need more registers.
+template <class T, int kTile, int kThreads, class Value>
+struct ComputedSource : SourceShape<T, kTile, kThreads> {
+  using Shape = SourceShape<T, kTile, kThreads>;
+  static constexpr int kPack = Shape::kPack;
+  Value value;
+  int row0;
+
+  __device__ __forceinline__ ComputedSource(Value value, int row0) : value(value), row0(row0) {}
+
+  __device__ __forceinline__ void load(int block, char *stage, int part = 0, int parts = 1) {
+    const int chunk = threadIdx.x % kChunks;
+#pragma unroll 1
+    for (int i = Shape::kCount * part / parts; i < Shape::kCount * (part + 1) / parts; ++i) {
+      const int r = threadIdx.x / kChunks + i * Shape::kAtOnce;
+      if (Shape::kTail && r >= kTile) break;
+      Vec<float, kPack> values;
+#pragma unroll
+      for (int e = 0; e < kPack; ++e) values[e] = value(row0 + r, block * Shape::kTileK + chunk * kPack + e);
+      nn_store<kPack>((T *)(stage + swizzled(r, chunk)), nn_cast<T>(values));
+    }
+  }
+};
+
+template <class T, int kTile, int kThreads, class Value>
+__device__ __forceinline__ ComputedSource<T, kTile, kThreads, Value> computed_source(Value value, int row0) {
+  return {value, row0};
+}
