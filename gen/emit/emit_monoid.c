@@ -26,7 +26,7 @@ static void put_struct(Buffer *b, const char *name, const Monoid *m) {
 }
 
 Member *states_member(States *s, const Node *reduction) {
-  const Monoid *m = reduction->op->acc;
+  const Monoid *m = op_monoid(reduction);
   for (int i = 0; i < s->count; i++)
     if (s->member[i].value == reduction->in[0] && monoid_same(s->member[i].monoid, m))
       return &s->member[i];
@@ -38,7 +38,7 @@ void states_add(States *s, const Node *reduction) {
   Arena *arena = s->group->graph->arena;
   s->member = arena_grow(arena, s->member, s->count, sizeof *s->member);
   Member *m = &s->member[s->count++];
-  *m = (Member){.monoid = reduction->op->acc, .value = reduction->in[0]};
+  *m = (Member){.monoid = op_monoid(reduction), .value = reduction->in[0]};
   m->name = expr_name(s->group, m->monoid->name);
 }
 

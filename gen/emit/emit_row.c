@@ -238,7 +238,8 @@ static void put_constants(Rows *r) {
   Buffer declare = {0}, decode = {0};
   for (int i = 0; i < e->c->graph->nnodes; i++)
     if (r->kept[i])
-      buffer_put(&declare, "  float %s[kItems * kLanes];\n", kept_array(r, e->c->graph->nodes[i]));
+      buffer_put(&declare, "  %s %s[kItems * kLanes];\n", expr_compute_type(e->c->graph->nodes[i]),
+                 kept_array(r, e->c->graph->nodes[i]));
   const char *names[MaxRank];
   int64_t size[MaxRank];
   int dims[MaxRank], count = domain_dims(r->full, r->axes, false, dims);

@@ -187,6 +187,7 @@ extern const AttrField attr_fields[];
 extern const int attr_nfields;
 const Op *op_find(const Compiler *c, const char *name); // null when unknown
 const Op *op_need(const Compiler *c, const char *name);
+const Monoid *op_monoid(const Node *reduction); // of floats or of integers
 const char *op_class_name(OpClass cls);
 void op_copy_attrs(const Op *op, const Attr *from, Attr *to); // those that the op has
 

@@ -31,6 +31,10 @@ const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
 static const char *const class_names[OpClassCount] = { // CLASS
     "source", "map", "reduce", "window", "contract", "move"};
 
+const Monoid *op_monoid(const Node *n) {
+  return dtype_is_float(n->in[0]->type.dtype) ? n->op->acc : n->op->whole;
+}
+
 const char *op_class_name(OpClass cls) {
   return class_names[cls];
 }

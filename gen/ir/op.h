@@ -112,24 +112,25 @@ typedef struct MapRow {
 typedef struct Op {
   const char *name;
   OpClass cls;
-  int form;           // SourceKind, ContractForm or MoveKind, by class
-  int nin;            // inputs; -1: one or more
-  unsigned flags;     // OpFlag
-  Typing typing;      // map
-  unsigned attrs;     // bit i: takes the i-th row of attr_fields
-  const char *cuda;   // expression over $1 $2 ..: a map's value, a reduction's combination
-  const char *init;   // reduction, window: the neutral element, as CUDA text
-  double ref_init;    // the same for the oracle
-  const MapRow *maps; // contraction
-  int last[3];        // contraction: the dimension that its tensors want innermost; -1: any
-  const Monoid *acc;  // reduction; rows of equal texts accumulate together
-  const char *result; // reduction: its value, of a.NAME
-  int ref_result;     // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
-  Dtype gives;        // reduction: of the result; DtF32: a float, stored as the policy says
-  int flops;          // per element, for the tables
-  int ref;            // Lua reference: the op on numbers (LUA_NOREF: none)
-  int grad;           // Lua reference: its gradient rule
-  bool user;          // declared by a model file
+  int form;            // SourceKind, ContractForm or MoveKind, by class
+  int nin;             // inputs; -1: one or more
+  unsigned flags;      // OpFlag
+  Typing typing;       // map
+  unsigned attrs;      // bit i: takes the i-th row of attr_fields
+  const char *cuda;    // expression over $1 $2 ..: a map's value, a reduction's combination
+  const char *init;    // reduction, window: the neutral element, as CUDA text
+  double ref_init;     // the same for the oracle
+  const MapRow *maps;  // contraction
+  int last[3];         // contraction: the dimension that its tensors want innermost; -1: any
+  const Monoid *acc;   // reduction; rows of equal texts accumulate together
+  const Monoid *whole; // the same of integers, which gives i32; null: they are refused
+  const char *result;  // reduction: its value, of a.NAME
+  int ref_result;      // Lua reference: (accumulators..) -> the value; LUA_NOREF: the first
+  Dtype gives;         // reduction: of the result; DtF32: a float, stored as the policy says
+  int flops;           // per element, for the tables
+  int ref;             // Lua reference: the op on numbers (LUA_NOREF: none)
+  int grad;            // Lua reference: its gradient rule
+  bool user;           // declared by a model file
 } Op;
 
 #endif

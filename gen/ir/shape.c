@@ -28,7 +28,7 @@ static void infer_map(Compiler *c, Node *n) {
   n->type = type_make(type_result(n), t.rank, t.dim);
 }
 
-// Products, windows and reductions are of floats.
+// Products and windows are of floats, and so are reductions that say nothing of integers.
 static void want_float(Compiler *c, Node *n, int i) {
   Dtype dtype = n->in[i]->type.dtype;
   if (!dtype_is_float(dtype))
@@ -37,13 +37,15 @@ static void want_float(Compiler *c, Node *n, int i) {
 }
 
 static void infer_reduce(Compiler *c, Node *n) {
-  want_float(c, n, 0);
+  bool whole = n->op->whole && !dtype_is_float(n->in[0]->type.dtype);
+  if (!whole) want_float(c, n, 0);
   Type t = n->in[0]->type;
   if (n->attr.axes >> t.rank)
     err_at(c, n->loc, "%s: an axis is beyond the rank of %s", n->op->name, shape_of(n->in[0]));
   for (int d = 0; d < t.rank; d++)
     if (n->attr.axes >> d & 1) t.dim[d] = 1;
-  n->type = type_make(dtype_is_float(n->op->gives) ? t.dtype : n->op->gives, t.rank, t.dim);
+  Dtype gives = whole ? DtI32 : dtype_is_float(n->op->gives) ? t.dtype : n->op->gives;
+  n->type = type_make(gives, t.rank, t.dim);
 }
 
 // Positions of a window of `kernel` over `size` elements, as every framework counts them.

@@ -43,7 +43,9 @@ void maps_read(lua_State *lua, Op *op); // Op.maps, from the fields `maps` and `
 // ---- monoid.c: what reductions accumulate ------------------------------------------------------
 Monoid *monoid_read(lua_State *lua, const Op *op); // field `acc` of the row at 1; null: none
 void monoid_check(lua_State *lua, const Op *op);   // of a model file: expressions alone
-void monoid_complete(Compiler *c, Op *op);         // a row of one combination gets its monoid
+// A row of one combination gets its monoid; of integers too, where `whole` is their neutral
+// element.
+void monoid_complete(Compiler *c, Op *op, const char *whole);
 
 // ---- sandbox.c ---------------------------------------------------------------------------------
 lua_State *sandbox_state(Compiler *c, size_t memory_limit);

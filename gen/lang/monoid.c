@@ -73,7 +73,7 @@ static const char *of_parts(Compiler *c, const char *cuda) {
   return text;
 }
 
-void monoid_complete(Compiler *c, Op *op) {
+void monoid_complete(Compiler *c, Op *op, const char *whole) {
   if (!op->result) op->result = "a.value";
   if (op->acc) return;
   Monoid *m = arena_alloc(c->arena, sizeof *m);
@@ -82,6 +82,12 @@ void monoid_complete(Compiler *c, Op *op) {
   m->part[0] =
       (Accumulator){"value", "float", op->init, "$1", of_parts(c, op->cuda), op->ref_init, op->ref};
   op->acc = m;
+  if (!whole) return;
+  Monoid *integers = arena_alloc(c->arena, sizeof *integers);
+  *integers = *m;
+  integers->part[0].type = "int";
+  integers->part[0].init = whole;
+  op->whole = integers;
 }
 
 // ---- rows of a model file

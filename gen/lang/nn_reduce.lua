@@ -17,8 +17,9 @@ local function squeeze(x, bits, keep)
   return op.reshape(x, {dims = dims})
 end
 
--- sum, amax, amin, mean (x, axes, keep): over an axis or a list of axes (default: all).
--- prod, all, any, logsumexp likewise.
+-- sum, prod, amax, amin, mean (x, axes, keep): over an axis or a list of axes (default: all).
+-- all, any, logsumexp likewise. Sums and products of integers and bools are exact, in i32; the largest and
+-- the smallest have the dtype of x.
 local function reduction(name, row)
   layer(name, function(x, axes, keep)
     local bits = axes_bits(name, tensor(name, x), axes)
@@ -26,15 +27,24 @@ local function reduction(name, row)
   end)
 end
 tools.reduction = reduction
-for name, row in pairs{sum = "reduce_sum", amax = "reduce_max", amin = "reduce_min",
-                       prod = "reduce_prod", logsumexp = "reduce_lse"} do
+for name, row in pairs{sum = "reduce_sum", prod = "reduce_prod", logsumexp = "reduce_lse"} do
   reduction(name, op[row])
+end
+for name, row in pairs{amax = "reduce_max", amin = "reduce_min"} do
+  reduction(name, function(x, bits)
+    local dtype = core.dtype(x)
+    local y = op[row](x, bits)
+    return (dtype == "u8" or dtype == "bool") and nn.to(y, dtype) or y
+  end)
 end
 for _, name in ipairs{"all", "any"} do -- of truths, or of numbers that are not 0
   reduction(name, function(x, bits) return op["reduce_" .. name](nn.to(x, "f32"), bits) end)
 end
 layer("mean", function(x, axes, keep)
   local bits = axes_bits("mean", tensor("mean", x), axes)
+  if not core.dtype(x):find("f") then
+    fail("mean: wants floats, not %s; x:to(\"f32\") makes them", core.dtype(x))
+  end
   return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
 end)
 

@@ -12,6 +12,7 @@
 --           convert (to its attribute dtype), draw (integers, giving a random float)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, window: $1 so far, $2 the next)
 --   init    reduce, window: the neutral element as CUDA text; ref_init the same as a number
+--   whole   reduce with cuda: the neutral element of integers, which are reduced exactly then, to i32
 --   acc     reduce, in place of cuda and init: up to four accumulators, joined in any order: for each
 --           its name, init, what one element gives (`element`: $1 its value, $i its place) and what
 --           two parts give (`combine`: a.NAME, b.NAME); for the oracle ref_init and
@@ -124,12 +125,12 @@ op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", 
 
 -- reductions
 op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
-   flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
+   whole = "0", flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
-   init = "-nn_inf()", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+   init = "-nn_inf()", whole = "-2147483647 - 1", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
-   init = "nn_inf()", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
-op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", init = "1.f",
+   init = "nn_inf()", whole = "2147483647", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
+op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", init = "1.f", whole = "1",
    ref_init = 1, ref = function(a, b) return a * b end}
 
 -- NaN is true, as in NumPy: 1 or 0.

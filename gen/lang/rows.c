@@ -208,7 +208,7 @@ int rows_declare(lua_State *lua) {
   op->user = lua_toboolean(lua, lua_upvalueindex(1));
   check_row(lua, op);
   if (op->user) check_user_text(lua, op);
-  if (op->cls == OpReduce) monoid_complete(front_compiler(lua), op);
+  if (op->cls == OpReduce) monoid_complete(c, op, field_text(lua, "whole"));
   c->ops = arena_grow(c->arena, c->ops, c->nops, sizeof *c->ops);
   c->ops[c->nops++] = op;
   return 0;

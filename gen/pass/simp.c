@@ -256,6 +256,7 @@ static Node *join_variance(Graph *to, Node *n) {
   if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !is_mean(d->in[1], d->in[0], axes))
     return NULL;
   Node *y = d->in[0];
+  if (!dtype_is_float(y->type.dtype)) return NULL;
   int64_t count = type_count(&y->type) / type_count(&n->type);
   if (type_axes_innermost(&y->type, axes) && count <= kMostRow) return NULL;
   Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);

@@ -118,8 +118,8 @@ static int state_words(const Group *g) {
     bool known = n->op->cls != OpReduce;
     for (int j = 0; j < i && !known; j++)
       known = g->nodes[j]->op->cls == OpReduce && g->nodes[j]->in[0] == n->in[0] &&
-              monoid_same(g->nodes[j]->op->acc, n->op->acc);
-    if (!known) words += n->op->acc->count;
+              monoid_same(op_monoid(g->nodes[j]), op_monoid(n));
+    if (!known) words += op_monoid(n)->count;
   }
   return words;
 }

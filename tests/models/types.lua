@@ -40,6 +40,23 @@ function cases.conversions()
   nn.output("back", x:to("i32"):to("f32") / 3)
   nn.output("long", x:to("i32"):to("i64") + 1)
 end
+-- Reductions of integers and bools: exact, in i32.
+function cases.sums()
+  local i = nn.input("i", {6, 50, 7}, {dtype = "i32", below = 40000})
+  local u = nn.input("u", {6, 50, 7}, {dtype = "u8", below = 256})
+  local m = nn.input("m", {6, 50, 7}, {dtype = "bool"})
+  local l = nn.input("l", {6, 50, 7}, {dtype = "i64", below = 3000000})
+  for at, axes in ipairs{{3}, {2}, {1, 3}, {2, 3}, {1, 2, 3}} do
+    nn.output("sum_" .. at, i:sum(axes))
+    nn.output("far_" .. at, (i * -50000):amin(axes) + (i * 20000 + 7):amax(axes))
+    nn.output("bytes_" .. at, u:sum(axes) + u:amax(axes))
+    nn.output("count_" .. at, m:sum(axes))
+    nn.output("long_" .. at, l:amin(axes) - l:amax(axes))
+    nn.output("product_" .. at, (i % 2 * 2 - 1):prod(axes))
+  end
+  nn.output("share", i / i:sum(3, true)) -- rows of both kinds
+  nn.output("rank", i - i:amin(3, true) + m:sum(3, true) * i:amax(3, true))
+end
 -- Types at the border, in other orders of memory, through every move.
 function cases.borders()
   local b = nn.input("bytes", {2, 3, 8, 8}, {dtype = "u8", below = 256})
