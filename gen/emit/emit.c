@@ -240,6 +240,7 @@ static const struct { // CLASS
     [TmRow] = {"templates/rowwise.cu", emit_row},
     [TmWindow] = {"templates/window.cu", emit_window},
     [TmContract] = {"templates/contract.cu", emit_contract},
+    [TmScan] = {"templates/scan.cu", emit_scan},
 };
 
 const char *emit_template_file(const Group *g) { // it is rendered from

@@ -79,6 +79,9 @@ static const char *tile_text(const Group *g) {
                         t->k, t->stages, t->mma ? "mma" : "fma", t->splits);
   case TmRow:
     return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
+  case TmScan:
+    return arena_printf(a, t->splits > 1 ? "%d rows x %d x %d /%d" : "%d rows x %d x %d", t->rows,
+                        t->items, t->lanes, t->splits);
   case TmReduce:
     return arena_printf(a, t->splits > 1 ? "%d columns x %d /%d" : "%d columns x %d", t->rows,
                         t->lanes, t->splits);

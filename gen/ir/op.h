@@ -11,6 +11,7 @@ typedef enum OpClass {
   OpSource,
   OpMap,
   OpReduce,
+  OpScan,
   OpWindow,
   OpContract,
   OpMove,

@@ -48,6 +48,17 @@ static void infer_reduce(Compiler *c, Node *n) {
   n->type = type_make(gives, t.rank, t.dim);
 }
 
+// Each element becomes what the elements up to it along the axis come to.
+static void infer_scan(Compiler *c, Node *n) {
+  bool whole = n->op->whole && !dtype_is_float(n->in[0]->type.dtype);
+  if (!whole) want_float(c, n, 0);
+  const Type *t = &n->in[0]->type;
+  if (n->attr.axis < 0 || n->attr.axis >= t->rank)
+    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
+           (long long)n->attr.axis + 1);
+  n->type = type_make(whole ? DtI32 : t->dtype, t->rank, t->dim);
+}
+
 // Positions of a window of `kernel` over `size` elements, as every framework counts them.
 static int64_t positions(Compiler *c, Node *n, int i, int64_t size, int64_t kernel) {
   const Attr *a = &n->attr;
@@ -298,7 +309,7 @@ static void infer_move(Compiler *c, Node *n) {
 static void (*const rules[OpClassCount])(Compiler *, Node *) = {
     // CLASS
     [OpMap] = infer_map,           [OpReduce] = infer_reduce, [OpWindow] = infer_window,
-    [OpContract] = infer_contract, [OpMove] = infer_move,
+    [OpContract] = infer_contract, [OpMove] = infer_move,     [OpScan] = infer_scan,
 };
 
 // Sources carry their type from the start; it is checked here all the same.

@@ -550,7 +550,7 @@ end)
 layer("matmul", function(a, b) return op.matmul(a, b) end)
 
 -- What nn_reduce.lua and nn_layers.lua are made of.
-core.tools = {fail = fail, layer = layer, parameter_layer = parameter_layer, options = options, axes_bits = axes_bits,
+core.tools = {fail = fail, layer = layer, parameter_layer = parameter_layer, options = options, axes_bits = axes_bits, axis_of = axis_of,
               REQUIRED = REQUIRED, tensor = tensor, count = count, pair = pair, sides = sides}
 
 -- A name that nn does not have is a mistake of the model, told with the nearest one.

@@ -1,7 +1,8 @@
 -- nn_reduce.lua: reductions and what is made of them, of the module `nn` (nn.lua).
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, layer, tensor, axes_bits = tools.fail, tools.layer, tools.tensor, tools.axes_bits
+local fail, layer, tensor = tools.fail, tools.layer, tools.tensor
+local axes_bits, axis_of = tools.axes_bits, tools.axis_of
 
 local function count_of(x, bits)
   local n = 1
@@ -51,6 +52,15 @@ end)
 -- argmax, argmin (x, axes, keep): the place of the largest (smallest) element along the axes, counted
 -- row-major from 0, as i32. The lowest place wins; NaN comes before all numbers.
 for _, name in ipairs{"argmax", "argmin"} do reduction(name, op["reduce_" .. name]) end
+
+-- cumsum, cumprod, logcumsumexp (x, axis): of x's shape; each element is the sum (the product, the logarithm
+-- of the sum of exponentials) of the elements up to it along the axis, the last by default, itself included.
+-- Sums and products of integers and bools are exact, in i32. As torch.cumsum.
+for name, row in pairs{cumsum = "scan_sum", cumprod = "scan_prod", logcumsumexp = "scan_lse"} do
+  layer(name, function(x, axis)
+    return op[row](x, {axis = axis_of(name, tensor(name, x), axis or -1)})
+  end)
+end
 
 -- var, std (x, axes, keep, correction = 1): the sum of squared distances from the mean over count -
 -- correction, as PyTorch's; exact where the mean is large beside the deviation.

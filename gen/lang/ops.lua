@@ -3,6 +3,7 @@
 --   name    as in nn.op.NAME
 --   class   map       each output element from the same element of each input (broadcast as NumPy)
 --           reduce    combines the elements along `axes`, which become 1
+--           scan      the same of the elements up to each one along `axis`
 --           window    combines the elements under a sliding window (pooling)
 --           contract  sums of products: matmul, conv
 --           move      the same elements elsewhere
@@ -10,10 +11,10 @@
 --   type    map: what it computes in and gives: float (the default; integers are converted), arith
 --           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
 --           convert (to its attribute dtype), draw (integers, giving a random float)
---   cuda    expression; $1 $2 .. are the inputs in that type (reduce, window: $1 so far, $2 the next)
---   init    reduce, window: the neutral element as CUDA text; ref_init the same as a number
---   whole   reduce with cuda: the neutral element of integers, which are reduced exactly then, to i32
---   acc     reduce, in place of cuda and init: up to four accumulators, joined in any order: for each
+--   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
+--   init    reduce, scan, window: the neutral element as CUDA text; ref_init the same as a number
+--   whole   reduce, scan with cuda: the neutral element of integers, which are reduced exactly then, to i32
+--   acc     reduce, scan, in place of cuda and init: up to four accumulators, joined in any order: for each
 --           its name, init, what one element gives (`element`: $1 its value, $i its place) and what
 --           two parts give (`combine`: a.NAME, b.NAME); for the oracle ref_init and
 --           ref(accumulators.., value, place). Rows of one acc accumulate together
@@ -197,6 +198,14 @@ op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops
    result = "a.most", ref_result = function(most, sum) return most end}
 op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
    result = "a.sum", ref_result = function(most, sum) return sum end}
+
+-- scans: each element becomes what the elements up to it, along one axis, come to
+op{name = "scan_sum", class = "scan", attrs = {"axis"}, cuda = "$1 + $2", init = "0.f", whole = "0", ref_init = 0,
+   ref = function(a, b) return a + b end}
+op{name = "scan_prod", class = "scan", attrs = {"axis"}, cuda = "$1 * $2", init = "1.f", whole = "1", ref_init = 1,
+   ref = function(a, b) return a * b end}
+op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10, result = "a.most + nn_log(a.sum)",
+   ref_result = function(most, sum) return most + math.log(sum) end}
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},

@@ -100,6 +100,10 @@ static int class_index(const char *word) {
   return i;
 }
 
+static bool combines(const Op *op) { // the elements along some dimensions, by a monoid
+  return op->cls == OpReduce || op->cls == OpScan;
+}
+
 static void check_row(lua_State *lua, const Op *op) {
   if (op_find(front_compiler(lua), op->name))
     err_at(front_compiler(lua), front_here(lua), "op: '%s' is declared already", op->name);
@@ -110,7 +114,7 @@ static void check_row(lua_State *lua, const Op *op) {
   if (op->cls == OpMap && (op->nin < 1 || op->nin > MaxInputs))
     err_at(front_compiler(lua), front_here(lua), "op '%s': nin must be 1 to 3, not %d", op->name,
            op->nin);
-  if ((op->cls == OpMap || op->cls == OpWindow || (op->cls == OpReduce && !op->acc)) && !op->cuda)
+  if ((op->cls == OpMap || op->cls == OpWindow || (combines(op) && !op->acc)) && !op->cuda)
     err_at(front_compiler(lua), front_here(lua), "op '%s': needs cuda = \"expression over $1\"",
            op->name);
   if (op->cls == OpMap && op->ref == LUA_NOREF)
@@ -196,8 +200,8 @@ int rows_declare(lua_State *lua) {
   op->init = field_text(lua, "init");
   op->ref_init = field_number(lua, "ref_init", 0);
   if (op->cls == OpContract) maps_read(lua, op);
-  op->acc = op->cls == OpReduce ? monoid_read(lua, op) : NULL;
-  op->result = op->cls == OpReduce ? field_text(lua, "result") : NULL;
+  op->acc = combines(op) ? monoid_read(lua, op) : NULL;
+  op->result = combines(op) ? field_text(lua, "result") : NULL;
   op->ref_result = field_function(lua, "ref_result");
   const char *gives = field_text(lua, "gives");
   if (gives && !dtype_parse(gives, &op->gives))
@@ -208,7 +212,7 @@ int rows_declare(lua_State *lua) {
   op->user = lua_toboolean(lua, lua_upvalueindex(1));
   check_row(lua, op);
   if (op->user) check_user_text(lua, op);
-  if (op->cls == OpReduce) monoid_complete(c, op, field_text(lua, "whole"));
+  if (combines(op)) monoid_complete(c, op, field_text(lua, "whole"));
   c->ops = arena_grow(c->arena, c->ops, c->nops, sizeof *c->ops);
   c->ops[c->nops++] = op;
   return 0;

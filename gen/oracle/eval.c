@@ -161,8 +161,9 @@ static const Traced *program_of(Compiler *c, const Op *op) {
   c->programs = arena_grow(c->arena, c->programs, c->nprograms, sizeof *c->programs);
   Traced *t = c->programs[c->nprograms++] = arena_alloc(c->arena, sizeof *t);
   t->op = op;
-  t->ok = op->cls == OpReduce ? trace_reduction(c, op, t)
-                              : trace(c, op, op->ref, op->cls == OpMap ? op->nin : 2, &t->program);
+  t->ok = op->cls == OpReduce || op->cls == OpScan
+              ? trace_reduction(c, op, t)
+              : trace(c, op, op->ref, op->cls == OpMap ? op->nin : 2, &t->program);
   return t;
 }
 
@@ -247,6 +248,26 @@ static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
   return place;
 }
 
+// The accumulators after one more element, the one at `place`.
+static void accumulate(const Traced *k, const Monoid *m, double *acc, const double *x,
+                       double place) {
+  double next[kMostAccumulators];
+  const double *args[kMostInputs] = {acc, x, &place};
+  for (int j = 0; j < m->count; j++) args[j] = acc + j;
+  args[m->count] = x, args[m->count + 1] = &place;
+  for (int j = 0; j < m->count; j++) run_program(&k->step[j], args, &next[j], 1);
+  memcpy(acc, next, sizeof *acc * (size_t)m->count);
+}
+
+// What the accumulators give.
+static double accumulated(const Traced *k, const Monoid *m, const double *acc) {
+  const double *args[kMostInputs] = {0};
+  for (int j = 0; j < m->count; j++) args[j] = acc + j;
+  double y = acc[0];
+  if (k->result.nsteps) run_program(&k->result, args, &y, 1);
+  return y;
+}
+
 static void eval_reduce(Compiler *c, Node *n, double **value) {
   const Traced *k = combiner(c, n->op);
   const Monoid *m = n->op->acc;
@@ -255,21 +276,27 @@ static void eval_reduce(Compiler *c, Node *n, double **value) {
   double *acc = base_alloc((size_t)(outs * m->count), sizeof *acc);
   for (int64_t i = 0; i < outs * m->count; i++) acc[i] = m->part[i % m->count].ref_init;
   for (int64_t i = 0; i < count; i++) {
-    double *now = acc + row_offset(in, &n->type, i) * m->count, next[kMostAccumulators];
-    double place = (double)reduced_place(in, n->attr.axes, i);
-    const double *args[kMostInputs] = {now, &value[n->in[0]->id][i], &place};
-    for (int j = 0; j < m->count; j++) args[j] = now + j;
-    args[m->count] = &value[n->in[0]->id][i], args[m->count + 1] = &place;
-    for (int j = 0; j < m->count; j++) run_program(&k->step[j], args, &next[j], 1);
-    memcpy(now, next, sizeof *now * (size_t)m->count);
+    double *now = acc + row_offset(in, &n->type, i) * m->count;
+    accumulate(k, m, now, &value[n->in[0]->id][i], (double)reduced_place(in, n->attr.axes, i));
   }
-  for (int64_t i = 0; i < outs; i++) {
-    const double *args[kMostInputs] = {0};
-    for (int j = 0; j < m->count; j++) args[j] = acc + i * m->count + j;
-    value[n->id][i] = acc[i * m->count];
-    if (k->result.nsteps) run_program(&k->result, args, &value[n->id][i], 1);
-  }
+  for (int64_t i = 0; i < outs; i++) value[n->id][i] = accumulated(k, m, acc + i * m->count);
   free(acc);
+}
+
+static void eval_scan(Compiler *c, Node *n, double **value) {
+  const Traced *k = combiner(c, n->op);
+  const Monoid *m = n->op->acc;
+  int64_t length = n->type.dim[n->attr.axis], step = 1;
+  for (int d = (int)n->attr.axis + 1; d < n->type.rank; d++) step *= n->type.dim[d];
+  for (int64_t row = 0; row < type_count(&n->type) / length; row++) {
+    int64_t first = row / step * step * length + row % step;
+    double acc[kMostAccumulators];
+    for (int j = 0; j < m->count; j++) acc[j] = m->part[j].ref_init;
+    for (int64_t i = 0; i < length; i++) {
+      accumulate(k, m, acc, &value[n->in[0]->id][first + i * step], (double)i);
+      value[n->id][first + i * step] = accumulated(k, m, acc);
+    }
+  }
 }
 
 static void eval_window(Compiler *c, Node *n, double **value) {
@@ -358,7 +385,7 @@ static void eval_move(Compiler *c, Node *n, double **value) {
 static void (*const rules[OpClassCount])(Compiler *, Node *, double **) = {
     // CLASS
     [OpMap] = eval_map,           [OpReduce] = eval_reduce, [OpWindow] = eval_window,
-    [OpContract] = eval_contract, [OpMove] = eval_move,
+    [OpContract] = eval_contract, [OpMove] = eval_move,     [OpScan] = eval_scan,
 };
 
 static void eval_index(const Node *n, double *y) {

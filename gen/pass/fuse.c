@@ -51,6 +51,8 @@ static Template template_of(const Node *n) {
   switch (n->op->cls) {
   case OpReduce:
     return fuse_fits_row(n) ? TmRow : TmReduce;
+  case OpScan:
+    return TmScan;
   case OpWindow:
     return TmWindow;
   case OpContract:

@@ -27,7 +27,7 @@ struct Arch {
 // ---- kernels --------------------------------------------------------------------------------
 
 // How a group of nodes becomes one kernel. CLASS
-typedef enum Template { TmMap, TmReduce, TmRow, TmWindow, TmContract, TmCount } Template;
+typedef enum Template { TmMap, TmReduce, TmRow, TmWindow, TmContract, TmScan, TmCount } Template;
 
 // The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
 typedef struct Tile {
@@ -39,11 +39,11 @@ typedef struct Tile {
   int blocks;  // contract: blocks that should fit an SM
   int stages;  // contract: blocks of k in flight
   int group;   // contract: blocks of rows whose sums of columns are added together
-  int splits;  // contract: parts of k, summed by the last block of each tile to arrive; reduce too
-  int rows;    // row, reduce: rows (or lane vectors) per block
-  int items;   // row: elements of a row per thread
-  bool together;   // reduce: a thread's lanes are reduced together
-  int depth, part; // reduce: accesses in flight; elements of one of `splits` parts
+  int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
+  int rows;   // row, reduce, scan: rows (or lane vectors) per block
+  int items;  // row: accesses of a row per thread; scan: of those in flight
+  bool together;   // reduce, scan: a thread's lanes are reduced together
+  int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
   int64_t grid[3];
   int smem;          // dynamic shared memory, bytes
   double seconds;    // what the model expects

@@ -39,8 +39,8 @@ static Dtype stored(const Node *n, bool reduced) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
   bool grows = n->op->cls == OpMap && !(n->op->flags & FlagCalm);
-  bool wide = n->op->cls == OpReduce || n->op->flags & FlagWide || n->fixed || (reduced && grows) ||
-              reads_large(n);
+  bool wide = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagWide ||
+              n->fixed || (reduced && grows) || reads_large(n);
   return wide ? DtF32 : policies[n->precision].stored;
 }
 
@@ -49,7 +49,8 @@ static int *count_reduced(const Graph *g) {
   int *count = base_alloc((size_t)g->nnodes, sizeof *count);
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool reduces = n->op->cls == OpReduce || (n->op->cls == OpMove && count[i] == n->uses);
+    bool reduces = n->op->cls == OpReduce || n->op->cls == OpScan ||
+                   (n->op->cls == OpMove && count[i] == n->uses);
     for (int j = 0; reduces && n->uses && j < n->nin; j++) count[n->in[j]->id]++;
   }
   return count;

@@ -87,11 +87,25 @@ double tile_depth(const Tile *t,
                   const Product *p); // elements of k, whole steps, of the longest block
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 
-// ---- sched_stream.c: kernels that stream memory through their threads ---------------------------
+// ---- sched_stream.c, sched_scan.c: kernels that stream memory through their threads -------------
+typedef struct Stream {
+  double blocks, threads; // threads of a block
+  double elements;        // that all threads handle
+  double vectors;         // accesses for them
+  double flops;           // of an element
+  double steps;           // of a thread: loads one after the other
+  double barriers;        // of a block
+  double joined;          // parts that the last block reads, one after the other
+  double again;           // bytes that are read from DRAM a second time
+} Stream;
+
+Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);
+void stream_note(Tile *t, const Cost *c); // what it takes, and what most of it is
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);
 void sched_row(Group *g, const Arch *arch);
+void sched_scan(Group *g, const Arch *arch);
 
 // ---- sched_contract.c --------------------------------------------------------------------------
 void sched_contract(Group *g, const Arch *arch);

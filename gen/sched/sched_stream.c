@@ -19,17 +19,7 @@ enum {
   kLastBlock = 1400  // clocks for the last block to know that it is: two fences, an atomic
 };
 
-typedef struct Stream {
-  double blocks, threads; // threads of a block
-  double elements;        // that all threads handle
-  double vectors;         // accesses for them
-  double flops;           // of an element
-  double steps;           // of a thread: loads one after the other
-  double barriers;        // of a block
-  double joined;          // parts that the last block reads, one after the other
-} Stream;
-
-static Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
+Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9);
   Cost c = {.gap = arch->launch_gap};
   c.per_sm = (int)fmin(kMostBlocks, floor(kMostThreads / s->threads));
@@ -38,8 +28,9 @@ static Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   double instructions =
       s->vectors * kVectorIssue + s->elements * s->flops + s->blocks * s->threads * kThreadIssue;
   double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
+  double again = s->again / fmax(bytes, 1);
   c.waves = rounds;
-  c.dram = sched_dram_seconds(g, arch);
+  c.dram = sched_dram_seconds(g, arch) * (1 + again);
   c.l2 = bytes / (arch->l2_rate / arch->sms * busy);
   c.issue = instructions / kWarp / kSchedulers / busy * clock;
   c.wait = rounds * s->steps * kLoadClocks * clock;
@@ -51,7 +42,7 @@ static Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   return c;
 }
 
-static void note_cost(Tile *t, const Cost *c) {
+void stream_note(Tile *t, const Cost *c) {
   const struct {
     const char *name;
     double seconds;
@@ -85,7 +76,7 @@ static void cost_elementwise(Group *g, const Arch *arch, double loads) {
   s.flops = g->flops / count;
   s.steps = 1;
   Cost c = stream_cost(&s, g, arch);
-  note_cost(t, &c);
+  stream_note(t, &c);
 }
 
 void sched_map(Group *g, const Arch *arch) {
@@ -184,7 +175,7 @@ void sched_reduce(Group *g, const Arch *arch) {
   for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
     for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
       Cost c = reduce_cost(t, &x, g, arch, columns, parts);
-      note_cost(t, &c);
+      stream_note(t, &c);
       if (t->grid[1] <= 65535 && c.seconds < best.seconds * (1 - 1e-9)) best = *t;
     }
   *t = best;
@@ -216,5 +207,5 @@ void sched_row(Group *g, const Arch *arch) {
   s.steps = ceil(t->items / (double)kPerThread);
   s.barriers = per_row > 32 ? sweeps : 0;
   Cost c = stream_cost(&s, g, arch);
-  note_cost(t, &c);
+  stream_note(t, &c);
 }

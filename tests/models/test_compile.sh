@@ -39,4 +39,10 @@ for dtype in fp16 $(long && echo fp32); do # every form of contraction: turned o
 done
 ok_or_skip "reductions sm_90a" compiles sm_90a tests/models/reduce_special.lua --set columns=40000
 ok_or_skip "long rows sm_90a" compiles sm_90a tests/models/long_rows.lua --set only=softmax columns=32000
+for arch in sm_80 sm_90a sm_100a; do
+  scan=tests/models/scan.lua
+  ok_or_skip "scans along every axis $arch" compiles $arch $scan --set case=every outer=64 length=4096 inner=64
+  ok_or_skip "scans of rows in parts $arch" compiles $arch $scan --set case=every outer=1 length=1000000 inner=1
+  ok_or_skip "scans of integers $arch" compiles $arch $scan --set case=integers outer=8 length=100000 inner=1
+done
 tap_done

@@ -33,4 +33,7 @@ for dtype in fp32 fp16 $(long && echo tf32 bf16); do
   ok "no bank conflicts in resnet18, $dtype" each "$clean" $network
   ok "whole sectors in resnet18, $dtype" each "$whole" $network
 done
+for shape in "case=maps" "case=every length=500" "outer=2 inner=1 length=40000"; do
+  ok "planned bytes are counted bytes, scans, $shape" each "$planned" tests/models/scan.lua --set $shape
+done
 tap_done

@@ -58,6 +58,17 @@ ok "reduce: a part is forgotten" found templates/lib/reduce.cuh 's/int p = row; 
 ok "reduce: the last part ends too early" found templates/reduce.cu 's/kReduced - begin < kPart ? kReduced/kReduced - begin < kPart ? kReduced - kLanes/' parts
 ok "reduce: parts are read before they have arrived" found templates/lib/reduce.cuh 's/if (!last_to_arrive(arrived, kParts, last)) return false;/if (part) return false;/' parts
 ok "rowwise: the butterfly stops early" found templates/lib/reduce.cuh 's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
+scan() { run tests/models/scan.lua --set "$@"; }
+in_parts() { scan outer=2 inner=1 length=40000; }
+ok "no fault, no complaint about scans" scan case=every
+ok "no fault, no complaint about scans in parts" in_parts
+ok "scan: a lane adds itself in place of the one before" found templates/lib/scan.cuh 's/if (lane >= by)/if (lane > by)/' scan length=200 inner=1
+ok "scan: the carry is dropped after 16 chunks" found templates/lib/scan.cuh 's/carry = combine(carry, level);/;/' scan length=40001 outer=200 inner=1
+ok "scan: an owner adds its own total" found templates/lib/scan.cuh 's/if (o == owner) others = total;/if (o == owner + 1) others = total;/' scan length=200
+ok "scan: a barrier is missing" found templates/lib/scan.cuh '/shared\[owner \* Tile::kColumns + column\] = total/{n;s/nn_sync();//}' scan length=200
+ok "scan: a part is forgotten" found templates/lib/scan.cuh 's/int p = row; p < part/int p = row + 1; p < part/' in_parts
+ok "scan: nobody waits for the parts before" found templates/lib/scan.cuh 's/nn_atomic_add(marks + p, 0) == 0/false/' env NNGEN_SIM_THREADS=16 build/nngen tests/models/scan.lua --quiet --check --set outer=1 inner=1 length=100000
+ok "scan: the marks are not taken back" found templates/lib/scan.cuh 's/counts\[b\] = 0/counts[b] += 0/' in_parts
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
 ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 tap_done
