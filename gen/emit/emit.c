@@ -241,6 +241,7 @@ static const struct { // CLASS
     [TmWindow] = {"templates/window.cu", emit_window},
     [TmContract] = {"templates/contract.cu", emit_contract},
     [TmScan] = {"templates/scan.cu", emit_scan},
+    [TmSelect] = {"templates/select.cu", emit_select},
 };
 
 const char *emit_template_file(const Group *g) { // it is rendered from

@@ -147,6 +147,7 @@ void emit_window(Emitter *e);
 void emit_reduce(Emitter *e);
 void emit_row(Emitter *e);
 void emit_scan(Emitter *e);
+void emit_select(Emitter *e);
 void emit_contract(Emitter *e);
 
 #endif

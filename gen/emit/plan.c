@@ -80,6 +80,7 @@ static const char *tile_text(const Group *g) {
   case TmRow:
     return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
   case TmScan:
+  case TmSelect:
     return arena_printf(a, t->splits > 1 ? "%d rows x %d x %d /%d" : "%d rows x %d x %d", t->rows,
                         t->items, t->lanes, t->splits);
   case TmReduce:

@@ -16,8 +16,9 @@
 
 enum {
   MaxRank = PlanMaxRank,
-  MaxInputs = 4,   // of a map
-  kMostRow = 32768 // of a row kept in the registers of one block: 32 of each thread
+  MaxInputs = 4,      // of a map
+  kMostSelected = 64, // elements that a select finds
+  kMostRow = 32768    // of a row kept in the registers of one block: 32 of each thread
 };
 
 typedef struct Compiler Compiler;
@@ -59,7 +60,8 @@ typedef struct Attr {
   int64_t dilation[2];   // window, conv
   int64_t groups;        // conv
   int64_t size[2];       // conv's gradients: height, width of an image, of a filter
-  int64_t axis;          // concat, index
+  int64_t axis;          // concat, index, scan, select
+  int64_t count;         // select: how many elements
   int64_t dtype;         // to: a Dtype
   int64_t below;         // input of integers: they are 0 to below - 1; 0: any
   int64_t dims[MaxRank]; // reshape: shape; permute: source of each dimension; slice: begin;

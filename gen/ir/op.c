@@ -20,6 +20,7 @@ const AttrField attr_fields[] = {
     FIELD(groups, 1, false),
     FIELD(size, 2, false),
     FIELD(axis, 1, false),
+    FIELD(count, 1, false),
     FIELD(dims, -1, false),
     FIELD(ends, -1, false),
     FIELD(dtype, 1, false),
@@ -29,7 +30,7 @@ const AttrField attr_fields[] = {
 const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];
 
 static const char *const class_names[OpClassCount] = { // CLASS
-    "source", "map", "reduce", "scan", "window", "contract", "move"};
+    "source", "map", "reduce", "scan", "select", "window", "contract", "move"};
 
 const Monoid *op_monoid(const Node *n) {
   return dtype_is_float(n->in[0]->type.dtype) ? n->op->acc : n->op->whole;

@@ -12,6 +12,7 @@ typedef enum OpClass {
   OpMap,
   OpReduce,
   OpScan,
+  OpSelect,
   OpWindow,
   OpContract,
   OpMove,

@@ -59,6 +59,23 @@ static void infer_scan(Compiler *c, Node *n) {
   n->type = type_make(whole ? DtI32 : t->dtype, t->rank, t->dim);
 }
 
+// The places of the `count` largest elements along the axis, in their order.
+static void infer_select(Compiler *c, Node *n) {
+  Type t = n->in[0]->type;
+  int64_t axis = n->attr.axis, count = n->attr.count;
+  if (axis < 0 || axis >= t.rank)
+    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
+           (long long)axis + 1);
+  if (count < 1 || count > kMostSelected)
+    err_at(c, n->loc, "%s: finds 1 to %d elements, not %lld", n->op->name, kMostSelected,
+           (long long)count);
+  if (count > t.dim[axis])
+    err_at(c, n->loc, "%s: axis %lld of %s has fewer than %lld elements", n->op->name,
+           (long long)axis + 1, shape_of(n->in[0]), (long long)count);
+  t.dim[axis] = count;
+  n->type = type_make(DtI32, t.rank, t.dim);
+}
+
 // Positions of a window of `kernel` over `size` elements, as every framework counts them.
 static int64_t positions(Compiler *c, Node *n, int i, int64_t size, int64_t kernel) {
   const Attr *a = &n->attr;
@@ -310,6 +327,7 @@ static void (*const rules[OpClassCount])(Compiler *, Node *) = {
     // CLASS
     [OpMap] = infer_map,           [OpReduce] = infer_reduce, [OpWindow] = infer_window,
     [OpContract] = infer_contract, [OpMove] = infer_move,     [OpScan] = infer_scan,
+    [OpSelect] = infer_select,
 };
 
 // Sources carry their type from the start; it is checked here all the same.

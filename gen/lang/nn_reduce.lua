@@ -62,6 +62,15 @@ for name, row in pairs{cumsum = "scan_sum", cumprod = "scan_prod", logcumsumexp 
   end)
 end
 
+-- topk(x, k, axis): the k (at most 64) largest elements along an axis, the last by default, and their places
+-- in it as i32, counted from 0: two tensors of x's shape with k elements along the axis, the largest first.
+-- Of equal elements the lower place stands first, NaN before all numbers. As torch.topk.
+layer("topk", function(x, k, axis)
+  local at = axis_of("topk", tensor("topk", x), axis or -1)
+  local places = op.topk(x, {axis = at, count = tools.count("topk: k", k)})
+  return op.take_along(x, places, {axis = at}), places
+end)
+
 -- var, std (x, axes, keep, correction = 1): the sum of squared distances from the mean over count -
 -- correction, as PyTorch's; exact where the mean is large beside the deviation.
 local function variance(name, x, bits, correction)

@@ -4,6 +4,7 @@
 --   class   map       each output element from the same element of each input (broadcast as NumPy)
 --           reduce    combines the elements along `axes`, which become 1
 --           scan      the same of the elements up to each one along `axis`
+--           select    the places of the largest elements along `axis`, as i32
 --           window    combines the elements under a sliding window (pooling)
 --           contract  sums of products: matmul, conv
 --           move      the same elements elsewhere
@@ -206,6 +207,10 @@ op{name = "scan_prod", class = "scan", attrs = {"axis"}, cuda = "$1 * $2", init 
    ref = function(a, b) return a * b end}
 op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10, result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
+
+-- the places of the `count` largest elements along one axis, in their order: equal ones as they stand, NaN
+-- before all numbers
+op{name = "topk", class = "select", attrs = {"axis", "count"}, flops = 2}
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},

@@ -299,6 +299,29 @@ static void eval_scan(Compiler *c, Node *n, double **value) {
   }
 }
 
+// Does x stand before y? NaN is the largest.
+static bool is_larger(double x, double y) {
+  return isnan(y) ? false : isnan(x) || x > y;
+}
+
+static void eval_select(Compiler *c, Node *n, double **value) {
+  (void)c;
+  int64_t length = n->in[0]->type.dim[n->attr.axis], k = n->attr.count, step = 1;
+  for (int d = (int)n->attr.axis + 1; d < n->type.rank; d++) step *= n->type.dim[d];
+  for (int64_t row = 0; row < type_count(&n->type) / k; row++) {
+    const double *x = &value[n->in[0]->id][row / step * step * length + row % step];
+    double *y = &value[n->id][row / step * step * k + row % step];
+    int64_t found = 0;
+    for (int64_t i = 0; i < length; i++) { // inserted after those that are not smaller
+      int64_t at = found;
+      for (; at > 0 && is_larger(x[i * step], x[(int64_t)y[(at - 1) * step] * step]); at--)
+        if (at < k) y[at * step] = y[(at - 1) * step];
+      if (at < k) y[at * step] = (double)i;
+      if (found < k) found++;
+    }
+  }
+}
+
 static void eval_window(Compiler *c, Node *n, double **value) {
   const Traced *k = combiner(c, n->op);
   const Type *in = &n->in[0]->type, *out = &n->type;
@@ -386,6 +409,7 @@ static void (*const rules[OpClassCount])(Compiler *, Node *, double **) = {
     // CLASS
     [OpMap] = eval_map,           [OpReduce] = eval_reduce, [OpWindow] = eval_window,
     [OpContract] = eval_contract, [OpMove] = eval_move,     [OpScan] = eval_scan,
+    [OpSelect] = eval_select,
 };
 
 static void eval_index(const Node *n, double *y) {

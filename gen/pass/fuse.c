@@ -53,6 +53,8 @@ static Template template_of(const Node *n) {
     return fuse_fits_row(n) ? TmRow : TmReduce;
   case OpScan:
     return TmScan;
+  case OpSelect:
+    return TmSelect;
   case OpWindow:
     return TmWindow;
   case OpContract:
@@ -265,6 +267,12 @@ static bool lies_alike(const Group *k, const Node *n) {
          in_domain(k, &n->in[0]->type) && view_same_memory(n);
 }
 
+// The elements that a select has found the places of.
+static bool takes_found(const Group *k, const Node *n) {
+  return k->tm == TmSelect && n->op->form == MoveAlong && n->in[1]->group == k &&
+         in_domain(k, &n->type);
+}
+
 // A contraction follows a move of its result when it stores runs where the moves lead in the end.
 static bool move_joins(const Group *k, const Node *n) {
   if (k->tm != TmContract || !alone_reads(k, n)) return false;
@@ -281,7 +289,7 @@ static bool may_follow(const Group *k, const Node *n) {
   case OpReduce:
     return rows_join(k, n) || columns_join(k, n) || sweeps_join(k, n);
   case OpMove:
-    return lies_alike(k, n) || (scatters(n) && move_joins(k, n));
+    return lies_alike(k, n) || takes_found(k, n) || (scatters(n) && move_joins(k, n));
   default:
     return false;
   }

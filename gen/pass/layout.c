@@ -109,6 +109,7 @@ static void choose_order(Node *n) {
     return;
   }
   bool keeps = n->op->cls == OpMap || n->op->cls == OpReduce || n->op->cls == OpScan ||
+               n->op->cls == OpSelect ||
                (n->op->cls == OpMove && n->op->form >= MoveSlice && n->op->form <= MovePad);
   int64_t most = -1; // the order of the largest input of this rank
   for (int i = 0; keeps && i < n->nin; i++) {

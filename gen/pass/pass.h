@@ -27,7 +27,16 @@ struct Arch {
 // ---- kernels --------------------------------------------------------------------------------
 
 // How a group of nodes becomes one kernel. CLASS
-typedef enum Template { TmMap, TmReduce, TmRow, TmWindow, TmContract, TmScan, TmCount } Template;
+typedef enum Template {
+  TmMap,
+  TmReduce,
+  TmRow,
+  TmWindow,
+  TmContract,
+  TmScan,
+  TmSelect,
+  TmCount
+} Template;
 
 // The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
 typedef struct Tile {

@@ -65,6 +65,7 @@ static double node_flops(const Node *n) {
     return out * n->op->flops;
   case OpReduce:
   case OpScan:
+  case OpSelect:
     return (double)type_count(&n->in[0]->type) * n->op->flops;
   case OpWindow:
     return out * (double)(n->attr.kernel[0] * n->attr.kernel[1]);
@@ -162,8 +163,9 @@ int sched_lanes(const Group *g, int64_t run) {
 
 static void (*const rules[TmCount])(Group *, const Arch *) = {
     // CLASS
-    [TmMap] = sched_map, [TmWindow] = sched_window,     [TmReduce] = sched_reduce,
-    [TmRow] = sched_row, [TmContract] = sched_contract, [TmScan] = sched_scan,
+    [TmMap] = sched_map,       [TmWindow] = sched_window,     [TmReduce] = sched_reduce,
+    [TmRow] = sched_row,       [TmContract] = sched_contract, [TmScan] = sched_scan,
+    [TmSelect] = sched_select,
 };
 
 // Needs: groups. Gives: Group.tile, flops and bytes.

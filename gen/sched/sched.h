@@ -87,7 +87,7 @@ double tile_depth(const Tile *t,
                   const Product *p); // elements of k, whole steps, of the longest block
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 
-// ---- sched_stream.c, sched_scan.c: kernels that stream memory through their threads -------------
+// ---- sched_stream.c, sched_scan.c, sched_select.c: kernels that stream memory ---------------
 typedef struct Stream {
   double blocks, threads; // threads of a block
   double elements;        // that all threads handle
@@ -106,6 +106,7 @@ void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);
 void sched_row(Group *g, const Arch *arch);
 void sched_scan(Group *g, const Arch *arch);
+void sched_select(Group *g, const Arch *arch);
 
 // ---- sched_contract.c --------------------------------------------------------------------------
 void sched_contract(Group *g, const Arch *arch);

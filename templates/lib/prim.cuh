@@ -126,6 +126,7 @@ template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask = kFullMask
 NN_DEV unsigned nn_ballot(bool predicate, unsigned mask = kFullMask);
 NN_DEV bool nn_any(bool predicate, unsigned mask = kFullMask);
 NN_DEV bool nn_all(bool predicate, unsigned mask = kFullMask);
+NN_DEV int nn_popc(unsigned bits); // how many are set
 // The lanes of the mask that bring the same bits as this one.
 template <class T> NN_DEV unsigned nn_match_any(T v, unsigned mask = kFullMask);
 // The mask when all its lanes bring the same bits, else 0; *all: whether they do.

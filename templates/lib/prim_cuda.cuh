@@ -236,6 +236,8 @@ NN_DEV float nn_warp_min(float v) {
   return v;
 }
 
+NN_DEV int nn_popc(unsigned bits) { return __popc(bits); }
+
 NN_DEV int nn_warp_sum(int v, unsigned mask) { return __reduce_add_sync(mask, v); }
 NN_DEV int nn_warp_max(int v, unsigned mask) { return __reduce_max_sync(mask, v); }
 NN_DEV int nn_warp_min(int v, unsigned mask) { return __reduce_min_sync(mask, v); }

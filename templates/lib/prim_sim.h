@@ -176,6 +176,7 @@ template <class T> NN_DEV T nn_shfl_up(T v, int delta, unsigned mask) {
   return __shfl_up_sync(mask, v, unsigned(delta));
 }
 NN_DEV unsigned nn_ballot(bool predicate, unsigned mask) { return __ballot_sync(mask, predicate); }
+NN_DEV int nn_popc(unsigned bits) { return __popc(bits); }
 NN_DEV bool nn_any(bool predicate, unsigned mask) { return __any_sync(mask, predicate) != 0; }
 NN_DEV bool nn_all(bool predicate, unsigned mask) { return __all_sync(mask, predicate) != 0; }
 template <class T> NN_DEV unsigned nn_match_any(T v, unsigned mask) {

@@ -1,9 +1,10 @@
 -- A random model: nngen tests/models/fuzz.lua --set seed=17. Every seed is a valid model that uses
 -- layers and ops in odd shapes; values stay near 1, so that errors show and nothing overflows.
 -- inputs=1: what is broadcast is computed from inputs; moves=1: contractions that store through moves;
+-- scans=1: scans and largest elements;
 -- names=1: layers and inputs are named after what kernels are written with, and after each other.
 local nn = require "nn"
-local cfg = nn.config{seed = 1, ops = 10, moves = 0, inputs = 0, names = 0}
+local cfg = nn.config{seed = 1, ops = 10, moves = 0, inputs = 0, names = 0, scans = 0}
 
 local state = cfg.seed * 7919 + 104729
 local function random(n) -- 1 to n
@@ -109,6 +110,24 @@ if cfg.moves == 1 then -- two more, of contractions that store through moves
     local y = x:linear(name("heads"), {out = d}):reshape{-1, d}
     return y:reshape{y.shape[1], count, d // count}:permute{2, 1, 3}
   end
+end
+if cfg.scans == 1 then -- sums of what has one sign, over their length
+  steps[#steps + 1] = function()
+    local x = any()
+    local axis = random(#x.shape)
+    return nn.abs(x):cumsum(axis) * (1 / x.shape[axis])
+  end
+  steps[#steps + 1] = function()
+    local x = any()
+    local axis = random(#x.shape)
+    return nn.sigmoid(x):cumprod(axis) + x
+  end
+  steps[#steps + 1] = function()
+    local x = any()
+    local axis = random(#x.shape)
+    return (x:topk(random(math.min(64, x.shape[axis])), axis))
+  end
+  for i = 1, 6 do steps[#steps + 1] = steps[#steps - 2] end
 end
 
 add(nn.input(name("image"), {random(3), pick{1, 3, 4, 6, 8}, 4 + random(7), 4 + random(7)}))

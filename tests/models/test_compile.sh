@@ -44,5 +44,9 @@ for arch in sm_80 sm_90a sm_100a; do
   ok_or_skip "scans along every axis $arch" compiles $arch $scan --set case=every outer=64 length=4096 inner=64
   ok_or_skip "scans of rows in parts $arch" compiles $arch $scan --set case=every outer=1 length=1000000 inner=1
   ok_or_skip "scans of integers $arch" compiles $arch $scan --set case=integers outer=8 length=100000 inner=1
+  topk=tests/models/topk.lua
+  ok_or_skip "topk along every axis $arch" compiles $arch $topk --set case=every outer=64 length=4096 inner=64 k=64
+  ok_or_skip "topk of rows in parts $arch" compiles $arch $topk --set outer=1 length=1000000 inner=1 k=64
+  ok_or_skip "topk of integers $arch" compiles $arch $topk --set case=integers outer=8 length=100000 inner=1 k=64
 done
 tap_done

@@ -36,4 +36,7 @@ done
 for shape in "case=maps" "case=every length=500" "outer=2 inner=1 length=40000"; do
   ok "planned bytes are counted bytes, scans, $shape" each "$planned" tests/models/scan.lua --set $shape
 done
+for shape in "case=maps" "case=every length=500 k=64" "outer=2 inner=1 length=40000"; do
+  ok "planned bytes are counted bytes, topk, $shape" each "$planned" tests/models/topk.lua --set $shape
+done
 tap_done

@@ -69,6 +69,15 @@ ok "scan: a barrier is missing" found templates/lib/scan.cuh '/shared\[owner \* 
 ok "scan: a part is forgotten" found templates/lib/scan.cuh 's/int p = row; p < part/int p = row + 1; p < part/' in_parts
 ok "scan: nobody waits for the parts before" found templates/lib/scan.cuh 's/nn_atomic_add(marks + p, 0) == 0/false/' env NNGEN_SIM_THREADS=16 build/nngen tests/models/scan.lua --quiet --check --set outer=1 inner=1 length=100000
 ok "scan: the marks are not taken back" found templates/lib/scan.cuh 's/counts\[b\] = 0/counts[b] += 0/' in_parts
+topk() { run tests/models/topk.lua --set "$@"; }
+ok "no fault, no complaint about topk" topk case=special k=40
+ok "topk: the higher of two equal places wins" found templates/lib/select.cuh 's/unsigned(~place); *$/unsigned(place);/; s/int(~unsigned(key))/int(unsigned(key))/' topk case=special k=40
+ok "topk: NaN is no number to find" found templates/lib/select.cuh 's/nn_isnan(x) ? 0xffffffffu/nn_isnan(x) ? 0u/' topk case=special k=40
+ok "topk: what did not fit is forgotten" found templates/lib/select.cuh 's/if (lane < count) waiting\[lane\] = .*/;/' topk case=rising k=64 length=300 inner=1
+ok "topk: the last that wait are forgotten" found templates/lib/select.cuh 's/if (count) take(count);/;/' topk length=40
+ok "topk: a step of the network is left out" found templates/lib/select.cuh 's/int by = kWarp \/ 2; by > 0; by \/= 2) key/int by = kWarp \/ 4; by > 0; by \/= 2) key/' topk k=30
+ok "topk: a warp's list is not merged" found templates/lib/select.cuh 's/if (warp < half) merge_list/if (warp < half \&\& warp) merge_list/' topk k=20 outer=1 inner=1 length=2000
+ok "topk: a part is forgotten" found templates/lib/select.cuh 's/p < kParts; p +=/p < kParts - 1; p +=/' topk k=20 outer=1 inner=1 length=30000
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
 ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 tap_done

@@ -80,6 +80,7 @@ static void test_matches(void **state) {
       "unsigned fifth = fold(kFullMask, 0, [=](unsigned r, int l) {\n"
       "  return r | unsigned(l / 5 == lane / 5) << l; });\n"
       "bad += nn_match_any(lane / 5) != fifth;\n"
+      "bad += 512 * (nn_popc((1u << lane) - 1) != lane || nn_popc(~0u << lane) != 32 - lane);\n"
       "bad += 2 * (nn_match_any(lane % 2 ? -0.0f : 0.0f) != (lane % 2 ? kOdd : kEven));\n"
       "bad += 4 * (nn_match_any(double(lane / 5)) != fifth);\n"
       "bad += 8 * (nn_match_any(1ull << 40 << lane % 2) != (lane % 2 ? kOdd : kEven));\n"
