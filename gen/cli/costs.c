@@ -16,7 +16,7 @@ typedef struct Costs { // of one kernel, or of all
 static Costs costs_of(const Group *g, const Arch *arch) {
   Costs c = {.seconds = g->tile.seconds, .bound = g->tile.bound};
   c.floor = fmax(sched_flop_seconds(g, arch), sched_dram_seconds(g, arch));
-  if (g->tm == TmContract) sched_multiplies(g, &c.issued, &c.counted, &c.inside);
+  if (g->tm->multiplies) g->tm->multiplies(g, &c.issued, &c.counted, &c.inside);
   return c;
 }
 
@@ -40,7 +40,7 @@ static void print_row(Arena *arena, const char *name, const char *tile, const Co
 }
 
 static json_t *json_row(const Group *g, const Costs *c) {
-  const char *tile = g->tm == TmContract ? tuning_tile(g->graph->arena, &g->tile) : "";
+  const char *tile = g->tm->candidates ? tuning_tile(g->graph->arena, &g->tile) : "";
   return json_pack("{s:s s:s s:s s:s s:f s:f s:f s:f s:f s:i s:i}", "name", g->name, "layer",
                    g->layer, "tile", tile, "bound", c->bound ? c->bound : "", "modelled_us",
                    c->seconds * 1e6, "floor_us", c->floor * 1e6, "issued", c->issued, "counted",
@@ -83,7 +83,7 @@ int show_costs(const Compiler *c, bool json, Error *err) {
     if (g->fixed) continue;
     Costs one = costs_of(g, c->options.arch);
     add(&sum, &one);
-    print_row(c->arena, g->layer, g->tm == TmContract ? tuning_tile(g->graph->arena, &g->tile) : "",
+    print_row(c->arena, g->layer, g->tm->candidates ? tuning_tile(g->graph->arena, &g->tile) : "",
               &one);
   }
   print_row(c->arena, "all", "", &sum);

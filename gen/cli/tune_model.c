@@ -146,7 +146,7 @@ static int list_problems(Compiler *c, TuneRow *rows, Group **where) {
   int count = 0;
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
-    if (g->tm != TmContract || g->fixed) continue;
+    if (!g->tm->candidates || g->fixed) continue;
     const char *problem = tuning_problem(g);
     int at = 0;
     while (at < count && strcmp(rows[at].problem, problem)) at++;

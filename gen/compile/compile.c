@@ -80,7 +80,7 @@ static void too_large(void *user) {
 }
 
 int compile_model(Compiler *c, const Options *options, Error *err) {
-  *c = (Compiler){.options = *options, .error = err};
+  *c = (Compiler){.options = *options, .error = err, .templates = compile_templates};
   err->code = ExitOk;
   c->arena = arena_new(too_large, c);
   c->graph = graph_new(c, "model");

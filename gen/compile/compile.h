@@ -13,6 +13,8 @@ typedef struct Pass {
 } Pass;
 extern const Pass compile_passes[]; // ends with a null name
 
+extern const Template compile_templates[]; // templates.c; ends with a null name
+
 // Runs the passes up to options.stage (or all). Returns an ExitCode with *err filled.
 int compile_model(Compiler *c, const Options *options, Error *err);
 // Runs f with err_at caught: returns f's result, or the error's code with *err filled.

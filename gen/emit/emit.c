@@ -231,21 +231,8 @@ void emit_window(Emitter *e) {
 
 // ---- the pass ---------------------------------------------------------------------------------
 
-static const struct { // CLASS
-  const char *file;
-  void (*emit)(Emitter *);
-} templates[TmCount] = {
-    [TmMap] = {"templates/map.cu", emit_map},
-    [TmReduce] = {"templates/reduce.cu", emit_reduce},
-    [TmRow] = {"templates/rowwise.cu", emit_row},
-    [TmWindow] = {"templates/window.cu", emit_window},
-    [TmContract] = {"templates/contract.cu", emit_contract},
-    [TmScan] = {"templates/scan.cu", emit_scan},
-    [TmSelect] = {"templates/select.cu", emit_select},
-};
-
 const char *emit_template_file(const Group *g) { // it is rendered from
-  return templates[g->tm].file;
+  return arena_printf(g->graph->arena, "templates/%s.cu", g->tm->name);
 }
 
 // The text with each line indented by the braces it stands in; lines with # stay at the left, a
@@ -353,7 +340,7 @@ void emit_group(Compiler *c, Group *g) {
   put_includes(&e);
   hole_int(&e, "lanes", g->tile.lanes);
   hole_int(&e, "threads", g->tile.threads);
-  templates[g->tm].emit(&e);
+  g->tm->emit(&e);
   g->source = render(&e, emit_template_file(g));
   lua_pop(c->lua, 1);
 }

@@ -122,10 +122,10 @@ const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index 
 // ---- emit.c and emit_*.c: one template each ----------------------------------------------------
 
 // One kernel being written: a Lua table of holes for its template is on top of the Lua stack.
-typedef struct Emitter {
+struct Emitter {
   Compiler *c;
   Group *g;
-} Emitter;
+};
 
 void hole_text(Emitter *e, const char *name, const char *text);
 void hole_take(Emitter *e, const char *name, Buffer *text); // and frees it

@@ -70,27 +70,6 @@ static int add_scratch(Builder *b, const Group *g, const Scratch *s) {
 
 // ---- kernels ----------------------------------------------------------------------------------
 
-static const char *tile_text(const Group *g) {
-  const Tile *t = &g->tile;
-  Arena *a = g->graph->arena;
-  switch (g->tm) { // CLASS
-  case TmContract:
-    return arena_printf(a, t->splits > 1 ? "%dx%dx%d x%d %s /%d" : "%dx%dx%d x%d %s", t->m, t->n,
-                        t->k, t->stages, t->mma ? "mma" : "fma", t->splits);
-  case TmRow:
-    return arena_printf(a, "%d rows x %d x %d", t->rows, t->items, t->lanes);
-  case TmScan:
-  case TmSelect:
-    return arena_printf(a, t->splits > 1 ? "%d rows x %d x %d /%d" : "%d rows x %d x %d", t->rows,
-                        t->items, t->lanes, t->splits);
-  case TmReduce:
-    return arena_printf(a, t->splits > 1 ? "%d columns x %d /%d" : "%d columns x %d", t->rows,
-                        t->lanes, t->splits);
-  default:
-    return arena_printf(a, "x%d", t->lanes);
-  }
-}
-
 static void add_args(Builder *b, PlanKernel *k, const Group *g) {
   k->args = base_alloc((size_t)(g->ninputs + g->noutputs + g->nscratch), sizeof *k->args);
   for (int i = 0; i < g->ninputs + g->noutputs; i++) {
@@ -109,9 +88,8 @@ static void add_kernel(Builder *b, const Group *g) {
   k->name = copy_text(g->name);
   k->layer = copy_text(g->layer);
   k->ops = copy_text(g->ops);
-  k->class_name = copy_text(emit_template_file(g) + strlen("templates/"));
-  *strchr(k->class_name, '.') = 0;
-  k->tile = copy_text(tile_text(g));
+  k->class_name = copy_text(g->tm->name);
+  k->tile = copy_text(g->tm->tile(g));
   k->source = copy_text(g->source);
   k->names = copy_text(names_taken(g->names));
   k->file = copy_text(arena_printf(b->c->arena, "k%02d_%s.cu", b->plan->nkernels - 1, g->name));

@@ -89,6 +89,8 @@ struct Node {
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
   Group *group;        // set by fuse; null for sources
+  const char *apart;   // why no kernel of its inputs computes it
+  const char *kept;    // why the kernel that reads it does not compute it
   Node *parent;        // the concat that it is a part of in memory; null: it lies alone
   int64_t begin;       // of its part, along the axis of the concat
   bool placed;         // a concat whose parts are written where it lies: no kernel makes it
@@ -150,6 +152,7 @@ struct Compiler {
   Arena *arena;
   Graph *graph;    // as the passes have it
   Graph *original; // as the model wrote it: what the oracle evaluates
+  const struct Template *templates; // compile/templates.c; ends with a null name
   Op **ops;
   int nops;
   Names *reserved;   // words of templates/: kernels name nothing so

@@ -79,19 +79,22 @@ static bool integers_alone(const Group *g) {
   return true;
 }
 
+double check_contract_gate(const Group *g) {
+  double gate = g->anchor->precision == PrecTf32 ? 1e-3 : 0;
+  for (int i = 0; i < g->nnodes; i++) // it rounds operands it computes itself
+    if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * roundoff(g->nodes[i]->type.dtype));
+  return gate;
+}
+
 static double group_gate(const Group *g, const Node *out) {
   double gate = 1e-5;
   if (!dtype_is_float(out->type.dtype)) return integers_alone(g) ? 0 : kMostFlipped;
-  if (g->tm == TmContract && g->anchor->precision == PrecTf32) gate = 1e-3;
-  for (int i = 0; i < g->nnodes; i++) // a contraction rounds operands it computes itself
-    if (g->tm == TmContract && g->nodes[i]->id < g->anchor->id)
-      gate = fmax(gate, 4 * roundoff(g->nodes[i]->type.dtype));
+  if (g->tm->gate) gate = fmax(gate, g->tm->gate(g));
   return fmax(gate, 2 * roundoff(out->type.dtype));
 }
 
 // May the element-wise bound be carried from the anchor through to the outputs?
-static bool stays_calm(const Group *g) {
-  if (g->tm != TmContract) return false;
+bool check_contract_bounded(const Group *g) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     if (n->id > g->anchor->id && n->op->cls == OpMap && !(n->op->flags & FlagCalm)) return false;
@@ -209,7 +212,8 @@ CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
       if (!w->value[g->nodes[i]->in[j]->id]) eval_node(c, g->nodes[i]->in[j], w->value);
     eval_node(c, g->nodes[i], w->value);
   }
-  if (stays_calm(g)) w->bound = moved_bound(g, anchor_bound(g->anchor, w->value), w->value);
+  if (g->tm->bounded && g->tm->bounded(g))
+    w->bound = moved_bound(g, anchor_bound(g->anchor, w->value), w->value);
   return w;
 }
 

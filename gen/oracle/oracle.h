@@ -47,6 +47,11 @@ CheckResult check_equal(const double *want, const double *got, int64_t count, do
 CheckResult check_model_output(const Node *node, double **value, const double *got,
                                const char *dtype);
 
+// Of the table of templates: the error a product may have beside rounding its outputs; may the
+// element-wise bound be carried from the anchor through to the outputs?
+double check_contract_gate(const Group *g);
+bool check_contract_bounded(const Group *g);
+
 // Bytes of host memory that checking takes, roughly.
 int64_t check_bytes(const Graph *g);
 

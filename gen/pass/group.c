@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool group_sums_columns(const Group *g, const Node *n) {
-  return g->tm == TmContract && n->op->cls == OpReduce;
+  return g->tm->fusion->product && n->op->cls == OpReduce;
 }
 
 const Node *group_last_made(const Group *g) {
@@ -28,7 +28,7 @@ Lane group_lane(const Group *g) {
 }
 
 const Node *group_stored(const Group *g, const Node *n) {
-  while (g->tm != TmContract && n != g->anchor && n->op->cls == OpMove && n->nin == 1 &&
+  while (!g->tm->fusion->product && n != g->anchor && n->op->cls == OpMove && n->nin == 1 &&
          n->in[0]->group == g && view_same_memory(n))
     n = n->in[0];
   return n;
@@ -86,7 +86,8 @@ static void find_borders(Graph *g) {
           add_unique(k->inputs, &k->ninputs, n->in[m]);
       if (outside[n->id]) k->outputs[k->noutputs++] = n;
     }
-    k->domain = k->tm == TmContract ? group_last_made(k)->type : k->outputs[k->noutputs - 1]->type;
+    k->domain =
+        k->tm->fusion->product ? group_last_made(k)->type : k->outputs[k->noutputs - 1]->type;
   }
 }
 
@@ -155,7 +156,7 @@ static bool reads(const Group *k, const Node *n) {
 
 // Does k read each element of the state only where it writes the same one?
 static bool element_wise(const Group *k, const Node *state, const Node *value) {
-  if (k->tm != TmMap || !type_same_shape(&k->anchor->type, &state->type) ||
+  if (!k->tm->fusion->maps || !type_same_shape(&k->anchor->type, &state->type) ||
       !type_same_shape(&value->type, &state->type))
     return false;
   for (int i = 0; i < k->nnodes; i++)

@@ -4,6 +4,8 @@
 
 #include "gen/lang/lang.h"
 
+#include <stdio.h>
+
 // What schedules and kernels are measured in.
 enum {
   kWarp = 32,
@@ -26,20 +28,45 @@ struct Arch {
 
 // ---- kernels --------------------------------------------------------------------------------
 
-// How a group of nodes becomes one kernel. CLASS
-typedef enum Template {
-  TmMap,
-  TmReduce,
-  TmRow,
-  TmWindow,
-  TmContract,
-  TmScan,
-  TmSelect,
-  TmCount
+// What may be computed with what a template computes: reasons against it, null for none.
+typedef const char *FuseRule(const Group *k, const Node *n);
+typedef struct Fusion {
+  bool (*anchors)(const Node *n); // is it the template for n?
+  // Behind what group k computes, by the class of n; null: never.
+  FuseRule *joins[OpClassCount];
+  // A group of maps where k reads what it makes.
+  const char *(*takes)(Group *k, Group *before);
+  // What its threads go through element by element: groups with the same become one; null: nothing.
+  const Type *(*elements)(const Group *k);
+  bool maps;     // of maps and moves alone: any template may compute what it computes
+  bool sweeps;   // reductions of the same elements join it
+  bool product;  // its anchor is a matrix product: what it stores follows moves, it sums columns
+  bool anywhere; // stores element by element, wherever they lie
+} Fusion;
+
+typedef struct Tile Tile;
+typedef struct Emitter Emitter;
+
+// How a group of nodes becomes one kernel: a row of compile/templates.c. CLASS
+typedef struct Template {
+  const char *name; // templates/NAME.cu
+  const Fusion *fusion;
+  void (*schedule)(Group *g, const Arch *arch); // Group.tile
+  const char *(*tile)(const Group *g);          // as text
+  void (*emit)(Emitter *e);
+  // The rest: null where there is nothing to say.
+  double (*rate)(const Group *g, const Arch *arch); // FLOP/s at the most; null: those of fp32
+  int (*candidates)(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
+  void (*use)(Group *g, const Arch *arch, const Tile *candidate);             // schedules it so
+  void (*explain)(const Group *g, const Arch *arch, FILE *file);              // the candidates
+  void (*multiplies)(const Group *g, double *issued, double *counted, double *inside);
+  double (*gate)(const Group *g); // the relative error it may have beside rounding its outputs
+  // Are elements bounded by c k u |a||b|, through to the outputs?
+  bool (*bounded)(const Group *g);
 } Template;
 
 // The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
-typedef struct Tile {
+struct Tile {
   int lanes;   // elements of the innermost dimension a thread handles at once
   int threads; // per block
   int m, n, k; // contract: block tile
@@ -58,7 +85,7 @@ typedef struct Tile {
   double seconds;    // what the model expects
   const char *bound; // what takes most of it; null: not told
   bool tuned;        // contract: measured as the fastest, whatever the model says
-} Tile;
+};
 
 // Memory of a kernel's own, that no other one reads.
 typedef struct Scratch {
@@ -71,7 +98,7 @@ typedef struct Scratch {
 struct Group {
   Graph *graph;
   int id;
-  Template tm;
+  const Template *tm;
   Node *anchor; // the node that is no map or move; the last node of a map group
   Node **nodes; // in topological order
   int nnodes;
@@ -120,12 +147,26 @@ typedef struct Fuse {
 } Fuse;
 
 const Fuse *fuse_of(const Graph *g);
+// Why n cannot be computed behind what k computes, a group of maps where `reader` reads it; null:
+// it can.
+const char *legal_epilogue(const Group *k, const Node *n);
+const char *legal_prologue(const Group *reader, const Group *k);
+bool legal_lies_alike(const Group *k, const Node *n); // a move whose elements lie as they do there
+bool legal_alone(const Group *k, const Node *n);      // nobody but n reads what k makes
+extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
+    fusion_scan,
+    fusion_select; // legal.c
+const char *prologue_of_product(Group *k, Group *before),
+    *prologue_of_window(Group *k, Group *before),
+    *prologue_of_elements(Group *k, Group *before); // prologue.c
+void fuse_explain(const Group *g, FILE *file);      // what it is not one kernel with, and why
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
+const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
 void place_concats(Graph *g);                      // place.c
 void prologue_grow(Graph *g);                      // prologue.c
 void sibling_join(Graph *g);                       // sibling.c

@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-// Templates that store element by element, wherever that is.
-static bool stores_anywhere(const Group *k) {
-  return k->tm == TmMap || k->tm == TmContract || k->tm == TmWindow;
-}
-
 static bool leaves_model(const Graph *g, const Node *n) {
   int count;
   fuse_readers(g, n, &count);
@@ -19,7 +14,7 @@ static bool leaves_model(const Graph *g, const Node *n) {
 static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   const Group *k = n->group;
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
-  if (!stores_anywhere(k) || group_stored(k, n) != n || group_sums_columns(k, n)) return false;
+  if (!k->tm->fusion->anywhere || group_stored(k, n) != n || group_sums_columns(k, n)) return false;
   if (n->type.dtype != concat->type.dtype || n->entry != concat->entry) return false;
   for (int i = 0; i < k->nnodes; i++) // a reshape of it that another reads would lie elsewhere
     if (k->nodes[i] != n && group_stored(k, k->nodes[i]) == n) return false;

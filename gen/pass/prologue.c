@@ -30,7 +30,6 @@ static Group *only_reader(const Group *k) {
 // How the reader touches each element of the value: how often, for how many it makes.
 static double reads_per_element(const Group *reader) {
   const Node *a = reader->anchor;
-  if (reader->tm != TmWindow) return 1;
   double taps = (double)(node_window(a, 0) * node_window(a, 1));
   return taps / (double)(a->attr.stride[0] * a->attr.stride[1]);
 }
@@ -87,33 +86,32 @@ static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
   return found;
 }
 
-// A contraction reads operands in place, where moves leave them. What else makes one it takes in
-// only if it could not copy runs of the result either: other moves of A, and A's runs (channels, or
-// the inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
-static bool contract_takes(Group *reader, Group *k) {
+// A product reads operands in place, where moves leave them. What else makes one it takes in only
+// if it could not copy runs of the result either: other moves of A, and A's runs (channels, or the
+// inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
+const char *prologue_of_product(Group *reader, Group *k) {
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
   const Node *operand = operand_of(reader, made);
   bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
-  if (!operand || (moves && lies_in_place(reader, k, operand))) return true;
+  if (!operand || (moves && lies_in_place(reader, k, operand))) return NULL;
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
   bool singly = size == 4 && bytes % 8 && only_reorders(k);
-  return operand == a->in[0] && (moves || bytes % 4 || singly);
+  if (operand == a->in[0] && (moves || bytes % 4 || singly)) return NULL;
+  return "the product copies its operand in runs; computed there, each element costs more";
+}
+
+const char *prologue_of_window(Group *reader, Group *k) {
+  bool pays = count_inputs(k) <= 1 && work(k) * reads_per_element(reader) <= 16;
+  return pays ? NULL : "each tap of the window would compute it again";
 }
 
 // What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
-// domain of rows, likewise. CLASS
-static bool prologue_pays(Group *reader, Group *k) {
-  double times = reads_per_element(reader);
-  switch (reader->tm) {
-  case TmContract:
-    return contract_takes(reader, k);
-  case TmWindow:
-    return count_inputs(k) <= 1 && work(k) * times <= 16;
-  default:
-    return count_inputs(k) <= 2 || work(k) == 0;
-  }
+// domain of rows, likewise.
+const char *prologue_of_elements(Group *reader, Group *k) {
+  (void)reader;
+  return count_inputs(k) <= 2 || work(k) == 0 ? NULL : "it reads more values than it makes";
 }
 
 // Evaluated inside a larger domain, an element is computed many times.
@@ -123,24 +121,29 @@ static bool recomputes_little(const Group *reader, const Group *k) {
   return ratio <= 1.01 || work(k) <= 4;
 }
 
-static bool prologue_legal(const Group *reader, const Group *k) {
-  if (k->tm != TmMap || k->nnodes + reader->nnodes > kMostNodes || !fuse_same_call(k, reader))
-    return false;
+const char *legal_prologue(const Group *reader, const Group *k) {
+  if (k->nnodes + reader->nnodes > kMostNodes)
+    return "together they have more operations than a kernel may have";
+  if (!fuse_same_call(k, reader)) return "unfused, they are of different layers";
   // A reshape or permutation of a parameter is only another way to index it.
   if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))
-    return false;
+    return "one is computed once, by init";
   for (int i = 0; i < k->nnodes; i++)
-    if (!is_light(k->nodes[i])) return false;
-  return !fuse_makes_cycle(k, reader);
+    if (!is_light(k->nodes[i])) return "it is no map or move";
+  return fuse_makes_cycle(k, reader) ? "it waits for another kernel that waits for this one" : NULL;
 }
 
 void prologue_grow(Graph *g) {
   for (int i = g->nnodes - 1; i >= 0; i--) {
-    Group *k = g->nodes[i]->group;
-    if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != g->nodes[i] || k->tm != TmMap) continue;
+    Node *n = g->nodes[i];
+    Group *k = n->group;
+    if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != n || !k->tm->fusion->maps) continue;
     Group *reader = only_reader(k);
-    if (reader && prologue_legal(reader, k) && prologue_pays(reader, k) &&
-        recomputes_little(reader, k))
-      fuse_absorb(g, reader, k);
+    if (!reader) continue;
+    n->kept = legal_prologue(reader, k);
+    if (!n->kept) n->kept = reader->tm->fusion->takes(reader, k);
+    if (!n->kept && !recomputes_little(reader, k))
+      n->kept = "its elements would be computed many times";
+    if (!n->kept) fuse_absorb(g, reader, k);
   }
 }

@@ -17,13 +17,13 @@ static bool independent(const Group *a, const Group *b) {
 
 // The elements that a group of maps, or of rows, runs over; null: of another template.
 static const Type *elements_of(const Group *k) {
-  return k->tm == TmMap ? &k->anchor->type : k->tm == TmRow ? &k->anchor->in[0]->type : NULL;
+  return k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
 }
 
 // Maps over the same elements that read one value become one kernel, and so do rows and maps.
 static bool siblings_legal(const Group *a, const Group *b) {
   const Type *x = elements_of(a), *y = elements_of(b);
-  bool both_rows = a->tm == TmRow && b->tm == TmRow;
+  bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
   if (!x || !y || a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
   if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order)) return false;
   if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes) return false;
@@ -45,7 +45,7 @@ void sibling_join(Graph *g) {
         Group *to = readers[a]->group, *from = readers[b]->group;
         if (!to || !from || to == from || !is_large(to, g->nodes[i])) continue;
         if (!is_large(from, g->nodes[i]) || !siblings_legal(to, from)) continue;
-        bool swap = from->tm == TmRow && to->tm != TmRow;
+        bool swap = to->tm->fusion->maps && !from->tm->fusion->maps;
         fuse_absorb(g, swap ? from : to, swap ? to : from);
       }
   }

@@ -34,8 +34,7 @@ const Arch *arch_default(void) {
 
 // FLOP/s that contractions can reach in their precision; everything else runs in fp32.
 double sched_flop_rate(const Group *g, const Arch *arch) {
-  Precision precision = g->tm == TmContract ? g->anchor->precision : PrecFp32;
-  return precision == PrecFp32 ? arch->fp32 : precision == PrecTf32 ? arch->tf32 : arch->tensor16;
+  return g->tm->rate ? g->tm->rate(g, arch) : arch->fp32;
 }
 
 // The least that the arithmetic takes: 790 of 989 TFLOP/s of dense bf16 on random data were seen on
@@ -49,6 +48,13 @@ double sched_flop_seconds(const Group *g, const Arch *arch) {
 double sched_dram_seconds(const Group *g, const Arch *arch) {
   int64_t bytes = g->bytes_read + g->bytes_written - g->bytes_scratch;
   return (double)bytes / (arch->dram * 4.3 / 4.8);
+}
+
+void sched_explain(const Group *g, const Arch *arch, FILE *file) {
+  fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
+          sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
+  fuse_explain(g, file);
+  if (g->tm->explain) g->tm->explain(g, arch, file);
 }
 
 // ---- work -------------------------------------------------------------------------------------
@@ -159,21 +165,33 @@ int sched_lanes(const Group *g, int64_t run) {
   return sched_divide_down(most_lanes(g), run);
 }
 
-// ---- one rule per template --------------------------------------------------------------------
+// ---- schedules as text -------------------------------------------------------------------------
 
-static void (*const rules[TmCount])(Group *, const Arch *) = {
-    // CLASS
-    [TmMap] = sched_map,       [TmWindow] = sched_window,     [TmReduce] = sched_reduce,
-    [TmRow] = sched_row,       [TmContract] = sched_contract, [TmScan] = sched_scan,
-    [TmSelect] = sched_select,
-};
+const char *sched_lanes_tile(const Group *g) {
+  return arena_printf(g->graph->arena, "x%d", g->tile.lanes);
+}
+
+const char *sched_row_tile(const Group *g) {
+  const Tile *t = &g->tile;
+  return arena_printf(g->graph->arena,
+                      t->splits > 1 ? "%d rows x %d x %d /%d" : "%d rows x %d x %d", t->rows,
+                      t->items, t->lanes, t->splits);
+}
+
+const char *sched_reduce_tile(const Group *g) {
+  const Tile *t = &g->tile;
+  return arena_printf(g->graph->arena, t->splits > 1 ? "%d columns x %d /%d" : "%d columns x %d",
+                      t->rows, t->lanes, t->splits);
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
 
 // Needs: groups. Gives: Group.tile, flops and bytes.
 void sched_pass(Compiler *c) {
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
     sched_count_work(g);
-    rules[g->tm](g, c->options.arch);
+    g->tm->schedule(g, c->options.arch);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
     double floor = fmax(g->flops / sched_flop_rate(g, c->options.arch),

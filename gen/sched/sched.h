@@ -17,6 +17,10 @@ double sched_dram_seconds(const Group *g, const Arch *arch);
 int sched_lanes(const Group *g, int64_t run);
 int sched_divide_down(int lanes, int64_t run); // halved until it divides the run
 double sched_contract_flops(const Node *n);
+// What its time goes to, what it is not one kernel with, and its candidates.
+void sched_explain(const Group *g, const Arch *arch, FILE *file);
+const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
+    *sched_reduce_tile(const Group *g);
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 
 enum {
@@ -110,7 +114,9 @@ void sched_select(Group *g, const Arch *arch);
 
 // ---- sched_contract.c --------------------------------------------------------------------------
 void sched_contract(Group *g, const Arch *arch);
-void sched_explain(const Group *g, const Arch *arch, FILE *file); // the candidates, term by term
+void sched_explain_contract(const Group *g, const Arch *arch, FILE *file); // candidates by terms
+double sched_contract_rate(const Group *g, const Arch *arch);
+const char *sched_contract_tile(const Group *g);
 // Multiplies of a contraction: what its tiles issue, what the model as written asks for, and those
 // of them that are not with the zeros around an image.
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside);

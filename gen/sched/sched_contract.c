@@ -168,15 +168,23 @@ void sched_contract(Group *g, const Arch *arch) {
   sched_use(g, arch, &best);
 }
 
+double sched_contract_rate(const Group *g, const Arch *arch) {
+  Precision precision = g->anchor->precision;
+  return precision == PrecFp32 ? arch->fp32 : precision == PrecTf32 ? arch->tf32 : arch->tensor16;
+}
+
+const char *sched_contract_tile(const Group *g) {
+  const Tile *t = &g->tile;
+  return arena_printf(g->graph->arena, t->splits > 1 ? "%dx%dx%d x%d %s /%d" : "%dx%dx%d x%d %s",
+                      t->m, t->n, t->k, t->stages, t->mma ? "mma" : "fma", t->splits);
+}
+
 static bool same_cut(const Tile *a, const Tile *b) {
   return a->m == b->m && a->n == b->n && a->tm == b->tm && a->tn == b->tn &&
          a->stages == b->stages && a->splits == b->splits;
 }
 
-void sched_explain(const Group *g, const Arch *arch, FILE *file) {
-  fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
-          sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
-  if (g->tm != TmContract) return;
+void sched_explain_contract(const Group *g, const Arch *arch, FILE *file) {
   Product p = contract_product(g);
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);

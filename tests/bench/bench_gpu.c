@@ -229,16 +229,16 @@ static int measure_model(void *user, Error *err) {
   (void)err;
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
-    if (g->tm != TmContract && !g->fixed) tell_left_out(c, g);
+    if (!g->tm->candidates && !g->fixed) tell_left_out(c, g);
   }
   for (int i = 0; i < c->graph->ngroups; i++) {
     Group *g = c->graph->groups[i];
-    if (g->tm != TmContract || g->fixed) continue;
+    if (!g->tm->candidates || g->fixed) continue;
     Dtype dtype = prec_operand(g->anchor);
     int layers = 0, first = -1;
     for (int k = 0; k < c->graph->ngroups; k++) {
       const Group *o = c->graph->groups[k];
-      if (o->tm != TmContract || o->fixed || strcmp(tuning_problem(o), tuning_problem(g))) continue;
+      if (!o->tm->candidates || o->fixed || strcmp(tuning_problem(o), tuning_problem(g))) continue;
       if (first < 0) first = k;
       layers++;
     }

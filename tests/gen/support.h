@@ -14,7 +14,7 @@
 
 // A compiler with ops loaded and no model yet.
 static inline void open_compiler(Compiler *c, Error *err, const char *lowering, const char *dtype) {
-  *c = (Compiler){.error = err};
+  *c = (Compiler){.error = err, .templates = compile_templates};
   c->options = (Options){.model = "test.lua", .lowering = lowering, .dtype = dtype, .arch = arch_default()};
 
   c->arena = arena_new(NULL, NULL);

@@ -247,7 +247,7 @@ static int tune(Compiler *c, Device *device, Tuning *tuning, int *calls, TuneRep
 
 static const Group *find_group(const Compiler *c, const char *layer) {
   for (int i = 0; i < c->graph->ngroups; i++)
-    if (c->graph->groups[i]->tm == TmContract && !c->graph->groups[i]->fixed &&
+    if (c->graph->groups[i]->tm->candidates && !c->graph->groups[i]->fixed &&
         strstr(c->graph->groups[i]->name, layer))
       return c->graph->groups[i];
   fail_msg("no contraction '%s'", layer);

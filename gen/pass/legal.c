@@ -1,0 +1,256 @@
+// legal.c: what may be computed in one kernel: for each template, the rules by the class of what
+// would join it. A rule gives the reason against it, which `--explain` prints, or null.
+#include "pass.h"
+
+#include <string.h>
+
+enum { kMostColumnSums = 4 };
+
+static const char *when(bool legal, const char *otherwise) {
+  return legal ? NULL : otherwise;
+}
+
+// Does each element of its input go to one place, or none?
+static bool scatters(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MoveSlice;
+}
+
+// ---- where elements are stored ------------------------------------------------------------------
+
+// A transposing store writes one element of each sector: only small values may be stored so.
+static bool stores_runs(Lane lane, const Type *t) {
+  int64_t stride[MaxRank];
+  type_strides(t, stride);
+  return (lane.dim >= 0 && stride[lane.dim] == 1) || type_bytes(t) < 1 << 16;
+}
+
+// Would the group store this map in runs?
+static bool stores_well(const Group *k, const Node *n) {
+  const Type *made = &k->anchor->type, *t = &n->type;
+  if (k->nmoves) return stores_runs(group_lane(k), t);
+  if (k->tm->fusion->maps || !type_same_shape(made, t)) return true;
+  int64_t a[MaxRank], b[MaxRank];
+  type_strides(made, a);
+  type_strides(t, b);
+  bool same = !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
+  return same || type_bytes(t) < 1 << 16;
+}
+
+// May a value of this shape be computed in the group's epilogue?
+static bool in_domain(const Group *k, const Type *t) {
+  const Type *all = k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
+  return (all && type_same_shape(all, t)) || type_same_shape(&group_last_made(k)->type, t);
+}
+
+static const char *map_joins(const Group *k, const Node *n) {
+  if (!in_domain(k, &n->type)) return "it has another shape than what that kernel goes through";
+  return when(stores_well(k, n), "its memory order would make that kernel store single elements");
+}
+
+// ---- moves
+// ----------------------------------------------------------------------------------------
+
+bool legal_alone(const Group *k, const Node *n) {
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *made = k->nodes[i];
+    int count;
+    Node **readers = fuse_readers(k->graph, made, &count);
+    if (count != made->uses) return false; // it leaves the model
+    for (int j = 0; j < count; j++)
+      if (readers[j] != n && readers[j]->group != k) return false;
+  }
+  return true;
+}
+
+// A reshape or permutation of what k has made, whose elements lie as they do there: it is stored
+// so.
+bool legal_lies_alike(const Group *k, const Node *n) {
+  return !k->tm->fusion->product && n->nin == 1 && n->in[0]->group == k &&
+         in_domain(k, &n->in[0]->type) && view_same_memory(n);
+}
+
+static const char *move_lies_alike(const Group *k, const Node *n) {
+  return when(legal_lies_alike(k, n), "it moves elements, which that template stores as it goes");
+}
+
+// The elements that a select has found the places of.
+static const char *move_takes_found(const Group *k, const Node *n) {
+  bool found = n->op->form == MoveAlong && n->in[1]->group == k && in_domain(k, &n->type);
+  return found ? NULL : move_lies_alike(k, n);
+}
+
+static bool goes_on(const Node *n, const Node *next) {
+  if (fuse_of(n->group->graph)->one_call && next->call != n->call) return false;
+  return scatters(next) || (next->op->cls == OpMap && type_same_shape(&next->type, &n->type));
+}
+
+// What an epilogue stores in the end when it follows move n: what further moves and maps make of
+// it, as long as nothing else reads it. `lane` is followed there.
+static const Node *stored_after(const Node *n, Lane *lane) {
+  for (const Node *next = n; next; next = fuse_only_reader(n)) {
+    if (next != n && !goes_on(n, next)) break;
+    n = next;
+    if (scatters(n)) *lane = lane_follow(*lane, n);
+  }
+  return n;
+}
+
+// A product follows a move of its result when it stores runs where the moves lead in the end.
+static const char *move_joins_product(const Group *k, const Node *n) {
+  if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
+  if (!legal_alone(k, n)) return "others read what is moved";
+  Lane lane = group_lane(k);
+  const Node *stored = stored_after(n, &lane);
+  return when(stores_runs(lane, &stored->type),
+              "the move would make the product store single elements");
+}
+
+// ---- reductions
+// ------------------------------------------------------------------------------------
+
+// A reduction makes rows of the maps before it, or joins rows of the same elements.
+static const char *row_of_maps(const Group *k, const Node *n) {
+  if (!fuse_fits_row(n)) return "what it reduces is no row that registers hold";
+  return when(type_same_shape(&k->anchor->type, &n->in[0]->type),
+              "it reduces another shape than that kernel goes through");
+}
+
+static const char *row_of_rows(const Group *k, const Node *n) {
+  if (!fuse_fits_row(n)) return "what it reduces is no row that registers hold";
+  if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
+              "it reduces another shape");
+}
+
+// Reductions of one shape along the same axes, in any order of memory, share a sweep.
+static const char *sweeps_join(const Group *k, const Node *n) {
+  Group **seen = fuse_of(k->graph)->seen;
+  int nseen = 0;
+  bool waits = fuse_depends(n->group, k, seen, &nseen); // for what k has reduced
+  for (int m = 0; m < nseen; m++) seen[m]->visited = false;
+  if (waits) return "it waits for what that kernel reduces";
+  if (fuse_fits_row(n)) return "its rows fit registers, those of that kernel do not";
+  if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
+              "it reduces another shape");
+}
+
+// Sums down the columns of a product, over all of its rows: one for each channel of a convolution,
+// or element of the last dimension of a matmul.
+static const char *columns_join(const Group *k, const Node *n) {
+  const Node *y = k->anchor, *x = n->in[0];
+  Maps maps = maps_of(y, 0);
+  int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
+  if (!(n->op->flags & FlagAdd)) return "a product's epilogue reduces by sums alone";
+  if (k->nmoves || !type_same_shape(&x->type, &y->type))
+    return "the product's result has been moved";
+  if (maps_phases(y) > 1 || maps_count(&maps, AxisBatch) > 1 ||
+      maps_count(&maps, AxisN) != y->type.dim[channel])
+    return "a product of several batches, groups or phases keeps no sums of its columns";
+  for (int d = 0; d < y->type.rank; d++)
+    if (y->type.dim[d] > 1 && (n->attr.axes >> d & 1) == (d == channel))
+      return "a product's epilogue sums all rows of a column, no other axes";
+  for (int i = 0; i < k->nnodes; i++) sums += k->nodes[i]->op->cls == OpReduce;
+  return when(sums < kMostColumnSums, "the product sums its columns in four ways already");
+}
+
+// ---- the table
+// -------------------------------------------------------------------------------------
+
+static bool anchors_reduce(const Node *n) {
+  return n->op->cls == OpReduce && !fuse_fits_row(n);
+}
+static bool anchors_row(const Node *n) {
+  return n->op->cls == OpReduce && fuse_fits_row(n);
+}
+static bool anchors_window(const Node *n) {
+  return n->op->cls == OpWindow || node_depthwise(n);
+}
+static bool anchors_contract(const Node *n) {
+  return n->op->cls == OpContract && !node_depthwise(n);
+}
+static bool anchors_scan(const Node *n) {
+  return n->op->cls == OpScan;
+}
+static bool anchors_select(const Node *n) {
+  return n->op->cls == OpSelect;
+}
+static bool anchors_map(const Node *n) {
+  return n->op->cls == OpMap || n->op->cls == OpMove;
+}
+
+static const Type *made_elements(const Group *k) {
+  return &k->anchor->type;
+}
+static const Type *row_elements(const Group *k) {
+  return &k->anchor->in[0]->type;
+}
+
+const Fusion fusion_map = {
+    .anchors = anchors_map,
+    .joins = {[OpMap] = map_joins, [OpReduce] = row_of_maps, [OpMove] = move_lies_alike},
+    .takes = prologue_of_elements,
+    .elements = made_elements,
+    .maps = true,
+    .anywhere = true};
+const Fusion fusion_reduce = {
+    .anchors = anchors_reduce,
+    .joins = {[OpMap] = map_joins, [OpReduce] = sweeps_join, [OpMove] = move_lies_alike},
+    .takes = prologue_of_elements,
+    .sweeps = true};
+const Fusion fusion_row = {
+    .anchors = anchors_row,
+    .joins = {[OpMap] = map_joins, [OpReduce] = row_of_rows, [OpMove] = move_lies_alike},
+    .takes = prologue_of_elements,
+    .elements = row_elements,
+    .sweeps = true};
+const Fusion fusion_window = {.anchors = anchors_window,
+                              .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                              .takes = prologue_of_window,
+                              .anywhere = true};
+const Fusion fusion_contract = {
+    .anchors = anchors_contract,
+    .joins = {[OpMap] = map_joins, [OpReduce] = columns_join, [OpMove] = move_joins_product},
+    .takes = prologue_of_product,
+    .product = true,
+    .anywhere = true};
+const Fusion fusion_scan = {.anchors = anchors_scan,
+                            .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                            .takes = prologue_of_elements};
+const Fusion fusion_select = {.anchors = anchors_select,
+                              .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
+                              .takes = prologue_of_elements};
+
+// Does n read a sum of columns of k? It is not there before the kernel's end.
+static bool reads_columns(const Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group == k && group_sums_columns(k, n->in[i])) return true;
+  return false;
+}
+
+const char *legal_epilogue(const Group *k, const Node *n) {
+  FuseRule *rule = k->nnodes ? k->tm->fusion->joins[n->op->cls] : NULL;
+  if (k->fixed != n->fixed) return "one is computed once, by init";
+  if (k->anchor->entry != n->entry) return "they are of different entries";
+  if (!fuse_same_call(k, n->group)) return "unfused, they are of different layers";
+  if (k->nnodes >= kMostNodes) return "that kernel has as many operations as one may have";
+  if (!rule) return "its class of operations cannot stand behind that template";
+  const char *reason = rule(k, n);
+  if (reason) return reason;
+  if (reads_columns(k, n)) return "it reads sums of columns, which are there at that kernel's end";
+  return when(!fuse_makes_cycle(k, n->group),
+              "it waits for another kernel that waits for this one");
+}
+
+// ---- what it is that keeps kernels apart --------------------------------------------------------
+
+void fuse_explain(const Group *g, FILE *file) {
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++) {
+      const Node *n = g->nodes[i], *from = n->in[j];
+      if (!from->group || from->group == g || from->group->fixed) continue;
+      const char *reason = from->kept ? from->kept : n->apart;
+      fprintf(file, "  apart from %s: %s\n", from->group->name,
+              reason ? reason : "several kernels read it");
+    }
+}
