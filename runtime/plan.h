@@ -102,6 +102,7 @@ typedef struct PlanKernel {
   char *loc;      // the model line of its anchor
   int grid[3], block[3];
   int smem;       // dynamic shared memory, bytes
+  int resident;   // blocks that its schedule counts on per SM; 0: as many as there happen to fit
   double flops;   // per launch
   int64_t bytes_read, bytes_written; // planned DRAM traffic per launch: each tensor once
   PlanArg *args;

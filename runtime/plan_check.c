@@ -149,6 +149,8 @@ static int check_launch(const PlanKernel *kernel, int index, Error *err) {
     FAIL("kernels[%d]: %lld threads in a block, most is %d", index, (long long)threads, MaxThreads);
   if (kernel->smem < 0 || kernel->smem > MaxSmem)
     FAIL("kernels[%d]: smem %d does not do", index, kernel->smem);
+  if (kernel->resident < 0 || kernel->resident > 64)
+    FAIL("kernels[%d]: %d resident blocks do not do", index, kernel->resident);
   if (!isfinite(kernel->flops) || kernel->flops < 0 || kernel->bytes_read < 0 ||
       kernel->bytes_written < 0)
     FAIL("kernels[%d]: flops or bytes does not do", index);

@@ -98,6 +98,7 @@ static void add_kernel(Builder *b, const Group *g) {
   k->block[0] = g->tile.threads;
   k->block[1] = k->block[2] = 1;
   k->smem = g->tile.smem;
+  k->resident = g->tile.blocks;
   k->flops = g->flops;
   k->bytes_read = g->bytes_read;
   k->bytes_written = g->bytes_written;

@@ -219,6 +219,19 @@ static int load_function(Loaded *loaded, int index, const KernelImage *images, b
   return rc;
 }
 
+// Shared memory and L1 share an SM's memory: asks for as much of it as the blocks that the schedule counts
+// on need, each with the KiB that the system takes. The driver's own choice may leave room for fewer.
+static int ask_carveout(Loaded *loaded, int index, Error *err) {
+  enum { SystemSmem = 1024 };
+  const PlanKernel *kernel = &loaded->plan->kernels[index];
+  int64_t all = loaded->device->info.smem_per_sm;
+  int64_t needed = (int64_t)kernel->resident * (kernel->smem + SystemSmem);
+  if (!kernel->resident || !kernel->smem || all <= 0) return ExitOk;
+  int64_t percent = (needed * 100 + all - 1) / all;
+  return CU(&loaded->device->api, err, cuFuncSetAttribute, loaded->functions[index],
+            CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent < 100 ? (int)percent : 100);
+}
+
 static int load_kernel(Loaded *loaded, int index, const KernelImage *images, bool *refused,
                        Error *err) {
   enum { FreeSmem = 48 * 1024 }; // a kernel must ask for more than that
@@ -229,6 +242,7 @@ static int load_kernel(Loaded *loaded, int index, const KernelImage *images, boo
   if (!rc && kernel->smem > FreeSmem)
     rc = CU(api, err, cuFuncSetAttribute, loaded->functions[index],
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->smem);
+  if (!rc) rc = ask_carveout(loaded, index, err);
   if (!rc || strncmp(err->message, "cu", 2)) return rc; // only driver calls need their kernel named
   return err_set(err, rc, "kernel %s (%s): %.3000s", kernel->name, kernel->loc, err->message);
 }
