@@ -67,6 +67,9 @@ struct $(o.map) {
   static constexpr int kTapRun = $(o.tap_run);  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = $(o.linear), kBounded = $(o.bounded);
   __device__ static int row($(o.row_args)) {
+//@ if o.halves then
+    const int column = pair_column<kTileN, kN>(n);
+//@ end
 //@ if o.row_decode ~= "" then
 $(o.row_decode)
 //@ end
@@ -159,6 +162,9 @@ $(k.params)) {
   $(o.across and "Across" or "Along")Source<$(o.map .. of_phase), T, $(tile), kThreads> $(o.name)($(o.pointer), $(origin), batch$(o.tap_run > 0 and ", smem.taps" or ""));
 //@ else
   auto $(o.name)_value = [&](int $(o.index), int k) {
+//@ if o.halves then
+    const int column = pair_column<kTileN, kN>(n);
+//@ end
 //@ if o.decode ~= "" then
 $(o.decode)
 //@ end
@@ -221,25 +227,36 @@ $(o.body)
 //@ for _, c in ipairs(k.columns) do
   Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
 //@ end
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ if k.decode ~= "" then
-$(k.decode)
+//@ local outputs = "const Vec<float, kLanes> &acc" .. (k.pair and ", const Vec<float, kLanes> &acc_2" or "")
+//@ local given = "m, n, acc" .. (k.pair and ", acc_2" or "")
+//@ for i, t in ipairs(k.tails) do
+  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, $(outputs)) {
+//@ if t.decode ~= "" then
+$(t.decode)
 //@ end
-//@ if k.moves ~= "" then
-$(k.moves)
+//@ if t.moves ~= "" then
+$(t.moves)
 //@ end
-//@ if k.loads ~= "" then
-$(k.loads)
+//@ if t.loads ~= "" then
+$(t.loads)
 //@ end
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
-$(k.body)
+$(t.body)
     }
-//@ if k.stores ~= "" then
-$(k.stores)
+//@ if t.stores ~= "" then
+$(t.stores)
 //@ end
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+//@ end
+//@ if #k.tails > 1 then
+  auto epilogue = [&](int m, int n, $(outputs)) {
+//@ for i in ipairs(k.tails) do
+    epilogue$(i)($(given));
+//@ end
+  };
+//@ end
+  each_$(k.pair and "pair" or "output")<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.

@@ -123,10 +123,12 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
   for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
     Node *n = e->g->outputs[i];
+    if (n->tail != s->tail) continue;
     values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : group_stored(e->g, n), at);
   }
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];
+    if (n->tail != s->tail) continue;
     if (group_sums_columns(e->g, n)) // added up here, stored at the end
       buffer_put(&s->body, "    %s[j] += %s;\n", e->g->sums[i], values[i]);
     else

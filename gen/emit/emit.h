@@ -27,6 +27,7 @@ typedef struct Index {
 typedef struct Scope {
   const Group *group;
   int lanes;
+  int tail;           // of a product, whose outputs are written
   const char *indent; // of the body
   const char *pred;   // loads happen only where this holds; null: always
   Buffer loads, body;

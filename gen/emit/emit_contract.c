@@ -14,9 +14,10 @@ typedef struct Holes {
   Emitter *e;
   Arena *arena;
   Product p;
-  const Maps *maps;            // of the first phase: the axes of all
-  const char *axis[kMostAxes]; // the position on an axis, as text
-  Buffer *constants;           // of each phase: what differs between them
+  const Maps *maps;              // of the first phase: the axes of all
+  const char *axis[kMostAxes];   // the position on an axis, as text
+  const char *number[AxisRoles]; // the positions of a role as one number: m, n, k, batch
+  Buffer *constants;             // of each phase: what differs between them
 } Holes;
 
 enum { kRoleBatch = 1 << AxisBatch, kRoleM = 1 << AxisM, kRoleN = 1 << AxisN, kRoleK = 1 << AxisK };
@@ -62,6 +63,13 @@ static int count_axes(const Maps *m, AxisRole role) {
   return count;
 }
 
+static void name_axes(Holes *h) {
+  for (int i = 0; i < h->maps->naxes; i++) {
+    const Axis *x = &h->maps->axis[i];
+    h->axis[i] = count_axes(h->maps, x->role) == 1 ? h->number[x->role] : x->name;
+  }
+}
+
 // Positions on the axes of a role that the texts mention, cut from its number.
 static void decode_axes(Holes *h, AxisRole role, const char *indent, int count,
                         const char *const *texts, Buffer *b) {
@@ -76,7 +84,7 @@ static void decode_axes(Holes *h, AxisRole role, const char *indent, int count,
     for (int t = 0; t < count; t++)
       used = used || (texts[t] && expr_mentions(texts[t], h->axis[i]));
     if (used) {
-      const char *text = letters[role];
+      const char *text = h->number[role];
       if (strcmp(below, "1"))
         text = arena_printf(h->arena, strpbrk(below, "*") ? "%s / (%s)" : "%s / %s", text, below);
       if (i > first) text = arena_printf(h->arena, "%s %% %s", text, size);
@@ -133,7 +141,7 @@ static const char *offset_text(Holes *h, int tensor, const int64_t *stride, unsi
       linear = linear && axes_linear(&h->p.maps[i], tensor, stride, (AxisRole)role, &step);
     if (linear && count_axes(m, (AxisRole)role)) {
       bool minus = step < 0;
-      text = joined(h, text, index_scaled(h->arena, letters[role], minus ? -step : step), minus);
+      text = joined(h, text, index_scaled(h->arena, h->number[role], minus ? -step : step), minus);
     }
     for (int i = 0; i < m->naxes && !linear; i++) {
       if (m->axis[i].role != (AxisRole)role) continue;
@@ -303,7 +311,9 @@ static void put_copied(Emitter *o, Holes *h, int tensor) {
   hole_text(o, "row", row);
   hole_text(o, "row_decode", decode);
   hole_text(o, "row_args",
-            arguments(h, letter, "batch", arena_printf(h->arena, "%s %s", row, decode)));
+            arguments(h, letter, "batch",
+                      arena_printf(h->arena, "%s %s%s", row, decode,
+                                   h->p.pair && tensor == MapB ? " n" : "")));
   hole_text(o, "at", at);
   decode = decoded(h, kRoleK, "    ", 1, &at);
   hole_text(o, "k_decode", decode);
@@ -324,6 +334,8 @@ static void put_copied(Emitter *o, Holes *h, int tensor) {
 
 static void put_operand(Holes *h, int tensor) {
   Emitter o = *h->e;
+  bool halves = h->p.pair && tensor == MapB; // its row n is another column of the product
+  if (halves) h->number[AxisN] = "column", name_axes(h);
   const Operand *from = tensor == MapA ? &h->p.a : &h->p.b;
   lua_newtable(o.c->lua);
   hole_text(&o, "name", tensor == MapA ? "a" : "b");
@@ -332,7 +344,9 @@ static void put_operand(Holes *h, int tensor) {
   hole_text(&o, "comment",
             arena_printf(h->arena, "Operand %s: where its rows are, and k from there.",
                          tensor == MapA ? "a" : "b"));
+  hole_bool(&o, "halves", halves);
   (from->piece ? put_copied : put_computed)(&o, h, tensor);
+  if (halves) h->number[AxisN] = letters[AxisN], name_axes(h);
   lua_setfield(o.c->lua, -2, tensor == MapA ? "a" : "b");
 }
 
@@ -426,12 +440,13 @@ static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
                  (long long)slice->type.dim[d]);
 }
 
-// Follows the moves of the epilogue from `at`, an index of the product: the last moved value is
-// bound where it goes to, and `at` is this index then.
+// Follows the moves of a tail from `at`, an index of the product: the last moved value is bound
+// where it goes to, and `at` is this index then.
 static void follow_moves(Emitter *e, Scope *s, Index *at) {
+  const Tail *tail = &e->g->tails[s->tail];
   Buffer moves = {0};
-  for (int i = 0; i < e->g->nmoves; i++) {
-    const Node *n = e->g->moves[i];
+  for (int i = 0; i < tail->nmoves; i++) {
+    const Node *n = tail->moves[i];
     const char *value = expr_value(s, n->in[0], at);
     Index to[MaxRank];
     expr_follow(n, s->lanes, at, to);
@@ -470,30 +485,57 @@ static void open_holes(Holes *h, Emitter *e) {
   *h = (Holes){.e = e, .arena = e->c->arena, .p = contract_product(e->g)};
   h->maps = h->p.maps;
   h->constants = arena_alloc(h->arena, sizeof *h->constants * (size_t)h->p.phases);
-  for (int i = 0; i < h->maps->naxes; i++) {
-    const Axis *x = &h->maps->axis[i];
-    h->axis[i] = count_axes(h->maps, x->role) == 1 ? letters[x->role] : x->name;
+  memcpy(h->number, letters, sizeof letters);
+  name_axes(h);
+}
+
+// The epilogue of one tail: from the product's element (of a pair, elements) to its outputs.
+static void put_tail(Holes *h, int tail) {
+  Emitter *e = h->e;
+  const Group *g = e->g;
+  const unsigned out = kRoleBatch | kRoleM | kRoleN;
+  Scope s = {.group = g, .lanes = g->tile.lanes, .indent = "    ", .tail = tail};
+  Buffer decode = {0};
+  Index at[MaxRank];
+  put_index(h, MapOut, out, "    ", &decode, at);
+  at[tail_product_lane(g->anchor).dim].lane = g->tile.lanes > 1;
+  expr_bind(&s, g->anchor, at, "acc[j]");
+  if (g->pair[0]) { // its columns, and those of the second half
+    int dim = tail_product_lane(g->anchor).dim;
+    Index other[MaxRank];
+    memcpy(other, at, sizeof other);
+    other[dim] = index_shifted(h->arena, at[dim], g->pair[1]->attr.dims[dim]);
+    expr_bind(&s, g->anchor, other, "acc_2[j]");
   }
+  follow_moves(e, &s, at);
+  bool plain = !g->pair[0] && !g->tails[tail].nmoves;
+  emit_epilogue(e, &s, &tail_made(g, tail)->type, at,
+                plain ? flat_text(h, MapOut, &g->anchor->type, out) : NULL);
+  keep_mentioned(e, &decode);
+}
+
+// k.tails: those that write something.
+static void put_tails(Holes *h) {
+  lua_State *lua = h->e->c->lua;
+  int count = 0;
+  lua_newtable(lua);
+  for (int i = 0; i < h->e->g->ntails; i++) {
+    if (!tail_writes(h->e->g, i)) continue;
+    lua_newtable(lua);
+    put_tail(h, i);
+    lua_rawseti(lua, -2, ++count);
+  }
+  lua_setfield(lua, -2, "tails");
+  hole_bool(h->e, "pair", h->p.pair);
 }
 
 void emit_contract(Emitter *e) {
-  Node *n = e->g->anchor;
   Holes h;
   open_holes(&h, e);
   put_shape(&h);
   put_operand(&h, MapA);
   put_operand(&h, MapB);
   put_columns(e);
-  const unsigned out = kRoleBatch | kRoleM | kRoleN;
-  Scope s = {.group = e->g, .lanes = e->g->tile.lanes, .indent = "    "};
-  Buffer decode = {0};
-  Index at[MaxRank];
-  put_index(&h, MapOut, out, "    ", &decode, at);
-  at[group_product_lane(e->g).dim].lane = e->g->tile.lanes > 1;
-  expr_bind(&s, n, at, "acc[j]");
-  follow_moves(e, &s, at);
-  emit_epilogue(e, &s, &e->g->domain, at,
-                e->g->nmoves ? NULL : flat_text(&h, MapOut, &n->type, out));
-  keep_mentioned(e, &decode);
+  put_tails(&h);
   put_phases(&h);
 }

@@ -92,6 +92,16 @@ const char *expr_offset(Scope *s, const Type *t, const Index *at, int64_t *lane_
   return is_flat(s, t, at) ? s->flat : offset;
 }
 
+// Is the text a name, or a name and a multiple of `lanes`?
+static bool begins_vector(const char *text, int lanes) {
+  const char *blank = strchr(text, ' ');
+  if (!blank) return true;
+  bool shifted = blank[1] && strchr("+-", blank[1]) && blank[2] == ' ';
+  char *end = NULL;
+  long by = shifted ? strtol(blank + 3, &end, 10) : 0;
+  return shifted && end > blank + 3 && !*end && by % lanes == 0;
+}
+
 // May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
 // stride is one, and the lane dimension's indices are (the template's promise for a bare index).
 static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *at) {
@@ -100,7 +110,7 @@ static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *a
   if (first % s->lanes) return false;
   if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
   for (int d = 0; d < t->rank; d++) {
-    if (at[d].lane && (strchr(at[d].text, ' ') || t->dim[d] % s->lanes)) return false;
+    if (at[d].lane && (!begins_vector(at[d].text, s->lanes) || t->dim[d] % s->lanes)) return false;
     if (!at[d].lane && stride[d] % s->lanes && !index_is_zero(at[d].text)) return false;
   }
   return true;

@@ -89,6 +89,7 @@ struct Node {
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
   Group *group;        // set by fuse; null for sources
+  int tail;            // of a product's group, that computes it
   const char *apart;   // why no kernel of its inputs computes it
   const char *kept;    // why the kernel that reads it does not compute it
   Node *parent;        // the concat that it is a part of in memory; null: it lies alone

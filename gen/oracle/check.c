@@ -95,6 +95,7 @@ static double group_gate(const Group *g, const Node *out) {
 
 // May the element-wise bound be carried from the anchor through to the outputs?
 bool check_contract_bounded(const Group *g) {
+  if (g->pair[0] || g->ntails > 1) return false;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     if (n->id > g->anchor->id && n->op->cls == OpMap && !(n->op->flags & FlagCalm)) return false;
@@ -143,8 +144,8 @@ static double *anchor_bound(Node *n, double **value) {
 
 // The bounds of the anchor's elements, moved as the elements are.
 static double *moved_bound(const Group *g, double *bound, double **value) {
-  for (int i = 0; i < g->nmoves; i++) {
-    Node *n = g->moves[i], *from = n->in[0];
+  for (int i = 0; i < g->tails[0].nmoves; i++) {
+    Node *n = g->tails[0].moves[i], *from = n->in[0];
     double *save_from = value[from->id], *save = value[n->id];
     value[from->id] = bound, value[n->id] = NULL;
     eval_node(n->group->graph->c, n, value);

@@ -46,6 +46,9 @@ static Group *new_group(Graph *g, Node *n) {
   k->nodes[0] = n;
   k->nnodes = 1;
   n->group = k;
+  if (!k->tm->fusion->product) return k;
+  k->tails = arena_alloc(g->arena, sizeof *k->tails);
+  k->ntails = 1;
   return k;
 }
 
@@ -188,13 +191,6 @@ static void gather_feeders(Graph *g, Group *k, const Node *n) {
   }
 }
 
-static void add_move(Graph *g, Group *k, Node *n) {
-  Node **moves = arena_alloc(g->arena, sizeof n * (size_t)(k->nmoves + 1));
-  for (int i = 0; i < k->nmoves; i++) moves[i] = k->moves[i];
-  moves[k->nmoves++] = n;
-  k->moves = moves;
-}
-
 static void grow_epilogues(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
@@ -205,7 +201,7 @@ static void grow_epilogues(Graph *g) {
     bool maps = k->tm->fusion->maps, alike = is_view(n) && legal_lies_alike(k, n);
     bool goes_on = alike && maps && legal_alone(k, n); // in the new shape
     fuse_absorb(g, k, own);
-    if (is_view(n) && k->tm->fusion->product) add_move(g, k, n);
+    if (k->tm->fusion->product) tail_join(k, n);
     if (maps && !own->tm->fusion->maps)
       k->tm = own->tm, k->anchor = n;
     else if (maps && (!alike || goes_on))
@@ -227,6 +223,10 @@ void fuse_pass(Compiler *c) {
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
   find_users(g, &f);
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (k && k->nnodes == 1 && k->tm->fusion->product) tail_pair(g, k);
+  }
   grow_epilogues(g);
   if (!unfused && !c->options.apart) place_concats(g);
   prologue_grow(g);

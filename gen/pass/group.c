@@ -8,28 +8,15 @@ bool group_sums_columns(const Group *g, const Node *n) {
   return g->tm->fusion->product && n->op->cls == OpReduce;
 }
 
-const Node *group_last_made(const Group *g) {
-  return g->nmoves ? g->moves[g->nmoves - 1] : g->anchor;
-}
-
-Lane group_product_lane(const Group *g) {
-  const Type *y = &g->anchor->type;
-  Maps maps = maps_of(g->anchor, 0);
-  int dim = maps_dim(&maps, MapOut, AxisN);
-  for (int i = 0; i < y->rank; i++) // the innermost in memory
-    if (maps_uses(&maps.dim[MapOut][y->order[i]], &maps, AxisN)) dim = y->order[i];
-  return (Lane){dim, maps_run(&maps, MapOut, dim)};
-}
-
-Lane group_lane(const Group *g) {
-  Lane lane = group_product_lane(g);
-  for (int i = 0; i < g->nmoves; i++) lane = lane_follow(lane, g->moves[i]);
-  return lane;
+// Does n have an element for each one that the group goes through, in the same order?
+static bool in_step(const Group *g, const Node *n) {
+  const Type *t = g->tm->fusion->elements ? g->tm->fusion->elements(g) : &g->anchor->type;
+  return type_same_shape(t, &n->type) && !memcmp(t->order, n->type.order, sizeof t->order);
 }
 
 const Node *group_stored(const Group *g, const Node *n) {
-  while (!g->tm->fusion->product && n != g->anchor && n->op->cls == OpMove && n->nin == 1 &&
-         n->in[0]->group == g && view_same_memory(n))
+  while (!g->tm->fusion->product && n != g->anchor && !in_step(g, n) && n->op->cls == OpMove &&
+         n->nin == 1 && n->in[0]->group == g && view_same_memory(n))
     n = n->in[0];
   return n;
 }
@@ -86,8 +73,9 @@ static void find_borders(Graph *g) {
           add_unique(k->inputs, &k->ninputs, n->in[m]);
       if (outside[n->id]) k->outputs[k->noutputs++] = n;
     }
-    k->domain =
-        k->tm->fusion->product ? group_last_made(k)->type : k->outputs[k->noutputs - 1]->type;
+    k->domain = !k->tm->fusion->product ? k->outputs[k->noutputs - 1]->type
+                : k->ntails > 1         ? k->anchor->type
+                                        : tail_made(k, 0)->type;
   }
 }
 

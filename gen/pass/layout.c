@@ -179,6 +179,7 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 
 // Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
 void layout_pass(Compiler *c) {
+  if (strcmp(c->options.lowering, "unfused")) c->graph = beside_join(c->graph);
   Graph *g = c->graph = graph_rebuild(c->graph, rewrite, NULL);
   for (int i = 0; i < g->noutputs; i++) {
     Node *n = g->outputs[i].node;

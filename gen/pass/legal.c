@@ -27,7 +27,8 @@ static bool stores_runs(Lane lane, const Type *t) {
 // Would the group store this map in runs?
 static bool stores_well(const Group *k, const Node *n) {
   const Type *made = &k->anchor->type, *t = &n->type;
-  if (k->nmoves) return stores_runs(group_lane(k), t);
+  int tail = k->ntails ? tail_of_inputs(k, n) : 0;
+  if (k->ntails && (k->pair[0] || k->tails[tail].nmoves)) return stores_runs(tail_lane(k, tail), t);
   if (k->tm->fusion->maps || !type_same_shape(made, t)) return true;
   int64_t a[MaxRank], b[MaxRank];
   type_strides(made, a);
@@ -39,11 +40,15 @@ static bool stores_well(const Group *k, const Node *n) {
 // May a value of this shape be computed in the group's epilogue?
 static bool in_domain(const Group *k, const Type *t) {
   const Type *all = k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
-  return (all && type_same_shape(all, t)) || type_same_shape(&group_last_made(k)->type, t);
+  return (all && type_same_shape(all, t)) || type_same_shape(&k->anchor->type, t);
 }
 
 static const char *map_joins(const Group *k, const Node *n) {
-  if (!in_domain(k, &n->type)) return "it has another shape than what that kernel goes through";
+  if (k->ntails && tail_of_inputs(k, n) < 0)
+    return "it combines parts of a product that are stored apart";
+  if (k->ntails ? !type_same_shape(&tail_made(k, tail_of_inputs(k, n))->type, &n->type)
+                : !in_domain(k, &n->type))
+    return "it has another shape than what that kernel goes through";
   return when(stores_well(k, n), "its memory order would make that kernel store single elements");
 }
 
@@ -85,11 +90,13 @@ static bool goes_on(const Node *n, const Node *next) {
 }
 
 // What an epilogue stores in the end when it follows move n: what further moves and maps make of
-// it, as long as nothing else reads it. `lane` is followed there.
-static const Node *stored_after(const Node *n, Lane *lane) {
+// it, as long as nothing else reads it. `lane` is followed there; *maps: are any of them maps?
+static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
+  *maps = false;
   for (const Node *next = n; next; next = fuse_only_reader(n)) {
     if (next != n && !goes_on(n, next)) break;
     n = next;
+    *maps = *maps || n->op->cls == OpMap;
     if (scatters(n)) *lane = lane_follow(*lane, n);
   }
   return n;
@@ -98,9 +105,12 @@ static const Node *stored_after(const Node *n, Lane *lane) {
 // A product follows a move of its result when it stores runs where the moves lead in the end.
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
-  if (!legal_alone(k, n)) return "others read what is moved";
-  Lane lane = group_lane(k);
-  const Node *stored = stored_after(n, &lane);
+  if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
+  Lane lane = tail_lane(k, tail_of_inputs(k, n));
+  bool maps;
+  const Node *stored = stored_after(n, &lane, &maps);
+  if (!tail_goes_on(k, n) && !maps) return "others read what is moved, and can read it in place";
+  if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
   return when(stores_runs(lane, &stored->type),
               "the move would make the product store single elements");
 }
@@ -142,7 +152,8 @@ static const char *columns_join(const Group *k, const Node *n) {
   Maps maps = maps_of(y, 0);
   int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
   if (!(n->op->flags & FlagAdd)) return "a product's epilogue reduces by sums alone";
-  if (k->nmoves || !type_same_shape(&x->type, &y->type))
+  if (k->pair[0] || tail_of_inputs(k, n) || k->tails[0].nmoves ||
+      !type_same_shape(&x->type, &y->type))
     return "the product's result has been moved";
   if (maps_phases(y) > 1 || maps_count(&maps, AxisBatch) > 1 ||
       maps_count(&maps, AxisN) != y->type.dim[channel])

@@ -95,6 +95,12 @@ typedef struct Scratch {
   bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
 } Scratch;
 
+// What follows the result of a product: moves, and maps of where they lead (tail.c).
+typedef struct Tail {
+  Node **moves;
+  int nmoves;
+} Tail;
+
 struct Group {
   Graph *graph;
   int id;
@@ -109,8 +115,9 @@ struct Group {
   const char **args; // parameter names: of the inputs, then of the outputs
   const char **sums; // contract, by output: the local that sums its columns
   Names *names;      // the identifiers of its text that the model names
-  Node **moves;      // contract: those its epilogue follows before it stores, in order
-  int nmoves;
+  Tail *tails;       // contract: what follows its result, at least one
+  int ntails;
+  Node *pair[2];     // contract: the halves of its columns that it combines; null: none
   Type domain;       // what the epilogue runs over: the outputs' shape
   const char *name;  // the kernel's symbol
   const char *layer; // dotted place
@@ -133,6 +140,7 @@ void layout_pass(Compiler *c);            // layout.c: memory orders, copies at 
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
+Graph *beside_join(Graph *g);                  // beside.c: products of one left operand; for layout
 void fuse_pass(Compiler *c);                   // fuse.c: groups
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
@@ -172,15 +180,24 @@ void prologue_grow(Graph *g);                      // prologue.c
 void sibling_join(Graph *g);                       // sibling.c
 Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
 
+// ---- tail.c
+// --------------------------------------------------------------------------------------
+const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
+Lane tail_product_lane(const Node *product);     // where neighbours along n are
+Lane tail_lane(const Group *g, int tail);        // and at the end of the tail
+// The tail of what n reads of k; -1: there are several.
+int tail_of_inputs(const Group *k, const Node *n);
+bool tail_writes(const Group *g, int tail);
+void tail_join(Group *k, Node *n); // n is in k now
+bool tail_may_begin(const Group *k, const Node *n);
+bool tail_goes_on(const Group *k, const Node *n); // nobody else reads what move n moves
+void tail_pair(Graph *g, Group *k);               // Group.pair, of a product alone in its group
+
 // ---- group.c -----------------------------------------------------------------------------------
 // n: a reduction of a contraction's epilogue.
 bool group_sums_columns(const Group *g, const Node *n);
-const Node *group_last_made(const Group *g); // what the epilogue has made when it ends
 // The value whose elements g writes for output n: n, or what n is another shape of.
 const Node *group_stored(const Group *g, const Node *n);
-// Where neighbours along n of a contraction's product are, and at the end of its epilogue.
-Lane group_product_lane(const Group *g);
-Lane group_lane(const Group *g);
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);
 // The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.

@@ -189,7 +189,7 @@ static int tap_run(const Product *p) {
 Product contract_product(const Group *g) {
   const Node *n = g->anchor;
   Arena *arena = g->graph->arena;
-  Product p = {.size = (int)dtype_size(prec_operand(n))};
+  Product p = {.size = (int)dtype_size(prec_operand(n)), .pair = g->pair[0] != NULL};
   int most = maps_phases(n);
   double multiplies = 0;
   p.maps = arena_alloc(arena, sizeof *p.maps * (size_t)most);

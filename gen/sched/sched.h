@@ -52,6 +52,7 @@ typedef struct Product {
   int phases;
   Maps *maps;  // of each phase; axes as kernels count them, the outermost first
   int size;    // bytes of an operand's element
+  bool pair;   // each tile has as many columns of both halves (Group.pair)
   int tap_run; // elements of k that a tap of a is looked up for; 0: there is no table
   Operand a, b;
 } Product;

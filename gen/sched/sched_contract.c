@@ -40,7 +40,7 @@ static const Tile mma_tiles[] = {
 static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 enum { kLeastStages = 2, kMostStages = 5 };
 
-enum { kMostExplained = 12, kMostCandidates = 512 };
+enum { kMostExplained = 12, kMostCandidates = 512, kMostLanes = 8 };
 
 // The block tiles for the precision of a product.
 static const Tile *block_tiles(const Node *n, int *count) {
@@ -55,6 +55,8 @@ static const Tile *block_tiles(const Node *n, int *count) {
 static bool may_cut(const Product *p, const Tile *t) {
   int row = kRowBytes / p->size;
   if (tile_spills(t, p)) return false;
+  // The halves of a pair stand side by side in a tile.
+  if (p->pair && (p->n % t->n || (p->b.across && t->n / 2 % row))) return false;
   if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
   int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
   return t->splits == 1 ||
@@ -147,7 +149,9 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
   t->blocks = tile_blocks_per_sm(t, &p, arch);
   t->smem = tile_smem(t, &p);
   t->k = kRowBytes / p.size;
-  t->lanes = sched_lanes(g, group_lane(g).run);
+  t->lanes = kMostLanes;
+  for (int i = 0; i < g->ntails; i++)
+    if (tail_writes(g, i)) t->lanes = (int)fmin(t->lanes, sched_lanes(g, tail_lane(g, i).run));
   t->grid[0] = (int64_t)tile_count(t, &p) * t->splits;
   g->nscratch = 0;
   sched_count_work(g);

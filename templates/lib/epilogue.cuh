@@ -15,3 +15,18 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
     each(m, n, read_staged<kLanes>(staged, kTileN, row, column));
   }
 }
+
+// The same where columns of a product stand beside those of its other half: calls each(m, n, outputs,
+// others), n a column of half of the product, `others` those of the second half.
+template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
+__device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, Each each) {
+  constexpr int kHalf = kTileN / 2, kAlongN = kHalf / kLanes;
+  static_assert(kN % kTileN == 0, "whole tiles of columns");
+  const int column = threadIdx.x % kAlongN * kLanes;
+  for (int row = threadIdx.x / kAlongN; row < kTileM; row += kThreads / kAlongN) {
+    const int m = m0 + row;
+    if (kM % kTileM && m >= kM) break;
+    each(m, n0 / 2 + column, read_staged<kLanes>(staged, kTileN, row, column),
+         read_staged<kLanes>(staged, kTileN, row, kHalf + column));
+  }
+}

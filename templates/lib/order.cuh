@@ -19,3 +19,9 @@ template <int kTilesM, int kTilesN> struct TileOrder {
     }
   }
 };
+
+// The column of a product of kN that stands at n, where each tile has as many of both halves.
+template <int kTileN, int kN> __device__ __forceinline__ int pair_column(int n) {
+  constexpr int kHalf = kTileN / 2;
+  return n / kTileN * kHalf + n % kHalf + (n % kTileN < kHalf ? 0 : kN / 2);
+}

@@ -26,6 +26,34 @@ function cases.diamond()
   nn.output("b", h:matmul(nn.param("w", {256, 64})))
   at_most(3)
 end
+-- A gated unit: halves of one product, or two products of one input, in one epilogue.
+function cases.gated()
+  local x = nn.input("x", {24, 40})
+  local h = x:linear("up", {out = 96})
+  nn.output("y", nn.slice(h, 2, 1, 48) * nn.slice(h, 2, 49, 96):sigmoid())
+  nn.output("z", x:linear("gate", {out = 64, bias = false}):silu() * x:linear("value", {out = 64}))
+  local c = nn.input("c", {1, 16, 6, 5}):conv2d("c", {out = 32, kernel = 3, pad = 1})
+  nn.output("w", nn.slice(c, 2, 1, 16):tanh() + nn.slice(c, 2, 17, 32))
+  at_most(5) -- a copy of the image and, in 16 bits, of x among them
+end
+-- Products of one input are one, whose parts are stored where each of them leads.
+function cases.heads()
+  local x = nn.input("x", {2, 12, 32})
+  local function heads(t) return t:reshape{2, 12, 4, 8}:permute{1, 3, 2, 4} end
+  local q, k, v = heads(x:linear("q", {out = 32})), heads(x:linear("k", {out = 32})), heads(x:linear("v", {out = 32}))
+  nn.output("scores", q:matmul(nn.transpose(k)))
+  nn.output("values", v)
+  at_most(3)
+end
+function cases.branches() -- convolutions of one input; one part is read in two ways
+  local x = nn.input("x", {1, 16, 9, 8})
+  local a = x:conv2d("a", {out = 24, kernel = 1}):relu()
+  local b = x:conv2d("b", {out = 16, kernel = 1})
+  nn.output("a", a)
+  nn.output("ab", nn.concat({a, b}, 2):conv2d("c", {out = 8, kernel = 3, pad = 1}))
+  nn.output("b", nn.slice(b, 2, 3, 9) * 2)
+  at_most(4)
+end
 function cases.statistics() -- mean and variance in one sweep
   local y = nn.input("x", {4, 16, 12, 12}):max_pool2d{kernel = 2}
   local d = y - y:mean({1, 3, 4}, true)
@@ -51,7 +79,7 @@ function cases.concat()
   local b = a:max_pool2d{kernel = 2}:conv2d("c2", {out = 32, kernel = 3, pad = 1}):relu()
     :conv_transpose2d("up", {out = 8, kernel = 2, stride = 2})
   nn.output("y", nn.concat({a, b}, 2):conv2d("c3", {out = 16, kernel = 3, pad = 1}))
-  at_most(7)
+  at_most(4)
 end
 function cases.parts() -- of odd sizes, along several axes, one of them an output too
   local x, y = nn.input("x", {3, 5, 7}), nn.input("y", {3, 5, 6})
@@ -60,7 +88,7 @@ function cases.parts() -- of odd sizes, along several axes, one of them an outpu
   nn.output("scaled", all:matmul(nn.param("w", {13, 8})))
   nn.output("stacked", nn.concat({nn.exp(x), nn.relu(x), -x}, 1):linear("l", {out = 4}))
   nn.output("b", b)
-  at_most(7)
+  at_most(4)
 end
 function cases.adam() -- several outputs of one domain
   local p, g, m, v = nn.input("p", {1024}), nn.input("g", {1024}), nn.input("m", {1024}), nn.input("v", {1024})

@@ -36,6 +36,8 @@ ok "epilogue: the addition loses its second input" found gen/lang/ops.lua 's/cud
 ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
 ok "index maps: the gradient by the image is padded on the other side" found gen/lang/ops.lua 's/r\*dilation1 + pad1/r*dilation1 - pad1/' build/tests/gen/test_products
 ok "source: an operand across k begins a chunk late" found templates/lib/source.cuh 's/kTileK \* kTileK + chunk \* kPiece/kTileK * kTileK + (chunk ^ 1) * kPiece/' shapes fp16 "filter 1 64 6 6 64 3 3 1 1 1 1 1 1 1"
+ok "pairs: the second half of the columns is the first" found templates/lib/order.cuh 's#? 0 : kN / 2#? 0 : 0#' run tests/models/fusion.lua --set case=gated
+ok "pairs: both outputs are the first" found templates/lib/epilogue.cuh 's#kHalf + column));#column));#' run tests/models/fusion.lua --set case=gated
 ok "reference: an oracle that is wrong itself" found gen/lang/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
 ok "fma: columns of b exchanged" found templates/lib/fma.cuh 's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' run models/lenet.lua
 ok "contract: rows begin a tap too late" found templates/lib/source.cuh 's/Map::row(r, batch)/Map::row(r + 1, batch)/' run models/lenet.lua

@@ -1,0 +1,165 @@
+// beside.c: products of one left operand become one, their right operands side by side (by init,
+// which is why these must be fixed): it is read once, and one launch fills the GPU better than
+// several. What reads one of them reads a slice of all, which the product's kernel stores apart
+// (tail.c).
+#include "pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { kMostBeside = 8, kAligned = 8 }; // columns of each come in whole vectors
+
+typedef struct Beside {
+  Node **first;  // by id: of the products that n is one of; null: n stays alone
+  Node **reader; // by id: its only reader; null: there is not one alone
+  Node **joined; // by the id of the first one: what took their place
+  const Graph *from;
+} Beside;
+
+// Could the product be a part of a larger one?
+static bool may_join(const Node *p) {
+  if (p->op->cls != OpContract || !p->uses || p->fixed || !p->in[1]->fixed || node_depthwise(p))
+    return false;
+  Maps m = maps_of(p, 0);
+  int out = maps_dim(&m, MapOut, AxisN), columns = maps_dim(&m, MapB, AxisN);
+  int64_t count = maps_count(&m, AxisN);
+  return maps_phases(p) == 1 && maps_count(&m, AxisBatch) == 1 && count % kAligned == 0 &&
+         p->type.dim[out] == count && p->in[1]->type.dim[columns] == count;
+}
+
+static bool alike(const Node *p, const Node *q) {
+  const Type *a = &p->in[1]->type, *b = &q->in[1]->type;
+  if (p->op != q->op || p->in[0] != q->in[0] || p->entry != q->entry ||
+      p->precision != q->precision || p->type.dtype != q->type.dtype || a->dtype != b->dtype ||
+      a->rank != b->rank || p->type.rank != q->type.rank ||
+      memcmp(&p->attr, &q->attr, sizeof p->attr))
+    return false;
+  Maps m = maps_of(p, 0);
+  int columns = maps_dim(&m, MapB, AxisN);
+  for (int d = 0; d < a->rank; d++)
+    if (d != columns && a->dim[d] != b->dim[d]) return false;
+  return true;
+}
+
+// Do maps of one shape lead from both to one of them? Then one has to be there before the other, or
+// both in one thread, which takes two of one width.
+static bool they_meet(const Beside *s, const Node *p, const Node *q) {
+  for (const Node *a = s->reader[p->id]; a && a->op->cls == OpMap; a = s->reader[a->id])
+    for (const Node *b = s->reader[q->id]; b && b->op->cls == OpMap; b = s->reader[b->id])
+      if (a == b) return true;
+  return false;
+}
+
+static bool reduced(const Graph *g,
+                    const Node *p) { // as a norm's statistics are, by the product itself
+  for (int i = p->id + 1; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++)
+      if (g->nodes[i]->in[j] == p && g->nodes[i]->op->cls == OpReduce) return true;
+  return false;
+}
+
+// The products that p is the first of.
+static int find_joined(const Graph *g, const Beside *s, Node *p, Node **list) {
+  int count = 0;
+  for (int i = p->id; i < g->nnodes && count < kMostBeside; i++) {
+    Node *q = g->nodes[i];
+    if (may_join(q) && !s->first[i] && alike(p, q) && !reduced(g, q)) list[count++] = q;
+  }
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < i; j++)
+      if (they_meet(s, list[i], list[j]) &&
+          (count != 2 || !type_same_shape(&list[i]->type, &list[j]->type)))
+        return 0;
+  return count;
+}
+
+static bool mark(const Graph *g, Beside *s) {
+  bool found = false;
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++) {
+      Node *in = g->nodes[i]->in[j];
+      if (g->nodes[i]->uses) s->reader[in->id] = in->uses == 1 ? g->nodes[i] : NULL;
+    }
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *list[kMostBeside];
+    bool begins = !s->first[i] && g->nodes[i]->uses && may_join(g->nodes[i]);
+    int count = begins ? find_joined(g, s, g->nodes[i], list) : 0;
+    for (int j = 0; count > 1 && j < count; j++) s->first[list[j]->id] = list[0];
+    found = found || count > 1;
+  }
+  return found;
+}
+
+// What is fixed comes first: the right operands must be there before the first product.
+static void fixed_first(Graph *g, Beside *s) {
+  Node **all = base_alloc((size_t)g->nnodes, sizeof *all);
+  Beside moved = {.first = base_alloc((size_t)g->nnodes, sizeof *all)};
+  int count = 0;
+  for (int fixed = 1; fixed >= 0; fixed--)
+    for (int i = 0; i < g->nnodes; i++)
+      if (g->nodes[i]->fixed == fixed) moved.first[count] = s->first[i], all[count++] = g->nodes[i];
+  for (int i = 0; i < count; i++) {
+    g->nodes[i] = all[i];
+    g->nodes[i]->id = i;
+    s->first[i] = moved.first[i];
+  }
+  free(all);
+  free(moved.first);
+}
+
+static Node *join(Graph *to, const Beside *s, Node *first, Node *x) {
+  Node *parts[kMostBeside];
+  int count = 0;
+  for (int i = 0; i < s->from->nnodes; i++)
+    if (s->first[i] == first) parts[count++] = s->from->nodes[i]->in[1]->subst;
+  Maps m = maps_of(first, 0);
+  Attr along = {.axis = maps_dim(&m, MapB, AxisN)};
+  Node *w = graph_add(to, op_need(to->c, "concat"), count, parts, &along, parts[0]);
+  shape_infer(to->c, w);
+  w->type.dtype = parts[0]->type.dtype;
+  w->uses = 1;
+  Node *all = graph_add(to, first->op, 2, (Node *[]){x, w}, &first->attr, first);
+  shape_infer(to->c, all);
+  all->type.dtype = first->type.dtype;
+  all->written = NULL; // it is not in the model as written
+  return all;
+}
+
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  const Beside *s = to->scratch;
+  Node *first = s->first[node->id];
+  if (!first) {
+    Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
+    same->type = node->type;
+    return same;
+  }
+  Node **all = &s->joined[first->id];
+  if (!*all) *all = join(to, s, first, in[0]);
+  Maps m = maps_of(node, 0);
+  int d = maps_dim(&m, MapOut, AxisN);
+  Attr cut = {0};
+  for (int i = 0; i < node->type.rank; i++) cut.ends[i] = node->type.dim[i];
+  for (int i = 0; i < node->id; i++) // those before it
+    if (s->first[i] == first) cut.dims[d] += s->from->nodes[i]->type.dim[d];
+  cut.ends[d] += cut.dims[d];
+  Node *part = graph_add(to, op_need(to->c, "slice"), 1, all, &cut, node);
+  part->type = node->type;
+  return part;
+}
+
+Graph *beside_join(Graph *g) {
+  graph_count_uses(g);
+  size_t count = (size_t)g->nnodes;
+  Beside s = {base_alloc(count, sizeof(Node *)), base_alloc(count, sizeof(Node *)),
+              base_alloc(count, sizeof(Node *)), g};
+  Graph *made = g;
+  if (mark(g, &s)) {
+    fixed_first(g, &s);
+    made = graph_rebuild(g, rewrite, &s);
+    made->scratch = NULL;
+  }
+  free(s.first);
+  free(s.reader);
+  free(s.joined);
+  return made;
+}
