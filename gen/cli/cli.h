@@ -66,8 +66,7 @@ Log log_to_stderr(void);
 // ---- arch.c ------------------------------------------------------------------------------------
 void arch_of_device(const DeviceInfo *info, Arch *arch); // its own figures where they are known
 
-// ---- run.c: what one `nngen run` learns, shown by report.c
-// ---------------------------------------
+// ---- run.c: what one `nngen run` learns, shown by report.c -------------------------------------
 typedef struct Totals { // of one lowering, per run of `infer`
   int kernels;
   double flops;

@@ -143,6 +143,42 @@ const char *const *emit_index_names(int rank);
 // them itself).
 void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat);
 
+// ---- emit_maps.c: index maps as text
+// --------------------------------------------------------------
+
+typedef struct ProductText {
+  Emitter *e;
+  Arena *arena;
+  Product p;
+  const Maps *maps;              // of the first phase: the axes of all
+  const char *axis[kMostAxes];   // the position on an axis, as text
+  const char *number[AxisRoles]; // the positions of a role as one number: m, n, k, batch
+  Buffer *constants;             // of each phase: what differs between them
+} ProductText;
+
+enum { kRoleBatch = 1 << AxisBatch, kRoleM = 1 << AxisM, kRoleN = 1 << AxisN, kRoleK = 1 << AxisK };
+
+extern const char *const product_letters[AxisRoles];
+void product_open(ProductText *h, Emitter *e);
+void product_name_axes(ProductText *h); // anew, after ProductText.number
+const char *product_literal(const ProductText *h, int64_t value);
+// Numbers, or names of constants where phases differ.
+const char *product_size_text(ProductText *h, int axis);
+const char *product_begin_text(ProductText *h, int tensor, int d);
+// Statements that cut the numbers of some roles (bits) into those positions that the texts mention.
+const char *product_decoded(ProductText *h, unsigned roles, const char *indent, int count,
+                            const char *const *texts);
+const char *product_joined(const ProductText *h, const char *x, const char *y, bool minus);
+// The index along dimension d of a tensor, as far as some roles make it; with where it begins.
+const char *product_map_text(ProductText *h, int tensor, int d, unsigned roles, bool begin);
+// The offset of an element in a tensor of these strides, as far as some roles make it.
+const char *product_offset_text(ProductText *h, int tensor, const int64_t *stride, unsigned roles);
+// The index of an element of a tensor: names, which `b` gives a value, or numbers.
+void product_index(ProductText *h, int tensor, unsigned roles, const char *indent, Buffer *b,
+                   Index *at);
+// Where an element of a tensor is, if that is a sum of multiples of its numbers; else null.
+const char *product_flat_text(ProductText *h, int tensor, const Type *t, unsigned roles);
+
 void emit_map(Emitter *e);
 void emit_window(Emitter *e);
 void emit_reduce(Emitter *e);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- the sizes of axes
-// ---------------------------------------------------------------------------
+// ---- the sizes of axes -------------------------------------------------------------------------
 
 static int64_t attr_value(const Node *n, const MapTerm *t) {
   const AttrField *f = &attr_fields[t->attr];
@@ -44,8 +43,7 @@ static void find_sizes(Maps *m, const MapRow *row) {
   }
 }
 
-// ---- maps
-// ----------------------------------------------------------------------------------------
+// ---- maps --------------------------------------------------------------------------------------
 
 static void fill_dim(Maps *m, const Node *n, int tensor, int d) {
   const MapDim *dim = &n->op->maps->dim[tensor][d];
@@ -85,8 +83,7 @@ static AxisRole role_of(const Maps *m, int axis) {
   return a && b ? AxisBatch : a ? AxisM : AxisN;
 }
 
-// ---- phases
-// --------------------------------------------------------------------------------------
+// ---- phases ------------------------------------------------------------------------------------
 
 // A map that is divided: of a row axis in steps of 1 and of a reduced axis, by `over`.
 typedef struct Division {
@@ -162,8 +159,7 @@ Maps maps_of(const Node *n, int phase) {
   return m;
 }
 
-// ---- what passes ask
-// -----------------------------------------------------------------------------
+// ---- what passes ask ---------------------------------------------------------------------------
 
 int64_t maps_count(const Maps *m, AxisRole role) {
   int64_t count = 1;

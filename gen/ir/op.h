@@ -79,8 +79,7 @@ typedef struct Monoid {
 
 bool monoid_same(const Monoid *a, const Monoid *b); // the same texts: they accumulate together
 
-// ---- contractions as index maps
-// ------------------------------------------------------------------
+// ---- contractions as index maps ----------------------------------------------------------------
 
 enum { kMostAxes = 16, kMostTerms = 4, kMostMapDims = 4 };
 

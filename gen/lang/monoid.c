@@ -56,8 +56,7 @@ Monoid *monoid_read(lua_State *lua, const Op *op) {
   return m;
 }
 
-// ---- rows of one combination
-// ---------------------------------------------------------------------
+// ---- rows of one combination -------------------------------------------------------------------
 
 // `cuda` over $1 and $2 as a combination of a.value and b.value.
 static const char *of_parts(Compiler *c, const char *cuda) {
@@ -90,8 +89,7 @@ void monoid_complete(Compiler *c, Op *op, const char *whole) {
   op->whole = integers;
 }
 
-// ---- rows of a model file
-// ------------------------------------------------------------------------
+// ---- rows of a model file ----------------------------------------------------------------------
 
 // Is the text at s an accumulator, a.NAME or b.NAME? Its length; 0: it is not.
 static size_t accumulator_at(const Monoid *m, const char *text, const char *s) {

@@ -52,8 +52,7 @@ static const char *map_joins(const Group *k, const Node *n) {
   return when(stores_well(k, n), "its memory order would make that kernel store single elements");
 }
 
-// ---- moves
-// ----------------------------------------------------------------------------------------
+// ---- moves -------------------------------------------------------------------------------------
 
 bool legal_alone(const Group *k, const Node *n) {
   for (int i = 0; i < k->nnodes; i++) {
@@ -115,8 +114,7 @@ static const char *move_joins_product(const Group *k, const Node *n) {
               "the move would make the product store single elements");
 }
 
-// ---- reductions
-// ------------------------------------------------------------------------------------
+// ---- reductions --------------------------------------------------------------------------------
 
 // A reduction makes rows of the maps before it, or joins rows of the same elements.
 static const char *row_of_maps(const Group *k, const Node *n) {
@@ -165,8 +163,7 @@ static const char *columns_join(const Group *k, const Node *n) {
   return when(sums < kMostColumnSums, "the product sums its columns in four ways already");
 }
 
-// ---- the table
-// -------------------------------------------------------------------------------------
+// ---- the table ---------------------------------------------------------------------------------
 
 static bool anchors_reduce(const Node *n) {
   return n->op->cls == OpReduce && !fuse_fits_row(n);

@@ -180,8 +180,7 @@ void prologue_grow(Graph *g);                      // prologue.c
 void sibling_join(Graph *g);                       // sibling.c
 Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
 
-// ---- tail.c
-// --------------------------------------------------------------------------------------
+// ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
 Lane tail_product_lane(const Node *product);     // where neighbours along n are
 Lane tail_lane(const Group *g, int tail);        // and at the end of the tail

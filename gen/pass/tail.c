@@ -87,8 +87,7 @@ void tail_join(Group *k, Node *n) {
   k->tails = list;
 }
 
-// ---- pairs
-// -----------------------------------------------------------------------------------------
+// ---- pairs -------------------------------------------------------------------------------------
 
 // Is n the first (or second) half of y along dimension d?
 static bool is_half(const Node *n, const Node *y, int d, int half) {

@@ -10,8 +10,7 @@ enum {
   kMostTapBytes = 4096 // the table of taps
 };
 
-// ---- axes
-// ----------------------------------------------------------------------------------------
+// ---- axes --------------------------------------------------------------------------------------
 
 int64_t axis_stride(const Maps *m, int tensor, const int64_t *stride, int axis) {
   int64_t step = 0;
@@ -79,8 +78,7 @@ bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role
   return run_of(m, tensor, stride, role) == maps_count(m, role);
 }
 
-// ---- operands
-// ------------------------------------------------------------------------------------
+// ---- operands ----------------------------------------------------------------------------------
 
 // Does the axis decide whether a product is inside of its operand?
 static bool leads_outside(const Maps *m, int tensor, int axis) {

@@ -66,8 +66,7 @@ int axes_innermost(const Maps *m, AxisRole role); // the last axis of a role; -1
 bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role, int64_t *step);
 int operand_taps(const Maps *m, int tensor);
 
-// ---- sched_cost.c
-// --------------------------------------------------------------------------------
+// ---- sched_cost.c ------------------------------------------------------------------------------
 
 // What bounds a launch and what comes on top, in seconds; kept apart, so that they can be shown.
 typedef struct Cost {

@@ -65,8 +65,7 @@ static int64_t innermost(const Type *t) { // size of the innermost dimension lar
   return 1;
 }
 
-// ---- maps and windows
-// ----------------------------------------------------------------------------
+// ---- maps and windows --------------------------------------------------------------------------
 
 static void cost_elementwise(Group *g, const Arch *arch, double loads) {
   Tile *t = &g->tile;
@@ -98,8 +97,7 @@ void sched_window(Group *g, const Arch *arch) {
   cost_elementwise(g, arch, (double)(node_window(g->anchor, 0) * node_window(g->anchor, 1)) + 1);
 }
 
-// ---- reductions
-// ----------------------------------------------------------------------------------
+// ---- reductions --------------------------------------------------------------------------------
 
 // 4-byte fields of a state: accumulators of the group's different monoids.
 static int state_words(const Group *g) {
@@ -182,8 +180,7 @@ void sched_reduce(Group *g, const Arch *arch) {
   if (t->splits > 1) add_scratch(g, &x);
 }
 
-// ---- rows
-// ----------------------------------------------------------------------------------------
+// ---- rows --------------------------------------------------------------------------------------
 
 void sched_row(Group *g, const Arch *arch) {
   enum { kPerThread = 8 }; // accesses, while there are more threads

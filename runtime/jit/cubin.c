@@ -60,8 +60,7 @@ static bool open_elf(Cubin *c, bool *known) {
   return true;
 }
 
-// ---- the names
-// -----------------------------------------------------------------------------------
+// ---- the names ---------------------------------------------------------------------------------
 
 // What `name` becomes: NAME itself, or PREFIX.NAME. Returns the length of what stays before it; -1:
 // it is another name.
@@ -112,8 +111,7 @@ static bool rename_in(Cubin *c, int table, Table *t, int *renamed) {
   return true;
 }
 
-// ---- what moves to the end of the file
-// -----------------------------------------------------------
+// ---- what moves to the end of the file ---------------------------------------------------------
 
 // Makes room for `bytes` more, 8-aligned, at *offset.
 static bool extend(Cubin *c, size_t bytes, size_t *offset) {
