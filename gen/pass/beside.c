@@ -9,11 +9,17 @@
 
 enum { kMostBeside = 8, kAligned = 8 }; // columns of each come in whole vectors
 
+typedef struct Facts { // of a node, by its id
+  Node *first;         // of the products that it is one of; null: it stays alone
+  Node *reader;        // its only reader; null: there is not one alone
+  Node *joined;        // of a first one: what took their place
+  Node *next;          // another product of the same left operand, after it
+  bool reduced;        // as a norm's statistics are, by the product itself
+} Facts;
+
 typedef struct Beside {
-  Node **first;  // by id: of the products that n is one of; null: n stays alone
-  Node **reader; // by id: its only reader; null: there is not one alone
-  Node **joined; // by the id of the first one: what took their place
   const Graph *from;
+  Facts *of;
 } Beside;
 
 // Could the product be a part of a larger one?
@@ -44,27 +50,17 @@ static bool alike(const Node *p, const Node *q) {
 // Do maps of one shape lead from both to one of them? Then one has to be there before the other, or
 // both in one thread, which takes two of one width.
 static bool they_meet(const Beside *s, const Node *p, const Node *q) {
-  for (const Node *a = s->reader[p->id]; a && a->op->cls == OpMap; a = s->reader[a->id])
-    for (const Node *b = s->reader[q->id]; b && b->op->cls == OpMap; b = s->reader[b->id])
+  for (const Node *a = s->of[p->id].reader; a && a->op->cls == OpMap; a = s->of[a->id].reader)
+    for (const Node *b = s->of[q->id].reader; b && b->op->cls == OpMap; b = s->of[b->id].reader)
       if (a == b) return true;
   return false;
 }
 
-static bool reduced(const Graph *g,
-                    const Node *p) { // as a norm's statistics are, by the product itself
-  for (int i = p->id + 1; i < g->nnodes; i++)
-    for (int j = 0; j < g->nodes[i]->nin; j++)
-      if (g->nodes[i]->in[j] == p && g->nodes[i]->op->cls == OpReduce) return true;
-  return false;
-}
-
 // The products that p is the first of.
-static int find_joined(const Graph *g, const Beside *s, Node *p, Node **list) {
+static int find_joined(const Beside *s, Node *p, Node **list) {
   int count = 0;
-  for (int i = p->id; i < g->nnodes && count < kMostBeside; i++) {
-    Node *q = g->nodes[i];
-    if (may_join(q) && !s->first[i] && alike(p, q) && !reduced(g, q)) list[count++] = q;
-  }
+  for (Node *q = p; q && count < kMostBeside; q = s->of[q->id].next)
+    if (!s->of[q->id].first && !s->of[q->id].reduced && alike(p, q)) list[count++] = q;
   for (int i = 0; i < count; i++)
     for (int j = 0; j < i; j++)
       if (they_meet(s, list[i], list[j]) &&
@@ -73,18 +69,31 @@ static int find_joined(const Graph *g, const Beside *s, Node *p, Node **list) {
   return count;
 }
 
+static void find_readers(const Graph *g, Beside *s) {
+  Node **last = base_alloc((size_t)g->nnodes, sizeof *last); // product of each left operand
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    for (int j = 0; n->uses && j < n->nin; j++) {
+      Facts *in = &s->of[n->in[j]->id];
+      in->reader = n->in[j]->uses == 1 ? n : NULL;
+      in->reduced = in->reduced || n->op->cls == OpReduce;
+    }
+    if (!may_join(n)) continue;
+    Node **before = &last[n->in[0]->id];
+    if (*before) s->of[(*before)->id].next = n;
+    *before = n;
+  }
+  free(last);
+}
+
 static bool mark(const Graph *g, Beside *s) {
   bool found = false;
-  for (int i = 0; i < g->nnodes; i++)
-    for (int j = 0; j < g->nodes[i]->nin; j++) {
-      Node *in = g->nodes[i]->in[j];
-      if (g->nodes[i]->uses) s->reader[in->id] = in->uses == 1 ? g->nodes[i] : NULL;
-    }
+  find_readers(g, s);
   for (int i = 0; i < g->nnodes; i++) {
     Node *list[kMostBeside];
-    bool begins = !s->first[i] && g->nodes[i]->uses && may_join(g->nodes[i]);
-    int count = begins ? find_joined(g, s, g->nodes[i], list) : 0;
-    for (int j = 0; count > 1 && j < count; j++) s->first[list[j]->id] = list[0];
+    bool begins = s->of[i].next && !s->of[i].first;
+    int count = begins ? find_joined(s, g->nodes[i], list) : 0;
+    for (int j = 0; count > 1 && j < count; j++) s->of[list[j]->id].first = list[0];
     found = found || count > 1;
   }
   return found;
@@ -93,25 +102,25 @@ static bool mark(const Graph *g, Beside *s) {
 // What is fixed comes first: the right operands must be there before the first product.
 static void fixed_first(Graph *g, Beside *s) {
   Node **all = base_alloc((size_t)g->nnodes, sizeof *all);
-  Beside moved = {.first = base_alloc((size_t)g->nnodes, sizeof *all)};
+  Facts *of = base_alloc((size_t)g->nnodes, sizeof *of);
   int count = 0;
   for (int fixed = 1; fixed >= 0; fixed--)
     for (int i = 0; i < g->nnodes; i++)
-      if (g->nodes[i]->fixed == fixed) moved.first[count] = s->first[i], all[count++] = g->nodes[i];
+      if (g->nodes[i]->fixed == fixed) of[count] = s->of[i], all[count++] = g->nodes[i];
   for (int i = 0; i < count; i++) {
     g->nodes[i] = all[i];
     g->nodes[i]->id = i;
-    s->first[i] = moved.first[i];
   }
   free(all);
-  free(moved.first);
+  free(s->of);
+  s->of = of;
 }
 
 static Node *join(Graph *to, const Beside *s, Node *first, Node *x) {
   Node *parts[kMostBeside];
   int count = 0;
-  for (int i = 0; i < s->from->nnodes; i++)
-    if (s->first[i] == first) parts[count++] = s->from->nodes[i]->in[1]->subst;
+  for (const Node *p = first; p; p = s->of[p->id].next)
+    if (s->of[p->id].first == first) parts[count++] = p->in[1]->subst;
   Maps m = maps_of(first, 0);
   Attr along = {.axis = maps_dim(&m, MapB, AxisN)};
   Node *w = graph_add(to, op_need(to->c, "concat"), count, parts, &along, parts[0]);
@@ -127,20 +136,20 @@ static Node *join(Graph *to, const Beside *s, Node *first, Node *x) {
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Beside *s = to->scratch;
-  Node *first = s->first[node->id];
+  Node *first = s->of[node->id].first;
   if (!first) {
     Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
     same->type = node->type;
     return same;
   }
-  Node **all = &s->joined[first->id];
+  Node **all = &s->of[first->id].joined;
   if (!*all) *all = join(to, s, first, in[0]);
   Maps m = maps_of(node, 0);
   int d = maps_dim(&m, MapOut, AxisN);
   Attr cut = {0};
   for (int i = 0; i < node->type.rank; i++) cut.ends[i] = node->type.dim[i];
-  for (int i = 0; i < node->id; i++) // those before it
-    if (s->first[i] == first) cut.dims[d] += s->from->nodes[i]->type.dim[d];
+  for (const Node *p = first; p != node; p = s->of[p->id].next)
+    if (s->of[p->id].first == first) cut.dims[d] += p->type.dim[d];
   cut.ends[d] += cut.dims[d];
   Node *part = graph_add(to, op_need(to->c, "slice"), 1, all, &cut, node);
   part->type = node->type;
@@ -149,17 +158,13 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 
 Graph *beside_join(Graph *g) {
   graph_count_uses(g);
-  size_t count = (size_t)g->nnodes;
-  Beside s = {base_alloc(count, sizeof(Node *)), base_alloc(count, sizeof(Node *)),
-              base_alloc(count, sizeof(Node *)), g};
+  Beside s = {g, base_alloc((size_t)g->nnodes, sizeof *s.of)};
   Graph *made = g;
   if (mark(g, &s)) {
     fixed_first(g, &s);
     made = graph_rebuild(g, rewrite, &s);
     made->scratch = NULL;
   }
-  free(s.first);
-  free(s.reader);
-  free(s.joined);
+  free(s.of);
   return made;
 }

@@ -2,6 +2,8 @@
 // expression at each element it reads.
 #include "pass.h"
 
+#include <math.h>
+
 static bool is_view(const Node *n) {
   return n->op->cls == OpMove;
 }
@@ -86,6 +88,37 @@ static bool lies_in_place(Group *reader, Group *k, const Node *operand) {
   return found;
 }
 
+// Is what k reads there without it? Maps that it alone reads would be computed with it.
+static bool reads_memory(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++) {
+      const Group *before = k->nodes[i]->in[j]->group;
+      if (before && before != k && before->tm->fusion->maps) return false;
+    }
+  return true;
+}
+
+// The least that the reader's candidates take, as it is.
+static double least_seconds(const Group *reader) {
+  Tile best;
+  int count = reader->tm->candidates(reader, reader->graph->c->options.arch, &best, 1);
+  return count ? best.seconds : INFINITY;
+}
+
+// What the model expects of a product that reads what k would copy where it lies, and of both
+// kernels.
+static double seconds_inside(Group *reader, Group *k) {
+  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = reader;
+  double seconds = least_seconds(reader);
+  for (int i = 0; i < k->nnodes; i++) k->nodes[i]->group = k;
+  return seconds;
+}
+static double seconds_apart(const Group *reader, const Group *k) {
+  const Arch *arch = reader->graph->c->options.arch;
+  double bytes = 2. * (double)type_bytes(&k->nodes[k->nnodes - 1]->type);
+  return least_seconds(reader) + arch->launch_gap + bytes / arch->dram;
+}
+
 // A product reads operands in place, where moves leave them. What else makes one it takes in only
 // if it could not copy runs of the result either: other moves of A, and A's runs (channels, or the
 // inner dimension) of no multiple of 4 bytes; or where it copies single floats, from anywhere.
@@ -94,6 +127,8 @@ const char *prologue_of_product(Group *reader, Group *k) {
   const Node *operand = operand_of(reader, made);
   bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
   if (!operand || (moves && lies_in_place(reader, k, operand))) return NULL;
+  if (only_reorders(k) && reads_memory(k) && seconds_inside(reader, k) < seconds_apart(reader, k))
+    return NULL;
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;

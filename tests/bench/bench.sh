@@ -55,7 +55,7 @@ print(f\"{s['ready'] - s['init']:.3f} s (device {s['device']:.3f}, Lua to plan {
 # Graphs that a careful engineer would write as so many kernels (tests/models/fusion.lua).
 fused_graphs() {
   local c text="" got want
-  for c in siblings dropped diamond statistics squares groups concat adam cycle; do
+  for c in siblings dropped diamond statistics squares groups concat adam cycle gated heads branches; do
     build/nngen tests/models/fusion.lua --json --quiet --no-check --arch sm_90a --set case=$c >"$work/f.json" 2>"$work/f.log"
     got=$(sed -n '/^{/,$p' "$work/f.json" | field work.kernels)
     want=$(cat "$work/f.json" "$work/f.log" | sed -n 's/^kernels expected //p' | head -1)
