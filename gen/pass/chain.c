@@ -2,23 +2,21 @@
 // alone: it reads the row again in any case, and what it reduces need not be in memory for it.
 #include "pass.h"
 
-enum { kCheapFlops = 8 }; // of a map that is computed again rather than read
-
 // Is n as cheap to compute again as to read: few operations on one value of its size?
-static bool is_cheap(const Node *n) {
+static bool is_cheap(const Graph *g, const Node *n) {
   int large = 0;
   for (int i = 0; i < n->nin; i++) {
     bool again = false;
     for (int j = 0; j < i; j++) again = again || n->in[j] == n->in[i];
     large += !again && type_count(&n->in[i]->type) * 2 > type_count(&n->type);
   }
-  return n->op->cls == OpMap && n->op->flops <= kCheapFlops && large == 1 && !n->fixed &&
+  return n->op->cls == OpMap && gain_again(g->c->options.arch, n) && large == 1 && !n->fixed &&
          n->op->typing != TypeDraw;
 }
 
 // n, or a copy of it that nobody else reads, if it is cheap.
 static Node *own_chain(Graph *to, Node *n) {
-  if (!is_cheap(n)) return n;
+  if (!is_cheap(to, n)) return n;
   Node *in[MaxInputs];
   for (int i = 0; i < n->nin; i++) {
     in[i] = own_chain(to, n->in[i]);

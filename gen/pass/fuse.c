@@ -10,8 +10,8 @@
 //   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
 //               evaluate an expression at each element it reads
 //   sibling.c   groups that read one value and run over the same elements become one
-// Legality is about domains and cycles; cost is about bytes: a merge must save more traffic than
-// recomputation or worse access adds. `unfused` merges only within one call of the model, and takes
+// Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the GPU
+// at hand. `unfused` merges only within one call of the model, and takes
 // only the epilogues and prologues.
 #include "pass.h"
 

@@ -17,24 +17,25 @@ static bool scatters(const Node *n) {
 
 // ---- where elements are stored ------------------------------------------------------------------
 
-// A transposing store writes one element of each sector: only small values may be stored so.
-static bool stores_runs(Lane lane, const Type *t) {
+// A transposing store writes one element of each sector: does that cost less than a copy?
+static bool stores_runs(const Group *k, Lane lane, const Type *t) {
   int64_t stride[MaxRank];
   type_strides(t, stride);
-  return (lane.dim >= 0 && stride[lane.dim] == 1) || type_bytes(t) < 1 << 16;
+  return (lane.dim >= 0 && stride[lane.dim] == 1) || gain_scatters(k->graph->c->options.arch, t);
 }
 
 // Would the group store this map in runs?
 static bool stores_well(const Group *k, const Node *n) {
   const Type *made = &k->anchor->type, *t = &n->type;
   int tail = k->ntails ? tail_of_inputs(k, n) : 0;
-  if (k->ntails && (k->pair[0] || k->tails[tail].nmoves)) return stores_runs(tail_lane(k, tail), t);
+  if (k->ntails && (k->pair[0] || k->tails[tail].nmoves))
+    return stores_runs(k, tail_lane(k, tail), t);
   if (k->tm->fusion->maps || !type_same_shape(made, t)) return true;
   int64_t a[MaxRank], b[MaxRank];
   type_strides(made, a);
   type_strides(t, b);
   bool same = !memcmp(a, b, sizeof a[0] * (size_t)t->rank);
-  return same || type_bytes(t) < 1 << 16;
+  return same || gain_scatters(k->graph->c->options.arch, t);
 }
 
 // May a value of this shape be computed in the group's epilogue?
@@ -110,7 +111,7 @@ static const char *move_joins_product(const Group *k, const Node *n) {
   const Node *stored = stored_after(n, &lane, &maps);
   if (!tail_goes_on(k, n) && !maps) return "others read what is moved, and can read it in place";
   if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
-  return when(stores_runs(lane, &stored->type),
+  return when(stores_runs(k, lane, &stored->type),
               "the move would make the product store single elements");
 }
 

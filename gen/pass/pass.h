@@ -180,6 +180,15 @@ void prologue_grow(Graph *g);                      // prologue.c
 void sibling_join(Graph *g);                       // sibling.c
 Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
 
+// ---- gain.c --------------------------------------------------------------------------------------
+double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
+// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into their order?
+bool gain_scatters(const Arch *arch, const Type *t);
+// Is it cheaper to compute an element of a map again than to read it?
+bool gain_again(const Arch *arch, const Node *map);
+// Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
+bool gain_inside(const Arch *arch, const Group *k, double reads);
+
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
 Lane tail_product_lane(const Node *product);     // where neighbours along n are

@@ -29,27 +29,6 @@ static Group *only_reader(const Group *k) {
   return reader;
 }
 
-// How the reader touches each element of the value: how often, for how many it makes.
-static double reads_per_element(const Group *reader) {
-  const Node *a = reader->anchor;
-  double taps = (double)(node_window(a, 0) * node_window(a, 1));
-  return taps / (double)(a->attr.stride[0] * a->attr.stride[1]);
-}
-
-static int work(const Group *k) {
-  int flops = 0;
-  for (int i = 0; i < k->nnodes; i++) flops += k->nodes[i]->op->flops;
-  return flops;
-}
-
-static int count_inputs(const Group *k) {
-  int count = 0;
-  for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++)
-      count += k->nodes[i]->in[j]->group != k && type_count(&k->nodes[i]->in[j]->type) > 1;
-  return count;
-}
-
 // Are all nodes of k moves of these forms (a bit each)?
 static bool only_moves(const Group *k, unsigned forms) {
   for (int i = 0; i < k->nnodes; i++)
@@ -115,8 +94,17 @@ static double seconds_inside(Group *reader, Group *k) {
 }
 static double seconds_apart(const Group *reader, const Group *k) {
   const Arch *arch = reader->graph->c->options.arch;
-  double bytes = 2. * (double)type_bytes(&k->nodes[k->nnodes - 1]->type);
-  return least_seconds(reader) + arch->launch_gap + bytes / arch->dram;
+  return least_seconds(reader) + gain_of_copy(arch, &k->nodes[k->nnodes - 1]->type);
+}
+
+// What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
+// domain of rows, likewise.
+const char *prologue_of_elements(Group *reader, Group *k) {
+  double reads = (double)type_count(&reader->anchor->type);
+  if (reader->tm->fusion->elements)
+    reads = (double)type_count(reader->tm->fusion->elements(reader));
+  bool pays = gain_inside(reader->graph->c->options.arch, k, reads);
+  return pays ? NULL : "its elements would be computed many times";
 }
 
 // A product reads operands in place, where moves leave them. What else makes one it takes in only
@@ -126,34 +114,27 @@ const char *prologue_of_product(Group *reader, Group *k) {
   const Node *a = reader->anchor, *made = k->nodes[k->nnodes - 1];
   const Node *operand = operand_of(reader, made);
   bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
-  if (!operand || (moves && lies_in_place(reader, k, operand))) return NULL;
+  if (!operand) return prologue_of_elements(reader, k);
+  if (moves && lies_in_place(reader, k, operand)) return NULL;
   if (only_reorders(k) && reads_memory(k) && seconds_inside(reader, k) < seconds_apart(reader, k))
     return NULL;
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);
   int64_t size = (int64_t)dtype_size(made->type.dtype), bytes = run * size;
   bool singly = size == 4 && bytes % 8 && only_reorders(k);
-  if (operand == a->in[0] && (moves || bytes % 4 || singly)) return NULL;
+  double reads = (double)(maps_count(&maps, AxisM) * maps_count(&maps, AxisK));
+  if (operand == a->in[0] && (moves || bytes % 4 || singly) &&
+      gain_inside(reader->graph->c->options.arch, k, reads * (double)maps_count(&maps, AxisBatch)))
+    return NULL;
   return "the product copies its operand in runs; computed there, each element costs more";
 }
 
 const char *prologue_of_window(Group *reader, Group *k) {
-  bool pays = count_inputs(k) <= 1 && work(k) * reads_per_element(reader) <= 16;
+  const Node *a = reader->anchor;
+  double taps = (double)(node_window(a, 0) * node_window(a, 1));
+  double reads = (double)type_count(&a->type) * taps;
+  bool pays = gain_inside(reader->graph->c->options.arch, k, reads);
   return pays ? NULL : "each tap of the window would compute it again";
-}
-
-// What feeds an epilogue must be at hand element by element: any expression is. What feeds the full
-// domain of rows, likewise.
-const char *prologue_of_elements(Group *reader, Group *k) {
-  (void)reader;
-  return count_inputs(k) <= 2 || work(k) == 0 ? NULL : "it reads more values than it makes";
-}
-
-// Evaluated inside a larger domain, an element is computed many times.
-static bool recomputes_little(const Group *reader, const Group *k) {
-  const Node *made = k->nodes[k->nnodes - 1];
-  double ratio = (double)type_count(&reader->anchor->type) / (double)type_count(&made->type);
-  return ratio <= 1.01 || work(k) <= 4;
 }
 
 const char *legal_prologue(const Group *reader, const Group *k) {
@@ -177,8 +158,6 @@ void prologue_grow(Graph *g) {
     if (!reader) continue;
     n->kept = legal_prologue(reader, k);
     if (!n->kept) n->kept = reader->tm->fusion->takes(reader, k);
-    if (!n->kept && !recomputes_little(reader, k))
-      n->kept = "its elements would be computed many times";
     if (!n->kept) fuse_absorb(g, reader, k);
   }
 }

@@ -1,8 +1,8 @@
-// all_maps__to: sigmoid+add+add+sub+mul+div+pow+max+min+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+sigmoid+silu+floor+ceil+to
-// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:12
+// all_maps__to: sigmoid+add+sigmoid+add+add+sub+mul+div+pow+max+min+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+sigmoid+silu+floor+ceil+to
+// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:6, tests/models/all_maps.lua:12
 //   in  g_x: f32(3, 96), x
-//   in  g_add: f32(96), add
-//   out g_add_2: f32(3, 96), add
+//   in  g_y: f32(96), y
+//   out g_add: f32(3, 96), add
 //   out g_sub: f32(3, 96), sub
 //   out g_mul: f32(3, 96), mul
 //   out g_div: f32(3, 96), div
@@ -40,7 +40,7 @@
 //   out g_ceil: f32(3, 96), ceil
 //   out g_to: f32(3, 96), to
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 30816 FLOP, 1536 bytes read, 33984 bytes written
+// 31488 FLOP, 1536 bytes read, 33984 bytes written
 #include "lib/prim.cuh"
 #include "lib/values.cuh"
 
@@ -50,8 +50,8 @@ constexpr int kCount = 288;
 
 extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   const float *__restrict__ g_x,
-  const float *__restrict__ g_add,
-  float *__restrict__ g_add_2,
+  const float *__restrict__ g_y,
+  float *__restrict__ g_add,
   float *__restrict__ g_sub,
   float *__restrict__ g_mul,
   float *__restrict__ g_div,
@@ -92,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   if (i >= kCount) return;
   const int n = i % 96;
   const Vec<float, 4> x_1 = nn_float(nn_load<4>(g_x + i));
-  const Vec<float, 4> add_2 = nn_float(nn_load<4>(g_add + n));
-  Vec<float, 4> add_2_out;
+  const Vec<float, 4> y_1 = nn_float(nn_load<4>(g_y + n));
+  Vec<float, 4> add_out;
   Vec<float, 4> sub_out;
   Vec<float, 4> mul_out;
   Vec<float, 4> div_out;
@@ -134,26 +134,28 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   for (int j = 0; j < kLanes; ++j) {
     const float sigmoid = 1.f / (1.f + nn_exp(-x_1[j]));
     const float add = sigmoid + 0.25f;
-    const float add_3 = add + add_2[j];
-    const float sub = add - add_2[j];
-    const float mul = add * add_2[j];
-    const float div = add / add_2[j];
-    const float pow_1 = nn_pow(add, add_2[j]);
-    const float max_1 = nn_max(add, add_2[j]);
-    const float min_1 = nn_min(add, add_2[j]);
-    const float floordiv = nn_floordiv(add, add_2[j]);
-    const float mod = nn_mod(add, add_2[j]);
-    const bool lt = add < add_2[j];
-    const bool le = add <= add_2[j];
-    const bool gt = add > add_2[j];
-    const bool ge = add >= add_2[j];
-    const bool eq = add == add_2[j];
-    const bool ne_1 = add != add_2[j];
-    const bool logical_and = nn_to<bool>(add) && nn_to<bool>(add_2[j]);
-    const bool logical_or = nn_to<bool>(add) || nn_to<bool>(add_2[j]);
-    const bool logical_xor = nn_to<bool>(add) != nn_to<bool>(add_2[j]);
+    const float sigmoid_2 = 1.f / (1.f + nn_exp(-y_1[j]));
+    const float add_2 = sigmoid_2 + 0.5f;
+    const float add_3 = add + add_2;
+    const float sub = add - add_2;
+    const float mul = add * add_2;
+    const float div = add / add_2;
+    const float pow_1 = nn_pow(add, add_2);
+    const float max_1 = nn_max(add, add_2);
+    const float min_1 = nn_min(add, add_2);
+    const float floordiv = nn_floordiv(add, add_2);
+    const float mod = nn_mod(add, add_2);
+    const bool lt = add < add_2;
+    const bool le = add <= add_2;
+    const bool gt = add > add_2;
+    const bool ge = add >= add_2;
+    const bool eq = add == add_2;
+    const bool ne_1 = add != add_2;
+    const bool logical_and = nn_to<bool>(add) && nn_to<bool>(add_2);
+    const bool logical_or = nn_to<bool>(add) || nn_to<bool>(add_2);
+    const bool logical_xor = nn_to<bool>(add) != nn_to<bool>(add_2);
     const bool logical_not = !nn_to<bool>(add);
-    const float where_1 = (gt ? add : add_2[j]);
+    const float where_1 = (gt ? add : add_2);
     const float neg = -add;
     const float relu = nn_max(add, 0.f);
     const float abs_1 = nn_abs(add);
@@ -165,12 +167,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
     const float cos_1 = nn_cos(add);
     const float tanh_1 = nn_tanh(add);
     const float erf_1 = nn_erf(add);
-    const float sigmoid_2 = 1.f / (1.f + nn_exp(-add));
+    const float sigmoid_3 = 1.f / (1.f + nn_exp(-add));
     const float silu = add / (1.f + nn_exp(-add));
     const float floor_1 = nn_floor(add);
     const float ceil_1 = nn_ceil(add);
     const float to_1 = add;
-    add_2_out[j] = add_3;
+    add_out[j] = add_3;
     sub_out[j] = sub;
     mul_out[j] = mul;
     div_out[j] = div;
@@ -202,13 +204,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
     cos_out[j] = cos_1;
     tanh_out[j] = tanh_1;
     erf_out[j] = erf_1;
-    sigmoid_out[j] = sigmoid_2;
+    sigmoid_out[j] = sigmoid_3;
     silu_out[j] = silu;
     floor_out[j] = floor_1;
     ceil_out[j] = ceil_1;
     to_out[j] = to_1;
   }
-  nn_store<4>(g_add_2 + i, nn_cast<float>(add_2_out));
+  nn_store<4>(g_add + i, nn_cast<float>(add_out));
   nn_store<4>(g_sub + i, nn_cast<float>(sub_out));
   nn_store<4>(g_mul + i, nn_cast<float>(mul_out));
   nn_store<4>(g_div + i, nn_cast<float>(div_out));
