@@ -13,13 +13,13 @@ constexpr int kThreads = $(k.threads // k.rows);  // per row
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
-constexpr int kItems = $(k.items);    // accesses per thread: the row stays in registers
+constexpr int kItems = $(k.items);    // accesses per thread: $(k.reads_again and "each sweep reads the row" or "the row stays in registers")
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
 $(k.states)
 
-extern "C" __global__ void __launch_bounds__($(k.threads)) $(k.name)(
+extern "C" __global__ void __launch_bounds__($(k.threads)$(k.threads > 256 and ", 1" or "")) $(k.name)(
 $(k.params)) {
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
@@ -33,7 +33,7 @@ $(k.first)
   clear($(sweep.sums));
 //@   end
 //@   if sweep.any then
-#pragma unroll
+#pragma unroll$(k.reads_again and (k.items < 16 and " 1" or " 4") or "")
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
     if (i < kColumns) {

@@ -18,7 +18,8 @@ enum {
   MaxRank = PlanMaxRank,
   MaxInputs = 4,      // of a map
   kMostSelected = 64, // elements that a select finds
-  kMostRow = 32768    // of a row kept in the registers of one block: 32 of each thread
+  kSureRow = 16384,   // of a row that is surely kept in registers; each sweep may read a longer one
+  kMostRow = 32768    // of a row that has one block: 64 of each thread
 };
 
 typedef struct Compiler Compiler;
@@ -88,6 +89,7 @@ struct Node {
   bool fixed;          // depends on parameters and constants alone: computed once, by `init`
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
+  int sweep;           // in a kernel of rows: the one over the row that computes it
   Group *group;        // set by fuse; null for sources
   int tail;            // of a product's group, that computes it
   const char *apart;   // why no kernel of its inputs computes it

@@ -215,7 +215,7 @@ static void grow_epilogues(Graph *g) {
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
   bool unfused = !strcmp(c->options.lowering, "unfused");
-  if (!unfused) c->graph = graph_copy(graph_rebuild(c->graph, chain_own, NULL));
+  if (!unfused) c->graph = chain_own(c->graph);
   Graph *g = c->graph;
   Fuse f = {.one_call = unfused};
   f.seen = arena_alloc(g->arena, sizeof *f.seen * (size_t)(g->nnodes + 1));

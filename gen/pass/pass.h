@@ -78,6 +78,7 @@ struct Tile {
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight
+  bool kept;  // row: it stays in registers between its sweeps; else each of them reads it
   bool together;   // reduce, scan: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
   int64_t grid[3];
@@ -174,11 +175,11 @@ bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both wou
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
-const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
-void place_concats(Graph *g);                      // place.c
-void prologue_grow(Graph *g);                      // prologue.c
-void sibling_join(Graph *g);                       // sibling.c
-Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
+const Node *fuse_only_reader(const Node *n); // null: there is not one alone
+void place_concats(Graph *g);                // place.c
+void prologue_grow(Graph *g);                // prologue.c
+void sibling_join(Graph *g);                 // sibling.c
+Graph *chain_own(Graph *g);                  // chain.c: the graph with such chains
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
@@ -201,6 +202,13 @@ const Node *group_stored(const Group *g, const Node *n);
 bool group_aliases(const Group *k, const Node *n);
 // The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
 void group_finish(Graph *g);
+
+// ---- row.c
+// ---------------------------------------------------------------------------------------
+int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
+// Must the full-domain value n be at hand after this sweep?
+bool row_needed_later(const Group *g, const Node *n, int sweep);
+int row_waiting(const Group *g, int sweeps); // the most values of a row between two sweeps
 
 // ---- print.c -----------------------------------------------------------------------------------
 void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text

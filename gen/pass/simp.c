@@ -258,7 +258,7 @@ static Node *join_variance(Graph *to, Node *n) {
   Node *y = d->in[0];
   if (!dtype_is_float(y->type.dtype)) return NULL;
   int64_t count = type_count(&y->type) / type_count(&n->type);
-  if (type_axes_innermost(&y->type, axes) && count <= kMostRow) return NULL;
+  if (type_axes_innermost(&y->type, axes) && count <= kSureRow) return NULL;
   Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
   Type scalar = type_make(DtF32, 0, NULL);
   return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);

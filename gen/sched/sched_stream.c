@@ -182,26 +182,37 @@ void sched_reduce(Group *g, const Arch *arch) {
 
 // ---- rows --------------------------------------------------------------------------------------
 
+// Do the values of a row that wait between sweeps fit the registers of its threads, beside what a
+// sweep takes itself?
+static bool fits_registers(const Group *g, const Arch *arch, int waiting) {
+  enum { kMostRegisters = 255, kSweepRegisters = 40 };
+  const Tile *t = &g->tile;
+  int all = arch->regs / t->threads;
+  if (all > kMostRegisters) all = kMostRegisters;
+  return waiting * t->items * t->lanes <= all - kSweepRegisters - 2 * state_words(g);
+}
+
 void sched_row(Group *g, const Arch *arch) {
-  enum { kPerThread = 8 }; // accesses, while there are more threads
+  enum { kPerThread = 8, kMostPerRow = 512 }; // accesses, while there are more threads
   Tile *t = &g->tile;
   const Type *full = &g->anchor->in[0]->type;
   int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
   t->lanes = sched_divide_down(4, innermost(full));
   int64_t vectors = ceil_div(columns, t->lanes);
-  int per_row = 32, sweeps = 0;
-  while (per_row < 1024 && vectors > per_row * kPerThread) per_row *= 2;
+  int per_row = 32, sweeps = row_sweeps(g);
+  while (per_row < kMostPerRow && vectors > per_row * kPerThread) per_row *= 2;
   t->rows = per_row == 32 ? 8 : 1;
   if (rows < t->rows) t->rows = 1;
   t->threads = per_row * t->rows;
   t->items = (int)ceil_div(vectors, per_row);
+  t->kept = fits_registers(g, arch, row_waiting(g, sweeps));
   t->grid[0] = ceil_div(rows, t->rows);
-  for (int i = 0; i < g->nnodes; i++) sweeps += g->nodes[i]->op->cls == OpReduce;
   Stream s = {.blocks = (double)t->grid[0], .threads = t->threads};
   s.elements = (double)type_count(full);
-  s.vectors = s.elements / t->lanes * (g->ninputs + g->noutputs);
+  int reads = t->kept ? 1 : sweeps;
+  s.vectors = s.elements / t->lanes * (g->ninputs * reads + g->noutputs);
   s.flops = g->flops / s.elements;
-  s.steps = ceil(t->items / (double)kPerThread);
+  s.steps = ceil(t->items / (double)kPerThread) * reads;
   s.barriers = per_row > 32 ? sweeps : 0;
   Cost c = stream_cost(&s, g, arch);
   stream_note(t, &c);

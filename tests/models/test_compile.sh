@@ -48,5 +48,8 @@ for arch in sm_80 sm_90a sm_100a; do
   ok_or_skip "topk along every axis $arch" compiles $arch $topk --set case=every outer=64 length=4096 inner=64 k=64
   ok_or_skip "topk of rows in parts $arch" compiles $arch $topk --set outer=1 length=1000000 inner=1 k=64
   ok_or_skip "topk of integers $arch" compiles $arch $topk --set case=integers outer=8 length=100000 inner=1 k=64
+  for columns in 8191 16384 20001 $(long && echo 12000 24576 30000 32767) 32768; do
+    ok_or_skip "rows of $columns $arch" compiles $arch tests/models/wide_rows.lua --set columns=$columns
+  done
 done
 tap_done
