@@ -9,7 +9,7 @@ $(k.header)
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-constexpr int kThreads = $(k.threads // k.rows);  // per row
+constexpr int kThreads = $(k.threads // k.rows);  // per row$(k.across and ", which lies across memory: neighbours have neighbouring rows" or "")
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
@@ -21,9 +21,15 @@ $(k.states)
 
 extern "C" __global__ void __launch_bounds__($(k.threads)$(k.threads > 256 and ", 1" or "")) $(k.name)(
 $(k.params)) {
+//@ if k.across then
+  const int tid = threadIdx.x / kRowsPerBlock;
+  const bool inside = blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock < kRows;
+  const int row = inside ? blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock : kRows - 1;
+//@ else
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
+//@ end
 $(k.decode)
 $(k.declare)
 $(k.first)
@@ -36,7 +42,7 @@ $(k.first)
 #pragma unroll$(k.reads_again and (k.items < 16 and " 1" or " 4") or "")
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
+    if ($(k.across and "inside && " or "")i < kColumns) {
 $(sweep.decode)
 $(sweep.loads)
 #pragma unroll
@@ -54,8 +60,13 @@ $(sweep.stores)
   }
 //@   end
 //@   if sweep.type then
+//@     if k.across then
+  __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads * kRowsPerBlock];
+  $(sweep.sums) = column_join<kRowThreads, kRowsPerBlock>($(sweep.sums), part_$(sweep.sums));
+//@     else
   __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads / kWarp];
   $(sweep.sums) = row_join<kRowThreads>($(sweep.sums), part_$(sweep.sums));
+//@     end
 //@   end
 $(sweep.values)
 //@ end

@@ -162,7 +162,8 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
-    buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, g->outputs[i]),
+    const char *who = g->tile.together ? "tid == 0" : "tid == 0 && inside";
+    buffer_put(&s->body, "if (%s) %s[%s] = %s<%s>(%s);\n", who, expr_pointer(g, g->outputs[i]),
                expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
                value);
   }
@@ -227,6 +228,7 @@ static void put_constants(Rows *r) {
   hole_int(e, "row_count", rows);
   hole_int(e, "items", e->g->tile.items);
   hole_int(e, "rows", e->g->tile.rows);
+  hole_bool(e, "across", !e->g->tile.together);
   hole_bool(e, "reads_again", !e->g->tile.kept);
 }
 

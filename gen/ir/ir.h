@@ -19,7 +19,8 @@ enum {
   MaxInputs = 4,      // of a map
   kMostSelected = 64, // elements that a select finds
   kSureRow = 16384,   // of a row that is surely kept in registers; each sweep may read a longer one
-  kMostRow = 32768    // of a row that has one block: 64 of each thread
+  kMostRow = 32768,   // of a row that has one block: 64 of each thread
+  kMostAcross = 2048  // of a row across memory, of which a block has eight at least
 };
 
 typedef struct Compiler Compiler;
@@ -153,8 +154,8 @@ struct Compiler {
   Options options;
   lua_State *lua;
   Arena *arena;
-  Graph *graph;    // as the passes have it
-  Graph *original; // as the model wrote it: what the oracle evaluates
+  Graph *graph;                     // as the passes have it
+  Graph *original;                  // as the model wrote it: what the oracle evaluates
   const struct Template *templates; // compile/templates.c; ends with a null name
   Op **ops;
   int nops;
@@ -228,6 +229,7 @@ Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 const char *precision_name(Precision precision);           // "fp16"
 bool precision_parse(const char *name, Precision *precision);
 bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions so in memory?
+bool type_innermost_in(const Type *t, int64_t axes);   // is the innermost, larger than 1, of these?
 bool type_same_shape(const Type *a, const Type *b);
 typedef struct ShapeText {
   char s[MaxRank * 22 + 4];

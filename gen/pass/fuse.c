@@ -10,6 +10,7 @@
 //   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
 //               evaluate an expression at each element it reads
 //   sibling.c   groups that read one value and run over the same elements become one
+//   row.c       rows and what reads their results over the same elements become one
 // Legality is about domains and cycles; cost is about bytes: a merge must save more traffic than
 // recomputation or worse access adds. `unfused` merges only within one call of the model, and takes
 // only the epilogues and prologues.
@@ -32,6 +33,12 @@ static bool is_source(const Node *n) {
 bool fuse_fits_row(const Node *n) {
   int64_t count = n->op->cls == OpReduce ? type_count(&n->in[0]->type) / type_count(&n->type) : 0;
   return count > 1 && type_axes_innermost(&n->in[0]->type, n->attr.axes) && count <= kMostRow;
+}
+
+bool fuse_fits_across(const Node *n) {
+  if (n->op->cls != OpReduce) return false;
+  int64_t count = type_count(&n->in[0]->type) / type_count(&n->type);
+  return count > 1 && count <= kMostAcross && !type_innermost_in(&n->in[0]->type, n->attr.axes);
 }
 
 // ---- groups -----------------------------------------------------------------------------------
@@ -231,6 +238,7 @@ void fuse_pass(Compiler *c) {
   if (!unfused && !c->options.apart) place_concats(g);
   prologue_grow(g);
   if (!unfused) sibling_join(g);
+  if (!unfused) row_join_readers(g);
   g->scratch = NULL;
   group_finish(g);
 }

@@ -173,7 +173,8 @@ void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` becom
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
-bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
+bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in registers?
+bool fuse_fits_across(const Node *n); // may a block hold its rows, which lie across memory?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
 void place_concats(Graph *g);                // place.c
@@ -209,6 +210,8 @@ int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there 
 // Must the full-domain value n be at hand after this sweep?
 bool row_needed_later(const Group *g, const Node *n, int sweep);
 int row_waiting(const Group *g, int sweeps); // the most values of a row between two sweeps
+// What reads the results of rows, over their elements, becomes part of their kernel.
+void row_join_readers(Graph *g);
 
 // ---- print.c -----------------------------------------------------------------------------------
 void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text

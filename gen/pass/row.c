@@ -1,6 +1,9 @@
-// row.c: how often a kernel of rows goes over them. Each sweep accumulates the reductions that
-// depend on those of the sweeps before it, and computes the maps between them.
+// row.c: kernels of rows: reductions of the same elements, and the maps before, between and behind
+// them. A kernel goes over its rows in sweeps: each accumulates the reductions that depend on those
+// of the sweeps before it, and computes the maps between them.
 #include "pass.h"
+
+#include <string.h>
 
 static bool is_full(const Group *g, const Node *n) {
   return type_same_shape(&n->type, &g->anchor->in[0]->type);
@@ -55,4 +58,50 @@ int row_waiting(const Group *g, int sweeps) {
     most = count > most ? count : most;
   }
   return most;
+}
+
+// ---- rows that their readers join --------------------------------------------------------------
+
+// Does the group reduce rows that one block can hold, lie as they may?
+static bool has_rows(const Group *k) {
+  if (!k->tm->fusion->sweeps) return false;
+  return k->tm->fusion->elements || fuse_fits_across(k->anchor);
+}
+
+static const Type *elements_of(const Group *k) {
+  if (k->tm->fusion->sweeps) return &k->anchor->in[0]->type;
+  return k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
+}
+
+// Rows, and what reads their results over the same elements?
+static bool joins_rows(const Group *rows, const Group *reader) {
+  const Type *x = elements_of(rows), *y = elements_of(reader);
+  if (!y || rows->fixed != reader->fixed || rows->anchor->entry != reader->anchor->entry ||
+      rows->nnodes + reader->nnodes > kMostNodes || !fuse_same_call(rows, reader))
+    return false;
+  bool reduces = reader->tm->fusion->sweeps;
+  if (reduces && (!has_rows(reader) || reader->anchor->attr.axes != rows->anchor->attr.axes))
+    return false;
+  return type_same_shape(x, y) && !memcmp(x->order, y->order, sizeof x->order) &&
+         !fuse_makes_cycle(rows, reader);
+}
+
+static const Template *row_template(const Graph *g) {
+  const Template *tm = g->c->templates;
+  while (tm->fusion != &fusion_row) tm++;
+  return tm;
+}
+
+void row_join_readers(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    int count;
+    Node **readers = fuse_readers(g, g->nodes[i], &count);
+    for (int j = 0; j < count; j++) {
+      Group *rows = g->nodes[i]->group, *reader = readers[j]->group;
+      if (!rows || !reader || rows == reader || !has_rows(rows) || !joins_rows(rows, reader))
+        continue;
+      fuse_absorb(g, rows, reader);
+      rows->tm = row_template(g);
+    }
+  }
 }

@@ -29,7 +29,18 @@ two() { # two NAME: kernels of infer, however long the rows are
   local got; got=$(build/nngen show $long --set only=$1 columns=100000 | grep -c '^# kernel.*infer')
   [ "$got" = 2 ] || { echo "$got kernels"; return 1; }
 }
-for name in softmax log_softmax layer_norm channels; do ok "$name reads them twice" two $name; done
+for name in softmax log_softmax layer_norm; do ok "$name reads them twice" two $name; done
+across() { # across SETTINGS...: rows across memory and what reads their results are one kernel, which is right
+  local got; got=$(build/nngen show tests/models/across.lua --set "$@" | grep -c '^# kernel.*infer')
+  [ "$got" = 1 ] && run tests/models/across.lua --set "$@" || { echo "$got kernels"; return 1; }
+}
+for shape in "" "channels=300 height=5 width=3" "channels=2000 height=1 width=9" "batch=1 channels=3 height=40 width=33"; do
+  for case in softmax norm two; do ok "$case across memory, ${shape:-as it is}" across case=$case $shape; done
+done
+ok "rows across memory, fp16" run tests/models/across.lua --set case=norm --dtype fp16
+for seed in 1 2; do
+  ok "rows across memory, all checks, thread order $seed" env NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$seed build/nngen tests/models/across.lua --quiet --check
+done
 wide() { # wide NAME COLUMNS: rows as long as registers hold, and longer, are one kernel
   local got; got=$(build/nngen show tests/models/wide_rows.lua --set only=$1 columns=$2 | grep -c '^# kernel.*infer')
   [ "$got" = 1 ] && run tests/models/wide_rows.lua --set only=$1 columns=$2 || { echo "$got kernels"; return 1; }
