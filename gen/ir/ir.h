@@ -16,11 +16,8 @@
 
 enum {
   MaxRank = PlanMaxRank,
-  MaxInputs = 4,      // of a map
-  kMostSelected = 64, // elements that a select finds
-  kSureRow = 16384,   // of a row that is surely kept in registers; each sweep may read a longer one
-  kMostRow = 32768,   // of a row that has one block: 64 of each thread
-  kMostAcross = 2048  // of a row across memory, of which a block has eight at least
+  MaxInputs = 4,     // of a map
+  kMostSelected = 64 // elements that a select finds
 };
 
 typedef struct Compiler Compiler;

@@ -13,6 +13,13 @@ enum {
   kGatherIssue = 15 // instructions of an element that is computed where it is loaded: an estimate
 };
 
+// Elements of a row.
+enum {
+  kSureRow = 16384,  // of a row that is surely kept in registers; each sweep may read a longer one
+  kMostRow = 32768,  // of a row that has one block: 64 of each thread
+  kMostAcross = 2048 // of a row across memory, of which a block has eight at least
+};
+
 // One GPU the scheduler knows. Rates are per second.
 struct Arch {
   const char *name;            // sm_90a
