@@ -36,9 +36,17 @@ bool fuse_fits_row(const Node *n) {
 }
 
 bool fuse_fits_across(const Node *n) {
+  enum { kLeastRun = 8 }; // neighbours in memory: a sector of 4 bytes each
   if (n->op->cls != OpReduce) return false;
-  int64_t count = type_count(&n->in[0]->type) / type_count(&n->type);
-  return count > 1 && count <= kMostAcross && !type_innermost_in(&n->in[0]->type, n->attr.axes);
+  const Type *t = &n->in[0]->type;
+  int64_t count = type_count(t) / type_count(&n->type), run = 1;
+  if (!type_innermost_in(t, n->attr.axes)) return count > 1 && count <= kMostAcross;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] > 1 && !(n->attr.axes >> d & 1)) break;
+    run *= t->dim[d];
+  }
+  return run >= kLeastRun && count <= kSureRow;
 }
 
 // ---- groups -----------------------------------------------------------------------------------

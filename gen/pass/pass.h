@@ -181,7 +181,7 @@ bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in registers?
-bool fuse_fits_across(const Node *n); // may a block hold its rows, which lie across memory?
+bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
 void place_concats(Graph *g);                // place.c

@@ -68,9 +68,17 @@ static bool has_rows(const Group *k) {
   return k->tm->fusion->elements || fuse_fits_across(k->anchor);
 }
 
+// The last value of a group of maps, before it is seen in other shapes.
+static const Node *last_made(const Group *k) {
+  const Node *n = k->anchor;
+  while (n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == k && view_same_memory(n))
+    n = n->in[0];
+  return n;
+}
+
 static const Type *elements_of(const Group *k) {
   if (k->tm->fusion->sweeps) return &k->anchor->in[0]->type;
-  return k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
+  return k->tm->fusion->elements ? &last_made(k)->type : NULL;
 }
 
 // Rows, and what reads their results over the same elements?
@@ -82,8 +90,10 @@ static bool joins_rows(const Group *rows, const Group *reader) {
   bool reduces = reader->tm->fusion->sweeps;
   if (reduces && (!has_rows(reader) || reader->anchor->attr.axes != rows->anchor->attr.axes))
     return false;
-  return type_same_shape(x, y) && !memcmp(x->order, y->order, sizeof x->order) &&
-         !fuse_makes_cycle(rows, reader);
+  // A copy to another order of memory goes through one of the two across it in any case.
+  bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
+  bool alike = turns || !memcmp(x->order, y->order, sizeof x->order);
+  return alike && type_same_shape(x, y) && !fuse_makes_cycle(rows, reader);
 }
 
 static const Template *row_template(const Graph *g) {

@@ -19,4 +19,12 @@ function cases.two() -- three sweeps
   local p = s / s:sum(2, true)
   nn.output("y", p * nn.log(p + 1e-3) - (p * x):sum(2, true))
 end
+function cases.groups() -- group norm of a convolution, with a weight and an offset for each channel
+  local y = x:conv2d("conv", {out = 32, kernel = 3, pad = 1})
+  local g = y:reshape{cfg.batch, 4, 8, cfg.height, cfg.width}
+  local d = g - g:mean({3, 4, 5}, true)
+  local z = (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{cfg.batch, 32, cfg.height, cfg.width}
+  local gain = nn.param("gain", {32, 1, 1}, {"uniform", 0.5, 1.5})
+  nn.output("y", (z * gain + nn.param("offset", {32, 1, 1})):relu())
+end
 cases[cfg.case]()

@@ -37,6 +37,11 @@ across() { # across SETTINGS...: rows across memory and what reads their results
 for shape in "" "channels=300 height=5 width=3" "channels=2000 height=1 width=9" "batch=1 channels=3 height=40 width=33"; do
   for case in softmax norm two; do ok "$case across memory, ${shape:-as it is}" across case=$case $shape; done
 done
+groups() { # a group norm behind a convolution is one kernel: reshapes there and back, a weight for each channel
+  kernels 1 tests/models/across.lua --set case=groups "$@" && run tests/models/across.lua --set case=groups "$@"
+}
+ok "group norm, behind a convolution" groups
+ok "group norm of an odd image, behind a convolution" groups height=13 width=11
 ok "rows across memory, fp16" run tests/models/across.lua --set case=norm --dtype fp16
 for seed in 1 2; do
   ok "rows across memory, all checks, thread order $seed" env NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$seed build/nngen tests/models/across.lua --quiet --check
