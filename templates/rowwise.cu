@@ -9,21 +9,27 @@ $(k.header)
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-constexpr int kThreads = $(k.threads // k.rows);  // per row
+constexpr int kThreads = $(k.threads // k.rows);  // per row$(k.across and ", which lies across memory: neighbours have neighbouring rows" or "")
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
-constexpr int kItems = $(k.items);    // accesses per thread: the row stays in registers
+constexpr int kItems = $(k.items);    // accesses per thread: $(k.reads_again and "each sweep reads the row" or "the row stays in registers")
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
 $(k.states)
 
-extern "C" __global__ void __launch_bounds__($(k.threads)) $(k.name)(
+extern "C" __global__ void __launch_bounds__($(k.threads)$(k.threads > 256 and ", 1" or "")) $(k.name)(
 $(k.params)) {
+//@ if k.across then
+  const int tid = threadIdx.x / kRowsPerBlock;
+  const bool inside = blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock < kRows;
+  const int row = inside ? blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock : kRows - 1;
+//@ else
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
+//@ end
 $(k.decode)
 $(k.declare)
 $(k.first)
@@ -33,10 +39,10 @@ $(k.first)
   clear($(sweep.sums));
 //@   end
 //@   if sweep.any then
-#pragma unroll
+#pragma unroll$(k.reads_again and (k.items < 16 and " 1" or " 4") or "")
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
+    if ($(k.across and "inside && " or "")i < kColumns) {
 $(sweep.decode)
 $(sweep.loads)
 #pragma unroll
@@ -54,8 +60,13 @@ $(sweep.stores)
   }
 //@   end
 //@   if sweep.type then
+//@     if k.across then
+  __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads * kRowsPerBlock];
+  $(sweep.sums) = column_join<kRowThreads, kRowsPerBlock>($(sweep.sums), part_$(sweep.sums));
+//@     else
   __shared__ $(sweep.type) part_$(sweep.sums)[kRowThreads / kWarp];
   $(sweep.sums) = row_join<kRowThreads>($(sweep.sums), part_$(sweep.sums));
+//@     end
 //@   end
 $(sweep.values)
 //@ end

@@ -1,7 +1,7 @@
 // emit_row.c: rows kept in the registers of the threads that share them. Sweeps over a row
 // accumulate its reductions, and compute the maps between and after them (softmax, layer
-// normalisation): each input is read once. The loops are rowwise.cu's; here are the statements
-// inside them.
+// normalisation): each input is read once, or by every sweep where registers do not hold it. The
+// loops are rowwise.cu's; here are the statements inside them.
 #include "emit.h"
 
 #include <string.h>
@@ -11,7 +11,6 @@ typedef struct Rows {
   const Type *full; // type of the full domain, in memory order of the anchor's input
   int64_t axes;
   Index full_at[MaxRank], row_at[MaxRank];
-  int *phase;                           // by node id: the sweep in which it is computed
   const char **row_names, **kept_names; // by node id, once asked for
   bool *kept;                           // by node id: an earlier sweep has kept it
   States *sweeps;
@@ -32,20 +31,6 @@ static bool is_reduction(const Node *n) {
   return n->op->cls == OpReduce;
 }
 
-// A node's sweep is after those of the reductions it depends on.
-static void find_phases(Rows *r) {
-  const Group *g = r->e->g;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    for (int j = 0; j < n->nin; j++) {
-      if (!is_ours(r, n->in[j])) continue;
-      int after = r->phase[n->in[j]->id] + is_reduction(n->in[j]);
-      if (after > r->phase[n->id]) r->phase[n->id] = after;
-    }
-    if (r->phase[n->id] + 1 > r->nsweeps) r->nsweeps = r->phase[n->id] + 1;
-  }
-}
-
 static const char *row_name(const Rows *r, const Node *n) { // one value per row
   const char **name = &r->row_names[n->id];
   if (!*name) *name = expr_name(r->e->g, arena_printf(r->e->c->arena, "row_%s", n->op->name));
@@ -62,18 +47,6 @@ static const char *kept_name(const Rows *r, const Node *n) {
   return arena_printf(r->e->c->arena, "%s[item * kLanes + j]", kept_array(r, n));
 }
 
-// Must the full-domain value n of sweep p be kept for a later one?
-static bool needed_later(const Rows *r, const Node *n, int p) {
-  const Group *g = r->e->g;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *user = g->nodes[i];
-    for (int j = 0; j < user->nin; j++)
-      if (user->in[j] == n && r->phase[user->id] > p && (is_full(r, user) || is_reduction(user)))
-        return true;
-  }
-  return false;
-}
-
 // ---- one sweep over the row --------------------------------------------------------------------
 
 // Binds what earlier sweeps have made: values of the row, and full ones that they kept.
@@ -81,7 +54,7 @@ static void bind_earlier(const Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool before = r->phase[n->id] < p || (r->phase[n->id] == p && !is_reduction(n));
+    bool before = n->sweep < p || (n->sweep == p && !is_reduction(n));
     if (is_row(r, n) && before && n->op->cls != OpMove) expr_bind(s, n, r->row_at, row_name(r, n));
   }
   for (int i = 0; i < r->e->c->graph->nnodes; i++) { // inputs of the group among them
@@ -91,14 +64,16 @@ static void bind_earlier(const Rows *r, Scope *s, int p) {
 }
 
 static void keep(Rows *r, Scope *s, const Node *n, int p) {
-  if (r->kept[n->id] || !is_full(r, n) || is_reduction(n) || !needed_later(r, n, p)) return;
+  if (!r->e->g->tile.kept || r->kept[n->id] || !is_full(r, n) || is_reduction(n) ||
+      !row_needed_later(r->e->g, n, p))
+    return;
   const char *value = expr_value(s, n, r->full_at);
   buffer_put(&s->body, "%s = %s;\n", kept_name(r, n), value);
   r->kept[n->id] = true;
 }
 
 static bool in_sweep(const Rows *r, const Node *n, int p) {
-  return r->phase[n->id] == p && (is_full(r, n) || is_reduction(n));
+  return n->sweep == p && (is_full(r, n) || is_reduction(n));
 }
 
 // Computes what belongs to sweep p, keeps what later ones need, makes the state of each element.
@@ -127,7 +102,7 @@ static bool put_stores(Rows *r, Scope *s, Buffer *stores, int p) {
   bool any = false;
   for (int i = 0; i < g->noutputs; i++) {
     const Node *n = group_stored(g, g->outputs[i]);
-    if (!is_full(r, n) || r->phase[n->id] != p || is_reduction(n)) continue;
+    if (!is_full(r, n) || n->sweep != p || is_reduction(n)) continue;
     expr_store(s, stores, g->outputs[i], r->full_at, expr_value(s, n, r->full_at));
     any = true;
   }
@@ -157,7 +132,7 @@ static void put_results(Rows *r, Scope *s, int p) { // of sweep p's reductions
   const Group *g = r->e->g;
   for (int i = 0; p >= 0 && i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (!is_reduction(n) || r->phase[n->id] != p) continue;
+    if (!is_reduction(n) || n->sweep != p) continue;
     buffer_put(&s->body, "const %s %s = %s;\n", expr_compute_type(n), row_name(r, n),
                states_result(&r->sweeps[p], n, arena_printf(r->e->c->arena, "sums_%d", p)));
   }
@@ -168,11 +143,11 @@ static void put_row_maps(Rows *r, Scope *s, int p) {
   for (int i = 0; i < g->nnodes; i++) { // reductions and row values known by now
     const Node *n = g->nodes[i];
     bool known = is_reduction(n) || n->op->cls == OpMap;
-    if (is_row(r, n) && known && r->phase[n->id] <= p) expr_bind(s, n, r->row_at, row_name(r, n));
+    if (is_row(r, n) && known && n->sweep <= p) expr_bind(s, n, r->row_at, row_name(r, n));
   }
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (!is_row(r, n) || n->op->cls != OpMap || r->phase[n->id] != p + 1) continue;
+    if (!is_row(r, n) || n->op->cls != OpMap || n->sweep != p + 1) continue;
     const char *value = expr_value(s, n, r->row_at);
     buffer_put(&s->body, "const %s %s = %s;\n", expr_compute_type(n), row_name(r, n), value);
     expr_bind(s, n, r->row_at, row_name(r, n));
@@ -183,11 +158,12 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
   const Group *g = r->e->g;
   for (int i = 0; i < g->noutputs; i++) {
     const Node *n = group_stored(g, g->outputs[i]);
-    int ready = r->phase[n->id] - !is_reduction(n);
+    int ready = n->sweep - !is_reduction(n);
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
-    buffer_put(&s->body, "if (tid == 0) %s[%s] = %s<%s>(%s);\n", expr_pointer(g, g->outputs[i]),
+    const char *who = g->tile.together ? "tid == 0" : "tid == 0 && inside";
+    buffer_put(&s->body, "if (%s) %s[%s] = %s<%s>(%s);\n", who, expr_pointer(g, g->outputs[i]),
                expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
                value);
   }
@@ -214,7 +190,7 @@ static void find_states(Rows *r) {
   for (int p = 0; p < r->nsweeps; p++)
     r->sweeps[p] = (States){.group = g, .type = arena_printf(r->e->c->arena, "Sums%d", p)};
   for (int i = 0; i < g->nnodes; i++)
-    if (is_reduction(g->nodes[i])) states_add(&r->sweeps[r->phase[g->nodes[i]->id]], g->nodes[i]);
+    if (is_reduction(g->nodes[i])) states_add(&r->sweeps[g->nodes[i]->sweep], g->nodes[i]);
 }
 
 static void put_sweeps(Rows *r) { // k.sweeps[1..]
@@ -252,20 +228,21 @@ static void put_constants(Rows *r) {
   hole_int(e, "row_count", rows);
   hole_int(e, "items", e->g->tile.items);
   hole_int(e, "rows", e->g->tile.rows);
+  hole_bool(e, "across", !e->g->tile.together);
+  hole_bool(e, "reads_again", !e->g->tile.kept);
 }
 
 void emit_row(Emitter *e) {
   const Node *anchor = e->g->anchor;
   size_t nnodes = (size_t)e->c->graph->nnodes;
   Rows r = {.e = e, .full = &anchor->in[0]->type, .axes = anchor->attr.axes};
-  r.phase = arena_alloc(e->c->arena, sizeof *r.phase * nnodes);
   r.kept = arena_alloc(e->c->arena, sizeof *r.kept * nnodes);
   r.row_names = arena_alloc(e->c->arena, sizeof *r.row_names * nnodes);
   r.kept_names = arena_alloc(e->c->arena, sizeof *r.kept_names * nnodes);
   domain_index(r.full, r.axes, r.full_at, r.row_at);
   int dims[MaxRank], count = domain_dims(r.full, r.axes, true, dims);
   if (count) r.full_at[dims[count - 1]].lane = e->g->tile.lanes > 1;
-  find_phases(&r);
+  r.nsweeps = row_sweeps(e->g);
   find_states(&r);
   Buffer structs = {0};
   states_put(r.sweeps, r.nsweeps, &structs);

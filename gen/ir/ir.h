@@ -16,9 +16,8 @@
 
 enum {
   MaxRank = PlanMaxRank,
-  MaxInputs = 4,      // of a map
-  kMostSelected = 64, // elements that a select finds
-  kMostRow = 32768    // of a row kept in the registers of one block: 32 of each thread
+  MaxInputs = 4,     // of a map
+  kMostSelected = 64 // elements that a select finds
 };
 
 typedef struct Compiler Compiler;
@@ -88,6 +87,7 @@ struct Node {
   bool fixed;          // depends on parameters and constants alone: computed once, by `init`
   const Node *written; // what it was in the model as written; null: not from a model file
   int uses;            // how many inputs of live nodes and outputs of the graph it is
+  int sweep;           // in a kernel of rows: the one over the row that computes it
   Group *group;        // set by fuse; null for sources
   int tail;            // of a product's group, that computes it
   const char *apart;   // why no kernel of its inputs computes it
@@ -151,8 +151,8 @@ struct Compiler {
   Options options;
   lua_State *lua;
   Arena *arena;
-  Graph *graph;    // as the passes have it
-  Graph *original; // as the model wrote it: what the oracle evaluates
+  Graph *graph;                     // as the passes have it
+  Graph *original;                  // as the model wrote it: what the oracle evaluates
   const struct Template *templates; // compile/templates.c; ends with a null name
   Op **ops;
   int nops;
@@ -226,6 +226,7 @@ Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 const char *precision_name(Precision precision);           // "fp16"
 bool precision_parse(const char *name, Precision *precision);
 bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions so in memory?
+bool type_innermost_in(const Type *t, int64_t axes);   // is the innermost, larger than 1, of these?
 bool type_same_shape(const Type *a, const Type *b);
 typedef struct ShapeText {
   char s[MaxRank * 22 + 4];

@@ -55,6 +55,12 @@ bool type_axes_innermost(const Type *t, int64_t axes) {
   return true;
 }
 
+bool type_innermost_in(const Type *t, int64_t axes) {
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (t->dim[t->order[i]] > 1) return axes >> t->order[i] & 1;
+  return true;
+}
+
 // ---- dtypes -----------------------------------------------------------------------------------
 
 Dtype type_compute(Dtype dtype) {

@@ -89,9 +89,9 @@ layer("std", function(x, axes, keep, correction)
   return squeeze(op.sqrt(variance("std", x, bits, correction or 1)), bits, keep)
 end)
 
--- A row that is long, or lies across memory, is not kept in registers: each sweep reads it again.
+-- A row that is long, or lies across memory, may not be kept in registers: each sweep reads it again.
 local function is_read_again(x, bits)
-  return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 32768
+  return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 16384
 end
 tools.is_read_again = is_read_again
 

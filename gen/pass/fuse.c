@@ -10,6 +10,7 @@
 //   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
 //               evaluate an expression at each element it reads
 //   sibling.c   groups that read one value and run over the same elements become one
+//   row.c       rows and what reads their results over the same elements become one
 // Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the GPU
 // at hand. `unfused` merges only within one call of the model, and takes
 // only the epilogues and prologues.
@@ -32,6 +33,20 @@ static bool is_source(const Node *n) {
 bool fuse_fits_row(const Node *n) {
   int64_t count = n->op->cls == OpReduce ? type_count(&n->in[0]->type) / type_count(&n->type) : 0;
   return count > 1 && type_axes_innermost(&n->in[0]->type, n->attr.axes) && count <= kMostRow;
+}
+
+bool fuse_fits_across(const Node *n) {
+  enum { kLeastRun = 8 }; // neighbours in memory: a sector of 4 bytes each
+  if (n->op->cls != OpReduce) return false;
+  const Type *t = &n->in[0]->type;
+  int64_t count = type_count(t) / type_count(&n->type), run = 1;
+  if (!type_innermost_in(t, n->attr.axes)) return count > 1 && count <= kMostAcross;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = t->order[i];
+    if (t->dim[d] > 1 && !(n->attr.axes >> d & 1)) break;
+    run *= t->dim[d];
+  }
+  return run >= kLeastRun && count <= kSureRow;
 }
 
 // ---- groups -----------------------------------------------------------------------------------
@@ -215,7 +230,7 @@ static void grow_epilogues(Graph *g) {
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
   bool unfused = !strcmp(c->options.lowering, "unfused");
-  if (!unfused) c->graph = graph_copy(graph_rebuild(c->graph, chain_own, NULL));
+  if (!unfused) c->graph = chain_own(c->graph);
   Graph *g = c->graph;
   Fuse f = {.one_call = unfused};
   f.seen = arena_alloc(g->arena, sizeof *f.seen * (size_t)(g->nnodes + 1));
@@ -231,6 +246,7 @@ void fuse_pass(Compiler *c) {
   if (!unfused && !c->options.apart) place_concats(g);
   prologue_grow(g);
   if (!unfused) sibling_join(g);
+  if (!unfused) row_join_readers(g);
   g->scratch = NULL;
   group_finish(g);
 }

@@ -163,6 +163,13 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 // it.
 static Node *at_border(Graph *g, Node *n, Dtype dtype, bool taken) {
   Type plain = type_make(dtype, n->type.rank, n->type.dim);
+  bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
+  if (reshape && !taken && !same_order(&plain, &n->type) && n->in[0]->op->cls == OpMap) {
+    Node *turned = at_border(g, n->in[0], dtype, true); // where other maps are; a view follows
+    Node *view = graph_add(g, n->op, 1, &turned, &n->attr, n);
+    view->type = plain;
+    return view;
+  }
   if (!taken && n->op->cls != OpSource && same_order(&plain, &n->type)) return n;
   Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
   copy->type = plain;

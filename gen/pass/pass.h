@@ -13,6 +13,13 @@ enum {
   kGatherIssue = 15 // instructions of an element that is computed where it is loaded: an estimate
 };
 
+// Elements of a row.
+enum {
+  kSureRow = 16384,  // of a row that is surely kept in registers; each sweep may read a longer one
+  kMostRow = 32768,  // of a row that has one block: 64 of each thread
+  kMostAcross = 2048 // of a row across memory, of which a block has eight at least
+};
+
 // One GPU the scheduler knows. Rates are per second.
 struct Arch {
   const char *name;            // sm_90a
@@ -78,6 +85,7 @@ struct Tile {
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight
+  bool kept;  // row: it stays in registers between its sweeps; else each of them reads it
   bool together;   // reduce, scan: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
   int64_t grid[3];
@@ -172,13 +180,14 @@ void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` becom
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
-bool fuse_fits_row(const Node *n); // does a reduction keep its rows in registers?
+bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in registers?
+bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
-const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
-void place_concats(Graph *g);                      // place.c
-void prologue_grow(Graph *g);                      // prologue.c
-void sibling_join(Graph *g);                       // sibling.c
-Node *chain_own(Graph *to, Node *node, Node **in); // chain.c: for graph_rebuild
+const Node *fuse_only_reader(const Node *n); // null: there is not one alone
+void place_concats(Graph *g);                // place.c
+void prologue_grow(Graph *g);                // prologue.c
+void sibling_join(Graph *g);                 // sibling.c
+Graph *chain_own(Graph *g);                  // chain.c: the graph with such chains
 
 // ---- gain.c --------------------------------------------------------------------------------------
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
@@ -210,6 +219,15 @@ const Node *group_stored(const Group *g, const Node *n);
 bool group_aliases(const Group *k, const Node *n);
 // The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
 void group_finish(Graph *g);
+
+// ---- row.c
+// ---------------------------------------------------------------------------------------
+int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
+// Must the full-domain value n be at hand after this sweep?
+bool row_needed_later(const Group *g, const Node *n, int sweep);
+int row_waiting(const Group *g, int sweeps); // the most values of a row between two sweeps
+// What reads the results of rows, over their elements, becomes part of their kernel.
+void row_join_readers(Graph *g);
 
 // ---- print.c -----------------------------------------------------------------------------------
 void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text

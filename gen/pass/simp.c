@@ -137,6 +137,60 @@ static Node *join_moves(Graph *to, Node *n) {
   return make(to, n->op, 1, n->in[0]->in, &attr, n);
 }
 
+// ---- reshapes behind maps ----------------------------------------------------------------------
+
+static bool is_reshape(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MoveReshape;
+}
+
+// The shape that `with`, which broadcasts to the shape `to`, has where `to` is seen as `from`;
+// false: it varies along a part of a dimension.
+static bool seen_as(const Type *with, const Type *to, const Type *from, int64_t *dims) {
+  int i = 0, j = 0, before = to->rank - with->rank;
+  while (i < to->rank || j < from->rank) {
+    int64_t a = i < to->rank ? to->dim[i] : 1, b = j < from->rank ? from->dim[j] : 1;
+    int i0 = i++, j0 = j++;
+    while (a != b) {
+      if (a < b)
+        a *= to->dim[i++];
+      else
+        b *= from->dim[j++];
+    }
+    bool varies = false, stays = false;
+    for (int d = i0; d < i && d < to->rank; d++) {
+      if (to->dim[d] == 1) continue;
+      bool one = d < before || with->dim[d - before] == 1;
+      varies = varies || !one, stays = stays || one;
+    }
+    if (varies && stays) return false;
+    for (int d = j0; d < j && d < from->rank; d++) dims[d] = varies ? from->dim[d] : 1;
+  }
+  return true;
+}
+
+// A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
+static Node *reshape_last(Graph *to, Node *n) {
+  if (n->op->cls != OpMap) return NULL;
+  Node *moved = NULL, *in[MaxInputs];
+  for (int i = 0; i < n->nin; i++)
+    if (is_reshape(n->in[i]) && type_same_shape(&n->in[i]->type, &n->type)) moved = n->in[i];
+  if (!moved || moved->uses > 1 || moved->in[0]->op->cls != OpMap) return NULL;
+  const Type *from = &moved->in[0]->type;
+  for (int i = 0; i < n->nin; i++) {
+    Attr attr = {0};
+    in[i] = n->in[i] == moved ? moved->in[0] : n->in[i];
+    if (n->in[i] == moved || !n->in[i]->type.rank) continue;
+    if (!n->in[i]->fixed || !seen_as(&n->in[i]->type, &n->type, from, attr.dims)) return NULL;
+    Node like = *n->in[i];
+    like.type.rank = from->rank;
+    in[i] = make(to, moved->op, 1, &n->in[i], &attr, &like);
+  }
+  Attr back = {0};
+  memcpy(back.dims, n->type.dim, sizeof n->type.dim);
+  Node *inner = make(to, n->op, n->nin, in, &n->attr, n);
+  return make(to, moved->op, 1, &inner, &back, n);
+}
+
 // A commuting map has its fixed input second, so that the rules below look there only.
 static Node *fixed_second(Graph *to, Node *n) {
   if (!(n->op->flags & FlagCommutes) || n->nin != 2) return NULL;
@@ -258,7 +312,7 @@ static Node *join_variance(Graph *to, Node *n) {
   Node *y = d->in[0];
   if (!dtype_is_float(y->type.dtype)) return NULL;
   int64_t count = type_count(&y->type) / type_count(&n->type);
-  if (type_axes_innermost(&y->type, axes) && count <= kMostRow) return NULL;
+  if (type_axes_innermost(&y->type, axes) && count <= kSureRow) return NULL;
   Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
   Type scalar = type_make(DtF32, 0, NULL);
   return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);
@@ -266,7 +320,8 @@ static Node *join_variance(Graph *to, Node *n) {
 
 static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
 static Node *(*const rules[])(Graph *, Node *) = {
-    fixed_second, subtract_to_add, join_fixed, scale_into_weights, drop_taps, join_variance,
+    fixed_second, subtract_to_add, join_fixed,   scale_into_weights,
+    drop_taps,    join_variance,   reshape_last,
 };
 
 static Node *apply(Graph *to, Node *n) {

@@ -182,27 +182,67 @@ void sched_reduce(Group *g, const Arch *arch) {
 
 // ---- rows --------------------------------------------------------------------------------------
 
+// Do the values of a row that wait between sweeps fit the registers of its threads, beside what a
+// sweep takes itself?
+static bool fits_registers(const Group *g, const Arch *arch, int waiting) {
+  enum { kMostRegisters = 255, kSweepRegisters = 40 };
+  const Tile *t = &g->tile;
+  int all = arch->regs / t->threads;
+  if (all > kMostRegisters) all = kMostRegisters;
+  return waiting * t->items * t->lanes <= all - kSweepRegisters - 2 * state_words(g);
+}
+
+// What a tile of t->rows rows with so many threads each would cost.
+static Cost row_cost(Tile *t, const Group *g, const Arch *arch, int per_row, int sweeps) {
+  enum { kInFlight = 8 }; // accesses
+  const Type *full = &g->anchor->in[0]->type;
+  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
+  t->threads = per_row * t->rows;
+  t->items = (int)ceil_div(ceil_div(columns, t->lanes), per_row);
+  t->kept = fits_registers(g, arch, row_waiting(g, sweeps));
+  t->grid[0] = ceil_div(rows, t->rows);
+  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads};
+  s.elements = (double)type_count(full);
+  int reads = t->kept ? 1 : sweeps;
+  s.vectors = s.elements / t->lanes * (g->ninputs * reads + g->noutputs);
+  s.flops = g->flops / s.elements;
+  s.steps = ceil(t->items / (double)kInFlight) * reads;
+  s.barriers = !t->together ? sweeps * (log2(per_row) + 2) : per_row > 32 ? sweeps : 0;
+  return stream_cost(&s, g, arch);
+}
+
+// Rows across memory: neighbouring threads have neighbouring rows, as many as fill a sector at
+// least.
+static void choose_across(Group *g, const Arch *arch, int sweeps) {
+  enum { kMostOfBlock = 512, kLeastOfBlock = 64, kMostRows = 32 }; // threads; rows
+  Tile *t = &g->tile, best = {.seconds = INFINITY};
+  int least = 32 / (int)dtype_size(g->anchor->in[0]->type.dtype);
+  t->lanes = 1;
+  for (t->rows = least; t->rows <= kMostRows; t->rows *= 2)
+    for (int per_row = 1; per_row * t->rows <= kMostOfBlock; per_row *= 2) {
+      if (per_row * t->rows < kLeastOfBlock) continue;
+      Cost c = row_cost(t, g, arch, per_row, sweeps);
+      stream_note(t, &c);
+      if (t->kept < best.kept) continue;
+      if (t->kept > best.kept || c.seconds < best.seconds * (1 - 1e-9)) best = *t;
+    }
+  *t = best;
+}
+
 void sched_row(Group *g, const Arch *arch) {
-  enum { kPerThread = 8 }; // accesses, while there are more threads
+  enum { kPerThread = 8, kMostPerRow = 512 }; // accesses, while there are more threads
   Tile *t = &g->tile;
   const Type *full = &g->anchor->in[0]->type;
   int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
+  int per_row = 32, sweeps = row_sweeps(g);
+  t->together = type_innermost_in(full, g->anchor->attr.axes);
+  if (!t->together) {
+    choose_across(g, arch, sweeps);
+    return;
+  }
   t->lanes = sched_divide_down(4, innermost(full));
-  int64_t vectors = ceil_div(columns, t->lanes);
-  int per_row = 32, sweeps = 0;
-  while (per_row < 1024 && vectors > per_row * kPerThread) per_row *= 2;
-  t->rows = per_row == 32 ? 8 : 1;
-  if (rows < t->rows) t->rows = 1;
-  t->threads = per_row * t->rows;
-  t->items = (int)ceil_div(vectors, per_row);
-  t->grid[0] = ceil_div(rows, t->rows);
-  for (int i = 0; i < g->nnodes; i++) sweeps += g->nodes[i]->op->cls == OpReduce;
-  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads};
-  s.elements = (double)type_count(full);
-  s.vectors = s.elements / t->lanes * (g->ninputs + g->noutputs);
-  s.flops = g->flops / s.elements;
-  s.steps = ceil(t->items / (double)kPerThread);
-  s.barriers = per_row > 32 ? sweeps : 0;
-  Cost c = stream_cost(&s, g, arch);
+  while (per_row < kMostPerRow && ceil_div(columns, t->lanes) > per_row * kPerThread) per_row *= 2;
+  t->rows = per_row == 32 && rows >= 8 ? 8 : 1;
+  Cost c = row_cost(t, g, arch, per_row, sweeps);
   stream_note(t, &c);
 }

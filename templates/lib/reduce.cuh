@@ -126,3 +126,15 @@ __device__ inline State row_join(State state, State (&part)[kParts]) {
   }
   return state;
 }
+
+// The same for rows across memory: thread t has row t % kColumns, with kRows - 1 others of the block.
+template <int kRows, int kColumns, class State>
+__device__ inline State column_join(const State &state, State (&part)[kRows * kColumns]) {
+  if constexpr (kRows == 1) return state;
+  const int row = threadIdx.x / kColumns, column = threadIdx.x % kColumns;
+  State acc[1] = {state};
+  join_rows<kRows, kColumns, false>(acc, part, row, column);
+  if (row == 0) part[column] = acc[0];  // no thread reads there any more
+  nn_sync();
+  return part[column];
+}

@@ -48,5 +48,11 @@ for arch in sm_80 sm_90a sm_100a; do
   ok_or_skip "topk along every axis $arch" compiles $arch $topk --set case=every outer=64 length=4096 inner=64 k=64
   ok_or_skip "topk of rows in parts $arch" compiles $arch $topk --set outer=1 length=1000000 inner=1 k=64
   ok_or_skip "topk of integers $arch" compiles $arch $topk --set case=integers outer=8 length=100000 inner=1 k=64
+  for columns in 8191 16384 20001 $(long && echo 12000 24576 30000 32767) 32768; do
+    ok_or_skip "rows of $columns $arch" compiles $arch tests/models/wide_rows.lua --set columns=$columns
+  done
+  for shape in "channels=2048 height=8 width=8" "channels=300 height=7 width=7"; do
+    ok_or_skip "rows across memory, $shape $arch" compiles $arch tests/models/across.lua --set $shape
+  done
 done
 tap_done

@@ -39,4 +39,7 @@ done
 for shape in "case=maps" "case=every length=500 k=64" "outer=2 inner=1 length=40000"; do
   ok "planned bytes are counted bytes, topk, $shape" each "$planned" tests/models/topk.lua --set $shape
 done
+for case in softmax norm; do
+  ok "planned bytes are counted bytes, rows across memory, $case" each "$planned" tests/models/across.lua --set case=$case
+done
 tap_done

@@ -82,6 +82,10 @@ ok "topk: the last that wait are forgotten" found templates/lib/select.cuh 's/if
 ok "topk: a step of the network is left out" found templates/lib/select.cuh 's/int by = kWarp \/ 2; by > 0; by \/= 2) key/int by = kWarp \/ 4; by > 0; by \/= 2) key/' topk k=30
 ok "topk: a warp's list is not merged" found templates/lib/select.cuh 's/if (warp < half) merge_list/if (warp < half \&\& warp) merge_list/' topk k=20 outer=1 inner=1 length=2000
 ok "topk: a part is forgotten" found templates/lib/select.cuh 's/p < kParts; p +=/p < kParts - 1; p +=/' topk k=20 outer=1 inner=1 length=30000
+across() { run tests/models/across.lua --set channels=300 "$@"; }
+ok "no fault, no complaint about rows across memory" across
+ok "rows across memory: the result is read before it is there" found templates/lib/reduce.cuh '/part\[column\] = acc\[0\];/{n;s/nn_sync();//}' across
+ok "rows across memory: a thread's part is forgotten" found templates/lib/reduce.cuh 's/join_rows<kRows, kColumns, false>(acc, part, row, column);/;/' across
 ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
 ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 tap_done

@@ -29,7 +29,36 @@ two() { # two NAME: kernels of infer, however long the rows are
   local got; got=$(build/nngen show $long --set only=$1 columns=100000 | grep -c '^# kernel.*infer')
   [ "$got" = 2 ] || { echo "$got kernels"; return 1; }
 }
-for name in softmax log_softmax layer_norm channels; do ok "$name reads them twice" two $name; done
+for name in softmax log_softmax layer_norm; do ok "$name reads them twice" two $name; done
+across() { # across SETTINGS...: rows across memory and what reads their results are one kernel, which is right
+  local got; got=$(build/nngen show tests/models/across.lua --set "$@" | grep -c '^# kernel.*infer')
+  [ "$got" = 1 ] && run tests/models/across.lua --set "$@" || { echo "$got kernels"; return 1; }
+}
+for shape in "" "channels=300 height=5 width=3" "channels=2000 height=1 width=9" "batch=1 channels=3 height=40 width=33"; do
+  for case in softmax norm two; do ok "$case across memory, ${shape:-as it is}" across case=$case $shape; done
+done
+groups() { # a group norm behind a convolution is one kernel: reshapes there and back, a weight for each channel
+  kernels 1 tests/models/across.lua --set case=groups "$@" && run tests/models/across.lua --set case=groups "$@"
+}
+ok "group norm, behind a convolution" groups
+ok "group norm of an odd image, behind a convolution" groups height=13 width=11
+ok "rows across memory, fp16" run tests/models/across.lua --set case=norm --dtype fp16
+for seed in 1 2; do
+  ok "rows across memory, all checks, thread order $seed" env NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$seed build/nngen tests/models/across.lua --quiet --check
+done
+wide() { # wide NAME COLUMNS: rows as long as registers hold, and longer, are one kernel
+  local got; got=$(build/nngen show tests/models/wide_rows.lua --set only=$1 columns=$2 | grep -c '^# kernel.*infer')
+  [ "$got" = 1 ] && run tests/models/wide_rows.lua --set only=$1 columns=$2 || { echo "$got kernels"; return 1; }
+}
+for columns in 700 20001 32000; do
+  for name in residual softmax many; do ok "$name over $columns columns is one kernel" wide $name $columns; done
+done
+ok "states of several words, over 32000 columns" run tests/models/wide_rows.lua --set only=places
+sum_first() { # a sum that leaves the model, and the statistics of it: one kernel for these, one for the rest
+  local got; got=$(build/nngen show tests/models/wide_rows.lua --set only=residual columns=100000 | grep -c '^# kernel.*infer')
+  [ "$got" = 2 ] && run tests/models/wide_rows.lua --set only=residual columns=100000 || { echo "$got kernels"; return 1; }
+}
+ok "a layer norm of a sum over 100000 columns is two kernels" sum_first
 twice() { # the bytes that libcusim counts: two reads of x and one write, within 2 %
   build/nngen $long --quiet --no-check --count --json --set only=softmax columns=50000 >"$work/j" || return
   tr -d ' ,"' <"$work/j" | awk -F: '$1 == "distinct_bytes" {sum += $2} END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'

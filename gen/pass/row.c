@@ -1,0 +1,117 @@
+// row.c: kernels of rows: reductions of the same elements, and the maps before, between and behind
+// them. A kernel goes over its rows in sweeps: each accumulates the reductions that depend on those
+// of the sweeps before it, and computes the maps between them.
+#include "pass.h"
+
+#include <string.h>
+
+static bool is_full(const Group *g, const Node *n) {
+  return type_same_shape(&n->type, &g->anchor->in[0]->type);
+}
+
+int row_sweeps(const Group *g) {
+  int count = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    n->sweep = 0;
+    for (int j = 0; j < n->nin; j++) {
+      if (n->in[j]->group != g) continue;
+      int after = n->in[j]->sweep + (n->in[j]->op->cls == OpReduce);
+      if (after > n->sweep) n->sweep = after;
+    }
+    if (n->sweep + 1 > count) count = n->sweep + 1;
+  }
+  return count;
+}
+
+bool row_needed_later(const Group *g, const Node *n, int sweep) {
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *user = g->nodes[i];
+    for (int j = 0; j < user->nin; j++)
+      if (user->in[j] == n && user->sweep > sweep &&
+          (is_full(g, user) || user->op->cls == OpReduce))
+        return true;
+  }
+  return false;
+}
+
+// Does a node of the sweep, or of one before it, read n?
+static bool read_before(const Group *g, const Node *n, int sweep) {
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; j < g->nodes[i]->nin; j++)
+      if (g->nodes[i]->in[j] == n && g->nodes[i]->sweep <= sweep) return true;
+  return false;
+}
+
+static bool waits(const Group *g, const Node *n, int sweep) {
+  bool at_hand = n->group == g ? n->sweep <= sweep : read_before(g, n, sweep);
+  return at_hand && is_full(g, n) && n->op->cls != OpReduce && n->op->cls != OpMove &&
+         row_needed_later(g, n, sweep);
+}
+
+int row_waiting(const Group *g, int sweeps) {
+  int most = 0;
+  for (int p = 0; p + 1 < sweeps; p++) {
+    int count = 0;
+    for (int i = 0; i < g->nnodes; i++) count += waits(g, g->nodes[i], p);
+    for (int i = 0; i < g->ninputs; i++) count += waits(g, g->inputs[i], p);
+    most = count > most ? count : most;
+  }
+  return most;
+}
+
+// ---- rows that their readers join --------------------------------------------------------------
+
+// Does the group reduce rows that one block can hold, lie as they may?
+static bool has_rows(const Group *k) {
+  if (!k->tm->fusion->sweeps) return false;
+  return k->tm->fusion->elements || fuse_fits_across(k->anchor);
+}
+
+// The last value of a group of maps, before it is seen in other shapes.
+static const Node *last_made(const Group *k) {
+  const Node *n = k->anchor;
+  while (n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == k && view_same_memory(n))
+    n = n->in[0];
+  return n;
+}
+
+static const Type *elements_of(const Group *k) {
+  if (k->tm->fusion->sweeps) return &k->anchor->in[0]->type;
+  return k->tm->fusion->elements ? &last_made(k)->type : NULL;
+}
+
+// Rows, and what reads their results over the same elements?
+static bool joins_rows(const Group *rows, const Group *reader) {
+  const Type *x = elements_of(rows), *y = elements_of(reader);
+  if (!y || rows->fixed != reader->fixed || rows->anchor->entry != reader->anchor->entry ||
+      rows->nnodes + reader->nnodes > kMostNodes || !fuse_same_call(rows, reader))
+    return false;
+  bool reduces = reader->tm->fusion->sweeps;
+  if (reduces && (!has_rows(reader) || reader->anchor->attr.axes != rows->anchor->attr.axes))
+    return false;
+  // A copy to another order of memory goes through one of the two across it in any case.
+  bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
+  bool alike = turns || !memcmp(x->order, y->order, sizeof x->order);
+  return alike && type_same_shape(x, y) && !fuse_makes_cycle(rows, reader);
+}
+
+static const Template *row_template(const Graph *g) {
+  const Template *tm = g->c->templates;
+  while (tm->fusion != &fusion_row) tm++;
+  return tm;
+}
+
+void row_join_readers(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    int count;
+    Node **readers = fuse_readers(g, g->nodes[i], &count);
+    for (int j = 0; j < count; j++) {
+      Group *rows = g->nodes[i]->group, *reader = readers[j]->group;
+      if (!rows || !reader || rows == reader || !has_rows(rows) || !joins_rows(rows, reader))
+        continue;
+      fuse_absorb(g, rows, reader);
+      rows->tm = row_template(g);
+    }
+  }
+}
