@@ -157,6 +157,61 @@ static int lua_shape(lua_State *lua) { // shape(tensor) -> list
   return 1;
 }
 
+static int lua_id(lua_State *lua) { // id(tensor): inputs have smaller ones
+  lua_pushinteger(lua, (*(Node **)luaL_checkudata(lua, 1, kTensorType))->id);
+  return 1;
+}
+
+// node(tensor) -> {op, class, inputs, stops, grad (of its row), its attributes}
+static int lua_node(lua_State *lua) {
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
+  lua_newtable(lua);
+  lua_pushstring(lua, n->op->name);
+  lua_setfield(lua, -2, "op");
+  lua_pushstring(lua, op_class_name(n->op->cls));
+  lua_setfield(lua, -2, "class");
+  lua_pushboolean(lua, n->op->cls == OpSource || n->op->flags & FlagStop);
+  lua_setfield(lua, -2, "stops");
+  if (n->op->grad != LUA_NOREF) {
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->grad);
+    lua_setfield(lua, -2, "grad");
+  }
+  lua_newtable(lua);
+  for (int i = 0; i < n->nin; i++) {
+    push_node(lua, n->in[i]);
+    lua_seti(lua, -2, i + 1);
+  }
+  lua_setfield(lua, -2, "inputs");
+  for (int i = 0; i < attr_nfields; i++) {
+    const AttrField *f = &attr_fields[i];
+    const int64_t *value = (const int64_t *)(const void *)((const char *)&n->attr + f->offset);
+    if (!(n->op->attrs >> i & 1) || f->real) continue;
+    if (f->count == 1) {
+      lua_pushinteger(lua, value[0]);
+    } else {
+      lua_newtable(lua);
+      for (int j = 0; j < (f->count < 0 ? MaxRank : f->count); j++) {
+        lua_pushinteger(lua, value[j]);
+        lua_seti(lua, -2, j + 1);
+      }
+    }
+    lua_setfield(lua, -2, f->name);
+  }
+  return 1;
+}
+
+static int lua_parameters(lua_State *lua) { // parameters() -> list
+  const Graph *g = front_compiler(lua)->graph;
+  int count = 0;
+  lua_newtable(lua);
+  for (int i = 0; i < g->nnodes; i++) {
+    if (g->nodes[i]->op->cls != OpSource || g->nodes[i]->op->form != SourceParam) continue;
+    push_node(lua, g->nodes[i]);
+    lua_seti(lua, -2, ++count);
+  }
+  return 1;
+}
+
 static int lua_is_tensor(lua_State *lua) {
   lua_pushboolean(lua, luaL_testudata(lua, 1, kTensorType) != NULL);
   return 1;
@@ -445,6 +500,9 @@ static const luaL_Reg functions[] = {
     {"output", lua_output},
     {"shape", lua_shape},
     {"is_tensor", lua_is_tensor},
+    {"id", lua_id},
+    {"node", lua_node},
+    {"parameters", lua_parameters},
     {"setting", lua_setting},
     {"place", lua_place},
     {"full", lua_full},

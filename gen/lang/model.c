@@ -78,8 +78,9 @@ void front_open(Compiler *c) {
   lua_pushvalue(c->lua, -1);
   run_asset(c->lua, "gen/lang/nn.lua", 1); // core -> nn
   lua_insert(c->lua, -2);
-  static const char *const layers[] = {"gen/lang/nn_reduce.lua", "gen/lang/nn_layers.lua"};
-  for (int i = 0; i < 2; i++) {
+  static const char *const layers[] = {"gen/lang/nn_reduce.lua", "gen/lang/nn_layers.lua",
+                                       "gen/lang/nn_grad.lua"};
+  for (size_t i = 0; i < LENGTH(layers); i++) {
     lua_pushvalue(c->lua, -1);
     lua_pushvalue(c->lua, -3);
     run_asset(c->lua, layers[i], 2); // core, nn -> nothing

@@ -1,5 +1,5 @@
 -- nn.lua: the module `nn` of model files: layers made of ops. `core` (front.c) makes the nodes; the
--- reductions are in nn_reduce.lua, layers that have parameters in nn_layers.lua.
+-- reductions are in nn_reduce.lua, layers that have parameters in nn_layers.lua, derivatives in nn_grad.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:

@@ -85,6 +85,8 @@ op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
 -- maps of one
 op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm"},
    ref = function(x) return x end, grad = function(g) return g end}
+op{name = "stop_gradient", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm", "stop"},
+   ref = function(x) return x end}
 op{name = "neg", type = "arith", cuda = "-$1", flags = {"neg", "calm"},
    ref = function(x) return -x end, grad = function(g) return -g end}
 op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},

@@ -22,12 +22,16 @@ local function traced(...)
   end
 end
 
--- The function `code`: recorded when an argument is traced, else computed by `compute`.
+-- The function `code`: recorded when an argument is traced, an op when it is a tensor (on_tensors, set
+-- by nn.lua), else computed by `compute`.
 local computed = {}
 local function define(code, compute)
   computed[code] = compute
   return function(...)
     if traced(...) then return record(code, ...) end
+    for i = 1, select("#", ...) do
+      if type((select(i, ...))) == "userdata" then return on_tensors(code, ...) end
+    end
     return compute(...)
   end
 end

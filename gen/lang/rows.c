@@ -16,7 +16,7 @@ static const struct {
   unsigned flag;
 } flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd},  {"mul", FlagMul},
                   {"sub", FlagSub},           {"neg", FlagNeg},  {"copy", FlagCopy},
-                  {"calm", FlagCalm},         {"wide", FlagWide}};
+                  {"calm", FlagCalm},         {"wide", FlagWide}, {"stop", FlagStop}};
 
 // ---- reading a row ----------------------------------------------------------------------------
 
