@@ -55,6 +55,8 @@ enum OpFlag {
   FlagNeg = 16,
   FlagCopy = 32,  // the identity; stays only where dtype or memory order change
   FlagWide = 128, // its result wants more than 16 bits where it is stored
+  FlagExp = 256,  // the exponential
+  FlagMax = 512,  // of a reduction: the largest element
   FlagCalm = 64   // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 
