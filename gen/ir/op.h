@@ -54,8 +54,10 @@ enum OpFlag {
   FlagSub = 8,
   FlagNeg = 16,
   FlagCopy = 32,  // the identity; stays only where dtype or memory order change
-  FlagStop = 256, // a constant for derivatives
+  FlagStop = 1024, // a constant for derivatives
   FlagWide = 128, // its result wants more than 16 bits where it is stored
+  FlagExp = 256,  // the exponential
+  FlagMax = 512,  // of a reduction: the largest element
   FlagCalm = 64   // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 

@@ -29,7 +29,7 @@
 --   flops   floating-point operations per element, for the tables
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
 --           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
---           precision: exp and its like leave 16 bits soon)
+--           precision: exp and its like leave 16 bits soon), exp, max (reduce)
 
 -- sources
 op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
@@ -93,7 +93,7 @@ op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
    ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
 op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
-op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.exp(x) end,
+op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide", "exp"}, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
 op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.log(x) end,
    grad = function(g, y, x) return g / x end}
@@ -131,7 +131,7 @@ op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", 
 op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
    whole = "0", flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
-   init = "-nn_inf()", whole = "-2147483647 - 1", ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+   init = "-nn_inf()", whole = "-2147483647 - 1", flags = {"max"}, ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
    init = "nn_inf()", whole = "2147483647", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
 op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", init = "1.f", whole = "1",

@@ -14,9 +14,10 @@ static const char *const forms[OpClassCount][8] = {
 static const struct {
   const char *name;
   unsigned flag;
-} flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd},  {"mul", FlagMul},
-                  {"sub", FlagSub},           {"neg", FlagNeg},  {"copy", FlagCopy},
-                  {"calm", FlagCalm},         {"wide", FlagWide}, {"stop", FlagStop}};
+} flag_names[] = {
+    {"commutes", FlagCommutes}, {"add", FlagAdd},   {"mul", FlagMul},   {"sub", FlagSub},
+    {"neg", FlagNeg},           {"copy", FlagCopy}, {"calm", FlagCalm}, {"wide", FlagWide},
+    {"exp", FlagExp},           {"max", FlagMax},   {"stop", FlagStop}};
 
 // ---- reading a row ----------------------------------------------------------------------------
 

@@ -318,10 +318,23 @@ static Node *join_variance(Graph *to, Node *n) {
   return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);
 }
 
+// sum(exp(x - max(x))) of a row that may not stay in registers, in one sweep with the largest.
+static Node *join_exponentials(Graph *to, Node *n) {
+  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
+  const Node *e = n->in[0], *d = e->nin == 1 ? e->in[0] : NULL;
+  if (!d || !(e->op->flags & FlagExp) || !(d->op->flags & FlagSub)) return NULL;
+  Node *x = d->in[0], *most = d->in[1];
+  bool largest = most->op->cls == OpReduce && most->op->flags & FlagMax && most->in[0] == x;
+  if (!largest || most->attr.axes != n->attr.axes || !dtype_is_float(x->type.dtype)) return NULL;
+  int64_t count = type_count(&x->type) / type_count(&n->type);
+  if (type_axes_innermost(&x->type, n->attr.axes) && count <= kSureRow) return NULL;
+  return make(to, op_need(to->c, "reduce_expsum"), 1, &x, &n->attr, n);
+}
+
 static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
 static Node *(*const rules[])(Graph *, Node *) = {
-    fixed_second, subtract_to_add, join_fixed,   scale_into_weights,
-    drop_taps,    join_variance,   reshape_last,
+    fixed_second, subtract_to_add, join_fixed,        scale_into_weights,
+    drop_taps,    join_variance,   join_exponentials, reshape_last,
 };
 
 static Node *apply(Graph *to, Node *n) {
