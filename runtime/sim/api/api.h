@@ -35,6 +35,7 @@ CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose 
 // ---- NVIDIA's NVRTC as the front end (frontend.c) -----------------------------------------------
 
 bool frontend_found(void);
+nvrtcResult frontend_version(int *major, int *minor); // INTERNAL_ERROR: there is none
 // The program of the job, with its options as given; lowered: the names of its expressions.
 nvrtcResult frontend_compile(const CompileJob *job, int count, const char *const *words,
                              char **lowered, Text *ptx, Text *image, Text *log);
