@@ -69,6 +69,7 @@ typedef enum AccessKind {
   AccessPlain, // the next thing its thread does
   AccessMove,  // the same in several pieces, or by libcusim
   AccessAtomic,
+  AccessCompare, // atomic: compare and swap
   AccessVolatile,
   AccessAsync // of a bulk copy or a product, when it happens
 } AccessKind;
@@ -79,6 +80,11 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
 void trace_settle_slowly(Worker *worker);
 static inline void trace_settle(void) { // before another thread runs
   if (__builtin_expect(sim_worker->nsuspects, 0)) trace_settle_slowly(sim_worker);
+}
+void trace_early(Fiber *fiber); // reports the early read
+static inline void trace_leave(Fiber *fiber) { // before it waits or ends
+  trace_settle();
+  if (__builtin_expect(fiber->early.base != 0, 0)) trace_early(fiber);
 }
 void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
 void coalesce_block_end(KernelCounters *counters);
@@ -92,6 +98,7 @@ void clock_begin(Block *block);
 void clock_publish_slowly(Block *block, struct Clock **place, int thread);
 void clock_take(Block *block, struct Clock *from, int thread); // an acquire
 void clock_drop_slowly(struct Clock **place);
+void clock_join(const Block *block, struct Clock **place, const struct Clock *from); // adds it
 void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
 static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
   if (sim_settings()->race) clock_publish_slowly(block, place, thread);

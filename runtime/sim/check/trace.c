@@ -160,10 +160,40 @@ void trace_settle_slowly(Worker *worker) {
   }
 }
 
-static void check_cell(Cell *cell, Access now, bool writes, bool plain, const Block *block,
-                       uintptr_t address, bool shared) {
-  if (conflicts(&cell->write, &now, block, shared)) {
-    if (!(writes && plain) || cell->write.atomic)
+// ---- a loop that compares and swaps -------------------------------------------------------------
+
+void trace_early(Fiber *fiber) {
+  EarlyRead e = fiber->early;
+  fiber->early.base = 0;
+  report_race(&e.old, true, &e.now, false, e.address, e.shared);
+}
+
+// The loop's first read of the value may be a plain one. A second such read is another loop.
+static void follow_early(Fiber *fiber, uintptr_t address, int bytes, AccessKind kind) {
+  EarlyRead *e = &fiber->early;
+  if (kind == AccessCompare && address == e->base)
+    e->base = 0;
+  else if (e->base - address < (unsigned)bytes)
+    trace_early(fiber);
+}
+
+static bool is_early_read(Fiber *fiber, const Cell *cell, const Access *now, AccessKind kind,
+                          uintptr_t base, uintptr_t address, bool shared) {
+  EarlyRead *e = &fiber->early;
+  if (kind != AccessPlain || !cell->write.atomic) return false;
+  if (e->base && e->base != base) trace_early(fiber);
+  if (!e->base) *e = (EarlyRead){base, cell->write, *now, address, shared};
+  return true;
+}
+
+static void check_cell(Fiber *fiber, Cell *cell, Access now, bool writes, AccessKind kind,
+                       uintptr_t base, uintptr_t address, bool shared) {
+  const Block *block = fiber->block;
+  bool own = cell->read.block == now.block && cell->read.thread == now.thread;
+  if (kind == AccessCompare && own) cell->read.atomic = true; // the loop's first read
+  if (conflicts(&cell->write, &now, block, shared) &&
+      (writes || !is_early_read(fiber, cell, &now, kind, base, address, shared))) {
+    if (!(writes && kind == AccessPlain) || cell->write.atomic)
       report_race(&cell->write, true, &now, writes, address, shared);
     suspect(&cell->write, &now, address, shared);
   }
@@ -177,8 +207,9 @@ static void check_cell(Cell *cell, Access now, bool writes, bool plain, const Bl
 
 static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                        const void *pc, bool shared) {
-  bool atomic = kind == AccessAtomic, plain = kind == AccessPlain;
+  bool atomic = kind == AccessAtomic || kind == AccessCompare;
   Block *block = fiber->block;
+  uintptr_t base = address;
   int thread = (int)fiber->self.linear;
   Access now = {pc, block->serial, block->own[thread], atomics, (uint16_t)thread, 0, atomic,
                 kind == AccessAsync};
@@ -186,7 +217,7 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
     int first = (int)(address % kCellBytes);
     int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;
     now.bytes = (uint8_t)(((1 << part) - 1) << first);
-    check_cell(cell_of(address), now, writes, plain, block, address, shared);
+    check_cell(fiber, cell_of(address), now, writes, kind, base, address, shared);
     address += (uintptr_t)part, bytes -= part;
   }
 }
@@ -298,7 +329,8 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
 static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                          const void *pc, bool shared) {
   if (kind == AccessVolatile) kind = shared ? AccessPlain : AccessAtomic;
-  bool atomic = kind == AccessAtomic;
+  bool atomic = kind == AccessAtomic || kind == AccessCompare;
+  if (fiber->early.base) follow_early(fiber, address, bytes, kind);
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
   if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
@@ -379,7 +411,8 @@ void cusim_access(const void *address, int bytes, int writes) {
 
 void cusim_watch(const void *address, int bytes, int how) {
   enum { kWidest = 16 };
-  AccessKind kind = how & CusimAtomic     ? AccessAtomic
+  AccessKind kind = how & CusimCompares   ? AccessCompare
+                    : how & CusimAtomic   ? AccessAtomic
                     : how & CusimVolatile ? AccessVolatile
                     : bytes > 8           ? AccessMove
                                           : AccessPlain;

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 7
+#define CUSIM_ABI 8
 
 #ifdef __cplusplus
 extern "C" {
@@ -169,7 +169,7 @@ long long cusim_nanotime(void);
 void cusim_access(const void *address, int bytes, int writes);
 
 // The same of an access that is no copy: how, as CusimAccess bits.
-enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4 };
+enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4, CusimCompares = 8 };
 void cusim_watch(const void *address, int bytes, int how);
 
 // The same with the copy: a vector access in one, which instrumentation would see in pieces.

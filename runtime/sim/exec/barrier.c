@@ -14,6 +14,7 @@ static bool complete(Block *block, const BlockBarrier *barrier) {
 // is not negative.
 static void release(Block *block, BlockBarrier *barrier, int last) {
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
+  if (!barrier->expected) clock_join(block, &barrier->clock, block->exited);
   for (int w = 0; w < warps; w++) {
     if (!barrier->waiting[w]) continue;
     block->warps[w].ready |= barrier->waiting[w];
@@ -138,8 +139,11 @@ int cusim_live_threads(void) {
   return fiber_running()->block->live;
 }
 
-// A thread has exited: it counts as present where all live threads are awaited.
-void barrier_exit(Block *block) {
+// A thread has exited: it counts as present where all live threads are awaited, and what it did
+// lies before such a barrier.
+void barrier_exit(Block *block, int thread) {
+  trace_meet(block);
+  clock_publish(block, &block->exited, thread);
   for (int id = 0; id <= kClusterBarrier; id += kClusterBarrier) {
     BlockBarrier *all = &block->barriers[id];
     if (!all->expected && complete(block, all)) release(block, all, -1);

@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) void go(Fiber *from, Fiber *to) {
 }
 
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc) {
-  trace_settle();
+  trace_leave(fiber);
   fiber->wait = kind;
   fiber->wait_object = object;
   fiber->wait_pc = pc;
@@ -86,7 +86,7 @@ void block_ready(Fiber *fiber) {
 
 // Steps behind all that can run: the warp's higher lanes go first, then the other warps in turn.
 void block_yield(Fiber *fiber) {
-  trace_settle();
+  trace_leave(fiber);
   Block *block = fiber->block;
   Warp *warp = fiber_warp(fiber);
   unsigned above = (warp->ready | warp->fresh) & ~((2u << fiber->self.linear % kWarpLanes) - 1);
@@ -124,11 +124,12 @@ static void start_thread(Fiber *fiber, int index) {
   fiber->stores = NULL;
   fiber->last_store = &fiber->stores;
   fiber->bulk_group = 0;
+  fiber->early.base = 0;
   fiber_warp(fiber)->fibers[index % kWarpLanes] = fiber;
 }
 
 static void end_thread(Fiber *fiber) {
-  trace_settle();
+  trace_leave(fiber);
   Block *block = fiber->block;
   if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
   if (fiber->stores) bulk_land_stores(fiber, fiber->bulk_group + 1);
@@ -136,7 +137,7 @@ static void end_thread(Fiber *fiber) {
   block->live--;
   block->ended++;
   meeting_exit(fiber);
-  barrier_exit(block);
+  barrier_exit(block, (int)fiber->self.linear);
 }
 
 // A whole block whose threads cannot wait: the compiler's own loop.
@@ -212,6 +213,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   }
   for (int i = 0; i <= kBarriers; i++) clock_drop(&block->barriers[i].clock);
   memset(block->barriers, 0, sizeof block->barriers);
+  clock_drop(&block->exited);
   for (; block->nmbars; block->nmbars--) {
     clock_drop(&block->mbars[block->nmbars - 1].clock);
     clock_drop(&block->mbars[block->nmbars - 1].done);

@@ -121,6 +121,25 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
 
 typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
 
+typedef struct Access { // as the race check remembers it
+  const void *pc;
+  uint32_t block;   // serial of the block; 0: none
+  uint32_t clock;   // of the thread
+  uint32_t atomics; // atomic operations in the launch before it
+  uint16_t thread;
+  uint8_t bytes; // of the cell, as a mask
+  bool atomic, async; // async: by a copy of the asynchronous proxy
+} Access;
+
+// A plain read that races with an atomic operation, unless its thread next compares and swaps at that
+// place: then a stale value only costs another turn of its loop.
+typedef struct EarlyRead {
+  uintptr_t base; // of the access; 0: there is none
+  Access old, now;
+  uintptr_t address; // of the cell
+  bool shared;
+} EarlyRead;
+
 // One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
 // threads of blocks that run as a loop.
 typedef struct Fiber {
@@ -140,6 +159,7 @@ typedef struct Fiber {
   int spins; // yields since it last made progress
   struct BulkCopy *stores, **last_store; // bulk copies out of shared memory that have not landed
   unsigned bulk_group;
+  EarlyRead early;
 } Fiber;
 
 enum { kCopies = 512 };
@@ -216,19 +236,10 @@ typedef struct Block {
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
   MbarClock mbars[kMbarClocks];
+  struct Clock *exited;         // what threads published that have ended
   struct Clock *atomics[kAtomicClocks]; // what was published at addresses, by their hash
   int nmbars;
 } Block;
-
-typedef struct Access { // as the race check remembers it
-  const void *pc;
-  uint32_t block;   // serial of the block; 0: none
-  uint32_t clock;   // of the thread
-  uint32_t atomics; // atomic operations in the launch before it
-  uint16_t thread;
-  uint8_t bytes; // of the cell, as a mask
-  bool atomic, async; // async: by a copy of the asynchronous proxy
-} Access;
 
 enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
 
