@@ -12,6 +12,14 @@ typedef struct Case {
 #define KERNEL(text) "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern \"C\" __global__ void k(float *x) {\n" \
                      "  int t = threadIdx.x;\n" text "\n}\n"
 
+// Macros by which NVRTC is told from the host's compilers, and headers that are built in.
+static const char environment[] =
+    "#include <cuda_runtime.h>\n#include <vector_types.h>\n#include <math_constants.h>\n"
+    "#if defined(__GNUC__) || defined(__clang__) || defined(__linux__) || defined(__NVCC__) || "
+    "defined(__x86_64__) || defined(unix)\n#error the host shows\n#endif\n"
+    "#ifndef NULL\n#error no NULL\n#endif\n"
+    "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] = 63 - threadIdx.x + 0 * CUDART_PI_F; }\n";
+
 static const Case cases[] = {
     {"shared halves",
      KERNEL("__shared__ half s[64]; s[t] = __float2half(t); __syncthreads(); x[t] = __half2float(s[63 - t]);"),
@@ -28,6 +36,7 @@ static const Case cases[] = {
      "  __shared__ P s[64]; s[t] = P(t); __syncthreads(); x[t] = s[63 - t].a;\n}\n",
      64, CUDA_SUCCESS, NULL},
     {"NULL", KERNEL("float *p = NULL; if (p == NULL) x[t] = 63 - t;"), 64, CUDA_SUCCESS, NULL},
+    {"the host does not show", environment, 64, CUDA_SUCCESS, NULL},
     {"a shuffle from a lane that is not there",
      KERNEL("x[t] = __shfl_down_sync(0xffffffff, float(t), 8);"), 48, CUDA_ERROR_LAUNCH_FAILED,
      "shuffles from lane"},
@@ -102,6 +111,74 @@ static void test_grid_barrier(void **state) {
   for (int i = 0; i < 2; i++) device_child(all_checks, run_grid, waits[i]);
 }
 
+// ---- names --------------------------------------------------------------------------------------
+
+static const char named[] =
+    "static __constant__ float c[4] = {1, 2, 3, 4};\n"
+    "static __device__ int v = 5;\n"
+    "__device__ static int late{6};\n"
+    "namespace ns { static __device__ int q = 7; }\n"
+    "struct A { int x; };\ntemplate <class T> struct B { T t; };\n"
+    "template <class T> __global__ void k(int *p, T a) { p[threadIdx.x] = v; }\n"
+    "static __global__ void sk(int *p) { p[threadIdx.x] = v + late + ns::q + c[1]; }\n"
+    "template <class T> static __global__ void tk(T *p) { p[threadIdx.x] = T(v); }\n"
+    "namespace { __global__ void ak(int *p) { p[threadIdx.x] = v; } }\n";
+
+typedef struct Named {
+  const char *expression, *lowered; // lowered: NVRTC's name; null: it has one of its own
+} Named;
+
+static const Named names_asked[] = {
+    {"k<A>", "_Z1kI1AEvPiT_"}, {"k< B<A> >", "_Z1kI1BI1AEEvPiT_"}, {"sk", "_Z2skPi"},
+    {"tk<int>", "_Z2tkIiEvPT_"}, {"ak", NULL},  {"&c", "c"},  {"&v", "v"}, {"&late", "late"},
+    {"&ns::q", NULL}};
+enum { kNames = sizeof names_asked / sizeof *names_asked, kKernels = 5 };
+
+static void test_names(void **state) {
+  (void)state;
+  nvrtcProgram program;
+  const char *option = device_arch();
+  size_t bytes;
+  assert_int_equal(nvrtcCreateProgram(&program, named, "named.cu", 0, NULL, NULL), 0);
+  for (int i = 0; i < kNames; i++)
+    assert_int_equal(nvrtcAddNameExpression(program, names_asked[i].expression), 0);
+  assert_int_equal(nvrtcCompileProgram(program, 1, &option), 0);
+  assert_int_equal(nvrtcGetCUBINSize(program, &bytes), 0);
+  char *image = malloc(bytes);
+  assert_int_equal(nvrtcGetCUBIN(program, image), 0);
+  CUmodule module;
+  OK(cuModuleLoadData(&module, image));
+  for (int i = 0; i < kNames; i++) {
+    const char *name;
+    CUdeviceptr variable;
+    CUfunction f;
+    assert_int_equal(nvrtcGetLoweredName(program, names_asked[i].expression, &name), 0);
+    if (names_asked[i].lowered) assert_string_equal(name, names_asked[i].lowered);
+    if (i < kKernels) OK(cuModuleGetFunction(&f, module, name));
+    else OK(cuModuleGetGlobal(&variable, &bytes, module, name));
+    if (i >= kKernels) assert_int_equal(bytes, i == kKernels ? 16 : 4);
+  }
+  // What the program writes, the kernel reads.
+  const float c[4] = {0, 100};
+  const int ten = 10;
+  int got[32];
+  CUdeviceptr v, x = device_upload(NULL, sizeof got);
+  CUfunction sk;
+  OK(cuModuleGetGlobal(&v, NULL, module, "c"));
+  OK(cuMemcpyHtoD(v, c, sizeof c));
+  OK(cuModuleGetGlobal(&v, NULL, module, "v"));
+  OK(cuMemcpyHtoD(v, &ten, sizeof ten));
+  OK(cuModuleGetGlobal(&v, NULL, module, "late"));
+  OK(cuMemcpyHtoD(v, &ten, sizeof ten));
+  OK(cuModuleGetFunction(&sk, module, "_Z2skPi"));
+  OK(device_run(sk, 1, 32, 0, (void *[]){&x}));
+  OK(cuMemcpyDtoH(got, x, sizeof got));
+  assert_int_equal(got[31], 127);
+  OK(cuModuleUnload(module));
+  nvrtcDestroyProgram(&program);
+  free(image);
+}
+
 // ---- the rest of cuda.h -------------------------------------------------------------------------
 
 static int called;
@@ -123,6 +200,15 @@ static void test_calls(void **state) {
   OK(add(NULL, (void *)on_stream, &called, 0));
   OK(cuCtxSynchronize());
   assert_int_equal(called, 1);
+}
+
+// The host's headers are none of a kernel's, as with NVRTC.
+static void test_headers(void **state) {
+  (void)state;
+  char *image, *log;
+  assert_int_equal(device_compile("#include <stdio.h>\n", "a.cu", &image, &log), NVRTC_ERROR_COMPILATION);
+  assert_non_null(strstr(log, "stdio.h"));
+  free(log);
 }
 
 static void test_libraries(void **state) {
@@ -148,6 +234,8 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_grid_barrier),
                                      cmocka_unit_test_setup(test_calls, device_setup),
+                                     cmocka_unit_test(test_names),
+                                     cmocka_unit_test(test_headers),
                                      cmocka_unit_test(test_libraries)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);
 }

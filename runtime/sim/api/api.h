@@ -62,6 +62,9 @@ void image_give_log(const Text *log, unsigned count, const CUjit_option *options
 bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
+// symbols.c: the linker's name of what lies there, for the caller to free; null: none. A variable.
+char *symbol_name(CUmodule module, const void *address);
+bool symbol_variable(CUmodule module, const char *name, uintptr_t *address, size_t *bytes);
 bool image_read(CUmodule module); // image.c: code, waits; false: no memory
 bool shared_measure(CUmodule module, const char *image); // shared.c: static_smem; the same
 int function_threads(CUfunction function); // most in a block

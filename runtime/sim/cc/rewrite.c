@@ -213,6 +213,21 @@ static const char *try_namespace(Rewriter *r, Token t) {
   return next.end;
 }
 
+// A static variable outside functions: what a program may write by its name is no constant.
+static bool is_static_variable(const Rewriter *r, Token t) {
+  if (!token_is(t, "static") || r->depth != r->namespaces) return false;
+  for (Token next = peek(r, t.end); next.begin < next.end; next = peek(r, next.end)) {
+    if (*next.begin == ';' || *next.begin == '=' || *next.begin == '[' || *next.begin == '{')
+      return true;
+    if (token_is(next, "__cusim_shared__") || token_is(next, "__cusim_global__")) return false;
+    if (declaration_is_attribute(next))
+      next.end = token_skip_brackets(peek(r, next.end).begin);
+    else if (*next.begin == '(' || *next.begin == '}')
+      return false;
+  }
+  return false;
+}
+
 static const char *rewrite_token(Rewriter *r, Token t) {
   const char *end;
   if (token_is(t, "namespace") && !token_is(r->last, "using") && (end = try_namespace(r, t)))
@@ -228,6 +243,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
     return take_limits(r, t);
   follow_braces(r, t);
   text_append(r->out, t.begin, (size_t)(t.end - t.begin));
+  if (is_static_variable(r, t)) text_print(r->out, " __attribute__((used))");
   if ((*t.begin == '}' || *t.begin == ';') && r->depth == r->after_depth && r->after.length) {
     text_append(r->out, r->after.data, r->after.length);
     r->after.length = 0;

@@ -46,7 +46,7 @@ CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *
 static bool write_headers(const char *folder, Text *log) {
   for (const Asset *a = sim_assets; a->name; a++) {
     char name[256];
-    snprintf(name, sizeof name, "device/%s", strrchr(a->name, '/') + 1);
+    snprintf(name, sizeof name, "%s", strstr(a->name, "device/"));
     if (!folder_write(folder, name, a->begin, (size_t)(a->end - a->begin), log)) return false;
   }
   return true;
