@@ -179,6 +179,47 @@ static void test_names(void **state) {
   free(image);
 }
 
+// ---- as many blocks as the device holds at once ------------------------------------------------
+
+static void preset(const void *user) {
+  setenv("NNGEN_SIM_DEVICE", user, 1);
+}
+
+static const char all_meet[] =
+    "extern \"C\" __global__ void k(unsigned *count, unsigned *seen) {\n"
+    "  __syncthreads();\n"
+    "  if (threadIdx.x == 0) { atomicAdd(count, 1); while (*(volatile unsigned *)count < gridDim.x); }\n"
+    "  __syncthreads();\n"
+    "  if (threadIdx.x == 1 && *(volatile unsigned *)count == gridDim.x) atomicAdd(seen, 1);\n}\n";
+
+// Of 1024 threads, of 32: 303 104 of them on sm_100a, or 4736 blocks.
+static void run_largest(const void *user) {
+  (void)user;
+  CUfunction f = device_function(all_meet, "k");
+  int processors;
+  OK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  for (int threads = 1024; threads >= 32; threads /= 32) {
+    int each;
+    unsigned got[2] = {0};
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, f, threads, 0));
+    unsigned blocks = (unsigned)(each * processors);
+    CUdeviceptr count = device_upload(got, 4), seen = device_upload(got, 4);
+    OK(cuLaunchCooperativeKernel(f, blocks, 1, 1, (unsigned)threads, 1, 1, 0, NULL,
+                                 (void *[]){&count, &seen}));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH(got, seen, 4));
+    assert_int_equal(got[0], blocks);
+  }
+}
+
+// NNGEN_TEST_LONG=1: of every preset.
+static void test_largest_grids(void **state) {
+  (void)state;
+  const char *presets[] = {"sm_100a", "sm_90a", "sm_80"};
+  int count = getenv("NNGEN_TEST_LONG") ? 3 : 1;
+  for (int i = 0; i < count; i++) device_child(preset, run_largest, presets[i]);
+}
+
 // ---- the rest of cuda.h -------------------------------------------------------------------------
 
 static int called;
@@ -234,7 +275,7 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_grid_barrier),
                                      cmocka_unit_test_setup(test_calls, device_setup),
-                                     cmocka_unit_test(test_names),
+                                     cmocka_unit_test(test_largest_grids), cmocka_unit_test(test_names),
                                      cmocka_unit_test(test_headers),
                                      cmocka_unit_test(test_libraries)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);

@@ -169,6 +169,19 @@ static const char *number_barrier(Rewriter *r, Token t) {
   return close.end;
 }
 
+// `while (*flag == 0) {}` and `while (*flag == 0);` wait for another block: the others get its turn.
+// Behind } it may be the end of a `do` that computes, and stays; behind ; both are written alike.
+static const char *rewrite_spin(Rewriter *r, Token t) {
+  Token open = peek(r, t.end);
+  if (*open.begin != '(' || !r->last.end || *r->last.begin == '}') return NULL;
+  const char *end = token_skip_brackets(open.begin);
+  Token body = peek(r, end), close = peek(r, body.end);
+  bool braces = *body.begin == '{' && *close.begin == '}';
+  if (!braces && *body.begin != ';') return NULL;
+  text_print(r->out, "while (%.*s && (cusim_yield(), true))", (int)(end - open.begin), open.begin);
+  return end;
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 // Follows `namespace a::b {` and `extern "C" {`, so that kernels get their full names.
@@ -237,6 +250,7 @@ static const char *rewrite_token(Rewriter *r, Token t) {
     return rewrite_dynamic(r, t.begin, end);
   if ((token_is(t, "asm") || token_is(t, "__asm__")) && (end = rewrite_asm(r, t))) return end;
   if (token_is(t, "__syncthreads") && (end = number_barrier(r, t))) return end;
+  if (token_is(t, "while") && (end = rewrite_spin(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) return rewrite_shared(r, t);
   if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))

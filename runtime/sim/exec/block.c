@@ -253,7 +253,7 @@ void block_run(Worker *worker, Launch *launch, unsigned long index) {
   clear(block, launch, seed ? (seed * 0x9e3779b97f4a7c15ull + index) | 1 : 0);
   if (!fiber_ready(worker)) {
     int none = 0;
-    fputs("libcusim: no memory for the stack of a thread\n", stderr);
+    if (!atomic_load(&launch->error)) fputs("libcusim: no memory for the stack of a thread\n", stderr);
     atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
     return;
   }

@@ -5,6 +5,7 @@
 #include "sim/exec/exec.h"
 
 #include <fenv.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -144,6 +145,27 @@ static struct {
           .work = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
 
+// The blocks of a cooperative launch begin together: who spins for the others keeps a processor from
+// them, and one after the other would come by the pool's lock at the pace of their time slices.
+static struct {
+  sem_t open;
+  atomic_int arrived;
+} gate;
+
+static void gate_pass(const Launch *launch) {
+  int all = (int)launch->total;
+  if (!launch->cooperative || all == 1) return;
+  if (atomic_fetch_add(&gate.arrived, 1) + 1 == all)
+    for (int i = 1; i < all; i++) sem_post(&gate.open);
+  else
+    while (sem_wait(&gate.open) != 0) {} // interrupted
+}
+
+static void gate_close(void) {
+  sem_init(&gate.open, 0, 0);
+  atomic_store(&gate.arrived, 0);
+}
+
 static void *helper(void *unused) {
   (void)unused;
   unsigned long seen = 0;
@@ -156,6 +178,7 @@ static void *helper(void *unused) {
     pool.wanted--;
     pool.busy++;
     pthread_mutex_unlock(&pool.lock);
+    gate_pass(launch);
     run_blocks(launch);
     pthread_mutex_lock(&pool.lock);
     if (--pool.busy == 0) pthread_cond_signal(&pool.done);
@@ -184,6 +207,7 @@ static bool invite_helpers(Launch *launch) {
   pthread_mutex_lock(&pool.lock);
   bool enough = ensure_helpers(wanted);
   if (enough || !launch->cooperative) {
+    gate_close();
     pool.launch = launch;
     pool.wanted = wanted;
     pool.serial++;
@@ -230,6 +254,7 @@ CUresult launch_run(Launch *launch) {
   choose_order(launch);
   trace_launch();
   if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;
+  gate_pass(launch);
   run_blocks(launch);
   await_helpers();
   trace_launch_end(launch);
