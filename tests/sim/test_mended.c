@@ -2,6 +2,8 @@
 // were not seen, with all checks.
 #include "tests/sim/device.h"
 
+#include "sim/graph_nodes.h"
+
 typedef struct Case {
   const char *name, *source;
   int threads;
@@ -252,6 +254,61 @@ static void test_headers(void **state) {
   free(log);
 }
 
+// A graph of a fill, a copy of a part of it in rows, a host call and an empty node, replayed under
+// several orders of its nodes.
+static void in_order(const void *user) {
+  setenv("NNGEN_SIM_SEED", user, 1);
+}
+
+static void count_up(void *data) {
+  ++*(int *)data;
+}
+
+static void run_graph(const void *user) {
+  (void)user;
+  void *sim = sim_open();
+  CUresult (*copy_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMCPY3D *, CUcontext);
+  CUresult (*fill_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+                        const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
+  CUresult (*host_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
+  CUresult (*empty_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
+  *(void **)&copy_node = dlsym(sim, "cuGraphAddMemcpyNode");
+  *(void **)&fill_node = dlsym(sim, "cuGraphAddMemsetNode");
+  *(void **)&host_node = dlsym(sim, "cuGraphAddHostNode");
+  *(void **)&empty_node = dlsym(sim, "cuGraphAddEmptyNode");
+  unsigned short out[8] = {0};
+  int calls = 0;
+  CUdeviceptr x = device_upload(out, sizeof out);
+  CUgraph graph;
+  CUgraphNode fill, none, copy, host;
+  CUgraphExec exec;
+  OK(cuGraphCreate(&graph, 0));
+  CUDA_MEMSET_NODE_PARAMS filled = {x, 0, 7, 2, 8, 1};
+  OK(fill_node(&fill, graph, NULL, 0, &filled, NULL));
+  OK(empty_node(&none, graph, &fill, 1));
+  // Two rows of two elements of device memory, of four each, to the host's rows of four.
+  CUDA_MEMCPY3D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = x, .srcPitch = 8, .srcXInBytes = 2,
+                        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out, .dstPitch = 8,
+                        .WidthInBytes = 4, .Height = 2, .Depth = 1};
+  OK(copy_node(&copy, graph, &none, 1, &rows, NULL));
+  OK(host_node(&host, graph, &copy, 1, &(CUDA_HOST_NODE_PARAMS){count_up, &calls}));
+  rows.dstPitch = 2;
+  assert_int_equal(copy_node(&copy, graph, &none, 1, &rows, NULL), CUDA_ERROR_INVALID_VALUE);
+  OK(cuGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 2; i++) OK(cuGraphLaunch(exec, NULL));
+  OK(cuCtxSynchronize());
+  assert_int_equal(calls, 2);
+  for (int i = 0; i < 8; i++) assert_int_equal(out[i], i % 4 < 2 ? 7 : 0);
+  OK(cuGraphExecDestroy(exec));
+  OK(cuGraphDestroy(graph));
+}
+
+static void test_graph_nodes(void **state) {
+  (void)state;
+  const char *seeds[] = {"0", "1", "2", "3"};
+  for (int i = 0; i < 4; i++) device_child(in_order, run_graph, seeds[i]);
+}
+
 static void test_libraries(void **state) {
   (void)state;
   void *sim = sim_open();
@@ -277,6 +334,7 @@ int main(void) {
                                      cmocka_unit_test_setup(test_calls, device_setup),
                                      cmocka_unit_test(test_largest_grids), cmocka_unit_test(test_names),
                                      cmocka_unit_test(test_headers),
+                                     cmocka_unit_test(test_graph_nodes),
                                      cmocka_unit_test(test_libraries)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "sim/cc/cc.h"
 #include "sim/exec/exec.h"
+#include "sim/graph_nodes.h"
 #include "sim/ptx/ptx.h"
 
 #define CUDA_API(name, symbol, params)                                                             \
