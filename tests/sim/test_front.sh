@@ -4,7 +4,7 @@
 # planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that nobody uses; README.md).
 set -u
 tests=(prim/test_scalar prim/test_threads prim/test_matrix prim/test_hopper sim/test_foreign)
-[ "${NNGEN_TEST_LONG:-}" = 1 ] && tests+=(sim/test_api sim/test_kernels "sim/test_planted 3")
+[ "${NNGEN_TEST_LONG:-}" = 1 ] && tests+=(sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3")
 models=("lenet.lua" "mlp.lua --dtype bf16")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 export NNGEN_SIM_FRONTEND=nvrtc

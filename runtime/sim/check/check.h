@@ -61,6 +61,7 @@ void trace_meet_slowly(Block *block);
 static inline void trace_meet(Block *block) {
   if (__builtin_expect(block->atomic_open, 0)) trace_meet_slowly(block);
 }
+void trace_grid(Block *block); // all blocks of the grid meet: before it arrives, and after
 void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);

@@ -243,7 +243,8 @@ static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t addr
   const Launch *launch = fiber->block->launch;
   return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
          in_range(address, 1, worker, sizeof *worker) ||
-         in_range(address, 1, launch->params, launch->params_bytes);
+         in_range(address, 1, launch->params, launch->params_bytes) ||
+         in_range(address, 1, &launch->workspace, sizeof launch->workspace);
 }
 
 // A __device__ variable: global memory that lies in the module.
@@ -349,6 +350,10 @@ void trace_meet_slowly(Block *block) {
   trace_unlock();
 }
 
+void trace_grid(Block *block) {
+  if (sim_settings()->race) trace_meet_slowly(block);
+}
+
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                   const void *pc) {
   trace_settle();
@@ -359,8 +364,13 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address)) return;
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
-  if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
+  if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
+    if (kind == AccessAtomic && settings->race) { // in the grid's workspace
+      trace_grid(fiber->block);
+      fiber->block->atomic_open = true;
+    }
     return;
+  }
   bool variable = !shared && !global && is_variable(fiber, address);
   if (settings->address && !shared && !global && !variable)
     report_bounds(address, bytes, writes, pc);

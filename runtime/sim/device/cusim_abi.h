@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 8
+#define CUSIM_ABI 9
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,6 +93,10 @@ int cusim_barrier_count(int predicate);
 int cusim_barrier_reduce(int id, int threads, int predicate);
 void cusim_barrier_cluster(void); // barrier.cluster.wait, of a cluster of one block
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
+int cusim_grid_is_cooperative(void);
+void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
+void *cusim_grid_workspace(void);  // of NVIDIA's cooperative_groups.h; null: it is not cooperative
+unsigned cusim_lanes_here(void);   // the lanes of the warp that come by together
 int cusim_live_threads(void); // threads of the block that have not exited
 
 // Lets other threads run; called where a program may spin.
@@ -116,6 +120,7 @@ unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals,
                                           int drop);
 void cusim_mbar_expect(unsigned long long *bar, int bytes); // announces, does not arrive
 void cusim_mbar_complete(unsigned long long *bar, int bytes);
+int cusim_mbar_phase(unsigned long long state);   // of a state, for waits
 int cusim_mbar_pending(unsigned long long state); // arrivals that a state lacks
 
 // ---- bulk copies (sm_90): of the asynchronous proxy -------------------------------------------

@@ -10,7 +10,10 @@ CUSIM_FN u32 x_warps() {
 CUSIM_FN u32 x_smid() {
   return (cusim_self->block[0] + cusim_self->block[1] * 7 + cusim_self->block[2] * 13) % 132;
 }
-CUSIM_FN u32 x_envreg(int) { return 0; }
+CUSIM_FN u32 x_envreg(int n) { // 1, 2: the address of the grid's workspace, its upper half first
+  u64 at = u64(cusim_grid_workspace());
+  return n == 1 ? u32(at >> 32) : n == 2 ? u32(at) : 0;
+}
 
 struct x_shuffled {
   u32 value;
@@ -48,7 +51,7 @@ CUSIM_FN bool x_bar_red_or(s32 id, s32 threads, bool p) { return cusim_barrier_r
 CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_reduce(id, threads, !p) == 0; }
 
 // The parity of the phase that a state word of mbarrier.arrive is in.
-CUSIM_FN s32 x_mbar_phase(u64 state) { return s32(state >> 26 & 1); }
+CUSIM_FN s32 x_mbar_phase(u64 state) { return cusim_mbar_phase(state); }
 
 // ---- clusters: here of one block ----------------------------------------------------------------
 

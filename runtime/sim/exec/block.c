@@ -55,6 +55,7 @@ static inline __attribute__((always_inline)) Fiber *pick(Block *block) {
     unsigned lanes = warp->ready ? warp->ready : warp->fresh;
     if (block->random) lanes = warp->ready | warp->fresh;
     if (lanes) return take_lane(block, warp, choose(block, lanes));
+    if (warp->gathering && grid_gather(warp)) continue;
     block->ready_warps &= ~(1u << block->warp);
     if (block->ready_warps)
       block->warp = choose(block, block->ready_warps);
@@ -210,6 +211,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
     warp->fresh = warp->live = lanes >= kWarpLanes ? ~0u : (1u << lanes) - 1;
     warp->ready = 0;
     warp->open = 0;
+    warp->gathering = 0;
   }
   for (int i = 0; i <= kBarriers; i++) clock_drop(&block->barriers[i].clock);
   memset(block->barriers, 0, sizeof block->barriers);

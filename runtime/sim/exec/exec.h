@@ -20,6 +20,7 @@ void block_abandon(void) __attribute__((noreturn)); // gives the running block u
 uint64_t block_random(Block *block);
 
 void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
+bool grid_gather(Warp *warp); // lanes that wait to know who is with them: true: some go on
 void barrier_exit(Block *block, int thread);
 bool mbar_done(unsigned long long *bar, int parity);
 void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc);

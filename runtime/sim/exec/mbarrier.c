@@ -49,6 +49,10 @@ static Mbarrier read_mbar(unsigned long long *bar, const void *pc) {
   return state;
 }
 
+int cusim_mbar_phase(unsigned long long word) {
+  return (int)((Mbarrier){word}).phase;
+}
+
 void cusim_mbar_init(unsigned long long *bar, int arrivals) {
   const void *pc = __builtin_return_address(0);
   if ((uintptr_t)bar % sizeof *bar)

@@ -250,6 +250,9 @@ CUresult launch_run(Launch *launch) {
   watchdog_install();
   atomic_store(&launch->next, 0);
   atomic_store(&launch->error, 0);
+  atomic_store(&launch->grid_arrived, 0);
+  memset(&launch->workspace, 0, sizeof launch->workspace);
+  launch->workspace.bytes = sizeof launch->workspace;
   launch->loops = can_loop(launch);
   choose_order(launch);
   trace_launch();

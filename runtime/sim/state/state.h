@@ -95,6 +95,10 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem, smem_static; // dynamic; before it, static of a kernel from PTX
   bool cooperative;
+  atomic_ulong grid_arrived; // blocks at barriers of the grid, all turns together
+  struct {
+    unsigned bytes, barrier, unused[14];
+  } workspace;
   bool loops; // each block as a loop over its threads
   struct LaunchNames *names; // or null; counted
   void **params; // param_count pointers into the bytes behind them; owned
@@ -119,7 +123,7 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
   const void *pc;
 } CopyEntry;
 
-typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
+typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes } WaitKind;
 
 typedef struct Access { // as the race check remembers it
   const void *pc;
@@ -179,6 +183,8 @@ typedef struct Warp {
   unsigned live;  // lanes that have not exited
   unsigned ready; // lanes whose fiber can run
   unsigned fresh; // lanes that have not started
+  unsigned gathering;            // lanes that ask which lanes are with them
+  unsigned gathered[kWarpLanes]; // what each was told
   int open;       // meetings in progress
   Meeting meetings[kWarpLanes];
   void *operands[kWarpLanes]; // of the meeting each lane is in
