@@ -22,7 +22,7 @@ void fault_deadlock(Block *block) __attribute__((noreturn));
 void fault_misaligned(const void *address, int alignment, const void *pc)
     __attribute__((noreturn));
 // The block has written beside its shared memory of so many bytes: `where`, "past the end of static".
-void fault_shared(const Worker *worker, const char *where, size_t bytes);
+void fault_shared(const Block *block, const char *where, size_t bytes);
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));
 // divide.c: in SIGFPE's handler: the division was INT_MIN / -1; it has its result and is over.

@@ -254,8 +254,9 @@ static bool is_variable(const Fiber *fiber, uintptr_t address) {
 }
 
 static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
-  return in_range(address, bytes, worker->smem, cusim_self->smem_bytes) ||
-         in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
+  for (unsigned r = 0; r < cusim_self->cluster_size; r++)
+    if (in_range(address, bytes, cusim_self->peers[r], cusim_self->smem_bytes)) return true;
+  return in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
 }
 
 // The compiler's byte beside a shared variable of class type.
@@ -292,7 +293,8 @@ static void check_written(const Allocation *a, uintptr_t address, int bytes, boo
 
 static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {
   for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes) {
-    if (cell_of(at)->write.block == fiber->block->serial) continue;
+    uint32_t first = fiber->block->cluster->blocks[0]->serial; // the cluster's follow each other
+    if (cell_of(at)->write.block - first < (uint32_t)fiber->block->cluster->size) continue;
     char where[512];
     fault_describe(address, where, sizeof where);
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 9
+#define CUSIM_ABI 10
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +19,9 @@ typedef struct CusimThread {
   unsigned smem_bytes; // of dynamic shared memory; of a kernel from PTX: of all
   unsigned smem_static; // of these, those before the dynamic part
   unsigned char *smem; // 1024-aligned
+  unsigned cluster_rank, cluster_size; // of the block in its cluster; blocks
+  unsigned cluster_dim[3];
+  unsigned char *const *peers; // smem of each block of the cluster, by rank
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.
@@ -91,7 +94,8 @@ void cusim_barrier_arrive(int id, int threads);
 // __syncthreads that also counts the threads whose predicate holds.
 int cusim_barrier_count(int predicate);
 int cusim_barrier_reduce(int id, int threads, int predicate);
-void cusim_barrier_cluster(void); // barrier.cluster.wait, of a cluster of one block
+void cusim_cluster_arrive(void); // barrier.cluster
+void cusim_cluster_wait(void);
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
 int cusim_grid_is_cooperative(void);
 void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
@@ -145,10 +149,13 @@ void cusim_bulk_store(void *gmem, const void *smem, unsigned bytes, int reduce, 
 void cusim_tensor_load(void *smem, const void *map, const int *at, int rank,
                        unsigned long long *bar, const int *offsets);
 void cusim_tensor_store(const void *map, const int *at, int rank, const void *smem, int reduce);
+// st.async: done at once, which is as early as a GPU may.
+void cusim_store_async(void *smem, const void *values, int bytes, unsigned long long *bar);
 void cusim_bulk_commit(void);
 void cusim_bulk_wait(int groups, int read);
 void cusim_proxy_fence(void); // fence.proxy.async
 void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
 
 // So many bytes for the work of a meeting, 64-aligned: the OS thread's.

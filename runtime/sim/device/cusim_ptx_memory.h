@@ -97,12 +97,12 @@ template <class T> CUSIM_FN T x_atom_cas(u8 *p, T expected, T desired) {
 CUSIM_FN bool x_isspacep_shared(const u8 *p) {
   return size_t(p - cusim_self->smem + 1024) < size_t(cusim_self->smem_bytes + 1024);
 }
-CUSIM_FN bool x_isspacep_cluster(const u8 *p) { return x_isspacep_shared(p); }
 CUSIM_FN bool x_isspacep_local(const u8 *p) {
   u8 here;
   return size_t(p - &here) < 65536; // above, on the thread's stack
 }
-CUSIM_FN bool x_isspacep_global(const u8 *p) { return !x_isspacep_shared(p) && !x_isspacep_local(p); }
+CUSIM_FN bool x_isspacep_cluster(const u8 *p);
+CUSIM_FN bool x_isspacep_global(const u8 *p) { return !x_isspacep_cluster(p) && !x_isspacep_local(p); }
 CUSIM_FN bool x_isspacep_const(const u8 *) { return false; }
 CUSIM_FN bool x_isspacep_param(const u8 *) { return false; }
 

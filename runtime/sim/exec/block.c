@@ -38,14 +38,24 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
   warp->fresh &= ~bit;
   block->start = (int)(warp - block->warps) * kWarpLanes + lane;
   Fiber *fiber = fiber_take(sim_worker);
+  if (fiber) fiber->block = block;
   if (!fiber) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for another thread's stack");
   return fiber;
 }
 
-// Nothing can run: frees a waiter, or reports a deadlock.
-static void stall(Block *block) {
-  if (copy_land_deferred(block) || bulk_land_one(block) || mbar_wake_trying(block)) return;
-  fault_deadlock(block);
+// Nothing of the block can run: another block of the cluster that can, or the same, a waiter of which
+// was freed. Else it reports a deadlock.
+static Block *stall(Block *block) {
+  const Cluster *c = block->cluster;
+  Block *next = c->size > 1 ? cluster_next(block) : NULL;
+  if (next) return next;
+  for (int r = 0; r < c->size; r++)
+    if (copy_land_deferred(c->blocks[r]) || bulk_land_one(c->blocks[r])) return c->blocks[r];
+  for (int r = 0; r < c->size; r++)
+    if (mbar_wake_trying(c->blocks[r])) return c->blocks[r];
+  for (int r = 0; r < c->size; r++)
+    if (c->blocks[r]->live) fault_deadlock(c->blocks[r]);
+  return block;
 }
 
 // The next fiber to run. Not called when all threads have ended.
@@ -60,7 +70,7 @@ static inline __attribute__((always_inline)) Fiber *pick(Block *block) {
     if (block->ready_warps)
       block->warp = choose(block, block->ready_warps);
     else
-      stall(block);
+      block = stall(block);
   }
 }
 
@@ -105,6 +115,12 @@ void cusim_yield(void) {
   Fiber *fiber = fiber_running();
   block_yield(fiber);
   if (++fiber->spins % kSpins) return;
+  Block *other = fiber->block->cluster->size > 1 ? cluster_next(fiber->block) : NULL;
+  if (other) { // it may wait for another block of its cluster
+    trace_leave(fiber);
+    block_ready(fiber);
+    go(fiber, pick(other));
+  }
   sched_yield(); // it may wait for another block, which may have failed
   if (atomic_load_explicit(&fiber->block->launch->error, memory_order_relaxed)) block_abandon();
 }
@@ -126,6 +142,7 @@ static void start_thread(Fiber *fiber, int index) {
   fiber->last_store = &fiber->stores;
   fiber->bulk_group = 0;
   fiber->early.base = 0;
+  fiber->cluster_arrived = false;
   fiber_warp(fiber)->fibers[index % kWarpLanes] = fiber;
 }
 
@@ -139,6 +156,7 @@ static void end_thread(Fiber *fiber) {
   block->ended++;
   meeting_exit(fiber);
   barrier_exit(block, (int)fiber->self.linear);
+  if (block->cluster->arrived) cluster_exit(fiber);
 }
 
 // A whole block whose threads cannot wait: the compiler's own loop.
@@ -181,7 +199,7 @@ void fiber_main(void) {
     Worker *worker = sim_worker;
     fiber->next_free = worker->free;
     worker->free = fiber;
-    if (block->live) {
+    if (cluster_lives(block->cluster)) {
       go(fiber, pick(block));
     } else {
       fiber_switch(&fiber->sp, worker->main_sp);
@@ -189,15 +207,25 @@ void fiber_main(void) {
   }
 }
 
-// The built-in variables that are the same in the whole block.
-static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index) {
-  CusimThread self = {.smem = worker->smem, .smem_static = launch->smem_static};
+// The built-in variables that are the same in the whole block: the one of that rank in the cluster
+// number index.
+static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index, unsigned rank) {
+  const unsigned *dim = launch->cluster;
+  CusimThread self = {.smem = worker->cluster.smem[rank], .smem_static = launch->smem_static};
+  unsigned in_grid[3], in_cluster[3] = {rank % dim[0], rank / dim[0] % dim[1], rank / dim[0] / dim[1]};
+  for (int i = 0; i < 3; i++) {
+    unsigned clusters = launch->grid[i] / dim[i];
+    in_grid[i] = (unsigned)(index % clusters);
+    index /= clusters;
+    self.block[i] = in_grid[i] * dim[i] + in_cluster[i];
+  }
   self.smem_bytes = launch->smem_static + launch->smem;
-  self.block[0] = (unsigned)(index % launch->grid[0]);
-  self.block[1] = (unsigned)(index / launch->grid[0] % launch->grid[1]);
-  self.block[2] = (unsigned)(index / launch->grid[0] / launch->grid[1]);
   memcpy(self.block_dim, launch->block, sizeof self.block_dim);
   memcpy(self.grid_dim, launch->grid, sizeof self.grid_dim);
+  memcpy(self.cluster_dim, dim, sizeof self.cluster_dim);
+  self.cluster_rank = rank;
+  self.cluster_size = (unsigned)worker->cluster.size;
+  self.peers = worker->cluster.smem;
   return self;
 }
 
@@ -213,7 +241,8 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
     warp->open = 0;
     warp->gathering = 0;
   }
-  for (int i = 0; i <= kBarriers; i++) clock_drop(&block->barriers[i].clock);
+  for (int i = 0; i < kBarriers; i++) clock_drop(&block->barriers[i].clock);
+  for (int i = 0; i < 2; i++) clock_drop(&block->cluster_clocks[i]);
   memset(block->barriers, 0, sizeof block->barriers);
   clock_drop(&block->exited);
   for (; block->nmbars; block->nmbars--) {
@@ -249,22 +278,40 @@ static void recover(Worker *worker) {
   worker->abandoned = false;
 }
 
-void block_run(Worker *worker, Launch *launch, unsigned long index) {
+static void no_memory(Launch *launch) {
+  int none = 0;
+  if (!atomic_load(&launch->error)) fputs("libcusim: no memory for the stack of a thread\n", stderr);
+  atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static Fiber *first_loop(Worker *worker) {
+  Fiber *fiber = fiber_take(worker);
+  fiber->block = &worker->block;
+  return fiber;
+}
+
+void cluster_run(Worker *worker, Launch *launch, unsigned long index) {
   uint64_t seed = sim_settings()->seed;
-  Block *block = &worker->block;
-  clear(block, launch, seed ? (seed * 0x9e3779b97f4a7c15ull + index) | 1 : 0);
+  Cluster *c = &worker->cluster;
+  c->phase = 0;
+  c->arrived = 0;
+  for (int r = 0; r < c->size; r++) {
+    unsigned long number = index * (unsigned long)c->size + (unsigned long)r;
+    c->blocks[r]->cluster = c;
+    clear(c->blocks[r], launch, seed ? (seed * 0x9e3779b97f4a7c15ull + number) | 1 : 0);
+  }
   if (!fiber_ready(worker)) {
-    int none = 0;
-    if (!atomic_load(&launch->error)) fputs("libcusim: no memory for the stack of a thread\n", stderr);
-    atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+    no_memory(launch);
     return;
   }
-  block->place = place(worker, launch, index);
-  trace_block(block);
-  Fiber *first = launch->loops ? fiber_take(worker) : pick(block);
+  for (int r = 0; r < c->size; r++) {
+    c->blocks[r]->place = place(worker, launch, index, (unsigned)r);
+    trace_block(c->blocks[r]);
+  }
+  Fiber *first = launch->loops ? first_loop(worker) : pick(&worker->block);
   cusim_self = &first->self;
   fiber_switch(&worker->main_sp, first->sp);
   cusim_self = NULL;
-  trace_block_end(block);
+  for (int r = 0; r < c->size; r++) trace_block_end(c->blocks[r]);
   if (worker->abandoned) recover(worker);
 }

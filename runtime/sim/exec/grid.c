@@ -22,15 +22,16 @@ void cusim_grid_barrier(void) {
   Fiber *fiber = fiber_running();
   Launch *launch = fiber->block->launch;
   const void *pc = __builtin_return_address(0);
+  unsigned long blocks = launch->total;
   if (!launch->cooperative)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                 "a barrier of the grid, in a launch that is not cooperative");
   cusim_barrier_named(0, 0, 0);
   if (fiber->self.linear == 0) {
-    unsigned long turn = atomic_load(&launch->grid_arrived) / launch->total;
+    unsigned long turn = atomic_load(&launch->grid_arrived) / blocks;
     trace_grid(fiber->block);
     atomic_fetch_add(&launch->grid_arrived, 1);
-    while (atomic_load(&launch->grid_arrived) / launch->total == turn) cusim_yield();
+    while (atomic_load(&launch->grid_arrived) / blocks == turn) cusim_yield();
     trace_grid(fiber->block);
   }
   cusim_barrier_named(0, 0, 0);

@@ -173,9 +173,22 @@ static bool to_shared(const Instr *in) {
 }
 
 static void target_shared(Emitter *e, int index) {
-  text_print(e->out, "x_cluster_address((u32)(u64)");
+  bool many = instr_has(e->instr, "multicast::cluster");
+  text_print(e->out, many ? "x_cluster_address(x_in_rank((u32)(u64)" : "x_cluster_address((u32)(u64)");
   emit_address(e, need_op(e, index), SpaceGlobal); // the number itself
-  text_print(e->out, ")");
+  text_print(e->out, many ? ", r_))" : ")");
+}
+
+// Multicast: once for each block of a mask, its rank in r_; the mask is that operand.
+static void begin_blocks(Emitter *e, int index) {
+  if (!instr_has(e->instr, "multicast::cluster")) return;
+  text_print(e->out, "for (u32 r_ = 0, k_ = ");
+  value(e, index, "u16");
+  text_print(e->out, "; k_; r_++, k_ >>= 1) if (k_ & 1) { ");
+}
+
+static void end_blocks(Emitter *e) {
+  if (instr_has(e->instr, "multicast::cluster")) text_print(e->out, " }");
 }
 
 static int element_type(Emitter *e) { // as tensor maps number them
@@ -194,16 +207,17 @@ static void emit_bulk(Emitter *e) {
   only_parts(e, 1, in->nparts, kBulkParts);
   if (instr_has(in, "prefetch")) return;
   if (to_shared(in)) {
-    if (!instr_has(in, "global")) emit_fail(e, "between blocks of a cluster");
+    begin_blocks(e, 4);
     text_print(e->out, "cusim_bulk_load(");
     target_shared(e, 0);
     text_print(e->out, ", ");
-    emit_address(e, need_op(e, 1), SpaceGlobal);
+    emit_address(e, need_op(e, 1), instr_has(in, "global") ? SpaceGlobal : SpaceShared);
     text_print(e->out, ", ");
     value(e, 2, "u32");
     text_print(e->out, ", (unsigned long long *)");
     target_shared(e, 3);
     text_print(e->out, ");");
+    end_blocks(e);
     return;
   }
   text_print(e->out, "cusim_bulk_store(");
@@ -256,11 +270,14 @@ static void emit_bulk_tensor(Emitter *e) {
     text_print(e->out, "}; ");
   }
   if (to_shared(in)) {
+    begin_blocks(e, offsets ? 4 : 3);
     text_print(e->out, "cusim_tensor_load(");
     target_shared(e, 0);
     text_print(e->out, ", m_, c_, %d, (unsigned long long *)", rank);
     target_shared(e, 2);
-    text_print(e->out, offsets ? ", o_); }" : ", 0); }");
+    text_print(e->out, offsets ? ", o_);" : ", 0);");
+    end_blocks(e);
+    text_print(e->out, " }");
   } else {
     text_print(e->out, "cusim_tensor_store(m_, c_, %d, ", rank);
     emit_address(e, need_op(e, 1), SpaceShared);
@@ -318,28 +335,53 @@ static void emit_map_copy(Emitter *e) {
   text_print(e->out, ", 128);");
 }
 
-// ---- clusters of one block ----------------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------
+
+// mapa[.shared::cluster].type d, a, rank; getctarank[.shared::cluster].type d, a: without the space of
+// generic addresses.
+static void emit_of_rank(Emitter *e, const char *name, PtxType result) {
+  PtxType type = instr_type(e, 0);
+  emit_begin(e, need_op(e, 0), result);
+  text_print(e->out, instr_has(e->instr, "shared::cluster") ? "x_%s(" : "x_%s_generic(", name);
+  value(e, 1, type.name);
+  if (e->instr->nops > 2) {
+    text_print(e->out, ", ");
+    value(e, 2, "u32");
+  }
+  text_print(e->out, ")");
+  emit_end(e, need_op(e, 0), result);
+}
 
 static void emit_mapa(Emitter *e) {
-  PtxType type = instr_type(e, 0);
-  emit_begin(e, need_op(e, 0), type);
-  text_print(e->out, "x_mapa(");
-  value(e, 1, type.name);
-  text_print(e->out, ", ");
-  value(e, 2, "u32");
-  text_print(e->out, ")");
-  emit_end(e, need_op(e, 0), type);
+  emit_of_rank(e, "mapa", instr_type(e, 0));
 }
 
 static void emit_getctarank(Emitter *e) {
-  emit_begin(e, need_op(e, 0), ptx_type_of("u32"));
-  text_print(e->out, "0u");
-  emit_end(e, need_op(e, 0), ptx_type_of("u32"));
+  emit_of_rank(e, "getctarank", ptx_type_of("u32"));
 }
 
 static void emit_cluster_barrier(Emitter *e) {
-  only_parts(e, 2, e->instr->nparts, "arrive wait release relaxed acquire aligned");
-  text_print(e->out, instr_has(e->instr, "wait") ? "cusim_barrier_cluster();" : ";");
+  only_parts(e, 2, e->instr->nparts, "arrive wait release acquire relaxed aligned");
+  text_print(e->out, instr_has(e->instr, "wait") ? "cusim_cluster_wait();" : "cusim_cluster_arrive();");
+}
+
+// st.async[.weak].shared::cluster.mbarrier::complete_tx::bytes[.v2|.v4].type [addr], value, [mbar]
+static void emit_st_async(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  const Operand *from = need_op(e, 1);
+  int n = from->kind == OpVector ? from->nparts : 1;
+  only_parts(e, 1, e->instr->nparts - 1, "async weak shared::cluster mbarrier::complete_tx::bytes v2 v4");
+  if (type.bits != 32 && type.bits != 64) emit_fail(e, "32 or 64 bits are awaited");
+  text_print(e->out, "{ const %s t_[] = {", type.bits == 32 ? "u32" : "u64");
+  for (int i = 0; i < n; i++) {
+    if (i) text_print(e->out, ", ");
+    emit_value(e, from->kind == OpVector ? &from->parts[i] : from, ptx_type_of(type.bits == 32 ? "u32" : "u64"));
+  }
+  text_print(e->out, "}; cusim_store_async(");
+  target_shared(e, 0);
+  text_print(e->out, ", t_, sizeof t_, (unsigned long long *)");
+  target_shared(e, 2);
+  text_print(e->out, "); }");
 }
 
 static void emit_proxy_fence(Emitter *e) {
@@ -450,6 +492,7 @@ const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"tensormap.cp_fenceproxy", emit_map_copy},
                                     {"mapa", emit_mapa},
                                     {"getctarank", emit_getctarank},
+                                    {"st.async", emit_st_async},
                                     {"barrier.cluster", emit_cluster_barrier},
                                     {"fence.proxy.async", emit_proxy_fence},
                                     {"setmaxnreg", emit_nothing},
