@@ -158,6 +158,8 @@ static const char *wait_name(const Fiber *fiber) {
     return "waits at a block barrier";
   case WaitCluster:
     return "waits at its cluster's barrier";
+  case WaitRegisters:
+    return "waits at setmaxnreg for registers that no warp of its block gives up";
   case WaitMbar:
   case WaitTryMbar:
     return "waits for an mbarrier that never completes";

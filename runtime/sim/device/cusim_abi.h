@@ -97,6 +97,8 @@ int cusim_barrier_reduce(int id, int threads, int predicate);
 void cusim_cluster_arrive(void); // barrier.cluster
 void cusim_cluster_wait(void);
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
+void cusim_set_registers(int registers); // of the thread's warp: waits until the block has as many
+void cusim_exit(void) __attribute__((noreturn)); // ends the thread, from whatever function
 int cusim_grid_is_cooperative(void);
 void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
 void *cusim_grid_workspace(void);  // of NVIDIA's cooperative_groups.h; null: it is not cooperative

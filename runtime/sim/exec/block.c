@@ -178,11 +178,16 @@ static inline bool next_in_warp(Block *block) {
   return true;
 }
 
-static void run_threads(Fiber *fiber) {
-  Block *block = fiber->block;
+void cusim_exit(void) {
+  __builtin_longjmp(fiber_running()->exit, 1);
+}
+
+static void run_threads(Fiber *volatile fiber_here) {
+  Fiber *volatile fiber = fiber_here; // volatile: a thread may end in the midst of a call
+  Block *volatile block = fiber->block;
   do {
     start_thread(fiber, block->start);
-    block->launch->function->kernel->enter(block->launch->params);
+    if (__builtin_setjmp(fiber->exit) == 0) block->launch->function->kernel->enter(block->launch->params);
     end_thread(fiber);
   } while (next_in_warp(block));
 }
@@ -251,6 +256,7 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
   }
   block->ready_warps = warps == kMaxWarps ? ~0u : (1u << warps) - 1;
   block->warp = 0;
+  memset(block->registers, 0, sizeof block->registers);
   block->deferred = block->try_waiters = 0;
   block->working = false;
   bulk_drop(block);

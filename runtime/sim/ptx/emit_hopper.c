@@ -392,6 +392,15 @@ static void emit_nothing(Emitter *e) {
   text_print(e->out, ";");
 }
 
+// setmaxnreg.inc|dec.sync.aligned.u32 n
+static void emit_setmaxnreg(Emitter *e) {
+  const Operand *n = need_op(e, 0);
+  only_parts(e, 1, e->instr->nparts, "inc dec sync aligned u32");
+  if (n->kind != OpInt || n->bits < 24 || n->bits > 256 || n->bits % 8)
+    emit_fail(e, "24 to 256 registers are awaited, a multiple of 8");
+  text_print(e->out, "cusim_set_registers(%d);", (int)n->bits);
+}
+
 // ---- wgmma --------------------------------------------------------------------------------------
 
 typedef struct WgmmaType {
@@ -495,7 +504,7 @@ const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"st.async", emit_st_async},
                                     {"barrier.cluster", emit_cluster_barrier},
                                     {"fence.proxy.async", emit_proxy_fence},
-                                    {"setmaxnreg", emit_nothing},
+                                    {"setmaxnreg", emit_setmaxnreg},
                                     {"griddepcontrol", emit_nothing},
                                     {"wgmma.mma_async", emit_wgmma},
                                     {"wgmma.fence", emit_nothing},

@@ -127,7 +127,7 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
   const void *pc;
 } CopyEntry;
 
-typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes, WaitCluster } WaitKind;
+typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes, WaitCluster, WaitRegisters } WaitKind;
 
 // One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
 // threads of blocks that run as a loop.
@@ -149,6 +149,7 @@ typedef struct Fiber {
   struct BulkCopy *stores, **last_store; // bulk copies out of shared memory that have not landed
   unsigned bulk_group;
   EarlyRead early;
+  void *exit[5]; // where the thread ends from within a function: __builtin_setjmp's
   bool cluster_arrived; // at the cluster's barrier, and has not waited
   unsigned cluster_phase; // of the barrier then
 } Fiber;
@@ -239,6 +240,7 @@ typedef struct Block {
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
   MbarClock mbars[kMbarClocks];
+  int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
   struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase
   struct Clock *exited;         // what threads published that have ended
   struct Clock *atomics[kAtomicClocks]; // what was published at addresses, by their hash
