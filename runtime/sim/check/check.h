@@ -55,6 +55,8 @@ bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address,
 
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
+void record_launch(void); // record.c: memory before and after
+void record_launch_end(const Launch *launch);
 void trace_launch(void);
 void trace_meet_slowly(Block *block);
 // A thread arrives at a barrier: what its atomic operations read, it has read by now.

@@ -277,11 +277,13 @@ CUresult launch_run(Launch *launch) {
   launch->loops = can_loop(launch);
   choose_order(launch);
   trace_launch();
+  record_launch();
   if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;
   gate_pass(launch);
   run_blocks(launch);
   await_helpers();
   trace_launch_end(launch);
+  record_launch_end(launch);
   launch->function->counters->launches++;
   launch->function->counters->loops += launch->loops;
   return (CUresult)atomic_load(&launch->error);
