@@ -34,4 +34,6 @@ typedef struct CUDA_HOST_NODE_PARAMS {
   void *userData;
 } CUDA_HOST_NODE_PARAMS;
 
+typedef struct CUlinkState_st *CUlinkState;
+
 #endif

@@ -269,6 +269,7 @@ typedef struct PtxJob {
 // PTX text to an image, as host_compile makes of C++. CUDA_SUCCESS, or INVALID_PTX,
 // UNSUPPORTED_PTX_VERSION, NO_BINARY_FOR_GPU with its lines in the log.
 CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *log);
+CUresult ptx_check(const char *text, Text *log); // whether it can be read
 CUresult ptx_compile(const char *text, const PtxJob *job, Text *image, Text *log);
 bool ptx_is_text(const void *image); // it looks like PTX; reads no more than its first line
 
