@@ -127,6 +127,7 @@ typedef struct Op {
   struct Op **deps;  // done before it, besides the stream's earlier ones
   int ndeps;
   int refs;
+  bool ran; // early, with the one before it
   bool done;
 } Op;
 

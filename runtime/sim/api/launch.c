@@ -198,7 +198,8 @@ static bool fits_at_once(const Launch *launch) {
 }
 
 static CUresult submit(CUfunction function, const unsigned grid[3], const unsigned block[3],
-                       unsigned smem, bool cooperative, const unsigned *cluster, CUstream stream, void **params,
+                       unsigned smem, bool cooperative, bool early, const unsigned *cluster,
+                       CUstream stream, void **params,
                        void **extra) {
   CUresult r = sim_context_check();
   Launch *launch = r == CUDA_SUCCESS ? calloc(1, sizeof *launch) : NULL;
@@ -218,6 +219,7 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
     free(launch);
   } else {
     launch->cooperative = cooperative;
+    launch->early = early && !cooperative;
     Work work = {WorkKernel, .launch = launch};
     r = stream_submit(stream, &work);
   }
@@ -229,7 +231,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem,
                         CUstream stream, void **params, void **extra) {
   return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
-                (unsigned[]){block_x, block_y, block_z}, smem, false, NULL, stream, params, extra);
+                (unsigned[]){block_x, block_y, block_z}, smem, false, false, NULL, stream, params, extra);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
@@ -237,21 +239,24 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
                                    unsigned block_z, unsigned smem, CUstream stream,
                                    void **params) {
   return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
-                (unsigned[]){block_x, block_y, block_z}, smem, true, NULL, stream, params, NULL);
+                (unsigned[]){block_x, block_y, block_z}, smem, true, false, NULL, stream, params, NULL);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
                           void **extra) {
   if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
   bool cooperative = false;
+  bool early = false;
   const unsigned *cluster = NULL;
   for (unsigned i = 0; i < config->numAttrs; i++) {
     const CUlaunchAttribute *a = &config->attrs[i];
     if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a->value.cooperative != 0;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      early = a->value.programmaticStreamSerializationAllowed != 0;
     if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) cluster = &a->value.clusterDim.x;
   }
   unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
   unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-  return submit(function, grid, block, config->sharedMemBytes, cooperative, cluster, config->hStream,
+  return submit(function, grid, block, config->sharedMemBytes, cooperative, early, cluster, config->hStream,
                 params, extra);
 }

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 10
+#define CUSIM_ABI 11
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +48,7 @@ typedef struct CusimKernel {
   unsigned static_smem; // bytes
   unsigned smem_align;  // of the dynamic part
   unsigned cluster[3];  // blocks of a cluster; 0: not given
+  int triggers; // it may let the next launch begin: griddepcontrol.launch_dependents
 } CusimKernel;
 
 typedef struct CusimImage {
@@ -99,6 +100,7 @@ void cusim_cluster_wait(void);
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
 void cusim_set_registers(int registers); // of the thread's warp: waits until the block has as many
 void cusim_exit(void) __attribute__((noreturn)); // ends the thread, from whatever function
+void cusim_grid_wait(void); // griddepcontrol.wait: the launch before has ended
 int cusim_grid_is_cooperative(void);
 void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
 void *cusim_grid_workspace(void);  // of NVIDIA's cooperative_groups.h; null: it is not cooperative

@@ -266,9 +266,7 @@ static bool can_loop(const Launch *launch) {
          launch->units == launch->total;
 }
 
-CUresult launch_run(Launch *launch) {
-  fault_install(block_abandon);
-  watchdog_install();
+static void reset(Launch *launch) {
   atomic_store(&launch->next, 0);
   atomic_store(&launch->error, 0);
   atomic_store(&launch->grid_arrived, 0);
@@ -276,15 +274,62 @@ CUresult launch_run(Launch *launch) {
   launch->workspace.bytes = sizeof launch->workspace;
   launch->loops = can_loop(launch);
   choose_order(launch);
+}
+
+static CUresult count(Launch *launch) {
+  launch->function->counters->launches++;
+  launch->function->counters->loops += launch->loops;
+  return (CUresult)atomic_load(&launch->error);
+}
+
+// ---- launches that begin early ------------------------------------------------------------------
+
+static void *run_alone(void *launch) {
+  run_blocks(launch);
+  return NULL;
+}
+
+// Runs the launch that this one began before, on an OS thread of its own: this one's blocks stay where
+// they are. For the race check the two are one launch.
+static void run_before(Launch *launch) {
+  static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&once);
+  Launch *before = launch->before;
+  launch->before = NULL;
+  if (before) {
+    pthread_t thread;
+    reset(before);
+    if (pthread_create(&thread, NULL, run_alone, before) == 0)
+      pthread_join(thread, NULL);
+    else
+      atomic_store(&before->error, CUDA_ERROR_OUT_OF_MEMORY);
+    int none = 0;
+    if (count(before) != CUDA_SUCCESS)
+      atomic_compare_exchange_strong(&launch->error, &none, atomic_load(&before->error));
+  }
+  pthread_mutex_unlock(&once);
+}
+
+void cusim_grid_wait(void) {
+  Fiber *fiber = fiber_running();
+  trace_leave(fiber);
+  run_before(fiber->block->launch);
+  if (atomic_load(&fiber->block->launch->error)) block_abandon();
+  trace_grid(fiber->block);
+}
+
+CUresult launch_run(Launch *launch) {
+  fault_install(block_abandon);
+  watchdog_install();
+  reset(launch);
   trace_launch();
   record_launch();
   if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;
   gate_pass(launch);
   run_blocks(launch);
   await_helpers();
+  if (launch->before) run_before(launch); // nothing waited for it
   trace_launch_end(launch);
   record_launch_end(launch);
-  launch->function->counters->launches++;
-  launch->function->counters->loops += launch->loops;
-  return (CUresult)atomic_load(&launch->error);
+  return count(launch);
 }

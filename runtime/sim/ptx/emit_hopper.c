@@ -401,6 +401,10 @@ static void emit_setmaxnreg(Emitter *e) {
   text_print(e->out, "cusim_set_registers(%d);", (int)n->bits);
 }
 
+static void emit_grid_wait(Emitter *e) {
+  text_print(e->out, "cusim_grid_wait();");
+}
+
 // ---- wgmma --------------------------------------------------------------------------------------
 
 typedef struct WgmmaType {
@@ -505,7 +509,8 @@ const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"barrier.cluster", emit_cluster_barrier},
                                     {"fence.proxy.async", emit_proxy_fence},
                                     {"setmaxnreg", emit_setmaxnreg},
-                                    {"griddepcontrol", emit_nothing},
+                                    {"griddepcontrol.wait", emit_grid_wait},
+                                    {"griddepcontrol.launch_dependents", emit_nothing},
                                     {"wgmma.mma_async", emit_wgmma},
                                     {"wgmma.fence", emit_nothing},
                                     {"wgmma.commit_group", emit_nothing},

@@ -97,6 +97,8 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem, smem_static; // dynamic; before it, static of a kernel from PTX
   bool cooperative;
+  bool early;            // it may begin before the launch ahead of it in its stream has ended
+  struct Launch *before; // that one, not yet run: griddepcontrol.wait has it run; or null
   atomic_ulong grid_arrived; // blocks at barriers of the grid, all turns together
   struct {
     unsigned bytes, barrier, unused[14];
