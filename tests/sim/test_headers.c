@@ -11,26 +11,30 @@ typedef struct Case {
 #define HEAD                                                                                       \
   "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\n"                      \
   "#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;\n"
-#define KERNEL "extern \"C\" __global__ void k(float *x) {\n int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;\n"
+#define KERNEL                                                                                     \
+  "extern \"C\" __global__ void k(float *x) {\n int t = threadIdx.x, i = blockIdx.x * blockDim.x " \
+  "+ t;\n"
 
 static const Case cases[] = {
     {"blocks and tiles",
-     HEAD KERNEL " auto b = cg::this_thread_block(); __shared__ int s[128]; s[t] = t; b.sync();\n"
-                 " auto w = cg::tiled_partition<32>(b); auto q = cg::tiled_partition<4>(w);\n"
-                 " int sum = 0; for (int j = 16; j; j /= 2) { int o = w.shfl_xor(t, j); sum += o ^ t; }\n"
-                 " int first = q.shfl(t, 0), up = q.shfl_up(t, 1), down = q.shfl_down(t, 1);\n"
-                 " bool ok = sum == 31 && first == t / 4 * 4 && up == (t % 4 ? t - 1 : t)\n"
-                 "   && down == (t % 4 < 3 ? t + 1 : t) && q.thread_rank() == t % 4 && w.any(t % 32 == 3)\n"
-                 "   && q.ballot(t % 4 == 2) == 4u && q.meta_group_rank() == t % 32 / 4\n"
-                 "   && b.size() == 128 && s[127 - t] == 127 - t;\n"
-                 " x[i] = ok ? i + 1 : -1; }\n",
+     HEAD KERNEL
+     " auto b = cg::this_thread_block(); __shared__ int s[128]; s[t] = t; b.sync();\n"
+     " auto w = cg::tiled_partition<32>(b); auto q = cg::tiled_partition<4>(w);\n"
+     " int sum = 0; for (int j = 16; j; j /= 2) { int o = w.shfl_xor(t, j); sum += o ^ t; }\n"
+     " int first = q.shfl(t, 0), up = q.shfl_up(t, 1), down = q.shfl_down(t, 1);\n"
+     " bool ok = sum == 31 && first == t / 4 * 4 && up == (t % 4 ? t - 1 : t)\n"
+     "   && down == (t % 4 < 3 ? t + 1 : t) && q.thread_rank() == t % 4 && w.any(t % 32 == 3)\n"
+     "   && q.ballot(t % 4 == 2) == 4u && q.meta_group_rank() == t % 32 / 4\n"
+     "   && b.size() == 128 && s[127 - t] == 127 - t;\n"
+     " x[i] = ok ? i + 1 : -1; }\n",
      2, 128, 0, false, false},
     {"reductions",
-     HEAD KERNEL " auto w = cg::tiled_partition<32>(cg::this_thread_block());\n"
-                 " auto e = cg::tiled_partition<8>(cg::this_thread_block());\n"
-                 " int a = cg::reduce(w, t % 32, cg::plus<int>()), b = cg::reduce(e, t, cg::greater<int>());\n"
-                 " float f = cg::reduce(e, 0.5f, cg::plus<float>());\n"
-                 " x[i] = a == 496 && b == t / 8 * 8 + 7 && f == 4 ? i + 1 : -1; }\n",
+     HEAD KERNEL
+     " auto w = cg::tiled_partition<32>(cg::this_thread_block());\n"
+     " auto e = cg::tiled_partition<8>(cg::this_thread_block());\n"
+     " int a = cg::reduce(w, t % 32, cg::plus<int>()), b = cg::reduce(e, t, cg::greater<int>());\n"
+     " float f = cg::reduce(e, 0.5f, cg::plus<float>());\n"
+     " x[i] = a == 496 && b == t / 8 * 8 + 7 && f == 4 ? i + 1 : -1; }\n",
      1, 64, 0, false, false},
     {"lanes that are together",
      HEAD KERNEL " if (t % 3 == 0) { auto g = cg::coalesced_threads();\n"
@@ -56,7 +60,8 @@ static const Case cases[] = {
      " if (t == 0) { n.store(0); m = 0; } __syncthreads();\n"
      " cuda::atomic_ref<int, cuda::thread_scope_device> r(m);\n"
      " n.fetch_add(2, cuda::memory_order_relaxed); r.fetch_max(t); __syncthreads();\n"
-     " bool ok = sizeof n == 4 && n.load() == 2 * blockDim.x && r.load(cuda::memory_order_acquire) == 63;\n"
+     " bool ok = sizeof n == 4 && n.load() == 2 * blockDim.x && r.load(cuda::memory_order_acquire) "
+     "== 63;\n"
      " x[i] = ok ? i + 1 : -1; }\n",
      2, 64, 0, false, false},
     {"cuda::barrier",
@@ -64,7 +69,8 @@ static const Case cases[] = {
      " __shared__ cuda::barrier<cuda::thread_scope_block> bar; __shared__ float s[64];\n"
      " if (t == 0) init(&bar, blockDim.x); __syncthreads();\n"
      " for (int turn = 0; turn < 3; turn++) { s[t] = turn + t; auto token = bar.arrive();\n"
-     "   bar.wait(static_cast<decltype(token) &&>(token)); float y = s[63 - t]; bar.arrive_and_wait();\n"
+     "   bar.wait(static_cast<decltype(token) &&>(token)); float y = s[63 - t]; "
+     "bar.arrive_and_wait();\n"
      "   if (y != turn + 63 - t) { x[i] = -1; return; } }\n"
      " x[i] = i + 1; }\n",
      2, 64, 0, false, false},
@@ -72,17 +78,20 @@ static const Case cases[] = {
      "#include <cuda/pipeline>\n#include <cuda_pipeline.h>\n" KERNEL
      " __shared__ float s[2][64]; x[i] = i; __syncthreads();\n"
      " auto p = cuda::make_pipeline(); float sum = 0;\n"
-     " p.producer_acquire(); cuda::memcpy_async(&s[0][t], &x[i], sizeof(float), p); p.producer_commit();\n"
+     " p.producer_acquire(); cuda::memcpy_async(&s[0][t], &x[i], sizeof(float), p); "
+     "p.producer_commit();\n"
      " for (int j = 0; j < 4; j++) {\n"
-     "   if (j < 3) { p.producer_acquire(); cuda::memcpy_async(&s[(j + 1) % 2][t], &x[i], sizeof(float), p);\n"
+     "   if (j < 3) { p.producer_acquire(); cuda::memcpy_async(&s[(j + 1) % 2][t], &x[i], "
+     "sizeof(float), p);\n"
      "     p.producer_commit(); }\n"
      "   p.consumer_wait(); sum += s[j % 2][t]; p.consumer_release(); }\n"
-     " __pipeline_memcpy_async(&s[0][t], &x[i], 4); __pipeline_commit(); __pipeline_wait_prior(0);\n"
+     " __pipeline_memcpy_async(&s[0][t], &x[i], 4); __pipeline_commit(); "
+     "__pipeline_wait_prior(0);\n"
      " x[i] = (sum + s[0][t]) / 5 + 1; }\n",
      2, 64, 0, false, false},
     {"complex numbers",
-     "#include <cuComplex.h>\n" KERNEL
-     " cuFloatComplex a = make_cuFloatComplex(3, 4), b = cuCmulf(a, cuConjf(a)), c = cuCdivf(b, a);\n"
+     "#include <cuComplex.h>\n" KERNEL " cuFloatComplex a = make_cuFloatComplex(3, 4), b = "
+                                       "cuCmulf(a, cuConjf(a)), c = cuCdivf(b, a);\n"
      " bool ok = cuCrealf(b) == 25 && cuCimagf(b) == 0 && cuCabsf(a) == 5 &&\n"
      "   fabsf(cuCrealf(c) - 3) < 1e-5f && fabsf(cuCimagf(c) + 4) < 1e-5f;\n"
      " cuDoubleComplex d = cuCadd(make_cuDoubleComplex(1, 2), make_cuDoubleComplex(3, 4));\n"
@@ -91,12 +100,14 @@ static const Case cases[] = {
     {"nvcuda::wmma",
      "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n" KERNEL
      " __shared__ half a[256], b[256]; __shared__ float c[256];\n"
-     " for (int j = t; j < 256; j += 32) { a[j] = __int2half_rn(j + 1); b[j] = __int2half_rn(j / 16 == j % 16); }\n"
+     " for (int j = t; j < 256; j += 32) { a[j] = __int2half_rn(j + 1); b[j] = __int2half_rn(j / "
+     "16 == j % 16); }\n"
      " __syncwarp();\n"
      " wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;\n"
      " wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;\n"
      " wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc; wmma::fill_fragment(fc, 0.f);\n"
-     " wmma::load_matrix_sync(fa, a, 16); wmma::load_matrix_sync(fb, b, 16); wmma::mma_sync(fc, fa, fb, fc);\n"
+     " wmma::load_matrix_sync(fa, a, 16); wmma::load_matrix_sync(fb, b, 16); wmma::mma_sync(fc, "
+     "fa, fb, fc);\n"
      " for (int j = 0; j < fc.num_elements; j++) fc.x[j] *= 2;\n"
      " wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major); __syncwarp(); x[i] = c[t] / 2; }\n",
      1, 32, 0, false, true},
@@ -132,8 +143,8 @@ static void run(const void *user) {
   float *got = calloc((size_t)n, 4);
   CUdeviceptr x = device_upload(got, (size_t)n * 4);
   CUresult r = c->cooperative
-                   ? cuLaunchCooperativeKernel(f, (unsigned)c->blocks, 1, 1, (unsigned)c->threads, 1, 1,
-                                               (unsigned)c->smem, NULL, (void *[]){&x})
+                   ? cuLaunchCooperativeKernel(f, (unsigned)c->blocks, 1, 1, (unsigned)c->threads,
+                                               1, 1, (unsigned)c->smem, NULL, (void *[]){&x})
                    : cuLaunchKernel(f, (unsigned)c->blocks, 1, 1, (unsigned)c->threads, 1, 1,
                                     (unsigned)c->smem, NULL, (void *[]){&x}, NULL);
   if (r == CUDA_SUCCESS) r = cuCtxSynchronize();

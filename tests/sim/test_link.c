@@ -1,25 +1,29 @@
-// test_link.c: cuLink*: two modules of PTX that name each other's functions and variables become one;
-// what cannot be linked is refused with its line.
+// test_link.c: cuLink*: two modules of PTX that name each other's functions and variables become
+// one; what cannot be linked is refused with its line.
 #include "tests/sim/device.h"
 
 #include "sim/graph_nodes.h"
 
 #define HEAD ".version 8.5\n.target sm_80\n.address_size 64\n"
-static const char caller[] =
-    HEAD ".extern .func (.param .b32 r) twice(.param .b32 n);\n.extern .global .u32 added;\n"
+static const char caller[] = HEAD
+    ".extern .func (.param .b32 r) twice(.param .b32 n);\n.extern .global .u32 added;\n"
     ".visible .entry k(.param .u64 x)\n{\n.reg .b32 %r<5>;\n.reg .b64 %d<4>;\n"
-    "ld.param.u64 %d1, [x];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d2, %r1, 4;\nadd.u64 %d3, %d1, %d2;\n"
-    "{ .param .b32 n; .param .b32 r; st.param.b32 [n], %r1; call.uni (r), twice, (n); ld.param.b32 %r2, [r]; }\n"
+    "ld.param.u64 %d1, [x];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d2, %r1, 4;\nadd.u64 %d3, %d1, "
+    "%d2;\n"
+    "{ .param .b32 n; .param .b32 r; st.param.b32 [n], %r1; call.uni (r), twice, (n); ld.param.b32 "
+    "%r2, [r]; }\n"
     "ld.global.u32 %r3, [added];\nadd.u32 %r2, %r2, %r3;\nst.global.u32 [%d3], %r2;\nret;\n}\n";
-static const char callee[] =
-    HEAD ".visible .global .u32 added = 5;\n.visible .func (.param .b32 r) twice(.param .b32 n)\n{\n"
-    ".reg .b32 %r<3>;\nld.param.b32 %r1, [n];\nadd.u32 %r2, %r1, %r1;\nst.param.b32 [r], %r2;\nret;\n}\n";
+static const char callee[] = HEAD
+    ".visible .global .u32 added = 5;\n.visible .func (.param .b32 r) twice(.param .b32 n)\n{\n"
+    ".reg .b32 %r<3>;\nld.param.b32 %r1, [n];\nadd.u32 %r2, %r1, %r1;\nst.param.b32 [r], "
+    "%r2;\nret;\n}\n";
 
 enum { kPtx = 1 };
 
 static struct {
   CUresult (*create)(unsigned, CUjit_option *, void **, CUlinkState *);
-  CUresult (*add)(CUlinkState, int, void *, size_t, const char *, unsigned, CUjit_option *, void **);
+  CUresult (*add)(CUlinkState, int, void *, size_t, const char *, unsigned, CUjit_option *,
+                  void **);
   CUresult (*add_file)(CUlinkState, int, const char *, unsigned, CUjit_option *, void **);
   CUresult (*complete)(CUlinkState, void **, size_t *);
   CUresult (*destroy)(CUlinkState);
@@ -80,12 +84,14 @@ static void test_refused(void **state) {
   void *values[] = {log, (void *)sizeof log}, *image;
   CUlinkState link;
   OK(link_api.create(2, options, values, &link));
-  assert_int_equal(link_api.add(link, kPtx, HEAD ".entry k(", 60, NULL, 0, NULL, NULL), CUDA_ERROR_INVALID_PTX);
+  assert_int_equal(link_api.add(link, kPtx, HEAD ".entry k(", 60, NULL, 0, NULL, NULL),
+                   CUDA_ERROR_INVALID_PTX);
   assert_non_null(strstr(log, "line 4"));
   OK(link_api.add(link, kPtx, (void *)caller, sizeof caller, NULL, 0, NULL, NULL));
   assert_int_equal(link_api.complete(link, &image, NULL), CUDA_ERROR_INVALID_PTX);
   assert_non_null(strstr(log, "declared and not defined"));
-  assert_int_equal(link_api.add_file(link, kPtx, "build/none", 0, NULL, NULL), CUDA_ERROR_FILE_NOT_FOUND);
+  assert_int_equal(link_api.add_file(link, kPtx, "build/none", 0, NULL, NULL),
+                   CUDA_ERROR_FILE_NOT_FOUND);
   assert_int_equal(link_api.add(link, 3, "x", 2, NULL, 0, NULL, NULL), 801);
   OK(link_api.destroy(link));
 }

@@ -1,10 +1,11 @@
-// graph_nodes.c: nodes that a program adds to a graph one by one: copies, fills, host calls, events,
-// and none at all; and what they hold.
+// graph_nodes.c: nodes that a program adds to a graph one by one: copies, fills, host calls,
+// events, and none at all; and what they hold.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
 
-static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count, Work *work) {
+static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                    Work *work) {
   CUresult r = sim_context_check();
   if (r != CUDA_SUCCESS) return r;
   if (!node || !handle_is(HandleGraph, graph) || (count && !deps)) return CUDA_ERROR_INVALID_VALUE;
@@ -44,10 +45,10 @@ static CUresult place(const Side *side, const CUDA_MEMCPY3D *c, uintptr_t *begin
 }
 
 static CUresult copy_of(const CUDA_MEMCPY3D *c, Work *work) {
-  Side to = {c->dstMemoryType, (uintptr_t)c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ,
-             c->dstPitch, c->dstHeight},
-       from = {c->srcMemoryType, (uintptr_t)c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ,
-               c->srcPitch, c->srcHeight};
+  Side to = {c->dstMemoryType, (uintptr_t)c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY,
+             c->dstZ,          c->dstPitch,           c->dstHeight},
+       from = {c->srcMemoryType, (uintptr_t)c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY,
+               c->srcZ,          c->srcPitch,           c->srcHeight};
   uintptr_t target, source;
   size_t pitch, source_pitch;
   if (!c->WidthInBytes || !c->Height || !c->Depth) return CUDA_ERROR_INVALID_VALUE;
@@ -59,8 +60,8 @@ static CUresult copy_of(const CUDA_MEMCPY3D *c, Work *work) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
-                              const CUDA_MEMCPY3D *copy, CUcontext ctx) {
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+                              size_t count, const CUDA_MEMCPY3D *copy, CUcontext ctx) {
   Work work;
   (void)ctx; // there is one device
   CUresult r = copy ? copy_of(copy, &work) : CUDA_ERROR_INVALID_VALUE;
@@ -79,8 +80,8 @@ static CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Work *work) {
   return memory_range_check(p->dst, (p->height - 1) * p->pitch + bytes);
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count,
-                              const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx) {
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+                              size_t count, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx) {
   Work work;
   (void)ctx;
   CUresult r = params ? fill_of(params, &work) : CUDA_ERROR_INVALID_VALUE;
@@ -94,7 +95,8 @@ CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
   return add(node, graph, deps, count, &work);
 }
 
-CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t count) {
+CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+                             size_t count) {
   Work work = {WorkNothing, .ptr = 0};
   return add(node, graph, deps, count, &work);
 }
@@ -115,8 +117,9 @@ static const Work *work_of(CUgraphNode node, WorkKind kind) {
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *params) {
   const Work *w = work_of(node, WorkFill);
   if (!w || !params) return CUDA_ERROR_INVALID_VALUE;
-  *params = (CUDA_MEMSET_NODE_PARAMS){w->fill.ptr, w->fill.pitch, w->fill.value, (unsigned)w->fill.size,
-                                      w->fill.count, w->fill.height};
+  *params =
+      (CUDA_MEMSET_NODE_PARAMS){w->fill.ptr,   w->fill.pitch, w->fill.value, (unsigned)w->fill.size,
+                                w->fill.count, w->fill.height};
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
-// link.c: cuLink*: modules of PTX joined into one, which names each other's functions and variables.
-// What is linked is one PTX text behind the others': the parser takes a head for each, and a function
-// that one declares and another defines. The image that is given out is that text.
+// link.c: cuLink*: modules of PTX joined into one, which names each other's functions and
+// variables. What is linked is one PTX text behind the others': the parser takes a head for each,
+// and a function that one declares and another defines. The image that is given out is that text.
 #include "sim/api/api.h"
 
 #include <fcntl.h>
@@ -57,7 +57,8 @@ CUresult cuLinkAddData_v2(CUlinkState link, int type, void *data, size_t bytes, 
   else if (type == InputPtx)
     text_append(&text, data, strnlen(data, bytes));
   else
-    r = sim_refuse(CUDA_ERROR_NOT_SUPPORTED, "cuLinkAddData: PTX and fat binaries with PTX are taken");
+    r = sim_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                   "cuLinkAddData: PTX and fat binaries with PTX are taken");
   if (r == CUDA_SUCCESS) r = add_text(link, text.data ? text.data : "");
   text_free(&text);
   text_free(&log);
@@ -73,8 +74,8 @@ CUresult cuLinkAddFile_v2(CUlinkState link, int type, const char *path, unsigned
   char part[4096];
   for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) text_append(&text, part, n);
   fclose(file);
-  CUresult r = cuLinkAddData_v2(link, type, text.data ? text.data : "", text.length + 1, path, count,
-                                options, values);
+  CUresult r = cuLinkAddData_v2(link, type, text.data ? text.data : "", text.length + 1, path,
+                                count, options, values);
   text_free(&text);
   return r;
 }

@@ -1,5 +1,6 @@
-// symbols.c: names in an image that its dynamic table lacks: of kernels and variables that are static,
-// or whose template arguments are classes (which the compiler hides). The full table has them.
+// symbols.c: names in an image that its dynamic table lacks: of kernels and variables that are
+// static, or whose template arguments are classes (which the compiler hides). The full table has
+// them.
 #include "sim/api/api.h"
 
 #include <elf.h>

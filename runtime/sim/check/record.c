@@ -1,7 +1,7 @@
-// record.c: what every launch changed in device memory, written to a file (NNGEN_SIM_RECORD=FILE); and
-// compared with such a file, byte by byte (NNGEN_SIM_COMPARE=FILE). So two ways to run the same
-// kernels, C++ and PTX, are held to each other: after a comparison memory is made what it was in the
-// recorded run, so that each kernel is judged by itself. A line per launch on stderr.
+// record.c: what every launch changed in device memory, written to a file (NNGEN_SIM_RECORD=FILE);
+// and compared with such a file, byte by byte (NNGEN_SIM_COMPARE=FILE). So two ways to run the same
+// kernels, C++ and PTX, are held to each other: after a comparison memory is made what it was in
+// the recorded run, so that each kernel is judged by itself. A line per launch on stderr.
 #include "sim/check/check.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct Before { // an allocation before the launch
 } Before;
 
 typedef struct Piece { // of the file: bytes follow
-  int serial; // of the allocation; 0: the launch's last
+  int serial;          // of the allocation; 0: the launch's last
   unsigned bytes;
   uint64_t offset;
 } Piece;
@@ -88,7 +88,8 @@ static Before *find(int serial) {
   return NULL;
 }
 
-// The recorded launch's changes into what was there before it; false: the file ends, or does not fit.
+// The recorded launch's changes into what was there before it; false: the file ends, or does not
+// fit.
 static bool apply_changes(void) {
   Piece piece;
   while (fread(&piece, sizeof piece, 1, record.file) == 1) {

@@ -1,5 +1,5 @@
-// cooperative_groups.h: CUDA's groups of threads, over the barriers and meetings of libcusim: blocks,
-// tiles of a warp, the lanes that are together, the grid of a cooperative launch.
+// cooperative_groups.h: CUDA's groups of threads, over the barriers and meetings of libcusim:
+// blocks, tiles of a warp, the lanes that are together, the grid of a cooperative launch.
 #ifndef CUSIM_COOPERATIVE_GROUPS_H
 #define CUSIM_COOPERATIVE_GROUPS_H
 
@@ -19,7 +19,9 @@ public:
   static dim3 group_dim() { return dim3(blockDim.x, blockDim.y, blockDim.z); }
   static dim3 dim_threads() { return group_dim(); }
 };
-CUSIM_FN thread_block this_thread_block() { return {}; }
+CUSIM_FN thread_block this_thread_block() {
+  return {};
+}
 
 class grid_group {
 public:
@@ -28,7 +30,9 @@ public:
   static unsigned long long block_rank() {
     return (blockIdx.z * gridDim.y + blockIdx.y) * (unsigned long long)gridDim.x + blockIdx.x;
   }
-  static unsigned long long num_blocks() { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
+  static unsigned long long num_blocks() {
+    return (unsigned long long)gridDim.x * gridDim.y * gridDim.z;
+  }
   static unsigned long long thread_rank() {
     return block_rank() * thread_block::size() + thread_block::thread_rank();
   }
@@ -38,7 +42,9 @@ public:
   static dim3 dim_blocks() { return group_dim(); }
   static dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
 };
-CUSIM_FN grid_group this_grid() { return {}; }
+CUSIM_FN grid_group this_grid() {
+  return {};
+}
 
 // Lanes of one warp: what the kinds of groups below share. Ranks count the lanes of the mask.
 class lane_group {
@@ -97,7 +103,8 @@ template <unsigned N, class Parent = void> class thread_block_tile : public lane
 public:
   thread_block_tile()
       : lane_group((N == 32 ? ~0u : (1u << N % 32) - 1) << unsigned(cusim::lane()) / N * N) {
-    unsigned left = thread_block::size() - cusim_self->linear / 32 * 32; // the last warp may be short
+    unsigned left =
+        thread_block::size() - cusim_self->linear / 32 * 32; // the last warp may be short
     if (left < 32) mask_ &= (1u << left) - 1;
   }
   static constexpr unsigned size() { return N; }
@@ -123,9 +130,13 @@ public:
   static unsigned meta_group_size() { return 1; }
 };
 
-CUSIM_FN coalesced_group coalesced_threads() { return coalesced_group(cusim_lanes_here()); }
+CUSIM_FN coalesced_group coalesced_threads() {
+  return coalesced_group(cusim_lanes_here());
+}
 
-template <unsigned N, class G> CUSIM_FN thread_block_tile<N, G> tiled_partition(const G &) { return {}; }
+template <unsigned N, class G> CUSIM_FN thread_block_tile<N, G> tiled_partition(const G &) {
+  return {};
+}
 CUSIM_FN coalesced_group tiled_partition(const thread_block &, unsigned n) {
   unsigned lane = unsigned(cusim::lane());
   return coalesced_group((n >= 32 ? ~0u : (1u << n) - 1) << lane / n * n);
@@ -138,21 +149,39 @@ template <class G, class T> CUSIM_FN coalesced_group labeled_partition(const G &
   return coalesced_group(__match_any_sync(group.mask(), label));
 }
 
-template <class G> CUSIM_FN void sync(const G &group) { group.sync(); }
-template <class G> CUSIM_FN auto thread_rank(const G &group) { return group.thread_rank(); }
-template <class G> CUSIM_FN auto group_size(const G &group) { return group.size(); }
+template <class G> CUSIM_FN void sync(const G &group) {
+  group.sync();
+}
+template <class G> CUSIM_FN auto thread_rank(const G &group) {
+  return group.thread_rank();
+}
+template <class G> CUSIM_FN auto group_size(const G &group) {
+  return group.size();
+}
 template <class G, class F, class... A> CUSIM_FN void invoke_one(const G &group, F f, A... a) {
   if (group.thread_rank() == 0) f(a...);
 }
 
 // ---- reductions and scans -----------------------------------------------------------------------
 
-template <class T> struct plus { T operator()(T a, T b) const { return a + b; } };
-template <class T> struct less { T operator()(T a, T b) const { return b < a ? b : a; } };
-template <class T> struct greater { T operator()(T a, T b) const { return a < b ? b : a; } };
-template <class T> struct bit_and { T operator()(T a, T b) const { return a & b; } };
-template <class T> struct bit_or { T operator()(T a, T b) const { return a | b; } };
-template <class T> struct bit_xor { T operator()(T a, T b) const { return a ^ b; } };
+template <class T> struct plus {
+  T operator()(T a, T b) const { return a + b; }
+};
+template <class T> struct less {
+  T operator()(T a, T b) const { return b < a ? b : a; }
+};
+template <class T> struct greater {
+  T operator()(T a, T b) const { return a < b ? b : a; }
+};
+template <class T> struct bit_and {
+  T operator()(T a, T b) const { return a & b; }
+};
+template <class T> struct bit_or {
+  T operator()(T a, T b) const { return a | b; }
+};
+template <class T> struct bit_xor {
+  T operator()(T a, T b) const { return a ^ b; }
+};
 
 // By halves, as a GPU's: every lane ends with the same value.
 template <class G, class T, class F> CUSIM_FN T reduce(const G &group, T v, F f) {
@@ -184,7 +213,8 @@ template <class G, class T> CUSIM_FN T exclusive_scan(const G &group, T v) {
 
 // ---- copies -------------------------------------------------------------------------------------
 
-template <class G> CUSIM_FN void memcpy_async(const G &group, void *to, const void *from, size_t bytes) {
+template <class G>
+CUSIM_FN void memcpy_async(const G &group, void *to, const void *from, size_t bytes) {
   bool words = !((size_t(to) | size_t(from) | bytes) % 4);
   size_t size = words ? 4 : 1, n = bytes / size;
   for (size_t i = group.thread_rank(); i < n; i += group.size())

@@ -1,6 +1,6 @@
-// cusim_ptx_wmma.h: wmma of PTX, and mma of f64. PTX leaves it open which lane holds which element of a
-// wmma fragment: here lane l of n elements each holds those from l * n on, row by row; where there are
-// more places than elements, they come again.
+// cusim_ptx_wmma.h: wmma of PTX, and mma of f64. PTX leaves it open which lane holds which element
+// of a wmma fragment: here lane l of n elements each holds those from l * n on, row by row; where
+// there are more places than elements, they come again.
 #ifndef CUSIM_PTX_WMMA_H
 #define CUSIM_PTX_WMMA_H
 
@@ -15,7 +15,8 @@ template <class E, int kRows, int kCols, int kCount, bool kColumns>
 CUSIM_FN void x_wmma_load(void *fragment, const u8 *from, u32 stride) {
   for (int i = 0; i < kCount; i++) {
     int e = (int(x_lane()) * kCount + i) % (kRows * kCols), row = e / kCols, col = e % kCols;
-    E value = x_ld<E, Plain>(from + (kColumns ? col * stride + row : row * stride + col) * sizeof(E));
+    E value =
+        x_ld<E, Plain>(from + (kColumns ? col * stride + row : row * stride + col) * sizeof(E));
     __builtin_memcpy((u8 *)fragment + i * int(sizeof value), &value, sizeof value);
   }
   cusim_meet(~0u, 0, 0);
@@ -37,14 +38,30 @@ template <class E_, class N, int kCount> struct x_wmma_type {
   using Number = N;
   static constexpr int count = kCount; // in a lane
 };
-CUSIM_FN float x_wmma_number(f16 x) { return num(x); }
-CUSIM_FN float x_wmma_number(bf16 x) { return num(x); }
-CUSIM_FN float x_wmma_number(tf32 x) { return flt(x.v & 0xffffe000u); }
-CUSIM_FN float x_wmma_number(f32 x) { return x; }
-CUSIM_FN double x_wmma_number(f64 x) { return x; }
-CUSIM_FN int x_wmma_number(s8 x) { return x; }
-CUSIM_FN int x_wmma_number(u8 x) { return x; }
-CUSIM_FN int x_wmma_number(s32 x) { return x; }
+CUSIM_FN float x_wmma_number(f16 x) {
+  return num(x);
+}
+CUSIM_FN float x_wmma_number(bf16 x) {
+  return num(x);
+}
+CUSIM_FN float x_wmma_number(tf32 x) {
+  return flt(x.v & 0xffffe000u);
+}
+CUSIM_FN float x_wmma_number(f32 x) {
+  return x;
+}
+CUSIM_FN double x_wmma_number(f64 x) {
+  return x;
+}
+CUSIM_FN int x_wmma_number(s8 x) {
+  return x;
+}
+CUSIM_FN int x_wmma_number(u8 x) {
+  return x;
+}
+CUSIM_FN int x_wmma_number(s32 x) {
+  return x;
+}
 
 struct x_wmma_operands {
   void *d;
@@ -52,7 +69,8 @@ struct x_wmma_operands {
 };
 
 // Element e of a fragment that all lanes hold a part of.
-template <class T> CUSIM_FN auto x_wmma_at(void *const *lanes, const void *x_wmma_operands::*part, int e) {
+template <class T>
+CUSIM_FN auto x_wmma_at(void *const *lanes, const void *x_wmma_operands::*part, int e) {
   const x_wmma_operands *o = (const x_wmma_operands *)lanes[e / T::count];
   return x_wmma_number(x_wmma_get<typename T::E>(o->*part, e % T::count));
 }
@@ -71,9 +89,12 @@ CUSIM_UNTRACED void x_wmma_work(void *const *lanes, unsigned) {
     }
   for (int e = 0; e < M * N; e++) {
     typename D::E value;
-    if constexpr (__is_same(typename D::E, f16)) value = f16{cusim::float_to_half(d[e])};
-    else value = typename D::E(d[e]);
-    __builtin_memcpy((u8 *)((x_wmma_operands *)lanes[e / D::count])->d + e % D::count * int(sizeof value),
+    if constexpr (__is_same(typename D::E, f16))
+      value = f16{cusim::float_to_half(d[e])};
+    else
+      value = typename D::E(d[e]);
+    __builtin_memcpy((u8 *)((x_wmma_operands *)lanes[e / D::count])->d +
+                         e % D::count * int(sizeof value),
                      &value, sizeof value);
   }
   if constexpr (sizeof(Number) == 4)
@@ -90,7 +111,8 @@ CUSIM_FN void x_wmma(void *d, const void *a, const void *b, const void *c) {
 }
 
 // ---- mma.m8n8k4 of f64 --------------------------------------------------------------------------
-// Lane l holds A[l / 4][l % 4], B[l % 4][l / 4], and of C and D row l / 4, columns 2 * (l % 4) and next.
+// Lane l holds A[l / 4][l % 4], B[l % 4][l / 4], and of C and D row l / 4, columns 2 * (l % 4) and
+// next.
 
 struct x_dmma_operands {
   double a, b, c[2];
@@ -105,7 +127,8 @@ CUSIM_UNTRACED inline void x_dmma_work(void *const *lanes, unsigned) {
                             ((x_dmma_operands *)lanes[(l % 4 * 2 + i) * 4 + k])->b, sum);
       d[l][i] = sum;
     }
-  for (int l = 0; l < 32; l++) __builtin_memcpy(((x_dmma_operands *)lanes[l])->c, d[l], sizeof d[l]);
+  for (int l = 0; l < 32; l++)
+    __builtin_memcpy(((x_dmma_operands *)lanes[l])->c, d[l], sizeof d[l]);
 }
 CUSIM_FN void x_dmma(double *d, double a, double b, double c0, double c1) {
   x_dmma_operands operands{a, b, {c0, c1}};

@@ -1,6 +1,6 @@
-// cluster.c: blocks that run together and reach each other's shared memory: the barrier of a cluster,
-// and which block an address of shared memory is of. A cluster's blocks are fibers of one OS thread; a
-// block on its own is a cluster of one.
+// cluster.c: blocks that run together and reach each other's shared memory: the barrier of a
+// cluster, and which block an address of shared memory is of. A cluster's blocks are fibers of one
+// OS thread; a block on its own is a cluster of one.
 #include "sim/exec/exec.h"
 
 Block *cluster_owner(Block *block, const void *address) {
@@ -46,7 +46,8 @@ static void wake(Block *block) {
     Warp *warp = &block->warps[t / kWarpLanes];
     unsigned bit = 1u << t % kWarpLanes;
     if (!(warp->live & bit) || ((warp->fresh | warp->ready) & bit)) continue;
-    if (warp->fibers[t % kWarpLanes]->wait == WaitCluster) block_ready(warp->fibers[t % kWarpLanes]);
+    if (warp->fibers[t % kWarpLanes]->wait == WaitCluster)
+      block_ready(warp->fibers[t % kWarpLanes]);
   }
 }
 
@@ -55,7 +56,8 @@ static void turn_if_all(Cluster *c) {
   c->phase++;
   c->arrived = 0;
   for (int r = 0; r < c->size; r++) {
-    clock_drop(&c->blocks[r]->cluster_clocks[c->phase & 1]); // of the phase before: all have left it
+    clock_drop(
+        &c->blocks[r]->cluster_clocks[c->phase & 1]); // of the phase before: all have left it
     wake(c->blocks[r]);
   }
 }
@@ -83,7 +85,8 @@ void cusim_cluster_wait(void) {
   if (!fiber->cluster_arrived)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
                 "a thread waits at the cluster's barrier, where it has not arrived");
-  while (fiber->cluster_phase == block->cluster->phase) block_wait(fiber, WaitCluster, block->cluster, pc);
+  while (fiber->cluster_phase == block->cluster->phase)
+    block_wait(fiber, WaitCluster, block->cluster, pc);
   fiber->cluster_arrived = false;
   clock_learn(block, block->cluster_clocks[fiber->cluster_phase & 1], (int)fiber->self.linear);
   trace_grid(block);

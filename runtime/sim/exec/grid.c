@@ -57,7 +57,8 @@ bool grid_gather(Warp *warp) {
     if (!together) pc = warp->fibers[lane]->wait_pc;
     if (warp->fibers[lane]->wait_pc == pc) together |= 1u << lane;
   }
-  for (unsigned rest = together; rest; rest &= rest - 1) warp->gathered[__builtin_ctz(rest)] = together;
+  for (unsigned rest = together; rest; rest &= rest - 1)
+    warp->gathered[__builtin_ctz(rest)] = together;
   warp->gathering &= ~together;
   warp->ready |= together;
   return together != 0;

@@ -1,5 +1,5 @@
-// registers.c: setmaxnreg: the warps of a block give registers up to each other. At launch each thread
-// has an equal part of the multiprocessor's, or what the kernel asked for.
+// registers.c: setmaxnreg: the warps of a block give registers up to each other. At launch each
+// thread has an equal part of the multiprocessor's, or what the kernel asked for.
 #include "sim/exec/exec.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 static int at_launch(const Block *block) {
   enum { kMost = 255, kStep = 8 };
   int asked = block->launch->function->kernel->limits.registers;
-  int part = sim_device()->registers_per_sm / ((block->threads + kWarpLanes - 1) / kWarpLanes * kWarpLanes);
+  int part = sim_device()->registers_per_sm /
+             ((block->threads + kWarpLanes - 1) / kWarpLanes * kWarpLanes);
   int most = asked && asked < part ? asked : part;
   return (most < kMost ? most : kMost) / kStep * kStep;
 }
@@ -28,7 +29,8 @@ static void wake(Block *block) {
     Warp *warp = &block->warps[t / kWarpLanes];
     unsigned bit = 1u << t % kWarpLanes;
     if (!(warp->live & bit) || ((warp->fresh | warp->ready) & bit)) continue;
-    if (warp->fibers[t % kWarpLanes]->wait == WaitRegisters) block_ready(warp->fibers[t % kWarpLanes]);
+    if (warp->fibers[t % kWarpLanes]->wait == WaitRegisters)
+      block_ready(warp->fibers[t % kWarpLanes]);
   }
 }
 

@@ -73,10 +73,12 @@ static const char *bits_of(PtxType type) {
   return type.bits == 8 ? "u8" : type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : "u64";
 }
 
-static const char kMoveParts[] = "load store a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 "
-                                 "m8n8k4 global shared shared::cta";
+static const char kMoveParts[] =
+    "load store a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 "
+    "m8n8k4 global shared shared::cta";
 
-// wmma.load.a.sync.aligned.layout.shape[.space].type {d}, [p][, stride]; wmma.store.d [p], {s}[, stride]
+// wmma.load.a.sync.aligned.layout.shape[.space].type {d}, [p][, stride]; wmma.store.d [p], {s}[,
+// stride]
 static void emit_move(Emitter *e, bool loads) {
   const Instr *in = e->instr;
   only_parts(e, 1, in->nparts - 1, kMoveParts);
@@ -88,12 +90,14 @@ static void emit_move(Emitter *e, bool loads) {
   const Operand *fragment = need_op(e, loads ? 0 : 1), *place = need_op(e, loads ? 1 : 0);
   text_print(e->out, "{ ");
   int bytes = loads ? declare_out(e, fragment) : take_in(e, fragment, "d_");
-  text_print(e->out, "x_wmma_%s<%s, %d, %d, %d, %s>(d_, ", loads ? "load" : "store", bits_of(type), rows,
-             cols, bytes / (type.bits / 8), columns ? "true" : "false");
+  text_print(e->out, "x_wmma_%s<%s, %d, %d, %d, %s>(d_, ", loads ? "load" : "store", bits_of(type),
+             rows, cols, bytes / (type.bits / 8), columns ? "true" : "false");
   emit_address(e, place, instr_space(in));
   text_print(e->out, ", ");
-  if (in->nops > 2) emit_value(e, need_op(e, 2), ptx_type_of("u32"));
-  else text_print(e->out, "%d", columns ? rows : cols);
+  if (in->nops > 2)
+    emit_value(e, need_op(e, 2), ptx_type_of("u32"));
+  else
+    text_print(e->out, "%d", columns ? rows : cols);
   text_print(e->out, ");");
   if (loads) give_out(e, fragment);
   text_print(e->out, " }");
@@ -119,7 +123,8 @@ static void emit_product(Emitter *e) {
   int types = 0;
   while (types < 4 && strncmp(in->part[last - types], "m", 1) != 0) types++;
   if (types != 2 && types != 4) emit_fail(e, "two types are awaited, or four");
-  only_parts(e, 1, last - types, "mma sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 rn");
+  only_parts(e, 1, last - types,
+             "mma sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 rn");
   Shape s = shape_of(e);
   PtxType c = element(e, in->part[last]), d = element(e, in->part[last - types + 1]);
   PtxType a = types == 2 ? ptx_type_of("f16") : element(e, in->part[last - 2]);

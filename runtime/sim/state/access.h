@@ -1,4 +1,5 @@
-// access.h: accesses to memory as the race check remembers them, and those that it is not sure of yet.
+// access.h: accesses to memory as the race check remembers them, and those that it is not sure of
+// yet.
 #ifndef CUSIM_ACCESS_H
 #define CUSIM_ACCESS_H
 
@@ -11,12 +12,12 @@ typedef struct Access { // as the race check remembers it
   uint32_t clock;   // of the thread
   uint32_t atomics; // atomic operations in the launch before it
   uint16_t thread;
-  uint8_t bytes; // of the cell, as a mask
+  uint8_t bytes;      // of the cell, as a mask
   bool atomic, async; // async: by a copy of the asynchronous proxy
 } Access;
 
-// A plain read that races with an atomic operation, unless its thread next compares and swaps at that
-// place: then a stale value only costs another turn of its loop.
+// A plain read that races with an atomic operation, unless its thread next compares and swaps at
+// that place: then a stale value only costs another turn of its loop.
 typedef struct EarlyRead {
   uintptr_t base; // of the access; 0: there is none
   Access old, now;
