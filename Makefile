@@ -41,7 +41,7 @@ GEN_SRC  := $(shell find gen -name '*.c')
 RUN_SRC  := $(shell find runtime -path runtime/sim -prune -o -name '*.c' -print)
 SIM_SRC  := $(shell find runtime/sim -name '*.c' -o -name '*.cc' -o -name '*.S')
 ASSETS   := $(shell find gen -name '*.lua') $(wildcard templates/*.cu templates/lib/*.cuh templates/lib/*.h)
-SIM_ASSETS := $(wildcard runtime/sim/device/*)
+SIM_ASSETS := $(shell find runtime/sim/device -type f)
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 LIB_OBJ  := $(call obj,$(filter-out gen/main.c,$(GEN_SRC)) $(RUN_SRC)) $(B)/obj/assets.o
@@ -109,15 +109,16 @@ $(B)/libnngen.a: $(LIB_OBJ)
 	rm -f $@
 	ar rcs $@ $^
 
-$(B)/libcusim.so: $(SIM_OBJ)
-	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
+SIM_VERSIONS := -Wl,--version-script=runtime/sim/versions.map
+$(B)/libcusim.so: $(SIM_OBJ) runtime/sim/versions.map
+	$(CXX) -shared $(SAN) $(SIM_VERSIONS) -o $@ $(SIM_OBJ) -static-libgcc -static-libstdc++ -ldl -lpthread
 
 # The same with the C library's ucontext in place of fiber_switch.S, as on other processors; for a test.
 UCONTEXT_OBJ := $(patsubst %/fiber.o,%/fiber_ucontext.o,$(filter-out %/fiber_switch.o,$(SIM_OBJ)))
 $(B)/obj/runtime/sim/exec/fiber_ucontext.o: runtime/sim/exec/fiber.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUSIM_UCONTEXT -c -o $@ $<
 $(B)/libcusim_ucontext.so: $(UCONTEXT_OBJ)
-	$(CXX) -shared $(SAN) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
+	$(CXX) -shared $(SAN) $(SIM_VERSIONS) -o $@ $^ -static-libgcc -static-libstdc++ -ldl -lpthread
 
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)

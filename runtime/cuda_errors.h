@@ -59,6 +59,7 @@
              "operation not permitted on an event last recorded in a capturing stream")            \
   CUDA_ERROR(GRAPH_EXEC_UPDATE_FAILURE, 910,                                                       \
              "the graph update was not performed because of a violated constraint")                \
+  CUDA_ERROR(INVALID_CLUSTER_SIZE, 912, "invalid cluster configuration")                              \
   CUDA_ERROR(UNKNOWN, 999, "unknown error")
 
 #define CUDA_ERROR_CONSTANT(name, code, text) CUDA_ERROR_##name = code,

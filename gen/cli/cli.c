@@ -27,6 +27,8 @@ static const Option options[] = {
     {"device", KindValue, AT(device), "run tune", "auto|cuda|sim",
      "a GPU if there is one, else the simulator (auto)"},
     {"ordinal", KindValue, AT(ordinal), "run tune", "N", "which GPU (0)"},
+    {"sim-frontend", KindValue, AT(sim_frontend), "run", "cxx|nvrtc",
+     "simulator: who reads the CUDA, the host's C++ compiler or NVIDIA's NVRTC (cxx)"},
     {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
      "compile for this GPU, run nothing"},
     {"tuning", KindValue, AT(tuning), "run show tune", "FILE",
@@ -207,6 +209,7 @@ static int check_arch(const Cli *cli, Error *err) {
     bool given;
   } need_run[] = {{"device", strcmp(cli->device, "auto")},
                   {"ordinal", cli->ordinal},
+                  {"sim-frontend", cli->sim_frontend},
                   {"weights", cli->weights},
                   {"input", cli->ninput > 0},
                   {"output", cli->output},

@@ -26,6 +26,7 @@ struct Cli {
   int ninput;
   const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx,
       *tuning, *candidate;
+  const char *sim_frontend;
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *entry, *save, *repeat,
       *warmup;
   bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help,

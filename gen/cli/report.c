@@ -74,8 +74,9 @@ static void print_device(const Run *r) {
   }
   const DeviceInfo *d = device_info(r->device);
   if (d->kind == DeviceSim)
-    printf("device    %s, %s: no GPU here, kernels run on the CPU (times are the simulator's)\n",
-           d->name, d->arch);
+    printf("device    %s, %s: no GPU here, kernels run on the CPU%s (times are the simulator's)\n",
+           d->name, d->arch, r->cli->sim_frontend && !strcmp(r->cli->sim_frontend, "nvrtc")
+                                 ? ", from NVRTC's PTX" : "");
   else
     printf("device    %s, %s, %d SMs, %s, driver %d.%d\n", d->name, d->arch, d->sm_count,
            bytes_text((double)d->memory_total), d->driver_version / 1000,

@@ -42,6 +42,18 @@ static int compile_unfused(Run *r, Options options, Error *err) {
   return code;
 }
 
+// libcusim reads its settings when it is opened.
+static int set_frontend(const char *name, Error *err) {
+  if (!name) return ExitOk;
+  if (!strcmp(name, "nvrtc"))
+    setenv("NNGEN_SIM_FRONTEND", "nvrtc", 1);
+  else if (!strcmp(name, "cxx"))
+    unsetenv("NNGEN_SIM_FRONTEND");
+  else
+    return err_set(err, ExitUsage, "--sim-frontend %s: wants cxx or nvrtc", name);
+  return ExitOk;
+}
+
 static int open_device(Run *r, Error *err) {
   DeviceOptions options = {.cuda_path = r->cli->cuda_path, .log = log_to_stderr()};
   int64_t ordinal;
@@ -50,9 +62,14 @@ static int open_device(Run *r, Error *err) {
   if (!device_parse(name, &options.kind))
     return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
   if (r->cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
-  int code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
+  int code = set_frontend(r->cli->sim_frontend, err);
+  if (!code) code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
   options.ordinal = (int)ordinal;
-  return code ? code : device_open(&options, &r->device, err);
+  if (!code) code = device_open(&options, &r->device, err);
+  if (!code && r->cli->sim_frontend && device_info(r->device)->kind == DeviceCuda)
+    code = err_set(err, ExitUsage, "--sim-frontend is of the simulator, the device is a GPU: add "
+                                   "--device sim");
+  return code;
 }
 
 static void note_stale(const Run *r) {

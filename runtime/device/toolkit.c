@@ -65,7 +65,11 @@ static int open_api(Toolkit *toolkit, Error *err) {
   if (!api_load_nvrtc(toolkit->library, &toolkit->api, &missing))
     return err_set(err, ExitNoToolchain, "NVRTC: '%s' has no %s; nngen needs CUDA 12 or newer",
                    toolkit->path, missing);
-  toolkit->api.nvrtcVersion(&major, &minor);
+  if (toolkit->api.nvrtcVersion(&major, &minor)) // libcusim, whose front end NVRTC is to be
+    return err_set(err, ExitNoToolchain,
+                   "no NVRTC of NVIDIA's is found: neither by NNGEN_SIM_NVRTC, nor libnvrtc.so.13 or "
+                   ".12, nor below CUDA_PATH; install a CUDA toolkit or leave out --sim-frontend "
+                   "nvrtc (NNGEN_SIM_FRONTEND)");
   toolkit->version = major * 1000 + minor * 10;
   identify(toolkit);
   return ExitOk;

@@ -204,6 +204,10 @@ tables() {
   }
   row "libcusim: symbols of the driver API and NVRTC present / called by its tests" "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
   modelled
+  [ -n "$(ldconfig -p | grep libnvrtc)$(ls "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so* 2>/dev/null)" ] && {
+    printf '\nKernels whose PTX, of NVRTC, leaves the same bytes as their C++:\n\n'
+    tests/sim/ptx_equal.sh models/lenet.lua models/mlp.lua tests/models/transformer.lua
+  }
   [ -x build/tests/bench/bench_sim ] && {
     printf '\nlibcusim, on one core:\n\n```\n'
     NNGEN_SIM_THREADS=1 build/tests/bench/bench_sim

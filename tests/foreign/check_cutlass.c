@@ -1,5 +1,5 @@
-// check_cutlass.c PTX LIBRARY: runs a CUTLASS GEMM of halves with TMA and wgmma, whose parameters its
-// own host code in LIBRARY makes, against a reference.
+// check_cutlass.c PTX LIBRARY: runs a CUTLASS GEMM or convolution of halves, whose parameters its own
+// host code in LIBRARY makes, against a reference.
 #include "tests/sim/device.h"
 
 #include <time.h>
@@ -19,6 +19,26 @@ static float random_value(void) { // eighths: halves hold them, and their produc
   return (float)((int)(state >> 28) - 8) / 8;
 }
 
+// What the library computes: a GEMM, D = A * B + C / 2; or, where it has a conv_shape (n, h, w, c, k, r,
+// s, pad), a convolution of images A with filters B. Both sums are exact.
+static float reference(const int *conv, const float *fa, const float *fb, int i) {
+  float sum = 0;
+  if (!conv) {
+    for (int k = 0; k < K; k++) sum += fa[i / N * K + k] * fb[i % N * K + k];
+    return sum;
+  }
+  int h = conv[1], w = conv[2], c = conv[3], k = i % conv[4], q = i / conv[4] % w, p = i / conv[4] / w % h,
+      n = i / conv[4] / w / h;
+  for (int r = 0; r < conv[5]; r++)
+    for (int s = 0; s < conv[6]; s++) {
+      int y = p + r - conv[7], x = q + s - conv[7];
+      if (y < 0 || y >= h || x < 0 || x >= w) continue;
+      const float *pixel = fa + ((n * h + y) * w + x) * c, *filter = fb + ((k * conv[5] + r) * conv[6] + s) * c;
+      for (int j = 0; j < c; j++) sum += pixel[j] * filter[j];
+    }
+  return sum;
+}
+
 // The name behind the first .entry.
 static char *entry_name(const char *ptx) {
   const char *at = strstr(ptx, ".entry ");
@@ -32,6 +52,7 @@ int main(int argc, char **argv) {
                             int *, int *, int *, int *);
   void *library = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
   MakeParams make = library ? (MakeParams)dlsym(library, "make_params") : NULL;
+  const int *conv = library ? dlsym(library, "conv_shape") : NULL;
   char *ptx = file_read(argv[1]);
   if (!make || !ptx) return fprintf(stderr, "%s\n", dlerror()), 2;
   static uint16_t a[M * K], b[N * K];
@@ -57,13 +78,9 @@ int main(int argc, char **argv) {
   if (r == CUDA_SUCCESS) r = cuCtxSynchronize();
   clock_gettime(CLOCK_MONOTONIC, &t2);
   if (r == CUDA_SUCCESS) OK(cuMemcpyDtoH(got, dd, sizeof got));
-  int wrong = 0;
-  for (int m = 0; r == CUDA_SUCCESS && m < M; m++)
-    for (int n = 0; n < N; n++) {
-      float sum = 0;
-      for (int k = 0; k < K; k++) sum += fa[m * K + k] * fb[n * K + k];
-      wrong += got[m * N + n] != sum + 0.5f * c[m * N + n];
-    }
+  int wrong = 0, outputs = conv ? conv[0] * conv[1] * conv[2] * conv[4] : M * N;
+  for (int i = 0; r == CUDA_SUCCESS && i < outputs; i++)
+    wrong += got[i] != reference(conv, fa, fb, i) + 0.5f * c[i];
   printf("%sok - %s: %d, %d wrong, %zu bytes of PTX loaded in %.1f s, run in %.2f s\n",
          r || wrong ? "not " : "", argv[1], r, wrong, strlen(ptx),
          (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh: kernels of others' compilers, run as PTX against references in C: Triton's for sm_80 and
-# sm_90a, CUTLASS's for sm_90a (by nvcc). Wheels go into build/foreign; what is out of reach is told
+# run.sh: kernels of others' compilers, run as PTX against references in C: Triton's and CUTLASS's (by
+# nvcc) for sm_80 and sm_90a. Wheels go into build/foreign; what is out of reach is told
 # as skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
@@ -23,7 +23,7 @@ fi
 cutlass=$($env/bin/python -c 'import cutlass_library, os; print(os.path.dirname(cutlass_library.__file__))' 2>/dev/null)/source
 nvcc=${CUDA_PATH:-/usr/local/cuda}/bin/nvcc
 if [ -d "$cutlass/include" ] && [ -x "$nvcc" ]; then
-  echo "1..2"
+  echo "1..4"
   compile check_cutlass || exit 4
   for pair in Cooperative:TmaWarpSpecializedCooperative Pingpong:TmaWarpSpecialized; do
     stem=$work/cutlass/gemm_${pair%%:*}
@@ -33,6 +33,15 @@ if [ -d "$cutlass/include" ] && [ -x "$nvcc" ]; then
     [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_90a -DDEVICE_ONLY -lineinfo -ptx tests/foreign/cutlass_gemm.cu -o "$stem.ptx"
     [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_90a --shared -cudart shared \
       tests/foreign/cutlass_gemm.cu -o "$stem.so" -Lbuild -lcusim
+    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" "$stem.so" || failed=1
+  done
+  for kind in gemm conv; do
+    stem=$work/cutlass/sm80_$kind
+    flags=(-std=c++17 -I"$cutlass/include" --expt-relaxed-constexpr -w)
+    [ $kind = conv ] && flags+=(-DCONV)
+    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_80 -DDEVICE_ONLY -lineinfo -ptx tests/foreign/cutlass_sm80.cu -o "$stem.ptx"
+    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_80 --shared -cudart shared \
+      tests/foreign/cutlass_sm80.cu -o "$stem.so" -Lbuild -lcusim
     LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" "$stem.so" || failed=1
   done
 else

@@ -2,6 +2,8 @@
 // were not seen, with all checks.
 #include "tests/sim/device.h"
 
+#include "sim/graph_nodes.h"
+
 typedef struct Case {
   const char *name, *source;
   int threads;
@@ -11,6 +13,14 @@ typedef struct Case {
 
 #define KERNEL(text) "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern \"C\" __global__ void k(float *x) {\n" \
                      "  int t = threadIdx.x;\n" text "\n}\n"
+
+// Macros by which NVRTC is told from the host's compilers, and headers that are built in.
+static const char environment[] =
+    "#include <cuda_runtime.h>\n#include <vector_types.h>\n#include <math_constants.h>\n"
+    "#if defined(__GNUC__) || defined(__clang__) || defined(__linux__) || defined(__NVCC__) || "
+    "defined(__x86_64__) || defined(unix)\n#error the host shows\n#endif\n"
+    "#ifndef NULL\n#error no NULL\n#endif\n"
+    "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] = 63 - threadIdx.x + 0 * CUDART_PI_F; }\n";
 
 static const Case cases[] = {
     {"shared halves",
@@ -28,6 +38,7 @@ static const Case cases[] = {
      "  __shared__ P s[64]; s[t] = P(t); __syncthreads(); x[t] = s[63 - t].a;\n}\n",
      64, CUDA_SUCCESS, NULL},
     {"NULL", KERNEL("float *p = NULL; if (p == NULL) x[t] = 63 - t;"), 64, CUDA_SUCCESS, NULL},
+    {"the host does not show", environment, 64, CUDA_SUCCESS, NULL},
     {"a shuffle from a lane that is not there",
      KERNEL("x[t] = __shfl_down_sync(0xffffffff, float(t), 8);"), 48, CUDA_ERROR_LAUNCH_FAILED,
      "shuffles from lane"},
@@ -102,6 +113,115 @@ static void test_grid_barrier(void **state) {
   for (int i = 0; i < 2; i++) device_child(all_checks, run_grid, waits[i]);
 }
 
+// ---- names --------------------------------------------------------------------------------------
+
+static const char named[] =
+    "static __constant__ float c[4] = {1, 2, 3, 4};\n"
+    "static __device__ int v = 5;\n"
+    "__device__ static int late{6};\n"
+    "namespace ns { static __device__ int q = 7; }\n"
+    "struct A { int x; };\ntemplate <class T> struct B { T t; };\n"
+    "template <class T> __global__ void k(int *p, T a) { p[threadIdx.x] = v; }\n"
+    "static __global__ void sk(int *p) { p[threadIdx.x] = v + late + ns::q + c[1]; }\n"
+    "template <class T> static __global__ void tk(T *p) { p[threadIdx.x] = T(v); }\n"
+    "namespace { __global__ void ak(int *p) { p[threadIdx.x] = v; } }\n";
+
+typedef struct Named {
+  const char *expression, *lowered; // lowered: NVRTC's name; null: it has one of its own
+} Named;
+
+static const Named names_asked[] = {
+    {"k<A>", "_Z1kI1AEvPiT_"}, {"k< B<A> >", "_Z1kI1BI1AEEvPiT_"}, {"sk", "_Z2skPi"},
+    {"tk<int>", "_Z2tkIiEvPT_"}, {"ak", NULL},  {"&c", "c"},  {"&v", "v"}, {"&late", "late"},
+    {"&ns::q", NULL}};
+enum { kNames = sizeof names_asked / sizeof *names_asked, kKernels = 5 };
+
+static void test_names(void **state) {
+  (void)state;
+  nvrtcProgram program;
+  const char *option = device_arch();
+  size_t bytes;
+  assert_int_equal(nvrtcCreateProgram(&program, named, "named.cu", 0, NULL, NULL), 0);
+  for (int i = 0; i < kNames; i++)
+    assert_int_equal(nvrtcAddNameExpression(program, names_asked[i].expression), 0);
+  assert_int_equal(nvrtcCompileProgram(program, 1, &option), 0);
+  assert_int_equal(nvrtcGetCUBINSize(program, &bytes), 0);
+  char *image = malloc(bytes);
+  assert_int_equal(nvrtcGetCUBIN(program, image), 0);
+  CUmodule module;
+  OK(cuModuleLoadData(&module, image));
+  for (int i = 0; i < kNames; i++) {
+    const char *name;
+    CUdeviceptr variable;
+    CUfunction f;
+    assert_int_equal(nvrtcGetLoweredName(program, names_asked[i].expression, &name), 0);
+    if (names_asked[i].lowered) assert_string_equal(name, names_asked[i].lowered);
+    if (i < kKernels) OK(cuModuleGetFunction(&f, module, name));
+    else OK(cuModuleGetGlobal(&variable, &bytes, module, name));
+    if (i >= kKernels) assert_int_equal(bytes, i == kKernels ? 16 : 4);
+  }
+  // What the program writes, the kernel reads.
+  const float c[4] = {0, 100};
+  const int ten = 10;
+  int got[32];
+  CUdeviceptr v, x = device_upload(NULL, sizeof got);
+  CUfunction sk;
+  OK(cuModuleGetGlobal(&v, NULL, module, "c"));
+  OK(cuMemcpyHtoD(v, c, sizeof c));
+  OK(cuModuleGetGlobal(&v, NULL, module, "v"));
+  OK(cuMemcpyHtoD(v, &ten, sizeof ten));
+  OK(cuModuleGetGlobal(&v, NULL, module, "late"));
+  OK(cuMemcpyHtoD(v, &ten, sizeof ten));
+  OK(cuModuleGetFunction(&sk, module, "_Z2skPi"));
+  OK(device_run(sk, 1, 32, 0, (void *[]){&x}));
+  OK(cuMemcpyDtoH(got, x, sizeof got));
+  assert_int_equal(got[31], 127);
+  OK(cuModuleUnload(module));
+  nvrtcDestroyProgram(&program);
+  free(image);
+}
+
+// ---- as many blocks as the device holds at once ------------------------------------------------
+
+static void preset(const void *user) {
+  setenv("NNGEN_SIM_DEVICE", user, 1);
+}
+
+static const char all_meet[] =
+    "extern \"C\" __global__ void k(unsigned *count, unsigned *seen) {\n"
+    "  __syncthreads();\n"
+    "  if (threadIdx.x == 0) { atomicAdd(count, 1); while (*(volatile unsigned *)count < gridDim.x); }\n"
+    "  __syncthreads();\n"
+    "  if (threadIdx.x == 1 && *(volatile unsigned *)count == gridDim.x) atomicAdd(seen, 1);\n}\n";
+
+// Of 1024 threads, of 32: 303 104 of them on sm_100a, or 4736 blocks.
+static void run_largest(const void *user) {
+  (void)user;
+  CUfunction f = device_function(all_meet, "k");
+  int processors;
+  OK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  for (int threads = 1024; threads >= 32; threads /= 32) {
+    int each;
+    unsigned got[2] = {0};
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, f, threads, 0));
+    unsigned blocks = (unsigned)(each * processors);
+    CUdeviceptr count = device_upload(got, 4), seen = device_upload(got, 4);
+    OK(cuLaunchCooperativeKernel(f, blocks, 1, 1, (unsigned)threads, 1, 1, 0, NULL,
+                                 (void *[]){&count, &seen}));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH(got, seen, 4));
+    assert_int_equal(got[0], blocks);
+  }
+}
+
+// NNGEN_TEST_LONG=1: of every preset.
+static void test_largest_grids(void **state) {
+  (void)state;
+  const char *presets[] = {"sm_100a", "sm_90a", "sm_80"};
+  int count = getenv("NNGEN_TEST_LONG") ? 3 : 1;
+  for (int i = 0; i < count; i++) device_child(preset, run_largest, presets[i]);
+}
+
 // ---- the rest of cuda.h -------------------------------------------------------------------------
 
 static int called;
@@ -123,6 +243,70 @@ static void test_calls(void **state) {
   OK(add(NULL, (void *)on_stream, &called, 0));
   OK(cuCtxSynchronize());
   assert_int_equal(called, 1);
+}
+
+// The host's headers are none of a kernel's, as with NVRTC.
+static void test_headers(void **state) {
+  (void)state;
+  char *image, *log;
+  assert_int_equal(device_compile("#include <stdio.h>\n", "a.cu", &image, &log), NVRTC_ERROR_COMPILATION);
+  assert_non_null(strstr(log, "stdio.h"));
+  free(log);
+}
+
+// A graph of a fill, a copy of a part of it in rows, a host call and an empty node, replayed under
+// several orders of its nodes.
+static void in_order(const void *user) {
+  setenv("NNGEN_SIM_SEED", user, 1);
+}
+
+static void count_up(void *data) {
+  ++*(int *)data;
+}
+
+static void run_graph(const void *user) {
+  (void)user;
+  void *sim = sim_open();
+  CUresult (*copy_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMCPY3D *, CUcontext);
+  CUresult (*fill_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+                        const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
+  CUresult (*host_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
+  CUresult (*empty_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
+  *(void **)&copy_node = dlsym(sim, "cuGraphAddMemcpyNode");
+  *(void **)&fill_node = dlsym(sim, "cuGraphAddMemsetNode");
+  *(void **)&host_node = dlsym(sim, "cuGraphAddHostNode");
+  *(void **)&empty_node = dlsym(sim, "cuGraphAddEmptyNode");
+  unsigned short out[8] = {0};
+  int calls = 0;
+  CUdeviceptr x = device_upload(out, sizeof out);
+  CUgraph graph;
+  CUgraphNode fill, none, copy, host;
+  CUgraphExec exec;
+  OK(cuGraphCreate(&graph, 0));
+  CUDA_MEMSET_NODE_PARAMS filled = {x, 0, 7, 2, 8, 1};
+  OK(fill_node(&fill, graph, NULL, 0, &filled, NULL));
+  OK(empty_node(&none, graph, &fill, 1));
+  // Two rows of two elements of device memory, of four each, to the host's rows of four.
+  CUDA_MEMCPY3D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = x, .srcPitch = 8, .srcXInBytes = 2,
+                        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out, .dstPitch = 8,
+                        .WidthInBytes = 4, .Height = 2, .Depth = 1};
+  OK(copy_node(&copy, graph, &none, 1, &rows, NULL));
+  OK(host_node(&host, graph, &copy, 1, &(CUDA_HOST_NODE_PARAMS){count_up, &calls}));
+  rows.dstPitch = 2;
+  assert_int_equal(copy_node(&copy, graph, &none, 1, &rows, NULL), CUDA_ERROR_INVALID_VALUE);
+  OK(cuGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 2; i++) OK(cuGraphLaunch(exec, NULL));
+  OK(cuCtxSynchronize());
+  assert_int_equal(calls, 2);
+  for (int i = 0; i < 8; i++) assert_int_equal(out[i], i % 4 < 2 ? 7 : 0);
+  OK(cuGraphExecDestroy(exec));
+  OK(cuGraphDestroy(graph));
+}
+
+static void test_graph_nodes(void **state) {
+  (void)state;
+  const char *seeds[] = {"0", "1", "2", "3"};
+  for (int i = 0; i < 4; i++) device_child(in_order, run_graph, seeds[i]);
 }
 
 static void test_libraries(void **state) {
@@ -148,6 +332,9 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_grid_barrier),
                                      cmocka_unit_test_setup(test_calls, device_setup),
+                                     cmocka_unit_test(test_largest_grids), cmocka_unit_test(test_names),
+                                     cmocka_unit_test(test_headers),
+                                     cmocka_unit_test(test_graph_nodes),
                                      cmocka_unit_test(test_libraries)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);
 }

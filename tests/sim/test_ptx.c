@@ -281,6 +281,65 @@ static void test_accumulators(void **state) {
   device_child(set_checks, run_group, &late);
 }
 
+// Three warp groups: the first gives registers up or does not, the others ask for more.
+#define GROUPS(first, more)                                                                        \
+  ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n{\n"               \
+  ".reg .b32 %r<4>;\n.reg .pred %p<2>;\nmov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 128;\n"       \
+  "@%p1 bra A;\nsetmaxnreg.inc.sync.aligned.u32 " more ";\nbra B;\nA:\n" first "\nB:\nret;\n}\n"
+static const Fault registers[] = {
+    {"registers given up", GROUPS("setmaxnreg.dec.sync.aligned.u32 40;", "232"), "all", CUDA_SUCCESS, NULL},
+    {"registers not given up", GROUPS("", "232"), "basic", CUDA_ERROR_LAUNCH_FAILED, "that no warp of its block gives up"},
+    {"all registers there are", GROUPS("setmaxnreg.dec.sync.aligned.u32 32;", "240"), "all", CUDA_SUCCESS, NULL},
+    {"eight more than there are", GROUPS("setmaxnreg.dec.sync.aligned.u32 40;", "240"), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "setmaxnreg"},
+};
+
+static void run_three(const void *user) {
+  run_with(user, 384);
+}
+
+static void test_registers(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
+    device_child(set_checks, run_three, &registers[i]);
+}
+
+// A function that ends its thread, under two names.
+static const char ending[] =
+    ".version 8.6\n.target sm_90a\n.address_size 64\n"
+    ".func leave(.param .b32 n)\n{\n.reg .b32 %r<3>;\n.reg .pred %p;\nld.param.b32 %r1, [n];\n"
+    "setp.gt.u32 %p, %r1, 39;\n@%p exit;\nret;\n}\n"
+    ".func other(.param .b32 n);\n.alias other, leave;\n"
+    ".entry k(.param .u64 out)\n{\n.reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n.reg .pred %p;\n"
+    "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\n"
+    "add.u64 %rd3, %rd1, %rd2;\nmov.u32 %r2, 0;\nst.global.u32 [%rd3], %r2;\n"
+    "{ .param .b32 a; st.param.b32 [a], %r1; call.uni other, (a); }\n"
+    "bar.sync 0;\nmov.u32 %r2, 7;\nst.global.u32 [%rd3], %r2;\nret;\n}\n";
+
+static void run_ending(const void *user) {
+  unsigned got[64];
+  CUfunction f = load(user, "k");
+  CUdeviceptr out = device_upload(NULL, sizeof got);
+  OK(device_run(f, 1, 64, 0, (void *[]){&out}));
+  OK(cuMemcpyDtoH(got, out, sizeof got));
+  for (int i = 0; i < 64; i++) assert_int_equal(got[i], i < 40 ? 7 : 0);
+}
+
+static void all_on(const void *user) {
+  (void)user;
+  setenv("NNGEN_SIM_CHECK", "all", 1);
+}
+
+static void none_on(const void *user) {
+  (void)user;
+}
+
+static void test_ending(void **state) {
+  (void)state;
+  device_child(all_on, run_ending, ending);
+  device_child(none_on, run_ending, ending);
+}
+
 static void test_faults(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
@@ -344,6 +403,8 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accumulators),
+      cmocka_unit_test(test_registers),
+      cmocka_unit_test(test_ending),
       cmocka_unit_test(test_faults), // first: its processes are made before a device is opened
       cmocka_unit_test_setup(test_whole, device_setup),
       cmocka_unit_test(test_globals),

@@ -47,6 +47,29 @@ static const Case cases[] = {
      NULL},
     {"flags that are not", "if (t == 0) { y[b] = b; x[b] = 1; if (b) x[64 + b] = y[b - 1]; }",
      "race on global memory"},
+    {"a thread that leaves before a barrier of the others has written",
+     "if (t >= 32) { x[i] = t; return; } __syncthreads(); y[i] = x[i + 32];", NULL},
+    {"the same without the barrier",
+     "if (t >= 32) { x[i] = t; return; } __syncwarp(); y[i] = x[i + 32];", "race on global memory"},
+    {"atomics of threads that leave before a barrier",
+     "__shared__ int s; if (t == 0) s = 0; __syncthreads(); if (t >= 32) { atomicAdd(&s, 1); return; }"
+     "__syncthreads(); y[i] = s;",
+     NULL},
+    {"a loop that compares and swaps, whose first read is plain",
+     "unsigned long long *p = (unsigned long long *)x, old = *p, assumed; do { assumed = old;"
+     "old = atomicCAS(p, assumed, (unsigned long long)__double_as_longlong(t + "
+     "__longlong_as_double((long long)assumed))); } while (assumed != old);",
+     NULL},
+    {"the same of 32 bits, behind other reads",
+     "int old = *x, assumed; do { assumed = old; old = atomicCAS(x, assumed, assumed + y[i]); }"
+     "while (assumed != old);",
+     NULL},
+    {"a plain read of what others add to", "int old = *x; y[i] = old; atomicAdd(x, 1);",
+     "race on global memory"},
+    {"a plain read, and a swap elsewhere", "int old = *x; atomicCAS(x + 1, old, 1); atomicExch(x, t);",
+     "race on global memory"},
+    {"a plain read of what others swap, alone", "if (t == 40) y[i] = *x; else atomicCAS(x, t, 1);",
+     "race on global memory"},
     {"warps that rely on volatile",
      "__shared__ volatile int s[64]; s[t] = t; if (t < 16) { s[t] += s[t + 16]; s[t] += s[t + 8]; "
      "}",

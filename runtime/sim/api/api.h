@@ -5,6 +5,7 @@
 
 #include "sim/cc/cc.h"
 #include "sim/exec/exec.h"
+#include "sim/graph_nodes.h"
 #include "sim/ptx/ptx.h"
 
 #define CUDA_API(name, symbol, params)                                                             \
@@ -35,6 +36,7 @@ CUcontext sim_error_blame(CUcontext ctx); // whose work runs now; returns whose 
 // ---- NVIDIA's NVRTC as the front end (frontend.c) -----------------------------------------------
 
 bool frontend_found(void);
+nvrtcResult frontend_version(int *major, int *minor); // INTERNAL_ERROR: there is none
 // The program of the job, with its options as given; lowered: the names of its expressions.
 nvrtcResult frontend_compile(const CompileJob *job, int count, const char *const *words,
                              char **lowered, Text *ptx, Text *image, Text *log);
@@ -61,6 +63,9 @@ void image_give_log(const Text *log, unsigned count, const CUjit_option *options
 bool module_owns(CUfunction function);
 // The linker's name of a kernel of an image, by its name in the source; owned by the caller.
 char *module_lower_name(const void *image, const char *name);
+// symbols.c: the linker's name of what lies there, for the caller to free; null: none. A variable.
+char *symbol_name(CUmodule module, const void *address);
+bool symbol_variable(CUmodule module, const char *name, uintptr_t *address, size_t *bytes);
 bool image_read(CUmodule module); // image.c: code, waits; false: no memory
 bool shared_measure(CUmodule module, const char *image); // shared.c: static_smem; the same
 int function_threads(CUfunction function); // most in a block
@@ -122,6 +127,7 @@ typedef struct Op {
   struct Op **deps;  // done before it, besides the stream's earlier ones
   int ndeps;
   int refs;
+  bool ran; // early, with the one before it
   bool done;
 } Op;
 

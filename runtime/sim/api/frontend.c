@@ -57,11 +57,12 @@ static void find_headers(void) {
 
 static void find_vendor(void) {
   char in_path[1024] = "";
-  const char *cuda = getenv("CUDA_PATH");
+  const char *cuda = getenv("CUDA_PATH"), *named = getenv("NNGEN_SIM_NVRTC");
+  bool given = named && *named; // no other will do
   if (cuda && *cuda) snprintf(in_path, sizeof in_path, "%s/lib64/libnvrtc.so", cuda);
-  const char *names[] = {getenv("NNGEN_SIM_NVRTC"), "libnvrtc.so.13", "libnvrtc.so.12",
+  const char *names[] = {named, "libnvrtc.so.13", "libnvrtc.so.12",
                          in_path, "/usr/local/cuda/lib64/libnvrtc.so"};
-  for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
+  for (size_t i = 0; i < (given ? 1 : sizeof names / sizeof *names) && !found; i++) {
     void *library = open_library(names[i]);
     found = library && load(library);
   }
@@ -72,6 +73,10 @@ bool frontend_found(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, find_vendor);
   return found;
+}
+
+nvrtcResult frontend_version(int *major, int *minor) {
+  return frontend_found() ? vendor.nvrtcVersion(major, minor) : NVRTC_ERROR_INTERNAL_ERROR;
 }
 
 // ---- compiling ----------------------------------------------------------------------------------

@@ -117,7 +117,9 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int
   } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
     function->carveout = value;
-  } else if (which != CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+  } else if (which == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) {
+    function->wide_clusters = value != 0;
+  } else {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;

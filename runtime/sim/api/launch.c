@@ -118,6 +118,43 @@ static unsigned static_part(const CusimKernel *kernel) {
   return (kernel->static_smem + kernel->smem_align - 1) / kernel->smem_align * kernel->smem_align;
 }
 
+static CUresult check_cluster(const Launch *launch, const unsigned dim[3], unsigned long size) {
+  const struct CUfunc_st *f = launch->function;
+  const unsigned *own = f->kernel->cluster;
+  unsigned long most = f->wide_clusters ? kMostCluster : 8;
+  if (size > 1 && sim_device()->major < 9)
+    return sim_refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "kernel %s: sm_%d0 has no clusters", f->name,
+                      sim_device()->major);
+  if (size > most)
+    return sim_refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                      "kernel %s: a cluster of %lu blocks is above %lu%s", f->name, size, most,
+                      f->wide_clusters ? "" : " (NON_PORTABLE_CLUSTER_SIZE_ALLOWED: 16)");
+  for (int i = 0; i < 3; i++) {
+    if (launch->grid[i] % dim[i])
+      return sim_refuse(CUDA_ERROR_INVALID_VALUE,
+                        "kernel %s: a grid of (%u,%u,%u) blocks is not made of clusters of (%u,%u,%u)",
+                        f->name, launch->grid[0], launch->grid[1], launch->grid[2], dim[0], dim[1], dim[2]);
+    if (own[0] && own[i] != dim[i])
+      return sim_refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                        "kernel %s: it is for clusters of (%u,%u,%u) blocks", f->name, own[0], own[1], own[2]);
+  }
+  if (size > 1 && f->static_smem && !f->kernel->from_ptx)
+    return sim_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                      "kernel %s: clusters of kernels with static shared memory need PTX "
+                      "(NNGEN_SIM_FRONTEND=nvrtc)", f->name);
+  return CUDA_SUCCESS;
+}
+
+static CUresult set_cluster(Launch *launch, const unsigned dim[3]) {
+  unsigned given[3] = {dim[0] ? dim[0] : 1, dim[1] ? dim[1] : 1, dim[2] ? dim[2] : 1};
+  unsigned long size = (unsigned long)given[0] * given[1] * given[2];
+  CUresult r = check_cluster(launch, given, size);
+  if (r != CUDA_SUCCESS) return r;
+  memcpy(launch->cluster, given, sizeof given);
+  launch->units = launch->total / size;
+  return CUDA_SUCCESS;
+}
+
 CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3],
                      const unsigned block[3], unsigned smem, void **params, void **extra) {
   if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
@@ -128,7 +165,9 @@ CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3]
   if (r != CUDA_SUCCESS) return r;
   memcpy(launch->grid, grid, sizeof launch->grid);
   memcpy(launch->block, block, sizeof launch->block);
-  launch->total = (unsigned long)grid[0] * grid[1] * grid[2];
+  launch->total = launch->units = (unsigned long)grid[0] * grid[1] * grid[2];
+  r = set_cluster(launch, function->kernel->cluster);
+  if (r != CUDA_SUCCESS) return r;
   return take_params(launch, params, extra);
 }
 
@@ -159,7 +198,8 @@ static bool fits_at_once(const Launch *launch) {
 }
 
 static CUresult submit(CUfunction function, const unsigned grid[3], const unsigned block[3],
-                       unsigned smem, bool cooperative, CUstream stream, void **params,
+                       unsigned smem, bool cooperative, bool early, const unsigned *cluster,
+                       CUstream stream, void **params,
                        void **extra) {
   CUresult r = sim_context_check();
   Launch *launch = r == CUDA_SUCCESS ? calloc(1, sizeof *launch) : NULL;
@@ -169,6 +209,7 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
   pthread_mutex_lock(&sim_lock);
   r = launch_make(launch, function, grid, block, smem, params, extra);
   launch->names = names;
+  if (r == CUDA_SUCCESS && cluster) r = set_cluster(launch, cluster);
   if (r == CUDA_SUCCESS && cooperative && !fits_at_once(launch))
     r = sim_refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
                    "kernel %s: %lu blocks are not on the device at once", function->name,
@@ -178,6 +219,7 @@ static CUresult submit(CUfunction function, const unsigned grid[3], const unsign
     free(launch);
   } else {
     launch->cooperative = cooperative;
+    launch->early = early && !cooperative;
     Work work = {WorkKernel, .launch = launch};
     r = stream_submit(stream, &work);
   }
@@ -189,7 +231,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem,
                         CUstream stream, void **params, void **extra) {
   return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
-                (unsigned[]){block_x, block_y, block_z}, smem, false, stream, params, extra);
+                (unsigned[]){block_x, block_y, block_z}, smem, false, false, NULL, stream, params, extra);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
@@ -197,22 +239,24 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
                                    unsigned block_z, unsigned smem, CUstream stream,
                                    void **params) {
   return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
-                (unsigned[]){block_x, block_y, block_z}, smem, true, stream, params, NULL);
+                (unsigned[]){block_x, block_y, block_z}, smem, true, false, NULL, stream, params, NULL);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
                           void **extra) {
   if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
   bool cooperative = false;
+  bool early = false;
+  const unsigned *cluster = NULL;
   for (unsigned i = 0; i < config->numAttrs; i++) {
     const CUlaunchAttribute *a = &config->attrs[i];
     if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a->value.cooperative != 0;
-    if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-        (unsigned long)a->value.clusterDim.x * a->value.clusterDim.y * a->value.clusterDim.z > 1)
-      return CUDA_ERROR_NOT_SUPPORTED;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      early = a->value.programmaticStreamSerializationAllowed != 0;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) cluster = &a->value.clusterDim.x;
   }
   unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
   unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-  return submit(function, grid, block, config->sharedMemBytes, cooperative, config->hStream, params,
-                extra);
+  return submit(function, grid, block, config->sharedMemBytes, cooperative, early, cluster, config->hStream,
+                params, extra);
 }

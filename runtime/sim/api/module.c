@@ -148,7 +148,8 @@ static CUresult add_function(CUmodule module, const CusimKernel *kernel) {
   Dl_info info;
   bool named = dladdr(kernel->symbol, &info) && info.dli_sname && info.dli_saddr == kernel->symbol;
   *function = (struct CUfunc_st){.module = module, .kernel = kernel, .carveout = -1};
-  function->name = strdup(named ? info.dli_sname : kernel->name);
+  function->name = named ? strdup(info.dli_sname) : symbol_name(module, kernel->symbol);
+  if (!function->name) function->name = strdup(kernel->name);
   function->counters = calloc(1, sizeof *function->counters);
   function->param_count = count_params(kernel);
   function->next = module->functions;
@@ -177,10 +178,10 @@ static CUresult open_image(CUmodule module) {
   if (lacks & ~module->image->checks)
     return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
                       "the kernel image was compiled without the checks or counters that are on");
+  dl_iterate_phdr(find_segments, module);
   bool counted = sim_settings()->count && !module->image->kernels->from_ptx;
   if (counted && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  dl_iterate_phdr(find_segments, module);
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);
@@ -330,14 +331,11 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ptr, size_t *bytes, CUmodule module, 
   if (r != CUDA_SUCCESS) return r;
   if (!name || (!ptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (!is_module(module)) return CUDA_ERROR_INVALID_HANDLE;
-  void *address = dlsym(module->handle, name);
-  Dl_info info;
-  const Elf64_Sym *symbol = NULL;
-  if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
-      info.dli_saddr != address || (uintptr_t)info.dli_fbase != module->base ||
-      ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+  uintptr_t address;
+  size_t size;
+  if (!symbol_variable(module, name, &address, &size))
     return sim_refuse(CUDA_ERROR_NOT_FOUND, "the module has no variable %s", name);
-  if (ptr) *ptr = (CUdeviceptr)(uintptr_t)address;
-  if (bytes) *bytes = symbol->st_size;
+  if (ptr) *ptr = (CUdeviceptr)address;
+  if (bytes) *bytes = size;
   return CUDA_SUCCESS;
 }

@@ -39,6 +39,7 @@ const char *nvrtcGetErrorString(nvrtcResult result) {
 
 nvrtcResult nvrtcVersion(int *major, int *minor) {
   if (!major || !minor) return NVRTC_ERROR_INVALID_INPUT;
+  if (sim_settings()->nvrtc) return frontend_version(major, minor);
   *major = kVersionMajor;
   *minor = kVersionMinor;
   return NVRTC_SUCCESS;

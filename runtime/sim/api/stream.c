@@ -53,13 +53,36 @@ static CUresult add_legacy_deps(Op *op) {
   return r;
 }
 
+// A kernel that may begin before this one has ended does so when the order is random, if this one
+// allows it (griddepcontrol.launch_dependents): then it runs first, and this one at its wait.
+static Op *early_follower(Op *op) {
+  Op *next = op->next;
+  if (!next || !sim_settings()->seed || sim_error_take() != CUDA_SUCCESS) return NULL;
+  if (op->work.kind != WorkKernel || next->work.kind != WorkKernel || !next->work.launch->early) return NULL;
+  for (int i = 0; i < next->ndeps; i++)
+    if (!next->deps[i]->done) return NULL;
+  return op->work.launch->function->kernel->triggers && !op->work.launch->before ? next : NULL;
+}
+
+static void run_work(Op *op) {
+  Op *next = op->ran ? NULL : early_follower(op);
+  if (op->ran) return;
+  if (!next) {
+    work_run(&op->work);
+    return;
+  }
+  next->work.launch->before = op->work.launch;
+  work_run(&next->work);
+  next->ran = true;
+}
+
 static void run_first(CUstream stream) {
   Op *op = stream->head;
   for (int i = 0; i < op->ndeps; i++)
     if (!op->deps[i]->done) stream_drain(op->deps[i]->stream, op->deps[i]);
   if (op->done || stream->head != op) return; // draining a dependency came by here
   CUcontext before = sim_error_blame(op->context);
-  work_run(&op->work);
+  run_work(op);
   sim_error_blame(before);
   op->done = true;
   stream->head = op->next;

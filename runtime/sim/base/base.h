@@ -68,7 +68,8 @@ typedef enum HandleKind {
   HandleNode,
   HandleExec,
   HandleModule,
-  HandleFunction
+  HandleFunction,
+  HandleLink
 } HandleKind;
 
 bool handle_add(HandleKind kind, const void *handle); // false: no memory

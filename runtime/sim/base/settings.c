@@ -102,10 +102,10 @@ static void read_model(void) {
 
 static void read_frontend(void) {
   const char *name = getenv("NNGEN_SIM_FRONTEND");
-  if (!name || !*name || !strcmp(name, "host")) return;
+  if (!name || !*name || !strcmp(name, "host") || !strcmp(name, "cxx")) return;
   sim_current_settings.nvrtc = !strcmp(name, "nvrtc");
   if (!sim_current_settings.nvrtc)
-    fprintf(stderr, "libcusim: NNGEN_SIM_FRONTEND=%s is left out: it takes host or nvrtc; host taken\n",
+    fprintf(stderr, "libcusim: NNGEN_SIM_FRONTEND=%s is left out: it takes cxx or nvrtc; cxx taken\n",
             name);
 }
 

@@ -51,7 +51,7 @@ static bool write_macros(const CompileJob *job, const char *folder, Text *log) {
 static bool write_inputs(const CompileJob *job, const char *folder, Text *log) {
   for (const Asset *a = sim_assets; a->name; a++) {
     char name[256];
-    snprintf(name, sizeof name, "device/%s", strrchr(a->name, '/') + 1);
+    snprintf(name, sizeof name, "%s", strstr(a->name, "device/"));
     if (!folder_write(folder, name, a->begin, (size_t)(a->end - a->begin), log)) return false;
   }
   for (int i = 0; i < job->header_count; i++)
@@ -109,10 +109,14 @@ static bool preprocess(const CompileJob *job, const Args *compiler, const char *
                                   job->checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0",
                                   job->checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0",
                                   "-march=native",
+                                  "-nostdinc",
+                                  "-nostdinc++",
                                   "-I.",
                                   "-Idevice",
                                   "-include",
                                   "device/cusim.h",
+                                  "-include",
+                                  "device/cusim_env.h",
                                   "-include",
                                   "device/macros.h",
                                   NULL});

@@ -169,6 +169,19 @@ static const char *number_barrier(Rewriter *r, Token t) {
   return close.end;
 }
 
+// `while (*flag == 0) {}` and `while (*flag == 0);` wait for another block: the others get its turn.
+// Behind } it may be the end of a `do` that computes, and stays; behind ; both are written alike.
+static const char *rewrite_spin(Rewriter *r, Token t) {
+  Token open = peek(r, t.end);
+  if (*open.begin != '(' || !r->last.end || *r->last.begin == '}') return NULL;
+  const char *end = token_skip_brackets(open.begin);
+  Token body = peek(r, end), close = peek(r, body.end);
+  bool braces = *body.begin == '{' && *close.begin == '}';
+  if (!braces && *body.begin != ';') return NULL;
+  text_print(r->out, "while (%.*s && (cusim_yield(), true))", (int)(end - open.begin), open.begin);
+  return end;
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 // Follows `namespace a::b {` and `extern "C" {`, so that kernels get their full names.
@@ -213,6 +226,21 @@ static const char *try_namespace(Rewriter *r, Token t) {
   return next.end;
 }
 
+// A static variable outside functions: what a program may write by its name is no constant.
+static bool is_static_variable(const Rewriter *r, Token t) {
+  if (!token_is(t, "static") || r->depth != r->namespaces) return false;
+  for (Token next = peek(r, t.end); next.begin < next.end; next = peek(r, next.end)) {
+    if (*next.begin == ';' || *next.begin == '=' || *next.begin == '[' || *next.begin == '{')
+      return true;
+    if (token_is(next, "__cusim_shared__") || token_is(next, "__cusim_global__")) return false;
+    if (declaration_is_attribute(next))
+      next.end = token_skip_brackets(peek(r, next.end).begin);
+    else if (*next.begin == '(' || *next.begin == '}')
+      return false;
+  }
+  return false;
+}
+
 static const char *rewrite_token(Rewriter *r, Token t) {
   const char *end;
   if (token_is(t, "namespace") && !token_is(r->last, "using") && (end = try_namespace(r, t)))
@@ -222,12 +250,14 @@ static const char *rewrite_token(Rewriter *r, Token t) {
     return rewrite_dynamic(r, t.begin, end);
   if ((token_is(t, "asm") || token_is(t, "__asm__")) && (end = rewrite_asm(r, t))) return end;
   if (token_is(t, "__syncthreads") && (end = number_barrier(r, t))) return end;
+  if (token_is(t, "while") && (end = rewrite_spin(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) return rewrite_shared(r, t);
   if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
     return take_limits(r, t);
   follow_braces(r, t);
   text_append(r->out, t.begin, (size_t)(t.end - t.begin));
+  if (is_static_variable(r, t)) text_print(r->out, " __attribute__((used))");
   if ((*t.begin == '}' || *t.begin == ';') && r->depth == r->after_depth && r->after.length) {
     text_append(r->out, r->after.data, r->after.length);
     r->after.length = 0;

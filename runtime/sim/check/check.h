@@ -22,7 +22,7 @@ void fault_deadlock(Block *block) __attribute__((noreturn));
 void fault_misaligned(const void *address, int alignment, const void *pc)
     __attribute__((noreturn));
 // The block has written beside its shared memory of so many bytes: `where`, "past the end of static".
-void fault_shared(const Worker *worker, const char *where, size_t bytes);
+void fault_shared(const Block *block, const char *where, size_t bytes);
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));
 // divide.c: in SIGFPE's handler: the division was INT_MIN / -1; it has its result and is over.
@@ -55,12 +55,15 @@ bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address,
 
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
+void record_launch(void); // record.c: memory before and after
+void record_launch_end(const Launch *launch);
 void trace_launch(void);
 void trace_meet_slowly(Block *block);
 // A thread arrives at a barrier: what its atomic operations read, it has read by now.
 static inline void trace_meet(Block *block) {
   if (__builtin_expect(block->atomic_open, 0)) trace_meet_slowly(block);
 }
+void trace_grid(Block *block); // all blocks of the grid meet: before it arrives, and after
 void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);
@@ -69,6 +72,7 @@ typedef enum AccessKind {
   AccessPlain, // the next thing its thread does
   AccessMove,  // the same in several pieces, or by libcusim
   AccessAtomic,
+  AccessCompare, // atomic: compare and swap
   AccessVolatile,
   AccessAsync // of a bulk copy or a product, when it happens
 } AccessKind;
@@ -79,6 +83,11 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
 void trace_settle_slowly(Worker *worker);
 static inline void trace_settle(void) { // before another thread runs
   if (__builtin_expect(sim_worker->nsuspects, 0)) trace_settle_slowly(sim_worker);
+}
+void trace_early(Fiber *fiber); // reports the early read
+static inline void trace_leave(Fiber *fiber) { // before it waits or ends
+  trace_settle();
+  if (__builtin_expect(fiber->early.base != 0, 0)) trace_early(fiber);
 }
 void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc);
 void coalesce_block_end(KernelCounters *counters);
@@ -92,6 +101,7 @@ void clock_begin(Block *block);
 void clock_publish_slowly(Block *block, struct Clock **place, int thread);
 void clock_take(Block *block, struct Clock *from, int thread); // an acquire
 void clock_drop_slowly(struct Clock **place);
+void clock_join(const Block *block, struct Clock **place, const struct Clock *from); // adds it
 void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
 static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
   if (sim_settings()->race) clock_publish_slowly(block, place, thread);

@@ -78,6 +78,12 @@ void clock_learn(Block *block, const struct Clock *from, int thread) {
   if (from) learn(block, from, thread);
 }
 
+void clock_join(const Block *block, struct Clock **place, const struct Clock *from) {
+  if (!from || !*place) return;
+  join(*place, from, block->threads);
+  (*place)->joined = NULL; // `from` may still grow
+}
+
 void clock_drop_slowly(struct Clock **place) {
   drop(*place);
   *place = NULL;

@@ -100,7 +100,11 @@ static void describe_allocation(uintptr_t address, char *text, size_t size) {
 
 void fault_describe(uintptr_t address, char *text, size_t size) {
   const Worker *worker = sim_worker;
-  long into = (long)(address - (uintptr_t)worker->smem);
+  long into = (long)(address - (uintptr_t)cusim_self->smem);
+  for (unsigned r = 0; r < cusim_self->cluster_size; r++) {
+    long of_peer = (long)(address - (uintptr_t)cusim_self->peers[r]);
+    if (of_peer >= 0 && of_peer < (long)cusim_self->smem_bytes) into = of_peer;
+  }
   size_t tls = address - (uintptr_t)worker->tls_shared;
   names_describe(worker->block.launch, address, text, size);
   size_t length = strlen(text);
@@ -136,8 +140,7 @@ void fault_raise(CUresult error, const void *pc, const char *format, ...) {
   fault_give_up();
 }
 
-void fault_shared(const Worker *worker, const char *where, size_t bytes) {
-  const Block *block = &worker->block;
+void fault_shared(const Block *block, const char *where, size_t bytes) {
   const char *layer = names_layer(block->launch);
   if (!first_fault(block->launch, CUDA_ERROR_ILLEGAL_ADDRESS)) return;
   fprintf(stderr,
@@ -153,6 +156,10 @@ static const char *wait_name(const Fiber *fiber) {
     return "waits for other lanes of its warp";
   case WaitBarrier:
     return "waits at a block barrier";
+  case WaitCluster:
+    return "waits at its cluster's barrier";
+  case WaitRegisters:
+    return "waits at setmaxnreg for registers that no warp of its block gives up";
   case WaitMbar:
   case WaitTryMbar:
     return "waits for an mbarrier that never completes";

@@ -160,10 +160,40 @@ void trace_settle_slowly(Worker *worker) {
   }
 }
 
-static void check_cell(Cell *cell, Access now, bool writes, bool plain, const Block *block,
-                       uintptr_t address, bool shared) {
-  if (conflicts(&cell->write, &now, block, shared)) {
-    if (!(writes && plain) || cell->write.atomic)
+// ---- a loop that compares and swaps -------------------------------------------------------------
+
+void trace_early(Fiber *fiber) {
+  EarlyRead e = fiber->early;
+  fiber->early.base = 0;
+  report_race(&e.old, true, &e.now, false, e.address, e.shared);
+}
+
+// The loop's first read of the value may be a plain one. A second such read is another loop.
+static void follow_early(Fiber *fiber, uintptr_t address, int bytes, AccessKind kind) {
+  EarlyRead *e = &fiber->early;
+  if (kind == AccessCompare && address == e->base)
+    e->base = 0;
+  else if (e->base - address < (unsigned)bytes)
+    trace_early(fiber);
+}
+
+static bool is_early_read(Fiber *fiber, const Cell *cell, const Access *now, AccessKind kind,
+                          uintptr_t base, uintptr_t address, bool shared) {
+  EarlyRead *e = &fiber->early;
+  if (kind != AccessPlain || !cell->write.atomic) return false;
+  if (e->base && e->base != base) trace_early(fiber);
+  if (!e->base) *e = (EarlyRead){base, cell->write, *now, address, shared};
+  return true;
+}
+
+static void check_cell(Fiber *fiber, Cell *cell, Access now, bool writes, AccessKind kind,
+                       uintptr_t base, uintptr_t address, bool shared) {
+  const Block *block = fiber->block;
+  bool own = cell->read.block == now.block && cell->read.thread == now.thread;
+  if (kind == AccessCompare && own) cell->read.atomic = true; // the loop's first read
+  if (conflicts(&cell->write, &now, block, shared) &&
+      (writes || !is_early_read(fiber, cell, &now, kind, base, address, shared))) {
+    if (!(writes && kind == AccessPlain) || cell->write.atomic)
       report_race(&cell->write, true, &now, writes, address, shared);
     suspect(&cell->write, &now, address, shared);
   }
@@ -177,8 +207,9 @@ static void check_cell(Cell *cell, Access now, bool writes, bool plain, const Bl
 
 static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                        const void *pc, bool shared) {
-  bool atomic = kind == AccessAtomic, plain = kind == AccessPlain;
+  bool atomic = kind == AccessAtomic || kind == AccessCompare;
   Block *block = fiber->block;
+  uintptr_t base = address;
   int thread = (int)fiber->self.linear;
   Access now = {pc, block->serial, block->own[thread], atomics, (uint16_t)thread, 0, atomic,
                 kind == AccessAsync};
@@ -186,7 +217,7 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
     int first = (int)(address % kCellBytes);
     int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;
     now.bytes = (uint8_t)(((1 << part) - 1) << first);
-    check_cell(cell_of(address), now, writes, plain, block, address, shared);
+    check_cell(fiber, cell_of(address), now, writes, kind, base, address, shared);
     address += (uintptr_t)part, bytes -= part;
   }
 }
@@ -212,7 +243,8 @@ static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t addr
   const Launch *launch = fiber->block->launch;
   return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
          in_range(address, 1, worker, sizeof *worker) ||
-         in_range(address, 1, launch->params, launch->params_bytes);
+         in_range(address, 1, launch->params, launch->params_bytes) ||
+         in_range(address, 1, &launch->workspace, sizeof launch->workspace);
 }
 
 // A __device__ variable: global memory that lies in the module.
@@ -222,8 +254,9 @@ static bool is_variable(const Fiber *fiber, uintptr_t address) {
 }
 
 static bool is_shared(const Worker *worker, uintptr_t address, int bytes) {
-  return in_range(address, bytes, worker->smem, cusim_self->smem_bytes) ||
-         in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
+  for (unsigned r = 0; r < cusim_self->cluster_size; r++)
+    if (in_range(address, bytes, cusim_self->peers[r], cusim_self->smem_bytes)) return true;
+  return in_range(address, bytes, worker->tls_shared, worker->tls_bytes);
 }
 
 // The compiler's byte beside a shared variable of class type.
@@ -260,7 +293,8 @@ static void check_written(const Allocation *a, uintptr_t address, int bytes, boo
 
 static void check_shared_written(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {
   for (uintptr_t at = address & ~(uintptr_t)3; at < address + (uintptr_t)bytes; at += kCellBytes) {
-    if (cell_of(at)->write.block == fiber->block->serial) continue;
+    uint32_t first = fiber->block->cluster->blocks[0]->serial; // the cluster's follow each other
+    if (cell_of(at)->write.block - first < (uint32_t)fiber->block->cluster->size) continue;
     char where[512];
     fault_describe(address, where, sizeof where);
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
@@ -298,7 +332,8 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
 static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                          const void *pc, bool shared) {
   if (kind == AccessVolatile) kind = shared ? AccessPlain : AccessAtomic;
-  bool atomic = kind == AccessAtomic;
+  bool atomic = kind == AccessAtomic || kind == AccessCompare;
+  if (fiber->early.base) follow_early(fiber, address, bytes, kind);
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
   if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
@@ -317,6 +352,10 @@ void trace_meet_slowly(Block *block) {
   trace_unlock();
 }
 
+void trace_grid(Block *block) {
+  if (sim_settings()->race) trace_meet_slowly(block);
+}
+
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                   const void *pc) {
   trace_settle();
@@ -327,8 +366,13 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address)) return;
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
-  if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address)))
+  if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
+    if (kind == AccessAtomic && settings->race) { // in the grid's workspace
+      trace_grid(fiber->block);
+      fiber->block->atomic_open = true;
+    }
     return;
+  }
   bool variable = !shared && !global && is_variable(fiber, address);
   if (settings->address && !shared && !global && !variable)
     report_bounds(address, bytes, writes, pc);
@@ -379,7 +423,8 @@ void cusim_access(const void *address, int bytes, int writes) {
 
 void cusim_watch(const void *address, int bytes, int how) {
   enum { kWidest = 16 };
-  AccessKind kind = how & CusimAtomic     ? AccessAtomic
+  AccessKind kind = how & CusimCompares   ? AccessCompare
+                    : how & CusimAtomic   ? AccessAtomic
                     : how & CusimVolatile ? AccessVolatile
                     : bytes > 8           ? AccessMove
                                           : AccessPlain;

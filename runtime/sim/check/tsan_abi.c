@@ -105,6 +105,12 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
     trace_access(fiber_running(), (uintptr_t)address, bytes, writes, AccessAtomic, pc);
 }
 
+// NOTE: cusim_atomic.h compares weakly where it makes another operation of it.
+static inline void compare(const volatile void *address, int bytes, const void *pc) {
+  if (cusim_self)
+    trace_access(fiber_running(), (uintptr_t)address, bytes, true, AccessCompare, pc);
+}
+
 #define FETCH(T, bits, name, builtin)                                                              \
   EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T v, int order);                            \
   EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T v, int order) {                           \
@@ -112,11 +118,11 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
     atomic(p, bits / 8, true, PC);                                                                 \
     return builtin(p, v, __ATOMIC_SEQ_CST);                                                        \
   }
-#define COMPARE(T, bits, name)                                                                     \
+#define COMPARE(T, bits, name, announce)                                                                     \
   EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed);        \
   EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed) {       \
     (void)order, (void)failed;                                                                     \
-    atomic(p, bits / 8, true, PC);                                                                 \
+    announce;                                                                                      \
     return __atomic_compare_exchange_n(p, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
   }
 #define COMPARE_VALUE(T, bits) /* Clang's */                                                       \
@@ -124,7 +130,7 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
   EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T e, T v, int order,          \
                                                       int no) {                                    \
     (void)order, (void)no;                                                                         \
-    atomic(p, bits / 8, true, PC);                                                                 \
+    compare(p, bits / 8, PC);                                                                      \
     __atomic_compare_exchange_n(p, &e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \
     return e;                                                                                      \
   }
@@ -135,8 +141,8 @@ static inline void atomic(const volatile void *address, int bytes, bool writes, 
   FETCH(T, bits, fetch_and, __atomic_fetch_and)                                                    \
   FETCH(T, bits, fetch_or, __atomic_fetch_or)                                                      \
   FETCH(T, bits, fetch_xor, __atomic_fetch_xor)                                                    \
-  COMPARE(T, bits, compare_exchange_strong)                                                        \
-  COMPARE(T, bits, compare_exchange_weak)                                                          \
+  COMPARE(T, bits, compare_exchange_strong, compare(p, bits / 8, PC))                              \
+  COMPARE(T, bits, compare_exchange_weak, atomic(p, bits / 8, true, PC))                           \
   COMPARE_VALUE(T, bits)                                                                           \
   EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order);                             \
   EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int order) {                            \

@@ -37,8 +37,10 @@ static bool in_kernel(const Worker *worker, uintptr_t pc) {
 }
 
 // Threads that have ended, of all blocks. A loop over a block's threads is at the one that runs.
-static uint64_t ended(const Block *block) {
-  return block->ended + (block->launch->loops ? cusim_self->linear : 0);
+static uint64_t ended(const Worker *worker) {
+  uint64_t sum = worker->block.launch->loops ? cusim_self->linear : 0;
+  for (int r = 0; r < worker->cluster.size; r++) sum += worker->cluster.blocks[r]->ended;
+  return sum;
 }
 
 static struct sigaction before; // the program's own handler
@@ -63,8 +65,8 @@ static void on_tick(int signal, siginfo_t *info, void *data) {
     return;
   }
   if (!cusim_self) return;
-  if (ended(&worker->block) != worker->ended_before) {
-    worker->ended_before = ended(&worker->block);
+  if (ended(worker) != worker->ended_before) {
+    worker->ended_before = ended(worker);
     worker->ticks = 0;
     return;
   }

@@ -8,9 +8,10 @@
 #include "cusim_abi.h"
 
 #define __host__
-// Visible, so that cuModuleGetGlobal finds variables and the compiler takes none for constant.
+// Visible, or used, so that the compiler takes no variable for constant: the program may write it.
+// rewrite.c adds `used` to static ones of __device__.
 #define __device__ __attribute__((visibility("default")))
-#define __constant__ __attribute__((visibility("default")))
+#define __constant__ __attribute__((visibility("default"), used))
 #define __grid_constant__
 #define __global__ __cusim_global__
 #define __shared__ __cusim_shared__

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 7
+#define CUSIM_ABI 11
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +19,9 @@ typedef struct CusimThread {
   unsigned smem_bytes; // of dynamic shared memory; of a kernel from PTX: of all
   unsigned smem_static; // of these, those before the dynamic part
   unsigned char *smem; // 1024-aligned
+  unsigned cluster_rank, cluster_size; // of the block in its cluster; blocks
+  unsigned cluster_dim[3];
+  unsigned char *const *peers; // smem of each block of the cluster, by rank
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.
@@ -45,6 +48,7 @@ typedef struct CusimKernel {
   unsigned static_smem; // bytes
   unsigned smem_align;  // of the dynamic part
   unsigned cluster[3];  // blocks of a cluster; 0: not given
+  int triggers; // it may let the next launch begin: griddepcontrol.launch_dependents
 } CusimKernel;
 
 typedef struct CusimImage {
@@ -91,8 +95,16 @@ void cusim_barrier_arrive(int id, int threads);
 // __syncthreads that also counts the threads whose predicate holds.
 int cusim_barrier_count(int predicate);
 int cusim_barrier_reduce(int id, int threads, int predicate);
-void cusim_barrier_cluster(void); // barrier.cluster.wait, of a cluster of one block
+void cusim_cluster_arrive(void); // barrier.cluster
+void cusim_cluster_wait(void);
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
+void cusim_set_registers(int registers); // of the thread's warp: waits until the block has as many
+void cusim_exit(void) __attribute__((noreturn)); // ends the thread, from whatever function
+void cusim_grid_wait(void); // griddepcontrol.wait: the launch before has ended
+int cusim_grid_is_cooperative(void);
+void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
+void *cusim_grid_workspace(void);  // of NVIDIA's cooperative_groups.h; null: it is not cooperative
+unsigned cusim_lanes_here(void);   // the lanes of the warp that come by together
 int cusim_live_threads(void); // threads of the block that have not exited
 
 // Lets other threads run; called where a program may spin.
@@ -116,6 +128,7 @@ unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals,
                                           int drop);
 void cusim_mbar_expect(unsigned long long *bar, int bytes); // announces, does not arrive
 void cusim_mbar_complete(unsigned long long *bar, int bytes);
+int cusim_mbar_phase(unsigned long long state);   // of a state, for waits
 int cusim_mbar_pending(unsigned long long state); // arrivals that a state lacks
 
 // ---- bulk copies (sm_90): of the asynchronous proxy -------------------------------------------
@@ -140,10 +153,13 @@ void cusim_bulk_store(void *gmem, const void *smem, unsigned bytes, int reduce, 
 void cusim_tensor_load(void *smem, const void *map, const int *at, int rank,
                        unsigned long long *bar, const int *offsets);
 void cusim_tensor_store(const void *map, const int *at, int rank, const void *smem, int reduce);
+// st.async: done at once, which is as early as a GPU may.
+void cusim_store_async(void *smem, const void *values, int bytes, unsigned long long *bar);
 void cusim_bulk_commit(void);
 void cusim_bulk_wait(int groups, int read);
 void cusim_proxy_fence(void); // fence.proxy.async
 void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
 
 // So many bytes for the work of a meeting, 64-aligned: the OS thread's.
@@ -169,7 +185,7 @@ long long cusim_nanotime(void);
 void cusim_access(const void *address, int bytes, int writes);
 
 // The same of an access that is no copy: how, as CusimAccess bits.
-enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4 };
+enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4, CusimCompares = 8 };
 void cusim_watch(const void *address, int bytes, int how);
 
 // The same with the copy: a vector access in one, which instrumentation would see in pieces.

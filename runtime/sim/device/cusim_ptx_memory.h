@@ -3,7 +3,7 @@
 #define CUSIM_PTX_MEMORY_H
 
 // Own: the thread's alone, never watched.
-enum x_access { Plain, Volatile, Atomic, Constant, Own };
+enum x_access { Plain, Volatile, Atomic, Constant, Own, Compares };
 
 template <class T, int N> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) x_vector { T v[N]; };
 
@@ -12,7 +12,8 @@ template <class T> CUSIM_FN void x_watch(const void *p, int kind, bool writes) {
   if (__builtin_expect(size_t(p) % kAlign, 0)) cusim_misaligned(p, kAlign);
   if (CUSIM_TRACE && kind != Own)
     cusim_watch(p, kBytes, (writes ? CusimWrites : 0) | (kind == Volatile ? CusimVolatile : 0) |
-                               (kind == Atomic ? CusimAtomic : 0));
+                               (kind == Atomic ? CusimAtomic : 0) |
+                               (kind == Compares ? CusimCompares : 0));
 }
 
 // NOTE: a thread that spins on a flag lets others run.
@@ -85,7 +86,7 @@ template <class T> CUSIM_FN T x_atom_exch(u8 *p, T v) {
   return old;
 }
 template <class T> CUSIM_FN T x_atom_cas(u8 *p, T expected, T desired) {
-  x_watch<T>(p, Atomic, true);
+  x_watch<T>(p, Compares, true);
   __atomic_compare_exchange((T *)p, &expected, &desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   cusim_yield();
   return expected;
@@ -96,12 +97,12 @@ template <class T> CUSIM_FN T x_atom_cas(u8 *p, T expected, T desired) {
 CUSIM_FN bool x_isspacep_shared(const u8 *p) {
   return size_t(p - cusim_self->smem + 1024) < size_t(cusim_self->smem_bytes + 1024);
 }
-CUSIM_FN bool x_isspacep_cluster(const u8 *p) { return x_isspacep_shared(p); }
 CUSIM_FN bool x_isspacep_local(const u8 *p) {
   u8 here;
   return size_t(p - &here) < 65536; // above, on the thread's stack
 }
-CUSIM_FN bool x_isspacep_global(const u8 *p) { return !x_isspacep_shared(p) && !x_isspacep_local(p); }
+CUSIM_FN bool x_isspacep_cluster(const u8 *p);
+CUSIM_FN bool x_isspacep_global(const u8 *p) { return !x_isspacep_cluster(p) && !x_isspacep_local(p); }
 CUSIM_FN bool x_isspacep_const(const u8 *) { return false; }
 CUSIM_FN bool x_isspacep_param(const u8 *) { return false; }
 

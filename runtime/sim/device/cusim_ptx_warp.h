@@ -10,7 +10,10 @@ CUSIM_FN u32 x_warps() {
 CUSIM_FN u32 x_smid() {
   return (cusim_self->block[0] + cusim_self->block[1] * 7 + cusim_self->block[2] * 13) % 132;
 }
-CUSIM_FN u32 x_envreg(int) { return 0; }
+CUSIM_FN u32 x_envreg(int n) { // 1, 2: the address of the grid's workspace, its upper half first
+  u64 at = u64(cusim_grid_workspace());
+  return n == 1 ? u32(at >> 32) : n == 2 ? u32(at) : 0;
+}
 
 struct x_shuffled {
   u32 value;
@@ -48,23 +51,59 @@ CUSIM_FN bool x_bar_red_or(s32 id, s32 threads, bool p) { return cusim_barrier_r
 CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_reduce(id, threads, !p) == 0; }
 
 // The parity of the phase that a state word of mbarrier.arrive is in.
-CUSIM_FN s32 x_mbar_phase(u64 state) { return s32(state >> 26 & 1); }
+CUSIM_FN s32 x_mbar_phase(u64 state) { return cusim_mbar_phase(state); }
 
-// ---- clusters: here of one block ----------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------
+// An address of shared::cluster: a distance from a block's window; above it the rank plus 1, or 0 for
+// the own block.
 
-CUSIM_FN u8 *x_cluster_address(u32 address) { return cusim_self->smem - 1024 + (address & 0xffffff); }
-template <class T> CUSIM_FN T x_mapa(T address, u32 rank) {
-  if (rank) cusim_trap();
-  return address;
+enum { kRankShift = 24, kWindowBefore = 1024 };
+
+CUSIM_FN u8 *x_window(u32 rank) { return cusim_self->peers[rank] - kWindowBefore; }
+CUSIM_FN u32 x_check_rank(u32 rank) {
+  if (rank >= cusim_self->cluster_size) cusim_no_rank(rank);
+  return rank;
 }
-CUSIM_FN u32 x_to_cluster(u64 p) { return u32(p - (u64)(cusim_self->smem - 1024)); }
-CUSIM_FN u32 x_cluster_ctaid(int) { return 0; }
-CUSIM_FN u32 x_cluster_nctaid(int) { return 1; }
-CUSIM_FN u32 x_cluster_ctarank(int) { return 0; }
-CUSIM_FN u32 x_cluster_nctarank(int) { return 1; }
-CUSIM_FN u32 x_clusterid(int i) { return cusim_self->block[i]; }
-CUSIM_FN u32 x_nclusterid(int i) { return cusim_self->grid_dim[i]; }
-CUSIM_FN bool x_is_explicit_cluster(int) { return false; }
+CUSIM_FN u8 *x_cluster_address(u32 address) {
+  u32 rank = address >> kRankShift;
+  u8 *window = rank ? x_window(x_check_rank(rank - 1)) : cusim_self->smem - kWindowBefore;
+  return window + (address & ((1u << kRankShift) - 1));
+}
+CUSIM_FN u32 x_in_rank(u32 address, u32 rank) {
+  return (address & ((1u << kRankShift) - 1)) | (x_check_rank(rank) + 1) << kRankShift;
+}
+CUSIM_FN u32 x_rank_of(u64 p) { // of a pointer; the cluster's size: it is no shared memory
+  u32 rank = 0;
+  while (rank < cusim_self->cluster_size &&
+         size_t(p) - size_t(x_window(rank)) >= size_t(cusim_self->smem_bytes) + kWindowBefore)
+    rank++;
+  return rank;
+}
+template <class T> CUSIM_FN T x_mapa(T address, u32 rank) { return x_in_rank(u32(address), rank); }
+CUSIM_FN u64 x_mapa_generic(u64 p, u32 rank) {
+  u32 from = x_rank_of(p);
+  if (from == cusim_self->cluster_size) cusim_trap();
+  return p - u64(x_window(from)) + u64(x_window(x_check_rank(rank)));
+}
+CUSIM_FN u32 x_getctarank(u32 address) {
+  u32 rank = address >> kRankShift;
+  return rank ? rank - 1 : cusim_self->cluster_rank;
+}
+CUSIM_FN u32 x_getctarank_generic(u64 p) { return x_rank_of(p); }
+CUSIM_FN u32 x_to_cluster(u64 p) {
+  u32 rank = x_rank_of(p);
+  if (rank == cusim_self->cluster_size) return u32(p - (u64)(cusim_self->smem - kWindowBefore));
+  return rank == cusim_self->cluster_rank ? u32(p - u64(x_window(rank)))
+                                          : x_in_rank(u32(p - u64(x_window(rank))), rank);
+}
+CUSIM_FN u32 x_cluster_ctaid(int i) { return cusim_self->block[i] % cusim_self->cluster_dim[i]; }
+CUSIM_FN u32 x_cluster_nctaid(int i) { return cusim_self->cluster_dim[i]; }
+CUSIM_FN u32 x_cluster_ctarank(int) { return cusim_self->cluster_rank; }
+CUSIM_FN u32 x_cluster_nctarank(int) { return cusim_self->cluster_size; }
+CUSIM_FN u32 x_clusterid(int i) { return cusim_self->block[i] / cusim_self->cluster_dim[i]; }
+CUSIM_FN u32 x_nclusterid(int i) { return cusim_self->grid_dim[i] / cusim_self->cluster_dim[i]; }
+CUSIM_FN bool x_is_explicit_cluster(int) { return cusim_self->cluster_size > 1; }
+CUSIM_FN bool x_isspacep_cluster(const u8 *p) { return x_rank_of(u64(p)) < cusim_self->cluster_size; }
 
 // ---- functions that the driver defines ----------------------------------------------------------
 // A[0] is where the result goes, the parameters follow.

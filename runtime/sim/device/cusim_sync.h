@@ -155,7 +155,8 @@ template <class T> CUSIM_FN unsigned __match_all_sync(unsigned mask, T value, in
   *all = same == mask;
   return *all ? mask : 0;
 }
-// NOTE: lanes do not run in step here; what holds is that the calling lane is active.
-CUSIM_FN unsigned __activemask() { return 1u << cusim::lane(); }
+// NOTE: lanes do not run in step here; those are active that come by before the warp's others can go
+// on no more.
+CUSIM_FN unsigned __activemask() { return cusim_lanes_here(); }
 
 #endif

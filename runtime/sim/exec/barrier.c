@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { kCluster = -1 }; // in place of a number: the cluster's
-
 static bool complete(Block *block, const BlockBarrier *barrier) {
   return barrier->arrived &&
          barrier->arrived >= (barrier->expected ? barrier->expected : block->live);
@@ -14,6 +12,7 @@ static bool complete(Block *block, const BlockBarrier *barrier) {
 // is not negative.
 static void release(Block *block, BlockBarrier *barrier, int last) {
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
+  if (!barrier->expected) clock_join(block, &barrier->clock, block->exited);
   for (int w = 0; w < warps; w++) {
     if (!barrier->waiting[w]) continue;
     block->warps[w].ready |= barrier->waiting[w];
@@ -54,8 +53,7 @@ static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
 static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
                                                                   int place, const void *pc) {
   Block *block = fiber->block;
-  if (id == kCluster) id = kClusterBarrier;
-  else if (id < 0 || id >= kBarriers)
+  if (id < 0 || id >= kBarriers)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "there is no barrier %d, only 0 to 15", id);
   BlockBarrier *barrier = &block->barriers[id];
   if (barrier->arrived && barrier->expected != threads)
@@ -128,20 +126,15 @@ void cusim_barrier_named(int id, int threads, int place) {
   wait_at(fiber, arrive(fiber, id, threads, id || threads ? 0 : place, pc), pc);
 }
 
-void cusim_barrier_cluster(void) {
-  Fiber *fiber = fiber_running();
-  const void *pc = __builtin_return_address(0);
-  wait_at(fiber, arrive(fiber, kCluster, 0, 0, pc), pc);
-}
-
 int cusim_live_threads(void) {
   return fiber_running()->block->live;
 }
 
-// A thread has exited: it counts as present where all live threads are awaited.
-void barrier_exit(Block *block) {
-  for (int id = 0; id <= kClusterBarrier; id += kClusterBarrier) {
-    BlockBarrier *all = &block->barriers[id];
-    if (!all->expected && complete(block, all)) release(block, all, -1);
-  }
+// A thread has exited: it counts as present where all live threads are awaited, and what it did
+// lies before such a barrier.
+void barrier_exit(Block *block, int thread) {
+  trace_meet(block);
+  clock_publish(block, &block->exited, thread);
+  BlockBarrier *all = &block->barriers[0];
+  if (!all->expected && complete(block, all)) release(block, all, -1);
 }

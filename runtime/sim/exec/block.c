@@ -38,14 +38,24 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
   warp->fresh &= ~bit;
   block->start = (int)(warp - block->warps) * kWarpLanes + lane;
   Fiber *fiber = fiber_take(sim_worker);
+  if (fiber) fiber->block = block;
   if (!fiber) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for another thread's stack");
   return fiber;
 }
 
-// Nothing can run: frees a waiter, or reports a deadlock.
-static void stall(Block *block) {
-  if (copy_land_deferred(block) || bulk_land_one(block) || mbar_wake_trying(block)) return;
-  fault_deadlock(block);
+// Nothing of the block can run: another block of the cluster that can, or the same, a waiter of which
+// was freed. Else it reports a deadlock.
+static Block *stall(Block *block) {
+  const Cluster *c = block->cluster;
+  Block *next = c->size > 1 ? cluster_next(block) : NULL;
+  if (next) return next;
+  for (int r = 0; r < c->size; r++)
+    if (copy_land_deferred(c->blocks[r]) || bulk_land_one(c->blocks[r])) return c->blocks[r];
+  for (int r = 0; r < c->size; r++)
+    if (mbar_wake_trying(c->blocks[r])) return c->blocks[r];
+  for (int r = 0; r < c->size; r++)
+    if (c->blocks[r]->live) fault_deadlock(c->blocks[r]);
+  return block;
 }
 
 // The next fiber to run. Not called when all threads have ended.
@@ -55,11 +65,12 @@ static inline __attribute__((always_inline)) Fiber *pick(Block *block) {
     unsigned lanes = warp->ready ? warp->ready : warp->fresh;
     if (block->random) lanes = warp->ready | warp->fresh;
     if (lanes) return take_lane(block, warp, choose(block, lanes));
+    if (warp->gathering && grid_gather(warp)) continue;
     block->ready_warps &= ~(1u << block->warp);
     if (block->ready_warps)
       block->warp = choose(block, block->ready_warps);
     else
-      stall(block);
+      block = stall(block);
   }
 }
 
@@ -70,7 +81,7 @@ static inline __attribute__((always_inline)) void go(Fiber *from, Fiber *to) {
 }
 
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc) {
-  trace_settle();
+  trace_leave(fiber);
   fiber->wait = kind;
   fiber->wait_object = object;
   fiber->wait_pc = pc;
@@ -86,7 +97,7 @@ void block_ready(Fiber *fiber) {
 
 // Steps behind all that can run: the warp's higher lanes go first, then the other warps in turn.
 void block_yield(Fiber *fiber) {
-  trace_settle();
+  trace_leave(fiber);
   Block *block = fiber->block;
   Warp *warp = fiber_warp(fiber);
   unsigned above = (warp->ready | warp->fresh) & ~((2u << fiber->self.linear % kWarpLanes) - 1);
@@ -104,7 +115,15 @@ void cusim_yield(void) {
   Fiber *fiber = fiber_running();
   block_yield(fiber);
   if (++fiber->spins % kSpins) return;
-  sched_yield(); // it may wait for another block, which may have failed
+  Block *other = fiber->block->cluster->size > 1 ? cluster_next(fiber->block) : NULL;
+  if (other) { // it may wait for another block of its cluster
+    trace_leave(fiber);
+    block_ready(fiber);
+    go(fiber, pick(other));
+  }
+  // It may wait for another block, which may have failed. NOTE: alone it keeps its processor: on a
+  // busy host the watchdog, which counts processor time, would come late.
+  if (fiber->block->launch->cooperative) sched_yield();
   if (atomic_load_explicit(&fiber->block->launch->error, memory_order_relaxed)) block_abandon();
 }
 
@@ -124,11 +143,13 @@ static void start_thread(Fiber *fiber, int index) {
   fiber->stores = NULL;
   fiber->last_store = &fiber->stores;
   fiber->bulk_group = 0;
+  fiber->early.base = 0;
+  fiber->cluster_arrived = false;
   fiber_warp(fiber)->fibers[index % kWarpLanes] = fiber;
 }
 
 static void end_thread(Fiber *fiber) {
-  trace_settle();
+  trace_leave(fiber);
   Block *block = fiber->block;
   if (fiber->copy_head != fiber->copy_tail) copy_land_all(fiber);
   if (fiber->stores) bulk_land_stores(fiber, fiber->bulk_group + 1);
@@ -136,7 +157,8 @@ static void end_thread(Fiber *fiber) {
   block->live--;
   block->ended++;
   meeting_exit(fiber);
-  barrier_exit(block);
+  barrier_exit(block, (int)fiber->self.linear);
+  if (block->cluster->arrived) cluster_exit(fiber);
 }
 
 // A whole block whose threads cannot wait: the compiler's own loop.
@@ -158,11 +180,16 @@ static inline bool next_in_warp(Block *block) {
   return true;
 }
 
-static void run_threads(Fiber *fiber) {
-  Block *block = fiber->block;
+void cusim_exit(void) {
+  __builtin_longjmp(fiber_running()->exit, 1);
+}
+
+static void run_threads(Fiber *volatile fiber_here) {
+  Fiber *volatile fiber = fiber_here; // volatile: a thread may end in the midst of a call
+  Block *volatile block = fiber->block;
   do {
     start_thread(fiber, block->start);
-    block->launch->function->kernel->enter(block->launch->params);
+    if (__builtin_setjmp(fiber->exit) == 0) block->launch->function->kernel->enter(block->launch->params);
     end_thread(fiber);
   } while (next_in_warp(block));
 }
@@ -179,7 +206,7 @@ void fiber_main(void) {
     Worker *worker = sim_worker;
     fiber->next_free = worker->free;
     worker->free = fiber;
-    if (block->live) {
+    if (cluster_lives(block->cluster)) {
       go(fiber, pick(block));
     } else {
       fiber_switch(&fiber->sp, worker->main_sp);
@@ -187,15 +214,25 @@ void fiber_main(void) {
   }
 }
 
-// The built-in variables that are the same in the whole block.
-static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index) {
-  CusimThread self = {.smem = worker->smem, .smem_static = launch->smem_static};
+// The built-in variables that are the same in the whole block: the one of that rank in the cluster
+// number index.
+static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index, unsigned rank) {
+  const unsigned *dim = launch->cluster;
+  CusimThread self = {.smem = worker->cluster.smem[rank], .smem_static = launch->smem_static};
+  unsigned in_grid[3], in_cluster[3] = {rank % dim[0], rank / dim[0] % dim[1], rank / dim[0] / dim[1]};
+  for (int i = 0; i < 3; i++) {
+    unsigned clusters = launch->grid[i] / dim[i];
+    in_grid[i] = (unsigned)(index % clusters);
+    index /= clusters;
+    self.block[i] = in_grid[i] * dim[i] + in_cluster[i];
+  }
   self.smem_bytes = launch->smem_static + launch->smem;
-  self.block[0] = (unsigned)(index % launch->grid[0]);
-  self.block[1] = (unsigned)(index / launch->grid[0] % launch->grid[1]);
-  self.block[2] = (unsigned)(index / launch->grid[0] / launch->grid[1]);
   memcpy(self.block_dim, launch->block, sizeof self.block_dim);
   memcpy(self.grid_dim, launch->grid, sizeof self.grid_dim);
+  memcpy(self.cluster_dim, dim, sizeof self.cluster_dim);
+  self.cluster_rank = rank;
+  self.cluster_size = (unsigned)worker->cluster.size;
+  self.peers = worker->cluster.smem;
   return self;
 }
 
@@ -209,15 +246,19 @@ static void clear(Block *block, Launch *launch, uint64_t random) {
     warp->fresh = warp->live = lanes >= kWarpLanes ? ~0u : (1u << lanes) - 1;
     warp->ready = 0;
     warp->open = 0;
+    warp->gathering = 0;
   }
-  for (int i = 0; i <= kBarriers; i++) clock_drop(&block->barriers[i].clock);
+  for (int i = 0; i < kBarriers; i++) clock_drop(&block->barriers[i].clock);
+  for (int i = 0; i < 2; i++) clock_drop(&block->cluster_clocks[i]);
   memset(block->barriers, 0, sizeof block->barriers);
+  clock_drop(&block->exited);
   for (; block->nmbars; block->nmbars--) {
     clock_drop(&block->mbars[block->nmbars - 1].clock);
     clock_drop(&block->mbars[block->nmbars - 1].done);
   }
   block->ready_warps = warps == kMaxWarps ? ~0u : (1u << warps) - 1;
   block->warp = 0;
+  memset(block->registers, 0, sizeof block->registers);
   block->deferred = block->try_waiters = 0;
   block->working = false;
   bulk_drop(block);
@@ -245,22 +286,40 @@ static void recover(Worker *worker) {
   worker->abandoned = false;
 }
 
-void block_run(Worker *worker, Launch *launch, unsigned long index) {
+static void no_memory(Launch *launch) {
+  int none = 0;
+  if (!atomic_load(&launch->error)) fputs("libcusim: no memory for the stack of a thread\n", stderr);
+  atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static Fiber *first_loop(Worker *worker) {
+  Fiber *fiber = fiber_take(worker);
+  fiber->block = &worker->block;
+  return fiber;
+}
+
+void cluster_run(Worker *worker, Launch *launch, unsigned long index) {
   uint64_t seed = sim_settings()->seed;
-  Block *block = &worker->block;
-  clear(block, launch, seed ? (seed * 0x9e3779b97f4a7c15ull + index) | 1 : 0);
+  Cluster *c = &worker->cluster;
+  c->phase = 0;
+  c->arrived = 0;
+  for (int r = 0; r < c->size; r++) {
+    unsigned long number = index * (unsigned long)c->size + (unsigned long)r;
+    c->blocks[r]->cluster = c;
+    clear(c->blocks[r], launch, seed ? (seed * 0x9e3779b97f4a7c15ull + number) | 1 : 0);
+  }
   if (!fiber_ready(worker)) {
-    int none = 0;
-    fputs("libcusim: no memory for the stack of a thread\n", stderr);
-    atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
+    no_memory(launch);
     return;
   }
-  block->place = place(worker, launch, index);
-  trace_block(block);
-  Fiber *first = launch->loops ? fiber_take(worker) : pick(block);
+  for (int r = 0; r < c->size; r++) {
+    c->blocks[r]->place = place(worker, launch, index, (unsigned)r);
+    trace_block(c->blocks[r]);
+  }
+  Fiber *first = launch->loops ? first_loop(worker) : pick(&worker->block);
   cusim_self = &first->self;
   fiber_switch(&worker->main_sp, first->sp);
   cusim_self = NULL;
-  trace_block_end(block);
+  for (int r = 0; r < c->size; r++) trace_block_end(c->blocks[r]);
   if (worker->abandoned) recover(worker);
 }

@@ -345,6 +345,18 @@ void cusim_tensor_store(const void *map, const int *at, int rank, const void *sm
   start(copy);
 }
 
+void cusim_store_async(void *smem, const void *values, int bytes, unsigned long long *bar) {
+  Fiber *fiber = fiber_running();
+  const void *pc = __builtin_return_address(0);
+  if ((uintptr_t)smem % (unsigned)bytes) fault_misaligned(smem, bytes, pc);
+  if (sim_settings()->trace)
+    for (int i = 0; i < bytes; i += kWidest)
+      trace_access(fiber, (uintptr_t)smem + (unsigned)i, bytes - i < kWidest ? bytes - i : kWidest, true,
+                   AccessAsync, pc);
+  memcpy(smem, values, (size_t)bytes);
+  mbar_complete(fiber->block, bar, bytes, (int)fiber->self.linear, pc);
+}
+
 void cusim_bulk_commit(void) {
   fiber_running()->bulk_group++;
 }

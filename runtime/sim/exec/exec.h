@@ -12,7 +12,7 @@ bool fiber_ready(Worker *worker);           // at least one is in the free list,
 void fiber_reset(Fiber *fiber);             // its stack starts over
 void fiber_free(Fiber *fiber);
 
-void block_run(Worker *worker, struct Launch *launch, unsigned long index);
+void cluster_run(Worker *worker, struct Launch *launch, unsigned long index);
 void block_wait(Fiber *fiber, WaitKind kind, const void *object, const void *pc);
 void block_ready(Fiber *fiber); // the fiber may go on
 void block_yield(Fiber *fiber);
@@ -20,7 +20,12 @@ void block_abandon(void) __attribute__((noreturn)); // gives the running block u
 uint64_t block_random(Block *block);
 
 void meeting_exit(Fiber *fiber); // a lane has exited: meetings may be complete
-void barrier_exit(Block *block);
+bool grid_gather(Warp *warp); // lanes that wait to know who is with them: true: some go on
+Block *cluster_owner(Block *block, const void *address); // whose shared memory it is of
+bool cluster_lives(const Cluster *cluster);
+Block *cluster_next(Block *block);
+void cluster_exit(Fiber *fiber);
+void barrier_exit(Block *block, int thread);
 bool mbar_done(unsigned long long *bar, int parity);
 void mbar_arrive(Fiber *fiber, unsigned long long *bar, int expect_bytes, const void *pc);
 bool mbar_wake_trying(Block *block);

@@ -22,7 +22,9 @@ static MbarClock *mbar_clock(Block *block, const void *bar) {
   return &block->mbars[i];
 }
 
+// A block of another's cluster has no clock there: what blocks do to each other's is not compared.
 static void publish_at(Block *block, const void *bar, int thread) {
+  if (cluster_owner(block, bar) != block) return;
   MbarClock *clocks = mbar_clock(block, bar);
   if (clocks) clock_publish(block, &clocks->clock, thread);
 }
@@ -47,6 +49,10 @@ static Mbarrier read_mbar(unsigned long long *bar, const void *pc) {
   if (state.magic != kMbarMagic)
     fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "mbarrier at %p was never initialised", (void *)bar);
   return state;
+}
+
+int cusim_mbar_phase(unsigned long long word) {
+  return (int)((Mbarrier){word}).phase;
 }
 
 void cusim_mbar_init(unsigned long long *bar, int arrivals) {
@@ -77,7 +83,8 @@ static void wake(Block *block, unsigned long long *bar) {
 }
 
 // The phase ends when all have arrived and all bytes that were announced have landed.
-static void settle(Block *block, unsigned long long *bar, Mbarrier state) {
+static void settle(Block *from, unsigned long long *bar, Mbarrier state) {
+  Block *block = cluster_owner(from, bar);
   bool done = state.pending == 0 && state.bytes == 0;
   if (done) state.pending = state.expected, state.phase ^= 1;
   *bar = state.word;

@@ -5,6 +5,7 @@
 #include "sim/exec/exec.h"
 
 #include <fenv.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,7 +33,7 @@ static unsigned char *map_smem(void) {
   return map + kRedZone + bytes; // its end
 }
 
-static __thread unsigned char *smem_end;
+static __thread unsigned char *smem_ends[kMostCluster]; // by rank in a cluster; null: not mapped yet
 
 static void free_worker(void *data) { // when its thread exits
   Worker *worker = data;
@@ -41,7 +42,9 @@ static void free_worker(void *data) { // when its thread exits
   free(worker->scratch);
   watchdog_close(worker);
   fault_thread_end(worker);
-  munmap(smem_end - smem_room() - kRedZone, smem_room() + 2 * kRedZone);
+  for (int r = 0; r < kMostCluster && smem_ends[r]; r++)
+    munmap(smem_ends[r] - smem_room() - kRedZone, smem_room() + 2 * kRedZone);
+  for (int r = 1; r < kMostCluster; r++) free(worker->cluster.blocks[r]);
   free(worker);
   sim_worker = NULL;
 }
@@ -58,8 +61,9 @@ static Worker *worker_here(void) {
   Worker *worker = aligned_alloc(64, (sizeof *worker + 63) & ~(size_t)63);
   if (!worker) return NULL;
   memset(worker, 0, sizeof *worker);
-  smem_end = map_smem();
-  if (!smem_end) return free(worker), NULL;
+  smem_ends[0] = map_smem();
+  if (!smem_ends[0]) return free(worker), NULL;
+  worker->cluster.blocks[0] = &worker->block;
   fault_thread(worker);
   pthread_once(&once, make_key);
   pthread_setspecific(worker_key, worker);
@@ -70,24 +74,39 @@ static unsigned smem_bytes(const Launch *launch) {
   return launch->smem_static + launch->smem;
 }
 
+// Room for as many blocks as a cluster has; false: no memory.
+static bool make_blocks(Worker *worker, const Launch *launch) {
+  Cluster *c = &worker->cluster;
+  c->size = (int)(launch->total / launch->units);
+  for (int r = 1; r < c->size; r++) {
+    if (!c->blocks[r]) c->blocks[r] = calloc(1, sizeof *c->blocks[r]);
+    if (!smem_ends[r]) smem_ends[r] = map_smem();
+    if (!c->blocks[r] || !smem_ends[r]) return false;
+  }
+  return true;
+}
+
 static void place_smem(Worker *worker, const Launch *launch) {
   const struct CUmod_st *module = launch->function->module;
   size_t rounded = ((size_t)smem_bytes(launch) + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
-  worker->smem = smem_end - rounded;
+  for (int r = 0; r < worker->cluster.size; r++) worker->cluster.smem[r] = smem_ends[r] - rounded;
   worker->tls_bytes = module->tls_bytes;
   TlsIndex index = {module->tls_module, 0};
   worker->tls_shared = module->tls_bytes ? __tls_get_addr(&index) : NULL;
 }
 
 // What lies before dynamic shared memory: as much as one alignment, or up to the guard.
-static unsigned char *smem_low(const Worker *worker) {
-  unsigned char *begin = smem_end - smem_room();
-  return worker->smem - begin < kSmemAlignment ? begin : worker->smem - kSmemAlignment;
+static unsigned char *smem_low(const Worker *worker, int rank) {
+  unsigned char *begin = smem_ends[rank] - smem_room(), *smem = worker->cluster.smem[rank];
+  return smem - begin < kSmemAlignment ? begin : smem - kSmemAlignment;
 }
 
 static void poison(Worker *worker, const Launch *launch) {
   if (!sim_settings()->basic) return;
-  if (smem_bytes(launch)) memset(smem_low(worker), kPoisonByte, (size_t)(smem_end - smem_low(worker)));
+  for (int r = 0; r < worker->cluster.size && smem_bytes(launch); r++) {
+    unsigned char *low = smem_low(worker, r);
+    memset(low, kPoisonByte, (size_t)(smem_ends[r] - low));
+  }
   if (worker->tls_bytes) memset(worker->tls_shared, kPoisonByte, worker->tls_bytes + kTlsGuard);
 }
 
@@ -101,17 +120,19 @@ static void check_guards(const Worker *worker, const Launch *launch) {
   if (!sim_settings()->basic) return;
   const unsigned char *guard = worker->tls_shared + worker->tls_bytes;
   if (worker->tls_bytes && !is_poison(guard, guard + kTlsGuard))
-    fault_shared(worker, "past the end of static", worker->tls_bytes);
-  if (!smem_bytes(launch)) return;
-  if (!is_poison(worker->smem + smem_bytes(launch), smem_end))
-    fault_shared(worker, "past the end of dynamic", smem_bytes(launch));
-  if (!is_poison(smem_low(worker), worker->smem))
-    fault_shared(worker, "before the beginning of dynamic", smem_bytes(launch));
+    fault_shared(&worker->block, "past the end of static", worker->tls_bytes);
+  for (int r = 0; r < worker->cluster.size && smem_bytes(launch); r++) {
+    const unsigned char *smem = worker->cluster.smem[r];
+    if (!is_poison(smem + smem_bytes(launch), smem_ends[r]))
+      fault_shared(worker->cluster.blocks[r], "past the end of dynamic", smem_bytes(launch));
+    if (!is_poison(smem_low(worker, r), smem))
+      fault_shared(worker->cluster.blocks[r], "before the beginning of dynamic", smem_bytes(launch));
+  }
 }
 
 static void run_blocks(Launch *launch) {
   Worker *worker = worker_here();
-  if (!worker) {
+  if (!worker || !make_blocks(worker, launch)) {
     int none = 0;
     atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
     return;
@@ -123,9 +144,9 @@ static void run_blocks(Launch *launch) {
   watchdog_start(worker);
   unsigned long i;
   while (!atomic_load_explicit(&launch->error, memory_order_relaxed) &&
-         (i = atomic_fetch_add(&launch->next, 1)) < launch->total) {
+         (i = atomic_fetch_add(&launch->next, 1)) < launch->units) {
     poison(worker, launch);
-    block_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->total);
+    cluster_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->units);
     check_guards(worker, launch);
   }
   watchdog_stop(worker);
@@ -144,6 +165,27 @@ static struct {
           .work = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
 
+// The blocks of a cooperative launch begin together: who spins for the others keeps a processor from
+// them, and one after the other would come by the pool's lock at the pace of their time slices.
+static struct {
+  sem_t open;
+  atomic_int arrived;
+} gate;
+
+static void gate_pass(const Launch *launch) {
+  int all = (int)launch->units;
+  if (!launch->cooperative || all == 1) return;
+  if (atomic_fetch_add(&gate.arrived, 1) + 1 == all)
+    for (int i = 1; i < all; i++) sem_post(&gate.open);
+  else
+    while (sem_wait(&gate.open) != 0) {} // interrupted
+}
+
+static void gate_close(void) {
+  sem_init(&gate.open, 0, 0);
+  atomic_store(&gate.arrived, 0);
+}
+
 static void *helper(void *unused) {
   (void)unused;
   unsigned long seen = 0;
@@ -156,6 +198,7 @@ static void *helper(void *unused) {
     pool.wanted--;
     pool.busy++;
     pthread_mutex_unlock(&pool.lock);
+    gate_pass(launch);
     run_blocks(launch);
     pthread_mutex_lock(&pool.lock);
     if (--pool.busy == 0) pthread_cond_signal(&pool.done);
@@ -178,12 +221,13 @@ static bool ensure_helpers(int count) {
 // False: there are not enough.
 static bool invite_helpers(Launch *launch) {
   unsigned long most = sim_settings()->race ? 1 : (unsigned long)sim_settings()->threads;
-  if (launch->cooperative) most = launch->total;
-  int wanted = (int)(launch->total < most ? launch->total : most) - 1;
+  if (launch->cooperative) most = launch->units;
+  int wanted = (int)(launch->units < most ? launch->units : most) - 1;
   if (wanted <= 0) return true;
   pthread_mutex_lock(&pool.lock);
   bool enough = ensure_helpers(wanted);
   if (enough || !launch->cooperative) {
+    gate_close();
     pool.launch = launch;
     pool.wanted = wanted;
     pool.serial++;
@@ -208,32 +252,84 @@ static void choose_order(Launch *launch) {
   uint64_t seed = sim_settings()->seed * 0x9e3779b97f4a7c15ull;
   launch->order_add = 0;
   launch->order_mul = 1;
-  if (!seed || launch->total < 2 || launch->total > 0xffffffff) return;
-  launch->order_add = (seed >> 33) % launch->total;
-  unsigned long mul = (seed >> 11) % launch->total | 1;
-  while (gcd(mul, launch->total) != 1) mul++;
+  if (!seed || launch->units < 2 || launch->units > 0xffffffff) return;
+  launch->order_add = (seed >> 33) % launch->units;
+  unsigned long mul = (seed >> 11) % launch->units | 1;
+  while (gcd(mul, launch->units) != 1) mul++;
   launch->order_mul = mul;
 }
 
 // Threads that cannot wait for each other need no fibers, unless their order is to be random.
 static bool can_loop(const Launch *launch) {
   const struct CUfunc_st *function = launch->function;
-  return function->kernel->loop && !function->module->waits && !sim_settings()->seed;
+  return function->kernel->loop && !function->module->waits && !sim_settings()->seed &&
+         launch->units == launch->total;
+}
+
+static void reset(Launch *launch) {
+  atomic_store(&launch->next, 0);
+  atomic_store(&launch->error, 0);
+  atomic_store(&launch->grid_arrived, 0);
+  memset(&launch->workspace, 0, sizeof launch->workspace);
+  launch->workspace.bytes = sizeof launch->workspace;
+  launch->loops = can_loop(launch);
+  choose_order(launch);
+}
+
+static CUresult count(Launch *launch) {
+  launch->function->counters->launches++;
+  launch->function->counters->loops += launch->loops;
+  return (CUresult)atomic_load(&launch->error);
+}
+
+// ---- launches that begin early ------------------------------------------------------------------
+
+static void *run_alone(void *launch) {
+  run_blocks(launch);
+  return NULL;
+}
+
+// Runs the launch that this one began before, on an OS thread of its own: this one's blocks stay where
+// they are. For the race check the two are one launch.
+static void run_before(Launch *launch) {
+  static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&once);
+  Launch *before = launch->before;
+  launch->before = NULL;
+  if (before) {
+    pthread_t thread;
+    reset(before);
+    if (pthread_create(&thread, NULL, run_alone, before) == 0)
+      pthread_join(thread, NULL);
+    else
+      atomic_store(&before->error, CUDA_ERROR_OUT_OF_MEMORY);
+    int none = 0;
+    if (count(before) != CUDA_SUCCESS)
+      atomic_compare_exchange_strong(&launch->error, &none, atomic_load(&before->error));
+  }
+  pthread_mutex_unlock(&once);
+}
+
+void cusim_grid_wait(void) {
+  Fiber *fiber = fiber_running();
+  trace_leave(fiber);
+  run_before(fiber->block->launch);
+  if (atomic_load(&fiber->block->launch->error)) block_abandon();
+  trace_grid(fiber->block);
 }
 
 CUresult launch_run(Launch *launch) {
   fault_install(block_abandon);
   watchdog_install();
-  atomic_store(&launch->next, 0);
-  atomic_store(&launch->error, 0);
-  launch->loops = can_loop(launch);
-  choose_order(launch);
+  reset(launch);
   trace_launch();
+  record_launch();
   if (!invite_helpers(launch)) return CUDA_ERROR_OUT_OF_MEMORY;
+  gate_pass(launch);
   run_blocks(launch);
   await_helpers();
+  if (launch->before) run_before(launch); // nothing waited for it
   trace_launch_end(launch);
-  launch->function->counters->launches++;
-  launch->function->counters->loops += launch->loops;
-  return (CUresult)atomic_load(&launch->error);
+  record_launch_end(launch);
+  return count(launch);
 }

@@ -222,13 +222,25 @@ static void emit_kernel(Emitter *e, PtxFunc *func, int n) {
   text_print(e->out, "%zu};\n", func->param_bytes);
 }
 
+// Whether the kernel, or any function, lets the next launch begin.
+static bool triggers(const PtxModule *m, const PtxFunc *kernel) {
+  for (int f = 0; f < m->nfuncs; f++) {
+    if (m->funcs[f]->entry && m->funcs[f] != kernel) continue;
+    for (int i = 0; i < m->funcs[f]->nbody; i++)
+      if (m->funcs[f]->body[i].opcode &&
+          !strcmp(m->funcs[f]->body[i].opcode, "griddepcontrol.launch_dependents"))
+        return true;
+  }
+  return false;
+}
+
 static void emit_kernel_row(Emitter *e, const PtxFunc *func, int n) {
   text_print(e->out,
              "  {\"%s\", 0, enter_%d, CUSIM_TRACE || CUSIM_COUNT ? 0 : ptx_loop<enter_%d>, "
-             "sizes_%d, offsets_%d, {%d, %d, %d}, 1, %zu, %d, {%d, %d, %d}},\n",
+             "sizes_%d, offsets_%d, {%d, %d, %d}, 1, %zu, %d, {%d, %d, %d}, %d},\n",
              func->name, n, n, n, n, func->limits.threads, func->limits.blocks,
              func->limits.registers, func->smem, dynamic_alignment(e->module), func->cluster[0],
-             func->cluster[1], func->cluster[2]);
+             func->cluster[1], func->cluster[2], triggers(e->module, func));
 }
 
 static bool is_host_function(const char *name) {

@@ -62,8 +62,7 @@ static void emit_ret(Emitter *e) {
 }
 
 static void emit_exit(Emitter *e) {
-  if (!e->func->entry) emit_fail(e, "outside of a kernel");
-  text_print(e->out, "return;");
+  text_print(e->out, e->func->entry ? "return;" : "cusim_exit();");
 }
 
 static void emit_trap(Emitter *e) {
@@ -132,7 +131,19 @@ static void emit_nanosleep(Emitter *e) {
   text_print(e->out, "cusim_yield();");
 }
 
-const EmitRow emit_control_rows[] = {{"bra", emit_bra},
+static void emit_texture(Emitter *e) {
+  emit_fail(e, "textures and surfaces are not modelled");
+}
+
+const EmitRow emit_control_rows[] = {{"tex", emit_texture},
+                                     {"tld4", emit_texture},
+                                     {"txq", emit_texture},
+                                     {"suld", emit_texture},
+                                     {"sust", emit_texture},
+                                     {"sured", emit_texture},
+                                     {"suq", emit_texture},
+                                     {"istypep", emit_texture},
+                                     {"bra", emit_bra},
                                      {"brx.idx", emit_brx},
                                      {"call", emit_call},
                                      {"ret", emit_ret},

@@ -1,4 +1,4 @@
-// emit_hopper.c: asynchronous copies and mbarriers.
+// emit_hopper.c: asynchronous copies, mbarriers, tensor maps.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -21,7 +21,8 @@ static void shared_address(Emitter *e, int index) {
 // cp.async.ca|cg.shared.global [dst], [src], cp-size[, src-size | ignore-src][, policy]
 static void emit_cp_async(Emitter *e) {
   const Instr *in = e->instr;
-  only_parts(e, 1, in->nparts, "async ca cg shared shared::cta global L2::cache_hint L2::64B L2::128B L2::256B");
+  only_parts(e, 1, in->nparts,
+             "async ca cg shared shared::cta global L2::cache_hint L2::64B L2::128B L2::256B");
   bool hint = instr_has(in, "L2::cache_hint");
   text_print(e->out, "cusim_cp_async(");
   emit_address(e, need_op(e, 0), SpaceShared);
@@ -118,7 +119,8 @@ static void emit_mbar_arrive(Emitter *e) {
 
 static void emit_mbar_tx(Emitter *e) {
   only_parts(e, 2, e->instr->nparts, kMbarParts);
-  text_print(e->out, !strcmp(e->instr->part[1], "expect_tx") ? "cusim_mbar_expect(" : "cusim_mbar_complete(");
+  text_print(e->out, !strcmp(e->instr->part[1], "expect_tx") ? "cusim_mbar_expect("
+                                                             : "cusim_mbar_complete(");
   barrier(e, 0);
   text_print(e->out, ", ");
   value(e, 1, "s32");
@@ -156,8 +158,10 @@ static void emit_mbar_wait(Emitter *e) {
 // ---- bulk copies --------------------------------------------------------------------------------
 
 static const char kBulkParts[] =
-    "async bulk tensor 1d 2d 3d 4d 5d shared::cluster shared::cta global tile im2col im2col_no_offs "
-    "mbarrier::complete_tx::bytes bulk_group multicast::cluster L2::cache_hint prefetch L2 reduce add "
+    "async bulk tensor 1d 2d 3d 4d 5d shared::cluster shared::cta global tile im2col "
+    "im2col_no_offs "
+    "mbarrier::complete_tx::bytes bulk_group multicast::cluster L2::cache_hint prefetch L2 reduce "
+    "add "
     "min max and or xor inc dec u32 s32 u64 s64 f16 bf16 b32 b64 noftz f32 f64";
 
 static int reduction(Emitter *e) {
@@ -173,17 +177,31 @@ static bool to_shared(const Instr *in) {
 }
 
 static void target_shared(Emitter *e, int index) {
-  text_print(e->out, "x_cluster_address((u32)(u64)");
+  bool many = instr_has(e->instr, "multicast::cluster");
+  text_print(e->out,
+             many ? "x_cluster_address(x_in_rank((u32)(u64)" : "x_cluster_address((u32)(u64)");
   emit_address(e, need_op(e, index), SpaceGlobal); // the number itself
-  text_print(e->out, ")");
+  text_print(e->out, many ? ", r_))" : ")");
+}
+
+// Multicast: once for each block of a mask, its rank in r_; the mask is that operand.
+static void begin_blocks(Emitter *e, int index) {
+  if (!instr_has(e->instr, "multicast::cluster")) return;
+  text_print(e->out, "for (u32 r_ = 0, k_ = ");
+  value(e, index, "u16");
+  text_print(e->out, "; k_; r_++, k_ >>= 1) if (k_ & 1) { ");
+}
+
+static void end_blocks(Emitter *e) {
+  if (instr_has(e->instr, "multicast::cluster")) text_print(e->out, " }");
 }
 
 static int element_type(Emitter *e) { // as tensor maps number them
   static const struct {
     const char *name;
     int number;
-  } types[] = {{"u32", 2}, {"s32", 3}, {"u64", 4}, {"s64", 5}, {"f16", 6}, {"f32", 7}, {"f64", 9},
-               {"bf16", 10}, {"b32", 2}, {"b64", 4}};
+  } types[] = {{"u32", 2}, {"s32", 3}, {"u64", 4},   {"s64", 5}, {"f16", 6},
+               {"f32", 7}, {"f64", 9}, {"bf16", 10}, {"b32", 2}, {"b64", 4}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (instr_has(e->instr, types[i].name)) return types[i].number;
   return 0;
@@ -194,16 +212,17 @@ static void emit_bulk(Emitter *e) {
   only_parts(e, 1, in->nparts, kBulkParts);
   if (instr_has(in, "prefetch")) return;
   if (to_shared(in)) {
-    if (!instr_has(in, "global")) emit_fail(e, "between blocks of a cluster");
+    begin_blocks(e, 4);
     text_print(e->out, "cusim_bulk_load(");
     target_shared(e, 0);
     text_print(e->out, ", ");
-    emit_address(e, need_op(e, 1), SpaceGlobal);
+    emit_address(e, need_op(e, 1), instr_has(in, "global") ? SpaceGlobal : SpaceShared);
     text_print(e->out, ", ");
     value(e, 2, "u32");
     text_print(e->out, ", (unsigned long long *)");
     target_shared(e, 3);
     text_print(e->out, ");");
+    end_blocks(e);
     return;
   }
   text_print(e->out, "cusim_bulk_store(");
@@ -247,7 +266,8 @@ static void emit_bulk_tensor(Emitter *e) {
   emit_tensor_place(e, to_shared(in) ? 1 : 0, rank);
   if (offsets) {
     const Operand *op = need_op(e, 3);
-    if (op->kind != OpVector || op->nparts != rank - 2) emit_fail(e, "%d offsets are awaited", rank - 2);
+    if (op->kind != OpVector || op->nparts != rank - 2)
+      emit_fail(e, "%d offsets are awaited", rank - 2);
     text_print(e->out, "const int o_[] = {");
     for (int i = 0; i < op->nparts; i++) {
       if (i) text_print(e->out, ", ");
@@ -256,11 +276,14 @@ static void emit_bulk_tensor(Emitter *e) {
     text_print(e->out, "}; ");
   }
   if (to_shared(in)) {
+    begin_blocks(e, offsets ? 4 : 3);
     text_print(e->out, "cusim_tensor_load(");
     target_shared(e, 0);
     text_print(e->out, ", m_, c_, %d, (unsigned long long *)", rank);
     target_shared(e, 2);
-    text_print(e->out, offsets ? ", o_); }" : ", 0); }");
+    text_print(e->out, offsets ? ", o_);" : ", 0);");
+    end_blocks(e);
+    text_print(e->out, " }");
   } else {
     text_print(e->out, "cusim_tensor_store(m_, c_, %d, ", rank);
     emit_address(e, need_op(e, 1), SpaceShared);
@@ -287,11 +310,16 @@ static void emit_replace(Emitter *e) {
   static const struct {
     const char *name, *field;
     bool indexed;
-  } fields[] = {{"global_address", "address", false}, {"rank", "rank", false},
-                {"box_dim", "box", true},             {"global_dim", "dims", true},
-                {"global_stride", "strides", true},   {"element_stride", "steps", true},
-                {"elemtype", "type", false},          {"interleave_layout", "interleave", false},
-                {"swizzle_mode", "swizzle", false},   {"fill_mode", "fill", false}};
+  } fields[] = {{"global_address", "address", false},
+                {"rank", "rank", false},
+                {"box_dim", "box", true},
+                {"global_dim", "dims", true},
+                {"global_stride", "strides", true},
+                {"element_stride", "steps", true},
+                {"elemtype", "type", false},
+                {"interleave_layout", "interleave", false},
+                {"swizzle_mode", "swizzle", false},
+                {"fill_mode", "fill", false}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     if (!instr_has(in, fields[i].name)) continue;
     text_print(e->out, "((CusimTensorMap *)");
@@ -318,114 +346,29 @@ static void emit_map_copy(Emitter *e) {
   text_print(e->out, ", 128);");
 }
 
-// ---- clusters of one block ----------------------------------------------------------------------
-
-static void emit_mapa(Emitter *e) {
+// st.async[.weak].shared::cluster.mbarrier::complete_tx::bytes[.v2|.v4].type [addr], value, [mbar]
+static void emit_st_async(Emitter *e) {
   PtxType type = instr_type(e, 0);
-  emit_begin(e, need_op(e, 0), type);
-  text_print(e->out, "x_mapa(");
-  value(e, 1, type.name);
-  text_print(e->out, ", ");
-  value(e, 2, "u32");
-  text_print(e->out, ")");
-  emit_end(e, need_op(e, 0), type);
-}
-
-static void emit_getctarank(Emitter *e) {
-  emit_begin(e, need_op(e, 0), ptx_type_of("u32"));
-  text_print(e->out, "0u");
-  emit_end(e, need_op(e, 0), ptx_type_of("u32"));
-}
-
-static void emit_cluster_barrier(Emitter *e) {
-  only_parts(e, 2, e->instr->nparts, "arrive wait release relaxed acquire aligned");
-  text_print(e->out, instr_has(e->instr, "wait") ? "cusim_barrier_cluster();" : ";");
+  const Operand *from = need_op(e, 1);
+  int n = from->kind == OpVector ? from->nparts : 1;
+  only_parts(e, 1, e->instr->nparts - 1,
+             "async weak shared::cluster mbarrier::complete_tx::bytes v2 v4");
+  if (type.bits != 32 && type.bits != 64) emit_fail(e, "32 or 64 bits are awaited");
+  text_print(e->out, "{ const %s t_[] = {", type.bits == 32 ? "u32" : "u64");
+  for (int i = 0; i < n; i++) {
+    if (i) text_print(e->out, ", ");
+    emit_value(e, from->kind == OpVector ? &from->parts[i] : from,
+               ptx_type_of(type.bits == 32 ? "u32" : "u64"));
+  }
+  text_print(e->out, "}; cusim_store_async(");
+  target_shared(e, 0);
+  text_print(e->out, ", t_, sizeof t_, (unsigned long long *)");
+  target_shared(e, 2);
+  text_print(e->out, "); }");
 }
 
 static void emit_proxy_fence(Emitter *e) {
   text_print(e->out, "cusim_proxy_fence();");
-}
-
-static void emit_nothing(Emitter *e) {
-  text_print(e->out, ";");
-}
-
-// ---- wgmma --------------------------------------------------------------------------------------
-
-typedef struct WgmmaType {
-  const char *name, *text;
-  int depth; // of one instruction, in elements
-} WgmmaType;
-
-static const WgmmaType *wgmma_type(const char *name) {
-  static const WgmmaType types[] = {{"f16", "cusim::F16", 16},   {"bf16", "cusim::Bf16", 16},
-                                    {"tf32", "cusim::Tf32", 8},  {"e4m3", "cusim::E4m3", 32},
-                                    {"e5m2", "cusim::E5m2", 32}, {"s8", "cusim::S8", 32},
-                                    {"u8", "cusim::U8", 32}};
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (!strcmp(types[i].name, name)) return &types[i];
-  return NULL;
-}
-
-// wgmma.mma_async.sync.aligned.m64nNkK.d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][, trans-b]]
-static void emit_wgmma(Emitter *e) {
-  const Instr *in = e->instr;
-  if (in->nparts < 8) emit_fail(e, "a shape and types are awaited");
-  int m = 0, n = 0, k = 0, last = in->nparts - (instr_has(in, "satfinite") ? 2 : 1);
-  if (sscanf(in->part[4], "m%dn%dk%d", &m, &n, &k) != 3 || m != 64 || n < 8 || n > 256 || n % 8)
-    emit_fail(e, "`%s` is no shape of it", in->part[4]);
-  const WgmmaType *a = wgmma_type(in->part[last - 1]), *b = wgmma_type(in->part[last]);
-  const char *d = in->part[last - 2];
-  bool half = !strcmp(d, "f16"), integer = !strcmp(d, "s32");
-  if (!a || !b || a->depth != k || b->depth != k || (!half && !integer && strcmp(d, "f32") != 0))
-    emit_fail(e, "these types are not done");
-  only_parts(e, 1, 4, "mma_async sync aligned");
-  const Operand *to = need_op(e, 0), *from = need_op(e, 1);
-  int words = half ? n / 4 : n / 2;
-  bool regs = from->kind == OpVector;
-  if (to->kind != OpVector || to->nparts != words || (regs && from->nparts != 4))
-    emit_fail(e, "D has %d registers, A four or a descriptor", words);
-  PtxType u32 = ptx_type_of("u32");
-  text_print(e->out, "{ u32 t_[%d] = {", words);
-  for (int i = 0; i < words; i++) {
-    if (i) text_print(e->out, ", ");
-    emit_value(e, &to->parts[i], u32);
-  }
-  text_print(e->out, "}; ");
-  if (regs) {
-    text_print(e->out, "const u32 a_[4] = {");
-    for (int i = 0; i < 4; i++) {
-      if (i) text_print(e->out, ", ");
-      emit_value(e, &from->parts[i], u32);
-    }
-    text_print(e->out, "}; ");
-  }
-  text_print(e->out, "cusim::wgmma<%s, %s, %d, %s, %s>(t_, %s, ", a->text, b->text, n,
-             half ? "true" : "false", regs ? "true" : "false", regs ? "a_" : "0");
-  if (regs)
-    text_print(e->out, "0");
-  else
-    value(e, 1, "u64");
-  text_print(e->out, ", ");
-  value(e, 2, "u64");
-  text_print(e->out, ", SB, ");
-  if (need_op(e, 3)->kind == OpReg)
-    value(e, 3, "pred");
-  else
-    text_print(e->out, "%s", need_op(e, 3)->bits ? "true" : "false");
-  bool trans = k == 16; // of 16 bits alone
-  int scale_a = in->nops > 4 ? (int)need_op(e, 4)->bits : 1;
-  int scale_b = in->nops > 5 ? (int)need_op(e, 5)->bits : 1;
-  int trans_a = trans && !regs && in->nops > 6 ? (int)need_op(e, 6)->bits : 0;
-  int trans_b = trans && in->nops > (regs ? 6 : 7) ? (int)need_op(e, regs ? 6 : 7)->bits : 0;
-  text_print(e->out, ", %d, %d, %d, %d);", scale_a, scale_b, trans_a, trans_b);
-  for (int i = 0; i < words; i++) {
-    text_print(e->out, " ");
-    emit_begin(e, &to->parts[i], u32);
-    text_print(e->out, "t_[%d]", i);
-    emit_end(e, &to->parts[i], u32);
-  }
-  text_print(e->out, " }");
 }
 
 const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
@@ -448,16 +391,8 @@ const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"cp.async.bulk.wait_group", emit_bulk_wait},
                                     {"tensormap.replace", emit_replace},
                                     {"tensormap.cp_fenceproxy", emit_map_copy},
-                                    {"mapa", emit_mapa},
-                                    {"getctarank", emit_getctarank},
-                                    {"barrier.cluster", emit_cluster_barrier},
+                                    {"st.async", emit_st_async},
                                     {"fence.proxy.async", emit_proxy_fence},
-                                    {"setmaxnreg", emit_nothing},
-                                    {"griddepcontrol", emit_nothing},
-                                    {"wgmma.mma_async", emit_wgmma},
-                                    {"wgmma.fence", emit_nothing},
-                                    {"wgmma.commit_group", emit_nothing},
-                                    {"wgmma.wait_group", emit_nothing},
                                     {"mbarrier.test_wait", emit_mbar_wait},
                                     {"mbarrier.try_wait", emit_mbar_wait},
                                     {0}};

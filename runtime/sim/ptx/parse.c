@@ -402,6 +402,17 @@ static void parse_definition(Parser *p) {
     parse_fail(p, "`%.*s` is nothing that stands in a module", shown(p), p->now.begin);
 }
 
+// `.alias name, function;`: another name of a function that the module defines.
+static void parse_alias(Parser *p) {
+  const char *name = parse_name(p);
+  parse_need(p, ",");
+  const char *of = parse_name(p);
+  parse_need(p, ";");
+  int function = table_get(&p->module->names, 0, of);
+  if (function > -2) parse_fail(p, "%s is no function", of);
+  table_put(p->ptx, &p->module->names, 0, name, function);
+}
+
 static void parse_top(Parser *p) {
   if (parse_take(p, ".version")) parse_version(p);
   else if (parse_take(p, ".target")) parse_target(p);
@@ -409,7 +420,7 @@ static void parse_top(Parser *p) {
     if (need_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
   } else if (parse_take(p, ".file")) parse_file(p);
   else if (parse_take(p, ".section")) skip_section(p);
-  else if (parse_take(p, ".alias")) parse_fail(p, "aliases");
+  else if (parse_take(p, ".alias")) parse_alias(p);
   else if (parse_take(p, ".pragma")) {
     parse_next(p);
     parse_need(p, ";");

@@ -243,7 +243,8 @@ typedef struct EmitRow {
   void (*emit)(Emitter *e);
 } EmitRow;
 extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[], emit_control_rows[],
-    emit_warp_rows[], emit_matrix_rows[], emit_hopper_rows[];
+    emit_warp_rows[], emit_matrix_rows[], emit_wmma_rows[], emit_hopper_rows[],
+    emit_cluster_rows[], emit_wgmma_rows[];
 
 // The value of an operand as this type; text like `(s32)r1`.
 void emit_value(Emitter *e, const Operand *op, PtxType type);
@@ -269,6 +270,7 @@ typedef struct PtxJob {
 // PTX text to an image, as host_compile makes of C++. CUDA_SUCCESS, or INVALID_PTX,
 // UNSUPPORTED_PTX_VERSION, NO_BINARY_FOR_GPU with its lines in the log.
 CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *log);
+CUresult ptx_check(const char *text, Text *log); // whether it can be read
 CUresult ptx_compile(const char *text, const PtxJob *job, Text *image, Text *log);
 bool ptx_is_text(const void *image); // it looks like PTX; reads no more than its first line
 

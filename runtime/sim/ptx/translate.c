@@ -43,10 +43,17 @@ CUresult ptx_translate(const char *text, const PtxJob *job, Text *c_text, Text *
   return ptx.error;
 }
 
+CUresult ptx_check(const char *text, Text *log) {
+  Ptx ptx = {.log = log, .error = CUDA_SUCCESS};
+  if (setjmp(ptx.failed) == 0) ptx_parse(&ptx, text);
+  ptx_free(&ptx);
+  return ptx.error;
+}
+
 static bool write_headers(const char *folder, Text *log) {
   for (const Asset *a = sim_assets; a->name; a++) {
     char name[256];
-    snprintf(name, sizeof name, "device/%s", strrchr(a->name, '/') + 1);
+    snprintf(name, sizeof name, "%s", strstr(a->name, "device/"));
     if (!folder_write(folder, name, a->begin, (size_t)(a->end - a->begin), log)) return false;
   }
   return true;

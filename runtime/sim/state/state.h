@@ -12,6 +12,7 @@
 #include "sim/counters.h"
 #include "sim/device/cusim_abi.h"
 #include "sim/names.h"
+#include "sim/state/access.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -20,7 +21,7 @@ enum {
   kMaxThreads = 1024,
   kMaxWarps = kMaxThreads / kWarpLanes,
   kBarriers = 16,
-  kClusterBarrier = kBarriers, // behind those that have numbers
+  kMostCluster = 16, // blocks
   kPoisonByte = 0xff // as float, half, bfloat16 and double: a NaN
 };
 
@@ -61,6 +62,7 @@ struct CUfunc_st {
   size_t static_smem; // bytes of static shared memory that its code reaches
   int max_dynamic_smem;
   int carveout;
+  bool wide_clusters; // of more than 8 blocks
   struct KernelCounters *counters;
   struct CUfunc_st *next;
 };
@@ -95,14 +97,22 @@ typedef struct Launch {
   unsigned grid[3], block[3];
   unsigned smem, smem_static; // dynamic; before it, static of a kernel from PTX
   bool cooperative;
+  bool early;            // it may begin before the launch ahead of it in its stream has ended
+  struct Launch *before; // that one, not yet run: griddepcontrol.wait has it run; or null
+  atomic_ulong grid_arrived; // blocks at barriers of the grid, all turns together
+  struct {
+    unsigned bytes, barrier, unused[14];
+  } workspace;
   bool loops; // each block as a loop over its threads
   struct LaunchNames *names; // or null; counted
   void **params; // param_count pointers into the bytes behind them; owned
   size_t params_bytes;
+  unsigned cluster[3]; // blocks of one
   unsigned long total;           // blocks
-  atomic_ulong next;             // block index to hand out
+  unsigned long units;           // clusters: what OS threads take
+  atomic_ulong next;             // cluster index to hand out
   atomic_int error;              // first fault's CUresult
-  uint64_t order_add, order_mul; // seeded block order: (i * mul + add) % total
+  uint64_t order_add, order_mul; // seeded order: (i * mul + add) % units
 } Launch;
 
 extern CUmodule sim_modules; // all that are loaded
@@ -119,7 +129,7 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
   const void *pc;
 } CopyEntry;
 
-typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar } WaitKind;
+typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes, WaitCluster, WaitRegisters } WaitKind;
 
 // One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
 // threads of blocks that run as a loop.
@@ -140,6 +150,10 @@ typedef struct Fiber {
   int spins; // yields since it last made progress
   struct BulkCopy *stores, **last_store; // bulk copies out of shared memory that have not landed
   unsigned bulk_group;
+  EarlyRead early;
+  void *exit[5]; // where the thread ends from within a function: __builtin_setjmp's
+  bool cluster_arrived; // at the cluster's barrier, and has not waited
+  unsigned cluster_phase; // of the barrier then
 } Fiber;
 
 enum { kCopies = 512 };
@@ -159,6 +173,8 @@ typedef struct Warp {
   unsigned live;  // lanes that have not exited
   unsigned ready; // lanes whose fiber can run
   unsigned fresh; // lanes that have not started
+  unsigned gathering;            // lanes that ask which lanes are with them
+  unsigned gathered[kWarpLanes]; // what each was told
   int open;       // meetings in progress
   Meeting meetings[kWarpLanes];
   void *operands[kWarpLanes]; // of the meeting each lane is in
@@ -191,10 +207,20 @@ typedef struct GroupMeeting { // of a warp group
 
 enum { kMbarClocks = 64, kAtomicClocks = 64 };
 
+// Blocks that run together; most are alone.
+typedef struct Cluster {
+  int size;
+  struct Block *blocks[kMostCluster];
+  unsigned char *smem[kMostCluster]; // of each block
+  unsigned phase;                    // of their barrier
+  int arrived;                       // threads, of this phase
+} Cluster;
+
 typedef struct Block {
   struct Launch *launch;
+  Cluster *cluster;
   Warp warps[kMaxWarps];
-  BlockBarrier barriers[kBarriers + 1];
+  BlockBarrier barriers[kBarriers];
   int threads, live;
   CusimThread place;           // the built-in variables that all its threads share
   unsigned ready_warps;        // warps that may have ready or fresh lanes
@@ -216,34 +242,19 @@ typedef struct Block {
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
   MbarClock mbars[kMbarClocks];
+  int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
+  struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase
+  struct Clock *exited;         // what threads published that have ended
   struct Clock *atomics[kAtomicClocks]; // what was published at addresses, by their hash
   int nmbars;
 } Block;
-
-typedef struct Access { // as the race check remembers it
-  const void *pc;
-  uint32_t block;   // serial of the block; 0: none
-  uint32_t clock;   // of the thread
-  uint32_t atomics; // atomic operations in the launch before it
-  uint16_t thread;
-  uint8_t bytes; // of the cell, as a mask
-  bool atomic, async; // async: by a copy of the asynchronous proxy
-} Access;
-
-enum { kCellBytes = 4, kSuspects = 8 }; // one access has 5 cells at most
-
-typedef struct Suspect { // a store that races unless it changes nothing
-  Access old, now;
-  uintptr_t address;
-  bool shared;
-  unsigned char before[kCellBytes];
-} Suspect;
 
 // An OS thread that runs blocks.
 enum { kTlsGuard = 4096 }; // as in device/cusim_guard.s
 
 typedef struct Worker {
-  Block block;
+  Block block;     // the first one of
+  Cluster cluster; // the others are owned
   void *main_sp; // its own stack, while a fiber runs
   Fiber *free;
   Fiber **fibers; // all it has made
@@ -251,7 +262,6 @@ typedef struct Worker {
   bool abandoned;            // the block ended with a fault
   int nsuspects;
   Suspect suspects[kSuspects];
-  unsigned char *smem;       // dynamic shared memory between red zones
   unsigned char *tls_shared; // the module's static shared memory of this thread
   size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
   const void *fault_pc, *fault_address; // signal -> report

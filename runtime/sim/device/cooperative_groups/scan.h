@@ -1,0 +1,2 @@
+// scan.h: in cooperative_groups.h.
+#include <cooperative_groups.h>

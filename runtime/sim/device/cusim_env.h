@@ -1,0 +1,34 @@
+// cusim_env.h: after cusim.h and before the program's own macros: the macros by which a program knows
+// the host's compiler and system, which NVRTC does not define.
+#undef __GNUC__
+#undef __GNUC_MINOR__
+#undef __GNUC_PATCHLEVEL__
+#undef __GNUG__
+#undef __VERSION__
+#undef __clang__
+#undef __clang_major__
+#undef __clang_minor__
+#undef __clang_patchlevel__
+#undef __clang_version__
+#undef __llvm__
+#undef __NVCC__
+#undef __linux__
+#undef __linux
+#undef linux
+#undef __gnu_linux__
+#undef __unix__
+#undef __unix
+#undef unix
+#undef _GNU_SOURCE
+#undef __ELF__
+#undef __x86_64__
+#undef __x86_64
+#undef __amd64__
+#undef __amd64
+#undef __aarch64__
+#undef __SSE__
+#undef __SSE2__
+#undef __AVX__
+#undef __AVX2__
+#undef __AVX512F__
+#undef __OPTIMIZE__

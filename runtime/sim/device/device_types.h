@@ -1,0 +1,1 @@
+// device_types.h: what it declares for kernels is built in, as it is in NVRTC.

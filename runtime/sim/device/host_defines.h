@@ -1,0 +1,1 @@
+// host_defines.h: what it declares for kernels is built in, as it is in NVRTC.

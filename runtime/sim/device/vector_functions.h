@@ -1,0 +1,1 @@
+// vector_functions.h: what it declares for kernels is built in, as it is in NVRTC.

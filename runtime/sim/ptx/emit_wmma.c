@@ -1,0 +1,173 @@
+// emit_wmma.c: wmma.load, wmma.store and wmma.mma, and mma.m8n8k4 of f64.
+#include "sim/ptx/ptx.h"
+
+#include <string.h>
+
+typedef struct Shape {
+  int m, n, k;
+} Shape;
+
+static Shape shape_of(Emitter *e) {
+  static const Shape known[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}, {16, 16, 8}, {8, 8, 4}};
+  for (int i = 1; i < e->instr->nparts; i++) {
+    Shape s;
+    if (sscanf(e->instr->part[i], "m%dn%dk%d", &s.m, &s.n, &s.k) != 3) continue;
+    for (size_t j = 0; j < sizeof known / sizeof *known; j++)
+      if (!memcmp(&s, &known[j], sizeof s)) return s;
+  }
+  emit_fail(e, "this shape is not done");
+}
+
+// How many registers an operand is, and of what width.
+static int registers(Emitter *e, const Operand *op, PtxType *type) {
+  int n = op->kind == OpVector ? op->nparts : 1;
+  const Operand *first = op->kind == OpVector ? &op->parts[0] : op;
+  if (first->kind != OpReg) emit_fail(e, "registers are awaited");
+  *type = ptx_type_of(e->func->regs[first->reg].type.bits == 64 ? "u64" : "u32");
+  return n;
+}
+
+static const Operand *part(const Operand *op, int i) {
+  return op->kind == OpVector ? &op->parts[i] : op;
+}
+
+static int take_in(Emitter *e, const Operand *op, const char *name) { // its bytes
+  PtxType type;
+  int n = registers(e, op, &type);
+  text_print(e->out, "const %s %s[] = {", type.name, name);
+  for (int i = 0; i < n; i++) {
+    if (i) text_print(e->out, ", ");
+    emit_value(e, part(op, i), type);
+  }
+  text_print(e->out, "}; ");
+  return n * type.bits / 8;
+}
+
+static int declare_out(Emitter *e, const Operand *op) {
+  PtxType type;
+  int n = registers(e, op, &type);
+  text_print(e->out, "%s d_[%d]; ", type.name, n);
+  return n * type.bits / 8;
+}
+
+static void give_out(Emitter *e, const Operand *op) {
+  PtxType type;
+  int n = registers(e, op, &type);
+  for (int i = 0; i < n; i++) {
+    text_print(e->out, " ");
+    emit_begin(e, part(op, i), type);
+    text_print(e->out, "d_[%d]", i);
+    emit_end(e, part(op, i), type);
+  }
+}
+
+static PtxType element(Emitter *e, const char *name) {
+  static const char *const known[] = {"f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "s32"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(known[i], name)) return ptx_type_of(name);
+  emit_fail(e, "`%s` is not done", name);
+}
+
+// As memory holds it: bits alone.
+static const char *bits_of(PtxType type) {
+  return type.bits == 8 ? "u8" : type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : "u64";
+}
+
+static const char kMoveParts[] =
+    "load store a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 "
+    "m8n8k4 global shared shared::cta";
+
+// wmma.load.a.sync.aligned.layout.shape[.space].type {d}, [p][, stride]; wmma.store.d [p], {s}[,
+// stride]
+static void emit_move(Emitter *e, bool loads) {
+  const Instr *in = e->instr;
+  only_parts(e, 1, in->nparts - 1, kMoveParts);
+  Shape s = shape_of(e);
+  PtxType type = element(e, in->part[in->nparts - 1]);
+  const char *which = in->part[2];
+  int rows = *which == 'b' ? s.k : s.m, cols = *which == 'a' ? s.k : s.n;
+  bool columns = instr_has(in, "col");
+  const Operand *fragment = need_op(e, loads ? 0 : 1), *place = need_op(e, loads ? 1 : 0);
+  text_print(e->out, "{ ");
+  int bytes = loads ? declare_out(e, fragment) : take_in(e, fragment, "d_");
+  text_print(e->out, "x_wmma_%s<%s, %d, %d, %d, %s>(d_, ", loads ? "load" : "store", bits_of(type),
+             rows, cols, bytes / (type.bits / 8), columns ? "true" : "false");
+  emit_address(e, place, instr_space(in));
+  text_print(e->out, ", ");
+  if (in->nops > 2)
+    emit_value(e, need_op(e, 2), ptx_type_of("u32"));
+  else
+    text_print(e->out, "%d", columns ? rows : cols);
+  text_print(e->out, ");");
+  if (loads) give_out(e, fragment);
+  text_print(e->out, " }");
+}
+
+static void emit_load(Emitter *e) {
+  emit_move(e, true);
+}
+
+static void emit_store(Emitter *e) {
+  emit_move(e, false);
+}
+
+static void print_type(Emitter *e, PtxType type, int bytes) {
+  const char *number = type.kind != KindFloat ? "int" : type.bits == 64 ? "double" : "float";
+  text_print(e->out, "x_wmma_type<%s, %s, %d>, ", type.name, number, bytes / (type.bits / 8));
+}
+
+// wmma.mma.sync.aligned.layout.layout.shape.d.c of f16; .d.a.b.c of the others
+static void emit_product(Emitter *e) {
+  const Instr *in = e->instr;
+  int last = in->nparts - (instr_has(in, "satfinite") ? 2 : 1);
+  int types = 0;
+  while (types < 4 && strncmp(in->part[last - types], "m", 1) != 0) types++;
+  if (types != 2 && types != 4) emit_fail(e, "two types are awaited, or four");
+  only_parts(e, 1, last - types,
+             "mma sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 rn");
+  Shape s = shape_of(e);
+  PtxType c = element(e, in->part[last]), d = element(e, in->part[last - types + 1]);
+  PtxType a = types == 2 ? ptx_type_of("f16") : element(e, in->part[last - 2]);
+  PtxType b = types == 2 ? a : element(e, in->part[last - 1]);
+  text_print(e->out, "{ ");
+  int in_a = take_in(e, need_op(e, 1), "a_"), in_b = take_in(e, need_op(e, 2), "b_"),
+      in_c = take_in(e, need_op(e, 3), "c_"), in_d = declare_out(e, need_op(e, 0));
+  text_print(e->out, "x_wmma<");
+  print_type(e, a, in_a);
+  print_type(e, b, in_b);
+  print_type(e, c, in_c);
+  print_type(e, d, in_d);
+  text_print(e->out, "%d, %d, %d>(d_, a_, b_, c_);", s.m, s.n, s.k);
+  give_out(e, need_op(e, 0));
+  text_print(e->out, " }");
+}
+
+// mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {d, d}, {a}, {b}, {c, c}
+static void emit_f64(Emitter *e) {
+  PtxType f64 = ptx_type_of("f64");
+  const Operand *d = need_op(e, 0), *c = need_op(e, 3);
+  if (d->kind != OpVector || d->nparts != 2 || c->kind != OpVector || c->nparts != 2)
+    emit_fail(e, "pairs of registers are awaited");
+  text_print(e->out, "{ double d_[2]; x_dmma(d_, ");
+  emit_value(e, part(need_op(e, 1), 0), f64);
+  text_print(e->out, ", ");
+  emit_value(e, part(need_op(e, 2), 0), f64);
+  for (int i = 0; i < 2; i++) {
+    text_print(e->out, ", ");
+    emit_value(e, &c->parts[i], f64);
+  }
+  text_print(e->out, ");");
+  for (int i = 0; i < 2; i++) {
+    text_print(e->out, " ");
+    emit_begin(e, &d->parts[i], f64);
+    text_print(e->out, "d_[%d]", i);
+    emit_end(e, &d->parts[i], f64);
+  }
+  text_print(e->out, " }");
+}
+
+const EmitRow emit_wmma_rows[] = {{"wmma.load", emit_load},
+                                  {"wmma.store", emit_store},
+                                  {"wmma.mma", emit_product},
+                                  {"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", emit_f64},
+                                  {0}};
