@@ -93,6 +93,25 @@ function rules.window_sum(g, node, y, x)
                                   groups = dims[2], size = image(x)})
 end
 
+-- To the first of the largest elements of each window, as torch has it.
+function rules.window_max(g, node, y, x)
+  local k, dims, out = node.kernel, shape(x), shape(y)
+  for i = 1, 2 do
+    if node.stride[i] ~= k[i] or node.dilation[i] ~= 1 or node.pad[i] ~= 0 or node.pad[i + 2] ~= 0 then
+      fail("grad: a max pool whose windows overlap, are padded or apart has no gradient yet")
+    end
+  end
+  local n, c, p, q, size = dims[1], dims[2], out[3], out[4], k[1] * k[2]
+  local used = {n, c, p * k[1], q * k[2]}
+  local turn = {dims = {0, 1, 2, 4, 3, 5}} -- rows of windows, then rows in them, and back
+  local cut = op.reshape(op.slice(x, {dims = {0, 0, 0, 0}, ends = used}), {dims = {n, c, p, k[1], q, k[2]}})
+  local windows = op.reshape(op.permute(cut, turn), {dims = {n, c, p, q, size}})
+  local chosen = op.eq(nn.index({1, 1, 1, 1, size}, 5), op.reduce_argmax(windows, {axes = 1 << 4})):to("f32")
+  local made = op.reshape(op.mul(op.reshape(g, {dims = {n, c, p, q, 1}}), chosen), {dims = {n, c, p, q, k[1], k[2]}})
+  made = op.reshape(op.permute(made, turn), {dims = used})
+  return op.pad(made, {dims = {0, 0, 0, 0}, ends = {0, 0, dims[3] - used[3], dims[4] - used[4]}})
+end
+
 function rules.reshape(g, node, y, x) return op.reshape(g, {dims = shape(x)}) end
 function rules.permute(g, node)
   local back = {}

@@ -41,6 +41,7 @@ end
 function cases.transposed() return op.conv2d_data(a(1, 4, 3, 3), b(4, 2, 3, 3), {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {5, 5}}) end
 function cases.filter() return op.conv2d_filter(a(1, 3, 3, 3), b(1, 2, 5, 5), {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {3, 3}}) end
 function cases.pooled() return a(1, 3, 6, 5):avg_pool2d{kernel = 2} * b(3, 1, 1) end
+function cases.max_pooled() return a(2, 3, 7, 6):max_pool2d{kernel = {2, 3}} * b(3, 1, 1) end
 function cases.moved()
   local x = a(2, 3, 4)
   local y = x:permute{3, 1, 2}:reshape{4, 6}

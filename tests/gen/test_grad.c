@@ -5,7 +5,7 @@
 
 static const char *const cases[] = {
     "add", "mul", "shared", "functions", "choices", "sums", "extremes", "norms", "softmax", "prod",
-    "scan", "matmul", "batched", "conv", "transposed", "filter", "pooled", "moved", "gathered",
+    "scan", "matmul", "batched", "conv", "transposed", "filter", "pooled", "max_pooled", "moved", "gathered",
     "chosen", "top", "network", "twice"};
 
 static Compiler c;
