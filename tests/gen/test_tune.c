@@ -357,8 +357,8 @@ static void plant(const char *condition) {
   char command[2048];
   snprintf(command, sizeof command,
            "rm -rf %s/tree && mkdir -p %s/tree && cp --parents gen/*/*.lua %s/tree/ && cp -r templates "
-           "%s/tree/ && for f in %s/tree/templates/contract*.cu; do sed -i '1i //@ if %s then k.body = "
-           "string.gsub(k.body, \"acc%%[\", \"1.5f * acc[\") end' $f; done",
+           "%s/tree/ && for f in %s/tree/templates/contract*.cu; do sed -i '1i //@ for _, t in ipairs(%s and "
+           "k.tails or {}) do t.body = string.gsub(t.body, \"acc%%[\", \"1.5f * acc[\") end' $f; done",
            dir, dir, dir, dir, dir, condition);
   assert_int_equal(system(command), 0);
   setenv("NNGEN_DIR", in_dir("tree"), 1);

@@ -1,4 +1,4 @@
-// all_maps__to: sigmoid+add+sigmoid+add+add+sub+mul+div+pow+max+min+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+sigmoid+silu+floor+ceil+to
+// all_maps__to: sigmoid+add+sigmoid+add+add+sub+mul+div+pow+max+min+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+stop_gradient+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+sigmoid+silu+floor+ceil+to
 // from tests/models/all_maps.lua:5, tests/models/all_maps.lua:6, tests/models/all_maps.lua:12
 //   in  g_x: f32(3, 96), x
 //   in  g_y: f32(96), y
@@ -23,6 +23,7 @@
 //   out g_logical_not: bool(3, 96), logical_not
 //   out g_where: f32(3, 96), where
 //   out g_copy: f32(3, 96), copy
+//   out g_stop_gradient: f32(3, 96), stop_gradient
 //   out g_neg: f32(3, 96), neg
 //   out g_relu: f32(3, 96), relu
 //   out g_abs: f32(3, 96), abs
@@ -40,7 +41,7 @@
 //   out g_ceil: f32(3, 96), ceil
 //   out g_to: f32(3, 96), to
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 31488 FLOP, 1536 bytes read, 33984 bytes written
+// 31488 FLOP, 1536 bytes read, 35136 bytes written
 #include "lib/prim.cuh"
 #include "lib/values.cuh"
 
@@ -72,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   bool *__restrict__ g_logical_not,
   float *__restrict__ g_where,
   float *__restrict__ g_copy,
+  float *__restrict__ g_stop_gradient,
   float *__restrict__ g_neg,
   float *__restrict__ g_relu,
   float *__restrict__ g_abs,
@@ -114,6 +116,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   Vec<bool, 4> logical_not_out;
   Vec<float, 4> where_out;
   Vec<float, 4> copy_out;
+  Vec<float, 4> stop_gradient_out;
   Vec<float, 4> neg_out;
   Vec<float, 4> relu_out;
   Vec<float, 4> abs_out;
@@ -193,6 +196,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
     logical_not_out[j] = logical_not;
     where_out[j] = where_1;
     copy_out[j] = add;
+    stop_gradient_out[j] = add;
     neg_out[j] = neg;
     relu_out[j] = relu;
     abs_out[j] = abs_1;
@@ -231,6 +235,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to(
   nn_store<4>(g_logical_not + i, nn_stored<bool>(logical_not_out));
   nn_store<4>(g_where + i, nn_cast<float>(where_out));
   nn_store<4>(g_copy + i, nn_cast<float>(copy_out));
+  nn_store<4>(g_stop_gradient + i, nn_cast<float>(stop_gradient_out));
   nn_store<4>(g_neg + i, nn_cast<float>(neg_out));
   nn_store<4>(g_relu + i, nn_cast<float>(relu_out));
   nn_store<4>(g_abs + i, nn_cast<float>(abs_out));
