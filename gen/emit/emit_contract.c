@@ -36,24 +36,14 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   product_index(h, tensor, all, "    ", &decode, at);
   Scope s = {.group = o->g, .lanes = 1, .indent = "    ", .pred = "inside"};
   s.flat_type = type_make(DtF32, operand->type.rank, operand->type.dim);
-  s.flat =
-      product_flat_text(h, tensor, &s.flat_type, all); // of values that lie as the operand would
+  s.flat = product_flat_text(h, tensor, &s.flat_type, all); // values that lie as it would
   memcpy(s.flat_at, at, sizeof *at * (size_t)operand->type.rank);
   const char *value = expr_value(&s, operand, at);
   const char *limits = arena_printf(h->arena, "%s < %s && k < %skK", tensor == MapA ? "m" : "n",
                                     tensor == MapA ? "kM" : "kN", h->p.phases > 1 ? "Phase::" : "");
   const char *inside = inside_text(h, tensor, limits);
   buffer_put(&body, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
-  Buffer needed = {
-      0}; // product_index has cut all axes that some index needs; `inside` may need more
-  const char *more = product_decoded(h, all, "    ", 1, &inside);
-  for (const char *line = more; *line; line = strchr(line, '\n') + 1) {
-    const char *text = arena_printf(h->arena, "%.*s", (int)(strchr(line, '\n') + 1 - line), line);
-    if (!decode.text || !strstr(decode.text, text)) buffer_put(&needed, "%s", text);
-  }
-  buffer_put(&needed, "%s", decode.text ? decode.text : "");
-  buffer_free(&decode);
-  hole_take(o, "decode", &needed);
+  hole_take(o, "decode", &decode);
   hole_take(o, "body", &body);
   hole_text(o, "inside", inside);
   hole_text(o, "value", value);
