@@ -109,7 +109,10 @@ static const char *move_joins_product(const Group *k, const Node *n) {
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
   bool maps;
   const Node *stored = stored_after(n, &lane, &maps);
-  if (!tail_goes_on(k, n) && !maps) return "others read what is moved, and can read it in place";
+  int readers;
+  fuse_readers(k->graph, stored, &readers);
+  if (!tail_goes_on(k, n) && !maps && readers == stored->uses)
+    return "others read what is moved, and can read it in place";
   if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
   return when(stores_runs(k, lane, &stored->type),
               "the move would make the product store single elements");

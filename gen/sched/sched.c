@@ -110,17 +110,24 @@ static double share_read(const Node *n) {
   return share;
 }
 
-// The share of a table that gathers of the group read, where nothing else of it reads the table.
-static double share_gathered(const Group *g, const Node *table) {
-  double count = 0;
+static bool is_slice(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MoveSlice;
+}
+
+// The share of a value that gathers and slices of the group read, where it reads no more of it. Each
+// element that its threads go through reads one at the most.
+static double share_moved(const Group *g, const Node *x) {
+  double count = 0, most = INFINITY;
+  if (g->tm->fusion->elements) most = (double)type_count(g->tm->fusion->elements(g));
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Node *n = g->nodes[i];
-      if (n->in[j] != table) continue;
-      if (n->op->cls != OpMove || n->op->form < MoveGather || j) return 1;
-      count += (double)type_count(&n->type);
+      if (n->in[j] != x) continue;
+      bool gathers = n->op->cls == OpMove && n->op->form >= MoveGather;
+      if ((!gathers && !is_slice(n)) || j) return 1;
+      count += fmin((double)type_count(&n->type), most);
     }
-  return fmin(1, count / (double)type_count(&table->type));
+  return fmin(1, count / (double)type_count(&x->type));
 }
 
 void sched_count_work(Group *g) {
@@ -133,7 +140,7 @@ void sched_count_work(Group *g) {
     for (int j = 0; j < g->nnodes; j++)
       for (int k = 0; k < g->nodes[j]->nin; k++)
         alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
-    double share = (alone ? share_read(g->anchor) : 1) * share_gathered(g, g->inputs[i]);
+    double share = (alone ? share_read(g->anchor) : 1) * share_moved(g, g->inputs[i]);
     g->bytes_read += (int64_t)(share * (double)type_bytes(&g->inputs[i]->type));
   }
   for (int i = 0; i < g->noutputs; i++) g->bytes_written += type_bytes(&g->outputs[i]->type);

@@ -71,9 +71,9 @@ candidates() { # candidates DTYPE: all of them, until the first one comes again
     echo "$n $now"
   done
 }
-each() { # each DTYPE SHAPE STEP [LONG]: every STEP-th candidate (LONG-th, all), each under another thread order, none with a bank conflict
+each() { # each DTYPE SHAPE STEP [LONG]: every STEP-th candidate (LONG-th, else every second one, with the long tests), each under another thread order, none with a bank conflict
   local n tile tried=0 count= step=$3
-  long && step=${4:-1}
+  long && step=${4:-2}
   [ $NNGEN_DEVICE = sim ] && count=--count
   while read -r n tile; do
     [ $((n % step)) = 0 ] || continue
