@@ -172,7 +172,7 @@ static Operand operand_of(const Group *g, const Product *p, int tensor) {
 static int tap_run(const Product *p) {
   int block = kRowBytes / p->size, run = 0;
   const Operand *a = &p->a;
-  if (!a->piece || a->across) return 0;
+  if (!a->piece || a->across || !p->longest) return 0;
   for (int i = 0; i < p->phases; i++) {
     int64_t step, length = whole_run(&p->maps[i], MapA, a->stride, AxisK);
     if (!a->bounded && axes_linear(&p->maps[i], MapA, a->stride, AxisK, &step)) continue;

@@ -99,6 +99,7 @@ no_more_parts() { # a product in many parts, the same one when it is refused
   [ $(most_parts "matmul 1 64 64 4096 0 1") -gt 1 ] || { echo "the one product is not cut"; return 1; }
   [ "$(most_parts "$1")" = 1 ] || { echo "$1 has parts"; return 1; }
 }
+ok "phases without a tap, and nothing else" build/nngen $model --quiet --check --dtype fp32 --set "shapes=data 1 1 1 2 1 1 2 2 1 1 0 1 1 1;data 2 8 2 2 8 1 1 3 3 0 0 1 1 1"
 ok "no parts of k where it is short" no_more_parts "matmul 1 64 64 100 0 1"
 ok "filters of more taps than bits tell of are gathered" build/nngen $model --quiet --check --dtype fp16 \
   --set "shapes=conv 1 8 3 40 16 1 31 1 1 0 3 1 1 1;conv 1 8 3 40 16 1 30 1 1 0 3 1 1 1"
