@@ -40,7 +40,7 @@ LIBS     := -Wl,-Bstatic -llua5.4 -ljansson -lxxhash -lpng16 -lz -lopenblas -Wl,
 GEN_SRC  := $(shell find gen -name '*.c')
 RUN_SRC  := $(shell find runtime -path runtime/sim -prune -o -name '*.c' -print)
 SIM_SRC  := $(shell find runtime/sim -name '*.c' -o -name '*.cc' -o -name '*.S')
-ASSETS   := $(shell find gen -name '*.lua') $(wildcard templates/*.cu templates/lib/*.cuh templates/lib/*.h)
+ASSETS   := $(shell find gen -name '*.lua') $(wildcard templates/*.cu templates/lib/*.cuh templates/lib/*.h templates/embed/*)
 SIM_ASSETS := $(shell find runtime/sim/device -type f)
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
@@ -92,7 +92,7 @@ ready: tests
 fuzz: setup
 	@$(MAKE) -s --no-print-directory all
 	@NNGEN_FUZZ_COUNT=$(or $(NNGEN_FUZZ_COUNT),100) NNGEN_FUZZ_FIRST=$(or $(NNGEN_FUZZ_FIRST),1) NNGEN_TEST_TIMEOUT=86400 \
-	  tests/run.sh tests/models/test_fuzz.sh tests/models/test_contraction.sh
+	  tests/run.sh tests/models/test_fuzz.sh tests/models/test_attend_fuzz.sh tests/models/test_contraction.sh
 
 test-foreign: all
 	@tests/foreign/run.sh
@@ -158,7 +158,7 @@ $(B)/tests/sim/test_resources: TEST_LINK := -rdynamic
 # The binary carries its Lua files and templates inside, libcusim its headers: nothing of the tree
 # is needed at run time. An nngen in bin/ finds libcusim in lib/ beside it.
 INTO     := $(DESTDIR)$(abspath $(PREFIX))
-HEADERS  := runtime/nngen_runtime.h runtime/nngen_data.h runtime/plan.h
+HEADERS  := runtime/nngen_runtime.h runtime/nngen_train.h runtime/nngen_data.h runtime/nngen_image.h runtime/plan.h
 SIM_HEADERS := runtime/sim/counters.h runtime/sim/names.h
 MODELS   := $(wildcard models/*.lua) models/README.md
 VERSION  := $(shell sed -n 's/.*kVersion\[\] = "\(.*\)";/\1/p' gen/main.c)

@@ -1,7 +1,7 @@
 // main.c: the verbs.
 //
-// A model goes through the passes of compile.c (front, shape, simp, prec, layout, fuse, sched,
-// emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
+// A model goes through the passes of compile.c (front, shape, simp, prec, recompute, layout, fuse,
+// sched, emit), becomes a Plan (plan.c), and the runtime runs it (runtime/nngen_runtime.h).
 #include "gen/cli/cli.h"
 
 #include <stdio.h>
@@ -10,9 +10,12 @@ static const char kVersion[] = "0.1.0";
 
 static const Verb verbs[] = {
     {"run", verb_run, true, "compile a model, run it, check it, show its kernels"},
+    {"train", verb_train, true, "train a model: data, steps, evaluation, checkpoints"},
     {"show", verb_show, true, "print the IR after a pass, the plan, the CUDA, a drawing"},
     {"tune", verb_tune, true,
      "measure the tiles of a model's contractions on this GPU, keep the best"},
+    {"emit", verb_emit, true, "write a network as C and CUDA that build without nngen"},
+    {"help", verb_help, false, "VERB: its options; nn: the functions of model files; NAME: one of them"},
     {"doctor", verb_doctor, false, "what was searched, what was found, which versions"},
     {"cache", verb_cache, false, "ls, verify or clear the compiled kernels"},
     {NULL, NULL, false, NULL},

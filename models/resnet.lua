@@ -1,4 +1,4 @@
--- resnet.lua: the ResNet family (He et al. 2015) with basic blocks, names and shapes as torchvision's.
+-- resnet.lua: the ResNet family (He et al. 2015, Xie et al. 2016, Zagoruyko 2016), names and shapes as torchvision's.
 local nn = require "nn"
 
 local function conv3x3(x, name, out, stride)
@@ -15,28 +15,58 @@ local function basic_block(x, out, stride)
   return (y + x):relu()
 end
 
--- build(blocks): blocks per stage, as in {2, 2, 2, 2}
-local function build(blocks)
-  local cfg = nn.config{batch = 1, stem = "imagenet", size = 0, classes = 0}
+-- From pixels to the first stage: a quarter of the size.
+local function stem(x, width)
+  return x:conv2d("conv1", {out = width, kernel = 7, stride = 2, pad = 3, bias = false})
+          :batch_norm2d("bn1"):relu():max_pool2d{kernel = 3, stride = 2, pad = 1}
+end
+
+-- Four stages, as many blocks in each as blocks says; from the second on each halves the size and doubles the width.
+-- With o.dilated the last two keep the size: their 3x3 convolutions look at pixels 2 and 4 apart instead.
+-- o.block: basic_block, or another of its arguments and the distance of the pixels.
+local function stages(x, blocks, width, o)
+  local block, dilation = o.block or basic_block, 1
+  for stage, count in ipairs(blocks) do
+    local stride, wider = stage > 1 and 2 or 1, dilation
+    local keeps = o.dilated and stage > 2
+    if keeps then stride, wider = 1, 2 * dilation end
+    for i = 1, count do
+      if i == 2 then stride, dilation = 1, wider end
+      local name = string.format("layer%d.%d", stage, i - 1)
+      x = nn.scope(name, block, x, width << stage >> 1, stride, dilation)
+    end
+    dilation = wider
+  end
+  return x
+end
+
+-- build(blocks, o): blocks per stage, as in {2, 2, 2, 2}; o: options of stages.
+local function build(blocks, o)
+  local cfg = nn.config{batch = nn.trains() and 128 or 1, stem = nn.trains() and "cifar" or "imagenet", size = 0,
+                        classes = 0, width = 64, label_smoothing = 0.0, augment = true}
   local cifar = cfg.stem == "cifar"
   assert(cifar or cfg.stem == "imagenet", "stem is imagenet or cifar")
   local size = cfg.size > 0 and cfg.size or (cifar and 32 or 224)
   local classes = cfg.classes > 0 and cfg.classes or (size < 64 and 10 or 1000)
 
-  local x = nn.input("image", {cfg.batch, 3, size, size})
-  if cifar then
-    x = conv3x3(x, "conv1", 64, 1):batch_norm2d("bn1"):relu()
-  else
-    x = x:conv2d("conv1", {out = 64, kernel = 7, stride = 2, pad = 3, bias = false})
-         :batch_norm2d("bn1"):relu():max_pool2d{kernel = 3, stride = 2, pad = 1}
-  end
-  for stage, count in ipairs(blocks) do
-    for i = 1, count do
-      x = nn.scope(string.format("layer%d.%d", stage, i - 1), basic_block, x, 32 << stage,
-                   i == 1 and stage > 1 and 2 or 1)
+  local function network(x)
+    if cifar then
+      x = conv3x3(x, "conv1", cfg.width, 1):batch_norm2d("bn1"):relu()
+    else
+      x = stem(x, cfg.width)
     end
+    x = stages(x, blocks, cfg.width, o or {})
+    return x:global_avg_pool():flatten():linear("fc", {out = classes})
   end
-  nn.output("logits", x:global_avg_pool():flatten():linear("fc", {out = classes}))
+
+  nn.output("logits", network(nn.input("image", {cfg.batch, 3, size, size})))
+  nn.train(cfg.batch, function()
+    local x, labels = nn.images{cfg.batch, 3, size, size, classes = classes, crop = cfg.augment and 4 or 0, flip = cfg.augment,
+                                mean = {0.4914, 0.4822, 0.4465}, std = {0.2470, 0.2435, 0.2616}}
+    local logits = network(x)
+    return {loss = logits:cross_entropy(labels, {label_smoothing = cfg.label_smoothing, reduction = "none"}),
+            accuracy = logits:accuracy(labels)}
+  end, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 5e-4, schedule = "cosine", warmup = 500, epochs = 20})
 end
 
-return {build = build}
+return {build = build, stem = stem, stages = stages}

@@ -1,4 +1,4 @@
-// nngen_data.h: the data files that go in and out of a model: weights, arrays, pictures, labels.
+// nngen_data.h: files that go in and out of a model: weights, arrays, pictures, data sets, logs.
 //
 // The part of the runtime's public C API that needs no device; nngen_runtime.h includes it, and says
 // what holds for both. Each group carries the name of the file that implements it.
@@ -85,6 +85,109 @@ int labels_top(const float *scores, int count, int k, int *indices); // returns 
 
 // A picture that looks like a photograph, always the same: light, objects, texture, noise.
 int photo_make(int width, int height, uint64_t seed, Image *image, Error *err);
+
+// ---- dataset.c: pictures with labels ----------------------------------------------------------
+
+typedef struct Dataset Dataset;
+
+typedef enum DatasetSplit { DatasetTrain, DatasetTest } DatasetSplit;
+
+typedef struct DatasetOptions {
+  DatasetSplit split;
+  int64_t shape[3]; // channels, height, width that the model wants; all 0: what the data set has
+  int classes;      // that the model has; 0: not known. A label not below it is an error
+  uint64_t seed;    // of "synthetic"
+  int64_t count;    // pictures of "synthetic"; 0: 2048 for training, 512 for the test
+} DatasetOptions;
+
+// `path` is "synthetic" (pictures made up from the seed), or a folder of
+// - CIFAR-10 or CIFAR-100, the binary version: data_batch_1.bin to data_batch_5.bin and
+//   test_batch.bin, or train.bin and test.bin; or the parent of their cifar-10-batches-bin or
+//   cifar-100-binary;
+// - train_images.npy, train_labels.npy, test_images.npy, test_labels.npy: images u8 (N, C, H, W) or
+//   (N, H, W), labels (N) of any integer type;
+// - train/CLASS/*.png and test/CLASS/*.png (or val/): classes by name; a PNG of another size is
+//   resized to the model's, and made grey for a model of one channel.
+// Errors: ExitBadInput, naming the file and the record.
+int dataset_open(const char *path, const DatasetOptions *options, Dataset **dataset, Error *err);
+int64_t dataset_count(const Dataset *dataset);
+const int64_t *dataset_shape(const Dataset *dataset); // channels, height, width
+int dataset_classes(const Dataset *dataset); // npy, which does not say: the model's, if known
+const char *dataset_class_name(const Dataset *dataset, int label); // or NULL
+const char *dataset_kind(const Dataset *dataset); // "CIFAR-10", "PNG folders", "npy", ...
+// One picture, channels first, and its label. Any thread.
+int dataset_read(const Dataset *dataset, int64_t index, uint8_t *image, int32_t *label, Error *err);
+void dataset_close(Dataset *dataset);
+
+// ---- loader.c: batches, read by threads -------------------------------------------------------
+
+// Training: shuffled, endless over epochs, the last short batch of an epoch dropped. Else: in
+// order, once, the last batch padded with its last picture.
+typedef struct LoaderOptions {
+  int batch;
+  int threads; // 0: 2
+  bool train;
+  uint64_t seed; // of the shuffle: the order of an epoch depends on seed and epoch alone
+  int64_t first; // batches already used, over all epochs: where to go on
+  void *(*take)(void *user, size_t bytes); // memory for batches, pinned perhaps; NULL: from malloc
+  void (*give)(void *user, void *memory);  // takes it back
+  void *user;
+} LoaderOptions;
+
+typedef struct Batch {
+  const uint8_t *images; // (batch, channels, height, width)
+  const int32_t *labels; // (batch)
+  int valid;             // pictures of the data set; the rest is padding
+  int64_t index, epoch;  // index within the epoch
+} Batch;
+
+typedef struct Loader Loader;
+
+// `dataset` must outlive the loader. Errors: in training, a data set smaller than a batch.
+int loader_open(const Dataset *dataset, const LoaderOptions *options, Loader **loader, Error *err);
+int64_t loader_batches(const Loader *loader); // of an epoch
+// The batch is valid until the next call; meanwhile the next one is read. *end: there is none. An
+// error comes again at each call. One thread at a time.
+int loader_next(Loader *loader, Batch *batch, bool *end, Error *err);
+void loader_close(Loader *loader);
+
+// ---- checkpoint.c: weights that survive a kill at any moment ----------------------------------
+
+// Writes safetensors at `path` as weights_write does; the file before stays as PATH.previous.
+// Checksums (XXH3, 64 bits) go to the metadata: "xxh3.NAME" of a tensor's bytes, "xxh3" of all that
+// the header says; so no key of `metadata` may begin with "xxh3". One writer at a time.
+int checkpoint_write(const char *path, const WeightTensor *tensors, int ntensors,
+                     const char *const *metadata, Error *err);
+// Opens a checkpoint whose checksums are all right: `path`, or when it is missing or damaged,
+// PATH.previous; then *fell_back says why and what it took (to be freed), else it is NULL.
+int checkpoint_open(const char *path, Weights **weights, char **fell_back, Error *err);
+
+// ---- runlog.c, events.c: what a training run tells --------------------------------------------
+
+typedef struct RunLog RunLog;
+
+typedef struct LogValue {
+  const char *name; // UTF-8
+  double value;
+} LogValue;
+
+// Opens FOLDER/log.jsonl, made anew or (`append`) gone on with, and if asked a new
+// FOLDER/events.out.tfevents.<time>.<host>. Makes the folder when its parent is there.
+int runlog_open(const char *folder, bool append, bool tensorboard, RunLog **log, Error *err);
+// A line {"step":1,"loss":2.5}: numbers of 15 digits, "NaN", "Infinity" and "-Infinity" as texts;
+// scalars of the same names for TensorBoard. On an error, a full disk say, no part of a line
+// stays.
+int runlog_write(RunLog *log, int64_t step, const LogValue *values, int count, Error *err);
+// Drops the lines of steps after `step`: those a run makes again that goes on from there.
+int runlog_cut(RunLog *log, int64_t step, Error *err);
+void runlog_close(RunLog *log);
+
+// ---- picture.c --------------------------------------------------------------------------------
+
+// Writes rows x columns pictures (u8, each channels x height x width of `shape`, 1 or 3 channels)
+// as one PNG, row by row, 2 white pixels between them. The file appears whole or not at all.
+int picture_grid(const char *path, const uint8_t *images, int rows, int columns,
+                 const int64_t shape[3], Error *err);
 
 #ifdef __cplusplus
 }

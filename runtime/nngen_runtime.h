@@ -112,6 +112,7 @@ typedef struct JitOptions {
   const char *cuda_path; // jit_compile only
   const char *cache_dir; // NULL: the default folder; "": no cache
   const char *dump_dir;  // sources and images are written here; NULL: none
+  const char *entry;     // only kernels of this entry and of init, which alone may run; NULL: all
   int threads;           // 0: one per core
   bool line_info;        // source lines for profilers; then no two kernels share a program
   bool own_symbols;      // compile each kernel under its own name, shared or not
@@ -120,7 +121,7 @@ typedef struct JitOptions {
 } JitOptions;
 
 typedef struct JitReport {
-  int compiled, cached, shared; // sum = kernels of the plan
+  int compiled, cached, shared; // sum = kernels of the plan, or of JitOptions.entry and init
   double seconds;               // wall clock, all kernels
   KernelReport *kernels;        // one per kernel of the plan
   int nkernels;
@@ -201,6 +202,10 @@ void params_report_free(ParamsReport *report);
 bool params_has(const PlanTensor *tensor); // is it a parameter or a state?
 // Writes all parameters and states, these as they are now, to a safetensors file.
 int params_save(const Params *params, Loaded *loaded, const char *path, Error *err);
+// The same values in memory, `count` of them, to be freed with params_snapshot_free.
+int params_snapshot(const Params *params, Loaded *loaded, WeightTensor **tensors, int *count,
+                    Error *err);
+void params_snapshot_free(WeightTensor *tensors, int count);
 void params_close(Params *params);
 
 // ---- tensor.c: values in and out -------------------------------------------------------------

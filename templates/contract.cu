@@ -273,6 +273,16 @@ $(t.stores)
 //@ for i, c in ipairs(k.columns) do
   if (owns) $(c.pointer)[sum_n] = nn_cast<$(c.type)>(sums[$(i - 1)]);
 //@ end
+//@ if k.foot then
+
+  // What maps make of the sums: each thread of its column's.
+  if (!owns) return;
+$(k.foot.loads)
+$(k.foot.body)
+//@ if k.foot.stores ~= "" then
+$(k.foot.stores)
+//@ end
+//@ end
 //@ end
 }
 //@ if phased then

@@ -8,18 +8,38 @@ $(k.header)
 //@ end
 
 constexpr int kThreads = $(k.threads);
-constexpr int kLanes = $(k.lanes);  // neighbouring elements per thread
-constexpr int kCount = $(k.count);
+//@ local one = #k.parts == 1 and k.parts[1]
+//@ if one then
+constexpr int kLanes = $(one.lanes);  // neighbouring elements per thread
+constexpr int kCount = $(one.count);
+//@ end
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {
+//@ if one then
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-$(k.decode)
-$(k.loads)
+$(one.decode)
+$(one.loads)
 #pragma unroll
   for (int j = 0; j < kLanes; ++j) {
-$(k.body)
+$(one.body)
   }
-$(k.stores)
+$(one.stores)
+//@ end
+//@ for _, part in ipairs(one and {} or k.parts) do
+  if (blockIdx.x < $(part.last)) {  // $(part.layer)
+    constexpr int kLanes = $(part.lanes);
+    const int i = ((blockIdx.x - $(part.begin)) * kThreads + threadIdx.x) * kLanes;
+    if (i >= $(part.count)) return;
+$(part.decode)
+$(part.loads)
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+$(part.body)
+    }
+$(part.stores)
+    return;
+  }
+//@ end
 }

@@ -1,4 +1,7 @@
 $(k.header)
+//@ local per_row = k.threads // k.rows
+//@ local ragged = k.across and k.row_count % k.rows ~= 0  -- the last block has fewer rows
+//@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the row's end
 #include "lib/prim.cuh"
 //@ if k.values then
 #include "lib/values.cuh"
@@ -9,7 +12,7 @@ $(k.header)
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-constexpr int kThreads = $(k.threads // k.rows);  // per row$(k.across and ", which lies across memory: neighbours have neighbouring rows" or "")
+constexpr int kThreads = $(per_row);  // per row$(k.across and ", which lies across memory: neighbours have neighbouring rows" or "")
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
@@ -21,7 +24,10 @@ $(k.states)
 
 extern "C" __global__ void __launch_bounds__($(k.threads)$(k.threads > 256 and ", 1" or "")) $(k.name)(
 $(k.params)) {
-//@ if k.across then
+//@ if k.across and not ragged then
+  const int tid = threadIdx.x / kRowsPerBlock;
+  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock;
+//@ elseif k.across then
   const int tid = threadIdx.x / kRowsPerBlock;
   const bool inside = blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock < kRows;
   const int row = inside ? blockIdx.x * kRowsPerBlock + threadIdx.x % kRowsPerBlock : kRows - 1;
@@ -42,21 +48,28 @@ $(k.first)
 #pragma unroll$(k.reads_again and (k.items < 16 and " 1" or " 4") or "")
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if ($(k.across and "inside && " or "")i < kColumns) {
+//@     if ragged or cut then
+    if ($(ragged and "!inside" or "")$(ragged and cut and " || " or "")$(cut and "i >= kColumns" or "")) continue;
+//@     end
+//@     if sweep.decode ~= "" then
 $(sweep.decode)
+//@     end
+//@     if sweep.loads ~= "" then
 $(sweep.loads)
+//@     end
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
+    for (int j = 0; j < kLanes; ++j) {
 //@     if sweep.type then
-        $(sweep.type) one;
+      $(sweep.type) one;
 //@     end
 $(sweep.body)
 //@     if sweep.type then
-        $(sweep.sums) = combine($(sweep.sums), one);
+      $(sweep.sums) = combine($(sweep.sums), one);
 //@     end
-      }
-$(sweep.stores)
     }
+//@     if sweep.stores ~= "" then
+$(sweep.stores)
+//@     end
   }
 //@   end
 //@   if sweep.type then

@@ -5,13 +5,14 @@
 # that it reads; whatever else is asked goes to the compiler as it is.
 here=$(dirname "$0") name=${0##*/}
 real=$(PATH=${PATH#"$here:"} command -v "$name") || { echo "$name: not found" >&2; exit 127; }
-out=
+out= reads="kernels.ii device/cusim_guard.s"
 case " $* " in
   *" kernels.ii "*" -o kernels.s "*) out=kernels.s ;;
   *" kernels.ii "*" -o image.so "*) out=image.so ;;
+  *" kernels.cc "*" -o image.so "*) out=image.so reads="kernels.cc $(find device -type f | sort)" ;; # of PTX
   *) exec "$real" "$@" ;;
 esac
-read -r key _ < <({ echo "$real $*"; cat kernels.ii device/cusim_guard.s; } | sha256sum)
+read -r key _ < <({ echo "$real $*"; cat $reads; } | sha256sum)
 kept=$here/../$key
 [ -f "$kept" ] && touch -c "$kept" && exec cp "$kept" "$out"
 said=$("$real" "$@" 2>&1)

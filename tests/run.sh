@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # run.sh TEST...: runs each test program (it speaks TAP on stdout); as each ends, prints its line
 # (with the seconds of processor time it and its children took) and what failed of it, and at last
-# one line `N passed, N failed, N skipped`. NNGEN_TEST=REGEX picks programs by name.
+# one line `N passed, N failed, N skipped`. NNGEN_TEST=REGEX picks programs by name. A program that runs
+# longer than NNGEN_TEST_TIMEOUT seconds is ended: 600, in the long run 1500.
 set -u
+export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 1500 || echo 600)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}
 # Tests of libcusim compile by way of cxx_cached.sh. What none of them has asked for in a day goes.
@@ -16,7 +18,7 @@ one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as 
   local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH
   [[ "$1" =~ (sim|prim)/test_ ]] && path=$cxx/bin:$PATH
   {
-    time PATH=$path CMOCKA_MESSAGE_OUTPUT=TAP timeout "${NNGEN_TEST_TIMEOUT:-600}" "$1" >"$log.tap" 2>"$log.err" \
+    time PATH=$path CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" "$1" >"$log.tap" 2>"$log.err" \
       </dev/null
     rc=$?
   } 2>"$log.time"

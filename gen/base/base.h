@@ -52,6 +52,7 @@ void names_reserve_cpp(Names *names); // keywords, and what CUDA C++ and C's hea
 // `wanted` made an identifier, if nobody has it; else with the first free number behind: x_2, x_3
 // (x_1 where x itself is reserved).
 const char *names_take(Names *names, const char *wanted);
+bool names_has(const Names *names, const char *word); // is it reserved, or taken?
 // All names taken so far, blanks between.
 const char *names_taken(const Names *names);
 

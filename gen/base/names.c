@@ -118,6 +118,11 @@ const char *names_take(Names *names, const char *wanted) {
   return w->text;
 }
 
+bool names_has(const Names *names, const char *word) {
+  Names *n = (Names *)names; // uthash's macros look, and change nothing
+  return find(n, word) || (n->reserved && find(n->reserved, word));
+}
+
 const char *names_taken(const Names *names) {
   const char *all = "";
   for (const Word *w = names->last; w; w = w->before)

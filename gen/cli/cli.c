@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum Kind { KindFlag, KindValue, KindFolder, KindSet, KindInput };
+enum Kind { KindFlag, KindValue, KindFolder, KindSet, KindInput, KindSetting, KindSweep };
 
 typedef struct Option {
   const char *name;
@@ -18,56 +18,112 @@ typedef struct Option {
 
 #define AT(field) offsetof(Cli, field)
 static const Option options[] = {
-    {"set", KindSet, 0, "run show tune", "NAME=VALUE ...",
+    {"set", KindSet, 0, "run show train tune emit", "NAME=VALUE ...",
      "settings of the model (nn.config); dtype=... too"},
-    {"dtype", KindValue, AT(dtype), "run show tune", "fp32|tf32|fp16|bf16",
+    {"dtype", KindValue, AT(dtype), "run show train tune emit", "fp32|tf32|fp16|bf16",
      "storage and tensor-core precision (fp32)"},
-    {"lowering", KindValue, AT(lowering), "run show tune", "fused|unfused",
+    {"lowering", KindValue, AT(lowering), "run show train tune emit", "fused|unfused",
      "fused kernels, or one per layer call (fused)"},
-    {"device", KindValue, AT(device), "run tune", "auto|cuda|sim",
+    {"device", KindValue, AT(device), "run train tune", "auto|cuda|sim",
      "a GPU if there is one, else the simulator (auto)"},
-    {"ordinal", KindValue, AT(ordinal), "run tune", "N", "which GPU (0)"},
-    {"sim-frontend", KindValue, AT(sim_frontend), "run", "cxx|nvrtc",
+    {"ordinal", KindValue, AT(ordinal), "run train tune", "N", "which GPU (0)"},
+    {"sim-frontend", KindValue, AT(sim_frontend), "run train", "cxx|nvrtc",
      "simulator: who reads the CUDA, the host's C++ compiler or NVIDIA's NVRTC (cxx)"},
+    {"arch", KindValue, AT(arch), "emit", "sm_80,sm_90a,..",
+     "machine code for these GPUs (sm_80, sm_90a and the one at hand), PTX for newer ones"},
     {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
      "compile for this GPU, run nothing"},
-    {"tuning", KindValue, AT(tuning), "run show tune", "FILE",
+    {"tuning", KindValue, AT(tuning), "run show train tune emit", "FILE",
      "measured tiles (CACHE/tuning.json; none: do not use any)"},
     {"candidate", KindValue, AT(candidate), "run show", "N",
      "contractions take the tile that the model puts in place N (1)"},
-    {"weights", KindValue, AT(weights), "run", "FILE",
+    {"no-flash", KindFlag, AT(no_flash), "run show train tune emit", NULL,
+     "attention in kernels of its own for scores, softmax and values"},
+    {"recompute", KindValue, AT(recompute), "run show train emit", "none|auto|all",
+     "what the backward pass computes again: as little as --memory allows, or all it can (auto)"},
+    {"memory", KindValue, AT(memory), "run show train emit", "BYTES",
+     "the most that values between kernels may take, as 500M or 2G (any)"},
+    {"weights", KindValue, AT(weights), "run emit", "FILE",
      "safetensors; without it, seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
      "a .png or .npy; without it, a generated image or noise"},
     {"output", KindFolder, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},
     {"labels", KindValue, AT(labels), "run", "FILE", "a name per line: prints the five best"},
-    {"check-finite", KindFlag, AT(check_finite), "run", NULL,
+    {"check-finite", KindFlag, AT(check_finite), "run train", NULL,
      "refuse weights that hold NaN or infinity"},
-    {"seed", KindValue, AT(seed), "run", "N", "of weights and inputs (0)"},
-    {"entry", KindValue, AT(entry), "run", "NAME", "which entry of the model runs (infer)"},
+    {"seed", KindValue, AT(seed), "run emit", "N", "of weights and inputs (0)"},
+    {"entry", KindValue, AT(entry), "run show", "NAME",
+     "which entry of the model runs (infer); train and eval: the model as it trains"},
+    {"entry", KindValue, AT(entry), "emit", "NAME",
+     "train or eval: the model as it trains, with both; all entries are written"},
     {"save", KindValue, AT(save), "run", "FILE",
      "write parameters and states after the run, as safetensors"},
     {"graph", KindFlag, AT(graph), "run", NULL, "replay one captured CUDA graph"},
+    {"steps", KindValue, AT(steps), "run", "N",
+     "N runs, states going on from one to the next, before anything is written (1)"},
     {"repeat", KindValue, AT(repeat), "run", "N", "time N runs"},
     {"warmup", KindValue, AT(warmup), "run", "N", "runs before the timed ones (3)"},
-    {"nvtx", KindValue, AT(nvtx), "run", "off|model|layer", "ranges for profilers (layer)"},
+    {"nvtx", KindValue, AT(nvtx), "run train", "off|model|layer",
+     "ranges for profilers (layer; train: model; there layer launches every kernel by itself)"},
     {"check", KindFlag, AT(check), "run", NULL, "compare every kernel with the oracle"},
     {"no-check", KindFlag, AT(no_check), "run", NULL,
      "do not (default on a GPU when the plan was run before)"},
+    {"no-check", KindFlag, AT(no_check), "emit", NULL,
+     "no stored results, and no program for them"},
     {"dump", KindFolder, AT(dump), "run", "DIR",
      "write the generated kernels, their images, the plan"},
     {"explain", KindValue, AT(explain), "run", "KERNEL",
      "say why this kernel, or this layer's, is as it is; nothing runs"},
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
-    {"json", KindFlag, AT(json), "run show doctor cache tune", NULL, "results as JSON on stdout"},
-    {"quiet", KindFlag, AT(quiet), "run tune", NULL, "no progress"},
-    {"cache-dir", KindFolder, AT(cache_dir), "run cache tune", "DIR",
+    {"data", KindValue, AT(data), "train", "PATH|synthetic",
+     "CIFAR-10 or CIFAR-100, folders of PNGs by class, or .npy arrays"},
+    {"epochs", KindSetting, 0, "train", "N", "times through the data (the model's)"},
+    {"batch", KindSetting, 0, "train", "N", "examples in a step (the model's)"},
+    {"lr", KindSetting, 0, "train", "X", "learning rate (the model's)"},
+    {"warmup", KindSetting, 0, "train", "N", "steps of rising learning rate (the model's)"},
+    {"label-smoothing", KindSetting, 0, "train", "X", "share of all classes in each label (0)"},
+    {"optimizer", KindSetting, 0, "train", "sgd|adam|adamw|lion|muon", "(the model's)"},
+    {"schedule", KindSetting, 0, "train", "constant|step|cosine|one_cycle",
+     "of the learning rate (the model's)"},
+    {"clip-norm", KindSetting, 0, "train", "X", "longest gradient; 0: any (the model's)"},
+    {"freeze", KindSetting, AT(freeze), "train", "PATTERN",
+     "parameters left as they are: 'layer1.*'"},
+    {"accumulate", KindSetting, 0, "train", "N",
+     "update at every N-th step, by N steps' mean gradient (1)"},
+    {"ema", KindSetting, 0, "train", "X",
+     "evaluate and save a moving average of the weights, as 0.999 (the model's)"},
+    {"amp", KindValue, AT(amp), "train", "fp16|bf16",
+     "products in 16 bits; fp16 with a dynamic scale of the loss"},
+    {"init", KindValue, AT(weights), "train", "FILE", "safetensors to start from"},
+    {"reset", KindValue, AT(reset), "train", "PATTERN",
+     "with --init: parameters, or a layer, that start from the seed: fc"},
+    {"seed", KindValue, AT(seed), "train", "N", "of weights, order and augmentation (0)"},
+    {"steps", KindValue, AT(steps), "train", "N", "stop after N steps (epochs; without data 100)"},
+    {"workers", KindValue, AT(workers), "train", "N", "threads that read data (2)"},
+    {"out-dir", KindFolder, AT(output), "train", "DIR", "checkpoints, log, weights (MODEL_train)"},
+    {"resume", KindFlag, AT(resume), "train", NULL, "go on from the checkpoint in --out-dir"},
+    {"save-every", KindValue, AT(save_every), "train", "N", "epochs between checkpoints (1)"},
+    {"patience", KindValue, AT(patience), "train", "N",
+     "stop after N evaluations that are no better (0: never)"},
+    {"log-every", KindValue, AT(log_every), "train", "N", "steps between lines (50)"},
+    {"tensorboard", KindFlag, AT(tensorboard), "train", NULL, "event files too"},
+    {"profile-one-step", KindFlag, AT(profile_step), "train", NULL,
+     "warm up, mark one step for profilers, stop"},
+    {"warmup-iters", KindValue, AT(warmup_iters), "train", "N", "steps before the marked one (10)"},
+    {"sweep", KindSweep, 0, "train", "NAME=A,B ...",
+     "a short run (--steps, 20) for each: batch=16,32 model=resnet18,resnet34; as a table"},
+    {"json", KindFlag, AT(json), "run show doctor cache train tune", NULL,
+     "results as JSON on stdout"},
+    {"markdown", KindFlag, AT(markdown), "help", NULL, "all of them, as in models/README.md"},
+    {"quiet", KindFlag, AT(quiet), "run train tune emit", NULL, "no progress"},
+    {"cache-dir", KindFolder, AT(cache_dir), "run cache train tune emit", "DIR",
      "where compiled kernels are kept"},
-    {"no-cache", KindFlag, AT(no_cache), "run tune", NULL, "compile every kernel"},
-    {"cuda-path", KindFolder, AT(cuda_path), "run doctor tune", "DIR",
+    {"no-cache", KindFlag, AT(no_cache), "run train tune emit", NULL, "compile every kernel"},
+    {"cuda-path", KindFolder, AT(cuda_path), "run doctor train tune emit", "DIR",
      "search CUDA libraries here first"},
-    {"stage", KindValue, AT(stage), "show", "PASS", "front shape simp prec layout fuse sched emit"},
+    {"stage", KindValue, AT(stage), "show", "PASS",
+     "front shape simp prec recompute layout fuse sched emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
     {"kernel", KindValue, AT(kernel), "show", "KERNEL",
      "of this kernel only, or of this layer's: layer1.0.conv1"},
@@ -75,7 +131,17 @@ static const Option options[] = {
      "what the model expects of each kernel, its floor, its padding (--json too)"},
     {"plan", KindFlag, AT(plan), "show", NULL, "the plan, as JSON"},
     {"dot", KindFlag, AT(dot), "show", NULL, "a drawing for graphviz: | dot -Tsvg"},
-    {"help", KindFlag, AT(help), "run show doctor cache tune", NULL, "this"},
+    {"out", KindFolder, AT(output), "emit", "DIR", "where the files go; -o DIR too"},
+    {"name", KindValue, AT(name), "emit", "NAME", "of files, before all symbols (the model's)"},
+    {"weights-in-code", KindFlag, AT(weights_in_code), "emit", NULL,
+     "parameters as an array in the program, not as a file"},
+    {"kernels-only", KindFlag, AT(kernels_only), "emit", NULL,
+     "the kernels and the list of launches, for host code of your own"},
+    {"lang", KindValue, AT(lang), "emit", "c|cpp|cuda-runtime",
+     "over the driver API (c) or the runtime API; cpp: a header for C++20, too"},
+    {"diff", KindFolder, AT(diff), "emit", "OLD",
+     "write nothing: which kernels differ from those in this folder, and why"},
+    {"help", KindFlag, AT(help), "run show doctor cache train tune emit help", NULL, "this"},
 };
 enum { kOptions = sizeof options / sizeof options[0] };
 
@@ -104,19 +170,33 @@ static int unknown_option(const char *name, const char *verb, Error *err) {
 
 // ---- values -----------------------------------------------------------------------------------
 
+static int add_set(Cli *cli, const char *name, const char *value, Error *err) {
+  if (cli->nset == kMostSets) return err_set(err, ExitUsage, "more than %d --set", kMostSets);
+  cli->set_name[cli->nset] = name;
+  cli->set_value[cli->nset++] = value;
+  return ExitOk;
+}
+
+// A setting of the model (nn.config) that has an option of its own: --label-smoothing is
+// label_smoothing.
+static const char *setting_name(Cli *cli, const char *option) {
+  char *name = cli->setting[cli->nset % kMostSets];
+  snprintf(name, sizeof cli->setting[0], "%s", option);
+  for (char *s = name; *s; s++)
+    if (*s == '-') *s = '_';
+  return name;
+}
+
 static int take_set(Cli *cli, char *text, Error *err) {
   char *equal = strchr(text, '=');
   if (!equal || equal == text)
     return err_set(err, ExitUsage, "--set wants NAME=VALUE, not '%s'", text);
-  if (cli->nset == kMostSets) return err_set(err, ExitUsage, "more than %d --set", kMostSets);
   *equal = 0;
   if (!strcmp(text, "dtype")) { // DESIGN of the command line: a setting of every model
     cli->dtype = equal + 1;
     return ExitOk;
   }
-  cli->set_name[cli->nset] = text;
-  cli->set_value[cli->nset++] = equal + 1;
-  return ExitOk;
+  return add_set(cli, text, equal + 1, err);
 }
 
 static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
@@ -124,6 +204,15 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
   switch (o->kind) {
   case KindSet:
     return take_set(cli, value, err);
+  case KindSetting:
+    if (o->offset) *(const char **)((char *)cli + o->offset) = value;
+    return add_set(cli, setting_name(cli, o->name), value, err);
+  case KindSweep:
+    if (cli->nsweep == kMostSweeps || !strchr(value, '='))
+      return err_set(err, ExitUsage, "--sweep wants up to %d of NAME=A,B,..., not '%s'",
+                     kMostSweeps, value);
+    cli->sweep[cli->nsweep++] = value;
+    return ExitOk;
   case KindFolder:
     if (!stat(value, &info) && !S_ISDIR(info.st_mode))
       return err_set(err, ExitUsage, "--%s %s: is a file; it wants a folder", o->name, value);
@@ -159,6 +248,9 @@ static int take_option(Cli *cli, int argc, char **argv, int *i, Error *err) {
   while (!code && o->kind == KindSet && !equal && *i + 1 < argc && argv[*i + 1][0] != '-' &&
          strchr(argv[*i + 1], '='))
     code = take_set(cli, argv[++*i], err); // --set a=1 b=2
+  while (!code && o->kind == KindSweep && !equal && *i + 1 < argc && argv[*i + 1][0] != '-' &&
+         strchr(argv[*i + 1], '='))
+    code = take_value(cli, o, argv[++*i], err);
   return code;
 }
 
@@ -172,7 +264,7 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
   cli->verb = "run";
   *first = 1;
   if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-      !strcmp(argv[1], "help")) {
+      (argc == 2 && !strcmp(argv[1], "help"))) {
     cli->help = true;
     cli->verb = NULL;
     return ExitOk;
@@ -234,11 +326,15 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
       .verbs = verbs, .lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
   int i, code = pick_verb(argc, argv, cli, &i, err);
   if (code || !cli->verb) return code;
+  if (!strcmp(cli->verb, "train")) cli->nvtx = "model";
   for (; !code && i < argc; i++) {
+    if (!strcmp(argv[i], "-o") && !strcmp(cli->verb, "emit")) argv[i] = (char *)"--out";
     if (!strncmp(argv[i], "--", 2))
       code = take_option(cli, argc, argv, &i, err);
     else if (!cli->model)
       cli->model = argv[i];
+    else if (!strcmp(cli->verb, "help"))
+      code = err_set(err, ExitUsage, "'%s': help of one function at a time", argv[i]);
     else
       code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i],
                      cli->model);
@@ -274,14 +370,31 @@ static int one_of(const char *option, const char *value, const char *const *allo
   return err_set(err, ExitUsage, "--%s %s: wants one of %s", option, value, list);
 }
 
+// 500000000, 500M (of 10^6) or 2G.
+static int bytes_of(const char *option, const char *text, int64_t *bytes, Error *err) {
+  static const char units[] = "KMGT";
+  char *end;
+  double value = strtod(text, &end);
+  const char *unit = *end ? strchr(units, *end) : NULL;
+  for (const char *u = units; unit && u <= unit; u++) value *= 1e3;
+  if (end == text || (*end && (!unit || end[1])) || !(value >= 1) || value > 1e15)
+    return err_set(err, ExitUsage, "--%s %s: wants bytes, as 500M or 2G", option, text);
+  *bytes = (int64_t)value;
+  return ExitOk;
+}
+
 int cli_options(const Cli *cli, Options *o, Error *err) {
   static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", NULL};
   static const char *const lowerings[] = {"fused", "unfused", NULL};
-  static const char *const stages[] = {"front", "shape", "simp", "prec", "layout",
-                                       "fuse",  "sched", "emit", NULL};
+  static const char *const stages[] = {"front",  "shape", "simp",  "prec", "recompute",
+                                       "layout", "fuse",  "sched", "emit", NULL};
+  static const char *const recomputes[] = {"none", "auto", "all", NULL};
   int code = one_of("dtype", cli->dtype, dtypes, err);
   if (!code) code = one_of("lowering", cli->lowering, lowerings, err);
   if (!code && cli->stage) code = one_of("stage", cli->stage, stages, err);
+  if (!code && cli->recompute) code = one_of("recompute", cli->recompute, recomputes, err);
+  int64_t memory = 0;
+  if (!code && cli->memory) code = bytes_of("memory", cli->memory, &memory, err);
   if (code) return code;
   *o = (Options){.model = cli->model,
                  .lowering = cli->lowering,
@@ -290,7 +403,13 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
                  .nset = cli->nset,
                  .set_name = (const char **)cli->set_name,
                  .set_value = (const char **)cli->set_value,
-                 .stage = cli->stage};
+                 .stage = cli->stage,
+                 .no_flash = cli->no_flash,
+                 .recompute = cli->recompute,
+                 .memory = memory,
+                 .trains =
+                     !strcmp(cli->verb, "train") ||
+                     (cli->entry && (!strcmp(cli->entry, "train") || !strcmp(cli->entry, "eval")))};
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
     return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
   int64_t candidate = 0;
@@ -323,7 +442,9 @@ void cli_help(FILE *file, const Verb *verbs, const char *verb) {
           "[options]\n\n",
           file);
     for (const Verb *v = verbs; v->name; v++) fprintf(file, "  %-8s %s\n", v->name, v->help);
-    fputs("\nnngen VERB --help lists the options of a verb; nngen --version.\n", file);
+    fputs("\nnngen VERB --help lists the options of a verb; nngen --version.\n"
+          "nngen help nn lists the functions of model files; nngen help NAME describes one.\n",
+          file);
     return;
   }
   const Verb *v = find_verb(verbs, verb);

@@ -5,7 +5,7 @@
 #include "gen/compile/compile.h"
 #include "nngen_runtime.h"
 
-enum { kMostSets = 64, kMostInputs = 16 };
+enum { kMostSets = 64, kMostInputs = 16, kMostSweeps = 4 };
 
 // A verb: what it does, and with what. A table of them ends with a null name.
 typedef struct Cli Cli;
@@ -21,16 +21,22 @@ struct Cli {
   const char *verb;
   const char *model; // the positional argument
   const char *set_name[kMostSets], *set_value[kMostSets];
+  char setting[kMostSets][24]; // names made of options, as in label_smoothing
   int nset;
   const char *input[kMostInputs]; // FILE or NAME=FILE
   int ninput;
   const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx,
       *tuning, *candidate;
-  const char *sim_frontend;
+  const char *sim_frontend, *name, *diff, *lang, *recompute, *memory;
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *entry, *save, *repeat,
-      *warmup;
-  bool json, count, check_finite, graph, check, no_check, no_cache, cuda, plan, costs, dot, help,
-      version, quiet;
+      *warmup, *steps;
+  const char *data, *amp, *workers, *save_every, *log_every, *warmup_iters, *reset, *patience,
+      *freeze; // train
+  const char *sweep[kMostSweeps];
+  int nsweep;
+  bool resume, tensorboard, profile_step;
+  bool json, markdown, count, check_finite, graph, check, no_check, no_cache, no_flash, cuda, plan, costs,
+      dot, help, version, quiet, weights_in_code, kernels_only;
 };
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
@@ -41,16 +47,21 @@ void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all ver
 
 int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
 
+int cli_device(const Cli *cli, Device **device, Error *err); // open.c: --device, --ordinal
+
 int verb_run(const Cli *cli, Error *err);
+int verb_train(const Cli *cli, Error *err);
 int verb_show(const Cli *cli, Error *err);
 int show_costs(const Compiler *c, bool json, Error *err); // costs.c
 int verb_tune(const Cli *cli, Error *err);
+int verb_emit(const Cli *cli, Error *err);
 
 // --tuning: the file named, else the one in the cache when `fallback`. *tuning may become null.
 int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
 // Says on stderr that the file named by --tuning holds entries, but none for this device.
 void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device);
 int verb_doctor(const Cli *cli, Error *err);
+int verb_help(const Cli *cli, Error *err);
 int verb_cache(const Cli *cli, Error *err);
 
 // ---- pick.c ------------------------------------------------------------------------------------
@@ -128,6 +139,35 @@ void report_text(const Run *run);               // stdout
 int report_json(const Run *run, Error *err);    // stdout
 int report_explain(const Run *run, Error *err); // --explain KERNEL
 int report_top(const Run *run, Error *err);     // --labels
+
+// ---- emit.c, emit_files.c, emit_data.c, emit_diff.c --------------------------------------------
+
+enum { kMostArchs = 8, kMostBatches = 8 };
+
+typedef struct Emission {
+  const Cli *cli;
+  const char *dir;
+  bool new_folder; // made for it
+  char name[128];  // before every symbol
+  Compiler compiler;
+  Tuning *tuning; // --tuning; null: the model of sched.c alone chooses tiles
+  Plan *plan;
+  Params *params;
+  Embed *embed;
+  const Arch *arch[kMostArchs];        // the lowest first
+  const char *targets[kMostArchs + 1]; // their names, then, for PTX, compute_80
+  int narchs;
+  int *same;
+  char settings[512], ptx[16];
+  EmbedOptions options;
+} Emission;
+
+bool emit_has_lang(const Cli *cli, const char *name); // in the list of --lang
+int emit_files(Emission *e, Error *err);              // into the folder, compiled
+int emit_weights(const Emission *e, const char *path, Error *err);
+// Inputs, and what the oracle makes of them: what NAME_check.c reads.
+int emit_check(Emission *e, const char *path, Error *err);
+int emit_diff(const Emission *e, Error *err); // emit_diff.c, to stdout: against the folder --diff
 
 // ---- tune.c: every candidate tile of every contraction, checked and measured
 // --------------------- The file of measured tiles in the cache folder, or null; to be freed.

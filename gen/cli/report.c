@@ -75,8 +75,9 @@ static void print_device(const Run *r) {
   const DeviceInfo *d = device_info(r->device);
   if (d->kind == DeviceSim)
     printf("device    %s, %s: no GPU here, kernels run on the CPU%s (times are the simulator's)\n",
-           d->name, d->arch, r->cli->sim_frontend && !strcmp(r->cli->sim_frontend, "nvrtc")
-                                 ? ", from NVRTC's PTX" : "");
+           d->name, d->arch,
+           r->cli->sim_frontend && !strcmp(r->cli->sim_frontend, "nvrtc") ? ", from NVRTC's PTX"
+                                                                          : "");
   else
     printf("device    %s, %s, %d SMs, %s, driver %d.%d\n", d->name, d->arch, d->sm_count,
            bytes_text((double)d->memory_total), d->driver_version / 1000,
@@ -96,10 +97,11 @@ static void print_summary(const Run *r) {
          bytes_text((double)p->arena_bytes),
          p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
          bytes_text((double)p->static_bytes));
+  int distinct = r->jit->compiled + r->jit->cached; // of the entry's and of init's
   printf("compile   Lua to CUDA %s; %d of %d kernels are distinct: %d compiled, %d from the cache, "
          "%s\n",
-         time_text(r->seconds_generate), r->jit->compiled + r->jit->cached, r->jit->nkernels,
-         r->jit->compiled, r->jit->cached, time_text(r->jit->seconds));
+         time_text(r->seconds_generate), distinct, distinct + r->jit->shared, r->jit->compiled,
+         r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
 }
 
@@ -223,8 +225,11 @@ static void print_counts(const Run *r) {
 
 static void print_result(const char *kind, const char *name, const Type *t, const CheckResult *c) {
   if (!c->node) return; // of another entry
-  printf("%-9s %s %s: relative error %.2e (gate %.0e) %s\n", kind, name, type_shape(t).s,
-         c->relative, c->gate, c->passed ? "ok" : "WRONG");
+  char gate[64];
+  snprintf(gate, sizeof gate, isfinite(c->gate) ? "gate %.0e" : "no gate: a derivative jumps",
+           c->gate);
+  printf("%-9s %s %s: relative error %.2e (%s%s) %s\n", kind, name, type_shape(t).s, c->relative,
+         gate, c->rounding ? "; rounding alone may do it" : "", c->passed ? "ok" : "WRONG");
 }
 
 static void print_checks(const Run *r) {
@@ -336,8 +341,9 @@ static json_t *json_totals(const Totals *t) {
 
 static void add_result(json_t *list, const char *name, const CheckResult *c) {
   if (!c->node) return; // of another entry
-  json_array_append_new(list, json_pack("{s:s s:f s:f s:b}", "name", name, "error", c->relative,
-                                        "gate", c->gate, "passed", c->passed));
+  json_t *gate = isfinite(c->gate) ? json_real(c->gate) : json_null();
+  json_array_append_new(list, json_pack("{s:s s:f s:o s:b s:b}", "name", name, "error", c->relative,
+                                        "gate", gate, "passed", c->passed, "rounding", c->rounding));
 }
 
 static json_t *json_outputs(const Run *r) {

@@ -42,36 +42,6 @@ static int compile_unfused(Run *r, Options options, Error *err) {
   return code;
 }
 
-// libcusim reads its settings when it is opened.
-static int set_frontend(const char *name, Error *err) {
-  if (!name) return ExitOk;
-  if (!strcmp(name, "nvrtc"))
-    setenv("NNGEN_SIM_FRONTEND", "nvrtc", 1);
-  else if (!strcmp(name, "cxx"))
-    unsetenv("NNGEN_SIM_FRONTEND");
-  else
-    return err_set(err, ExitUsage, "--sim-frontend %s: wants cxx or nvrtc", name);
-  return ExitOk;
-}
-
-static int open_device(Run *r, Error *err) {
-  DeviceOptions options = {.cuda_path = r->cli->cuda_path, .log = log_to_stderr()};
-  int64_t ordinal;
-  const char *name = getenv("NNGEN_DEVICE");
-  if (strcmp(r->cli->device, "auto") || !name) name = r->cli->device;
-  if (!device_parse(name, &options.kind))
-    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
-  if (r->cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
-  int code = set_frontend(r->cli->sim_frontend, err);
-  if (!code) code = cli_number("ordinal", r->cli->ordinal, 0, &ordinal, err);
-  options.ordinal = (int)ordinal;
-  if (!code) code = device_open(&options, &r->device, err);
-  if (!code && r->cli->sim_frontend && device_info(r->device)->kind == DeviceCuda)
-    code = err_set(err, ExitUsage, "--sim-frontend is of the simulator, the device is a GPU: add "
-                                   "--device sim");
-  return code;
-}
-
 static void note_stale(const Run *r) {
   char text[512];
   if (!r->compiler.stale) return;
@@ -87,7 +57,7 @@ static int compile(Run *r, Error *err) {
   int code = cli_options(r->cli, &options, err);
   if (!code) code = compile_unfused(r, options, err); // also finds the model's mistakes first
   double opening = now();
-  if (!code && !r->cli->arch) code = open_device(r, err);
+  if (!code && !r->cli->arch) code = cli_device(r->cli, &r->device, err);
   r->seconds_device = now() - opening;
   if (!code && r->device) {
     arch_of_device(device_info(r->device), &r->arch);
@@ -132,6 +102,7 @@ static JitOptions jit_options(const Run *r) {
                       .cuda_path = cli->cuda_path,
                       .cache_dir = cli->no_cache ? "" : cli->cache_dir,
                       .dump_dir = cli->dump,
+                      .entry = r->entry ? r->entry->name : NULL,
                       .progress = cli->quiet ? (Progress){0} : progress_bar(),
                       .log = log_to_stderr()};
 }
@@ -191,20 +162,34 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   return code;
 }
 
+// --steps: states go on from run to run, by replays of one graph with --graph.
+static int go_on(Run *r, int64_t steps, Error *err) {
+  RunOptions options = {.repeat = (int)steps - 1, .graph = r->cli->graph};
+  RunTiming timing;
+  if (steps <= 1) return ExitOk;
+  int code = run_time(r->loaded, r->entry->name, &options, &timing, err);
+  if (!code) run_timing_free(&timing);
+  return code;
+}
+
 static int read_counts(Run *r, Error *err) {
   if (!r->cli->count) return ExitOk;
   r->counts = base_alloc((size_t)r->plan->nkernels, sizeof *r->counts);
   int code = ExitOk;
-  for (int i = 0; !code && i < r->plan->nkernels; i++)
-    code = count_kernel(r->loaded, i, &r->counts[i], err);
+  for (int i = 0; !code && i < r->entry->nsteps; i++) {
+    int kernel = r->entry->steps[i].kernel;
+    if (r->entry->steps[i].kind == StepLaunch)
+      code = count_kernel(r->loaded, kernel, &r->counts[kernel], err);
+  }
   return code;
 }
 
 static int execute(Run *r, Error *err) {
-  int64_t seed, repeat, warmup;
+  int64_t seed, repeat, warmup, steps;
   int code = cli_number("seed", r->cli->seed, 0, &seed, err);
   if (!code) code = cli_number("repeat", r->cli->repeat, 1, &repeat, err);
   if (!code) code = cli_number("warmup", r->cli->warmup, 3, &warmup, err);
+  if (!code) code = cli_number("steps", r->cli->steps, 1, &steps, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
   JitOptions jit = jit_options(r);
   double begin = now();
@@ -228,16 +213,18 @@ static int execute(Run *r, Error *err) {
   if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
   if (!code) code = run_keep_states(r, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, r->entry->name, err);
+  if (!code) code = go_on(r, steps, err);
   if (!code) code = write_outputs(r, err);
   if (!code && r->cli->save) code = params_save(r->params, r->loaded, r->cli->save, err);
   if (!code) code = read_counts(r, err);
-  if (!code && check) code = run_forget(r, err);
+  bool again = check && steps <= 1; // the same run gives the same bits
+  if (!code && again) code = run_forget(r, err);
   if (!code) code = time_steps(r, repeat, warmup, err);
   if (!code && run_has_states(r)) { // timing ran it again and again
     code = run_restore_states(r, err);
     if (!code) code = run_entry(r->loaded, r->entry->name, err);
   }
-  if (!code && check) code = run_compare_again(r, err);
+  if (!code && again) code = run_compare_again(r, err);
   return code;
 }
 

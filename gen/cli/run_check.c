@@ -115,7 +115,7 @@ static int check_value(Reader *reader, int tensor, const char *kind, const char 
   Run *r = reader->run;
   double *got = base_alloc((size_t)type_count(&node->type), sizeof *got);
   int code = to_doubles(reader, tensor, false, got) ? ExitOk : reader->err->code;
-  if (!code) *result = check_model_output(node, value, got, r->cli->dtype);
+  if (!code) *result = check_model_output(r->compiler.original, node, value, got, r->cli->dtype);
   result->node = node;
   free(got);
   char what[256];

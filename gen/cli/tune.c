@@ -123,15 +123,7 @@ static int print_json(const TuneReport *r, const DeviceInfo *device, const char 
 // ---- the verb ---------------------------------------------------------------------------------
 
 static int open_gpu(const Cli *cli, Device **device, Error *err) {
-  DeviceOptions options = {.cuda_path = cli->cuda_path, .log = log_to_stderr()};
-  const char *name = getenv("NNGEN_DEVICE");
-  if (strcmp(cli->device, "auto") || !name) name = cli->device;
-  int64_t ordinal;
-  if (!device_parse(name, &options.kind))
-    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
-  int code = cli_number("ordinal", cli->ordinal, 0, &ordinal, err);
-  options.ordinal = (int)ordinal;
-  if (!code) code = device_open(&options, device, err);
+  int code = cli_device(cli, device, err);
   if (!code && device_info(*device)->kind == DeviceSim)
     code = err_set(err, ExitNoDevice,
                    "tune measures on a GPU, and here is only libcusim, whose times say nothing "

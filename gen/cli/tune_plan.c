@@ -18,7 +18,7 @@ static void emit_variants(Compiler *c, Variants *v, Group *copies, Group **list)
     *g = saved;
     g->name = arena_printf(c->arena, "%s__v%d", saved.name, i);
     g->fixed = false;
-    sched_use(g, c->options.arch, &v->tiles[i]);
+    g->tm->use(g, c->options.arch, &v->tiles[i]);
     for (int d = 0; d < 3; d++)
       if (!g->tile.grid[d]) g->tile.grid[d] = 1;
     emit_group(c, g);
@@ -76,7 +76,7 @@ void variants_make(Compiler *c, Group *g, int most, int launches, int64_t flush_
   Group copies[kMostVariants], *list[kMostVariants];
   *v = (Variants){.group = g, .launches = launches};
   v->tiles[0] = g->tile;
-  v->count = most ? sched_candidates(g, c->options.arch, v->tiles, most) : 1;
+  v->count = most ? g->tm->candidates(g, c->options.arch, v->tiles, most) : 1;
   emit_variants(c, v, copies, list);
   Graph *whole = c->graph, only = *whole; // the same nodes, these kernels, no outputs of the model
   only.groups = list;

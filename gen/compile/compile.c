@@ -43,6 +43,7 @@ const Pass compile_passes[] = {
     {'s', "shape", shape_stage, 0, HasTypes, 0},
     {'o', "simp", simp_pass, HasTypes, 0, 0},
     {'p', "prec", prec_pass, HasTypes, HasDtypes, 0},
+    {'r', "recompute", recompute_pass, HasTypes | HasDtypes, HasDtypes, 0},
     {'l', "layout", layout_pass, HasTypes | HasDtypes, HasOrders, 0},
     {'g', "fuse", fuse_pass, HasDtypes | HasOrders, HasGroups, 0},
     {'t', "sched", sched_pass, HasGroups, HasTiles, 0},
@@ -79,7 +80,7 @@ static void too_large(void *user) {
              c->options.model, (long long)(arena_most >> 20));
 }
 
-int compile_model(Compiler *c, const Options *options, Error *err) {
+static int compile_once(Compiler *c, const Options *options, Error *err) {
   *c = (Compiler){.options = *options, .error = err, .templates = compile_templates};
   err->code = ExitOk;
   c->arena = arena_new(too_large, c);
@@ -91,6 +92,47 @@ int compile_model(Compiler *c, const Options *options, Error *err) {
   front_open(c);
   run_passes(c);
   return ExitOk;
+}
+
+static int64_t arena_bytes(Compiler *c) {
+  Plan *plan = plan_build(c);
+  int64_t bytes = (int64_t)plan->arena_bytes;
+  plan_free(plan);
+  return bytes;
+}
+
+// The least that is computed again, from o->level on, for an arena of o->memory.
+static int compile_within(Compiler *c, Options *o, bool more, Error *err) {
+  int code = compile_once(c, o, err);
+  if (code) return code;
+  int64_t bytes = arena_bytes(c), least = bytes;
+  for (o->again = true; bytes > o->memory && more && o->level < kMostAgain;) {
+    compile_close(c);
+    o->level++;
+    if ((code = compile_once(c, o, err))) return code;
+    bytes = arena_bytes(c);
+    if (bytes < least) least = bytes;
+  }
+  if (bytes <= o->memory) return ExitOk;
+  return err_set(
+      err, ExitUsage,
+      "%s: the values between its kernels take at least %lld bytes, --memory says %lld; a "
+      "smaller batch needs less",
+      o->model, (long long)least, (long long)o->memory);
+}
+
+int compile_model(Compiler *c, const Options *options, Error *err) {
+  bool all = options->recompute && !strcmp(options->recompute, "all"),
+       none = options->recompute && !strcmp(options->recompute, "none");
+  Options o = *options;
+  o.level = all ? kAllAgain : 0;
+  if (!o.memory) return compile_once(c, &o, err);
+  o.stage = NULL; // the whole plan tells how much memory it takes
+  int code = compile_within(c, &o, !none, err);
+  if (code || !options->stage) return code;
+  compile_close(c);
+  o.stage = options->stage;
+  return compile_once(c, &o, err);
 }
 
 int compile_guard(Compiler *c, int (*f)(void *user, Error *err), void *user, Error *err) {

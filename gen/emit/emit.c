@@ -163,13 +163,36 @@ static void lane_index(const Type *t, const char *const *names, Index *at) {
   }
 }
 
-void emit_map(Emitter *e) {
-  const Type *t = &e->g->anchor->type;
+// A table of holes for the elements of one domain, whose blocks begin at `begin`; on the stack.
+static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
+  const Type *t = &part->anchor->type;
   Index at[MaxRank];
-  Scope s = {0};
+  Scope s = {.tail = tail};
+  int lanes = e->g->tile.lanes;
+  lua_newtable(e->c->lua);
   lane_index(t, emit_index_names(t->rank), at);
   hole_int(e, "count", type_count(t));
+  hole_int(e, "lanes", part->tile.lanes);
+  hole_int(e, "begin", begin);
+  hole_int(e, "last", begin + part->tile.grid[0]);
+  hole_text(e, "layer", part->anchor->name);
+  e->g->tile.lanes = part->tile.lanes;
   emit_epilogue(e, &s, t, at, "i");
+  e->g->tile.lanes = lanes;
+}
+
+void emit_map(Emitter *e) {
+  int64_t begin = 0;
+  int count;
+  Group *const *parts = group_parts(&e->g, &count);
+  lua_State *lua = e->c->lua;
+  lua_newtable(lua);
+  for (int i = 0; i < count; i++) {
+    put_part(e, i, parts[i], begin);
+    lua_seti(lua, -2, i + 1);
+    begin += parts[i]->tile.grid[0];
+  }
+  lua_setfield(lua, -2, "parts");
 }
 
 // ---- windows ----------------------------------------------------------------------------------
@@ -304,6 +327,7 @@ static Names *reserved_words(Compiler *c) {
   for (int i = 0; asset_name(i); i++) {
     size_t length;
     if (strncmp(asset_name(i), "templates/", strlen("templates/"))) continue;
+    if (!strncmp(asset_name(i), "templates/embed/", strlen("templates/embed/"))) continue;
     const char *text = asset_text(c->arena, asset_name(i), &length), *hole = "$(o.name)";
     names_reserve_words(names, text);
     for (const char *at = text; (at = strstr(at, hole)); at++)

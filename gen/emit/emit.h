@@ -74,7 +74,8 @@ const char *expr_pointer(const Group *g, const Node *n); // the parameter for a 
 void expr_name_args(Group *g);                           // Group.args: like the model's names
 // A name of this kernel alone, `wanted` if it is free.
 const char *expr_name(const Group *g, const char *wanted);
-const char *expr_local(const Group *g, const Node *n); // for what n makes: conv1, conv1_add
+const char *expr_local(const Group *g, const Node *n);     // for what n makes: conv1, conv1_add
+const char *expr_literal(Arena *a, double v, Dtype dtype); // the number as a value of this dtype
 const char *expr_ctype(Dtype dtype);
 const char *expr_cast(const Node *n);         // the function that makes a stored value of one
 const char *expr_compute_type(const Node *n); // of its values in a kernel: float, int, ..
@@ -107,6 +108,7 @@ void states_element(const States *s, const Member *m, const char *state, const c
                     const char *place, Buffer *b);
 // The reduction's value, as an expression of the variable `state`.
 const char *states_result(States *s, const Node *reduction, const char *state);
+const char *monoid_result(Arena *arena, const Node *reduction, const char *state); // of it alone
 
 // ---- emit_domain.c: the elements that a reduction runs over ------------------------------------
 
@@ -117,6 +119,10 @@ void domain_index(const Type *t, int64_t axes, Index *full, Index *out);
 // Defines the indices of `dims` that one of the texts mentions, from the linear variable `from`.
 void domain_decode(Buffer *b, const char *from, const Type *t, const int *dims, int count,
                    const char *const *texts, int ntexts);
+// Gives the scope the offset of the element at `full` in memory, where outputs and what is reduced into
+// each are apart there: C text of their linear variables.
+void domain_flat(Scope *s, Arena *arena, const Type *t, int64_t axes, const Index *full,
+                 const char *output, const char *element);
 // The place of the element at `full` among those along `axes`, row-major.
 const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index *full);
 
@@ -143,8 +149,7 @@ const char *const *emit_index_names(int rank);
 // them itself).
 void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const char *flat);
 
-// ---- emit_maps.c: index maps as text
-// --------------------------------------------------------------
+// ---- emit_maps.c: index maps as text -----------------------------------------------------------
 
 typedef struct ProductText {
   Emitter *e;
@@ -179,6 +184,16 @@ void product_index(ProductText *h, int tensor, unsigned roles, const char *inden
 // Where an element of a tensor is, if that is a sum of multiples of its numbers; else null.
 const char *product_flat_text(ProductText *h, int tensor, const Type *t, unsigned roles);
 
+// ---- emit_tails.c ------------------------------------------------------------------------------
+void tails_put(ProductText *h); // the holes `tails` and `pair`
+// Of the lines that define indices, those that one of the texts, or a later line, mentions.
+const char *text_mentioned(Arena *arena, Buffer *decode, int count, const char *const *texts);
+
+// ---- emit_span.c -------------------------------------------------------------------------------
+// Pushes a table of holes: what tells which tiles of keys are masked or plain.
+void emit_masking(Emitter *e, const ProductText *values, const Masking *masking,
+                  const Index *element);
+
 void emit_map(Emitter *e);
 void emit_window(Emitter *e);
 void emit_reduce(Emitter *e);
@@ -186,5 +201,48 @@ void emit_row(Emitter *e);
 void emit_scan(Emitter *e);
 void emit_select(Emitter *e);
 void emit_contract(Emitter *e);
+void emit_attend(Emitter *e);
+void emit_weigh(Emitter *e);
+
+// ---- embed.c, embed_cuda.c: a plan as files that other programs build ---------------------------
+
+typedef struct EmbedOptions {
+  const char *name;         // stands before every symbol; a C identifier
+  const char *file;         // the model's, for comments
+  const char *settings;     // of the model, as the user gave them: "batch=8"
+  const char *const *archs; // "sm_80" ..., the lowest first
+  int narchs;
+  const int *same;             // of each kernel of the plan: the first with the same program
+  bool weights_in_code, check; // check: stored results go with it
+  bool runtime_api;            // host code over the CUDA runtime API, not the driver's
+  double gate;                 // the relative error that results may have
+} EmbedOptions;
+
+typedef struct Embed { // one emission; its texts live until embed_close
+  Arena *arena;
+  lua_State *lua;
+  const Plan *plan;
+  const EmbedOptions *options;
+  const char **tensor, **kernel, **entry; // their identifiers
+} Embed;
+
+void embed_name_all(Embed *e);         // embed_names.c: the identifiers
+bool embed_reserves(const char *name); // does the C of networks use this word itself?
+Embed *embed_open(const Plan *plan, const EmbedOptions *options); // both must outlive it
+const char *embed_text(Embed *e, const char *template);           // of templates/embed/, filled in
+// The inputs (or outputs) of the first entry that makes any, as tensors of the plan; returns how
+// many.
+int embed_border(Embed *e, bool outputs, int *tensors);
+const char *embed_cuda(Embed *e);                         // all kernels, and what they use of lib/
+const char *embed_hash(Arena *arena, const char *source); // of a kernel's text, in hex
+// An array of 64-bit words that holds the bytes, as C.
+const char *embed_array(Embed *e, const char *name, const char *comment, const void *bytes,
+                        size_t size);
+void embed_close(Embed *e);
+// embed_merge.c: plans of one model for several batches as one; tags: "b1" ..; same: of the kernels
+// of all plans in a row, as image_twins tells. *out is the caller's even when it fails. Errors:
+// ExitUsage.
+int embed_merge(const Plan *const *plans, const char *const *tags, int count, const int *same,
+                Plan **out, Error *err);
 
 #endif

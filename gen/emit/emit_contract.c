@@ -1,5 +1,5 @@
-// emit_contract.c: the holes of a contraction's kernel: its operands, its phases, what follows its
-// result.
+// emit_contract.c: the holes of a contraction's kernel: its operands, its phases. What follows its
+// result is in emit_tails.c.
 #include "emit.h"
 
 #include <string.h>
@@ -238,104 +238,26 @@ static void put_columns(Emitter *e) {
   hole_int(e, "group", e->g->tile.group);
 }
 
-// Gives each index of a moved value a name, unless it is one: it is computed once, and a vector
-// wants a bare one.
-static void name_indices(Emitter *e, Buffer *moves, int rank, Index *at) {
-  for (int d = 0; d < rank; d++) {
-    if (!strchr(at[d].text, ' ')) continue;
-    const char *word = expr_name(e->g, emit_index_names(rank)[d]);
-    buffer_put(moves, "    const int %s = %s;\n", word, at[d].text);
-    at[d].text = word;
-  }
-}
-
-// Nothing is stored where a slice drops the element.
-static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
-  for (int d = 0; d < slice->type.rank; d++)
-    if (slice->type.dim[d] < slice->in[0]->type.dim[d])
-      buffer_put(moves, "    if (unsigned(%s) >= %lldu) return;\n", at[d].text,
-                 (long long)slice->type.dim[d]);
-}
-
-// Follows the moves of a tail from `at`, an index of the product: the last moved value is bound
-// where it goes to, and `at` is this index then.
-static void follow_moves(Emitter *e, Scope *s, Index *at) {
-  const Tail *tail = &e->g->tails[s->tail];
-  Buffer moves = {0};
-  for (int i = 0; i < tail->nmoves; i++) {
-    const Node *n = tail->moves[i];
-    const char *value = expr_value(s, n->in[0], at);
-    Index to[MaxRank];
-    expr_follow(n, s->lanes, at, to);
-    name_indices(e, &moves, n->type.rank, to);
-    if (n->op->form == MoveSlice) put_dropped(&moves, n, to);
-    for (int d = 0; d < n->type.rank; d++)
-      at[d] = n->type.dim[d] == 1 ? (Index){"0", false} : to[d];
-    expr_bind(s, n, at, value);
-  }
-  if (expr_mentions(moves.text, "j")) die("%s: moves cut the lanes apart", e->g->name);
-  hole_take(e, "moves", &moves);
-}
-
-// Of the lines that define indices of the output, those that its epilogue or a later line mentions.
-static void keep_mentioned(Emitter *e, Buffer *decode) {
-  const char *texts[] = {hole_get(e, "moves"), hole_get(e, "loads"), hole_get(e, "body"),
-                         hole_get(e, "stores")};
-  Arena *arena = e->c->arena;
-  const char *kept = "", *all = decode->text ? buffer_take(decode, arena) : "";
-  for (const char *end = all + strlen(all); end > all;) {
-    const char *line = end - 1;
-    while (line > all && line[-1] != '\n') line--;
-    const char *text = arena_printf(arena, "%.*s", (int)(end - line), line);
-    const char *name = strstr(text, "const int ") + strlen("const int ");
-    const char *word = arena_printf(arena, "%.*s", (int)strcspn(name, " "), name);
-    bool used = expr_mentions(kept, word);
-    for (size_t i = 0; i < LENGTH(texts); i++)
-      used = used || (texts[i] && expr_mentions(texts[i], word));
-    if (used) kept = arena_printf(arena, "%s%s", text, kept);
-    end = line;
-  }
-  hole_text(e, "decode", kept);
-}
-
-// The epilogue of one tail: from the product's element (of a pair, elements) to its outputs.
-static void put_tail(ProductText *h, int tail) {
-  Emitter *e = h->e;
-  const Group *g = e->g;
-  const unsigned out = kRoleBatch | kRoleM | kRoleN;
-  Scope s = {.group = g, .lanes = g->tile.lanes, .indent = "    ", .tail = tail};
-  Buffer decode = {0};
+// k.foot: the maps of the sums, which the last block has, in the order of k.columns.
+static void put_foot(Emitter *e) {
+  Group *g = e->g;
+  Scope s = {.group = g, .lanes = 1, .indent = "  ", .tail = kFootTail};
   Index at[MaxRank];
-  product_index(h, MapOut, out, "    ", &decode, at);
-  at[tail_product_lane(g->anchor).dim].lane = g->tile.lanes > 1;
-  expr_bind(&s, g->anchor, at, "acc[j]");
-  if (g->pair[0]) { // its columns, and those of the second half
-    int dim = tail_product_lane(g->anchor).dim;
-    Index other[MaxRank];
-    memcpy(other, at, sizeof other);
-    other[dim] = index_shifted(h->arena, at[dim], g->pair[1]->attr.dims[dim]);
-    expr_bind(&s, g->anchor, other, "acc_2[j]");
+  const Node *sum = NULL;
+  int count = 0, lanes = g->tile.lanes;
+  if (!tail_writes(g, kFootTail)) return;
+  for (int i = 0; i < g->noutputs; i++) {
+    if (!group_sums_columns(g, g->outputs[i])) continue;
+    sum = g->outputs[i];
+    for (int d = 0; d < sum->type.rank; d++)
+      at[d] = (Index){sum->type.dim[d] == 1 ? "0" : "sum_n", false};
+    expr_bind(&s, sum, at, arena_printf(e->c->arena, "sums[%d]", count++));
   }
-  follow_moves(e, &s, at);
-  bool plain = !g->pair[0] && !g->tails[tail].nmoves;
-  emit_epilogue(e, &s, &tail_made(g, tail)->type, at,
-                plain ? product_flat_text(h, MapOut, &g->anchor->type, out) : NULL);
-  keep_mentioned(e, &decode);
-}
-
-// k.tails: those that write something.
-static void put_tails(ProductText *h) {
-  lua_State *lua = h->e->c->lua;
-  int count = 0;
-  lua_newtable(lua);
-  for (int i = 0; i < h->e->g->ntails; i++) {
-    if (!tail_writes(h->e->g, i)) continue;
-    lua_newtable(lua);
-    put_tail(h, i);
-    lua_rawseti(lua, -2, ++count);
-  }
-  lua_setfield(lua, -2, "tails");
-  hole_bool(h->e, "pair", h->p.pair);
+  lua_newtable(e->c->lua);
+  g->tile.lanes = 1;
+  emit_epilogue(e, &s, &sum->type, at, NULL);
+  g->tile.lanes = lanes;
+  lua_setfield(e->c->lua, -2, "foot");
 }
 
 void emit_contract(Emitter *e) {
@@ -345,6 +267,7 @@ void emit_contract(Emitter *e) {
   put_operand(&h, MapA);
   put_operand(&h, MapB);
   put_columns(e);
-  put_tails(&h);
+  tails_put(&h);
+  put_foot(e);
   put_phases(&h);
 }

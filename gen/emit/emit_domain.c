@@ -1,6 +1,8 @@
 // emit_domain.c: the elements that a reduction runs over: their indices and how they are counted.
 #include "emit.h"
 
+#include <string.h>
+
 int domain_dims(const Type *t, int64_t axes, bool in, int *dims) {
   int count = 0;
   for (int i = 0; i < t->rank; i++) {
@@ -29,6 +31,29 @@ void domain_decode(Buffer *b, const char *from, const Type *t, const int *dims, 
       if (texts[j] && expr_mentions(texts[j], name)) named[i] = name;
   }
   expr_decode(b, "  ", from, count, size, named);
+}
+
+void domain_flat(Scope *s, Arena *arena, const Type *t, int64_t axes, const Index *full,
+                 const char *output, const char *element) {
+  int64_t outputs = 1, reduced = 1;
+  bool rows = true, columns = true; // memory order: outputs then elements; the reverse
+  int last = -1;
+  for (int i = 0; i < t->rank; i++) {
+    int d = t->order[i], gone = axes >> d & 1;
+    if (t->dim[d] == 1) continue;
+    *(gone ? &reduced : &outputs) *= t->dim[d];
+    rows = rows && gone >= last;
+    columns = columns && (last < 0 || gone <= last);
+    last = gone;
+  }
+  s->flat_type = *t;
+  memcpy(s->flat_at, full, sizeof s->flat_at);
+  if (outputs == 1)
+    s->flat = element;
+  else if (rows)
+    s->flat = arena_printf(arena, "%s * %lld + %s", output, (long long)reduced, element);
+  else if (columns)
+    s->flat = arena_printf(arena, "%s * %lld + %s", element, (long long)outputs, output);
 }
 
 const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index *full) {

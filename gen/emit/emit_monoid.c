@@ -101,8 +101,12 @@ static void put_renamed(Buffer *b, const char *text, const char *by) {
 const char *states_result(States *s, const Node *reduction, const char *state) {
   Arena *arena = s->group->graph->arena;
   const Member *m = states_member(s, reduction);
+  return monoid_result(arena, reduction, member_path(arena, s, m, state));
+}
+
+const char *monoid_result(Arena *arena, const Node *reduction, const char *state) {
   Buffer b = {0};
-  put_renamed(&b, reduction->op->result, member_path(arena, s, m, state));
+  put_renamed(&b, reduction->op->result, state);
   return buffer_take(&b, arena);
 }
 

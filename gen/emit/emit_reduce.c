@@ -2,8 +2,6 @@
 // reductions of the group; then come the maps over their results.
 #include "emit.h"
 
-#include <string.h>
-
 typedef struct Reduce {
   Emitter *e;
   const Node *anchor;
@@ -14,30 +12,11 @@ typedef struct Reduce {
   States states;
 } Reduce;
 
-// The offset of an element in memory, where outputs and what is reduced into each lie apart.
-static const char *flat_offset(const Reduce *r) {
-  int64_t outputs = type_count(&r->anchor->type), reduced = type_count(r->in) / outputs;
-  Arena *arena = r->e->c->arena;
-  bool rows = true, columns = true; // memory order: outputs then elements; the reverse
-  int last = -1;
-  for (int i = 0; i < r->in->rank; i++) {
-    int d = r->in->order[i], gone = r->axes >> d & 1;
-    if (r->in->dim[d] == 1) continue;
-    rows = rows && gone >= last;
-    columns = columns && (last < 0 || gone <= last);
-    last = gone;
-  }
-  if (outputs == 1) return "e";
-  if (rows) return arena_printf(arena, "i * %lld + e", (long long)reduced);
-  return columns ? arena_printf(arena, "e * %lld + i", (long long)outputs) : NULL;
-}
-
 // Fills the holes of what one element, or kLanes neighbours, add to the states.
 static void put_element(Reduce *r, const char **loads, const char **body) {
   Group *g = r->e->g;
-  Scope s = {.group = g, .lanes = g->tile.lanes, .indent = "      ", .flat = flat_offset(r)};
-  s.flat_type = *r->in;
-  memcpy(s.flat_at, r->full, sizeof r->full);
+  Scope s = {.group = g, .lanes = g->tile.lanes, .indent = "      "};
+  domain_flat(&s, r->e->c->arena, r->in, r->axes, r->full, "i", "e");
   const char *place = domain_place(r->e->c->arena, r->in, r->axes, r->full);
   for (int i = 0; i < r->states.count; i++) {
     const Member *m = &r->states.member[i];

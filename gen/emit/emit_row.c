@@ -13,6 +13,7 @@ typedef struct Rows {
   Index full_at[MaxRank], row_at[MaxRank];
   const char **row_names, **kept_names; // by node id, once asked for
   bool *kept;                           // by node id: an earlier sweep has kept it
+  bool named[MaxRank];                  // by dimension: some text mentions its index
   States *sweeps;
   int nsweeps;
 } Rows;
@@ -45,6 +46,11 @@ static const char *kept_array(const Rows *r, const Node *n) { // a full value fo
 
 static const char *kept_name(const Rows *r, const Node *n) {
   return arena_printf(r->e->c->arena, "%s[item * kLanes + j]", kept_array(r, n));
+}
+
+static void note_names(Rows *r, const char *text) {
+  for (int d = 0; text && d < r->full->rank; d++)
+    r->named[d] = r->named[d] || expr_mentions(text, emit_index_names(r->full->rank)[d]);
 }
 
 // ---- one sweep over the row --------------------------------------------------------------------
@@ -111,13 +117,15 @@ static bool put_stores(Rows *r, Scope *s, Buffer *stores, int p) {
 
 static void put_sweep(Rows *r, int p) {
   Buffer stores = {0}, decode = {0};
-  Scope s = {.group = r->e->g, .lanes = r->e->g->tile.lanes, .indent = "        "};
+  Scope s = {.group = r->e->g, .lanes = r->e->g->tile.lanes, .indent = "      "};
+  domain_flat(&s, r->e->c->arena, r->full, r->axes, r->full_at, "row", "i");
   bind_earlier(r, &s, p);
   bool any = put_elements(r, &s, p);
   any = put_stores(r, &s, &stores, p) || any;
   int dims[MaxRank], count = domain_dims(r->full, r->axes, true, dims);
   const char *texts[] = {s.loads.text, s.body.text, stores.text};
   domain_decode(&decode, "i", r->full, dims, count, texts, 3);
+  for (int i = 0; i < 3; i++) note_names(r, texts[i]);
   hole_bool(r->e, "any", any);
   hole_take(r->e, "decode", &decode);
   hole_take(r->e, "loads", &s.loads);
@@ -162,7 +170,8 @@ static void put_row_stores(Rows *r, Scope *s, int p) {
     if (is_full(r, n) || ready != p) continue;
     const char *value = expr_value(s, n, r->row_at);
     int64_t step;
-    const char *who = g->tile.together ? "tid == 0" : "tid == 0 && inside";
+    bool ragged = !g->tile.together && type_count(&g->anchor->type) % g->tile.rows;
+    const char *who = ragged ? "tid == 0 && inside" : "tid == 0";
     buffer_put(&s->body, "if (%s) %s[%s] = %s<%s>(%s);\n", who, expr_pointer(g, g->outputs[i]),
                expr_offset(s, &n->type, r->row_at, &step), expr_cast(n), expr_ctype(n->type.dtype),
                value);
@@ -178,6 +187,7 @@ static void put_values(Rows *r, int p) {
   put_row_stores(r, &s, p);
   Buffer all = {0};
   buffer_put(&all, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
+  note_names(r, all.text);
   hole_take(r->e, p < 0 ? "first" : "values", &all);
   scope_free(&s);
 }
@@ -220,7 +230,8 @@ static void put_constants(Rows *r) {
   int64_t size[MaxRank];
   int dims[MaxRank], count = domain_dims(r->full, r->axes, false, dims);
   for (int i = 0; i < count; i++)
-    size[i] = r->full->dim[dims[i]], names[i] = emit_index_names(r->full->rank)[dims[i]];
+    size[i] = r->full->dim[dims[i]],
+    names[i] = r->named[dims[i]] ? emit_index_names(r->full->rank)[dims[i]] : NULL;
   expr_decode(&decode, "  ", "row", count, size, names);
   hole_take(e, "declare", &declare);
   hole_take(e, "decode", &decode);

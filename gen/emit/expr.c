@@ -165,7 +165,7 @@ static const char *float_literal(Arena *a, double v) {
 }
 
 // The number v as a value of this dtype.
-static const char *literal(Arena *a, double v, Dtype dtype) {
+const char *expr_literal(Arena *a, double v, Dtype dtype) {
   if (dtype_is_float(dtype)) return float_literal(a, v);
   if (dtype == DtBool) return v != 0 ? "true" : "false";
   int64_t whole = isnan(v) ? 0 : (int64_t)fmin(fmax(v, INT32_MIN), INT32_MAX);
@@ -209,7 +209,8 @@ static const char *load(Scope *s, const Node *n, const Index *at) {
                                                 : arena_printf(arena, "j * %lld", (long long)step);
   if (s->pred) {
     buffer_put(&s->body, "%sconst %s %s = %s ? %s(%s[%s]) : %s;\n", s->indent, type, name, s->pred,
-               value, pointer, index_sum(arena, offset, lane), literal(arena, 0, n->type.dtype));
+               value, pointer, index_sum(arena, offset, lane),
+               expr_literal(arena, 0, n->type.dtype));
   } else if (step == 0 && !is_inner(s, offset)) {
     buffer_put(&s->loads, "  const %s %s = %s(%s[%s]);\n", type, name, value, pointer, offset);
   } else if (step == 1 && s->lanes > 1 && aligned(s, memory, first, at) && !is_inner(s, offset)) {
@@ -241,7 +242,7 @@ static const char *operand(Scope *s, const Node *n, int i, const Index *at) {
   const Node *from = n->in[i];
   Dtype wanted = type_compute(type_operand(n, i));
   if (from->op->cls == OpSource && from->op->form == SourceConst)
-    return literal(arena_of(s), from->attr.value, wanted);
+    return expr_literal(arena_of(s), from->attr.value, wanted);
   Index in[MaxRank];
   expr_broadcast(&n->type, &from->type, at, in);
   const char *text = expr_value(s, from, in);
@@ -263,6 +264,8 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   const char *args[MaxInputs];
   for (int i = 0; i < n->nin; i++) args[i] = operand(s, n, i, at);
   if (n->op->flags & FlagCopy) return args[0];
+  if (n->op->typing == TypeWhere && !strcmp(args[0], "true")) return args[1];
+  if (n->op->typing == TypeWhere && !strcmp(args[0], "false")) return args[2];
   if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
   const char *name = expr_local(s->group, n);
   buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name,
@@ -291,7 +294,7 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   if (inside) s->pred = both(arena_of(s), outer, inside);
   const char *value = expr_value(s, n->in[0], in);
   s->pred = outer;
-  const char *zero = literal(arena_of(s), 0, n->type.dtype);
+  const char *zero = expr_literal(arena_of(s), 0, n->type.dtype);
   return inside ? arena_printf(arena_of(s), "(%s ? %s : %s)", inside, value, zero) : value;
 }
 
@@ -363,7 +366,7 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
 
 const char *expr_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->cls == OpSource && n->op->form == SourceConst)
-    return literal(arena_of(s), n->attr.value, n->type.dtype);
+    return expr_literal(arena_of(s), n->attr.value, n->type.dtype);
   if (n->op->cls == OpSource && n->op->form == SourceIndex)
     return index_atom(arena_of(s), index_whole(arena_of(s), at[n->attr.axis]));
   const char *text = find_bound(s, n, at);

@@ -3,7 +3,7 @@
 -- holes of a template are the fields of `k`.
 --
 -- The rendered text carries #line, so that a compiler's message names the template too: at the top,
--- and after anything that makes the two line counts differ. emit.c indents it by its braces.
+-- and after anything that makes the two line counts differ; not with `plain`. emit.c indents it by its braces.
 
 -- Methods of strings are the sandbox's bounded ones: the full library is called by name.
 local match, find, gsub, gmatch, sub = string.match, string.find, string.gsub, string.gmatch, string.sub
@@ -34,7 +34,7 @@ local function compile(file, text)
   return assert(load("local put, k = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
-return function(file, text, k)
+return function(file, text, k, plain)
   cache[file] = cache[file] or compile(file, text)
   local out, expected = {}, nil
   local function put(n, line)
@@ -42,7 +42,7 @@ return function(file, text, k)
       expected = nil
       return
     end
-    if n ~= expected then out[#out + 1] = string.format('#line %d "%s"', n, file) end
+    if n ~= expected and not plain then out[#out + 1] = string.format('#line %d "%s"', n, file) end
     line = gsub(line, "\n+$", "")
     out[#out + 1] = line
     expected = not find(line, "\n", 1, true) and n + 1 or nil

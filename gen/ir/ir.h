@@ -80,22 +80,23 @@ struct Node {
   Attr attr;
   const char *name; // dotted place in the model: layer1.0.conv1
   Loc loc;
-  Precision precision; // of the policy that stores it: prec.c
-  int call;            // which call of a layer made it; what `unfused` may still join
-  int entry;           // of the model that it is computed in; sources belong to all
-  bool updated;        // a state or parameter that an entry writes, or what is written there
-  bool fixed;          // depends on parameters and constants alone: computed once, by `init`
-  const Node *written; // what it was in the model as written; null: not from a model file
-  int uses;            // how many inputs of live nodes and outputs of the graph it is
-  int sweep;           // in a kernel of rows: the one over the row that computes it
-  Group *group;        // set by fuse; null for sources
-  int tail;            // of a product's group, that computes it
-  const char *apart;   // why no kernel of its inputs computes it
-  const char *kept;    // why the kernel that reads it does not compute it
-  Node *parent;        // the concat that it is a part of in memory; null: it lies alone
-  int64_t begin;       // of its part, along the axis of the concat
-  bool placed;         // a concat whose parts are written where it lies: no kernel makes it
-  Node *subst;         // scratch of a rewriting pass: its replacement
+  Precision precision;     // of the policy that stores it: prec.c
+  int call;                // which call of a layer made it; what `unfused` may still join
+  int entry;               // of the model that it is computed in; sources belong to all
+  bool updated;            // a state or parameter that an entry writes, or what is written there
+  bool fixed;              // depends on parameters and constants alone: computed once, by `init`
+  const Node *written;     // what it was in the model as written; null: not from a model file
+  int uses;                // how many inputs of live nodes and outputs of the graph it is
+  int sweep;               // in a kernel of rows: the one over the row that computes it
+  Group *group;            // set by fuse; null for sources
+  int tail;                // of a product's group, that computes it; kRowTail: none
+  const char *apart;       // why no kernel of its inputs computes it
+  const char *kept;        // why the kernel that reads it does not compute it
+  Node *parent;            // the concat that it is a part of in memory; null: it lies alone
+  int64_t begin;           // of its part, along the axis of the concat
+  bool placed;             // a concat whose parts are written where it lies
+  bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
+  Node *subst;             // scratch of a rewriting pass: its replacement
 };
 
 typedef struct Output {
@@ -131,19 +132,20 @@ struct Graph {
 
 // ---- a compilation ---------------------------------------------------------------------------
 
-typedef struct Options { // what the user asked of a compilation
-  const char *model;     // path of the model file
-  const char *lowering;  // fused, unfused
-  const char *dtype;     // fp32, tf32, fp16, bf16
+typedef struct Options {        // what the user asked of a compilation
+  const char *model;            // path of the model file
+  const char *lowering, *dtype; // fused, unfused; fp32, tf32, fp16, bf16
   const Arch *arch;
   int nset; // --set name=value
   const char **set_name, **set_value;
-  const char *stage;    // show: stop after this pass
-  const Tuning *tuning; // measured tiles; null: the model alone decides
-  const char *device;   // whose measurements count
-  int candidate;        // every contraction takes the tile in this place, from 1 (0: the best)
-  bool apart;           // concats are kernels of their own, so that each kernel can be run alone
-  bool again;           // the model file ran before: its prints stay silent
+  const char *stage;     // show: stop after this pass
+  const Tuning *tuning;  // measured tiles; null: the model alone decides
+  const char *device;    // whose measurements count
+  int candidate, level;  // contractions take the tile in this place, from 1 (0: the best)
+  bool no_flash, apart;  // attention is products and rows; concats are kernels, to be run alone
+  const char *recompute; // none, auto, all; null: auto
+  int64_t memory;        // bytes that the arena may have, 0: any; level: see recompute.c
+  bool again, trains; // the model file ran before: its prints stay silent; train and eval are made
 } Options;
 
 // All that one compilation knows.
@@ -178,9 +180,8 @@ struct Compiler {
 };
 
 #define FAILS __attribute__((noreturn, format(printf, 3, 4)))
-void err_at(Compiler *c, Loc loc, const char *format, ...) FAILS;
-void err_code(Compiler *c, int code, const char *format, ...) FAILS;
-
+FAILS void err_at(Compiler *c, Loc loc, const char *format, ...);
+FAILS void err_code(Compiler *c, int code, const char *format, ...);
 // ---- op.c: the table of ops --------------------------------------------------------------------
 typedef struct AttrField {
   const char *name;
@@ -233,6 +234,7 @@ typedef struct ShapeText {
 } ShapeText;
 ShapeText type_shape(const Type *t);       // .s: "(1, 3, 224, 224)"
 void shape_infer(Compiler *c, Node *node); // shape.c: the type of one node from its inputs
+__attribute__((noreturn)) void err_too_large(Compiler *c, const Node *n);
 
 // ---- maps.c: contractions as index maps ---------------------------------------------------------
 
@@ -285,8 +287,7 @@ Graph *text_read(Compiler *c, const char *text);
 // The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,
 // copies that only change the order), with the stride of each of n's dimensions and where its first
 // element is; null when its elements must be computed.
-// How n lies in memory: the type whose strides it has, and where its first element is.
-const Type *view_memory(const Node *n, int64_t *first);
+const Type *view_memory(const Node *n, int64_t *first); // whose strides n has, where it begins
 bool view_same_memory(const Node *n); // a reshape or permutation whose elements lie as its input's
 const Node *view_of(const Group *g, const Node *n, int64_t stride[MaxRank], int64_t *offset);
 // Where neighbours of a value are, after moves.

@@ -44,6 +44,7 @@ typedef enum Typing {
   TypeLogic,   // bools
   TypeConvert, // gives what its attribute says
   TypeDraw,    // i32 to a float: a random number at a position
+  TypeWhole,   // i32, of integers alone
   TypingCount
 } Typing;
 
@@ -53,12 +54,14 @@ enum OpFlag {
   FlagMul = 4,      // multiplication: what moves into the weights of a contraction
   FlagSub = 8,
   FlagNeg = 16,
-  FlagCopy = 32,  // the identity; stays only where dtype or memory order change
-  FlagStop = 1024, // a constant for derivatives
-  FlagWide = 128, // its result wants more than 16 bits where it is stored
-  FlagExp = 256,  // the exponential
-  FlagMax = 512,  // of a reduction: the largest element
-  FlagCalm = 64   // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
+  FlagCopy = 32,     // the identity; stays only where dtype or memory order change
+  FlagStop = 1024,   // a constant for derivatives
+  FlagWide = 128,    // its result wants more than 16 bits where it is stored
+  FlagExp = 256,     // the exponential
+  FlagMax = 512,     // of a reduction: the largest element
+  FlagDiv = 2048,    // division
+  FlagOnline = 4096, // of a reduction: made of the largest element and the sum of exp(x - largest)
+  FlagCalm = 64      // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 
 // What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in

@@ -25,6 +25,10 @@ static void infer_map(Compiler *c, Node *n) {
   }
   if ((n->op->flags & (FlagSub | FlagNeg)) && type_operand(n, 0) == DtBool)
     err_at(c, n->loc, "%s: not of bools; logical_not and logical_xor are", n->op->name);
+  for (int i = 0; n->op->typing == TypeWhole && i < n->nin; i++)
+    if (dtype_is_float(n->in[i]->type.dtype))
+      err_at(c, n->loc, "%s: wants integers, not %s %s", n->op->name,
+             dtype_name(n->in[i]->type.dtype), shape_of(n->in[i]));
   n->type = type_make(type_result(n), t.rank, t.dim);
 }
 
@@ -343,8 +347,12 @@ static void check_size(Compiler *c, Node *n) {
              type_shape(&n->type).s);
     count *= (double)n->type.dim[d];
   }
-  if (count > 2147483647.)
-    err_at(c, n->loc, "%s: %s has more than 2^31 elements", n->op->name, type_shape(&n->type).s);
+  // What is computed may be larger where it never is in memory (pass/group.c).
+  if (count > (node_has_memory(n) ? INT32_MAX : 0x1p50)) err_too_large(c, n);
+}
+
+void err_too_large(Compiler *c, const Node *n) {
+  err_at(c, n->loc, "%s: %s has more than 2^31 elements", n->op->name, type_shape(&n->type).s);
 }
 
 void shape_infer(Compiler *c, Node *node) {

@@ -45,6 +45,18 @@ static Node *copy_of(const Split *s, const Node *n) {
   return shared(n) ? s->copy[n->id] : s->own[n->id];
 }
 
+// Whoever trains wants the entries that nn.train makes alone, where the model has them.
+static bool is_wanted(const Compiler *c, int entry) {
+  bool training = false, wanted = false;
+  for (int i = 0; i < c->nentries; i++) {
+    bool one = !strcmp(c->entries[i], "train") || !strcmp(c->entries[i], "eval") ||
+               !strcmp(c->entries[i], "neighbours");
+    training = training || one;
+    wanted = wanted || (one && i == entry);
+  }
+  return wanted || !training || !c->options.trains;
+}
+
 Graph *graph_split(Graph *g) {
   size_t count = (size_t)g->nnodes + 1;
   Split s = {.to = graph_new(g->c, g->model), .copy = base_alloc(count, sizeof(Node *))};
@@ -53,6 +65,7 @@ Graph *graph_split(Graph *g) {
     needed[i] = node_has_memory(g->nodes[i]);
   copy_entry(&s, g, needed);
   for (s.entry = 0; s.entry < g->c->nentries; s.entry++) {
+    if (!is_wanted(g->c, s.entry)) continue;
     s.own = base_alloc(count, sizeof *s.own);
     find_needed(g, s.entry, needed);
     copy_entry(&s, g, needed);

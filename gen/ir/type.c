@@ -104,6 +104,7 @@ Dtype type_operand(const Node *n, int i) {
   case TypeConvert:
     return n->in[i]->type.dtype;
   case TypeDraw:
+  case TypeWhole:
     return DtI32;
   default:
     return DtF32;
@@ -120,6 +121,8 @@ Dtype type_result(const Node *n) {
   case TypeCompare:
   case TypeLogic:
     return DtBool;
+  case TypeWhole:
+    return DtI32;
   case TypeConvert:
     return (Dtype)n->attr.dtype;
   default: { // 16-bit floats stay so

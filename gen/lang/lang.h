@@ -5,6 +5,8 @@
 
 #include "gen/ir/ir.h"
 
+#include <lauxlib.h>
+
 #define kTensorType "nngen.tensor" // the Lua type of a node
 
 struct Setting {
@@ -19,6 +21,7 @@ struct Usage {
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
 void front_run(Compiler *c);  // the pass `front`
+extern const char *const front_layers[]; // the files of the module `nn`, in their order; ends with null
 int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
 
 // ---- front.c: the calls of a model -------------------------------------------------------------
@@ -26,6 +29,13 @@ Compiler *front_compiler(lua_State *lua);
 Loc front_here(lua_State *lua);    // the innermost line of a model file on the Lua stack
 void front_begin(Compiler *c);     // a model file starts: no scope, no call
 void front_push_core(Compiler *c); // pushes the table `core` that nn.lua is given
+
+void front_check_name(lua_State *lua, const char *name); // raises what is wrong with it
+int front_push_node(lua_State *lua, Node *n);            // as a tensor; returns 1
+Node *front_place_node(lua_State *lua, Node *n); // with line, name, precision and call; returns n
+
+// ---- sources.c ---------------------------------------------------------------------------------
+extern const luaL_Reg source_functions[]; // of core; ends with null names
 
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------
 void rows_load(Compiler *c);           // runs ops.lua
@@ -37,8 +47,9 @@ double rows_number(lua_State *lua, int table, const char *name, double fallback)
 int rows_function(lua_State *lua, int table, const char *name);
 bool rows_is_expression(const char *text); // of numbers, $1 $2 .., operators, nn_ functions
 
-// ---- map_rows.c: what contractions multiply -----------------------------------------------------------
-void maps_read(lua_State *lua, Op *op); // Op.maps, from the fields `maps` and `last` of the row at 1
+// ---- map_rows.c: what contractions multiply ----------------------------------------------------
+void maps_read(lua_State *lua,
+               Op *op); // Op.maps, from the fields `maps` and `last` of the row at 1
 
 // ---- monoid.c: what reductions accumulate ------------------------------------------------------
 Monoid *monoid_read(lua_State *lua, const Op *op); // field `acc` of the row at 1; null: none
@@ -46,6 +57,64 @@ void monoid_check(lua_State *lua, const Op *op);   // of a model file: expressio
 // A row of one combination gets its monoid; of integers too, where `whole` is their neutral
 // element.
 void monoid_complete(Compiler *c, Op *op, const char *whole);
+
+// ---- program.c: what `ref` of an op computes ---------------------------------------------------
+
+typedef enum Code {
+  CodeConst,
+  CodeAdd,
+  CodeSub,
+  CodeMul,
+  CodeDiv,
+  CodePow,
+  CodeNeg,
+  CodeCopy,
+  CodeExp,
+  CodeLog,
+  CodeSqrt,
+  CodeSin,
+  CodeCos,
+  CodeTanh,
+  CodeErf,
+  CodeErfc,
+  CodeLog1p,
+  CodeExpm1,
+  CodeAtan,
+  CodeAtan2,
+  CodeFloor,
+  CodeAbs,
+  CodeMax,
+  CodeMin,
+  CodeLt,
+  CodeLe,
+  CodeEq,
+  CodeWhere,
+  CodeCount
+} Code;
+
+enum { kMostCodes = 64 };
+
+typedef struct Step {
+  Code code;
+  int in[3];    // values
+  double value; // of a constant
+} Step;
+
+typedef struct Program {
+  int nin, nsteps; // values 0..nin-1 are the inputs, then one per step; the last is the result
+  Step steps[kMostCodes];
+} Program;
+
+struct Traced { // of an op
+  const Op *op;
+  bool ok; // false: it branches on its inputs
+  Program program;
+  // of a reduction: the next value of each accumulator, and what they give
+  Program step[kMostAccumulators], result;
+};
+const Traced *program_of(Compiler *c, const Op *op); // traced when first asked for
+const char *program_code(Code code);                 // "add"
+int program_inputs(Code code);
 
 // ---- sandbox.c ---------------------------------------------------------------------------------
 lua_State *sandbox_state(Compiler *c, size_t memory_limit);

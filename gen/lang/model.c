@@ -64,6 +64,26 @@ static void run_asset(lua_State *lua, const char *name, int nargs) {
   if (lua_pcall(lua, nargs, 1, 0)) die("%s", lua_tostring(lua, -1));
 }
 
+const char *const front_layers[] = {
+    "gen/lang/nn_math.lua",
+    "gen/lang/nn_activations.lua",
+    "gen/lang/nn_shapes.lua",
+    "gen/lang/nn_reduce.lua",
+    "gen/lang/nn_select.lua",
+    "gen/lang/nn_make.lua",
+    "gen/lang/nn_pool.lua",
+    "gen/lang/nn_products.lua",
+    "gen/lang/nn_layers.lua",
+    "gen/lang/nn_norms.lua",
+    "gen/lang/nn_recurrent.lua",
+    "gen/lang/nn_transformer.lua",
+    "gen/lang/nn_attention.lua",
+    "gen/lang/nn_grad.lua",
+    "gen/lang/nn_loss.lua",
+    "gen/lang/nn_optim.lua",
+    "gen/lang/nn_train.lua",
+    NULL};
+
 void front_open(Compiler *c) {
   c->lua = sandbox_state(c, kMemoryLimit);
   if (!c->lua) die("out of memory");
@@ -73,17 +93,20 @@ void front_open(Compiler *c) {
   rows_load(c);
   lua_newtable(c->lua);
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.names");
+  lua_newtable(c->lua);
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.name_entries");
   sandbox_open(c->lua);
   front_push_core(c);
   lua_pushvalue(c->lua, -1);
-  run_asset(c->lua, "gen/lang/nn.lua", 1); // core -> nn
+  run_asset(c->lua, "gen/lang/define.lua", 1); // core -> tools
+  lua_pushvalue(c->lua, -2);
   lua_insert(c->lua, -2);
-  static const char *const layers[] = {"gen/lang/nn_reduce.lua", "gen/lang/nn_layers.lua",
-                                       "gen/lang/nn_grad.lua"};
-  for (size_t i = 0; i < LENGTH(layers); i++) {
+  run_asset(c->lua, "gen/lang/nn.lua", 2); // core, tools -> nn
+  lua_insert(c->lua, -2);
+  for (int i = 0; front_layers[i]; i++) {
     lua_pushvalue(c->lua, -1);
     lua_pushvalue(c->lua, -3);
-    run_asset(c->lua, layers[i], 2); // core, nn -> nothing
+    run_asset(c->lua, front_layers[i], 2); // core, nn -> nothing
     lua_pop(c->lua, 1);
   }
   lua_pop(c->lua, 1);
@@ -134,7 +157,7 @@ static void report(Compiler *c, int status) {
              kMemoryLimit >> 20);
   if (!text) text = "error";
   int line = 0, used = 0;
-  if (!strncmp(text, "gen/lang/nn", 11) && c->error_loc.file &&
+  if (!strncmp(text, "gen/lang/", 9) && c->error_loc.file &&
       strstr(text, ": ")) // a layer was called amiss
     err_at(c, c->error_loc, "%s", strstr(text, ": ") + 2);
   const char *colon = strstr(text, ".lua:");

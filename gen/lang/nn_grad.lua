@@ -59,18 +59,46 @@ function rules.reduce_var(g, node, y, x)
 end
 function rules.reduce_prod(g, node, y, x) return g * y / x end
 function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
+-- Of exp(x - largest): the largest is taken for a constant, as in softmax, where it cancels out.
+function rules.reduce_expsum(g, node, y, x)
+  return g * op.exp(x - op.stop_gradient(op.reduce_most(x, {axes = node.axes})))
+end
 local function extreme(g, node, y, x) -- shared by all that are equal to it, as torch.amax has it
   local chosen = op.eq(x, y):to("f32")
   return g * chosen / op.reduce_sum(chosen, {axes = node.axes})
 end
 rules.reduce_max, rules.reduce_min = extreme, extreme
-function rules.scan_sum(g, node) -- the sums of those behind
-  local all = op.reduce_sum(g, {axes = 1 << node.axis})
-  return all - op.scan_sum(g, {axis = node.axis}) + g
+local function sum_behind(g, axis) -- of each element and those behind it
+  return op.reduce_sum(g, {axes = 1 << axis}) - op.scan_sum(g, {axis = axis}) + g
+end
+function rules.scan_sum(g, node) return sum_behind(g, node.axis) end
+function rules.scan_prod(g, node, y, x) return sum_behind(g * y, node.axis) / x end
+
+local function as_matrix(x) -- all but the last dimension as one
+  local dims, rows = shape(x), 1
+  for i = 1, #dims - 1 do rows = rows * dims[i] end
+  return op.reshape(x, {dims = {rows, dims[#dims]}})
 end
 
+local function is_turned(x)
+  local node, n = core.node(x), #shape(x)
+  if node.op ~= "permute" then return false end
+  for i = 1, n do
+    local from = i == n and n - 2 or i == n - 1 and n - 1 or i - 1
+    if node.dims[i] ~= from then return false end
+  end
+  return true
+end
+
+-- A matrix that all of a batch share has one product over all rows. That of a turned one is made as
+-- it was before it was turned: by rows of what it is stored in.
 function rules.matmul(g, node, y, a, b)
-  return unbroadcast(op.matmul(g, turned(b)), a), unbroadcast(op.matmul(turned(a), g), b)
+  local of_a = unbroadcast(op.matmul(g, turned(b)), a)
+  if #shape(b) > 2 and is_turned(b) then
+    return of_a, unbroadcast(turned(op.matmul(turned(g), a)), b)
+  end
+  if #shape(b) > 2 or #shape(a) < 3 then return of_a, unbroadcast(op.matmul(turned(a), g), b) end
+  return of_a, op.matmul(turned(as_matrix(a)), as_matrix(g))
 end
 local function conv_options(node, size)
   return {stride = node.stride, pad = node.pad, dilation = node.dilation, groups = node.groups,
@@ -93,14 +121,9 @@ function rules.window_sum(g, node, y, x)
                                   groups = dims[2], size = image(x)})
 end
 
--- To the first of the largest elements of each window, as torch has it.
-function rules.window_max(g, node, y, x)
+-- Of windows that stand apart, and leave nothing out: to the first of the largest elements of each, as torch has it.
+local function of_tiles(g, node, y, x)
   local k, dims, out = node.kernel, shape(x), shape(y)
-  for i = 1, 2 do
-    if node.stride[i] ~= k[i] or node.dilation[i] ~= 1 or node.pad[i] ~= 0 or node.pad[i + 2] ~= 0 then
-      fail("grad: a max pool whose windows overlap, are padded or apart has no gradient yet")
-    end
-  end
   local n, c, p, q, size = dims[1], dims[2], out[3], out[4], k[1] * k[2]
   local used = {n, c, p * k[1], q * k[2]}
   local turn = {dims = {0, 1, 2, 4, 3, 5}} -- rows of windows, then rows in them, and back
@@ -110,6 +133,43 @@ function rules.window_max(g, node, y, x)
   local made = op.reshape(op.mul(op.reshape(g, {dims = {n, c, p, q, 1}}), chosen), {dims = {n, c, p, q, k[1], k[2]}})
   made = op.reshape(op.permute(made, turn), {dims = used})
   return op.pad(made, {dims = {0, 0, 0, 0}, ends = {0, 0, dims[3] - used[3], dims[4] - used[4]}})
+end
+
+-- The `back`-th last window that may cover each place along dimension i of the image: its number, kept within
+-- bounds, and whether it does, both along `axis`.
+local function covering(node, i, size, count, back, axis)
+  local place, dims = nil, {1, 1, 1, 1}
+  dims[axis] = size
+  place = nn.index(dims, axis) + node.pad[i]
+  local window, step = op.floordiv(place, node.stride[i]) - back, node.dilation[i]
+  local within = place - window * node.stride[i]
+  local covers = op.ge(window, 0) & op.lt(window, count)
+  covers = covers & op.lt(within, (node.kernel[i] - 1) * step + 1)
+  if step > 1 then covers = covers & op.eq(op.mod(within, step), 0) end
+  return op.reshape(op.min(op.max(window, 0), count - 1), {dims = {size}}), covers
+end
+
+-- To each element that is the largest of a window; those that several windows share get from all of them. Of
+-- equal elements all get it: after relu, where that happens, these are zeros.
+function rules.window_max(g, node, y, x)
+  local k, dims, out = node.kernel, shape(x), shape(y)
+  local apart = true
+  for i = 1, 2 do
+    apart = apart and node.stride[i] == k[i] and node.dilation[i] == 1
+    apart = apart and node.pad[i] == 0 and node.pad[i + 2] == 0
+  end
+  if apart then return of_tiles(g, node, y, x) end
+  local sum
+  for a = 0, (k[1] - 1) * node.dilation[1] // node.stride[1] do
+    local row, in_row = covering(node, 1, dims[3], out[3], a, 3)
+    for b = 0, (k[2] - 1) * node.dilation[2] // node.stride[2] do
+      local column, in_column = covering(node, 2, dims[4], out[4], b, 4)
+      local function at(v) return op.gather(op.gather(v, row, {axis = 2}), column, {axis = 3}) end
+      local part = op.where((in_row & in_column) & op.eq(x, at(y)), at(g), 0.0)
+      sum = sum and sum + part or part
+    end
+  end
+  return sum
 end
 
 function rules.reshape(g, node, y, x) return op.reshape(g, {dims = shape(x)}) end
@@ -179,6 +239,25 @@ local function of_map(g, node, y, inputs)
   return given
 end
 
+local own_rules = {} -- of nn.custom_gradient, by id
+
+local function of_rule(g, node)
+  local given = table.pack(node.rule(g))
+  for i, x in ipairs(node.inputs) do
+    if given[i] and not same_shape(shape(tensor("custom_gradient", given[i])), shape(x)) then
+      fail("custom_gradient: the gradient of input %d is %s, the input %s", i, tostring(given[i]), tostring(x))
+    end
+  end
+  return given
+end
+
+local function of_node(g, node)
+  if node.rule then return of_rule(g, node) end
+  if node.class == "map" then return of_map(g, node, node.tensor, node.inputs) end
+  local rule = rules[node.op]
+  return rule and table.pack(rule(g, node, node.tensor, table.unpack(node.inputs)))
+end
+
 -- All that `loss` is made of and that depends on one of `wanted`, the last first; by id.
 local function reached(loss, wanted)
   local depends, order, seen = {}, {}, {}
@@ -192,6 +271,8 @@ local function reached(loss, wanted)
       if not node then
         node = core.node(top[1])
         node.tensor, seen[id] = top[1], node
+        local own = own_rules[id]
+        if own then node.inputs, node.rule = own.inputs, own.rule end
       end
       top[2] = top[2] + 1
       local input = node.inputs[top[2]]
@@ -212,12 +293,9 @@ end
 
 local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 
--- grad(loss, wanted): the gradient of a loss of one element by each tensor of the list `wanted` (or by one
--- tensor): a list (or one) of the same shapes; zeros where the loss does not depend on it. As
--- torch.autograd.grad.
-function nn.grad(loss, wanted)
-  local one = core.is_tensor(wanted)
-  local list = one and {wanted} or wanted
+-- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and of
+-- how many it does.
+local function gradients(loss, list)
   if type(list) ~= "table" or #list == 0 then fail("grad: wants a tensor, or a list of them, after the loss") end
   for _, x in ipairs(list) do
     if not differentiable(tensor("grad", x)) then
@@ -236,12 +314,7 @@ function nn.grad(loss, wanted)
   for _, id in ipairs(order) do
     local g, node = grads[id], nodes[id]
     if g and #node.inputs > 0 then
-      local given
-      if node.class == "map" then
-        given = of_map(g, node, node.tensor, node.inputs)
-      elseif rules[node.op] then
-        given = table.pack(rules[node.op](g, node, node.tensor, table.unpack(node.inputs)))
-      end
+      local given = tools.placed(core.name(node.tensor) .. "_grad", of_node, g, node)
       for i, x in ipairs(node.inputs) do
         local input = core.id(x)
         local needed = differentiable(x) and (keep[input] or (nodes[input] and #nodes[input].inputs > 0))
@@ -253,12 +326,41 @@ function nn.grad(loss, wanted)
       end
     end
   end
-  for i, x in ipairs(list) do result[i] = grads[core.id(x)] or core.full(shape(x), 0) end
-  return one and result[1] or result
+  local reached_some = 0
+  for i, x in ipairs(list) do
+    local g = grads[core.id(x)]
+    reached_some = reached_some + (g and 1 or 0)
+    result[i] = g or core.full(shape(x), 0)
+  end
+  return result, reached_some
+end
+tools.gradients = gradients
+
+-- grad(loss, wanted): the gradient of a loss of one element by each tensor of the list `wanted` (or
+-- by one tensor): a list (or one) of the same shapes, zeros where the loss does not depend on it.
+-- As torch.autograd.grad.
+function nn.grad(loss, wanted)
+  if core.is_tensor(wanted) then return gradients(loss, {wanted})[1] end
+  return (gradients(loss, wanted))
 end
 
--- stop_gradient(x): x, which nn.grad takes for a constant. As torch's detach.
-function nn.stop_gradient(x) return op.stop_gradient(tensor("stop_gradient", x)) end
+-- custom_gradient(y, inputs, rule): y, whose gradient by the tensors of the list `inputs`, of which it is made, nn.grad takes
+-- from rule(g), one for each of them and of its shape, or nil; g has the shape of y. What rule computes is differentiated
+-- like anything else. As torch.autograd.Function.
+function nn.custom_gradient(y, inputs, rule)
+  own_rules[core.id(tensor("custom_gradient", y))] = {inputs = inputs, rule = rule}
+  return y
+end
 
--- parameters(): all parameters made so far, a list in the order of the model.
-function nn.parameters() return core.parameters() end
+-- x, which nn.grad takes for a constant.
+tools.define_here("stop_gradient|detach(x: tensor)", "Tensor.detach", function(x) return op.stop_gradient(x) end)
+
+-- parameters(): all parameters made so far that are trained, a list in the order of the model: without those of
+-- nn.buffer.
+function nn.parameters()
+  local list = {}
+  for _, p in ipairs(core.parameters()) do
+    if not tools.buffers[core.id(p)] then list[#list + 1] = p end
+  end
+  return list
+end

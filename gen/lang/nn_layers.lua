@@ -1,130 +1,138 @@
--- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, norms, linear.
+-- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, linear, embeddings. Norms are in
+-- nn_norms.lua. Parameters have the names, shapes and first values of PyTorch's.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, options, tensor = tools.fail, tools.options, tools.tensor
-local count, pair, sides = tools.count, tools.pair, tools.sides
-local parameter_layer, REQUIRED = tools.parameter_layer, tools.REQUIRED
+local fail, define, each, product = tools.fail, tools.define, tools.each, tools.product
 
-local function channel_bias(out, bound)
-  return op.reshape(nn.param("bias", {out}, {"uniform", -bound, bound}), {dims = {1, out, 1, 1}})
+local function channel_bias(out, bound, rank)
+  local wide = {}
+  for i = 1, rank + 2 do wide[i] = i == 2 and out or 1 end
+  return op.reshape(nn.param("bias", {out}, {"uniform", -bound, bound}), {dims = wide})
 end
 
--- conv2d(x, name, {out, kernel, stride = 1, pad = 0, dilation = 1, groups = 1, bias = true})
--- parameters name.weight (out, in / groups, kh, kw), name.bias (out); Kaiming fan-out init.
-parameter_layer("conv2d", function(x, given)
-  local o = options("conv2d", given, {out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0,
-                                      dilation = 1, groups = 1, bias = true})
-  local dims = shape(tensor("conv2d", x))
-  if #dims ~= 4 then fail("conv2d: wants an input (N, C, H, W), not %s", tostring(x)) end
-  local k = pair("conv2d: kernel", o.kernel)
-  o.out, o.groups = count("conv2d: out", o.out), count("conv2d: groups", o.groups)
-  if dims[2] % o.groups ~= 0 or o.out % o.groups ~= 0 then
-    fail("conv2d: groups = %d does not divide %d input and %d output channels", o.groups, dims[2],
-         o.out)
+local function check_groups(what, o, channels)
+  if channels % o.groups ~= 0 or o.out % o.groups ~= 0 then
+    fail("%s: groups = %d does not divide %d input and %d output channels", what, o.groups, channels, o.out)
   end
-  local std = math.sqrt(2 * o.groups / (o.out * k[1] * k[2]))
-  local w = nn.param("weight", {o.out, dims[2] // o.groups, k[1], k[2]}, {"normal", 0, std})
-  local y = op.conv2d(x, w, {
-    stride = pair("conv2d: stride", o.stride), pad = sides("conv2d: pad", o.pad),
-    dilation = pair("conv2d: dilation", o.dilation), groups = o.groups})
-  if not o.bias then return y end
-  local bound = 1 / math.sqrt(dims[2] // o.groups * k[1] * k[2])
-  return y + channel_bias(o.out, bound)
-end)
+end
 
--- conv_transpose2d(x, name, {out, kernel, stride = 1, pad = 0, output_pad = 0, dilation = 1,
--- groups = 1, bias = true}): the gradient of a convolution, (N, C, H, W) -> (N, out, (H - 1) *
--- stride - 2 * pad + dilation * (kernel - 1) + output_pad + 1, ...)
--- parameters name.weight (in, out / groups, kh, kw), name.bias (out); PyTorch's uniform init.
-parameter_layer("conv_transpose2d", function(x, given)
-  local o = options("conv_transpose2d", given, {
-    out = REQUIRED, kernel = REQUIRED, stride = 1, pad = 0, output_pad = 0, dilation = 1,
-    groups = 1, bias = true})
-  local dims = shape(tensor("conv_transpose2d", x))
-  if #dims ~= 4 then fail("conv_transpose2d: wants an input (N, C, H, W), not %s", tostring(x)) end
-  local function both(name) return pair("conv_transpose2d: " .. name, o[name]) end
-  local kernel, stride, dilation = both("kernel"), both("stride"), both("dilation")
-  local pad, extra = both("pad"), both("output_pad")
-  local g, out = count("conv_transpose2d: groups", o.groups), count("conv_transpose2d: out", o.out)
-  if dims[2] % g ~= 0 or out % g ~= 0 then
-    fail("conv_transpose2d: groups = %d does not divide %d input and %d output channels", g,
-         dims[2], out)
-  end
-  local size = {}
-  for i = 1, 2 do
-    if stride[i] < 1 or dilation[i] < 1 or kernel[i] < 1 or pad[i] < 0 then
-      fail("conv_transpose2d: kernel, stride and dilation must be at least 1, pad at least 0")
-    end
-    if extra[i] < 0 or extra[i] >= math.max(stride[i], dilation[i]) then
-      fail("conv_transpose2d: output_pad must be less than stride or dilation, not %d", extra[i])
-    end
-    local reached = (dims[2 + i] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1
-    size[i] = reached - 2 * pad[i] + extra[i]
-    if size[i] < 1 then
-      fail("conv_transpose2d: pad = %d leaves nothing of %s", pad[i], tostring(x))
-    end
-  end
-  local k = out // g
-  local bound = 1 / math.sqrt(k * kernel[1] * kernel[2])
-  local w = nn.param("weight", {dims[2], k, kernel[1], kernel[2]}, {"uniform", -bound, bound})
-  local y = op.conv2d_data(x, w, {
-    stride = stride, pad = {pad[1], pad[2], pad[1], pad[2]}, dilation = dilation, groups = g,
-    size = size})
-  if not o.bias then return y end
-  return y + channel_bias(out, bound)
-end)
+local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
 
--- batch_norm2d(x, name, {eps = 1e-5, affine = true}): with running statistics
--- parameters name.weight, bias, running_mean, running_var (C): 1, 0, 0, 1.
-parameter_layer("batch_norm2d", function(x, given)
-  local o = options("batch_norm2d", given, {eps = 1e-5, momentum = 0.1, affine = true})
-  local c = shape(tensor("batch_norm2d", x))[2]
-  if #shape(x) ~= 4 then fail("batch_norm2d: wants (N, C, H, W), not %s", tostring(x)) end
-  local function channel(name, value)
-    return op.reshape(nn.param(name, {c}, {"constant", value}), {dims = {1, c, 1, 1}})
+local function convolution(rank)
+  local what = "conv" .. rank .. "d"
+  return function(x, o)
+    local dims = shape(x)
+    if #dims ~= rank + 2 then fail("%s: wants an input %s, not %s", what, layouts[rank], tostring(x)) end
+    local k = each(what .. ": kernel", o.kernel, rank)
+    check_groups(what, o, dims[2])
+    local std = math.sqrt(2 * o.groups / (o.out * product(k)))
+    local w = nn.param("weight", {o.out, dims[2] // o.groups, table.unpack(k)}, {"normal", 0, std})
+    local y = tools.convolve(what, rank, x, w, o)
+    if not o.bias then return y end
+    return y + channel_bias(o.out, 1 / math.sqrt(dims[2] // o.groups * product(k)), rank)
   end
-  local weight = o.affine and channel("weight", 1)
-  local bias = o.affine and channel("bias", 0)
-  local mean, var = channel("running_mean", 0), channel("running_var", 1)
-  local scale = op.rsqrt(var + o.eps)
-  if not o.affine then return (x - mean) * scale end
-  return (x - mean) * (scale * weight) + bias
-end)
+end
+-- (N, C, L) -> (N, out, (L + 2 pad - dilation (kernel - 1) - 1) // stride + 1). pad: a number, "same" or "valid".
+-- Parameters name.weight (out, C / groups, kernel), Kaiming's normal by fan-out, name.bias (out).
+define("conv1d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})", "nn.Conv1d", convolution(1))
+-- (N, C, H, W) -> (N, out, H', W'). kernel, stride and dilation: numbers or {height, width}; pad also {top, left, bottom,
+-- right}, "same" or "valid". Parameters name.weight (out, C / groups, KH, KW), Kaiming's normal by fan-out, name.bias (out).
+define("conv2d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})", "nn.Conv2d", convolution(2))
+-- (N, C, D, H, W) -> (N, out, D', H', W').
+-- Parameters name.weight (out, C / groups, KD, KH, KW), Kaiming's normal by fan-out, name.bias (out).
+define("conv3d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})", "nn.Conv3d", convolution(3))
 
--- linear(x, name, {out, bias = true}): x @ weight^T + bias over the last dimension
--- parameters name.weight (out, in), name.bias (out); PyTorch's uniform init.
-parameter_layer("linear", function(x, given)
-  local o = options("linear", given, {out = REQUIRED, bias = true})
-  local dims = shape(tensor("linear", x))
+local function transposed(rank)
+  local what = "conv_transpose" .. rank .. "d"
+  return function(x, o)
+    local dims = shape(x)
+    if #dims ~= rank + 2 then fail("%s: wants an input %s, not %s", what, layouts[rank], tostring(x)) end
+    local kernel = each(what .. ": kernel", o.kernel, rank)
+    check_groups(what, o, dims[2])
+    local k = o.out // o.groups
+    local bound = 1 / math.sqrt(k * math.max(product(kernel), 1))
+    for i = 1, rank do
+      if kernel[i] < 1 then fail("%s: kernel, stride and dilation must be at least 1, pad at least 0", what) end
+    end
+    local w = nn.param("weight", {dims[2], k, table.unpack(kernel)}, {"uniform", -bound, bound})
+    local y = tools.convolve_transposed(what, rank, x, w, o)
+    return o.bias and y + channel_bias(o.out, bound, rank) or y
+  end
+end
+-- The gradient of a convolution: (N, C, L) -> (N, out, (L - 1) * stride - 2 pad + dilation (kernel - 1) + output_pad + 1).
+-- Parameters name.weight (C, out / groups, kernel), name.bias (out), uniform.
+define("conv_transpose1d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true})", "nn.ConvTranspose1d", transposed(1))
+-- (N, C, H, W) -> (N, out, H', W').
+-- Parameters name.weight (C, out / groups, KH, KW), name.bias (out), uniform.
+define("conv_transpose2d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true})", "nn.ConvTranspose2d", transposed(2))
+-- (N, C, D, H, W) -> (N, out, D', H', W').
+-- Parameters name.weight (C, out / groups, KD, KH, KW), name.bias (out), uniform.
+define("conv_transpose3d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true})", "nn.ConvTranspose3d", transposed(3))
+
+-- x @ weight^T + bias over the last dimension.
+-- Parameters name.weight (out, in), name.bias (out); PyTorch's uniform init.
+define("linear(x: tensor, name: name, {out|out_features: count, bias: boolean = true})", "nn.Linear", function(x, o)
+  local dims = shape(x)
   local inner = dims[#dims]
-  if #dims < 2 then fail("linear: wants at least two dimensions, not %s", tostring(x)) end
-  local bound, out = 1 / math.sqrt(inner), count("linear: out", o.out)
+  if #dims < 1 then fail("linear: wants at least one dimension, not %s", tostring(x)) end
+  local bound, out = 1 / math.sqrt(inner), o.out
   local w = nn.param("weight", {out, inner}, {"uniform", -bound, bound})
-  local y = op.matmul(x, op.permute(w, {dims = {1, 0}}))
+  local y = nn.matmul(x, op.permute(w, {dims = {1, 0}}))
   return o.bias and y + nn.param("bias", {out}, {"uniform", -bound, bound}) or y
 end)
-
--- layer_norm(x, name, {eps = 1e-5, affine = true}): over the last dimension
--- parameters name.weight, name.bias (C).
-parameter_layer("layer_norm", function(x, given)
-  local o = options("layer_norm", given, {eps = 1e-5, affine = true})
-  local dims = shape(tensor("layer_norm", x))
-  local c, bits = dims[#dims], 1 << (#dims - 1)
-  local y
-  if tools.is_read_again(x, bits) then -- twice, not three times
-    y = (x - op.reduce_mean(x, {axes = bits})) * op.rsqrt(op.reduce_var(x, {axes = bits}) + o.eps)
-  else
-    local centred = x - op.reduce_sum(x, {axes = bits}) * (1 / c)
-    y = centred * op.rsqrt(op.reduce_sum(centred * centred, {axes = bits}) * (1 / c) + o.eps)
-  end
-  if not o.affine then return y end
-  return y * nn.param("weight", {c}, {"constant", 1}) + nn.param("bias", {c}, {"constant", 0})
+-- y[o] = x weight[o] x2^T + bias over the last dimensions of both.
+-- Parameters name.weight (out, in1, in2), name.bias (out); PyTorch's uniform init.
+define("bilinear(x: tensor, name: name, {x2: tensor, out|out_features: count, bias: boolean = true})", "nn.Bilinear", function(x, o)
+  local a, b = shape(x), shape(o.x2)
+  if #a < 1 or #b < 1 then fail("bilinear: wants at least one dimension, not %s and %s", tostring(x), tostring(o.x2)) end
+  local bound = 1 / math.sqrt(a[#a])
+  local w = nn.param("weight", {o.out, a[#a], b[#b]}, {"uniform", -bound, bound})
+  local bias = o.bias and nn.param("bias", {o.out}, {"uniform", -bound, bound}) or nil
+  return nn.functional.bilinear(x, o.x2, w, bias)
 end)
 
--- embedding(ids, name, {count, size}): a row of parameters name.weight (count, size) for each id;
--- normal of deviation 1. Integers below count, of any shape.
-parameter_layer("embedding", function(ids, given)
-  local o = options("embedding", given, {count = REQUIRED, size = REQUIRED})
-  local rows, size = count("embedding: count", o.count), count("embedding: size", o.size)
-  return nn.gather(nn.param("weight", {rows, size}, {"normal", 0, 1}), tensor("embedding", ids), 1)
+-- A row of parameter name.weight (count, size) for each id; normal of deviation 1. Integers below count, of any shape.
+-- The row padding_index (from 0) is 0, and gets no gradient.
+define("embedding(ids: tensor, name: name, {count|num_embeddings: count, size|embedding_dim: count, padding_index|padding_idx: whole = nil})", "nn.Embedding", function(ids, o)
+  local w = nn.param("weight", {o.count, o.size}, {"normal", 0, 1})
+  local y = nn.gather(w, ids, 1)
+  if not o.padding_index then return y end
+  local at = o.padding_index % o.count
+  return op.where(nn.unsqueeze(op.eq(ids, at), -1), op.stop_gradient(y), y)
+end)
+-- Rows for ids (B, L), of each of B bags one result (B, size): their mean, sum or largest elements; weights (B, L) multiply
+-- rows of a sum. Parameter name.weight (count, size).
+define("embedding_bag(ids: tensor, name: name, {count|num_embeddings: count, size|embedding_dim: count, mode: mean/sum/max = mean, weights|per_sample_weights: tensor = nil})", "nn.EmbeddingBag", function(ids, o)
+  if #shape(ids) ~= 2 then fail("embedding_bag: wants ids (B, L), not %s", tostring(ids)) end
+  local rows = nn.gather(nn.param("weight", {o.count, o.size}, {"normal", 0, 1}), ids, 1)
+  if o.weights and o.mode ~= "sum" then fail("embedding_bag: weights are for mode \"sum\"") end
+  if o.weights then rows = rows * nn.unsqueeze(o.weights, -1) end
+  if o.mode == "max" then return nn.amax(rows, 2) end
+  return o.mode == "sum" and nn.sum(rows, 2) or nn.mean(rows, 2)
+end)
+
+-- ---- models -----------------------------------------------------------------------------------
+
+-- module(name, f): a function of your own as a layer: f(x, ...) runs under the name given with each call,
+-- y = m(x, "its name", ...), so that its parameters are "its name".*.
+function nn.module(name, f)
+  if type(name) ~= "string" or type(f) ~= "function" then fail("module: wants a name and a function") end
+  return function(x, own, ...)
+    if type(own) ~= "string" then fail("%s: wants a name after the tensor, as in %s(x, \"%s1\", ...)", name, name, name) end
+    return nn.scope(own, f, x, ...)
+  end
+end
+-- f, then g, and so on, each under name.0, name.1, ...: functions of a tensor, or tables
+-- {"conv2d", {out = 8, kernel = 3}}: a layer of nn with its options, {"relu"}: a function of nn.
+tools.define_here("sequential(x: tensor, name: string, layers: table)", "nn.Sequential", function(x, name, list)
+  return nn.scope(name, function()
+    for i, f in ipairs(list) do
+      if type(f) == "function" then x = nn.scope(tostring(i - 1), f, x)
+      elseif type(f) == "table" and type(f[1]) == "string" then
+        local layer = nn[f[1]]
+        if tools.is_layer[f[1]] then x = layer(x, tostring(i - 1), f[2]) else x = layer(x, table.unpack(f, 2)) end
+      else fail("sequential: element %d: wants a function, or a table with a layer's name", i) end
+    end
+    return x
+  end)
 end)

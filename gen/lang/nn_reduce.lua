@@ -1,8 +1,11 @@
--- nn_reduce.lua: reductions and what is made of them, of the module `nn` (nn.lua).
+-- nn_reduce.lua: reductions, scans and what is made of them, of the module `nn` (nn.lua). `axes` is one axis or a list,
+-- by default all; the reduced dimensions are dropped unless `keep`.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, layer, tensor = tools.fail, tools.layer, tools.tensor
-local axes_bits, axis_of = tools.axes_bits, tools.axis_of
+local fail, define, bits_of, is_float = tools.fail, tools.define, tools.bits_of, tools.is_float
+
+-- Of axes, or of all.
+local function bits_for(x, axes) return axes and bits_of(axes) or (1 << #shape(x)) - 1 end
 
 local function count_of(x, bits)
   local n = 1
@@ -18,76 +21,212 @@ local function squeeze(x, bits, keep)
   return op.reshape(x, {dims = dims})
 end
 
--- sum, prod, amax, amin, mean (x, axes, keep): over an axis or a list of axes (default: all).
--- all, any, logsumexp likewise. Sums and products of integers and bools are exact, in i32; the largest and
--- the smallest have the dtype of x.
-local function reduction(name, row)
-  layer(name, function(x, axes, keep)
-    local bits = axes_bits(name, tensor(name, x), axes)
+-- row: a reduction by its attributes.
+local function reduces(row)
+  return function(x, axes, keep)
+    local bits = bits_for(x, axes)
     return squeeze(row(x, {axes = bits}), bits, keep)
-  end)
+  end
 end
-tools.reduction = reduction
-for name, row in pairs{sum = "reduce_sum", prod = "reduce_prod", logsumexp = "reduce_lse"} do
-  reduction(name, op[row])
+local arguments = "(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)"
+function tools.reduction(name, row) define(name .. arguments, "", reduces(row)) end -- a model's own
+
+local function floats(name, x)
+  if is_float(x) then return x end
+  fail("%s: wants floats, not %s; x:to(\"f32\") makes them", name, core.dtype(x))
 end
-for name, row in pairs{amax = "reduce_max", amin = "reduce_min"} do
-  reduction(name, function(x, bits)
+
+-- ---- sums and the like ------------------------------------------------------------------------
+
+-- Of integers and bools exact, in i32.
+define("sum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.sum", reduces(op.reduce_sum))
+-- Of integers and bools exact, in i32.
+define("prod(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.prod", reduces(op.reduce_prod))
+define("mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.mean", function(x, axes, keep)
+  local bits = bits_for(floats("mean", x), axes)
+  return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
+end)
+-- NaN counts as 0.
+define("nansum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.nansum", function(x, axes, keep)
+  return nn.sum(op.where(op.ne(x, x), 0.0, floats("nansum", x)), axes, keep)
+end)
+-- NaN does not count.
+define("nanmean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.nanmean", function(x, axes, keep)
+  local known = op.eq(floats("nanmean", x), x)
+  return nn.sum(op.where(known, x, 0.0), axes, keep) / nn.sum(known:to("f32"), axes, keep)
+end)
+-- How many elements are not 0, as i32.
+define("count_nonzero(x: tensor, axes: axes = nil)", "torch.count_nonzero", function(x, axes) return nn.sum(op.ne(x, 0), axes) end)
+-- The logarithm of the sum of exponentials.
+define("logsumexp(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.logsumexp", reduces(op.reduce_lse))
+
+-- ---- the largest and the smallest -------------------------------------------------------------
+
+local function in_own_dtype(row)
+  return reduces(function(x, bits)
     local dtype = core.dtype(x)
-    local y = op[row](x, bits)
+    local y = row(x, bits)
     return (dtype == "u8" or dtype == "bool") and nn.to(y, dtype) or y
   end)
 end
-for _, name in ipairs{"all", "any"} do -- of truths, or of numbers that are not 0
-  reduction(name, function(x, bits) return op["reduce_" .. name](nn.to(x, "f32"), bits) end)
-end
-layer("mean", function(x, axes, keep)
-  local bits = axes_bits("mean", tensor("mean", x), axes)
-  if not core.dtype(x):find("f") then
-    fail("mean: wants floats, not %s; x:to(\"f32\") makes them", core.dtype(x))
+-- The largest element.
+define("amax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.amax", in_own_dtype(op.reduce_max))
+-- The smallest element.
+define("amin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.amin", in_own_dtype(op.reduce_min))
+-- Both: two results.
+define("aminmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.aminmax", function(x, axes, keep)
+  return nn.amin(x, axes, keep), nn.amax(x, axes, keep)
+end)
+-- The place of the largest element along the axes, counted row-major from 0, as i32. The lowest place wins; NaN comes
+-- before all numbers.
+define("argmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.argmax", reduces(op.reduce_argmax))
+-- Likewise of the smallest.
+define("argmin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.argmin", reduces(op.reduce_argmin))
+-- The k (at most 64) largest elements along an axis and their places in it as i32, counted from 0: two tensors with k
+-- elements along the axis, the largest first; with largest = false the smallest. Of equal elements the lower place stands
+-- first, NaN before all numbers.
+define("topk(x: tensor, k: count, axis: axis = -1, {largest: boolean = true})", "torch.topk", function(x, k, axis, o)
+  local key = o.largest and x or -(is_float(x) and x or x:to("f32"))
+  local places = op.topk(key, {axis = axis - 1, count = k})
+  return op.take_along(x, places, {axis = axis - 1}), places
+end)
+-- The elements along an axis of at most 64 in their order, and the places they had: two tensors.
+define("sort(x: tensor, axis: axis = -1, descending: boolean = false)", "torch.sort", function(x, axis, descending)
+  local n = shape(x)[axis]
+  if n > 64 then fail("sort: axis %d of %s has %d elements, at most 64; topk gives the largest of many", axis, tostring(x), n) end
+  return nn.topk(x, n, axis, {largest = descending})
+end)
+-- sort along the first axis.
+define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end)
+-- The places that sort gives.
+define("argsort(x: tensor, axis: axis = -1, descending: boolean = false)", "torch.argsort", function(x, axis, descending)
+  local _, places = nn.sort(x, axis, descending)
+  return places
+end)
+-- The k-th smallest of at most 64 elements along an axis, and its place.
+define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)", "torch.kthvalue", function(x, k, axis, keep)
+  local n = shape(x)[axis]
+  if k > n then fail("kthvalue: k = %d of %d elements", k, n) end
+  local values, places = nn.sort(x, axis)
+  values, places = nn.slice(values, axis, k, k), nn.slice(places, axis, k, k)
+  if keep then return values, places end
+  return nn.squeeze(values, axis), nn.squeeze(places, axis)
+end)
+-- The middle one (of two the lower) of at most 64 elements along an axis, and its place.
+define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)", "torch.median", function(x, axis, keep)
+  return nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, keep)
+end)
+
+-- Of truths, or of numbers that are not 0.
+define("all(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.all",
+       reduces(function(x, bits) return op.reduce_all(nn.to(x, "f32"), bits) end))
+define("any(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.any",
+       reduces(function(x, bits) return op.reduce_any(nn.to(x, "f32"), bits) end))
+
+-- ---- scans ------------------------------------------------------------------------------------
+-- Each element becomes what the elements up to it along the axis, itself included, come to.
+
+local function scans(row) return function(x, axis) return row(x, {axis = axis - 1}) end end
+-- Their sum; of integers and bools exact, in i32.
+define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", scans(op.scan_sum))
+-- Their product; of integers and bools exact, in i32.
+define("cumprod(x: tensor, axis: axis = -1)", "torch.cumprod", scans(op.scan_prod))
+-- The logarithm of the sum of their exponentials.
+define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", scans(op.scan_lse))
+-- The largest of them. PyTorch's second result, the places, is not given.
+define("cummax(x: tensor, axis: axis = -1)", "torch.cummax", scans(op.scan_max))
+-- The smallest of them, likewise.
+define("cummin(x: tensor, axis: axis = -1)", "torch.cummin", scans(op.scan_min))
+-- Differences of neighbours along an axis, n times.
+define("diff(x: tensor, n: whole = 1, axis: axis = -1)", "torch.diff", function(x, n, axis)
+  for _ = 1, n do
+    local size = shape(x)[axis]
+    if size < 2 then fail("diff: axis %d of %s has no neighbours", axis, tostring(x)) end
+    x = nn.slice(x, axis, 2, size) - nn.slice(x, axis, 1, size - 1)
   end
-  return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
+  return x
 end)
 
--- argmax, argmin (x, axes, keep): the place of the largest (smallest) element along the axes, counted
--- row-major from 0, as i32. The lowest place wins; NaN comes before all numbers.
-for _, name in ipairs{"argmax", "argmin"} do reduction(name, op["reduce_" .. name]) end
+-- ---- moments and norms ------------------------------------------------------------------------
 
--- cumsum, cumprod, logcumsumexp (x, axis): of x's shape; each element is the sum (the product, the logarithm
--- of the sum of exponentials) of the elements up to it along the axis, the last by default, itself included.
--- Sums and products of integers and bools are exact, in i32. As torch.cumsum.
-for name, row in pairs{cumsum = "scan_sum", cumprod = "scan_prod", logcumsumexp = "scan_lse"} do
-  layer(name, function(x, axis)
-    return op[row](x, {axis = axis_of(name, tensor(name, x), axis or -1)})
-  end)
-end
-
--- topk(x, k, axis): the k (at most 64) largest elements along an axis, the last by default, and their places
--- in it as i32, counted from 0: two tensors of x's shape with k elements along the axis, the largest first.
--- Of equal elements the lower place stands first, NaN before all numbers. As torch.topk.
-layer("topk", function(x, k, axis)
-  local at = axis_of("topk", tensor("topk", x), axis or -1)
-  local places = op.topk(x, {axis = at, count = tools.count("topk: k", k)})
-  return op.take_along(x, places, {axis = at}), places
-end)
-
--- var, std (x, axes, keep, correction = 1): the sum of squared distances from the mean over count -
--- correction, as PyTorch's; exact where the mean is large beside the deviation.
+-- The sum of squared distances from the mean over count - correction; exact where the mean is large beside the deviation.
 local function variance(name, x, bits, correction)
-  local n = count_of(tensor(name, x), bits)
+  local n = count_of(x, bits)
   if n <= correction then
     fail("%s: %d elements, less the correction %d, leave none", name, n, correction)
   end
   return op.reduce_var(x, {axes = bits}) * (n / (n - correction))
 end
-layer("var", function(x, axes, keep, correction)
-  local bits = axes_bits("var", tensor("var", x), axes)
-  return squeeze(variance("var", x, bits, correction or 1), bits, keep)
+-- The sum of squared distances from the mean over (count - correction).
+define("var(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.var", function(x, axes, keep, correction)
+  local bits = bits_for(x, axes)
+  return squeeze(variance("var", x, bits, correction), bits, keep)
 end)
-layer("std", function(x, axes, keep, correction)
-  local bits = axes_bits("std", tensor("std", x), axes)
-  return squeeze(op.sqrt(variance("std", x, bits, correction or 1)), bits, keep)
+-- Its root.
+define("std(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.std", function(x, axes, keep, correction)
+  local bits = bits_for(x, axes)
+  return squeeze(op.sqrt(variance("std", x, bits, correction)), bits, keep)
 end)
+-- var and mean: two results.
+define("var_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.var_mean", function(x, axes, keep, correction)
+  return nn.var(x, axes, keep, correction), nn.mean(x, axes, keep)
+end)
+-- std and mean: two results.
+define("std_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.std_mean", function(x, axes, keep, correction)
+  return nn.std(x, axes, keep, correction), nn.mean(x, axes, keep)
+end)
+-- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0.
+define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean = false)", "torch.norm", function(x, p, axes, keep)
+  local size = op.abs(floats("norm", x))
+  if p == math.huge then return nn.amax(size, axes, keep) end
+  if p == -math.huge then return nn.amin(size, axes, keep) end
+  if p == 0 then return nn.sum(op.ne(x, 0):to("f32"), axes, keep) end
+  if p == 1 then return nn.sum(size, axes, keep) end
+  if p == 2 then return op.sqrt(nn.sum(x * x, axes, keep)) end
+  return op.pow(nn.sum(op.pow(size, p), axes, keep), 1 / p)
+end)
+-- The norm of x - y.
+define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p) return nn.norm(x - y, p) end)
+-- x over its norm along an axis, or over eps where that is larger.
+define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)", "F.normalize", function(x, p, axis, eps)
+  return x / op.max(nn.norm(x, p, axis, true), eps)
+end)
+-- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
+define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)", "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
+  local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
+  return nn.sum(x * y, axis) / (size(x) * size(y))
+end)
+-- The norm of x - y + eps along the last axis.
+define("pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6, keep|keepdim: boolean = false)", "F.pairwise_distance, nn.PairwiseDistance",
+       function(x, y, p, eps, keep) return nn.norm(x - y + eps, p, -1, keep) end)
+-- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
+define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
+  return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
+end)
+
+-- Distances of all pairs of rows of (N, M), each once: (N (N - 1) / 2).
+define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
+  local n = shape(x)[1]
+  if #shape(x) ~= 2 or n < 2 then fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x)) end
+  local rows = {}
+  for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
+  return nn.concat(rows, 1)
+end)
+-- The covariance matrix of variables (rows) over observations (columns).
+define("cov(x: tensor, {correction: whole = 1})", "torch.cov", function(x, o)
+  if #shape(x) ~= 2 then fail("cov: wants (variables, observations), not %s", tostring(x)) end
+  local d = x - nn.mean(x, 2, true)
+  return op.matmul(d, nn.transpose(d)) * (1 / (shape(x)[2] - o.correction))
+end)
+-- Rows along an axis whose norm is above `most` scaled down to it.
+define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)", "torch.renorm", function(x, p, axis, most)
+  local others = {}
+  for i = 1, #shape(x) do if i ~= axis then others[#others + 1] = i end end
+  local size = nn.norm(x, p, others, true)
+  return op.where(op.gt(size, most), x * (most / (size + 1e-7)), x)
+end)
+
+-- ---- softmax ----------------------------------------------------------------------------------
 
 -- A row that is long, or lies across memory, may not be kept in registers: each sweep reads it again.
 local function is_read_again(x, bits)
@@ -95,20 +234,28 @@ local function is_read_again(x, bits)
 end
 tools.is_read_again = is_read_again
 
--- softmax, log_softmax (x, axis): along one axis, the last by default.
-layer("softmax", function(x, axis)
-  local bits = axes_bits("softmax", tensor("softmax", x), axis or -1)
+-- What is subtracted before exponentials: it cancels out, and so do derivatives by it.
+local function largest(reduce, x, bits) return op.stop_gradient(reduce(x, {axes = bits})) end
+
+-- exp(x) over the sum of exp(x) along one axis.
+define("softmax(x: tensor, axis: axis = -1)", "F.softmax, nn.Softmax", function(x, axis)
+  local bits = 1 << (axis - 1)
   if is_read_again(x, bits) then -- twice, not three times
-    return op.exp(x - op.reduce_most(x, {axes = bits})) / op.reduce_expsum(x, {axes = bits})
+    return op.exp(x - largest(op.reduce_most, x, bits)) / op.reduce_expsum(x, {axes = bits})
   end
-  local e = op.exp(x - op.reduce_max(x, {axes = bits}))
+  local e = op.exp(x - largest(op.reduce_max, x, bits))
   return e / op.reduce_sum(e, {axes = bits})
 end)
-layer("log_softmax", function(x, axis)
-  local bits = axes_bits("log_softmax", tensor("log_softmax", x), axis or -1)
+-- Its logarithm.
+define("log_softmax(x: tensor, axis: axis = -1)", "F.log_softmax, nn.LogSoftmax", function(x, axis)
+  local bits = 1 << (axis - 1)
   if is_read_again(x, bits) then
-    return x - op.reduce_most(x, {axes = bits}) - op.log(op.reduce_expsum(x, {axes = bits}))
+    return x - largest(op.reduce_most, x, bits) - op.log(op.reduce_expsum(x, {axes = bits}))
   end
-  local d = x - op.reduce_max(x, {axes = bits})
+  local d = x - largest(op.reduce_max, x, bits)
   return d - op.log(op.reduce_sum(op.exp(d), {axes = bits}))
 end)
+-- softmax(-x).
+define("softmin(x: tensor, axis: axis = -1)", "F.softmin, nn.Softmin", function(x, axis) return nn.softmax(-x, axis) end)
+-- softmax over the channels of pictures.
+define("softmax2d(x: tensor)", "nn.Softmax2d", function(x) return nn.softmax(x, -3) end)

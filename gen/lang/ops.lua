@@ -11,7 +11,7 @@
 --           source    input, param, const
 --   type    map: what it computes in and gives: float (the default; integers are converted), arith
 --           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
---           convert (to its attribute dtype), draw (integers, giving a random float)
+--           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
 --   init    reduce, scan, window: the neutral element as CUDA text; ref_init the same as a number
 --   whole   reduce, scan with cuda: the neutral element of integers, which are reduced exactly then, to i32
@@ -29,7 +29,8 @@
 --   flops   floating-point operations per element, for the tables
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
 --           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
---           precision: exp and its like leave 16 bits soon), exp, max (reduce)
+--           precision: exp and its like leave 16 bits soon), div, exp, max (reduce), online (reduce:
+--           its accumulators are the largest element and the sum of exp(x - largest))
 
 -- sources
 op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
@@ -45,10 +46,12 @@ op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", flags = {"sub", "cal
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
 op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
-op{name = "div", nin = 2, cuda = "$1 / $2",
+op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
 op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, flags = {"wide"}, ref = function(a, b) return a ^ b end,
    grad = function(g, y, a, b) return g * b * a ^ (b - 1), g * y * log(a) end}
+op{name = "atan2", nin = 2, cuda = "nn_atan2($1, $2)", flops = 16, ref = function(a, b) return atan2(a, b) end,
+   grad = function(g, y, a, b) return g * b / (a * a + b * b), -g * a / (a * a + b * b) end}
 op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},
    ref = function(a, b) return math.max(a, b) end,
    grad = function(g, y, a, b) return g * ge(a, b), g * lt(a, b) end}
@@ -78,6 +81,17 @@ op{name = "logical_or", nin = 2, type = "logic", cuda = "$1 || $2", flags = {"co
 op{name = "logical_xor", nin = 2, type = "logic", cuda = "$1 != $2", flags = {"commutes"},
    ref = function(a, b) return 1 - eq(eq(a, 0), eq(b, 0)) end}
 op{name = "logical_not", type = "logic", cuda = "!$1", ref = function(a) return eq(a, 0) end}
+-- Of integers, bit by bit.
+local function bits(name, sign, ref)
+  op{name = name, nin = 2, type = "whole", cuda = "$1 " .. sign .. " $2",
+     ref = function(a, b) return ref(math.tointeger(a), math.tointeger(b)) end}
+end
+local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 end -- to 32 bits
+bits("bit_and", "&", function(a, b) return a & b end)
+bits("bit_or", "|", function(a, b) return a | b end)
+bits("bit_xor", "^", function(a, b) return a ~ b end)
+bits("shift_left", "<<", function(a, b) return wrapped(a << b) end)
+bits("shift_right", ">>", function(a, b) return a // (1 << b) end)
 op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
    ref = function(c, a, b) return where(c, a, b) end,
    grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}
@@ -109,6 +123,14 @@ op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"calm"}, ref = funct
    grad = function(g, y) return g * (1 - y * y) end}
 op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
+op{name = "erfc", cuda = "nn_erfc($1)", flops = 20, ref = function(x) return erfc(x) end,
+   grad = function(g, y, x) return g * exp(-x * x) * -1.1283791670955126 end}
+op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide"}, ref = function(x) return log1p(x) end,
+   grad = function(g, y, x) return g / (x + 1) end}
+op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = function(x) return expm1(x) end,
+   grad = function(g, y) return g * (y + 1) end}
+op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"calm"}, ref = function(x) return atan(x) end,
+   grad = function(g, y, x) return g / (x * x + 1) end}
 op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"calm"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
@@ -116,6 +138,15 @@ op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
    grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
 op{name = "floor", cuda = "nn_floor($1)", ref = function(x) return floor(x) end}
 op{name = "ceil", cuda = "nn_ceil($1)", ref = function(x) return -floor(-x) end}
+op{name = "trunc", cuda = "nn_trunc($1)", ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end}
+-- To the nearest whole number, of two the even one.
+op{name = "round", cuda = "nn_round($1)", ref = function(x)
+  local down = floor(x)
+  local rest, odd = x - down, down - 2 * floor(down / 2)
+  return down + where(eq(rest, 0.5), odd, lt(0.5, rest))
+end}
+op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"calm"},
+   ref = function(x) return lt(0, x) - lt(x, 0) end}
 
 -- To another dtype: floats are cut toward zero, as PyTorch does.
 op{name = "to", type = "convert", cuda = "$1", attrs = {"dtype"}, flops = 0, ref = function(x) return x end,
@@ -194,12 +225,12 @@ local online = {name = "online",
    ref_init = -1 / 0, ref = function(most, sum, x) return math.max(most, x) end},
   {"sum", init = "0.f", element = "1.f", combine = below("a") .. " + " .. below("b"),
    ref_init = 0, ref = function(most, sum, x) return sum * faded(most, x) + faded(x, most) end}}
-op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
    result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
-op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
    result = "a.most", ref_result = function(most, sum) return most end}
-op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
    result = "a.sum", ref_result = function(most, sum) return sum end}
 
 -- scans: each element becomes what the elements up to it, along one axis, come to
@@ -207,6 +238,10 @@ op{name = "scan_sum", class = "scan", attrs = {"axis"}, cuda = "$1 + $2", init =
    ref = function(a, b) return a + b end}
 op{name = "scan_prod", class = "scan", attrs = {"axis"}, cuda = "$1 * $2", init = "1.f", whole = "1", ref_init = 1,
    ref = function(a, b) return a * b end}
+op{name = "scan_max", class = "scan", attrs = {"axis"}, cuda = "nn_max($1, $2)", init = "-nn_inf()", whole = "-2147483647 - 1",
+   ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
+op{name = "scan_min", class = "scan", attrs = {"axis"}, cuda = "nn_min($1, $2)", init = "nn_inf()", whole = "2147483647",
+   ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
 op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10, result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
 

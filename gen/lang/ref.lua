@@ -55,7 +55,7 @@ where = define("where", function(c, a, b) if c ~= 0 then return a end return b e
 
 -- NaN stays NaN, whichever side it is on.
 local function pick(a, b, better) if a ~= a or (b == b and better) then return a end return b end
-local lua_floor = math.floor
+local lua_floor, lua_atan = math.floor, math.atan
 math.max = define("max", function(a, b) return pick(a, b, a > b) end)
 math.min = define("min", function(a, b) return pick(a, b, a < b) end)
 math.abs = define("abs", math.abs)
@@ -90,6 +90,18 @@ erf = define("erf", function(x)
   end
   return x < 0 and -y or y
 end)
+-- Of numbers as good as these need be; the oracle's are the C library's.
+log1p = define("log1p", function(x)
+  local u = 1 + x
+  return u == 1 and x or u == math.huge and u or computed.log(u) * x / (u - 1)
+end)
+expm1 = define("expm1", function(x)
+  if x > -1e-5 and x < 1e-5 then return x + x * x / 2 end
+  return computed.exp(x) - 1
+end)
+erfc = define("erfc", function(x) return 1 - computed.erf(x) end)
+atan = define("atan", lua_atan)
+atan2 = define("atan2", lua_atan)
 exp, log, sin, cos, abs, sqrt = math.exp, math.log, math.sin, math.cos, math.abs, math.sqrt
 sigmoid = function(x) return 1 / (1 + math.exp(-x)) end
 

@@ -14,10 +14,11 @@ static const char *const forms[OpClassCount][8] = {
 static const struct {
   const char *name;
   unsigned flag;
-} flag_names[] = {
-    {"commutes", FlagCommutes}, {"add", FlagAdd},   {"mul", FlagMul},   {"sub", FlagSub},
-    {"neg", FlagNeg},           {"copy", FlagCopy}, {"calm", FlagCalm}, {"wide", FlagWide},
-    {"exp", FlagExp},           {"max", FlagMax},   {"stop", FlagStop}};
+} flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd},   {"mul", FlagMul},
+                  {"sub", FlagSub},           {"neg", FlagNeg},   {"copy", FlagCopy},
+                  {"calm", FlagCalm},         {"wide", FlagWide}, {"exp", FlagExp},
+                  {"max", FlagMax},           {"stop", FlagStop}, {"div", FlagDiv},
+                  {"online", FlagOnline}};
 
 // ---- reading a row ----------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ static int word_index(const char *word, const char *const *words, int count) {
 }
 
 static const char *const typings[TypingCount] = {"float", "arith",   "compare", "where",
-                                                 "logic", "convert", "draw"};
+                                                 "logic", "convert", "draw", "whole"};
 
 const char *rows_typing(const Op *op) {
   return typings[op->typing];
@@ -127,7 +128,8 @@ static bool known_function(const char *word, size_t n) {
   static const char *const names[] = {
       "nn_exp", "nn_exp2", "nn_log", "nn_sqrt",  "nn_rsqrt", "nn_tanh",  "nn_erf",
       "nn_sin", "nn_cos",  "nn_pow", "nn_floor", "nn_ceil",  "nn_round", "nn_abs",
-      "nn_fma", "nn_max",  "nn_min", "nn_isnan", "nn_inf",   "nn_nan",   NULL};
+      "nn_fma", "nn_max",  "nn_min", "nn_isnan", "nn_inf",   "nn_nan",   "nn_trunc",
+      "nn_erfc", "nn_log1p", "nn_expm1", "nn_atan", "nn_atan2", NULL};
   for (int i = 0; names[i]; i++)
     if (strlen(names[i]) == n && !strncmp(names[i], word, n)) return true;
   return false;

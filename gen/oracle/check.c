@@ -181,8 +181,14 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
     }
     double gate = group_gate(g, out);
-    r = dtype_is_float(out->type.dtype) ? check_compare(value[out->id], got, bound, count, gate)
-                                        : check_equal(value[out->id], got, count, gate);
+    bool floats = dtype_is_float(out->type.dtype);
+    r = floats ? check_compare(value[out->id], got, bound, count, gate)
+               : check_equal(value[out->id], got, count, gate);
+    if (floats && !r.passed) { // is it rounding alone?
+      rounding_forgive(g->graph, g, value, out, 0x1p-24, got);
+      CheckResult forgiven = check_compare(value[out->id], got, bound, count, gate);
+      if (forgiven.passed) r.passed = r.rounding = true;
+    }
   }
   r.node = out;
   free(got);
@@ -270,13 +276,39 @@ static bool from_floats(const Node *n) {
   return false;
 }
 
-CheckResult check_model_output(const Node *n, double **value, const double *got,
+// Is n made with a comparison of floats taken for a number, as the derivative of relu is? It jumps
+// where rounding turns the comparison, which no gate of a whole model can tell from a mistake.
+static bool jumps(const Graph *g, const Node *n) {
+  bool *found = base_alloc((size_t)n->id + 1, sizeof *found);
+  for (int i = 0; i <= n->id; i++) {
+    const Node *x = g->nodes[i], *from = x->nin ? x->in[0] : NULL;
+    found[i] = from && x->op->typing == TypeConvert && from->type.dtype == DtBool &&
+               from->op->cls == OpMap && dtype_is_float(from->in[from->nin - 1]->type.dtype);
+    for (int j = 0; j < x->nin; j++) found[i] = found[i] || found[x->in[j]->id];
+  }
+  bool result = found[n->id];
+  free(found);
+  return result;
+}
+
+CheckResult check_model_output(Graph *g, const Node *n, double **value, const double *got,
                                const char *dtype) {
   const double *want = value[n->id];
   int64_t count = type_count(&n->type);
-  if (dtype_is_float(n->type.dtype))
-    return check_compare(want, got, NULL, count, check_model_gate(dtype));
-  return check_equal(want, got, count, from_floats(n) ? kMostFlipped : 0);
+  double gate = check_model_gate(dtype);
+  if (strcmp(dtype, "fp32") && jumps(g, n)) gate = INFINITY;
+  if (!dtype_is_float(n->type.dtype))
+    return check_equal(want, got, count, from_floats(n) ? kMostFlipped : 0);
+  CheckResult r = check_compare(want, got, NULL, count, gate);
+  if (r.passed) return r;
+  double unit = !strcmp(dtype, "fp16") ? 0x1p-11 : !strcmp(dtype, "bf16") ? 0x1p-8 : 0x1p-24;
+  double *forgiven = base_alloc((size_t)count + 1, sizeof *forgiven);
+  memcpy(forgiven, got, sizeof *got * (size_t)count);
+  rounding_forgive(g, NULL, value, n, unit, forgiven);
+  CheckResult again = check_compare(want, forgiven, NULL, count, gate);
+  free(forgiven);
+  if (again.passed) r.passed = r.rounding = true;
+  return r;
 }
 
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***result) {
@@ -292,6 +324,6 @@ bool check_reference(Compiler *c, CheckRead read, void *user, double ***result) 
     if (!value[i]) die("out of memory");
     if (!read(user, n, value[i])) return false;
   }
-  eval_graph(g, value);
+  eval_graph(g, value, NULL, NULL);
   return true;
 }

@@ -2,8 +2,8 @@
 // shares nothing with passes and templates but the rows of ops.lua, and of those only `ref`. Large
 // products go through OpenBLAS.
 //
-// A map's `ref` is traced once (ref.lua) into a short program that runs over chunks of a row; a
-// `ref` that cannot be traced is called per element.
+// A map's `ref` is a short program (lang/program.c) that runs over chunks of a row; a `ref` that
+// cannot be traced is called per element.
 #include "oracle.h"
 
 #include <lauxlib.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kChunk = 512, kMostSteps = 64, kMostInputs = kMostAccumulators + 2 };
+enum { kChunk = 512, kMostInputs = kMostAccumulators + 2 };
 
 // ---- programs ---------------------------------------------------------------------------------
 
@@ -34,6 +34,11 @@ CODE(do_sin, sin(a[i]))
 CODE(do_cos, cos(a[i]))
 CODE(do_tanh, tanh(a[i]))
 CODE(do_erf, erf(a[i]))
+CODE(do_erfc, erfc(a[i]))
+CODE(do_log1p, log1p(a[i]))
+CODE(do_expm1, expm1(a[i]))
+CODE(do_atan, atan(a[i]))
+CODE(do_atan2, atan2(a[i], b[i]))
 CODE(do_floor, floor(a[i]))
 CODE(do_abs, fabs(a[i]))
 CODE(do_max, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
@@ -43,79 +48,28 @@ CODE(do_le, a[i] <= b[i])
 CODE(do_eq, a[i] == b[i])
 CODE(do_where, a[i] != 0 ? b[i] : c[i])
 
-typedef void (*Code)(double *, const double *, const double *, const double *, int);
+typedef void (*Compute)(double *, const double *, const double *, const double *, int);
 
-static const struct {
-  const char *name;
-  Code code;
-} codes[] = {{"add", do_add},   {"sub", do_sub},    {"mul", do_mul},     {"div", do_div},
-             {"pow", do_pow},   {"neg", do_neg},    {"copy", do_copy},   {"exp", do_exp},
-             {"log", do_log},   {"sqrt", do_sqrt},  {"sin", do_sin},     {"cos", do_cos},
-             {"tanh", do_tanh}, {"erf", do_erf},    {"floor", do_floor}, {"abs", do_abs},
-             {"max", do_max},   {"min", do_min},    {"lt", do_lt},       {"le", do_le},
-             {"eq", do_eq},     {"where", do_where}};
-
-typedef struct Step {
-  Code code; // null: a constant
-  int in[3];
-  double value;
-} Step;
-
-typedef struct Program {
-  int nin, nsteps; // values 0..nin-1 are the inputs, then one per step
-  Step steps[kMostSteps];
-} Program;
-
-static Code find_code(const char *name) {
-  for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
-    if (!strcmp(codes[i].name, name)) return codes[i].code;
-  return NULL;
-}
-
-static void read_step(lua_State *lua, Step *step) { // from the table on top
-  lua_geti(lua, -1, 1);
-  step->code = find_code(lua_tostring(lua, -1));
-  lua_pop(lua, 1);
-  lua_geti(lua, -1, 2);
-  step->value = lua_tonumber(lua, -1);
-  lua_pop(lua, 1);
-  for (int j = 0; j < 3; j++) {
-    lua_geti(lua, -1, 2 + j);
-    step->in[j] = (int)lua_tointeger(lua, -1);
-    lua_pop(lua, 1);
-  }
-}
-
-// Traces a row's function of `nin` values; false when it cannot be.
-static bool trace(Compiler *c, const Op *op, int ref, int nin, Program *p) {
-  lua_State *lua = c->lua;
-  lua_getglobal(lua, "trace");
-  lua_rawgeti(lua, LUA_REGISTRYINDEX, ref);
-  p->nin = nin;
-  lua_pushinteger(lua, p->nin);
-  if (front_call(lua, 2, 1)) die("%s: %s", op->name, lua_tostring(lua, -1));
-  bool ok = lua_istable(lua, -1) && lua_rawlen(lua, -1) <= kMostSteps;
-  p->nsteps = ok ? (int)lua_rawlen(lua, -1) : 0;
-  for (int i = 0; i < p->nsteps; i++) {
-    lua_geti(lua, -1, i + 1);
-    read_step(lua, &p->steps[i]);
-    lua_pop(lua, 1);
-  }
-  lua_pop(lua, 1);
-  return ok;
-}
+static const Compute codes[CodeCount] = {
+    [CodeAdd] = do_add,   [CodeSub] = do_sub,    [CodeMul] = do_mul,     [CodeDiv] = do_div,
+    [CodePow] = do_pow,   [CodeNeg] = do_neg,    [CodeCopy] = do_copy,   [CodeExp] = do_exp,
+    [CodeLog] = do_log,   [CodeSqrt] = do_sqrt,  [CodeSin] = do_sin,     [CodeCos] = do_cos,
+    [CodeTanh] = do_tanh, [CodeErf] = do_erf,    [CodeFloor] = do_floor, [CodeAbs] = do_abs,
+    [CodeMax] = do_max,   [CodeMin] = do_min,    [CodeLt] = do_lt,       [CodeLe] = do_le,
+    [CodeEq] = do_eq,     [CodeWhere] = do_where,  [CodeErfc] = do_erfc,   [CodeLog1p] = do_log1p,
+    [CodeExpm1] = do_expm1, [CodeAtan] = do_atan, [CodeAtan2] = do_atan2};
 
 static void run_program(const Program *p, const double *const *in, double *out, int n) {
-  double values[kMostSteps][kChunk];
-  const double *slot[kMostSteps + kMostInputs];
+  double values[kMostCodes][kChunk];
+  const double *slot[kMostCodes + kMostInputs];
   for (int i = 0; i < p->nin; i++) slot[i] = in[i];
   for (int i = 0; i < p->nsteps; i++) {
     const Step *s = &p->steps[i];
     slot[p->nin + i] = values[i];
-    if (!s->code)
+    if (s->code == CodeConst)
       for (int k = 0; k < n; k++) values[i][k] = s->value;
     else
-      s->code(values[i], slot[s->in[0]], slot[s->in[1]], slot[s->in[2]], n);
+      codes[s->code](values[i], slot[s->in[0]], slot[s->in[1]], slot[s->in[2]], n);
   }
   memcpy(out, values[p->nsteps - 1], sizeof *out * (size_t)n);
 }
@@ -136,36 +90,6 @@ static void run_lua(Compiler *c, const Op *op, const double *const *in, double *
 }
 
 // ---- maps -------------------------------------------------------------------------------------
-
-struct Traced { // a program traced so far
-  const Op *op;
-  bool ok;
-  Program program;
-  // of a reduction: the next value of each accumulator, and what they give
-  Program step[kMostAccumulators], result;
-};
-
-static bool trace_reduction(Compiler *c, const Op *op, Traced *t) {
-  const Monoid *m = op->acc;
-  bool ok = true;
-  int nin = op->cuda ? 2 : m->count + 2; // a combination of two values; or with the place
-  for (int i = 0; i < m->count; i++) ok = trace(c, op, m->part[i].ref, nin, &t->step[i]) && ok;
-  t->result = (Program){0};
-  if (op->ref_result != LUA_NOREF) ok = trace(c, op, op->ref_result, m->count, &t->result) && ok;
-  return ok;
-}
-
-static const Traced *program_of(Compiler *c, const Op *op) {
-  for (int i = 0; i < c->nprograms; i++)
-    if (c->programs[i]->op == op) return c->programs[i];
-  c->programs = arena_grow(c->arena, c->programs, c->nprograms, sizeof *c->programs);
-  Traced *t = c->programs[c->nprograms++] = arena_alloc(c->arena, sizeof *t);
-  t->op = op;
-  t->ok = op->cls == OpReduce || op->cls == OpScan
-              ? trace_reduction(c, op, t)
-              : trace(c, op, op->ref, op->cls == OpMap ? op->nin : 2, &t->program);
-  return t;
-}
 
 // Offset of the row that starts at linear index `at` of `out`, in an input that broadcasts to it.
 static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
@@ -431,7 +355,7 @@ void eval_node(Compiler *c, Node *n, double **value) {
     eval_index(n, value[n->id]);
 }
 
-void eval_graph(Graph *g, double **value) {
+void eval_graph(Graph *g, double **value, EvalAfter *after, void *user) {
   graph_count_uses(g);
   int *left = calloc((size_t)g->nnodes + 1, sizeof *left); // readers to come
   if (!left) die("out of memory");
@@ -440,6 +364,7 @@ void eval_graph(Graph *g, double **value) {
     Node *n = g->nodes[i];
     if (!n->uses || value[i]) continue;
     eval_node(g->c, n, value);
+    if (after) after(user, n, value[i]);
     for (int j = 0; j < n->nin; j++) { // big values go as soon as nobody needs them
       int id = n->in[j]->id;
       if (--left[id] || n->in[j]->op->cls == OpSource) continue;

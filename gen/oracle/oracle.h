@@ -8,13 +8,22 @@
 // ---- eval.c ------------------------------------------------------------------------------------
 // Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the
 // caller, and for the outputs on return; free with eval_free.
-void eval_graph(Graph *g, double **value);
+// after (may be null): may change the value of each node, once it is made.
+typedef void EvalAfter(void *user, const Node *n, double *value);
+void eval_graph(Graph *g, double **value, EvalAfter *after, void *user);
 void eval_node(Compiler *c, Node *node, double **value);
 void eval_free(Graph *g, double **value);
 
 // ---- eval_contract.c
 void eval_contract(Compiler *c, Node *n, double **value);
 enum { kEvalBlock = 1 << 22 }; // elements of a matrix that it gathers at once
+
+// ---- rounding.c: how far rounding alone may take each element ------------------------------------
+// Takes from the errors of got, n's elements as the device has them, what comes of values before n
+// being off by some units of roundoff. value: in double, n's and those of the inputs of group g; g
+// null: of the sources of the graph.
+void rounding_forgive(Graph *graph, const Group *g, double *const *value, const Node *n,
+                      double unit, double *got);
 
 // ---- check.c -----------------------------------------------------------------------------------
 // Reads the value of node n as the device has it, row-major, into values[type_count]. False: it
@@ -23,6 +32,7 @@ typedef bool (*CheckRead)(void *user, const Node *n, double *values);
 
 typedef struct CheckResult {
   bool passed, failed_read;
+  bool rounding;    // passed beyond the gate: rounding alone may take it so far
   const Node *node; // the output that was compared
   double relative;  // L2 error / L2 norm
   double gate;      // what it may be
@@ -44,7 +54,7 @@ CheckResult check_compare(const double *want, const double *got, const double *b
 CheckResult check_equal(const double *want, const double *got, int64_t count, double share);
 
 // An output of the model as written, whose value has been evaluated.
-CheckResult check_model_output(const Node *node, double **value, const double *got,
+CheckResult check_model_output(Graph *g, const Node *node, double **value, const double *got,
                                const char *dtype);
 
 // Of the table of templates: the error a product may have beside rounding its outputs; may the

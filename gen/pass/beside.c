@@ -35,7 +35,7 @@ static bool may_join(const Node *p) {
 
 static bool alike(const Node *p, const Node *q) {
   const Type *a = &p->in[1]->type, *b = &q->in[1]->type;
-  if (p->op != q->op || p->in[0] != q->in[0] || p->entry != q->entry ||
+  if (p->op != q->op || p->again != q->again || p->in[0] != q->in[0] || p->entry != q->entry ||
       p->precision != q->precision || p->type.dtype != q->type.dtype || a->dtype != b->dtype ||
       a->rank != b->rank || p->type.rank != q->type.rank ||
       memcmp(&p->attr, &q->attr, sizeof p->attr))

@@ -1,12 +1,17 @@
-// chain.c: cheap maps before a reduction that cannot keep its row in registers are computed by it
-// alone: it reads the row again in any case, and what it reduces need not be in memory for it. Only
-// where what they are made of is: sources, and values that something other than maps reads.
+// chain.c: cheap maps that are computed by each reader alone.
+//
+// Those before a reduction that cannot keep its row in registers: it reads the row again in any
+// case, and what it reduces need not be in memory for it. Only where what they are made of is:
+// sources, and values that something other than maps reads. Those made of positions and small
+// values alone, like the condition of a mask, which no kernel need write for the others; sources in
+// another shape; and what late.c finds.
 #include "pass.h"
 
 enum { kMostEnds = 2 }; // large values that a chain is made of
 
 typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
+  const Late *late;
   // The copy made last, of which value, to be reduced along which dimensions: other reductions of
   // the kind accumulate in the same sweep over it.
   const Node *of;
@@ -14,13 +19,22 @@ typedef struct Chains {
   Node *copy;
 } Chains;
 
-static bool is_large(const Node *n, const Node *beside) {
+bool chain_is_large(const Node *n, const Node *beside) {
   return type_count(&n->type) * 2 > type_count(&beside->type);
 }
 
-static bool is_cheap(const Arch *arch, const Node *n) {
-  return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed &&
-         n->op->typing != TypeDraw;
+bool chain_is_cheap(const Arch *arch, const Node *n) {
+  return n->op->cls == OpMap && gain_again(arch, n) && !n->fixed && n->op->typing != TypeDraw;
+}
+
+Node *chain_copy(Graph *to, Node *n, Node **in) {
+  for (int i = 0; i < n->nin; i++) // an input that is read twice stays one
+    for (int j = 0; j < i; j++)
+      if (n->in[j] == n->in[i]) in[i] = in[j];
+  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  copy->type = n->type;
+  copy->uses = 1;
+  return copy;
 }
 
 static bool in_memory(const Node *n) { // Node.subst: itself, where something else reads it
@@ -31,8 +45,8 @@ static bool in_memory(const Node *n) { // Node.subst: itself, where something el
 static bool find_ends(const Arch *arch, const Node *n, const Node **ends, int *count) {
   for (int i = 0; i < n->nin; i++) {
     const Node *in = n->in[i];
-    if (!is_large(in, n)) continue;
-    if (is_cheap(arch, in)) {
+    if (!chain_is_large(in, n)) continue;
+    if (chain_is_cheap(arch, in)) {
       if (!find_ends(arch, in, ends, count)) return false;
       continue;
     }
@@ -47,20 +61,60 @@ static bool find_ends(const Arch *arch, const Node *n, const Node **ends, int *c
 
 // n, or a copy of it that nobody else reads, if it is cheap.
 static Node *own_chain(Graph *to, Node *n) {
-  if (!is_cheap(to->c->options.arch, n)) return n;
+  if (!chain_is_cheap(to->c->options.arch, n)) return n;
   Node *in[MaxInputs];
-  for (int i = 0; i < n->nin; i++) {
-    in[i] = is_large(n->in[i], n) ? own_chain(to, n->in[i]) : n->in[i];
-    for (int j = 0; j < i; j++)
-      if (n->in[j] == n->in[i]) in[i] = in[j];
-  }
   bool same = n->uses <= 1;
-  for (int i = 0; i < n->nin; i++) same = same && in[i] == n->in[i];
-  if (same) return n;
-  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
-  copy->type = n->type;
-  copy->uses = 1;
-  return copy;
+  for (int i = 0; i < n->nin; i++) {
+    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i]) : n->in[i];
+    same = same && in[i] == n->in[i];
+  }
+  return same ? n : chain_copy(to, n, in);
+}
+
+// Is n made of nothing in memory that is as large as itself?
+static bool is_free(const Arch *arch, const Node *n) {
+  if (!chain_is_cheap(arch, n)) return false;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *in = n->in[i];
+    bool computed = in->op->cls == OpSource && !node_has_memory(in);
+    if (!computed && chain_is_large(in, n) && !is_free(arch, in)) return false;
+  }
+  return true;
+}
+
+// Is n a source, or a result of a reduction, in another shape, that each reader may read where it
+// is?
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove && n->nin == 1 && !n->fixed &&
+         (node_has_memory(n->in[0]) || n->in[0]->op->cls == OpReduce) && view_same_memory(n);
+}
+
+// n, or a copy of it that nobody else reads, of copies as far as they are free.
+static Node *own_free(Graph *to, Node *n) {
+  if (is_view(n)) return chain_copy(to, n, n->in);
+  if (!is_free(to->c->options.arch, n)) return n;
+  Node *in[MaxInputs];
+  for (int i = 0; i < n->nin; i++) in[i] = own_free(to, n->in[i]);
+  return chain_copy(to, n, in);
+}
+
+// Is n in memory for `reader`? A reduction computes cheap maps itself, or a product's kernel does.
+static bool wants_memory(const Arch *arch, const Node *reader, const Node *n) {
+  bool sums = reader->op->cls == OpReduce && !fuse_fits_row(reader) && chain_is_cheap(arch, n);
+  return reader->op->cls != OpMap && !sums;
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+// The inputs of a map, with copies of those that others read too and each may compute.
+static void own_inputs(Graph *to, const Node *map, Node **in) {
+  const Chains *c = to->scratch;
+  for (int i = 0; i < map->nin; i++) {
+    if (late_wants(c->late, map, map->in[i]))
+      in[i] = late_copy(to, c->late, map->in[i]);
+    else if (in[i]->uses > 1 && type_count(&in[i]->type) > 1)
+      in[i] = own_free(to, in[i]);
+  }
 }
 
 static Node *chain_for(Graph *to, const Node *reduction, Node *x) {
@@ -74,13 +128,20 @@ static Node *chain_for(Graph *to, const Node *reduction, Node *x) {
   return c->copy = own_chain(to, x);
 }
 
+static void set_late(Node *n) { // a chain of its own
+  for (; n->op->cls == OpMap && n->uses <= 1; n = n->in[0]) n->late = true;
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Chains *chains = to->scratch;
   const Node *ends[kMostEnds];
   int count = 0;
-  bool reads = node->op->cls == OpReduce && !fuse_fits_row(node) && is_cheap(to->c->options.arch, in[0]) &&
+  bool reads = node->op->cls == OpReduce && !fuse_fits_row(node) &&
+               chain_is_cheap(to->c->options.arch, in[0]) &&
                find_ends(to->c->options.arch, in[0], ends, &count);
   Node *own = reads ? chain_for(to, node, in[0]) : NULL;
+  if (reads && !late_sums_columns(chains->late, node->in[0])) set_late(own);
+  if (node->op->cls == OpMap) own_inputs(to, node, in);
   Node *n = graph_add(to, node->op, node->nin, reads ? &own : in, &node->attr, node);
   n->type = node->type;
   n->uses = node->uses;
@@ -89,10 +150,13 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 }
 
 Graph *chain_own(Graph *g) {
-  Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * (size_t)(g->nnodes + 1))};
+  Chains chains = {.stored = arena_alloc(g->arena, sizeof(bool) * ((size_t)g->nnodes + 1))};
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
-      if (g->nodes[i]->op->cls != OpMap) chains.stored[g->nodes[i]->in[j]->id] = true;
+      if (wants_memory(g->c->options.arch, g->nodes[i], g->nodes[i]->in[j]))
+        chains.stored[g->nodes[i]->in[j]->id] = true;
   for (int i = 0; i < g->noutputs; i++) chains.stored[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++) chains.stored[g->updates[i].value->id] = true;
+  chains.late = late_find(g, chains.stored);
   return graph_copy(graph_rebuild(g, rewrite, &chains));
 }

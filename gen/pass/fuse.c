@@ -3,6 +3,8 @@
 // Every group has at most one anchor (a node that is no map or move), or, in a row group,
 // reductions over the same innermost dimensions of one full domain. In this order:
 //   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
+//   weigh.c     products whose left operand is a map of others, each with scores of its own
+//   attend.c    softmax of a map of a product, times values: both products and what is between them
 //   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
 //               same domain; a reduction joins the maps before it, and others of the same elements;
 //               a contraction follows moves of its result, and stores where they lead
@@ -11,9 +13,10 @@
 //               evaluate an expression at each element it reads
 //   sibling.c   groups that read one value and run over the same elements become one
 //   row.c       rows and what reads their results over the same elements become one
-// Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the GPU
-// at hand. `unfused` merges only within one call of the model, and takes
-// only the epilogues and prologues.
+//   bundle.c    small maps that wait for nobody, or nobody for them, become one launch
+// Legality is about domains and cycles (legal.c); gain.c asks what a merge saves and costs on the
+// GPU at hand. `unfused` merges only within one call of the model, and takes only the epilogues and
+// prologues.
 #include "pass.h"
 
 #include <stdlib.h>
@@ -88,18 +91,35 @@ void fuse_absorb(Graph *g, Group *to, Group *from) {
   from->nnodes = 0;
 }
 
-// Does `from` depend on `on`? Groups that end before `on` begins cannot.
+// Does a group that writes n, or a part of it, wait for `on`? `reader` is not asked.
+static bool maker_depends(const Node *n, const Group *reader, const Group *on, Group **seen,
+                          int *nseen) {
+  bool found = n->group && n->group != reader && fuse_depends(n->group, on, seen, nseen);
+  for (int i = 0; n->placed && !found && i < n->nin; i++)
+    found = maker_depends(n->in[i], reader, on, seen, nseen);
+  return found;
+}
+
+// Does `from` depend on `on`? Groups that end before `on` begins hardly do: only through one that
+// holds earlier and later nodes. That is not asked at first, for it takes long (fuse_pass).
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen) {
   if (from == on) return true;
-  if (from->visited || last_id(from) < first_id(on)) return false;
+  bool ends = last_id(from) < first_id(on) && !fuse_of(from->graph)->exact;
+  if (from->visited || ends) return false;
   from->visited = true;
   seen[(*nseen)++] = from;
   for (int i = 0; i < from->nnodes; i++)
-    for (int j = 0; j < from->nodes[i]->nin; j++) {
-      Group *before = from->nodes[i]->in[j]->group;
-      if (before && before != from && fuse_depends(before, on, seen, nseen)) return true;
-    }
+    for (int j = 0; j < from->nodes[i]->nin; j++)
+      if (maker_depends(from->nodes[i]->in[j], from, on, seen, nseen)) return true;
   return false;
+}
+
+bool fuse_reaches(Group *from, const Group *on) {
+  Group **seen = fuse_of(on->graph)->seen;
+  int nseen = 0;
+  bool found = from && fuse_depends(from, on, seen, &nseen);
+  for (int i = 0; i < nseen; i++) seen[i]->visited = false;
+  return found;
 }
 
 static void find_users(const Graph *g, Fuse *f) {
@@ -136,10 +156,9 @@ bool fuse_makes_cycle(const Group *a, const Group *b) {
   int nseen = 0;
   bool found = false;
   for (int i = 0; !found && i < b->nnodes; i++)
-    for (int j = 0; !found && j < b->nodes[i]->nin; j++) {
-      Group *before = b->nodes[i]->in[j]->group;
-      if (before && before != a && before != b) found = fuse_depends(before, a, seen, &nseen);
-    }
+    for (int j = 0; !found && j < b->nodes[i]->nin; j++)
+      if (b->nodes[i]->in[j]->group != a) // that one may be; a part of a concat is read from memory
+        found = maker_depends(b->nodes[i]->in[j], b, a, seen, &nseen);
   for (int i = 0; i < nseen; i++) seen[i]->visited = false;
   return found;
 }
@@ -165,7 +184,8 @@ static Group *best_producer(Node *n) {
   int64_t most = 0;
   for (int i = 0; i < n->nin; i++) {
     Group *k = n->in[i]->group;
-    if (!k || k == best || k == n->group || (n->apart = legal_epilogue(k, n))) continue;
+    if (!k || k == best || k == n->group || (n->late && !n->in[i]->late)) continue;
+    if ((n->apart = legal_epilogue(k, n))) continue;
     int64_t gain = epilogue_gain(k, n) * (k->tm->fusion->maps ? 1 : 4);
     if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
   }
@@ -178,19 +198,25 @@ static bool is_reduced(const Node *n) {
   return n->op->cls == OpReduce || (next && next->op->cls == OpReduce && fuse_fits_row(next));
 }
 
-// A reduction that no producer takes joins another one over the same elements, which reads one of
-// its inputs too: it is read once.
-static Group *best_sibling(Node *n) {
-  if (!is_reduced(n)) return NULL;
-  for (int i = 0; i < n->nin; i++) {
+// Of the reductions that read what n is made of, through maps of its own: one that n may join.
+static Group *sibling_of(Node *n, const Node *made) {
+  for (int i = 0; i < made->nin; i++) {
     int count;
-    Node **readers = fuse_readers(n->group->graph, n->in[i], &count);
-    for (int j = 0; j < count && type_count(&n->in[i]->type) > 1; j++) {
+    Node **readers = fuse_readers(n->group->graph, made->in[i], &count);
+    for (int j = 0; j < count && type_count(&made->in[i]->type) > 1; j++) {
       Group *k = readers[j]->group;
       if (k && k->tm->fusion->sweeps && k != n->group && !legal_epilogue(k, n)) return k;
     }
+    Group *behind = made->in[i]->late ? sibling_of(n, made->in[i]) : NULL;
+    if (behind) return behind;
   }
   return NULL;
+}
+
+// A reduction that no producer takes joins another one over the same elements, which reads one of
+// its inputs too: it is read once.
+static Group *best_sibling(Node *n) {
+  return is_reduced(n) ? sibling_of(n, n) : NULL;
 }
 
 // n is in k now: other maps over the same domain that feed it come along.
@@ -210,7 +236,9 @@ static void grow_epilogues(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     if (!n->group || n->group->nnodes != 1) continue;
-    Group *k = best_producer(n), *own = n->group;
+    bool late = n->op->cls == OpReduce && n->in[0]->late; // its maps come along later
+    Group *k = late ? best_sibling(n) : NULL, *own = n->group;
+    if (!k) k = best_producer(n);
     if (!k) k = best_sibling(n);
     if (!k) continue;
     bool maps = k->tm->fusion->maps, alike = is_view(n) && legal_lies_alike(k, n);
@@ -227,17 +255,21 @@ static void grow_epilogues(Graph *g) {
 
 // ---- the pass ---------------------------------------------------------------------------------
 
-// Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
-void fuse_pass(Compiler *c) {
+// Makes groups; false: two of them wait for each other.
+static bool make_groups(Compiler *c, Graph *g, bool exact) {
   bool unfused = !strcmp(c->options.lowering, "unfused");
-  if (!unfused) c->graph = chain_own(c->graph);
-  Graph *g = c->graph;
-  Fuse f = {.one_call = unfused};
+  Fuse f = {.one_call = unfused, .exact = exact};
   f.seen = arena_alloc(g->arena, sizeof *f.seen * (size_t)(g->nnodes + 1));
   g->scratch = &f;
   for (int i = 0; i < g->nnodes; i++)
     if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
   find_users(g, &f);
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nnodes != 1 || !k->tm->fusion->product || unfused || c->options.no_flash) continue;
+    weigh_find(g, k);
+    if (!k->attention) attend_find(g, k);
+  }
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (k && k->nnodes == 1 && k->tm->fusion->product) tail_pair(g, k);
@@ -247,6 +279,19 @@ void fuse_pass(Compiler *c) {
   prologue_grow(g);
   if (!unfused) sibling_join(g);
   if (!unfused) row_join_readers(g);
+  if (!unfused && !c->options.apart) bundle_maps(g);
+  bool ordered = group_finish(g);
   g->scratch = NULL;
-  group_finish(g);
+  return ordered;
+}
+
+// Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
+void fuse_pass(Compiler *c) {
+  if (strcmp(c->options.lowering, "unfused")) {
+    c->graph = chain_own(c->graph);
+    if (!c->options.no_flash) c->graph = weigh_own(c->graph);
+  }
+  if (make_groups(c, c->graph, false)) return;
+  c->graph = graph_copy(c->graph);
+  if (!make_groups(c, c->graph, true)) die("two kernels wait for each other");
 }

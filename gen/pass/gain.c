@@ -20,12 +20,36 @@ static int work(const Group *k) { // operations of an element
   return flops;
 }
 
-static int count_inputs(const Group *k) {
-  int count = 0;
+// Does k read n before node `at`, or before that node's input `j`?
+static bool read_before(const Group *k, const Node *n, int at, int j) {
+  for (int i = 0; i <= at; i++)
+    for (int l = 0; l < (i < at ? k->nodes[i]->nin : j); l++)
+      if (k->nodes[i]->in[l] == n) return true;
+  return false;
+}
+
+// Bytes that k reads to make `count` elements: of each value once, and no more of it than that
+// many.
+static double input_bytes(const Group *k, double count) {
+  double bytes = 0;
   for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++)
-      count += k->nodes[i]->in[j]->group != k && type_count(&k->nodes[i]->in[j]->type) > 1;
-  return count;
+    for (int j = 0; j < k->nodes[i]->nin; j++) {
+      const Node *in = k->nodes[i]->in[j];
+      double elements = (double)type_count(&in->type);
+      if (in->group == k || elements == 1 || read_before(k, in, i, j)) continue;
+      bytes += (elements < count ? elements : count) * (double)dtype_size(in->type.dtype);
+    }
+  return bytes;
+}
+
+// A launch is a good part of what it costs: what it makes may wait a while in memory, but not
+// where values are computed again because memory is short.
+bool gain_is_small(const Arch *arch, const Group *k) {
+  double launches = k->graph->c->options.level ? 0.25 : 4; // that its bytes take at most
+  double bytes = 0;
+  for (int i = 0; i < k->ninputs; i++) bytes += (double)type_bytes(&k->inputs[i]->type);
+  for (int i = 0; i < k->noutputs; i++) bytes += (double)type_bytes(&k->outputs[i]->type);
+  return dram_seconds(arch, bytes) < launches * arch->launch_gap;
 }
 
 double gain_of_copy(const Arch *arch, const Type *t) {
@@ -37,18 +61,22 @@ bool gain_scatters(const Arch *arch, const Type *t) {
   return l2_seconds(arch, bytes) < gain_of_copy(arch, t);
 }
 
-bool gain_again(const Arch *arch, const Node *map) {
+bool gain_again_work(const Arch *arch, const Node *map, double work) {
   double size = (double)dtype_size(map->type.dtype);
-  return compute_seconds(arch, map->op->flops) < dram_seconds(arch, size);
+  return compute_seconds(arch, work) < dram_seconds(arch, size);
+}
+
+bool gain_again(const Arch *arch, const Node *map) {
+  return gain_again_work(arch, map, map->op->flops);
 }
 
 bool gain_inside(const Arch *arch, const Group *k, double reads) {
   const Type *made = &k->nodes[k->nnodes - 1]->type;
   double count = (double)type_count(made), size = (double)dtype_size(made->dtype);
-  double inputs = count_inputs(k), again = reads > count ? reads - count : 0;
-  double inside = dram_seconds(arch, count * inputs * size) +
-                  l2_seconds(arch, reads * inputs * size) + compute_seconds(arch, again * work(k));
-  double apart = arch->launch_gap + dram_seconds(arch, count * (inputs + 1) * size) +
-                 l2_seconds(arch, reads * size);
+  double inputs = input_bytes(k, count), again = reads > count ? reads - count : 0;
+  double inside = dram_seconds(arch, inputs) + l2_seconds(arch, reads / count * inputs) +
+                  compute_seconds(arch, again * work(k));
+  double apart =
+      arch->launch_gap + dram_seconds(arch, inputs + count * size) + l2_seconds(arch, reads * size);
   return inside < apart;
 }

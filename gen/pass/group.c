@@ -5,43 +5,52 @@
 #include <string.h>
 
 bool group_sums_columns(const Group *g, const Node *n) {
-  return g->tm->fusion->product && n->op->cls == OpReduce;
+  return g->tm->fusion->product && n->op->cls == OpReduce && !g->attention;
 }
 
-// Does n have an element for each one that the group goes through, in the same order?
+// Does n have an element for each one that its part of the group goes through, in the same order?
 static bool in_step(const Group *g, const Node *n) {
+  g = group_part(g, n);
   const Type *t = g->tm->fusion->elements ? g->tm->fusion->elements(g) : &g->anchor->type;
   return type_same_shape(t, &n->type) && !memcmp(t->order, n->type.order, sizeof t->order);
 }
 
 const Node *group_stored(const Group *g, const Node *n) {
-  while (!g->tm->fusion->product && n != g->anchor && !in_step(g, n) && n->op->cls == OpMove &&
-         n->nin == 1 && n->in[0]->group == g && view_same_memory(n))
+  while ((!g->tm->fusion->product || n->tail == kFootTail) && n != group_part(g, n)->anchor &&
+         !in_step(g, n) && n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == g &&
+         view_same_memory(n))
     n = n->in[0];
   return n;
 }
 
 // ---- the order of launches --------------------------------------------------------------------
 
-static int place_group(Graph *g, Group *k, int count) { // depth first: what k reads comes before it
-  if (k->visited) return count;
+// Depth first: what k reads comes before it. Group.id: kPlacing meanwhile.
+enum { kPlacing = -1 };
+static bool place_group(Graph *g, Group *k) {
+  if (k->visited) return k->id != kPlacing;
   k->visited = true;
+  k->id = kPlacing;
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin; j++) {
       const Node *from = k->nodes[i]->in[j];
-      if (from->group && from->group != k) count = place_group(g, from->group, count);
+      if (from->group && from->group != k && !place_group(g, from->group)) return false;
       for (int m = 0; from->placed && m < from->nin; m++) // who writes its parts
-        count = place_group(g, from->in[m]->group, count);
+        if (from->in[m]->group != k && !place_group(g, from->in[m]->group)) return false;
     }
-  k->id = count;
-  g->groups[count] = k;
-  return count + 1;
+  k->id = g->ngroups;
+  g->groups[g->ngroups++] = k;
+  return true;
 }
 
-static void order_groups(Graph *g) {
+static bool order_groups(Graph *g) {
   g->groups = arena_alloc(g->arena, sizeof *g->groups * (size_t)(g->nnodes + 1));
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->group) g->ngroups = place_group(g, g->nodes[i]->group, g->ngroups);
+  for (int last = 0; last < 2; last++)
+    for (int i = 0; i < g->nnodes; i++) {
+      Group *k = g->nodes[i]->group;
+      if (k && k->last == last && !place_group(g, k)) return false;
+    }
+  return true;
 }
 
 // ---- what a kernel reads and writes -----------------------------------------------------------
@@ -52,31 +61,38 @@ static void add_unique(Node **list, int *count, Node *n) {
   list[(*count)++] = n;
 }
 
-// Values that leave their group: read by another one, or outputs of the model.
-static void find_borders(Graph *g) {
-  int *outside = arena_alloc(g->arena, sizeof *outside * (size_t)g->nnodes);
-  for (int i = 0; i < g->nnodes; i++)
-    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
-      if (g->nodes[i]->in[j]->group != g->nodes[i]->group) outside[g->nodes[i]->in[j]->id] = 1;
-  for (int i = 0; i < g->noutputs; i++) outside[g->outputs[i].node->id] = 1;
-  for (int i = 0; i < g->nupdates; i++) outside[g->updates[i].value->id] = 1;
-  for (int i = 0; i < g->ngroups; i++) {
-    Group *k = g->groups[i];
-    int most = 0;
-    for (int j = 0; j < k->nnodes; j++) most += k->nodes[j]->nin;
-    k->inputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)(most + 1));
-    k->outputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)k->nnodes);
-    for (int j = 0; j < k->nnodes; j++) {
-      Node *n = k->nodes[j];
-      for (int m = 0; m < n->nin; m++)
-        if (n->in[m]->group != k && (n->in[m]->op->cls != OpSource || node_has_memory(n->in[m])))
-          add_unique(k->inputs, &k->ninputs, n->in[m]);
-      if (outside[n->id]) k->outputs[k->noutputs++] = n;
-    }
-    k->domain = !k->tm->fusion->product ? k->outputs[k->noutputs - 1]->type
-                : k->ntails > 1         ? k->anchor->type
-                                        : tail_made(k, 0)->type;
+// Does anything but its group need n?
+static bool is_needed(const Graph *g, const Node *n) {
+  int count;
+  Node **readers = fuse_readers(g, n, &count);
+  for (int i = 0; i < count; i++)
+    if (readers[i]->group != n->group) return true;
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i].node == n) return true;
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].value == n) return true;
+  return false;
+}
+
+void group_borders(Group *k) {
+  const Graph *g = k->graph;
+  int most = 0;
+  for (int j = 0; j < k->nnodes; j++) most += k->nodes[j]->nin;
+  k->ninputs = k->noutputs = 0;
+  k->inputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)(most + 1));
+  k->outputs = arena_alloc(g->arena, sizeof(Node *) * (size_t)k->nnodes);
+  for (int j = 0; j < k->nnodes; j++) {
+    Node *n = k->nodes[j];
+    for (int m = 0; m < n->nin; m++)
+      if (n->in[m]->group != n->group &&
+          (n->in[m]->op->cls != OpSource || node_has_memory(n->in[m])))
+        add_unique(k->inputs, &k->ninputs, n->in[m]);
+    if (is_needed(g, n) || group_sums_columns(k, n)) k->outputs[k->noutputs++] = n;
   }
+  if (!k->noutputs) return;
+  k->domain = !k->tm->fusion->product ? k->outputs[k->noutputs - 1]->type
+              : k->ntails > 1         ? k->anchor->type
+                                      : tail_made(k, 0)->type;
 }
 
 // ---- names ------------------------------------------------------------------------------------
@@ -116,8 +132,21 @@ static const char *ops_of(const Group *k) {
 
 // The symbol: model, the anchor's place, then the other layers it fuses:
 // resnet18__layer1_0_conv1_bn1_relu
+static void name_bundle(Graph *g, Group *k, Names *symbols) {
+  const Group *first = k->parts[0];
+  int more = k->nparts - 1;
+  k->name = names_take(
+      symbols, arena_printf(g->arena, "%s__%s_and_%d_more", g->model, first->anchor->name, more));
+  k->ops = arena_printf(g->arena, "%s and %d more", ops_of(first), more);
+  k->layer = arena_printf(g->arena, "%s and %d more", first->anchor->name, more);
+}
+
 static void name_group(Graph *g, Group *k, Names *symbols) {
   Buffer name = {0};
+  if (k->nparts) {
+    name_bundle(g, k, symbols);
+    return;
+  }
   buffer_put(&name, "%s_", g->model);
   append_word(&name, k->anchor->name);
   const char *said = k->anchor->name;
@@ -129,60 +158,30 @@ static void name_group(Graph *g, Group *k, Names *symbols) {
     said = n->name;
   }
   if (k->fixed) buffer_put(&name, "_init");
+  if (k->anchor->again) buffer_put(&name, "_again");
   k->name = names_take(symbols, buffer_take(&name, g->arena));
   k->ops = ops_of(k);
   k->layer = k->anchor->name;
 }
 
-// ---- updates in place ---------------------------------------------------------------------------
-
-static bool reads(const Group *k, const Node *n) {
-  for (int i = 0; i < k->ninputs; i++)
-    if (k->inputs[i] == n) return true;
-  return false;
-}
-
-// Does k read each element of the state only where it writes the same one?
-static bool element_wise(const Group *k, const Node *state, const Node *value) {
-  if (!k->tm->fusion->maps || !type_same_shape(&k->anchor->type, &state->type) ||
-      !type_same_shape(&value->type, &state->type))
-    return false;
-  for (int i = 0; i < k->nnodes; i++)
-    for (int j = 0; j < k->nodes[i]->nin; j++)
-      if (k->nodes[i]->in[j] == state &&
-          (k->nodes[i]->op->cls != OpMap || !type_same_shape(&k->nodes[i]->type, &state->type)))
-        return false;
-  return true;
-}
-
-// A kernel writes a state where it is when nobody reads its former value later.
-static bool writes_in_place(const Graph *g, const Update *u) {
-  const Group *k = u->value->group;
-  for (int i = 0; i < g->ngroups; i++) {
-    const Group *other = g->groups[i];
-    if (!reads(other, u->state) || (other->anchor->entry != u->entry && !other->fixed)) continue;
-    if (other == k ? !element_wise(k, u->state, u->value) : other->id > k->id) return false;
+// Kernels count the elements of a value in 32 bits, but for scores that are never in memory.
+static void check_sizes(const Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    const Group *k = n->group;
+    if (!k || type_count(&n->type) <= INT32_MAX) continue;
+    bool stored = !k->attention;
+    for (int j = 0; j < k->noutputs; j++) stored = stored || k->outputs[j] == n;
+    if (stored) err_too_large(g->c, n);
   }
-  for (int i = 0; i < g->nupdates; i++) // a value of its own entry alone
-    if (&g->updates[i] != u && g->updates[i].value == u->value) return false;
-  return true;
 }
 
-bool group_aliases(const Group *k, const Node *n) {
-  const Graph *g = k->graph;
-  for (int i = 0; i < g->nupdates; i++) {
-    const Update *u = &g->updates[i];
-    if (u->in_place && u->value->group == k && (u->state == n || u->value == n) &&
-        reads(k, u->state))
-      return true;
-  }
-  return false;
-}
-
-void group_finish(Graph *g) {
-  order_groups(g);
-  find_borders(g);
-  for (int i = 0; i < g->nupdates; i++) g->updates[i].in_place = writes_in_place(g, &g->updates[i]);
+bool group_finish(Graph *g) {
+  if (!order_groups(g)) return false;
+  for (int i = 0; i < g->ngroups; i++) group_borders(g->groups[i]);
+  check_sizes(g);
+  in_place_find(g);
   Names *symbols = names_new(g->arena, NULL);
   for (int i = 0; i < g->ngroups; i++) name_group(g, g->groups[i], symbols);
+  return true;
 }

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { kMostParts = 8 }; // of a concat
+
 static const uint8_t channels_last[4] = {0, 2, 3, 1};
 
 static void set_order(Type *t, const uint8_t *order) {
@@ -121,6 +123,23 @@ static void choose_order(Node *n) {
   if (reorders(n)) keep_order(n);
 }
 
+// A move whose elements lie as its input's: itself, or where others read it a twin (Node.subst).
+static Node *moved_in_place(Graph *to, Node *move) {
+  Type type = in_place(move);
+  if (move->uses <= 1 || same_order(&type, &move->type)) {
+    move->type = type;
+    return move;
+  }
+  Node *twin = move->subst;
+  if (!twin || twin->op != move->op || !same_order(&type, &twin->type)) {
+    twin = move->subst = graph_add(to, move->op, move->nin, move->in, &move->attr, move);
+    twin->type = type;
+    twin->uses = 0;
+  }
+  twin->uses++;
+  return twin;
+}
+
 // The operands of a contraction: of one dtype, the reduced dimension innermost. Those of a
 // convolution may be packed, paired or padded first.
 static void place_operands(Graph *to, Node *n, Dtype dtype) {
@@ -132,7 +151,7 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
     Node *x = n->in[i];
     int last = i == MapB && node_depthwise(n) ? 0 : n->op->last[i];
     // Where nothing is asked, an operand is read in any order.
-    if (last < 0 && reorders(x) && x->uses <= 1) x->type = in_place(x);
+    if (last < 0 && reorders(x)) x = moved_in_place(to, x);
     if (last < 0 && i == MapB && x->fixed) last = x->type.rank - 2; // k
     Type wanted = x->type;
     if (last >= 0) set_last(&wanted, last);
@@ -140,11 +159,36 @@ static void place_operands(Graph *to, Node *n, Dtype dtype) {
   }
 }
 
+static bool is_row_major(const Type *t) {
+  Type plain = type_make(t->dtype, t->rank, t->dim);
+  return !memcmp(plain.order, t->order, sizeof t->order[0] * (size_t)t->rank);
+}
+
+// Where a permutation of n is reshaped, so that dimensions become one that lie apart in n (heads,
+// back among the channels): n in the order that makes both views of its memory. A product that is
+// read so alone stores the moved value itself.
+static void order_for_reshape(Node *reshape) {
+  Node *permute = reshape->in[0], *n = permute->in[0], *stored[1 + kMostParts] = {n};
+  bool moves = permute->op->cls == OpMove && permute->op->form == MovePermute;
+  bool concat = moves && n->op->cls == OpMove && n->op->form == MoveConcat && n->nin <= kMostParts;
+  bool several = reshape->uses > 1 || permute->uses > 1 || (moves && n->uses > 1);
+  int rank = permute->type.rank, count = 1;
+  if (!moves || !(concat || (n->op->cls == OpContract && several)) || n->fixed ||
+      permute->attr.dims[rank - 1] != rank - 1 || reshape->type.rank >= rank)
+    return;
+  for (int i = 0; concat && i < n->nin; i++) { // to be written in place
+    if (n->in[i]->op->cls == OpSource) return; // it lies as it is given
+    stored[count++] = n->in[i];
+  }
+  for (int i = 0; i < count; i++)
+    for (int d = 0; d < rank; d++) stored[i]->type.order[d] = (uint8_t)permute->attr.dims[d];
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
   n->type = node->type;
   n->uses = node->uses;
-  if (n->op->cls != OpSource) choose_order(n);
+  if (n->op->cls != OpSource && is_row_major(&n->type)) choose_order(n);
   if (n->op->cls == OpContract) {
     place_operands(to, n, prec_operand(n));
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
@@ -154,7 +198,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
       n->uses = 0;
       n = moved;
     }
-    return vector_product(to, n);
+    const bool *attends = to->scratch;
+    return attends[node->id] ? n : vector_product(to, n);
   }
   return n;
 }
@@ -187,7 +232,12 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 // Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
 void layout_pass(Compiler *c) {
   if (strcmp(c->options.lowering, "unfused")) c->graph = beside_join(c->graph);
-  Graph *g = c->graph = graph_rebuild(c->graph, rewrite, NULL);
+  bool orders = strcmp(c->options.lowering, "unfused") != 0;
+  for (int i = 0; orders && i < c->graph->nnodes; i++) {
+    Node *n = c->graph->nodes[i];
+    if (n->op->cls == OpMove && n->op->form == MoveReshape) order_for_reshape(n);
+  }
+  Graph *g = c->graph = graph_rebuild(c->graph, rewrite, attend_products(c->graph));
   for (int i = 0; i < g->noutputs; i++) {
     Node *n = g->outputs[i].node;
     Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;

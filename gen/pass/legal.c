@@ -44,7 +44,16 @@ static bool in_domain(const Group *k, const Type *t) {
   return (all && type_same_shape(all, t)) || type_same_shape(&k->anchor->type, t);
 }
 
+// A map of sums of columns has an element for each.
+static const char *foot_joins(const Group *k, const Node *n) {
+  const Node *sum = NULL;
+  for (int i = 0; i < k->nnodes; i++)
+    if (group_sums_columns(k, k->nodes[i])) sum = k->nodes[i];
+  return when(sum && type_same_shape(&sum->type, &n->type), "it has another shape than its sums");
+}
+
 static const char *map_joins(const Group *k, const Node *n) {
+  if (k->ntails && tail_of_inputs(k, n) == kFootTail) return foot_joins(k, n);
   if (k->ntails && tail_of_inputs(k, n) < 0)
     return "it combines parts of a product that are stored apart";
   if (k->ntails ? !type_same_shape(&tail_made(k, tail_of_inputs(k, n))->type, &n->type)
@@ -104,6 +113,8 @@ static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
 
 // A product follows a move of its result when it stores runs where the moves lead in the end.
 static const char *move_joins_product(const Group *k, const Node *n) {
+  if (tail_of_inputs(k, n) == kFootTail)
+    return when(view_same_memory(n), "it moves sums of columns, which that kernel stores in order");
   if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
@@ -136,11 +147,7 @@ static const char *row_of_rows(const Group *k, const Node *n) {
 
 // Reductions of one shape along the same axes, in any order of memory, share a sweep.
 static const char *sweeps_join(const Group *k, const Node *n) {
-  Group **seen = fuse_of(k->graph)->seen;
-  int nseen = 0;
-  bool waits = fuse_depends(n->group, k, seen, &nseen); // for what k has reduced
-  for (int m = 0; m < nseen; m++) seen[m]->visited = false;
-  if (waits) return "it waits for what that kernel reduces";
+  if (fuse_reaches(n->group, k)) return "it waits for what that kernel reduces";
   if (fuse_fits_row(n)) return "its rows fit registers, those of that kernel do not";
   if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
@@ -167,6 +174,18 @@ static const char *columns_join(const Group *k, const Node *n) {
   return when(sums < kMostColumnSums, "the product sums its columns in four ways already");
 }
 
+// ---- attention ---------------------------------------------------------------------------------
+
+static const char *map_joins_attention(const Group *k, const Node *n) {
+  const char *reason = attend_joins(k, n);
+  bool of_rows = !reason && tail_of_inputs(k, n) == kRowTail;
+  return reason || of_rows ? reason : map_joins(k, n);
+}
+
+static const char *move_joins_attention(const Group *k, const Node *n) {
+  return tail_of_inputs(k, n) == kRowTail ? "it moves values of rows" : move_joins_product(k, n);
+}
+
 // ---- the table ---------------------------------------------------------------------------------
 
 static bool anchors_reduce(const Node *n) {
@@ -191,6 +210,11 @@ static bool anchors_map(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
 
+static bool anchors_none(const Node *n) { // attend.c, weigh.c find it
+  (void)n;
+  return false;
+}
+
 static const Type *made_elements(const Group *k) {
   return &k->anchor->type;
 }
@@ -204,12 +228,14 @@ const Fusion fusion_map = {
     .takes = prologue_of_elements,
     .elements = made_elements,
     .maps = true,
-    .anywhere = true};
+    .anywhere = true,
+    .in_place = true};
 const Fusion fusion_reduce = {
     .anchors = anchors_reduce,
     .joins = {[OpMap] = map_joins, [OpReduce] = sweeps_join, [OpMove] = move_lies_alike},
     .takes = prologue_of_elements,
-    .sweeps = true};
+    .sweeps = true,
+    .in_place = true};
 const Fusion fusion_row = {
     .anchors = anchors_row,
     .joins = {[OpMap] = map_joins, [OpReduce] = row_of_rows, [OpMove] = move_lies_alike},
@@ -225,7 +251,19 @@ const Fusion fusion_contract = {
     .joins = {[OpMap] = map_joins, [OpReduce] = columns_join, [OpMove] = move_joins_product},
     .takes = prologue_of_product,
     .product = true,
+    .anywhere = true,
+    .in_place = true};
+const Fusion fusion_attend = {
+    .anchors = anchors_none,
+    .joins = {[OpMap] = map_joins_attention, [OpMove] = move_joins_attention},
+    .takes = prologue_of_attention,
+    .product = true,
     .anywhere = true};
+const Fusion fusion_weigh = {.anchors = anchors_none,
+                             .joins = {[OpMap] = map_joins, [OpMove] = move_joins_product},
+                             .takes = prologue_of_attention,
+                             .product = true,
+                             .anywhere = true};
 const Fusion fusion_scan = {.anchors = anchors_scan,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
                             .takes = prologue_of_elements};
@@ -233,7 +271,7 @@ const Fusion fusion_select = {.anchors = anchors_select,
                               .joins = {[OpMap] = map_joins, [OpMove] = move_takes_found},
                               .takes = prologue_of_elements};
 
-// Does n read a sum of columns of k? It is not there before the kernel's end.
+// Does n read a sum of columns of k? It is there at the kernel's foot.
 static bool reads_columns(const Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++)
     if (n->in[i]->group == k && group_sums_columns(k, n->in[i])) return true;
@@ -249,7 +287,8 @@ const char *legal_epilogue(const Group *k, const Node *n) {
   if (!rule) return "its class of operations cannot stand behind that template";
   const char *reason = rule(k, n);
   if (reason) return reason;
-  if (reads_columns(k, n)) return "it reads sums of columns, which are there at that kernel's end";
+  if (reads_columns(k, n) && tail_of_inputs(k, n) != kFootTail)
+    return "it reads sums of columns, which are there at that kernel's end";
   return when(!fuse_makes_cycle(k, n->group),
               "it waits for another kernel that waits for this one");
 }

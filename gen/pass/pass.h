@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-// What schedules and kernels are measured in.
-enum {
+enum { kAllAgain = 8, kMostAgain = 11 }; // Options.level: recompute.c
+enum {                                   // what schedules and kernels are measured in
   kWarp = 32,
   kMmaStep = 32,    // bytes of k in one mma
   kGatherIssue = 15 // instructions of an element that is computed where it is loaded: an estimate
@@ -49,6 +49,7 @@ typedef struct Fusion {
   bool sweeps;   // reductions of the same elements join it
   bool product;  // its anchor is a matrix product: what it stores follows moves, it sums columns
   bool anywhere; // stores element by element, wherever they lie
+  bool in_place; // each element behind the anchor is read and written by one thread
 } Fusion;
 
 typedef struct Tile Tile;
@@ -109,6 +110,27 @@ typedef struct Tail {
   int nmoves;
 } Tail;
 
+// Attention: what a row of weights becomes of the values, out = weight v. attend.c: weight is
+// exp(score - shift) after `step`, and score a map of q k^T. weigh.c: it is any map of one or two
+// products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf.
+enum { kRowTail = -1, kFootTail = -2 }; // Node.tail of values of rows, of sums of columns
+enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1 };
+typedef struct Weighing { // from the weights down to the power
+  Node *node;
+  int heavy; // the input that the power is in
+} Weighing;
+typedef struct Attention {
+  Node *product[kMostScores], *score, *shift, *power; // shift null: nothing is subtracted
+  bool turned[kMostScores];                           // the product's rows are what is summed over
+  int nproducts;
+  Weighing step[kMostWeighings];
+  int nsteps;
+  int key;                   // the dimension of scores that rows run along
+  int place[MaxRank];        // the dimension of the weights that each of the scores' is
+  Node *operand[kMostHeads]; // q and k of each product, or k and q where it is turned; then v
+  int along[kMostHeads];     // the dimension of each that a head's elements are along
+} Attention;
+
 struct Group {
   Graph *graph;
   int id;
@@ -125,12 +147,16 @@ struct Group {
   Names *names;      // the identifiers of its text that the model names
   Tail *tails;       // contract: what follows its result, at least one
   int ntails;
-  Node *pair[2];     // contract: the halves of its columns that it combines; null: none
-  Type domain;       // what the epilogue runs over: the outputs' shape
-  const char *name;  // the kernel's symbol
-  const char *layer; // dotted place
-  const char *ops;   // "conv2d+add+relu"
-  bool fixed;        // belongs to `init`
+  Node *pair[2];        // contract: the halves of its columns that it combines; null: none
+  Attention *attention; // null: it is none
+  Type domain;          // what the epilogue runs over: the outputs' shape
+  const char *name;     // the kernel's symbol
+  const char *layer;    // dotted place
+  const char *ops;      // "conv2d+add+relu"
+  bool fixed;           // belongs to `init`
+  Group **parts;        // map: groups of different domains in one launch (bundle.c); Node.tail
+  int nparts;           // numbers them; 0: it is one
+  bool last;            // nobody waits for what it makes: it runs at the end
   Tile tile;
   Scratch scratch[4]; // parameters after the outputs
   int nscratch;
@@ -141,10 +167,16 @@ struct Group {
   bool visited;          // scratch
 };
 
-void simp_pass(Compiler *c);              // simp.c: algebra, BN folding, CSE, dead code
-void prec_pass(Compiler *c);              // prec.c: storage dtypes
-Dtype prec_operand(const Node *contract); // what a product reads
-void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
+void simp_pass(Compiler *c); // simp.c: algebra, BN folding, CSE, dead code
+// simp_sums.c: rules, each of which gives what n is replaced with, or null; and what they make.
+Node *sum_outside(Graph *to, Node *n), *sum_joins_variance(Graph *to, Node *n),
+    *sum_joins_exponentials(Graph *to, Node *n), *sum_joins_product(Graph *to, Node *n);
+Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
+bool simp_is_const(const Node *n);
+Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
+void prec_pass(Compiler *c), recompute_pass(Compiler *c); // storage dtypes; recompute.c
+Dtype prec_operand(const Node *contract);                 // what a product reads
+void layout_pass(Compiler *c); // layout.c: memory orders, copies at the border
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
@@ -157,6 +189,7 @@ enum { kMostNodes = 160 }; // of a group: a kernel's arguments and text stay bou
 // What the sweeps know of the graph (Graph.scratch).
 typedef struct Fuse {
   bool one_call; // unfused: groups are of one call of the model
+  bool exact;    // dependences are found however groups lie
   Group **seen;  // room for as many as there are nodes
   Node **users;  // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
   int *first_user;
@@ -170,31 +203,44 @@ const char *legal_prologue(const Group *reader, const Group *k);
 bool legal_lies_alike(const Group *k, const Node *n); // a move whose elements lie as they do there
 bool legal_alone(const Group *k, const Node *n);      // nobody but n reads what k makes
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
-    fusion_scan,
-    fusion_select; // legal.c
+    fusion_scan, fusion_select, fusion_attend, fusion_weigh; // legal.c
 const char *prologue_of_product(Group *k, Group *before),
-    *prologue_of_window(Group *k, Group *before),
+    *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before); // prologue.c
 void fuse_explain(const Group *g, FILE *file);      // what it is not one kernel with, and why
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
+bool fuse_reaches(Group *from, const Group *on);       // the same, of one question
 bool fuse_makes_cycle(const Group *a, const Group *b); // one kernel of both would wait for itself
 bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in registers?
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
-void place_concats(Graph *g);                // place.c
-void prologue_grow(Graph *g);                // prologue.c
-void sibling_join(Graph *g);                 // sibling.c
-Graph *chain_own(Graph *g);                  // chain.c: the graph with such chains
+// place.c, prologue.c, sibling.c; bundle.c: many small kernels become one.
+void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
+    bundle_maps(Graph *g);
 
-// ---- gain.c --------------------------------------------------------------------------------------
+// ---- chain.c, late.c ---------------------------------------------------------------------------
+Graph *chain_own(Graph *g); // the graph with chains of cheap maps for single readers
+bool chain_is_large(const Node *n, const Node *beside);
+bool chain_is_cheap(const Arch *arch, const Node *n);
+Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
+typedef struct Late Late;
+Late *late_find(const Graph *g, bool *stored);                     // stored: by id, and adds to it
+bool late_wants(const Late *late, const Node *map, const Node *n); // should map compute n itself?
+Node *late_copy(Graph *to, const Late *late, Node *old);           // from its root on
+bool late_sums_columns(const Late *late, const Node *n); // may a product's own kernel sum it?
+
+// ---- gain.c ------------------------------------------------------------------------------------
+bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it costs?
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
-// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into their order?
+// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into their
+// order?
 bool gain_scatters(const Arch *arch, const Type *t);
 // Is it cheaper to compute an element of a map again than to read it?
 bool gain_again(const Arch *arch, const Node *map);
+bool gain_again_work(const Arch *arch, const Node *map, double work); // of `work` operations
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
 
@@ -202,7 +248,7 @@ bool gain_inside(const Arch *arch, const Group *k, double reads);
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
 Lane tail_product_lane(const Node *product);     // where neighbours along n are
 Lane tail_lane(const Group *g, int tail);        // and at the end of the tail
-// The tail of what n reads of k; -1: there are several.
+// The tail of what n reads of k, kRowTail and kFootTail among them; less: there are several.
 int tail_of_inputs(const Group *k, const Node *n);
 bool tail_writes(const Group *g, int tail);
 void tail_join(Group *k, Node *n); // n is in k now
@@ -210,26 +256,44 @@ bool tail_may_begin(const Group *k, const Node *n);
 bool tail_goes_on(const Group *k, const Node *n); // nobody else reads what move n moves
 void tail_pair(Graph *g, Group *k);               // Group.pair, of a product alone in its group
 
+// ---- attend.c ----------------------------------------------------------------------------------
+// By id: which products may become attention, by what they compute? For layout.
+bool *attend_products(const Graph *g);
+void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
+bool attend_is_row(const Attention *a, const Node *n); // is it one value for a row of scores?
+const char *attend_joins(const Group *k,
+                         const Node *n); // the rule for maps behind it; null: it may
+// How many elements an asynchronous copy takes of operand i, with where they lie; 0: none can.
+int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRank],
+                 int64_t *offset, const Node **base);
+bool attend_is_plain(const Maps *m); // is each dimension one axis of its own, counted from 0?
+int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with such axes; -1
+Graph *weigh_own(Graph *g); // weigh.c: with scores of its own for each product that they weigh
+void weigh_find(Graph *g, Group *k); // makes such a product, alone in its group, one kernel
+
 // ---- group.c -----------------------------------------------------------------------------------
 // n: a reduction of a contraction's epilogue.
 bool group_sums_columns(const Group *g, const Node *n);
 // The value whose elements g writes for output n: n, or what n is another shape of.
 const Node *group_stored(const Group *g, const Node *n);
+// Those of the parts that one launch has: g alone, or those of a bundle.
+Group *const *group_parts(Group *const *g, int *count);
+const Group *group_part(const Group *g, const Node *n); // the one that computes n
+void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
+// The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names;
+// false: there is no order.
+bool group_finish(Graph *g);
+void in_place_find(Graph *g); // in_place.c: Update.in_place
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);
-// The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names.
-void group_finish(Graph *g);
 
-// ---- row.c
-// ---------------------------------------------------------------------------------------
+// ---- row.c, print.c ----------------------------------------------------------------------------
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
 // Must the full-domain value n be at hand after this sweep?
 bool row_needed_later(const Group *g, const Node *n, int sweep);
 int row_waiting(const Group *g, int sweeps); // the most values of a row between two sweeps
 // What reads the results of rows, over their elements, becomes part of their kernel.
 void row_join_readers(Graph *g);
-
-// ---- print.c -----------------------------------------------------------------------------------
 void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text
 void print_dot(const Graph *g, FILE *file);    // a drawing for graphviz
 

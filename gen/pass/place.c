@@ -10,12 +10,25 @@ static bool leaves_model(const Graph *g, const Node *n) {
   return count != n->uses;
 }
 
+// Does attention read n as it is? Its rows are to lie in pieces that copies take.
+static bool is_head(const Graph *g, const Node *n) {
+  int count;
+  Node **readers = fuse_readers(g, n, &count);
+  for (int i = 0; i < count; i++) {
+    const Attention *a = readers[i]->group ? readers[i]->group->attention : NULL;
+    for (int j = 0; a && j <= 2 * a->nproducts; j++)
+      if (a->operand[j] == n) return true;
+  }
+  return false;
+}
+
 // Can n be made in its place in the concat?
 static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   const Group *k = n->group;
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
   if (!k->tm->fusion->anywhere || group_stored(k, n) != n || group_sums_columns(k, n)) return false;
-  if (n->type.dtype != concat->type.dtype || n->entry != concat->entry) return false;
+  if (n->type.dtype != concat->type.dtype || n->entry != concat->entry || is_head(g, n))
+    return false;
   for (int i = 0; i < k->nnodes; i++) // a reshape of it that another reads would lie elsewhere
     if (k->nodes[i] != n && group_stored(k, k->nodes[i]) == n) return false;
   return !memcmp(n->type.order, concat->type.order, sizeof n->type.order);

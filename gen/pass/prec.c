@@ -6,6 +6,8 @@
 // that leave the range of 16 bits soon (FlagWide), values that grow and are only reduced, as the
 // squares of a variance are, and what is made with a number beyond f16: whether they overflow must
 // not depend on what was fused. Outputs of the model are fp32. Moves of one value keep its dtype.
+// Where states are updated, as in training, so is what only leads to their new values, and what
+// maps make of states, parameters and sums alone: statistics, moments, gradients in an optimizer.
 #include "pass.h"
 
 #include <math.h>
@@ -56,15 +58,48 @@ static int *count_reduced(const Graph *g) {
   return count;
 }
 
+// By id: does all that reads the value lead, through maps and moves, to new values of states?
+static bool *find_leading(const Graph *g) {
+  bool *leads = arena_alloc(g->arena, sizeof *leads * (size_t)(g->nnodes + 1));
+  int *leading = arena_alloc(g->arena, sizeof *leading * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nupdates; i++) leading[g->updates[i].value->id]++;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    leads[i] = n->uses && leading[i] == n->uses;
+    bool through = n->op->cls == OpMap || n->op->cls == OpMove;
+    for (int j = 0; leads[i] && through && j < n->nin; j++) leading[n->in[j]->id]++;
+  }
+  return leads;
+}
+
+// By id: is the value made of states, parameters, sums and numbers alone?
+static bool *find_statistics(const Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool source =
+        n->op->cls == OpSource && n->op->form != SourceInput && n->op->form != SourceIndex;
+    bool made = n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form == MoveReshape);
+    found[i] = source || n->op->cls == OpReduce || made;
+    for (int j = 0; made && j < n->nin; j++) found[i] = found[i] && found[n->in[j]->id];
+  }
+  return found;
+}
+
 // Needs: shapes. Gives: Type.dtype of every value.
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
+  bool *leads = g->nupdates ? find_leading(g) : NULL,
+       *statistics = g->nupdates ? find_statistics(g) : NULL;
   int *reduced = count_reduced(g);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     bool only = n->uses && reduced[i] == n->uses;
-    if (dtype_is_float(n->type.dtype)) n->type.dtype = stored(n, only);
+    if (!dtype_is_float(n->type.dtype)) continue;
+    n->type.dtype = stored(n, only);
+    bool wide = leads && (leads[i] || (statistics[i] && n->op->cls == OpMap));
+    if (wide && n->op->typing != TypeConvert) n->type.dtype = DtF32;
   }
   for (int i = 0; i < g->noutputs; i++)
     if (dtype_is_float(g->outputs[i].node->type.dtype)) g->outputs[i].node->type.dtype = DtF32;

@@ -1,6 +1,72 @@
 // print.c: groups, as comments behind the IR's text and as a drawing.
 #include "pass.h"
 
+// ---- what waits in memory -----------------------------------------------------------------------
+
+enum { kSmall = 1000 }; // parts of all that waits: smaller values are counted, not listed
+
+typedef struct Waiting { // by id of a value: the kernels of an entry that make it and read it last
+  int *made, *last;      // made -1: not by one of them
+} Waiting;
+
+static bool is_of(const Group *k, int entry) {
+  return !k->fixed && k->anchor->entry == entry;
+}
+
+static Waiting find_waiting(const Graph *g, int entry) {
+  Waiting w = {arena_alloc(g->arena, sizeof(int) * (size_t)(g->nnodes + 1)),
+               arena_alloc(g->arena, sizeof(int) * (size_t)(g->nnodes + 1))};
+  for (int i = 0; i < g->nnodes; i++) w.made[i] = w.last[i] = -1;
+  for (int i = 0; i < g->ngroups; i++) {
+    const Group *k = g->groups[i];
+    for (int j = 0; is_of(k, entry) && j < k->noutputs; j++) w.made[k->outputs[j]->id] = i;
+    for (int j = 0; is_of(k, entry) && j < k->ninputs; j++) w.last[k->inputs[j]->id] = i;
+  }
+  return w;
+}
+
+static bool waits_at(const Waiting *w, int id, int kernel) { // neither read nor made there
+  return w->made[id] >= 0 && w->made[id] < kernel && w->last[id] > kernel;
+}
+
+static double waiting_bytes(const Graph *g, const Waiting *w, int kernel) {
+  double bytes = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (waits_at(w, i, kernel)) bytes += (double)type_bytes(&g->nodes[i]->type);
+  return bytes;
+}
+
+// In a step of training: what is kept for the backward part, and what it computes again.
+static void print_waiting(const Graph *g, int entry, FILE *file) {
+  Waiting w = find_waiting(g, entry);
+  double most = 0;
+  int at = 0;
+  for (int i = 0; i < g->ngroups; i++) {
+    double bytes = is_of(g->groups[i], entry) ? waiting_bytes(g, &w, i) : 0;
+    if (bytes > most) most = bytes, at = i;
+  }
+  if (!most) return;
+  fprintf(file, "# %s, at kernel %d, where most is in memory: %.4g MB wait for later kernels\n",
+          g->c->entries[entry], at, most * 1e-6);
+  int small = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    double bytes = (double)type_bytes(&g->nodes[i]->type);
+    if (!waits_at(&w, i, at)) continue;
+    if (bytes * kSmall < most)
+      small++;
+    else
+      fprintf(file, "#   %%%d: %.4g MB, made by kernel %d %s, read last by kernel %d\n", i,
+              bytes * 1e-6, w.made[i], g->groups[w.made[i]]->name, w.last[i]);
+  }
+  if (small) fprintf(file, "#   and %d smaller ones\n", small);
+  for (int i = 0; i < g->nnodes; i++)
+    if (w.made[i] >= 0 && g->nodes[i]->again)
+      fprintf(file, "#   %%%d: %.4g MB, computed again by kernel %d %s\n", i,
+              (double)type_bytes(&g->nodes[i]->type) * 1e-6, w.made[i], g->groups[w.made[i]]->name);
+}
+
+// ---- kernels ------------------------------------------------------------------------------------
+
 void print_groups(const Graph *g, FILE *file) {
   for (int i = 0; i < g->ngroups; i++) {
     const Group *k = g->groups[i];
@@ -16,6 +82,7 @@ void print_groups(const Graph *g, FILE *file) {
               (long long)k->tile.grid[1], (long long)k->tile.grid[2], k->tile.threads);
     fputs("\n", file);
   }
+  for (int e = 0; g->ngroups && e < g->c->nentries; e++) print_waiting(g, e, file);
 }
 
 static void dot_nodes(const Graph *g, const Group *only, FILE *file) {

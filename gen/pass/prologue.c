@@ -129,6 +129,37 @@ const char *prologue_of_product(Group *reader, Group *k) {
   return "the product copies its operand in runs; computed there, each element costs more";
 }
 
+// Does k read only what is smaller than what it makes? It tells tiles of scores apart.
+static bool is_made_of_less(const Group *k) {
+  int64_t made = type_count(&k->nodes[k->nnodes - 1]->type);
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++) {
+      const Node *in = k->nodes[i]->in[j];
+      bool memory = in->op->cls != OpSource || node_has_memory(in);
+      if (in->group != k && memory && type_count(&in->type) * 2 > made) return false;
+    }
+  return true;
+}
+
+// Attention reads its operands where copies find them; the rest is computed for each score.
+const char *prologue_of_attention(Group *reader, Group *k) {
+  const Attention *a = reader->attention;
+  const Node *made = k->nodes[k->nnodes - 1];
+  for (int i = 0; i < 2 * a->nproducts + 1; i++) {
+    const Node *n = a->operand[i], *base;
+    while (n != made && n->group == reader && n->nin == 1) n = n->in[0];
+    if (n != made) continue;
+    int64_t stride[MaxRank], offset;
+    for (int j = 0; j < k->nnodes; j++) k->nodes[j]->group = reader;
+    bool found = attend_piece(reader, a, i, stride, &offset, &base);
+    for (int j = 0; j < k->nnodes; j++) k->nodes[j]->group = k;
+    if (!found) return "attention copies q, k and v in runs from memory";
+  }
+  double reads = (double)type_count(&a->score->type);
+  bool pays = is_made_of_less(k) || gain_inside(reader->graph->c->options.arch, k, reads);
+  return pays ? NULL : "its elements would be computed many times";
+}
+
 const char *prologue_of_window(Group *reader, Group *k) {
   const Node *a = reader->anchor;
   double taps = (double)(node_window(a, 0) * node_window(a, 1));

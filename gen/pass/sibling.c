@@ -27,6 +27,7 @@ static bool siblings_legal(const Group *a, const Group *b) {
   if (!x || !y || a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
   if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order)) return false;
   if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes) return false;
+  if (a->anchor->again != b->anchor->again) return false;
   if (a->anchor->entry != b->anchor->entry || !fuse_same_call(a, b)) return false;
   return independent(a, b);
 }

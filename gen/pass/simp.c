@@ -1,5 +1,5 @@
 // simp.c: a smaller graph that computes the same. One forward walk rebuilds the graph through
-// `make`, which applies the rules until none holds and keeps one node of each kind (common
+// `simp_make`, which applies the rules until none holds and keeps one node of each kind (common
 // subexpressions). Dead nodes are not visited.
 //
 // Batch normalisation folds into the convolution before it by three general rules about values
@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 #include <uthash.h>
+
+enum { kMostJoined = 64 };
 
 typedef struct Entry { // a node that exists, by what it is
   Node *node;
@@ -66,29 +68,29 @@ static Node *intern(Graph *to, Node *n) {
   return n;
 }
 
-static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
-
-static Node *make_const(Graph *to, double value, const Type *shape, const Node *like) {
+Node *simp_const(Graph *to, double value, const Type *shape, const Node *like) {
   Attr attr = {.value = value};
   Node *n = graph_add(to, op_need(to->c, "const"), 0, NULL, &attr, (Node *)like);
   n->type = type_make(shape->dtype, shape->rank, shape->dim);
   return intern(to, n);
 }
 
-static bool is_const(const Node *n) {
+bool simp_is_const(const Node *n) {
   return n->op->cls == OpSource && n->op->form == SourceConst;
 }
 static bool is_value(const Node *n, double v) {
-  return is_const(n) && n->attr.value == v;
+  return simp_is_const(n) && n->attr.value == v;
 }
 
 // ---- rules: each returns the replacement, or null ----------------------------------------------
 
 // A map of constants is a constant.
 static Node *fold_constants(Graph *to, Node *n) {
+  bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice; // elements that are all alike
+  if (moves && simp_is_const(n->in[0])) return simp_const(to, n->in[0]->attr.value, &n->type, n);
   if (n->op->cls != OpMap || n->op->ref == LUA_NOREF) return NULL;
   for (int i = 0; i < n->nin; i++)
-    if (!is_const(n->in[i])) return NULL;
+    if (!simp_is_const(n->in[i])) return NULL;
   lua_State *lua = to->c->lua;
   lua_rawgeti(lua, LUA_REGISTRYINDEX, n->op->ref);
   for (int i = 0; i < n->nin; i++) lua_pushnumber(lua, n->in[i]->attr.value);
@@ -98,7 +100,7 @@ static Node *fold_constants(Graph *to, Node *n) {
   }
   double v = lua_tonumber(lua, -1);
   lua_pop(lua, 1);
-  return make_const(to, v, &n->type, n);
+  return simp_const(to, v, &n->type, n);
 }
 
 // x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
@@ -106,6 +108,7 @@ static Node *drop_identity(Graph *to, Node *n) {
   (void)to;
   Node *x = n->in[0];
   bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
+  if (n->op->flags & FlagStop && same) return x; // it has been differentiated
   if (n->op->typing == TypeConvert && same &&
       !(x->op->cls == OpMap && dtype_is_float(n->type.dtype)))
     return x;
@@ -134,7 +137,7 @@ static Node *join_moves(Graph *to, Node *n) {
     for (int d = 0; d < n->type.rank; d++) attr.dims[d] = n->in[0]->attr.dims[n->attr.dims[d]];
   else if (n->op->form != MoveReshape)
     return NULL;
-  return make(to, n->op, 1, n->in[0]->in, &attr, n);
+  return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);
 }
 
 // ---- reshapes behind maps ----------------------------------------------------------------------
@@ -183,12 +186,79 @@ static Node *reshape_last(Graph *to, Node *n) {
     if (!n->in[i]->fixed || !seen_as(&n->in[i]->type, &n->type, from, attr.dims)) return NULL;
     Node like = *n->in[i];
     like.type.rank = from->rank;
-    in[i] = make(to, moved->op, 1, &n->in[i], &attr, &like);
+    in[i] = simp_make(to, moved->op, 1, &n->in[i], &attr, &like);
   }
   Attr back = {0};
   memcpy(back.dims, n->type.dim, sizeof n->type.dim);
-  Node *inner = make(to, n->op, n->nin, in, &n->attr, n);
-  return make(to, moved->op, 1, &inner, &back, n);
+  Node *inner = simp_make(to, n->op, n->nin, in, &n->attr, n);
+  return simp_make(to, moved->op, 1, &inner, &back, n);
+}
+
+// y of the shape that a constant gives it alone, in the shape that its other input has; null: it is
+// none.
+static Node *without_shape(Graph *to, Node *y) {
+  if (y->op->cls != OpMap || y->nin != 2 || y->op->typing == TypeDraw) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *c = y->in[i], *in[2] = {y->in[0], y->in[1]};
+    if (!simp_is_const(c) || type_count(&c->type) <= type_count(&y->in[1 - i]->type)) continue;
+    Type scalar = type_make(c->type.dtype, 0, NULL);
+    in[i] = simp_const(to, c->attr.value, &scalar, c);
+    return simp_make(to, y->op, 2, in, &y->attr, y);
+  }
+  return NULL;
+}
+
+// A map broadcasts its inputs: those that a constant has made as large need not be, where another
+// one is.
+static Node *broadcast_late(Graph *to, Node *n) {
+  Node *in[MaxInputs];
+  bool full = false, found = false;
+  if (n->op->cls != OpMap || n->op->typing == TypeDraw) return NULL;
+  for (int i = 0; i < n->nin; i++) {
+    in[i] = n->in[i];
+    Node *small = type_count(&n->in[i]->type) > 1 ? without_shape(to, n->in[i]) : NULL;
+    if (small && type_count(&small->type) < type_count(&n->in[i]->type))
+      in[i] = small, found = true;
+    else
+      full = full || (type_same_shape(&n->in[i]->type, &n->type) && !simp_is_const(n->in[i]));
+  }
+  return found && full ? simp_make(to, n->op, n->nin, in, &n->attr, n) : NULL;
+}
+
+// The addends of n that are padded along one dimension alone, all along the same.
+static bool find_parts(Node *n, Node **part, int *count, int *axis) {
+  if (n->op->cls == OpMap && n->op->flags & FlagAdd && n->nin == 2)
+    return type_same_shape(&n->in[0]->type, &n->in[1]->type) &&
+           find_parts(n->in[0], part, count, axis) && find_parts(n->in[1], part, count, axis);
+  if (n->op->cls != OpMove || n->op->form != MovePad || *count == kMostJoined) return false;
+  for (int d = 0; d < n->type.rank; d++) {
+    if (!n->attr.dims[d] && !n->attr.ends[d]) continue;
+    if (*axis >= 0 && *axis != d) return false;
+    *axis = d;
+  }
+  int i = (*count)++;
+  for (; i > 0 && *axis >= 0 && part[i - 1]->attr.dims[*axis] > n->attr.dims[*axis]; i--)
+    part[i] = part[i - 1];
+  part[i] = n;
+  return *axis >= 0;
+}
+
+// Padded parts that stand beside each other, added up, are joined: the derivative of what slices
+// cut.
+static Node *pads_to_concat(Graph *to, Node *n) {
+  Node *part[kMostJoined];
+  int count = 0, axis = -1;
+  if (!(n->op->flags & FlagAdd) || n->op->cls != OpMap || !find_parts(n, part, &count, &axis))
+    return NULL;
+  int64_t end = 0;
+  for (int i = 0; i < count; i++) {
+    if (part[i]->attr.dims[axis] != end || part[i]->type.dtype != n->type.dtype) return NULL;
+    part[i] = part[i]->in[0];
+    end += part[i]->type.dim[axis];
+  }
+  if (end != n->type.dim[axis]) return NULL;
+  Attr attr = {.axis = axis};
+  return simp_make(to, op_need(to->c, "concat"), count, part, &attr, n);
 }
 
 // A commuting map has its fixed input second, so that the rules below look there only.
@@ -196,18 +266,18 @@ static Node *fixed_second(Graph *to, Node *n) {
   if (!(n->op->flags & FlagCommutes) || n->nin != 2) return NULL;
   if (!n->in[0]->fixed || n->in[1]->fixed) return NULL;
   Node *swapped[2] = {n->in[1], n->in[0]};
-  return make(to, n->op, 2, swapped, &n->attr, n);
+  return simp_make(to, n->op, 2, swapped, &n->attr, n);
 }
 
 static Node *binary(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
   Node *in[2] = {a, b};
-  return make(to, op, 2, in, NULL, like);
+  return simp_make(to, op, 2, in, NULL, like);
 }
 
 // x - c = x + (-c)
 static Node *subtract_to_add(Graph *to, Node *n) {
   if (!(n->op->flags & FlagSub) || !n->in[1]->fixed || n->in[0]->fixed) return NULL;
-  Node *negative = make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
+  Node *negative = simp_make(to, op_need(to->c, "neg"), 1, &n->in[1], NULL, n);
   return binary(to, op_need(to->c, "add"), n->in[0], negative, n);
 }
 
@@ -252,7 +322,7 @@ static Node *scale_into_weights(Graph *to, Node *n) {
   Node *factor = weight_factor(to, y, c);
   if (!factor) return NULL;
   Node *in[2] = {y->in[0], binary(to, n->op, y->in[1], factor, n)};
-  return make(to, y->op, 2, in, &y->attr, y);
+  return simp_make(to, y->op, 2, in, &y->attr, y);
 }
 
 // Taps [*first, *end) of a filter reach the image somewhere, along dimension 2 + i.
@@ -286,55 +356,15 @@ static Node *drop_taps(Graph *to, Node *n) {
     fewer = fewer || end - first < taps;
   }
   if (!fewer) return NULL;
-  Node *in[2] = {n->in[0], make(to, op_need(to->c, "slice"), 1, &w, &cut, w)};
-  return make(to, n->op, 2, in, &attr, n);
-}
-
-// Is c the mean of y along `axes`, as the model writes it: a sum times one over the count?
-static bool is_mean(const Node *c, const Node *y, int64_t axes) {
-  if (c->op->cls != OpMap || !(c->op->flags & FlagMul) || !is_const(c->in[1])) return false;
-  const Node *s = c->in[0];
-  if (s->op->cls != OpReduce || !(s->op->flags & FlagAdd) || s->in[0] != y || s->attr.axes != axes)
-    return false;
-  double count = (double)type_count(&y->type) / (double)type_count(&s->type);
-  return fabs(c->in[1]->attr.value * count - 1) < 1e-6;
-}
-
-// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
-// registers are swept twice for nothing: they keep their form.
-static Node *join_variance(Graph *to, Node *n) {
-  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
-  const Node *square = n->in[0], *d = square->nin ? square->in[0] : NULL;
-  int64_t axes = n->attr.axes;
-  if (!(square->op->flags & FlagMul) || square->op->cls != OpMap || square->in[1] != d) return NULL;
-  if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !is_mean(d->in[1], d->in[0], axes))
-    return NULL;
-  Node *y = d->in[0];
-  if (!dtype_is_float(y->type.dtype)) return NULL;
-  int64_t count = type_count(&y->type) / type_count(&n->type);
-  if (type_axes_innermost(&y->type, axes) && count <= kSureRow) return NULL;
-  Node *var = make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
-  Type scalar = type_make(DtF32, 0, NULL);
-  return binary(to, op_need(to->c, "mul"), var, make_const(to, (double)count, &scalar, n), n);
-}
-
-// sum(exp(x - max(x))) of a row that may not stay in registers, in one sweep with the largest.
-static Node *join_exponentials(Graph *to, Node *n) {
-  if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
-  const Node *e = n->in[0], *d = e->nin == 1 ? e->in[0] : NULL;
-  if (!d || !(e->op->flags & FlagExp) || !(d->op->flags & FlagSub)) return NULL;
-  Node *x = d->in[0], *most = d->in[1];
-  bool largest = most->op->cls == OpReduce && most->op->flags & FlagMax && most->in[0] == x;
-  if (!largest || most->attr.axes != n->attr.axes || !dtype_is_float(x->type.dtype)) return NULL;
-  int64_t count = type_count(&x->type) / type_count(&n->type);
-  if (type_axes_innermost(&x->type, n->attr.axes) && count <= kSureRow) return NULL;
-  return make(to, op_need(to->c, "reduce_expsum"), 1, &x, &n->attr, n);
+  Node *in[2] = {n->in[0], simp_make(to, op_need(to->c, "slice"), 1, &w, &cut, w)};
+  return simp_make(to, n->op, 2, in, &attr, n);
 }
 
 static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
 static Node *(*const rules[])(Graph *, Node *) = {
-    fixed_second, subtract_to_add, join_fixed,        scale_into_weights,
-    drop_taps,    join_variance,   join_exponentials, reshape_last,
+    fixed_second,   subtract_to_add, join_fixed,         scale_into_weights,
+    drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
+    broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
 };
 
 static Node *apply(Graph *to, Node *n) {
@@ -351,7 +381,7 @@ static Node *apply(Graph *to, Node *n) {
   return NULL;
 }
 
-static Node *make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like) {
+Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like) {
   Node *n = graph_add(to, op, nin, in, attr, (Node *)like);
   n->uses = 1;
   if (op->form == MoveReshape && op->cls == OpMove) n->type.rank = like->type.rank;
@@ -367,7 +397,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
     n->type = node->type;
     n = intern(to, n);
   } else {
-    n = make(to, node->op, node->nin, in, &node->attr, node);
+    n = simp_make(to, node->op, node->nin, in, &node->attr, node);
   }
   n->uses = node->uses > n->uses ? node->uses : n->uses;
   return n;

@@ -1,7 +1,8 @@
 // tail.c: what follows the result of a product in its kernel. A tail is a chain of moves, and maps
 // of what they lead to, stored where they end: a product of several matrices side by side has one
 // for each. The first has no moves. Where two halves of the columns are combined with each other (a
-// GLU), a thread has both: the pair.
+// GLU), a thread has both: the pair. Maps of sums of columns are the foot of the kernel: its last
+// block computes them, when it has the sums.
 #include "pass.h"
 
 enum { kMostTails = 8 };
@@ -28,14 +29,16 @@ Lane tail_lane(const Group *g, int tail) {
 }
 
 int tail_of_inputs(const Group *k, const Node *n) {
-  int tail = -1;
+  enum { kNone = -4, kSeveral = -3 };
+  int tail = kNone;
   for (int i = 0; i < n->nin; i++) {
     const Node *from = n->in[i];
-    if (from->group != k || from->id < k->anchor->id) continue;
-    if (tail >= 0 && tail != from->tail) return -1;
-    tail = from->tail;
+    if (from->group != k || (from->id < k->anchor->id && from->tail != kRowTail)) continue;
+    int of = group_sums_columns(k, from) ? kFootTail : from->tail;
+    if (tail != kNone && tail != of) return kSeveral;
+    tail = of;
   }
-  return tail < 0 ? 0 : tail;
+  return tail == kNone ? 0 : tail;
 }
 
 bool tail_writes(const Group *g, int tail) {
@@ -49,7 +52,7 @@ static bool alone(const Group *k, int tail, const Node *n) {
   for (int i = 0; i < k->nnodes; i++) {
     const Node *made = k->nodes[i];
     int count;
-    if (made->id < k->anchor->id || made->tail != tail) continue;
+    if (made == n || made->id < k->anchor->id || made->tail != tail) continue;
     Node **readers = fuse_readers(k->graph, made, &count);
     if (count != made->uses) return false; // it leaves the model
     for (int j = 0; j < count; j++)
@@ -74,7 +77,7 @@ static Tail longer(const Group *k, const Tail *t, Node *n) {
 
 void tail_join(Group *k, Node *n) {
   int tail = n->tail = tail_of_inputs(k, n);
-  if (n->op->cls != OpMove) return;
+  if (n->op->cls != OpMove || tail < 0) return;
   Tail made = longer(k, &k->tails[tail], n);
   if (alone(k, tail, n)) {
     k->tails[tail] = made;

@@ -184,6 +184,13 @@ static int tap_run(const Product *p) {
   return tile_tap_bytes(&looked) <= kMostTapBytes ? run : 0;
 }
 
+Maps product_axes(const Node *n) {
+  Maps m = maps_of(n, 0);
+  drop_axes(&m, 1);
+  order_axes(&m);
+  return m;
+}
+
 Product contract_product(const Group *g) {
   const Node *n = g->anchor;
   Arena *arena = g->graph->arena;

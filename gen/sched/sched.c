@@ -114,18 +114,19 @@ static bool is_slice(const Node *n) {
   return n->op->cls == OpMove && n->op->form == MoveSlice;
 }
 
-// The share of a value that gathers and slices of the group read, where it reads no more of it. Each
-// element that its threads go through reads one at the most.
+// The share of a value that gathers and slices of the group read, where it reads no more of it.
+// Each element that its threads go through reads one at the most.
 static double share_moved(const Group *g, const Node *x) {
-  double count = 0, most = INFINITY;
-  if (g->tm->fusion->elements) most = (double)type_count(g->tm->fusion->elements(g));
+  double count = 0;
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
       const Node *n = g->nodes[i];
       if (n->in[j] != x) continue;
       bool gathers = n->op->cls == OpMove && n->op->form >= MoveGather;
       if ((!gathers && !is_slice(n)) || j) return 1;
-      count += fmin((double)type_count(&n->type), most);
+      const Type *all =
+          g->tm->fusion->elements ? g->tm->fusion->elements(group_part(g, n)) : &n->type;
+      count += fmin((double)type_count(&n->type), (double)type_count(all));
     }
   return fmin(1, count / (double)type_count(&x->type));
 }
@@ -158,7 +159,8 @@ static int most_lanes(const Group *g) {
   }
   for (int i = 0; i < g->noutputs; i++) {
     size_t size = dtype_size(g->outputs[i]->type.dtype);
-    if (size > widest && !group_sums_columns(g, g->outputs[i])) widest = size;
+    bool of_columns = group_sums_columns(g, g->outputs[i]) || g->outputs[i]->tail == kFootTail;
+    if (size > widest && !of_columns) widest = size;
   }
   return (int)(16 / widest);
 }

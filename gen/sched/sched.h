@@ -58,6 +58,8 @@ typedef struct Product {
 } Product;
 
 Product contract_product(const Group *g);
+Maps product_axes(
+    const Node *n); // of one phase: axes as kernels count them, those of one position left out
 int64_t product_row_tiles(const Product *p, int tile_m); // of all phases
 // What a step on an axis adds in a tensor of these strides.
 int64_t axis_stride(const Maps *m, int tensor, const int64_t *stride, int axis);
@@ -65,6 +67,71 @@ int axes_innermost(const Maps *m, AxisRole role); // the last axis of a role; -1
 // Are all positions of a role at multiples of one step?
 bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role, int64_t *step);
 int operand_taps(const Maps *m, int tensor);
+
+// ---- sched_attend.c ----------------------------------------------------------------------------
+
+// Attention: rows of `scores` are those of `values`, on the same axes in the same order; the
+// columns of the first are what the second sums over, the keys. The left operand of `values` is
+// seen in the dimensions of scores.
+typedef struct Attending {
+  Product values;
+  int nproducts;
+  Maps scores[kMostScores];
+  Operand operand[kMostHeads]; // q and k of each product, then v
+  int shared;                  // the operand that v is; that of itself: none
+  int64_t rows, keys, depth[kMostScores], width, batch;
+  int size;        // bytes of an operand's element
+  int score_issue; // instructions for each score
+  bool softmax;    // weights are found here; else they are a map of scores
+} Attending;
+
+Attending attend_problem(const Group *g);
+const char *attend_kind(const Attending *a); // in words
+int attend_staged(const Attending *a); // columns of outputs as they pass through shared memory
+void sched_attend(Group *g, const Arch *arch);
+int attend_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
+void attend_use(Group *g, const Arch *arch, const Tile *candidate);
+const char *attend_tile(const Group *g);
+void attend_explain(const Group *g, const Arch *arch, FILE *file);
+
+// ---- attend_tiles.c ----------------------------------------------------------------------------
+
+// The conditions (first inputs of `where`) in a score that are not made of scores themselves: a
+// tile for which each surely is `holds` is plain, computed without them. None: all tiles are.
+enum { kMostConditions = 8 };
+typedef struct Masking {
+  struct {
+    const Node *node;
+    bool holds;
+  } condition[kMostConditions];
+  int count;
+} Masking;
+
+typedef struct TileShares { // tiles of all rows and keys, as far as is known before tensors are
+  double skipped, mixed, plain;
+  double skipped_first, skipped_last; // of the first and the last rows
+} TileShares;
+
+Masking attend_masking(const Group *g, const Attending *a);
+TileShares attend_tiles(const Group *g, const Attending *a, const Tile *t);
+double attend_share(const Group *g, const Attending *a, const Tile *t); // that is not skipped
+
+// ---- span.c: interval arithmetic ---------------------------------------------------------------
+
+typedef struct Span {
+  double lo, hi;
+} Span;
+
+Span span_any(void);
+bool span_is_open(Span s); // nothing is known of it
+bool span_true(Span s), span_false(Span s);
+bool span_has_code(Code code); // lib/span.cuh has a function for it
+Span span_run(const Program *p, const Span *in);
+// Which dimension of the result each dimension of the input becomes, -1: its only index; false: a
+// move that is no permutation, slice or reshape around dimensions of 1.
+bool span_follow(const Node *move, int *from);
+// What n, of g or read by it, can be where dimension d is within at[d].
+Span span_of(const Group *g, const Node *n, const Span *at);
 
 // ---- sched_cost.c ------------------------------------------------------------------------------
 
@@ -121,6 +188,8 @@ const char *sched_contract_tile(const Group *g);
 // of them that are not with the zeros around an image.
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside);
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
+// The cheapest so far are tiles[0..kept), of `most` at the most; returns how many with t.
+int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t);
 void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules a contraction so
 
 // ---- tuning.h: measured choices of tiles, kept in a JSON file that people may read, edit and

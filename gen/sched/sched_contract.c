@@ -64,7 +64,7 @@ static bool may_cut(const Product *p, const Tile *t) {
 }
 
 // The cheapest so far are tiles[0..kept), of `most` at the most.
-static int keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
+int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
   if (isinf(t->seconds) || (kept == most && tiles[most - 1].seconds <= t->seconds)) return kept;
   int at = kept < most ? kept : most - 1;
   kept = at + 1;
@@ -82,7 +82,7 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   for (t.stages = kLeastStages; t.stages <= kMostStages; t.stages++) {
     if (t.stages > kLeastStages && t.stages > part) break;
     t.seconds = tile_cost(&t, p, g, arch).seconds;
-    kept = keep_cheapest(rings, kept, 2, &t);
+    kept = sched_keep_cheapest(rings, kept, 2, &t);
   }
   return kept;
 }
@@ -99,7 +99,7 @@ int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
       t.splits = splits[s];
       if (!may_cut(&p, &t)) break;
       int found = best_rings(&t, &p, g, arch, rings);
-      for (int r = 0; r < found; r++) kept = keep_cheapest(tiles, kept, most, &rings[r]);
+      for (int r = 0; r < found; r++) kept = sched_keep_cheapest(tiles, kept, most, &rings[r]);
     }
   return kept;
 }

@@ -67,23 +67,38 @@ static int64_t innermost(const Type *t) { // size of the innermost dimension lar
 
 // ---- maps and windows --------------------------------------------------------------------------
 
-static void cost_elementwise(Group *g, const Arch *arch, double loads) {
+static void cost_elementwise(Group *g, const Arch *arch, double count, double vectors) {
   Tile *t = &g->tile;
-  double count = (double)type_count(&g->anchor->type);
   Stream s = {.blocks = (double)t->grid[0], .threads = t->threads, .elements = count};
-  s.vectors = count / t->lanes * loads;
+  s.vectors = vectors;
   s.flops = g->flops / count;
   s.steps = 1;
   Cost c = stream_cost(&s, g, arch);
   stream_note(t, &c);
 }
 
+// Parts of a bundle have lanes of their own, and blocks one after the other.
 void sched_map(Group *g, const Arch *arch) {
-  Tile *t = &g->tile;
-  t->lanes = sched_lanes(g, innermost(&g->anchor->type));
-  t->threads = 256;
-  t->grid[0] = ceil_div(type_count(&g->anchor->type), (int64_t)t->threads * t->lanes);
-  cost_elementwise(g, arch, g->ninputs + g->noutputs);
+  enum { kThreads = 256 };
+  int nparts;
+  Group *const *parts = group_parts(&g, &nparts);
+  double count = 0, vectors = 0;
+  int64_t blocks = 0;
+  for (int i = 0; i < nparts; i++) {
+    Group *part = parts[i];
+    double elements = (double)type_count(&part->anchor->type);
+    Tile *t = &part->tile;
+    t->lanes = sched_lanes(part, innermost(&part->anchor->type));
+    t->threads = kThreads;
+    t->grid[0] = ceil_div(type_count(&part->anchor->type), (int64_t)t->threads * t->lanes);
+    blocks += t->grid[0];
+    count += elements;
+    vectors += elements / t->lanes * (part->ninputs + part->noutputs);
+  }
+  g->tile.lanes = parts[0]->tile.lanes;
+  g->tile.threads = kThreads;
+  g->tile.grid[0] = blocks;
+  cost_elementwise(g, arch, count, vectors);
 }
 
 // Lanes of a window are channels: only where these are the innermost dimension.
@@ -94,7 +109,9 @@ void sched_window(Group *g, const Arch *arch) {
   t->lanes = sched_divide_down(t->lanes, y->dim[1]);
   t->threads = 256;
   t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
-  cost_elementwise(g, arch, (double)(node_window(g->anchor, 0) * node_window(g->anchor, 1)) + 1);
+  double count = (double)type_count(y),
+         loads = (double)(node_window(g->anchor, 0) * node_window(g->anchor, 1)) + 1;
+  cost_elementwise(g, arch, count, count / t->lanes * loads);
 }
 
 // ---- reductions --------------------------------------------------------------------------------

@@ -88,7 +88,9 @@ static bool is_problem(const char *text) {
       "^(fp32|tf32|fp16|bf16) ("
       "conv( data| filter)? [0-9x]+ by [0-9x]+ stride [0-9]+x[0-9]+ pad -?[0-9]+(,-?[0-9]+){3}"
       "( dilation [0-9]+x[0-9]+)?( groups [0-9]+)?|"
-      "matmul [0-9x]+( transposed| computed)? by [0-9x]+( transposed| computed)?)$");
+      "matmul [0-9x]+( transposed| computed)? by [0-9x]+( transposed| computed)?|"
+      "(attention|weights of one product|weights of two products) [0-9x]+ to [0-9x]+ by [0-9x]+( "
+      "[0-9]+ % of tiles)?)$");
 }
 
 static bool is_tile(const char *text) {
@@ -307,7 +309,21 @@ static const char *lie(const Group *g, const Node *n) {
   return rank > 1 && stride[rank - 2] == 1 && stride[rank - 1] > 1 ? " transposed" : "";
 }
 
+// Queries, keys, values, and the share of tiles that is not skipped.
+static const char *attention_problem(const Group *g) {
+  Arena *arena = g->graph->arena;
+  const Attention *a = g->attention;
+  Attending p = attend_problem(g);
+  double live = attend_share(g, &p, &(Tile){.m = 64, .n = 64});
+  const char *part = live < 1 ? arena_printf(arena, " %.0f %% of tiles", 100 * live) : "";
+  return arena_printf(arena, "%s %s %s to %s by %s%s", precision_name(g->anchor->precision),
+                      attend_kind(&p), matrices(arena, &a->operand[0]->type, p.rows, p.depth[0]),
+                      matrices(arena, &a->operand[1]->type, p.keys, p.depth[0]),
+                      matrices(arena, &a->operand[2 * p.nproducts]->type, p.keys, p.width), part);
+}
+
 const char *tuning_problem(const Group *g) {
+  if (g->attention) return attention_problem(g);
   const Node *n = g->anchor, *a = n->in[0], *b = n->in[1];
   const Attr *t = &n->attr;
   Arena *arena = g->graph->arena;

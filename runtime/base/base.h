@@ -15,8 +15,9 @@ char *heap_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
 int heap_error(Error *err, const char *what); // "out of memory: WHAT"
 void heap_fail_after(int64_t allocations);    // tests: the allocation after so many fails; -1: none
 
-// ---- half.c: 16-bit floats --------------------------------------------------------------------
+// ---- random.c ---------------------------------------------------------------------------------
 
+uint64_t random_at(uint64_t key, uint64_t at); // depends on both alone, on every machine
 
 // ---- file.c: files read whole, files replaced whole -------------------------------------------
 
@@ -33,12 +34,19 @@ typedef struct FileWriter { // bytes for a file that appears under its name only
   FILE *file;
   const char *kind;
   char path[512], temp[544];
+  bool keeps;
 } FileWriter;
 
 int file_begin(const char *kind, const char *path, FileWriter *writer, Error *err);
+// The same for what a kill at any moment must leave: the file before stays as PATH.previous, the
+// temporary file is PATH.tmp, so that the next writer replaces what a killed one left of it.
+int file_begin_keeping(const char *kind, const char *path, FileWriter *writer, Error *err);
 int file_write(FileWriter *writer, const void *bytes, size_t size, Error *err); // aborts on error
 int file_commit(FileWriter *writer, Error *err);                                // aborts on error
 void file_abort(FileWriter *writer);
+// All bytes or none at the end of an open file: a full disk leaves it as it was.
+int file_append(const char *kind, const char *path, int fd, const void *bytes, size_t size,
+                Error *err);
 void file_fail_after(int64_t writes); // tests: the write after so many fails; -1: none
 
 // ---- log --------------------------------------------------------------------------------------

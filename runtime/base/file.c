@@ -58,21 +58,40 @@ static bool must_fail(void) {
   return left == 0;
 }
 
-int file_begin(const char *kind, const char *path, FileWriter *writer, Error *err) {
+static int begin(const char *kind, const char *path, FileWriter *writer, Error *err) {
   *writer = (FileWriter){.kind = kind};
   if ((size_t)snprintf(writer->path, sizeof writer->path, "%s", path) >= sizeof writer->path)
     return fail(err, kind, path, "the path is too long");
-  snprintf(writer->temp, sizeof writer->temp, "%s.tmp.XXXXXX", path);
-  int fd = mkstemp(writer->temp);
-  if (fd < 0) return fail(err, kind, path, strerror(errno));
-  mode_t mask = umask(0);
-  umask(mask);
-  fchmod(fd, 0666 & ~mask); // mkstemp makes 0600; a result is an ordinary file
+  return ExitOk;
+}
+
+static int begin_at(FileWriter *writer, int fd, Error *err) {
+  if (fd < 0) return fail(err, writer->kind, writer->path, strerror(errno));
   writer->file = fdopen(fd, "wb");
   if (writer->file) return ExitOk;
   close(fd);
   unlink(writer->temp);
-  return fail(err, kind, path, strerror(errno));
+  return fail(err, writer->kind, writer->path, strerror(errno));
+}
+
+int file_begin(const char *kind, const char *path, FileWriter *writer, Error *err) {
+  int rc = begin(kind, path, writer, err);
+  if (rc) return rc;
+  snprintf(writer->temp, sizeof writer->temp, "%s.tmp.XXXXXX", writer->path);
+  int fd = mkstemp(writer->temp);
+  mode_t mask = umask(0);
+  umask(mask);
+  if (fd >= 0) fchmod(fd, 0666 & ~mask); // mkstemp makes 0600; a result is an ordinary file
+  return begin_at(writer, fd, err);
+}
+
+int file_begin_keeping(const char *kind, const char *path, FileWriter *writer, Error *err) {
+  int rc = begin(kind, path, writer, err);
+  if (rc) return rc;
+  writer->keeps = true;
+  snprintf(writer->temp, sizeof writer->temp, "%s.tmp", writer->path);
+  int fd = open(writer->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return begin_at(writer, fd, err);
 }
 
 void file_abort(FileWriter *writer) {
@@ -93,15 +112,54 @@ int file_write(FileWriter *writer, const void *bytes, size_t size, Error *err) {
   return ExitOk;
 }
 
+static int sync_folder(const char *path) {
+  char folder[sizeof((FileWriter *)NULL)->path];
+  const char *slash = strrchr(path, '/');
+  int length = slash ? (int)(slash - path) + 1 : 1;
+  snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  int rc = must_fail() || (fsync(fd) && errno != EINVAL) ? -1 : 0; // EINVAL: not on this system
+  close(fd);
+  return rc;
+}
+
+static int put_in_place(const FileWriter *writer) {
+  char previous[sizeof writer->temp];
+  if (!writer->keeps) return rename(writer->temp, writer->path);
+  snprintf(previous, sizeof previous, "%s.previous", writer->path);
+  if (must_fail() || (rename(writer->path, previous) && errno != ENOENT)) return -1;
+  if (must_fail() || rename(writer->temp, writer->path)) return -1;
+  return sync_folder(writer->path);
+}
+
 int file_commit(FileWriter *writer, Error *err) {
   if (must_fail() || fflush(writer->file) || fsync(fileno(writer->file)))
     return abort_with(writer, err);
   FILE *file = writer->file;
   writer->file = NULL;
-  if (fclose(file) || rename(writer->temp, writer->path)) {
+  if (fclose(file) || put_in_place(writer)) {
     int why = errno;
     unlink(writer->temp);
     return fail(err, writer->kind, writer->path, strerror(why));
+  }
+  return ExitOk;
+}
+
+int file_append(const char *kind, const char *path, int fd, const void *bytes, size_t size,
+                Error *err) {
+  off_t end = lseek(fd, 0, SEEK_END);
+  if (end < 0) return fail(err, kind, path, strerror(errno));
+  for (size_t done = 0; done < size;) {
+    ssize_t written = must_fail() ? -1 : write(fd, (const uint8_t *)bytes + done, size - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      fail(err, kind, path, strerror(errno));
+      int cut = ftruncate(fd, end);
+      (void)cut; // nothing more can be done
+      return err->code;
+    }
+    done += (size_t)written;
   }
   return ExitOk;
 }

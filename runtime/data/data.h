@@ -4,8 +4,70 @@
 
 #include "exec/exec.h"
 
+// ---- weights.c, weights_write.c ---------------------------------------------------------------
+
+// All metadata, as pairs of key, value ended by NULL; the list is to be freed, the texts are not.
+int weights_metadata_pairs(const Weights *weights, const char ***pairs, Error *err);
+// weights_write to a file that has been begun; commits or aborts it.
+int weights_write_to(FileWriter *writer, const WeightTensor *tensors, int ntensors,
+                     const char *const *metadata, Error *err);
+
+// ---- npy.c ------------------------------------------------------------------------------------
+
+typedef struct NpyView { // an array as it lies in its file
+  FileView view;
+  const char *dtype; // as safetensors spells it
+  bool fortran;      // column-major
+  int rank;
+  int64_t shape[PlanMaxRank], count;
+  const uint8_t *data;
+  size_t bytes; // of data: those of `count` elements
+} NpyView;
+
+int npy_view(const char *path, NpyView *npy, Error *err);
+void npy_unview(NpyView *npy);
+
 // ---- resize.c ---------------------------------------------------------------------------------
 
 int resize_image(const Image *in, int width, int height, Image *out, Error *err);
+
+// ---- dataset.c and its forms: cifar.c, arrays.c, folders.c, synthetic.c ------------------------
+
+enum { PathRoom = 4352 }; // of a file of a data set: longer than dataset_open takes a folder's
+
+struct Dataset {
+  const struct DatasetForm *form;
+  const char *path; // as it was given
+  DatasetOptions options;
+  int64_t count, shape[3];
+  int classes;
+  Labels names; // of the classes; may be fewer
+  void *own;    // of the form
+};
+
+typedef struct DatasetForm {
+  const char *kind, *files; // `files`: what a folder of this form holds
+  bool (*matches)(const char *path);
+  int (*open)(Dataset *dataset, Error *err); // sets count, shape, classes; `close` follows always
+  int (*read)(const Dataset *dataset, int64_t index, uint8_t *image, int32_t *label, Error *err);
+  void (*close)(Dataset *dataset);
+} DatasetForm;
+
+extern const DatasetForm synthetic_form, cifar10_form, cifar100_form, arrays_form, folders_form;
+
+void dataset_path(const char *folder, const char *name, char path[PathRoom]); // FOLDER/NAME
+bool dataset_has(const char *folder, const char *name); // a file or folder in it
+const char *dataset_split(const Dataset *dataset);      // "training", "test"
+// Errors unless 0 <= label < the classes of the format (0: any number) and of the model.
+int dataset_check_label(const Dataset *dataset, const char *path, int64_t record, int64_t label,
+                        int classes, Error *err);
+
+// ---- events.c: TensorBoard's files ------------------------------------------------------------
+
+typedef struct Events Events;
+
+int events_open(const char *folder, Events **events, Error *err); // a new file
+int events_write(Events *events, int64_t step, const LogValue *values, int count, Error *err);
+void events_close(Events *events);
 
 #endif

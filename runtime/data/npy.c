@@ -126,12 +126,12 @@ static void from_fortran(const Npy *npy, const double *source, double *target) {
   }
 }
 
-static int load(const Header *header, const uint8_t *data, size_t size, const char *dtype, Npy *npy,
-                Error *err) {
-  WeightTensor tensor = {.name = "npy", .dtype = dtype, .data = data, .bytes = size};
+static int load(const NpyView *view, Npy *npy, Error *err) {
+  WeightTensor tensor = {
+      .name = "npy", .dtype = view->dtype, .data = view->data, .bytes = view->bytes};
   size_t count = (size_t)npy->count;
   double *read = heap_alloc(count, sizeof *read), *turned = read;
-  bool turn = header->fortran && npy->rank > 1;
+  bool turn = view->fortran && npy->rank > 1;
   npy->values = heap_alloc(count, sizeof *npy->values);
   if (turn) turned = heap_alloc(count, sizeof *turned);
   bool enough = read && turned && npy->values;
@@ -139,8 +139,8 @@ static int load(const Header *header, const uint8_t *data, size_t size, const ch
   if (enough && turn) from_fortran(npy, read, turned);
   for (size_t i = 0; enough && i < count; i++) npy->values[i] = (float)turned[i];
   if (turn) free(read);
-  npy->integers = strchr("IUB", *dtype) && strcmp(dtype, "BF16");
-  bool keep = enough && (npy->integers || !strcmp(dtype, "F64"));
+  npy->integers = strchr("IUB", *view->dtype) && strcmp(view->dtype, "BF16");
+  bool keep = enough && (npy->integers || !strcmp(view->dtype, "F64"));
   if (keep)
     npy->exact = turned;
   else
@@ -148,12 +148,14 @@ static int load(const Header *header, const uint8_t *data, size_t size, const ch
   return enough ? ExitOk : heap_error(err, "reading an npy file");
 }
 
-static int read_data(const Header *header, const uint8_t *data, size_t size, Npy *npy, Error *err) {
+static int read_type(const Header *header, NpyView *npy, Error *err) {
   int type = 0;
   while (type < COUNT(types) && strcmp(types[type].descr, header->descr)) type++;
   if (type == COUNT(types))
     return err_set(err, ExitBadInput, "npy '%s': dtype '%s' is not supported; save it as float32",
                    header->path, header->descr);
+  npy->dtype = types[type].dtype;
+  npy->fortran = header->fortran;
   npy->rank = header->rank;
   int64_t bytes = (int64_t)types[type].size;
   bool fits = true;
@@ -161,34 +163,52 @@ static int read_data(const Header *header, const uint8_t *data, size_t size, Npy
     npy->shape[i] = header->shape[i];
     fits = fits && !__builtin_mul_overflow(bytes, header->shape[i], &bytes);
   }
-  if (!fits || (uint64_t)bytes != size)
+  if (!fits || (uint64_t)bytes != npy->bytes)
     return err_set(err, ExitBadInput, "npy '%s': %zu bytes of data, its shape needs %lld",
-                   header->path, size, fits ? (long long)bytes : -1LL);
+                   header->path, npy->bytes, fits ? (long long)bytes : -1LL);
   npy->count = bytes / (int64_t)types[type].size;
-  return load(header, data, size, types[type].dtype, npy, err);
+  return ExitOk;
 }
 
-static int read_view(const char *path, const FileView *view, Npy *npy, Error *err) {
-  const uint8_t *bytes = view->bytes;
-  if (view->size < 12 || memcmp(bytes, "\x93NUMPY", 6))
+static int read_view(const char *path, NpyView *npy, Error *err) {
+  const uint8_t *bytes = npy->view.bytes;
+  if (npy->view.size < 12 || memcmp(bytes, "\x93NUMPY", 6))
     return wrong(path, err, "is not an npy file");
   if (bytes[6] < 1 || bytes[6] > 3) return wrong(path, err, "format version is not 1, 2 or 3");
   size_t begin = bytes[6] == 1 ? 10 : 12, length = bytes[8] | (size_t)bytes[9] << 8;
   if (bytes[6] > 1) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-  if (length > view->size - begin) return wrong(path, err, "the header is cut off");
+  if (length > npy->view.size - begin) return wrong(path, err, "the header is cut off");
   Header header = {.path = path, .at = (const char *)bytes + begin};
   header.end = header.at + length;
   if (!take_dict(&header))
     return wrong(path, err, "the header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
-  return read_data(&header, bytes + begin + length, view->size - begin - length, npy, err);
+  npy->data = bytes + begin + length;
+  npy->bytes = npy->view.size - begin - length;
+  return read_type(&header, npy, err);
+}
+
+int npy_view(const char *path, NpyView *npy, Error *err) {
+  *npy = (NpyView){0};
+  int rc = file_view("npy", path, &npy->view, err);
+  if (!rc) rc = read_view(path, npy, err);
+  if (rc) npy_unview(npy);
+  return rc;
+}
+
+void npy_unview(NpyView *npy) {
+  file_unview(&npy->view);
 }
 
 int npy_read(const char *path, Npy *npy, Error *err) {
-  FileView view;
+  NpyView view;
   *npy = (Npy){0};
-  int rc = file_view("npy", path, &view, err);
-  if (!rc) rc = read_view(path, &view, npy, err);
-  file_unview(&view);
+  int rc = npy_view(path, &view, err);
+  if (rc) return rc;
+  npy->rank = view.rank;
+  npy->count = view.count;
+  memcpy(npy->shape, view.shape, sizeof npy->shape);
+  rc = load(&view, npy, err);
+  npy_unview(&view);
   if (rc) npy_free(npy);
   return rc;
 }

@@ -15,19 +15,14 @@ struct Params {
   char *path;       // NULL: seeded
   Weights *weights; // NULL: seeded
   uint64_t seed;
+  bool (*anew)(void *user, const PlanTensor *tensor); // seeded whatever the file has; may be null
+  void *user;
 };
 
 // ---- seeded values -----------------------------------------------------------------------------
 
-static uint64_t splitmix(uint64_t x) { // Steele, Lea, Flood 2014: the output function of SplitMix64
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
 static double uniform(uint64_t key, uint64_t at) { // in (0, 1)
-  return ((double)(splitmix(key + at * 0xD1342543DE82EF95u) >> 11) + 0.5) * 0x1p-53;
+  return ((double)(random_at(key, at) >> 11) + 0.5) * 0x1p-53;
 }
 
 // Box and Muller 1958: two uniform numbers make a pair of normal ones, at 2k and 2k + 1.
@@ -81,6 +76,7 @@ bool params_has(const PlanTensor *tensor) {
 
 // A state that a file of weights does not name begins anew.
 static bool begins_anew(const Params *params, const PlanTensor *tensor) {
+  if (params->anew && params->anew(params->user, tensor)) return true;
   return tensor->role == RoleState && tensor->init != InitNone &&
          !weights_find(params->weights, tensor->name);
 }
@@ -134,6 +130,25 @@ int params_open(const char *weights, uint64_t seed, Params **out, Error *err) {
   else
     *out = params;
   return rc;
+}
+
+int params_of_weights(Weights *weights, const char *path, uint64_t seed, Params **out,
+                      Error *err) {
+  *out = NULL;
+  Params *params = heap_alloc(1, sizeof *params);
+  char *copy = heap_copy(path);
+  if (!params || !copy) {
+    free(params), free(copy), weights_close(weights);
+    return heap_error(err, "opening parameters");
+  }
+  *params = (Params){.path = copy, .weights = weights, .seed = seed};
+  *out = params;
+  return ExitOk;
+}
+
+void params_choose(Params *params, bool (*anew)(void *user, const PlanTensor *tensor), void *user) {
+  params->anew = anew;
+  params->user = user;
 }
 
 void params_close(Params *params) {
@@ -272,15 +287,31 @@ static int save_one(const Params *params, Loaded *loaded, int tensor, WeightTens
                : params_values(params, t, data, err);
 }
 
-int params_save(const Params *params, Loaded *loaded, const char *path, Error *err) {
-  const Plan *plan = loaded->plan;
-  int rc = ExitOk, count = 0;
-  WeightTensor *tensors = heap_alloc((size_t)plan->ntensors + 1, sizeof *tensors);
-  if (!tensors) return heap_error(err, "saving parameters");
-  for (int i = 0; i < plan->ntensors && !rc; i++)
-    if (params_has(&plan->tensors[i])) rc = save_one(params, loaded, i, &tensors[count++], err);
-  if (!rc) rc = weights_write(path, tensors, count, NULL, err);
+void params_snapshot_free(WeightTensor *tensors, int count) {
   for (int i = 0; i < count; i++) free((void *)tensors[i].data);
   free(tensors);
+}
+
+int params_snapshot(const Params *params, Loaded *loaded, WeightTensor **out, int *count,
+                    Error *err) {
+  const Plan *plan = loaded->plan;
+  int rc = ExitOk;
+  *count = 0;
+  *out = heap_alloc((size_t)plan->ntensors + 1, sizeof **out);
+  if (!*out) return heap_error(err, "saving parameters");
+  for (int i = 0; i < plan->ntensors && !rc; i++)
+    if (params_has(&plan->tensors[i])) rc = save_one(params, loaded, i, &(*out)[(*count)++], err);
+  if (!rc) return ExitOk;
+  params_snapshot_free(*out, *count);
+  *out = NULL;
+  return rc;
+}
+
+int params_save(const Params *params, Loaded *loaded, const char *path, Error *err) {
+  WeightTensor *tensors;
+  int count, rc = params_snapshot(params, loaded, &tensors, &count, err);
+  if (rc) return rc;
+  rc = weights_write(path, tensors, count, NULL, err);
+  params_snapshot_free(tensors, count);
   return rc;
 }

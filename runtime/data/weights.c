@@ -210,3 +210,16 @@ const WeightTensor *weights_find(const Weights *weights, const char *name) {
 const char *weights_metadata(const Weights *weights, const char *key) {
   return json_string_value(json_object_get(json_object_get(weights->root, "__metadata__"), key));
 }
+
+int weights_metadata_pairs(const Weights *weights, const char ***pairs, Error *err) {
+  json_t *metadata = json_object_get(weights->root, "__metadata__"), *value;
+  const char *key;
+  size_t count = 0;
+  *pairs = heap_alloc(2 * json_object_size(metadata) + 1, sizeof **pairs);
+  if (!*pairs) return heap_error(err, "reading weights");
+  json_object_foreach(metadata, key, value) {
+    (*pairs)[count++] = key;
+    (*pairs)[count++] = json_string_value(value);
+  }
+  return ExitOk;
+}

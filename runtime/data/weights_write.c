@@ -59,33 +59,38 @@ static char *make_header(const WeightTensor **sorted, int count, const char *con
   return header;
 }
 
-static int write_file(const char *path, const WeightTensor **sorted, int count, const char *header,
-                      size_t length, Error *err) {
-  FileWriter writer;
+static int write_bytes(FileWriter *writer, const WeightTensor **sorted, int count,
+                       const char *header, size_t length, Error *err) {
   uint8_t size[8];
   for (int i = 0; i < 8; i++) size[i] = (uint8_t)((uint64_t)length >> (8 * i));
-  int rc = file_begin("weights", path, &writer, err);
-  if (!rc) rc = file_write(&writer, size, sizeof size, err);
-  if (!rc) rc = file_write(&writer, header, length, err);
+  int rc = file_write(writer, size, sizeof size, err);
+  if (!rc) rc = file_write(writer, header, length, err);
   for (int i = 0; i < count && !rc; i++)
-    rc = file_write(&writer, sorted[i]->data, sorted[i]->bytes, err);
-  return rc ? rc : file_commit(&writer, err);
+    rc = file_write(writer, sorted[i]->data, sorted[i]->bytes, err);
+  return rc ? rc : file_commit(writer, err);
+}
+
+int weights_write_to(FileWriter *writer, const WeightTensor *tensors, int ntensors,
+                     const char *const *metadata, Error *err) {
+  size_t length = 0;
+  const WeightTensor **sorted = heap_alloc((size_t)ntensors, sizeof *sorted);
+  for (int i = 0; sorted && i < ntensors; i++) sorted[i] = &tensors[i];
+  if (sorted) qsort(sorted, (size_t)ntensors, sizeof *sorted, by_width);
+  char *header = sorted ? make_header(sorted, ntensors, metadata, &length) : NULL;
+  int rc = header   ? write_bytes(writer, sorted, ntensors, header, length, err)
+           : sorted ? err_set(err, ExitBadInput,
+                              "%s '%s': a tensor's name is empty, used twice or not UTF-8",
+                              writer->kind, writer->path)
+                    : heap_error(err, "writing weights");
+  file_abort(writer); // nothing when it is done
+  free(header);
+  free(sorted);
+  return rc;
 }
 
 int weights_write(const char *path, const WeightTensor *tensors, int ntensors,
                   const char *const *metadata, Error *err) {
-  size_t length = 0;
-  const WeightTensor **sorted = heap_alloc((size_t)ntensors, sizeof *sorted);
-  if (!sorted) return heap_error(err, "writing weights");
-  for (int i = 0; i < ntensors; i++) sorted[i] = &tensors[i];
-  qsort(sorted, (size_t)ntensors, sizeof *sorted, by_width);
-  char *header = make_header(sorted, ntensors, metadata, &length);
-  int rc = header ? write_file(path, sorted, ntensors, header, length, err)
-                  : err_set(err, ExitBadInput,
-                            "weights '%s': a tensor's name is empty, used twice "
-                            "or not UTF-8",
-                            path);
-  free(header);
-  free(sorted);
-  return rc;
+  FileWriter writer;
+  int rc = file_begin("weights", path, &writer, err);
+  return rc ? rc : weights_write_to(&writer, tensors, ntensors, metadata, err);
 }

@@ -3,6 +3,7 @@
 #define NNGEN_RUNTIME_EXEC_H
 
 #include "jit/jit.h"
+#include "nngen_train.h"
 #include "sim/names.h"
 
 // ---- load.c -----------------------------------------------------------------------------------
@@ -41,9 +42,5 @@ int run_enqueue(Loaded *loaded, int entry, Error *err); // puts every step on th
 int run_enqueue_step(Loaded *loaded, const PlanStep *step, Error *err);
 void run_push(Loaded *loaded, int entry); // the model range, when ranges are on
 void run_pop(Loaded *loaded);
-
-// ---- replay.c ---------------------------------------------------------------------------------
-
-int replay_enqueue(Replay *replay, Error *err);
 
 #endif

@@ -262,7 +262,7 @@ static int build_and_load(Loaded *loaded, const JitOptions *options, bool *refus
                      &loaded->report, err);
   *refused = false;
   for (int i = 0; i < loaded->plan->nkernels && !rc; i++)
-    rc = load_kernel(loaded, i, images, refused, err);
+    if (images[images[i].same].bytes) rc = load_kernel(loaded, i, images, refused, err);
   jit_images_free(images, loaded->plan->nkernels);
   return rc;
 }

@@ -77,6 +77,10 @@ void run_pop(Loaded *loaded) {
   if (loaded->nvtx_level) nvtx_pop(loaded->device->nvtx);
 }
 
+void run_ranges(Loaded *loaded, NvtxLevel level) {
+  loaded->nvtx_level = level;
+}
+
 // ---- steps -------------------------------------------------------------------------------------
 
 int run_find_entry(const Loaded *loaded, const char *name, int *entry, Error *err) {
@@ -149,14 +153,18 @@ int run_enqueue(Loaded *loaded, int entry, Error *err) {
   return rc;
 }
 
-static int synchronise(const Loaded *loaded, Error *err) {
+int run_wait(Loaded *loaded, Error *err) {
   return CU(&loaded->device->api, err, cuStreamSynchronize, loaded->device->stream);
 }
 
-int run_entry(Loaded *loaded, const char *name, Error *err) {
+int run_start(Loaded *loaded, const char *name, Error *err) {
   int entry, rc = run_find_entry(loaded, name, &entry, err);
-  if (!rc) rc = run_enqueue(loaded, entry, err);
-  return rc ? rc : synchronise(loaded, err);
+  return rc ? rc : run_enqueue(loaded, entry, err);
+}
+
+int run_entry(Loaded *loaded, const char *name, Error *err) {
+  int rc = run_start(loaded, name, err);
+  return rc ? rc : run_wait(loaded, err);
 }
 
 static int elapsed(const Loaded *loaded, double *ms, Error *err) {

@@ -173,6 +173,23 @@ int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, E
   return rc ? rc : CU(&device->api, err, cuStreamSynchronize, device->stream);
 }
 
+int tensor_put_rows(Loaded *loaded, int from, int to, int64_t row, Error *err) {
+  const Device *device = loaded->device;
+  const PlanTensor *source = &loaded->plan->tensors[from], *target = &loaded->plan->tensors[to];
+  bool plain = source->dtype == target->dtype && source->rank == target->rank;
+  for (int d = 0; d < source->rank && plain; d++)
+    plain = source->order[d] == d && target->order[d] == d &&
+            (!d || source->shape[d] == target->shape[d]);
+  if (!plain || row < 0 || row + source->shape[0] > target->shape[0])
+    return err_set(err, ExitUsage, "'%s' cannot be copied to row %lld of '%s'", source->name,
+                   (long long)row, target->name);
+  size_t bytes = (size_t)source->bytes;
+  CUdeviceptr at =
+      load_pointer(loaded, to) + (CUdeviceptr)row * (bytes / (size_t)source->shape[0]);
+  return CU(&device->api, err, cuMemcpyDtoDAsync, at, load_pointer(loaded, from), bytes,
+            device->stream);
+}
+
 // A buffer for the stored form of a tensor whose element count the caller has right.
 static int stage(const Loaded *loaded, int tensor, int64_t count, void **stored, Error *err) {
   CUdeviceptr at;

@@ -4,6 +4,7 @@
 // with the same program but for names are compiled once. jit_kernel.c handles one kernel.
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "jit/jit.h"
@@ -32,7 +33,8 @@ static void *work(void *user) {
     int index = atomic_fetch_add(&build->next, 1);
     if (index >= build->plan->nkernels || atomic_load(&build->failed)) return NULL;
     Error err = {0};
-    int rc = build->images[index].same == index ? jit_kernel(build, index, &err) : ExitOk;
+    bool own = build->wanted[index] && build->images[index].same == index;
+    int rc = own ? jit_kernel(build, index, &err) : ExitOk;
     finish_one(build, index, rc, &err);
   }
 }
@@ -65,8 +67,9 @@ static bool allocate(JitBuild *build) {
   build->keys = heap_alloc(kernels, sizeof *build->keys);
   build->images = heap_alloc(kernels, sizeof *build->images);
   build->reports = heap_alloc(kernels, sizeof *build->reports);
+  build->wanted = heap_alloc(kernels, sizeof *build->wanted);
   if (!build->header_texts || !build->header_names || !build->keys || !build->images ||
-      !build->reports)
+      !build->reports || !build->wanted)
     return false;
   for (size_t i = 0; i < headers; i++) {
     build->header_texts[i] = build->plan->headers[i].text;
@@ -75,9 +78,19 @@ static bool allocate(JitBuild *build) {
   return true;
 }
 
+static void want_entry(JitBuild *build, const PlanEntry *entry) {
+  const char *name = build->options->entry;
+  if (!name || (strcmp(entry->name, name) && strcmp(entry->name, "init"))) return;
+  for (int i = 0; i < entry->nsteps; i++) {
+    if (entry->steps[i].kind != StepLaunch) continue;
+    int kernel = entry->steps[i].kernel;
+    build->wanted[kernel] = build->wanted[build->images[kernel].same] = true;
+  }
+}
+
 static void copy_twins(JitBuild *build) {
   for (int i = 0; i < build->plan->nkernels; i++) {
-    if (build->images[i].same == i) continue;
+    if (build->images[i].same == i || !build->wanted[i]) continue;
     build->reports[i] = build->reports[build->images[i].same];
     build->reports[i].shared = true;
     build->reports[i].seconds = 0;
@@ -90,6 +103,7 @@ static void sum_up(const JitBuild *build, double begin, JitReport *report) {
                         .nkernels = build->plan->nkernels};
   for (int i = 0; i < report->nkernels; i++) {
     const KernelReport *kernel = &report->kernels[i];
+    if (!build->wanted[i]) continue;
     if (kernel->shared)
       report->shared++;
     else if (kernel->cached)
@@ -104,6 +118,8 @@ static int build_all(JitBuild *build, Error *err) {
   if (!allocate(build)) return heap_error(err, "compiling kernels");
   int rc = jit_find_twins(build, err);
   if (rc) return rc;
+  for (int i = 0; i < build->plan->nkernels; i++) build->wanted[i] = !build->options->entry;
+  for (int i = 0; i < build->plan->nentries; i++) want_entry(build, &build->plan->entries[i]);
   cache_open(build->options->cache_dir, &build->options->log, &build->cache);
   run_pool(build);
   if (build->failed_kernel >= 0) {
@@ -138,9 +154,11 @@ int jit_build(const Toolkit *toolkit, const Plan *plan, const char *arch, const 
   if (rc) {
     jit_images_free(build.images, plan->nkernels);
     free(build.reports);
+    free(build.wanted);
     return rc;
   }
   sum_up(&build, begin, report);
+  free(build.wanted);
   *images = build.images;
   return ExitOk;
 }

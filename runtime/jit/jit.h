@@ -64,6 +64,7 @@ typedef struct JitBuild {
   CacheKey *keys;
   KernelImage *images;
   KernelReport *reports;
+  bool *wanted; // by kernel: of JitOptions.entry or init, or the program of one that is
   Cache cache;
   atomic_int next; // the next kernel to take
   atomic_int failed;

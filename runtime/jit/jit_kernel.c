@@ -145,15 +145,20 @@ static char *get_log(const NvrtcApi *api, nvrtcProgram program) {
   return log;
 }
 
+static bool wants_ptx(const JitBuild *build) {
+  return !strncmp(build->arch, "compute_", strlen("compute_"));
+}
+
 static int get_image(const JitBuild *build, nvrtcProgram program, KernelImage *image, Error *err) {
   const NvrtcApi *api = &build->toolkit->api;
-  nvrtcResult result = api->nvrtcGetCUBINSize(program, &image->size);
+  bool ptx = wants_ptx(build);
+  nvrtcResult result = (ptx ? api->nvrtcGetPTXSize : api->nvrtcGetCUBINSize)(program, &image->size);
   if (result)
-    return err_set(err, ExitNoToolchain, "NVRTC gives no machine code: %s",
+    return err_set(err, ExitNoToolchain, "NVRTC gives no %s: %s", ptx ? "PTX" : "machine code",
                    api->nvrtcGetErrorString(result));
   image->bytes = heap_alloc(image->size, 1);
   if (!image->bytes) return heap_error(err, "compiling kernels");
-  api->nvrtcGetCUBIN(program, image->bytes);
+  (ptx ? api->nvrtcGetPTX : api->nvrtcGetCUBIN)(program, image->bytes);
   return ExitOk;
 }
 
@@ -226,7 +231,8 @@ int jit_kernel(JitBuild *build, int index, Error *err) {
   return ExitOk;
 }
 
-// ---- what a user looks at ------------------------------------------------------------------------
+// ---- what a user looks at
+// ------------------------------------------------------------------------
 
 int jit_image(const Toolkit *toolkit, const PlanKernel *kernel, const KernelImage *image,
               void **bytes, size_t *size, Error *err) {

@@ -74,17 +74,24 @@ template <class T> NN_DEV T nn_load_ro(const T *p);
 
 NN_DEV float nn_exp(float x);
 NN_DEV float nn_exp2(float x);
+NN_DEV float nn_exp2_fast(float x); // one instruction: 4 units in the last place; 0 below 2^-126
 NN_DEV float nn_log(float x);
 NN_DEV float nn_sqrt(float x);
 NN_DEV float nn_rsqrt(float x);
 NN_DEV float nn_tanh(float x);
 NN_DEV float nn_erf(float x);
+NN_DEV float nn_erfc(float x);  // 1 - erf(x)
+NN_DEV float nn_log1p(float x); // log(1 + x)
+NN_DEV float nn_expm1(float x); // exp(x) - 1
+NN_DEV float nn_atan(float x);
+NN_DEV float nn_atan2(float y, float x); // the angle of the point (x, y)
 NN_DEV float nn_sin(float x);
 NN_DEV float nn_cos(float x);
 NN_DEV float nn_pow(float x, float y);
 NN_DEV float nn_floor(float x);
 NN_DEV float nn_ceil(float x);
 NN_DEV float nn_round(float x); // to nearest, ties to even
+NN_DEV float nn_trunc(float x); // toward zero
 NN_DEV float nn_abs(float x);
 NN_DEV float nn_fma(float a, float b, float c); // a * b + c, rounded once
 NN_DEV float nn_max(float a, float b);          // NaN when either is NaN

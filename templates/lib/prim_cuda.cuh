@@ -141,17 +141,28 @@ template <class T> NN_DEV T nn_load_ro(const T *p) { return nn_load_ro<1>(p)[0];
 
 NN_DEV float nn_exp(float x) { return expf(x); }
 NN_DEV float nn_exp2(float x) { return exp2f(x); }
+NN_DEV float nn_exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 NN_DEV float nn_log(float x) { return logf(x); }
 NN_DEV float nn_sqrt(float x) { return __fsqrt_rn(x); }
 NN_DEV float nn_rsqrt(float x) { return rsqrtf(x); }
 NN_DEV float nn_tanh(float x) { return tanhf(x); }
 NN_DEV float nn_erf(float x) { return erff(x); }
+NN_DEV float nn_erfc(float x) { return erfcf(x); }
+NN_DEV float nn_log1p(float x) { return log1pf(x); }
+NN_DEV float nn_expm1(float x) { return expm1f(x); }
+NN_DEV float nn_atan(float x) { return atanf(x); }
+NN_DEV float nn_atan2(float y, float x) { return atan2f(y, x); }
 NN_DEV float nn_sin(float x) { return sinf(x); }
 NN_DEV float nn_cos(float x) { return cosf(x); }
 NN_DEV float nn_pow(float x, float y) { return powf(x, y); }
 NN_DEV float nn_floor(float x) { return floorf(x); }
 NN_DEV float nn_ceil(float x) { return ceilf(x); }
 NN_DEV float nn_round(float x) { return rintf(x); }
+NN_DEV float nn_trunc(float x) { return truncf(x); }
 NN_DEV float nn_abs(float x) { return fabsf(x); }
 NN_DEV float nn_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 NN_DEV bool nn_isnan(float x) { return x != x; }

@@ -204,6 +204,10 @@ tables() {
   }
   row "libcusim: symbols of the driver API and NVRTC present / called by its tests" "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
   modelled
+  tests/bench/bench_attention.py
+  printf '\nWhole steps of training (entry `train`), times as modelled for an H200:\n\n'
+  tests/bench/bench_training.py plans tokens
+  [ $nvrtc ] && tests/bench/bench_training.py spills
   [ -n "$(ldconfig -p | grep libnvrtc)$(ls "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so* 2>/dev/null)" ] && {
     printf '\nKernels whose PTX, of NVRTC, leaves the same bytes as their C++:\n\n'
     tests/sim/ptx_equal.sh models/lenet.lua models/mlp.lua tests/models/transformer.lua

@@ -56,6 +56,37 @@ runner() { # a line as each program ends, and the failed one's details; then the
   has "$work/quick" && has "not ok 1 - c d" && has "stderr: said" && has "# why" || return 1
   fails 1 "1 passed, 1 failed, 0 skipped" env NNGEN_TEST= tests/run.sh "$work/quick" "$work/bad"
 }
+attention() { # the tables of attention, in tiny sizes: each has all its rows, a number in each cell
+  local rows="3 2 3 1 1 2 4 2"
+  tests/bench/bench_attention.py --quick >"$work/o" || return 1
+  grep -q "^Instructions .* is installed" "$work/o" && rows="3 2 3 1 1 4 2"
+  grep -q "NVRTC is not installed" "$work/o" && rows="3 2 3 1 4 2"
+  has "before it, 0.0 % are skipped, 100.0 % have the condition" && has "skips 75.0 %" && has "; 75.0 % of the scores" || return 1
+  awk -F'|' -v want="$rows" '/^\|---/ {body = 1; tables++; next} !/^\|/ {body = 0}
+    body {rows[tables]++; for (i = 3; i < NF; i++) if ($i !~ /[0-9]/) {print "no number: " $0; bad = 1}}
+    END {for (t = 1; t <= tables; t++) got = got (t > 1 ? " " : "") rows[t]
+      if (got != want) {print "rows of the tables: " got ", want " want; bad = 1} exit bad}' "$work/o"
+}
+training() { # the tables of training steps, in tiny sizes
+  tests/bench/bench_training.py --quick plans tokens >"$work/o" && grep -qE "^\| 1024 \| [0-9]+ \| [0-9]+ \\([3-9]" "$work/o" && grep -qE '^\| ResNet-18, 8x8, batch 2 \| fp32 \| [0-9]+ \| [0-9]+ .*x \|' "$work/o"
+}
+main_loop() { # in what either disassembler prints: the loop inside, not the one around it
+  cat >"$work/main_loop.py" <<'END'
+import sys
+sys.path.insert(0, "tests/bench")
+from bench_attention import main_loop
+lines = ["MOV R1, R2", "LDSM R4, [R5]", "HMMA.16816.F32 R8, R4, R6, R8", "HMMA.16816.F32 R8, R4, R6, R8",
+         "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}", "BRA {after}", "EXIT"]
+labels = {1: "inner", 0: "outer", 8: "after"}
+nvdisasm = "".join((f".L_x_{labels[i]}:\n" if i in labels else "") +
+    f"        /*{16 * i:04x}*/      {t.format(inner='`(.L_x_inner)', outer='`(.L_x_outer)', after='`(.L_x_after)')} ;\n" for i, t in enumerate(lines))
+cuobjdump = "".join(f"        /*{16 * i:04x}*/      {t.format(inner='0x10', outer='0x0', after='0x80')} ;      /* 0x0000000a00ff0b82 */\n"
+    "                                              /* 0x000fe20000000800 */\n" for i, t in enumerate(lines))
+assert main_loop(nvdisasm) == (4, 2), main_loop(nvdisasm)
+assert main_loop(cuobjdump) == (4, 2), main_loop(cuobjdump)
+END
+  python3 -B "$work/main_loop.py"
+}
 python=
 for p in /usr/bin/python3 python3; do
   [ -z "$python" ] && $p -c 'import torch, torchvision' 2>/dev/null && python=$p
@@ -67,6 +98,9 @@ if ! command -v python3 >/dev/null; then
   skip "results become a table" "python3 is not installed"
 else
   echo '{"schema_version": 7}' >"$work/other.json"
+  ok "attention's tables have all their numbers" attention
+  ok "training's table has its numbers" training
+  ok "the main loop of attention, in machine code" main_loop
   ok "no stored result, no figure" nothing_measured
   ok "a result becomes a table" synthetic
   ok "a synthetic result stays out of the README" not_in_readme

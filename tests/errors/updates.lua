@@ -10,3 +10,7 @@ if case == "twice" then
   nn.update(s, x)
   nn.update(s, x * 2)
 end
+if case == "another" then
+  nn.output("y", x * nn.param("w", {4}))
+  nn.entry("step", function() nn.output("z", x:matmul(nn.param("w", {4, 1}))) end)
+end

@@ -33,6 +33,7 @@ function cases.norms() local x = a(4, 6); return (x - x:mean(2, true)) * nn.rsqr
 function cases.softmax() return a(3, 5):softmax() * b(3, 5) + a():logsumexp(2, true) end
 function cases.prod() return a(2, 5):prod(2) end
 function cases.scan() return a(3, 6):cumsum(2) * b(3, 6) end
+function cases.products() return a(3, 6):cumprod(2) * b(3, 6) end
 function cases.matmul() return a(2, 3, 4):matmul(b(4, 5)) end
 function cases.batched() return a(2, 3, 4):matmul(b(2, 4, 5)):matmul(c(5, 2)) end
 function cases.conv()
@@ -42,6 +43,11 @@ function cases.transposed() return op.conv2d_data(a(1, 4, 3, 3), b(4, 2, 3, 3), 
 function cases.filter() return op.conv2d_filter(a(1, 3, 3, 3), b(1, 2, 5, 5), {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {3, 3}}) end
 function cases.pooled() return a(1, 3, 6, 5):avg_pool2d{kernel = 2} * b(3, 1, 1) end
 function cases.max_pooled() return a(2, 3, 7, 6):max_pool2d{kernel = {2, 3}} * b(3, 1, 1) end
+function cases.max_pooled_over() return a(2, 3, 7, 6):max_pool2d{kernel = 3, stride = 2, pad = 1} * b(3, 1, 1) end
+function cases.max_pooled_dilated()
+  return a(1, 2, 8, 7):max_pool2d{kernel = {2, 3}, stride = {3, 1}, dilation = {3, 2}, pad = 1} * b(2, 1, 1)
+end
+function cases.max_pooled_dense() return a(1, 2, 5, 7):max_pool2d{kernel = {3, 2}, stride = 1} end
 function cases.moved()
   local x = a(2, 3, 4)
   local y = x:permute{3, 1, 2}:reshape{4, 6}
@@ -71,7 +77,22 @@ function cases.twice() -- a gradient penalty
   return (g * g):sum() + y:mean()
 end
 
+function cases.batch_norm() -- its own rule
+  return a(3, 2, 4, 3):batch_norm2d("bn", {training = true}) * b(2, 1, 1)
+end
+function cases.batch_norm_twice()
+  local x = a(3, 2, 2, 3)
+  local y = x:batch_norm2d("bn", {training = true, affine = false})
+  local g = nn.grad((y * y * y):sum(), x)
+  return g * g + y
+end
+function cases.custom() -- a rule of the model's own, here the true one
+  local x, w = a(3, 4), b(4)
+  return nn.custom_gradient(x * x * w, {x, w}, function(g) return g * x * w * 2, (g * x * x):sum(1) end) + x
+end
+
 local y = cases[cfg.case]()
 local loss = (y * nn.sin(y * 0.7 + 0.3)):sum()
 nn.output("loss", loss)
-for i, g in ipairs(nn.grad(loss, tensors)) do nn.output("d" .. names[i], g) end
+for i, g in ipairs{table.unpack(nn.grad(loss, tensors))} do -- it is all that nn.grad gives
+  nn.output("d" .. names[i], g) end

@@ -5,8 +5,10 @@
 
 static const char *const cases[] = {
     "add", "mul", "shared", "functions", "choices", "sums", "extremes", "norms", "softmax", "prod",
-    "scan", "matmul", "batched", "conv", "transposed", "filter", "pooled", "max_pooled", "moved", "gathered",
-    "chosen", "top", "network", "twice"};
+    "scan", "products", "matmul", "batched", "conv", "transposed", "filter", "pooled", "max_pooled", "max_pooled_over", "max_pooled_dilated",
+    "max_pooled_dense", "moved", "gathered",
+    "chosen", "top", "network", "twice",
+    "batch_norm", "batch_norm_twice", "custom"};
 
 static Compiler c;
 
@@ -42,7 +44,7 @@ static double *evaluate(const Node *output, const Node *moved, int64_t e, double
   double **value = calloc((size_t)c.original->nnodes, sizeof *value);
   fill(value);
   if (moved) value[moved->id][e] += by;
-  eval_graph(c.original, value);
+  eval_graph(c.original, value, NULL, NULL);
   double *result = value[output->id];
   value[output->id] = NULL;
   eval_free(c.original, value);

@@ -25,7 +25,7 @@ static void maps_trace(void **state) {
   int traced = 0;
   for (int i = 0; i < c.nops; i++) {
     const Op *op = c.ops[i];
-    if (op->ref == LUA_NOREF || op->typing == TypeDraw) continue; // draws are integer arithmetic
+    if (op->ref == LUA_NOREF || op->typing == TypeDraw || op->typing == TypeWhole) continue; // draws are integer arithmetic
     lua_getglobal(c.lua, "trace");
     lua_rawgeti(c.lua, LUA_REGISTRYINDEX, op->ref);
     lua_pushinteger(c.lua, op->cls == OpMap ? op->nin : 2);

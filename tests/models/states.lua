@@ -53,4 +53,12 @@ function cases.descent() -- a parameter that is updated: it is not folded, and i
     nn.update(w, w - x:transpose():matmul(d) * (2 / 16 * 0.1))
   end)
 end
+function cases.shared() -- entries that declare the same parameter and state
+  local function predict() return nn.input("x", {3, 4}):matmul(nn.param("w", {4, 2}, {"normal", 0, 1})) end
+  nn.output("y", predict() + nn.state("seen", {3, 2}))
+  nn.entry("look", function()
+    local seen = nn.state("seen", {3, 2})
+    nn.update(seen, seen + predict())
+  end)
+end
 cases[cfg.case]()

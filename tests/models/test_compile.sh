@@ -37,6 +37,12 @@ for dtype in fp16 $(long && echo fp32); do # every form of contraction: turned o
   ok_or_skip "random contractions $dtype sm_80" compiles sm_80 tests/models/contraction.lua --dtype $dtype --set seed=2 count=24
   ok_or_skip "layers $dtype sm_100a" compiles sm_100a tests/models/layers.lua --dtype $dtype
 done
+for arch in sm_80 sm_90a sm_100a; do # derivatives of attention
+  for depth in 64 128 $(long && echo 16 40 96 256); do
+    ok_or_skip "attention's derivatives, heads of $depth, bf16 $arch" compiles $arch tests/models/attention.lua --dtype bf16 \
+      --set cases=gradient depth=$depth values=$depth queries=512 keys=512
+  done
+done
 ok_or_skip "reductions sm_90a" compiles sm_90a tests/models/reduce_special.lua --set columns=40000
 ok_or_skip "long rows sm_90a" compiles sm_90a tests/models/long_rows.lua --set only=softmax columns=32000
 for arch in sm_80 sm_90a sm_100a; do

@@ -42,4 +42,9 @@ done
 for case in softmax norm; do
   ok "planned bytes are counted bytes, rows across memory, $case" each "$planned" tests/models/across.lua --set case=$case
 done
+for dtype in fp32 bf16; do
+  block="models/block.lua --entry train --dtype $dtype --set tokens=192 width=96 heads=3"
+  ok "planned bytes are counted bytes, attention's derivatives $dtype" each "\$1 !~ /attention/ || $planned" $block
+  ok "no bank conflicts in attention's derivatives, $dtype" each "\$1 !~ /attention/ || $clean" $block
+done
 tap_done

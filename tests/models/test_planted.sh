@@ -56,6 +56,20 @@ ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh 's/in
 ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh 's/for (; e < end; e += step)/for (; e + step < end; e += step)/' run tests/models/reduce.lua
 ok "reduce: a barrier is missing" found templates/lib/reduce.cuh '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' run tests/models/reduce.lua
 ok "reduce: a run that is never added" found templates/lib/reduce.cuh 's/acc\[o\] = combine(acc\[o\], run\[o\]);/;/' run tests/models/reduce.lua
+heads() { run tests/models/attend.lua --dtype fp16 --set form=$1 N=150 M=150; }
+ok "no fault, no complaint about attention" heads causal
+ok "attention: sums do not follow a larger score" found templates/lib/attend_softmax.cuh 's/nn_fma(sum\[r\], correction\[r\], added)/sum[r] + added/' heads causal
+ok "attention: outputs do not follow a larger score" found templates/lib/attend_softmax.cuh 's/Sums::out(r, c) \*= correction\[r\]/Sums::out(r, c) *= 1.f/' heads causal
+ok "attention: a tile with a condition counts as plain" found templates/lib/span.cuh 's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi/a.lo <= b.lo ? 1. : 0., a.lo <= b.hi/' heads causal
+ok "attention: one masked tile too many" found templates/lib/span.cuh 's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0./a.hi <= b.lo ? 1. : 0., a.hi <= b.hi ? 1. : 0./' heads causal
+ok "attention: keys past the last one count" found templates/attend.cu 's/cut_scores<Warp::Tile>(scores, kKeys % kTileKeys, -nn_inf())/;/' heads plain
+ok "attention: a tile is overwritten while it is read" found templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' heads causal
+derived() { run tests/models/weigh.lua --dtype fp16 --set case=$1; }
+ok "no fault, no complaint about attention's derivatives" derived plain
+ok "attention's derivatives: keys past the last one count" found templates/weigh.cu 's/cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f)/;/' derived low
+ok "attention's derivatives: powers to the base of e" found templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' derived plain
+ok "attention's derivatives: a tile is overwritten while it is read" found templates/weigh.cu 's/nn_sync();  \/\/ this tile.*//' derived fused_projection
+ok "attention's derivatives: rows begin a tile late" found templates/weigh.cu 's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' derived lengths
 parts() { run tests/models/reduce.lua --set only=sum rows=2 columns=30 depth=1000; }
 ok "no fault, no complaint about parts of a reduction" parts
 ok "reduce: a part is forgotten" found templates/lib/reduce.cuh 's/int p = row; p < kParts/int p = row; p < kParts - 1/' parts

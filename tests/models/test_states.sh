@@ -2,7 +2,7 @@
 # States and entries (states.lua) against the oracle, over several runs, saved and restored.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/states.lua --quiet --check "$@"; }
-for case in counter average swap moved cache descent; do
+for case in counter average swap moved cache descent shared; do
   ok "$case" run --set case=$case
   ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done

@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch.nn import BatchNorm2d, Conv2d, ConvTranspose2d
 
-from torch_reference import write_safetensors
+from safetensors_file import write_safetensors
 
 LAYERS = {  # by the name of their parameters
     "plain": Conv2d(8, 6, 3, padding=1),

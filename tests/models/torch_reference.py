@@ -4,8 +4,6 @@
 usage: torch_reference.py ARCH FOLDER [STEM]   (ARCH resnet18 or resnet34; STEM imagenet or cifar)
 Exit code 77: torch or torchvision is not installed.
 """
-import json
-import struct
 import sys
 
 try:
@@ -15,17 +13,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-
-def write_safetensors(path, tensors):
-    header, data = {}, b""
-    for name, t in sorted(tensors.items()):
-        raw = t.numpy().astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
+from safetensors_file import write_safetensors  # noqa: E402
 
 
 def main():

@@ -244,6 +244,7 @@ static void test_functions(void **state) {
   (void)state;
   static const Function functions[] = {{"nn_exp(x)", exp, -80, 80, 2},
                                        {"nn_exp2(x)", exp2, -100, 100, 2},
+                                       {"nn_exp2_fast(x)", exp2, -100, 100, 4},
                                        {"nn_log(x)", log, 1e-6, 1e6, 2},
                                        {"nn_sqrt(x)", sqrt, 0, 1e9, 0.51},
                                        {"nn_rsqrt(x)", rsqrt_reference, 1e-6, 1e6, 2},

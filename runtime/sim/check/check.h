@@ -58,11 +58,8 @@ bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address,
 void record_launch(void); // record.c: memory before and after
 void record_launch_end(const Launch *launch);
 void trace_launch(void);
-void trace_meet_slowly(Block *block);
-// A thread arrives at a barrier: what its atomic operations read, it has read by now.
-static inline void trace_meet(Block *block) {
-  if (__builtin_expect(block->atomic_open, 0)) trace_meet_slowly(block);
-}
+// The thread does the next thing: what its last atomic operation read, it has read by now.
+void trace_atomic_done(Block *block, int thread);
 void trace_grid(Block *block); // all blocks of the grid meet: before it arrives, and after
 void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
@@ -104,7 +101,9 @@ void clock_drop_slowly(struct Clock **place);
 void clock_join(const Block *block, struct Clock **place, const struct Clock *from); // adds it
 void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
 static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
-  if (sim_settings()->race) clock_publish_slowly(block, place, thread);
+  if (!sim_settings()->race) return;
+  trace_atomic_done(block, thread);
+  clock_publish_slowly(block, place, thread);
 }
 static inline void clock_drop(struct Clock **place) {
   if (*place) clock_drop_slowly(place);

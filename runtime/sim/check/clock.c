@@ -55,6 +55,7 @@ void clock_begin(Block *block) {
     keep(&block->known[t], NULL);
     block->own[t] = 1;
     block->proxy[t] = 0;
+    block->atomic_open[t] = false;
   }
   for (int i = 0; i < kAtomicClocks; i++) clock_drop(&block->atomics[i]);
 }

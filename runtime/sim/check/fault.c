@@ -24,18 +24,26 @@ static void fault_give_up(void) {
 
 // ---- source lines -------------------------------------------------------------------------------
 
-// Whether a place is inside what kernels stand on, not in the kernel's own source.
+// Whether a place is inside what kernels stand on, not in the kernel's own source, or has no line,
+// as instructions have none that the compiler merged from several.
 static bool is_plumbing(const char *place) {
-  return strstr(place, "device/cusim") || strstr(place, "lib/prim_sim") || strstr(place, "??");
+  return strstr(place, "device/cusim") || strstr(place, "lib/prim_sim") || strstr(place, ":?") ||
+         strstr(place, "??");
 }
 
-// Asks binutils for the line: of the functions inlined there, the innermost that is not plumbing.
+// Asks binutils for the line: of the functions inlined there, the innermost that is not plumbing;
+// where there is none, that of the instructions before, of which kBack bytes hold a few.
 // Only while a report is written; the compiler brought binutils along.
 static bool ask_addr2line(const struct CUmod_st *module, uintptr_t offset, char *text,
                           size_t size) {
-  char command[128], line[512];
-  snprintf(command, sizeof command, "addr2line -i -e /proc/%d/fd/%d 0x%lx 2>/dev/null",
-           (int)getpid(), module->fd, (unsigned long)offset);
+  enum { kBack = 24 };
+  char command[640], line[512];
+  int length = snprintf(command, sizeof command, "addr2line -i -e /proc/%d/fd/%d", (int)getpid(),
+                        module->fd);
+  for (uintptr_t back = 0; back <= kBack && back <= offset; back++)
+    length += snprintf(command + length, sizeof command - (size_t)length, " 0x%lx",
+                       (unsigned long)(offset - back));
+  snprintf(command + length, sizeof command - (size_t)length, " 2>/dev/null");
   FILE *pipe = popen(command, "r");
   bool found = false;
   while (pipe && fgets(line, sizeof line, pipe)) {

@@ -91,7 +91,6 @@ void trace_block(Block *block) {
   if (!sim_settings()->race) return;
   block->serial = __atomic_add_fetch(&block_serial, 1, __ATOMIC_RELAXED);
   block->last_atomic = 0;
-  block->atomic_open = false;
   sim_worker->nsuspects = 0;
   clock_begin(block);
 }
@@ -327,6 +326,13 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
+// NOTE: an access is announced before it is made, and other threads may run between: what other
+// blocks did until the thread's next step, it may have seen.
+static void end_atomic(Block *block, int thread) {
+  block->last_atomic = ++atomics;
+  block->atomic_open[thread] = false;
+}
+
 // PTX's volatile is a relaxed atomic. Of shared memory it is what warps once used in place of
 // __syncwarp, which is an error: there it is a plain access.
 static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
@@ -336,24 +342,27 @@ static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes
   if (fiber->early.base) follow_early(fiber, address, bytes, kind);
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
+  if (fiber->block->atomic_open[thread]) end_atomic(fiber->block, thread);
   if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
   check_race(fiber, address, bytes, writes, kind, pc, shared);
   if (!atomic) return;
-  fiber->block->last_atomic = ++atomics;
-  fiber->block->atomic_open = true;
   clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
+  fiber->block->last_atomic = ++atomics;
+  fiber->block->atomic_open[thread] = true;
 }
 
-// NOTE: an access is announced before it is made: what another block did in between, it may see.
-void trace_meet_slowly(Block *block) {
+void trace_atomic_done(Block *block, int thread) {
+  if (!block->atomic_open[thread]) return;
   trace_lock(block->launch);
-  block->last_atomic = ++atomics;
-  block->atomic_open = false;
+  end_atomic(block, thread);
   trace_unlock();
 }
 
 void trace_grid(Block *block) {
-  if (sim_settings()->race) trace_meet_slowly(block);
+  if (!sim_settings()->race) return;
+  trace_lock(block->launch);
+  block->last_atomic = ++atomics;
+  trace_unlock();
 }
 
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
@@ -369,7 +378,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
     if (kind == AccessAtomic && settings->race) { // in the grid's workspace
       trace_grid(fiber->block);
-      fiber->block->atomic_open = true;
+      fiber->block->atomic_open[fiber->self.linear] = true;
     }
     return;
   }

@@ -1,6 +1,7 @@
 // barrier.c: the barriers of a block, all that its threads meet at by number.
 #include "sim/exec/exec.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static bool complete(Block *block, const BlockBarrier *barrier) {
@@ -27,28 +28,61 @@ static void release(Block *block, BlockBarrier *barrier, int last) {
   barrier->count = barrier->arrived = 0;
 }
 
+// ---- one barrier from several places --------------------------------------------------------------
+
+// Pairs of addresses known to be one line: copies that the compiler made of it. Asking for lines is slow, so
+// what one thread has learned all know; each keeps the last pairs it met, and asks them first.
+enum { kPairs = 64, kSharedPairs = 4096 };
+typedef struct Pair {
+  const void *a, *b; // in this order: a < b
+} Pair;
+
+static size_t pair_slot(Pair p, size_t count) {
+  uint64_t mixed = ((uintptr_t)p.a * 0x9e3779b97f4a7c15u) ^ ((uintptr_t)p.b * 0xc2b2ae3d27d4eb4fu);
+  return (size_t)(mixed >> 32) % count;
+}
+
+// Is it among the pairs that all know? With `add` it is from now on.
+static bool shared_pair(Pair p, bool add) {
+  static Pair shared[kSharedPairs];
+  static int count;
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  if (count > kSharedPairs / 2) memset(shared, 0, sizeof shared), count = 0;
+  size_t slot = pair_slot(p, kSharedPairs);
+  while (shared[slot].a && (shared[slot].a != p.a || shared[slot].b != p.b))
+    slot = (slot + 1) % kSharedPairs;
+  bool found = shared[slot].a != NULL;
+  if (!found && add) shared[slot] = p, count++;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
 // A warning sign: threads of one block are at one barrier from different places of the source,
 // which the language only allows for named barriers. Places without a number differ by their lines.
 static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
-  enum { kPairs = 64 }; // of addresses known to be one line: copies the compiler made of it
-  static __thread struct {
-    const void *a, *b;
-  } same[kPairs];
-  size_t slot = ((uintptr_t)pc ^ (uintptr_t)barrier->pc << 3) % kPairs;
+  static __thread Pair same[kPairs];
+  bool ordered = (uintptr_t)pc < (uintptr_t)barrier->pc;
+  Pair pair = {ordered ? pc : barrier->pc, ordered ? barrier->pc : pc};
+  Pair *known = &same[pair_slot(pair, kPairs)];
   bool apart = place && barrier->place && place != barrier->place;
-  if (!apart && same[slot].a == pc && same[slot].b == barrier->pc) return;
-  char here[256], there[256];
-  fault_line(pc, here, sizeof here);
-  fault_line(barrier->pc, there, sizeof there);
-  bool differ = strcmp(here, there) != 0;
-  bool known = strchr(here, ':') && strchr(there, ':'); // without addr2line there are no lines
-  if (apart || (known && differ))
-    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
-                "not all threads reach the barrier at %s: others wait at %s", here,
-                differ ? there : "another in that line");
-  same[slot].a = pc;
-  same[slot].b = barrier->pc;
+  if (!apart && known->a == pair.a && known->b == pair.b) return;
+  if (apart || !shared_pair(pair, false)) {
+    char here[256], there[256];
+    fault_line(pc, here, sizeof here);
+    fault_line(barrier->pc, there, sizeof there);
+    bool differ = strcmp(here, there) != 0;
+    bool lines = strchr(here, ':') && strchr(there, ':'); // without addr2line there are none
+    if (apart || (lines && differ))
+      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc,
+                  "not all threads reach the barrier at %s: others wait at %s", here,
+                  differ ? there : "another in that line");
+    shared_pair(pair, true);
+  }
+  *known = pair;
 }
+
+// ---- arriving and waiting -------------------------------------------------------------------------
 
 static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
                                                                   int place, const void *pc) {
@@ -68,7 +102,6 @@ static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, 
   bool elsewhere = barrier->pc != pc || barrier->place != place;
   if (elsewhere && id == 0 && sim_settings()->basic) compare_places(barrier, place, pc);
   barrier->expected = threads;
-  trace_meet(block);
   block->arrivals++;
   barrier->arrived++;
   clock_publish(block, &barrier->clock, (int)fiber->self.linear);
@@ -133,7 +166,6 @@ int cusim_live_threads(void) {
 // A thread has exited: it counts as present where all live threads are awaited, and what it did
 // lies before such a barrier.
 void barrier_exit(Block *block, int thread) {
-  trace_meet(block);
   clock_publish(block, &block->exited, thread);
   BlockBarrier *all = &block->barriers[0];
   if (!all->expected && complete(block, all)) release(block, all, -1);

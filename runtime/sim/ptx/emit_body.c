@@ -385,7 +385,7 @@ static void emit_registers(Emitter *e, const PtxFunc *func) {
     const char *type = reg->type.kind == KindPred ? "bool"
                        : reg->is_float            ? (reg->type.bits == 32 ? "float" : "double")
                                                   : int_name(reg->type);
-    text_print(e->out, "%s%s %s;", i % 8 ? " " : "\n  ", type, reg->c_name);
+    text_print(e->out, " %s %s;", type, reg->c_name);
   }
 }
 
@@ -393,14 +393,14 @@ static void emit_variables(Emitter *e, const PtxFunc *func) {
   for (int i = 0; i < func->nvars; i++) {
     const PtxVar *var = func->vars[i];
     if (i < func->nreturns + func->nparams) {
-      if (!func->entry) text_print(e->out, "  u8 *const %s = A[%d];\n", var->c_name, i);
+      if (!func->entry) text_print(e->out, " u8 *const %s = A[%d];", var->c_name, i);
       continue;
     }
     if (var->space == SpaceShared) continue;
     if (var->space != SpaceLocal && var->space != SpaceParam)
       ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "%s: no such variable in a function",
                var->name);
-    text_print(e->out, "  alignas(%d) u8 %s[%zu];\n", var->align, var->c_name,
+    text_print(e->out, " alignas(%d) u8 %s[%zu];", var->align, var->c_name,
                var->count * (size_t)(var->type.bits / 8) + !var->count);
   }
 }
@@ -429,8 +429,8 @@ static void follow_pending(Emitter *e, const Instr *instr, bool *pending, bool *
     *any = true;
   }
   if (!*any || product) return;
-  bool waits = !strncmp(instr->opcode, "wgmma.wait_group", 16), store = instr->nops && instr->op[0].kind == OpAddress;
-  bool reads = false;
+  bool waits = !strncmp(instr->opcode, "wgmma.wait_group", 16), reads = false;
+  bool store = instr->nops && instr->op[0].kind == OpAddress;
   for (int i = store ? 0 : 1; i < instr->nops; i++) reads |= reads_pending(pending, &instr->op[i]);
   if (waits) {
     memset(pending, 0, (size_t)e->func->nregs);
@@ -444,6 +444,16 @@ static void follow_pending(Emitter *e, const Instr *instr, bool *pending, bool *
   }
 }
 
+// A fault at a function's entry, where its variables are made (a stack that overflows), is at the
+// line of its first instruction: all up to there is one line of C.
+static void emit_entry_line(Emitter *e, const PtxFunc *func) {
+  for (int i = 0; i < func->nbody; i++)
+    if (!func->body[i].label) {
+      emit_line(e, &func->body[i]);
+      return;
+    }
+}
+
 // NOTE: several consecutive products of one kind are one meeting of the warp (emit_matrix.c).
 void emit_function(Emitter *e, PtxFunc *func) {
   e->func = func;
@@ -451,13 +461,13 @@ void emit_function(Emitter *e, PtxFunc *func) {
   e->file = -1;
   choose_kinds(func);
   text_print(e->out, "\n");
+  emit_entry_line(e, func);
   if (func->entry)
-    text_print(e->out, "static __attribute__((noinline, used)) void %s(u8 *PB) {\n", func->c_name);
+    text_print(e->out, "static __attribute__((noinline, used)) void %s(u8 *PB) {", func->c_name);
   else
-    text_print(e->out, "static void %s(u8 *const *A) {\n  u8 *const PB = 0;\n", func->c_name);
-  text_print(e->out, "  u8 *const SB = cusim_self->smem - 1024; u32 CC; (void)SB; (void)PB;");
+    text_print(e->out, "static void %s(u8 *const *A) { u8 *const PB = 0;", func->c_name);
+  text_print(e->out, " u8 *const SB = cusim_self->smem - 1024; u32 CC; (void)SB; (void)PB;");
   emit_registers(e, func);
-  text_print(e->out, "\n");
   emit_variables(e, func);
   bool *pending = ptx_alloc(e->ptx, (size_t)func->nregs + 1), any = false;
   for (int i = 0; i < func->nbody; i++) {

@@ -238,9 +238,9 @@ typedef struct Block {
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
   uint32_t serial;             // of the block, over all launches (race checking)
   uint32_t last_atomic;        // number of its last atomic operation
-  bool atomic_open;            // there was one since its threads last met
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
   uint32_t own[kMaxThreads];
+  bool atomic_open[kMaxThreads]; // its last atomic operation may not have been made yet
   MbarClock mbars[kMbarClocks];
   int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
   struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase

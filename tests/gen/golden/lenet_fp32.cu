@@ -465,18 +465,16 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
-      const int m = i;
-      const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 400 + m));
+    if (i >= kColumns) continue;
+    const int m = i;
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 400 + m));
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        Sums0 one;
-        const float max_pool2d = nn_float(g_max_pool2d[(((m + j)) / 5 % 5) * 80 + (((m + j)) % 5) * 16 + ((m + j)) / 25]);
-        const float fc1_mul = weight[j] * max_pool2d;
-        one.value = fc1_mul;
-        sums_0 = combine(sums_0, one);
-      }
-
+    for (int j = 0; j < kLanes; ++j) {
+      Sums0 one;
+      const float max_pool2d = nn_float(g_max_pool2d[(((m + j)) / 5 % 5) * 80 + (((m + j)) % 5) * 16 + ((m + j)) / 25]);
+      const float fc1_mul = weight[j] * max_pool2d;
+      one.value = fc1_mul;
+      sums_0 = combine(sums_0, one);
     }
   }
   __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
@@ -538,18 +536,16 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
-      const int m = i;
-      const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 120 + m));
-      const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
+    if (i >= kColumns) continue;
+    const int m = i;
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 120 + m));
+    const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        Sums0 one;
-        const float fc2_mul = weight[j] * relu[j];
-        one.value = fc2_mul;
-        sums_0 = combine(sums_0, one);
-      }
-
+    for (int j = 0; j < kLanes; ++j) {
+      Sums0 one;
+      const float fc2_mul = weight[j] * relu[j];
+      one.value = fc2_mul;
+      sums_0 = combine(sums_0, one);
     }
   }
   __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
@@ -611,18 +607,16 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
-      const int m = i;
-      const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 84 + m));
-      const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
+    if (i >= kColumns) continue;
+    const int m = i;
+    const Vec<float, 4> weight = nn_float(nn_load<4>(g_weight + n * 84 + m));
+    const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + m));
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        Sums0 one;
-        const float fc3_mul = weight[j] * relu[j];
-        one.value = fc3_mul;
-        sums_0 = combine(sums_0, one);
-      }
-
+    for (int j = 0; j < kLanes; ++j) {
+      Sums0 one;
+      const float fc3_mul = weight[j] * relu[j];
+      one.value = fc3_mul;
+      sums_0 = combine(sums_0, one);
     }
   }
   __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
@@ -692,17 +686,14 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
-      const int n = i;
-      const Vec<float, 2> fc3_add = nn_float(nn_load<2>(g_fc3 + n));
+    if (i >= kColumns) continue;
+    const Vec<float, 2> fc3_add = nn_float(nn_load<2>(g_fc3 + i));
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        Sums0 one;
-        kept_add[item * kLanes + j] = fc3_add[j];
-        one.value = fc3_add[j];
-        sums_0 = combine(sums_0, one);
-      }
-
+    for (int j = 0; j < kLanes; ++j) {
+      Sums0 one;
+      kept_add[item * kLanes + j] = fc3_add[j];
+      one.value = fc3_add[j];
+      sums_0 = combine(sums_0, one);
     }
   }
   __shared__ Sums0 part_sums_0[kRowThreads / kWarp];
@@ -713,18 +704,15 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
-
+    if (i >= kColumns) continue;
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        Sums1 one;
-        const float softmax_sub = kept_add[item * kLanes + j] - row_reduce_max;
-        const float softmax_exp = nn_exp(softmax_sub);
-        kept_exp[item * kLanes + j] = softmax_exp;
-        one.value = softmax_exp;
-        sums_1 = combine(sums_1, one);
-      }
-
+    for (int j = 0; j < kLanes; ++j) {
+      Sums1 one;
+      const float softmax_sub = kept_add[item * kLanes + j] - row_reduce_max;
+      const float softmax_exp = nn_exp(softmax_sub);
+      kept_exp[item * kLanes + j] = softmax_exp;
+      one.value = softmax_exp;
+      sums_1 = combine(sums_1, one);
     }
   }
   __shared__ Sums1 part_sums_1[kRowThreads / kWarp];
@@ -733,16 +721,14 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
 #pragma unroll
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
-    if (i < kColumns) {
-      const int n = i;
-      Vec<float, 2> softmax_out;
+    if (i >= kColumns) continue;
+    Vec<float, 2> softmax_out;
 #pragma unroll
-      for (int j = 0; j < kLanes; ++j) {
-        const float softmax_div = kept_exp[item * kLanes + j] / row_reduce_sum;
-        softmax_out[j] = softmax_div;
-      }
-      nn_store<2>(g_softmax + n, nn_cast<float>(softmax_out));
+    for (int j = 0; j < kLanes; ++j) {
+      const float softmax_div = kept_exp[item * kLanes + j] / row_reduce_sum;
+      softmax_out[j] = softmax_div;
     }
+    nn_store<2>(g_softmax + i, nn_cast<float>(softmax_out));
   }
 
 }

@@ -1,9 +1,9 @@
 // resnet18__layer2_0_bn1_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:9
-//   in  g_weight: f32(128), layer2.0.bn1.weight
-//   in  g_bias: f32(128), layer2.0.bn1.bias
 //   in  g_running_mean: f32(128), layer2.0.bn1.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn1.running_var
+//   in  g_weight: f32(128), layer2.0.bn1.weight
+//   in  g_bias: f32(128), layer2.0.bn1.bias
 //   out g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
@@ -15,10 +15,10 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 128;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_init(
-  const float *__restrict__ g_weight,
-  const float *__restrict__ g_bias,
   const float *__restrict__ g_running_mean,
   const float *__restrict__ g_running_var,
+  const float *__restrict__ g_weight,
+  const float *__restrict__ g_bias,
   float *__restrict__ g_bn1,
   float *__restrict__ g_bn1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
@@ -238,10 +238,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 }
 // resnet18__layer2_0_bn2_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:10
-//   in  g_weight: f32(128), layer2.0.bn2.weight
-//   in  g_bias: f32(128), layer2.0.bn2.bias
 //   in  g_running_mean: f32(128), layer2.0.bn2.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn2.running_var
+//   in  g_weight: f32(128), layer2.0.bn2.weight
+//   in  g_bias: f32(128), layer2.0.bn2.bias
 //   out g_bn2: f32(128, 1, 1, 1), layer2.0.bn2
 //   out g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
@@ -253,10 +253,10 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 128;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_init(
-  const float *__restrict__ g_weight,
-  const float *__restrict__ g_bias,
   const float *__restrict__ g_running_mean,
   const float *__restrict__ g_running_var,
+  const float *__restrict__ g_weight,
+  const float *__restrict__ g_bias,
   float *__restrict__ g_bn2,
   float *__restrict__ g_bn2_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
@@ -473,10 +473,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 }
 // resnet18__layer2_0_downsample_1_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:12
-//   in  g_weight: f32(128), layer2.0.downsample.1.weight
-//   in  g_bias: f32(128), layer2.0.downsample.1.bias
 //   in  g_running_mean: f32(128), layer2.0.downsample.1.running_mean
 //   in  g_running_var: f32(128), layer2.0.downsample.1.running_var
+//   in  g_weight: f32(128), layer2.0.downsample.1.weight
+//   in  g_bias: f32(128), layer2.0.downsample.1.bias
 //   out g_downsample_1: f32(128, 1, 1, 1), layer2.0.downsample.1
 //   out g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
 // grid 1x1x1 of 256 threads, 0 bytes of dynamic shared memory
@@ -488,10 +488,10 @@ constexpr int kLanes = 4;  // neighbouring elements per thread
 constexpr int kCount = 128;
 
 extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsample_1_init(
-  const float *__restrict__ g_weight,
-  const float *__restrict__ g_bias,
   const float *__restrict__ g_running_mean,
   const float *__restrict__ g_running_var,
+  const float *__restrict__ g_weight,
+  const float *__restrict__ g_bias,
   float *__restrict__ g_downsample_1,
   float *__restrict__ g_downsample_1_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
@@ -548,7 +548,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
-// from models/resnet.lua:12, models/resnet.lua:15, models/resnet.lua:35
+// from models/resnet.lua:12, models/resnet.lua:15, models/resnet.lua:36
 //   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
 //   in  g_downsample_1: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1

@@ -1,0 +1,305 @@
+// emit.c: `nngen emit`: a network as C and CUDA that other programs build, without nngen: from the
+// command line to a plan.
+#include "cli.h"
+#include "nngen_image.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- what is asked for --------------------------------------------------------------------------
+
+static int number_of(const Arch *arch) {
+  return atoi(arch->name + strlen("sm_"));
+}
+
+static void add_arch(Emission *e, const Arch *arch) { // sorted
+  int at = e->narchs;
+  for (int i = 0; i < e->narchs; i++)
+    if (e->arch[i] == arch) return;
+  for (; at && number_of(e->arch[at - 1]) > number_of(arch); at--) e->arch[at] = e->arch[at - 1];
+  e->arch[at] = arch;
+  e->narchs++;
+}
+
+// The GPU of this machine, when there is one that nngen knows.
+static void add_present(Emission *e) {
+  DeviceOptions options = {.kind = DeviceCuda, .cuda_path = e->cli->cuda_path};
+  Device *device;
+  Error none = {0};
+  if (device_open(&options, &device, &none)) return;
+  const Arch *arch = arch_find(device_info(device)->arch);
+  if (arch) add_arch(e, arch);
+  device_close(device);
+}
+
+static int pick_archs(Emission *e, Error *err) {
+  if (!e->cli->arch) {
+    add_arch(e, arch_find("sm_80"));
+    add_arch(e, arch_find("sm_90a"));
+    add_present(e);
+  }
+  char word[64];
+  for (const char *at = e->cli->arch; at && *at;) {
+    size_t n = strcspn(at, ",");
+    snprintf(word, sizeof word, "%.*s", (int)n, at);
+    const Arch *arch = arch_find(word);
+    if (!arch)
+      return err_set(err, ExitUsage, "--arch %s: wants a list of sm_80, sm_90a, sm_100a", word);
+    if (e->narchs == kMostArchs) return err_set(err, ExitUsage, "--arch: too many");
+    add_arch(e, arch);
+    at += n + (at[n] == ',');
+  }
+  if (!e->narchs) return err_set(err, ExitUsage, "--arch wants a list of sm_80, sm_90a, sm_100a");
+  for (int i = 0; i < e->narchs; i++) e->targets[i] = e->arch[i]->name;
+  snprintf(e->ptx, sizeof e->ptx, "compute_%d", number_of(e->arch[0]));
+  e->targets[e->narchs] = e->ptx;
+  return ExitOk;
+}
+
+static void join_settings(Emission *e) {
+  size_t used = 0;
+  for (int i = 0; i < e->cli->nset && used < sizeof e->settings; i++)
+    used += (size_t)snprintf(e->settings + used, sizeof e->settings - used, "%s%s=%s", i ? " " : "",
+                             e->cli->set_name[i], e->cli->set_value[i]);
+}
+
+// The name of symbols: what --name says, else the model's, with _net where C or a header has that word
+// already.
+static int pick_name(Emission *e, Error *err) {
+  const char *given = e->cli->name, *model = e->plan->model;
+  snprintf(e->name, sizeof e->name, "%s%.100s", given || isalpha((unsigned char)*model) ? "" : "m",
+           given ? given : model);
+  bool good = isalpha((unsigned char)e->name[0]);
+  for (const char *s = e->name; *s; s++) good = good && (isalnum((unsigned char)*s) || *s == '_');
+  if (!good) return err_set(err, ExitUsage, "--name %s: wants letters, digits and _", e->name);
+  if (!embed_reserves(e->name)) return ExitOk;
+  if (given)
+    return err_set(err, ExitUsage, "--name %s: is a word of the C around it, or a header; take another",
+                   given);
+  strcat(e->name, "_net");
+  return ExitOk;
+}
+
+// ---- from the model to texts --------------------------------------------------------------------
+
+static bool in_entry(const Plan *plan, const char *name, int kernel) {
+  for (int i = 0; i < plan->nentries; i++)
+    for (int j = 0; !strcmp(plan->entries[i].name, name) && j < plan->entries[i].nsteps; j++) {
+      const PlanStep *step = &plan->entries[i].steps[j];
+      if (step->kind == StepLaunch && step->kernel == kernel) return true;
+    }
+  return false;
+}
+
+// Are there outputs that depend on parameters alone? The entry infer copies them.
+static bool made_by_init(const Plan *plan) {
+  for (int i = 0; i < plan->nkernels; i++)
+    for (int j = 0; j < plan->kernels[i].nargs; j++) {
+      const PlanArg *arg = &plan->kernels[i].args[j];
+      bool output = plan->tensors[arg->tensor].role == RoleOutput;
+      if (arg->written && output && in_entry(plan, "init", i)) return true;
+    }
+  return false;
+}
+
+// Entries that do nothing, as `infer` of a model as it trains, are no functions.
+static void drop_empty(Plan *plan) {
+  int count = 0;
+  for (int i = 0; i < plan->nentries; i++) {
+    PlanEntry *entry = &plan->entries[i];
+    bool constant = !strcmp(entry->name, "infer") && made_by_init(plan);
+    if (entry->nsteps || constant || !strcmp(entry->name, "init")) {
+      plan->entries[count++] = *entry;
+      continue;
+    }
+    free(entry->name);
+    free(entry->steps);
+  }
+  plan->nentries = count;
+}
+
+// --entry names one that the model has; train and eval are the model as it trains (cli_options).
+static int check_entry(const Cli *cli, const Plan *plan, Error *err) {
+  char list[256] = "";
+  for (int i = 0; i < plan->nentries; i++) {
+    const char *name = plan->entries[i].name;
+    if (!cli->entry || !strcmp(cli->entry, name)) return ExitOk;
+    size_t used = strlen(list);
+    if (strcmp(name, "init"))
+      snprintf(list + used, sizeof list - used, "%s%.100s", used ? ", " : "", name);
+  }
+  return err_set(err, ExitUsage, "--entry %s: the model has: %s", cli->entry, list);
+}
+
+// The plan under the options of the command line, and `batch` where there are several.
+static int compile_one(Emission *e, const char *batch, Compiler *compiler, Plan **plan,
+                       Error *err) {
+  Cli cli = *e->cli;
+  Options options;
+  cli.arch = NULL;
+  for (int i = 0; i < cli.nset; i++)
+    if (batch && !strcmp(cli.set_name[i], "batch")) cli.set_value[i] = batch;
+  int code = cli_options(&cli, &options, err);
+  options.arch = e->arch[0]; // what runs on the lowest runs on all
+  options.device = options.arch->gpu;
+  options.tuning = e->tuning;
+  if (!code) code = compile_model(compiler, &options, err);
+  if (code) return code;
+  drop_empty(*plan = plan_build(compiler));
+  return check_entry(e->cli, *plan, err);
+}
+
+// Of the kernels of all plans in a row.
+static int find_twins(Plan *const *plans, int count, int *same, Error *err) {
+  Plan all = {.headers = plans[0]->headers, .nheaders = plans[0]->nheaders};
+  for (int i = 0; i < count; i++) all.nkernels += plans[i]->nkernels;
+  all.kernels = base_alloc((size_t)all.nkernels + 1, sizeof *all.kernels);
+  for (int i = 0, at = 0; i < count; at += plans[i++]->nkernels)
+    memcpy(all.kernels + at, plans[i]->kernels, sizeof *all.kernels * (size_t)plans[i]->nkernels);
+  int code = image_twins(&all, same, err);
+  free(all.kernels);
+  return code;
+}
+
+static int merge(Emission *e, Plan *const *plans, const char *const *tags, int count, Error *err) {
+  int kernels = 0;
+  for (int i = 0; i < count; i++) kernels += plans[i]->nkernels;
+  int *same = base_alloc((size_t)kernels + 1, sizeof *same);
+  int code = find_twins(plans, count, same, err);
+  if (!code) code = embed_merge((const Plan *const *)plans, tags, count, same, &e->plan, err);
+  free(same);
+  return code;
+}
+
+// --set batch=1,8,32: a plan for each, on one copy of the parameters.
+static int compile_batches(Emission *e, const char *list, Error *err) {
+  Plan *plans[kMostBatches] = {0};
+  char batch[kMostBatches][16], tag[kMostBatches][20];
+  const char *tags[kMostBatches];
+  int count = 0, code = ExitOk;
+  for (const char *at = list; !code && *at; at += strspn(at, ",")) {
+    size_t n = strcspn(at, ",");
+    Compiler other = {0};
+    if (count == kMostBatches || !n || n > 9 || strspn(at, "0123456789") != n) {
+      code = err_set(err, ExitUsage, "--set batch=%s: wants up to %d whole numbers", list,
+                     kMostBatches);
+      break;
+    }
+    snprintf(batch[count], sizeof batch[count], "%.*s", (int)n, at);
+    snprintf(tag[count], sizeof tag[count], "b%.*s", (int)n, at);
+    for (int i = 0; i < count; i++)
+      if (!strcmp(batch[i], batch[count]))
+        return err_set(err, ExitUsage, "--set batch=%s: %s is there twice", list, batch[i]);
+    tags[count] = tag[count];
+    code = compile_one(e, batch[count], count ? &other : &e->compiler, &plans[count], err);
+    if (count++) compile_close(&other);
+    at += n;
+  }
+  if (!code) code = merge(e, plans, tags, count, err);
+  for (int i = 0; i < count; i++) plan_free(plans[i]);
+  return code;
+}
+
+static int compile(Emission *e, Error *err) {
+  const char *batches = NULL;
+  int code = pick_archs(e, err);
+  if (!code) code = cli_tuning(e->cli, false, &e->tuning, err);
+  if (!code) cli_tell_tuning(e->cli, e->tuning, e->arch[0]->gpu);
+  for (int i = 0; i < e->cli->nset; i++)
+    if (!strcmp(e->cli->set_name[i], "batch") && strchr(e->cli->set_value[i], ','))
+      batches = e->cli->set_value[i];
+  if (!code && batches) code = compile_batches(e, batches, err);
+  if (!code && !batches) code = compile_one(e, NULL, &e->compiler, &e->plan, err);
+  if (code) return code;
+  return pick_name(e, err);
+}
+
+// Stored results want the oracle, and memory for it.
+static bool affords_check(const Emission *e) {
+  double need = (double)check_bytes(e->compiler.original);
+  double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  if (e->cli->no_check || e->cli->kernels_only || e->cli->diff) return false;
+  if (need < have) return true;
+  fprintf(stderr, "nngen: no stored results: the oracle needs some %.1f GB, there are %.1f GB\n",
+          need * 1e-9, have * 1e-9);
+  return false;
+}
+
+static int open_embed(Emission *e, Error *err) {
+  e->same = base_alloc((size_t)e->plan->nkernels + 1, sizeof *e->same);
+  int code = image_twins(e->plan, e->same, err);
+  if (code) return code;
+  join_settings(e);
+  e->options = (EmbedOptions){.name = e->name,
+                              .file = e->cli->model,
+                              .settings = e->settings,
+                              .archs = e->targets,
+                              .narchs = e->narchs,
+                              .same = e->same,
+                              .weights_in_code = e->cli->weights_in_code,
+                              .runtime_api = emit_has_lang(e->cli, "cuda-runtime"),
+                              .check = affords_check(e),
+                              .gate = check_model_gate(e->plan->dtype)};
+  e->embed = embed_open(e->plan, &e->options);
+  return ExitOk;
+}
+
+static int open_params(Emission *e, Error *err) {
+  int64_t seed;
+  int code = cli_number("seed", e->cli->seed, 0, &seed, err);
+  return code ? code : params_open(e->cli->weights, (uint64_t)seed, &e->params, err);
+}
+
+static void close_all(Emission *e) {
+  if (e->params) params_close(e->params);
+  embed_close(e->embed);
+  free(e->same);
+  plan_free(e->plan);
+  compile_close(&e->compiler);
+  tuning_free(e->tuning);
+}
+
+static bool begins_list(const char *list, const char *name) {
+  size_t n = strlen(name);
+  return !strncmp(list, name, n) && (!list[n] || list[n] == ',');
+}
+
+static bool is_lang(const char *list) {
+  return begins_list(list, "c") || begins_list(list, "cpp") || begins_list(list, "cuda-runtime");
+}
+
+bool emit_has_lang(const Cli *cli, const char *name) {
+  for (const char *at = cli->lang; at; at = strchr(at, ','), at = at ? at + 1 : NULL)
+    if (begins_list(at, name)) return true;
+  return false;
+}
+
+static int check_options(const Cli *cli, Error *err) {
+  if (cli->kernels_only && cli->weights_in_code)
+    return err_set(err, ExitUsage, "--kernels-only and --weights-in-code: one of the two");
+  for (const char *at = cli->lang; at && *at; at += strcspn(at, ","), at += *at == ',')
+    if (!is_lang(at))
+      return err_set(err, ExitUsage, "--lang %s: wants c, cpp, cuda-runtime, or cpp,cuda-runtime",
+                     cli->lang);
+  if (cli->output && cli->diff)
+    return err_set(err, ExitUsage, "--diff writes nothing: leave out -o");
+  if (cli->output || cli->diff) return ExitOk;
+  return err_set(err, ExitUsage, "nngen emit wants a folder, as in: nngen emit %s -o out",
+                 cli->model);
+}
+
+int verb_emit(const Cli *cli, Error *err) {
+  Emission e = {.cli = cli, .dir = cli->output};
+  int code = check_options(cli, err);
+  if (!code) code = compile(&e, err);
+  if (!code) code = open_embed(&e, err);
+  if (!code && cli->diff)
+    code = emit_diff(&e, err);
+  else if (!code)
+    code = open_params(&e, err);
+  if (!code && !cli->diff) code = emit_files(&e, err);
+  close_all(&e);
+  return code;
+}

@@ -1,0 +1,39 @@
+// open.c: the device that the command line asks for.
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// libcusim reads its settings when it is opened.
+static int set_frontend(const char *name, Error *err) {
+  if (!name) return ExitOk;
+  if (!strcmp(name, "nvrtc"))
+    setenv("NNGEN_SIM_FRONTEND", "nvrtc", 1);
+  else if (!strcmp(name, "cxx"))
+    unsetenv("NNGEN_SIM_FRONTEND");
+  else
+    return err_set(err, ExitUsage, "--sim-frontend %s: wants cxx or nvrtc", name);
+  return ExitOk;
+}
+
+int cli_device(const Cli *cli, Device **device, Error *err) {
+  DeviceOptions options = {.cuda_path = cli->cuda_path, .log = log_to_stderr()};
+  int64_t ordinal;
+  const char *name = getenv("NNGEN_DEVICE");
+  if (strcmp(cli->device, "auto") || !name) name = cli->device;
+  if (!nvtx_parse(cli->nvtx, &options.nvtx))
+    return err_set(err, ExitUsage, "--nvtx %s: wants off, model or layer", cli->nvtx);
+  if (strcmp(cli->verb, "train")) options.nvtx = NvtxOff; // each run says its own
+  if (!device_parse(name, &options.kind))
+    return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
+  if (cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
+  int code = set_frontend(cli->sim_frontend, err);
+  if (!code) code = cli_number("ordinal", cli->ordinal, 0, &ordinal, err);
+  options.ordinal = (int)ordinal;
+  if (!code) code = device_open(&options, device, err);
+  if (!code && cli->sim_frontend && device_info(*device)->kind == DeviceCuda)
+    code = err_set(err, ExitUsage,
+                   "--sim-frontend is of the simulator, the device is a GPU: add "
+                   "--device sim");
+  return code;
+}

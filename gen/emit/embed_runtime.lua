@@ -1,0 +1,72 @@
+-- embed_runtime.lua: C text over CUDA's driver API becomes text over its runtime API.
+--
+-- The templates in templates/embed/ are written in the driver's words. Most have a word in the runtime
+-- API that takes the same arguments; where the two differ in more than words (contexts, loading
+-- kernels, launches) the templates have both. A word of the driver without one here is an error.
+local words = {
+  CUDA_SUCCESS = "cudaSuccess",
+  CUDA_ERROR_INVALID_PTX = "cudaErrorInvalidPtx",
+  CUDA_ERROR_NO_BINARY_FOR_GPU = "cudaErrorNoKernelImageForDevice",
+  CUDA_ERROR_UNSUPPORTED_PTX_VERSION = "cudaErrorUnsupportedPtxVersion",
+  CU_EVENT_DEFAULT = "cudaEventDefault",
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = "cudaFuncAttributeMaxDynamicSharedMemorySize",
+  CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = "cudaFuncAttributePreferredSharedMemoryCarveout",
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = "cudaStreamCaptureModeThreadLocal",
+  CU_STREAM_NON_BLOCKING = "cudaStreamNonBlocking",
+  CUevent = "cudaEvent_t",
+  CUfunction = "cudaKernel_t",
+  CUgraph = "cudaGraph_t",
+  CUgraphExec = "cudaGraphExec_t",
+  CUmodule = "cudaLibrary_t",
+  CUresult = "cudaError_t",
+  CUstream = "cudaStream_t",
+  cuDeviceGetAttribute = "cudaDeviceGetAttribute",
+  cuEventCreate = "cudaEventCreateWithFlags",
+  cuEventDestroy = "cudaEventDestroy",
+  cuEventElapsedTime = "cudaEventElapsedTime",
+  cuEventRecord = "cudaEventRecord",
+  cuEventSynchronize = "cudaEventSynchronize",
+  cuFuncSetAttribute = "cudaFuncSetAttribute",
+  cuGraphDestroy = "cudaGraphDestroy",
+  cuGraphExecDestroy = "cudaGraphExecDestroy",
+  cuGraphInstantiate = "cudaGraphInstantiate",
+  cuGraphLaunch = "cudaGraphLaunch",
+  cuMemAlloc = "cudaMalloc",
+  cuMemFree = "cudaFree",
+  cuMemsetD8Async = "cudaMemsetAsync",
+  cuModuleGetFunction = "cudaLibraryGetKernel",
+  cuModuleUnload = "cudaLibraryUnload",
+  cuStreamBeginCapture = "cudaStreamBeginCapture",
+  cuStreamCreate = "cudaStreamCreateWithFlags",
+  cuStreamDestroy = "cudaStreamDestroy",
+  cuStreamEndCapture = "cudaStreamEndCapture",
+  cuStreamSynchronize = "cudaStreamSynchronize",
+}
+
+-- One function copies, and takes the direction before the stream.
+local directions = {
+  cuMemcpyHtoDAsync = "cudaMemcpyHostToDevice",
+  cuMemcpyDtoHAsync = "cudaMemcpyDeviceToHost",
+  cuMemcpyDtoDAsync = "cudaMemcpyDeviceToDevice",
+}
+
+local function copy(name, arguments)
+  local direction = directions[name]
+  if not direction then return end
+  return "cudaMemcpyAsync" .. string.gsub(arguments, ", ([%w_>%-]+)%)$", ", " .. direction .. ", %1)")
+end
+
+local function word(text)
+  if words[text] then return words[text] end
+  if string.find(text, "^cu%u") or string.find(text, "^CU_") or string.find(text, "^CU%l") then
+    error("no word of the runtime API for " .. text)
+  end
+end
+
+return function(text)
+  text = string.gsub(text, "(cuMemcpy%w+)(%b())", copy)
+  text = string.gsub(text, "CUdeviceptr %*", "void **")
+  text = string.gsub(text, "CUdeviceptr ", "void *")
+  text = string.gsub(text, "<cuda%.h>", "<cuda_runtime_api.h>")
+  return (string.gsub(text, "%f[%w_][%a_][%w_]*", word))
+end

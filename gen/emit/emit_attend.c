@@ -1,0 +1,324 @@
+// emit_attend.c: the holes of attention kernels: where rows of q, k and v are, the score of a query
+// and a key, and what the softmax of a row comes to; of products that weigh rows by maps of scores,
+// the weight of a row and a key.
+#include "emit.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct AttendText {
+  Emitter *e;
+  Attending a;
+  ProductText values, scores[kMostScores]; // the products, on the same rows and batches
+  Index element[MaxRank];                  // of a score
+  const char *product[kMostScores];        // names
+  const char *decode;                      // defines it, of m, key and batch
+} AttendText;
+
+// ---- operands ----------------------------------------------------------------------------------
+
+static void put_operand(AttendText *t, int i) {
+  static const char *const names[] = {"q", "k", "v", "q2", "k2"}, *const maps[] = {"MapQ", "MapK",
+                                                                                   "MapV", "MapQ2",
+                                                                                   "MapK2"};
+  Emitter *e = t->e;
+  const Operand *o = &t->a.operand[i];
+  bool last = i == 2 * t->a.nproducts, left = i % 2 == 0 && !last;
+  ProductText *h = last ? &t->values : &t->scores[i / 2];
+  AxisRole rows = left ? AxisM : last ? AxisK : AxisN;
+  const char *number = h->number[rows];
+  const char *row = product_offset_text(h, left ? MapA : MapB, o->stride, kRoleBatch | 1u << rows);
+  int word = last ? 2 : i < 2 ? i : i + 1;
+  const char *decode = product_decoded(h, kRoleBatch | 1u << rows, "    ", 1, &row);
+  const char *both = arena_printf(h->arena, "%s %s", row, decode);
+  lua_newtable(e->c->lua);
+  hole_text(e, "name", names[word]);
+  hole_text(e, "map", maps[word]);
+  hole_int(e, "rows", left ? t->a.rows : t->a.keys);
+  hole_int(e, "depth", last ? t->a.width : t->a.depth[i / 2]);
+  hole_int(e, "piece", o->piece);
+  hole_text(e, "args",
+            arena_printf(h->arena, "int%s%s, int%s", expr_mentions(both, number) ? " " : "",
+                         expr_mentions(both, number) ? number : "",
+                         expr_mentions(both, "batch") ? " batch" : ""));
+  hole_text(e, "decode", decode);
+  hole_text(e, "row", row);
+  const char *pointer = expr_pointer(e->g, o->base);
+  hole_text(e, "pointer", product_joined(h, pointer, product_literal(h, o->offset), false));
+  lua_rawseti(e->c->lua, -2, i + 1);
+}
+
+static bool is_masked(const Node *n) {
+  return node_is_literal(n) && n->attr.value == -INFINITY;
+}
+
+// ---- scores and weights ------------------------------------------------------------------------
+
+// The holes decode, body and value of a function.
+static void put_function(AttendText *t, Scope *s, const char *value) {
+  Emitter *e = t->e;
+  Buffer body = {0}, decode = {0};
+  buffer_put(&body, "%s%s", s->loads.text ? s->loads.text : "", s->body.text ? s->body.text : "");
+  const char *texts[] = {body.text, value};
+  buffer_put(&decode, "%s", t->decode);
+  hole_text(e, "decode", text_mentioned(e->c->arena, &decode, LENGTH(texts), texts));
+  hole_take(e, "body", &body);
+  hole_text(e, "value", value);
+  scope_free(s);
+}
+
+static Scope open_scope(const AttendText *t) {
+  return (Scope){.group = t->e->g, .lanes = 1, .indent = "    "};
+}
+
+// The factor that all of a score has in common, which is applied with the exponential: that of its
+// last multiplication by a positive number, maybe below conditions that mask (Node *scaled).
+static double common_factor(const Node *score, const Group *g, const Node **scaled) {
+  const Node *n = score;
+  for (*scaled = NULL; n->group == g && n->op->cls == OpMap && (n == score || n->uses == 1);) {
+    bool last = n->op->flags & FlagMul, masks = n->op->typing == TypeWhere;
+    if (last && node_is_literal(n->in[1]) && n->in[1]->attr.value > 0 &&
+        isfinite(n->in[1]->attr.value)) {
+      *scaled = n;
+      return n->in[1]->attr.value;
+    }
+    int masked = !masks ? -1 : is_masked(n->in[1]) ? 1 : is_masked(n->in[2]) ? 2 : -1;
+    if (masked < 0) return 1;
+    n = n->in[3 - masked];
+  }
+  return 1;
+}
+
+static void bind_products(const AttendText *t, Scope *s) {
+  const Attention *a = t->e->g->attention;
+  for (int i = 0; i < a->nproducts; i++) expr_bind(s, a->product[i], t->element, t->product[i]);
+}
+
+static void bind_conditions(const AttendText *t, Scope *s, const Masking *holding) {
+  for (int i = 0; i < holding->count; i++) {
+    const Node *c = holding->condition[i].node;
+    Index of[MaxRank];
+    expr_broadcast(&t->e->g->attention->score->type, &c->type, t->element, of);
+    expr_bind(s, c, of, holding->condition[i].holds ? "true" : "false");
+  }
+}
+
+// The score, where the conditions of `holding` hold.
+static void put_score(AttendText *t, const char *name, const Masking *holding) {
+  const Attention *a = t->e->g->attention;
+  Scope s = open_scope(t);
+  bind_products(t, &s);
+  bind_conditions(t, &s, holding);
+  const Node *scaled;
+  common_factor(a->score, t->e->g, &scaled);
+  if (scaled) expr_bind(&s, scaled, t->element, expr_value(&s, scaled->in[0], t->element));
+  lua_newtable(t->e->c->lua);
+  put_function(t, &s, expr_value(&s, a->score, t->element));
+  lua_setfield(t->e->c->lua, -2, name);
+}
+
+// Which tiles are masked or plain.
+static void put_masking(AttendText *t, const Masking *masking) {
+  Emitter *e = t->e;
+  Buffer decode = {0};
+  emit_masking(e, &t->values, masking, t->element);
+  const char *texts[] = {hole_get(e, "outer"), hole_get(e, "inner")};
+  buffer_put(&decode, "%s", t->decode);
+  hole_text(e, "decode", text_mentioned(e->c->arena, &decode, LENGTH(texts), texts));
+  lua_setfield(e->c->lua, -2, "masking");
+}
+
+// Does this step apply to each element, not to rows?
+static bool is_elementwise(const Attention *a, const Weighing *w) {
+  for (int i = 0; i < w->node->nin; i++)
+    if (i != w->heavy && !node_is_literal(w->node->in[i]) && !attend_is_row(a, w->node->in[i]))
+      return true;
+  return false;
+}
+
+// What the step makes of `value`, which the power has become.
+static const char *weighed(Scope *s, const Weighing *w, const Index *at, const char *value) {
+  expr_bind(s, w->node->in[w->heavy], at, value);
+  return expr_value(s, w->node, at);
+}
+
+static void put_weight(AttendText *t) {
+  const Attention *a = t->e->g->attention;
+  Scope s = open_scope(t);
+  const char *value = "power";
+  int count = 0;
+  for (int i = a->nsteps - 1; i >= 0; i--) {
+    if (!is_elementwise(a, &a->step[i])) continue;
+    value = weighed(&s, &a->step[i], t->element, value);
+    count++;
+  }
+  if (!count) {
+    scope_free(&s);
+    return;
+  }
+  lua_newtable(t->e->c->lua);
+  put_function(t, &s, value);
+  lua_setfield(t->e->c->lua, -2, "weighing");
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+// The reductions, of the row's largest score and the sum of exp(score - largest).
+static void bind_rows(AttendText *t, Scope *s, const Index *at, const char *scale) {
+  const Group *g = t->e->g;
+  Arena *arena = t->e->c->arena;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (n->op->cls != OpReduce) continue;
+    const char *text = "state.most";
+    if (n->op->flags & FlagOnline)
+      text = arena_printf(arena, "(%s)", monoid_result(arena, n, "state"));
+    else if (!(n->op->flags & FlagMax))
+      text = arena_printf(arena, "(state.sum * %s)", scale);
+    expr_bind(s, n, at, text);
+  }
+}
+
+// Stores values of rows that leave the kernel.
+static void put_row_outputs(AttendText *t, Scope *s, const Index *at) {
+  const Group *g = t->e->g;
+  for (int i = 0; i < g->noutputs; i++) {
+    Node *n = g->outputs[i];
+    if (n->tail != kRowTail) continue;
+    Index of[MaxRank];
+    expr_broadcast(&t->e->g->attention->score->type, &n->type, at, of);
+    const char *value = expr_value(s, n, of);
+    Buffer none = {0};
+    buffer_put(&s->body, "    if (first && at < kM) {\n");
+    expr_store(s, &none, n, of, value);
+    buffer_put(&s->body, "    }\n");
+    buffer_free(&none);
+  }
+}
+
+static void put_row(AttendText *t) {
+  Emitter *e = t->e;
+  const Attention *a = e->g->attention;
+  Scope s = open_scope(t);
+  Index at[MaxRank];
+  memcpy(at, t->element, sizeof at);
+  at[a->key] = (Index){"0", false};
+  const char *shift = "0.f";
+  bind_rows(t, &s, at, "1.f");
+  if (a->shift) {
+    Index of[MaxRank];
+    expr_broadcast(&a->score->type, &a->shift->type, at, of);
+    shift = expr_value(&s, a->shift, of);
+  }
+  const char *value = expr_name(e->g, "factor"); // between exp(score - largest) and the power
+  buffer_put(&s.body, "    const float %s = nn_exp(state.most - %s);\n", value, shift);
+  bind_rows(t, &s, at, value);
+  for (int i = a->nsteps - 1; i >= 0; i--) {
+    const Weighing *w = &a->step[i];
+    bool converts = w->node->op->flags & FlagCopy || w->node->op->typing == TypeConvert;
+    if (!converts && !is_elementwise(a, w)) value = weighed(&s, w, at, value);
+  }
+  put_row_outputs(t, &s, at);
+  lua_newtable(e->c->lua);
+  put_function(t, &s, value);
+  lua_setfield(e->c->lua, -2, "row");
+}
+
+// ---- the kernel --------------------------------------------------------------------------------
+
+static void put_shape(AttendText *t) {
+  Emitter *e = t->e;
+  const Tile *tile = &e->g->tile;
+  hole_text(e, "unit", tile->mma ? "mma" : "fma");
+  hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
+  hole_int(e, "m", t->a.rows);
+  hole_int(e, "n", t->a.width);
+  hole_int(e, "keys", t->a.keys);
+  hole_int(e, "tile_m", tile->m);
+  hole_int(e, "tile_keys", tile->n);
+  hole_int(e, "warp_m", tile->tm);
+  hole_int(e, "blocks", tile->blocks);
+  hole_int(e, "staged", attend_staged(&t->a));
+  TileShares shares = attend_tiles(e->g, &t->a, tile);
+  hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);
+  hole_int(e, "smem", tile->smem);
+  lua_newtable(e->c->lua);
+  for (int i = 0; i <= 2 * t->a.nproducts; i++) put_operand(t, i);
+  lua_setfield(e->c->lua, -2, "operands");
+}
+
+static void open_text(AttendText *t, Emitter *e) {
+  *t = (AttendText){.e = e, .a = attend_problem(e->g)};
+  product_open(&t->values, e);
+  t->values.p = t->a.values;
+  t->values.maps = t->a.values.maps;
+  t->values.number[AxisK] = "key";
+  product_name_axes(&t->values);
+  for (int i = 0; i < t->a.nproducts; i++) {
+    ProductText *h = &t->scores[i];
+    *h = t->values;
+    h->p.maps = &t->a.scores[i];
+    h->maps = &t->a.scores[i];
+    t->product[i] = expr_local(e->g, e->g->attention->product[i]);
+    h->number[AxisK] = "k", h->number[AxisN] = "key";
+    product_name_axes(h);
+  }
+  Buffer decode = {0};
+  product_index(&t->values, MapA, kRoleBatch | kRoleM | kRoleK, "    ", &decode, t->element);
+  t->decode = decode.text ? buffer_take(&decode, e->c->arena) : "";
+}
+
+void emit_attend(Emitter *e) {
+  AttendText t;
+  open_text(&t, e);
+  put_shape(&t);
+  const Node *scaled;
+  double scale = common_factor(e->g->attention->score, e->g, &scaled);
+  hole_text(e, "scale", expr_literal(e->c->arena, scale, DtF32));
+  hole_int(e, "splits", e->g->tile.splits);
+  hole_int(e, "depth", t.a.depth[0]);
+  Masking masking = attend_masking(e->g, &t.a);
+  hole_text(e, "product", t.product[0]);
+  put_score(&t, "score", &(Masking){0});
+  if (masking.count) put_masking(&t, &masking), put_score(&t, "plain", &masking);
+  put_weight(&t);
+  put_row(&t);
+  tails_put(&t.values);
+}
+
+// ---- weights that are a map of scores -----------------------------------------------------------
+
+// The left operand of the last product, where the conditions of `holding` hold.
+static void put_mapped(AttendText *t, const char *name, const Masking *holding) {
+  const Node *weights = t->e->g->anchor->in[0];
+  Scope s = open_scope(t);
+  bind_products(t, &s);
+  bind_conditions(t, &s, holding);
+  const Node *power = t->e->g->attention->power;
+  const char *x = expr_value(&s, power->in[0], t->element), *word = expr_local(t->e->g, power);
+  buffer_put(&s.body, "    const float %s = nn_exp2_fast(%s * kLog2e);\n", word, x);
+  expr_bind(&s, power, t->element, word);
+  Index at[MaxRank];
+  for (int d = 0; d < weights->type.rank; d++) at[t->e->g->attention->place[d]] = t->element[d];
+  lua_newtable(t->e->c->lua);
+  put_function(t, &s, expr_value(&s, weights, at));
+  lua_setfield(t->e->c->lua, -2, name);
+}
+
+void emit_weigh(Emitter *e) {
+  AttendText t;
+  const Attention *a = e->g->attention;
+  open_text(&t, e);
+  put_shape(&t);
+  lua_newtable(e->c->lua);
+  for (int i = 0; i < a->nproducts; i++) {
+    lua_pushstring(e->c->lua, t.product[i]);
+    lua_rawseti(e->c->lua, -2, i + 1);
+  }
+  lua_setfield(e->c->lua, -2, "products");
+  hole_int(e, "shared", t.a.shared < 2 * a->nproducts ? t.a.shared + 1 : 0);
+  Masking masking = attend_masking(e->g, &t.a);
+  put_mapped(&t, "weighing", &(Masking){0});
+  if (masking.count) put_masking(&t, &masking), put_mapped(&t, "plain", &masking);
+  tails_put(&t.values);
+}

@@ -1,0 +1,102 @@
+// emit_tails.c: what follows the result of a product in its kernel: each tail's moves, maps and
+// stores, as a function of the row, the column and neighbouring results.
+#include "emit.h"
+
+#include <string.h>
+
+// Gives each index of a moved value a name, unless it is one: it is computed once, and a vector
+// wants a bare one.
+static void name_indices(Emitter *e, Buffer *moves, int rank, Index *at) {
+  for (int d = 0; d < rank; d++) {
+    if (!strchr(at[d].text, ' ')) continue;
+    const char *word = expr_name(e->g, emit_index_names(rank)[d]);
+    buffer_put(moves, "    const int %s = %s;\n", word, at[d].text);
+    at[d].text = word;
+  }
+}
+
+// Nothing is stored where a slice drops the element.
+static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
+  for (int d = 0; d < slice->type.rank; d++)
+    if (slice->type.dim[d] < slice->in[0]->type.dim[d])
+      buffer_put(moves, "    if (unsigned(%s) >= %lldu) return;\n", at[d].text,
+                 (long long)slice->type.dim[d]);
+}
+
+// Follows the moves of a tail from `at`, an index of the product: the last moved value is bound
+// where it goes to, and `at` is this index then.
+static void follow_moves(Emitter *e, Scope *s, Index *at) {
+  const Tail *tail = &e->g->tails[s->tail];
+  Buffer moves = {0};
+  for (int i = 0; i < tail->nmoves; i++) {
+    const Node *n = tail->moves[i];
+    const char *value = expr_value(s, n->in[0], at);
+    Index to[MaxRank];
+    expr_follow(n, s->lanes, at, to);
+    name_indices(e, &moves, n->type.rank, to);
+    if (n->op->form == MoveSlice) put_dropped(&moves, n, to);
+    for (int d = 0; d < n->type.rank; d++)
+      at[d] = n->type.dim[d] == 1 ? (Index){"0", false} : to[d];
+    expr_bind(s, n, at, value);
+  }
+  if (expr_mentions(moves.text, "j")) die("%s: moves cut the lanes apart", e->g->name);
+  hole_take(e, "moves", &moves);
+}
+
+const char *text_mentioned(Arena *arena, Buffer *decode, int count, const char *const *texts) {
+  const char *kept = "", *all = decode->text ? buffer_take(decode, arena) : "";
+  for (const char *end = all + strlen(all); end > all;) {
+    const char *line = end - 1;
+    while (line > all && line[-1] != '\n') line--;
+    const char *text = arena_printf(arena, "%.*s", (int)(end - line), line);
+    const char *name = strstr(text, "const int ") + strlen("const int ");
+    const char *word = arena_printf(arena, "%.*s", (int)strcspn(name, " "), name);
+    bool used = expr_mentions(kept, word);
+    for (int i = 0; i < count; i++) used = used || (texts[i] && expr_mentions(texts[i], word));
+    if (used) kept = arena_printf(arena, "%s%s", text, kept);
+    end = line;
+  }
+  return kept;
+}
+
+// The epilogue of one tail: from the product's element (of a pair, elements) to its outputs.
+static void put_tail(ProductText *h, int tail) {
+  Emitter *e = h->e;
+  const Group *g = e->g;
+  const unsigned out = kRoleBatch | kRoleM | kRoleN;
+  Scope s = {.group = g, .lanes = g->tile.lanes, .indent = "    ", .tail = tail};
+  Buffer decode = {0};
+  Index at[MaxRank];
+  product_index(h, MapOut, out, "    ", &decode, at);
+  at[tail_product_lane(g->anchor).dim].lane = g->tile.lanes > 1;
+  expr_bind(&s, g->anchor, at, "acc[j]");
+  if (g->pair[0]) { // its columns, and those of the second half
+    int dim = tail_product_lane(g->anchor).dim;
+    Index other[MaxRank];
+    memcpy(other, at, sizeof other);
+    other[dim] = index_shifted(h->arena, at[dim], g->pair[1]->attr.dims[dim]);
+    expr_bind(&s, g->anchor, other, "acc_2[j]");
+  }
+  follow_moves(e, &s, at);
+  bool plain = !g->pair[0] && !g->tails[tail].nmoves;
+  emit_epilogue(e, &s, &tail_made(g, tail)->type, at,
+                plain ? product_flat_text(h, MapOut, &g->anchor->type, out) : NULL);
+  const char *texts[] = {hole_get(e, "moves"), hole_get(e, "loads"), hole_get(e, "body"),
+                         hole_get(e, "stores")};
+  hole_text(e, "decode", text_mentioned(h->arena, &decode, LENGTH(texts), texts));
+}
+
+// k.tails: those that write something.
+void tails_put(ProductText *h) {
+  lua_State *lua = h->e->c->lua;
+  int count = 0;
+  lua_newtable(lua);
+  for (int i = 0; i < h->e->g->ntails; i++) {
+    if (!tail_writes(h->e->g, i)) continue;
+    lua_newtable(lua);
+    put_tail(h, i);
+    lua_rawseti(lua, -2, ++count);
+  }
+  lua_setfield(lua, -2, "tails");
+  hole_bool(h->e, "pair", h->p.pair);
+}

@@ -1,0 +1,399 @@
+-- define.lua: how the functions of the module `nn` are declared, and what is checked of a call.
+--
+--   define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", function(x, axis) ... end)
+--
+-- declares nn.cumsum, which is x:cumsum too. The signature names each argument, other names it may be
+-- given by (keep|keepdim), its kind (a row of `kinds` below) and its default; `nil` is one. Arguments
+-- are given in this order, or by name in a table at the end: x:cumsum{axis = 2}. Those in braces are
+-- given by name alone, and reach the function as one table. Of a layer with parameters one argument
+-- is of the kind `name`; the function runs in that place, and is not given it. The second text names
+-- what it is in PyTorch. The comment above a declaration is its entry in models/README.md and in
+-- `nngen help` (help.lua).
+local core = ...
+local shape = core.shape
+
+local function fail(format, ...) core.fail(string.format(format, ...)) end
+
+-- A value as a message shows it.
+local function said(v)
+  if core.is_tensor(v) then return tostring(v) end
+  if type(v) == "string" then return "'" .. v .. "'" end
+  return (type(v) == "table" or type(v) == "function") and "a " .. type(v) or tostring(v)
+end
+
+local function meant(near) return string.format("; did you mean '%s'?", near) end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+-- ---- places: the names of values and the calls they belong to ---------------------------------
+
+local scope, depth = "", 0
+
+local function join(name)
+  if name == "" then return scope end
+  return scope == "" and name or scope .. "." .. name
+end
+
+-- Runs f under `name`. Inside a layer all ops belong to one call.
+local function within(name, in_call, f, ...)
+  local outer = scope
+  scope = join(name)
+  depth = depth + (in_call and 1 or 0)
+  core.place(scope, depth > 0)
+  local result = table.pack(f(...))
+  scope = outer
+  depth = depth - (in_call and 1 or 0)
+  core.place(scope, depth > 0)
+  return table.unpack(result, 1, result.n)
+end
+
+-- The same under a name of its own, which is not joined to the place at hand.
+local function placed(name, f, ...)
+  local outer = scope
+  scope = ""
+  local result = table.pack(within(name, false, f, ...))
+  scope = outer
+  core.place(scope, depth > 0)
+  return table.unpack(result, 1, result.n)
+end
+
+-- ---- kinds of arguments -----------------------------------------------------------------------
+-- what: "cumsum: axis", for messages; x: the first argument, of a tensor its axes are.
+
+local function tensor(what, v)
+  if core.is_tensor(v) then return v end
+  if type(v) == "boolean" then
+    fail("%s: wants a tensor, not %s; Lua's == compares no elements, nn.eq(a, b) does", what, tostring(v))
+  end
+  fail("%s: wants a tensor, not %s", what, said(v))
+end
+
+local function whole(what, v)
+  local n = type(v) == "number" and math.tointeger(v)
+  if not n then fail("%s = %s: wants a whole number", what, said(v)) end
+  return n
+end
+
+-- A number of channels, features or groups.
+local function count(what, v)
+  local n = whole(what, v)
+  if n < 1 then fail("%s = %d: wants at least 1", what, n) end
+  return n
+end
+
+-- `many` whole numbers: one for all, or a list.
+local function numbers(many, names)
+  return function(what, v)
+    local list = {}
+    if type(v) == "number" then
+      for i = 1, many do list[i] = whole(what, v) end
+      return list
+    end
+    if type(v) ~= "table" or #v ~= many then
+      fail("%s = %s: wants a number%s", what, said(v), many > 1 and " or {" .. names .. "}" or "")
+    end
+    for i = 1, many do list[i] = whole(what, v[i]) end
+    return list
+  end
+end
+local single, pair = numbers(1, ""), numbers(2, "height, width")
+local triple = numbers(3, "depth, height, width")
+
+-- {height, width}, or {top, left, bottom, right}, as the four sides.
+local function sides(what, v)
+  if type(v) ~= "table" or #v ~= 4 then
+    v = pair(what, v)
+    return {v[1], v[2], v[1], v[2]}
+  end
+  return {whole(what, v[1]), whole(what, v[2]), whole(what, v[3]), whole(what, v[4])}
+end
+
+-- From 1.
+local function axis(what, v, x)
+  local rank = core.is_tensor(x) and #shape(x) or fail("%s: there is no tensor whose axis that is", what)
+  if math.type(v) == "float" then v = math.tointeger(v) or v end
+  if math.type(v) ~= "integer" then fail("%s = %s: wants a whole number", what, said(v)) end
+  if v == 0 or v > rank or v < -rank then
+    fail("%s: %s has no axis %d%s", string.match(what, "^[^:]*"), tostring(x), v, v == 0 and "; they count from 1" or "")
+  end
+  return v > 0 and v or rank + v + 1
+end
+
+-- Each once, in their order; nil: all.
+local function axes(what, v, x)
+  local list, seen = {}, {}
+  if type(v) ~= "table" then return {axis(what, v, x)} end
+  for i = 1, #v do
+    list[i] = axis(what, v[i], x)
+    if seen[list[i]] then fail("%s: axis %d is given twice", what, list[i]) end
+    seen[list[i]] = true
+  end
+  return list
+end
+
+local function sizes(what, v)
+  if type(v) ~= "table" then
+    fail("%s: wants sizes, as in %s{2, -1}, not %s", string.match(what, "^[^:]*"), string.match(what, "^[^:]*"), said(v))
+  end
+  local list = {}
+  for i = 1, #v do list[i] = whole(string.match(what, "^[^:]*") .. ": dimension " .. i, v[i]) end
+  return list
+end
+
+local function of_type(name, wants)
+  return function(what, v)
+    if type(v) ~= name then fail("%s = %s: wants %s", what, said(v), wants) end
+    return v
+  end
+end
+
+local kinds = {
+  any = function(_, v) return v end,
+  tensor = tensor,
+  value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
+  tensors = function(what, v)
+    if type(v) ~= "table" or #v == 0 then fail("%s: wants a list of tensors", string.match(what, "^[^:]*")) end
+    local list = {}
+    for i = 1, #v do list[i] = tensor(what .. "[" .. i .. "]", v[i]) end
+    return list
+  end,
+  axis = axis, axes = axes, whole = whole, count = count, sizes = sizes,
+  single = single, pair = pair, triple = triple, sides = sides,
+  number = of_type("number", "a number"),
+  boolean = of_type("boolean", "true or false"),
+  string = of_type("string", "a text"),
+  table = of_type("table", "a table"),
+  ["function"] = of_type("function", "a function"),
+  name = of_type("string", "a name"),
+}
+local takes_lists = {tensors = true, axes = true, sizes = true, single = true, pair = true, triple = true,
+                     sides = true, table = true, any = true}
+
+-- Of "none/tanh": one of these words.
+local function choice(words)
+  local list = {}
+  for word in string.gmatch(words, "[^/]+") do list[#list + 1] = word end
+  return function(what, v)
+    for _, word in ipairs(list) do if v == word then return v end end
+    local near = type(v) == "string" and core.nearest(v, list)
+    local others = '"' .. table.concat(list, '", "', 1, #list - 1) .. '" or "' .. list[#list] .. '"'
+    fail("%s = %s: wants %s%s", what, said(v), others, near and meant(near) or "")
+  end
+end
+
+-- ---- signatures -------------------------------------------------------------------------------
+
+local MISSING = {} -- the default of what must be given
+
+local function literal(text)
+  if text == "nil" then return nil end
+  if text == "true" or text == "false" then return text == "true" end
+  if text == "inf" or text == "-inf" then return text == "inf" and math.huge or -math.huge end
+  return tonumber(text) or string.match(text, '^"(.*)"$') or text
+end
+
+local function parse_argument(text, by_name)
+  local names, kind, default = string.match(text, "^%s*([%w_|]+):%s*([%w_/]+)%s*=%s*(.-)%s*$")
+  if not names then names, kind = string.match(text, "^%s*([%w_|]+):%s*([%w_/]+)%s*$") end
+  if not names then error("no argument: " .. text) end
+  local argument = {kind = kind, by_name = by_name, default = MISSING, names = {}}
+  argument.check = kinds[kind] or kind:find("/") and choice(kind) or error("no kind " .. kind)
+  if default then argument.default = literal(default) end
+  for name in string.gmatch(names, "[^|]+") do argument.names[#argument.names + 1] = name end
+  argument.name = argument.names[1]
+  return argument
+end
+
+-- "f|g(a: tensor, {b: count = 1})" -> {names, arguments, by_name = arguments of the braces}
+local function parse(signature)
+  local names, inside = string.match(signature, "^([%w_|]+)(%b())$")
+  local parsed = {names = {}, text = signature}
+  for name in string.gmatch(names, "[^|]+") do parsed.names[#parsed.names + 1] = name end
+  local by_name = false
+  for text in string.gmatch(inside:sub(2, -2), "[^,]+") do
+    if text:find("{", 1, true) then by_name = true end
+    parsed[#parsed + 1] = parse_argument((string.gsub(text, "[{}]", "")), by_name)
+  end
+  parsed.options = by_name
+  parsed.known = {}
+  for i, argument in ipairs(parsed) do
+    for _, name in ipairs(argument.names) do parsed.known[name] = i end
+  end
+  return parsed
+end
+
+-- The signature as a message and the documents show it.
+local function shown(parsed, name)
+  local list, open = {}, false
+  for _, a in ipairs(parsed) do
+    local text = a.name
+    if a.default ~= MISSING and a.default ~= nil then text = text .. " = " .. tostring(a.default) end
+    if a.by_name and not open then text, open = "{" .. text, true end
+    list[#list + 1] = text
+  end
+  return (name or parsed.names[1]) .. "(" .. table.concat(list, ", ") .. (open and "}" or "") .. ")"
+end
+
+-- ---- calls ------------------------------------------------------------------------------------
+
+local function unknown(name, parsed, key)
+  local own = parsed.known.axis and "axis" or parsed.known.axes and "axes"
+  if (key == "dim" or key == "dims") and own then
+    fail("%s: unknown option '%s'; it is '%s' here, which counts from 1: PyTorch's dim = 1 is %s = 2", name, key, own, own)
+  end
+  local names = {}
+  for _, a in ipairs(parsed) do
+    if a.kind ~= "name" and a.kind ~= "tensor" then names[#names + 1] = a.name end
+  end
+  table.sort(names)
+  local near = core.nearest(tostring(key), names)
+  if #names == 0 then fail("%s: unknown option '%s'; it takes %s", name, tostring(key), shown(parsed, name)) end
+  fail("%s: unknown option '%s'%s", name, tostring(key),
+       near and meant(near) or "; it has: " .. table.concat(names, ", "))
+end
+
+-- Is this last argument a table of named ones? A list may have them behind its elements.
+local function is_named(v, argument)
+  if type(v) ~= "table" then return false end
+  if argument and argument.kind == "table" then return false end
+  for key in pairs(v) do if type(key) ~= "number" then return true end end
+  return next(v) == nil and not (argument and takes_lists[argument.kind])
+end
+
+-- The values of the arguments, in their order, from what a call was given.
+local function collect(name, parsed, ...)
+  local n, given, values, named = select("#", ...), {...}, {}, nil
+  local last = parsed[n] and not parsed[n].by_name and parsed[n] or nil
+  if n > 0 and is_named(given[n], last) then
+    named, n = given[n], n - 1
+    if #named > 0 and last and takes_lists[last.kind] then
+      n = n + 1
+      given[n] = table.move(named, 1, #named, 1, {})
+    end
+  end
+  for i = 1, n do
+    local a = parsed[i]
+    if not a or a.by_name then
+      if i == n and given[n] == nil then break end
+      if a and i == n then
+        fail("%s: options are a table, as in {%s = ...}, not %s", name, a.name, said(given[i]))
+      end
+      fail("%s: takes %s, not %d arguments", name, shown(parsed, name), n)
+    end
+    values[i] = given[i]
+  end
+  for key, value in pairs(named or {}) do
+    local at = parsed.known[key]
+    if not at and type(key) == "number" then
+      if #named == 0 or not (last and takes_lists[last.kind]) then
+        fail("%s: options are named, as in {%s = ...}", name, parsed[#parsed].name)
+      end
+    elseif not at or parsed[at].kind == "name" then
+      unknown(name, parsed, key)
+    elseif values[at] ~= nil then
+      fail("%s: '%s' is given twice", name, key)
+    else
+      values[at] = value
+    end
+  end
+  return values
+end
+
+local function checked(name, parsed, values)
+  local first = values[1]
+  for i, a in ipairs(parsed) do
+    local v = values[i]
+    if v == nil then v = a.default end
+    if v == MISSING then
+      if a.kind == "name" then
+        fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+      end
+      if i == 1 and a.kind == "tensor" then tensor(name, nil) end
+      fail("%s: option '%s' is missing", name, a.name)
+    end
+    if v ~= nil then
+      local what = (i == 1 and (a.kind == "tensor" or a.kind == "value")) and name or name .. ": " .. a.name
+      v = a.check(what, v, first)
+    end
+    values[i] = v
+  end
+  return values
+end
+
+-- What f is given: the values in order, those of the braces as a table.
+local function passed(parsed, values, f)
+  local list, n, o = {}, 0, parsed.options and {} or nil
+  for i, a in ipairs(parsed) do
+    if a.by_name then o[a.name] = values[i]
+    elseif a.kind ~= "name" then n = n + 1; list[n] = values[i] end
+  end
+  if o then n = n + 1; list[n] = o end
+  return f(table.unpack(list, 1, n))
+end
+
+local is_layer = {} -- by name: does it take one?
+
+-- Returns what nn gets under each of its names. here: what f makes belongs to the place at hand, not to a call of
+-- its own.
+local function declare(nn, signature, _, f, here)
+  local parsed = parse(signature)
+  local name, at = parsed.names[1], nil
+  for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
+  local function call(...)
+    if at and type((select(at, ...))) ~= "string" then
+      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+    end
+    local values = checked(name, parsed, collect(name, parsed, ...))
+    if here then return passed(parsed, values, f) end
+    return within(at and values[at] or depth == 0 and name or "", true, passed, parsed, values, f)
+  end
+  for _, each in ipairs(parsed.names) do nn[each], is_layer[each] = call, is_layer[each] or at ~= nil end
+  return call
+end
+
+-- ---- options of functions that read a table themselves ------------------------------------------
+
+local REQUIRED = MISSING
+
+-- Checks `given` against `known` (name = default) and fills in the defaults.
+local function options(what, given, known)
+  given = given or {}
+  if type(given) ~= "table" then
+    fail("%s: options are a table, as in {kernel = 3}, not %s", what, said(given))
+  end
+  for name in pairs(given) do
+    if known[name] == nil then
+      local names = sorted_keys(known)
+      local near = core.nearest(tostring(name), names)
+      fail("%s: unknown option '%s'%s", what, tostring(name),
+           near and meant(near) or "; it has: " .. table.concat(names, ", "))
+    end
+  end
+  local all = {}
+  for name, default in pairs(known) do
+    all[name] = given[name]
+    if all[name] == nil then
+      if default == REQUIRED then fail("%s: option '%s' is missing", what, name) end
+      all[name] = default
+    end
+  end
+  return all
+end
+
+-- The bits of axes (from 1), as ops want them.
+local function bits_of(list)
+  local bits = 0
+  for _, a in ipairs(list) do bits = bits | 1 << (a - 1) end
+  return bits
+end
+
+return {
+  fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within, placed = placed,
+  declare = declare, is_layer = is_layer, options = options, REQUIRED = REQUIRED, tensor = tensor, whole = whole,
+  count = count, pair = pair, sides = sides, axis = axis, bits_of = bits_of,
+}

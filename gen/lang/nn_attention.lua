@@ -1,0 +1,248 @@
+-- nn_attention.lua: attention, of the module `nn` (nn.lua), as a composition of ops.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, options, tensor, count = tools.fail, tools.options, tools.tensor, tools.count
+
+-- ---- what is given ------------------------------------------------------------------------------
+
+local function said(dims) return "(" .. table.concat(dims, ", ") .. ")" end
+
+-- d: B batch, H heads of queries, G of keys, R queries' heads for each of those, N queries, M keys.
+local function dimensions(q, k, v)
+  for i, x in ipairs{q, k, v} do
+    local name = ("qkv"):sub(i, i)
+    if #shape(tensor("attention: " .. name, x)) ~= 4 then
+      fail("attention: %s wants (batch, heads, tokens, depth), not %s", name, tostring(x))
+    end
+  end
+  local of_q, of_k, of_v = shape(q), shape(k), shape(v)
+  local d = {B = of_q[1], H = of_q[2], N = of_q[3], D = of_q[4], G = of_k[2], M = of_k[3], Dv = of_v[4]}
+  if of_k[1] ~= d.B or of_v[1] ~= d.B then
+    fail("attention: the batches of q, k and v differ: %s, %s and %s", said(of_q), said(of_k), said(of_v))
+  end
+  if of_k[4] ~= d.D then fail("attention: q has depth %d, k has %d", d.D, of_k[4]) end
+  if of_v[2] ~= d.G then fail("attention: k has %d heads, v has %d", d.G, of_v[2]) end
+  if of_v[3] ~= d.M then fail("attention: k has %d keys, v has %d", d.M, of_v[3]) end
+  if d.H % d.G ~= 0 then fail("attention: %d heads of q are no multiple of %d heads of k", d.H, d.G) end
+  d.R = d.H // d.G
+  return d
+end
+
+-- Scores are (B, H, N, M), or (B, G, R, N, M) where keys are shared by R heads: {b, h, n, m} so.
+local function laid(d, b, h, n, m)
+  if d.R == 1 then return {b, h, n, m} end
+  return {b, h == d.H and d.G or 1, h == d.H and d.R or 1, n, m}
+end
+
+local function is_integer(x) return ({i32 = true, i64 = true, u8 = true})[core.dtype(x)] end
+local function is_float(x) return core.dtype(x):find("f") ~= nil end
+local function is_bool(x) return core.dtype(x) == "bool" end
+
+local function typed(what, x, is, wanted)
+  if not core.is_tensor(x) or not is(x) then
+    fail("attention: %s wants %s, not %s", what, wanted,
+         core.is_tensor(x) and core.dtype(x) or "a " .. type(x))
+  end
+  return x
+end
+
+-- A tensor of this shape, as {b, h, n, m}.
+local function of_shape(d, what, x, wanted, b, h, n, m)
+  local has = said(shape(x))
+  if has ~= said(wanted) then
+    fail("attention: %s wants shape %s, not %s", what, said(wanted), has)
+  end
+  return op.reshape(x, {dims = laid(d, b, h, n, m)})
+end
+
+-- The shape of x with ones before it, as long as `full`, which it must broadcast to.
+local function widened(what, x, full)
+  local has, dims = shape(x), {}
+  local more = #full - #has
+  local fits = more >= 0
+  for i, size in ipairs(full) do
+    dims[i] = has[i - more] or 1
+    fits = fits and (dims[i] == 1 or dims[i] == size)
+  end
+  if not fits then
+    fail("attention: %s of shape %s does not broadcast to %s", what, said(has), said(full))
+  end
+  return dims
+end
+
+-- A tensor that broadcasts to (B, H, N, M).
+local function broadcast(d, what, x)
+  local dims = widened(what, x, {d.B, d.H, d.N, d.M})
+  return op.reshape(x, {dims = laid(d, table.unpack(dims))})
+end
+
+-- Where an element of the scores is: each an index along its own dimension, of size 1 along the others.
+local function places(d)
+  local last = d.R == 1 and 3 or 4
+  local at = {batch = nn.index(laid(d, d.B, 1, 1, 1), 1), query = nn.index(laid(d, 1, 1, d.N, 1), last),
+              key = nn.index(laid(d, 1, 1, 1, d.M), last + 1)}
+  if d.R == 1 then at.head = nn.index({1, d.H, 1, 1}, 2)
+  else at.head = nn.index({1, d.G, 1, 1, 1}, 2) * d.R + nn.index({1, 1, d.R, 1, 1}, 3) end
+  return at
+end
+
+local function shifted(x, by) return by == 0 and x or x + by end
+
+-- ---- which keys a query sees ---------------------------------------------------------------------
+
+-- By position: `behind` is how many keys there are before the one at the first query's own position.
+local function near(d, o, at, behind)
+  local seen
+  if o.causal then seen = op.le(at.key, shifted(at.query, behind)) end
+  if o.window then
+    local w = count("attention: window", o.window)
+    local after = op.lt(shifted(at.query, behind - w), at.key)
+    seen = op.logical_and(seen or op.lt(at.key, shifted(at.query, behind + w)), after)
+  end
+  if not o.prefix then return seen end
+  if not o.causal then fail("attention: prefix needs causal = true") end
+  local prefix = o.prefix
+  if core.is_tensor(prefix) then
+    prefix = of_shape(d, "prefix", typed("prefix", prefix, is_integer, "integers"), {d.B}, d.B, 1, 1, 1)
+  elseif math.type(prefix) ~= "integer" then
+    fail("attention: prefix wants a whole number or a tensor of integers, not %s", tostring(prefix))
+  end
+  return op.logical_or(seen, op.lt(at.key, prefix))
+end
+
+local function same_document(d, ids)
+  if core.is_tensor(ids) then
+    if d.N ~= d.M then
+      fail("attention: documents of %d queries and %d keys are two tensors, {of queries, of keys}", d.N, d.M)
+    end
+    ids = {ids, ids}
+  end
+  if type(ids) ~= "table" or #ids ~= 2 then
+    fail("attention: documents wants one tensor of integers, or two")
+  end
+  for i = 1, 2 do typed("documents", ids[i], is_integer, "integers") end
+  return op.eq(of_shape(d, "documents", ids[1], {d.B, d.N}, d.B, 1, d.N, 1),
+               of_shape(d, "documents", ids[2], {d.B, d.M}, d.B, 1, 1, d.M))
+end
+
+-- All conditions as one bool; nil where every query sees every key.
+local function visible(d, o, at, behind)
+  local all
+  local function also(x) all = all and x and op.logical_and(all, x) or x or all end
+  also(near(d, o, at, behind))
+  if o.lengths then
+    local lengths = typed("lengths", o.lengths, is_integer, "integers")
+    also(op.lt(at.key, of_shape(d, "lengths", lengths, {d.B}, d.B, 1, 1, 1)))
+  end
+  if o.documents then also(same_document(d, o.documents)) end
+  if o.mask then also(broadcast(d, "mask", typed("mask", o.mask, is_bool, "bools (true: visible)"))) end
+  if o.keep then
+    local kept = typed("keep", o.keep(at), is_bool, "bools (true: visible)")
+    widened("keep", kept, laid(d, d.B, d.H, d.N, d.M))
+    also(kept)
+  end
+  return all
+end
+
+-- Whether a query may see no key at all.
+local function may_see_none(d, o)
+  return o.lengths or o.mask or o.keep or o.score or o.bias or type(o.documents) == "table" or
+         (o.causal or o.window) and d.M < d.N
+end
+
+-- ---- scores ---------------------------------------------------------------------------------------
+
+local function rescored(s, f, at)
+  local new = f(s, at)
+  if not core.is_tensor(new) or said(shape(new)) ~= said(shape(s)) then
+    fail("attention: score wants %s as it was given, not %s", said(shape(s)), tostring(new))
+  end
+  return new
+end
+
+-- Slopes fall by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given.
+local function alibi(d, slopes, at, behind)
+  if slopes == true then
+    slopes = op.pow(2.0, (at.head + 1) * (-8.0 / d.H))
+  else
+    typed("alibi", slopes, is_float, "true or floats")
+    slopes = of_shape(d, "alibi", slopes, {d.H}, 1, d.H, 1, 1)
+  end
+  return slopes * (at.key - shifted(at.query, behind))
+end
+
+-- The product of q and k, with all that changes it and -inf where a key is not visible.
+local function scores(d, q, k, o, at)
+  local behind = d.M - d.N
+  local s = op.matmul(q, nn.transpose(k)) * (o.scale or 1 / math.sqrt(d.D))
+  if o.score then s = rescored(s, o.score, at) end
+  if o.softcap then s = op.tanh(s * (1 / o.softcap)) * o.softcap end
+  if o.bias then s = s + broadcast(d, "bias", typed("bias", o.bias, is_float, "floats")) end
+  if o.alibi then s = s + alibi(d, o.alibi, at, behind) end
+  local keep = visible(d, o, at, behind)
+  return keep and op.where(keep, s, -math.huge) or s
+end
+
+-- 1 / (1 - p) where an element of the probabilities stays, 0 elsewhere.
+local function dropout(d, given)
+  local o = options("attention: dropout", given, {p = tools.REQUIRED, seed = 0, step = 0})
+  if type(o.p) ~= "number" or o.p < 0 or o.p >= 1 then
+    fail("attention: dropout: p is from 0 to below 1, not %s", tostring(o.p))
+  end
+  if o.p == 0 then return 1.0 end
+  local stays = nn.random(laid(d, d.B, d.H, d.N, d.M),
+                          {kind = "bernoulli", p = 1 - o.p, seed = o.seed, step = o.step})
+  return op.where(stays, 1 / (1 - o.p), 0.0)
+end
+
+local function check(o)
+  for _, name in ipairs{"scale", "softcap"} do
+    if o[name] and (type(o[name]) ~= "number" or o[name] <= 0) then
+      fail("attention: %s wants a number above 0, not %s", name, tostring(o[name]))
+    end
+  end
+  for name, kind in pairs{score = "function", keep = "function", causal = "boolean", lse = "boolean"} do
+    if o[name] and type(o[name]) ~= kind then
+      fail("attention: %s wants a %s, not %s", name, kind, tostring(o[name]))
+    end
+  end
+end
+
+-- softmax(q @ k^T * scale) @ v, q (B, H, N, D), k (B, G, M, D), v (B, G, M, Dv)
+-- -> (B, H, N, Dv). H is a multiple of G: H / G heads of q share one of k. A query that sees no key gives 0.
+-- Query i stands at position p = i + M - N among the keys: queries are the last N of M. Options:
+--   scale      by default 1 / sqrt(D)
+--   causal     true: keys j <= p are visible
+--   window     w: keys of p - w < j < p + w are visible; with causal the last w
+--   prefix     with causal: keys below this number, or integers (B), are visible whatever p is
+--   lengths    integers (B): keys below are visible
+--   documents  integers (B, N), or {(B, N), (B, M)}: a query sees the keys of its own document
+--   mask       bools that broadcast to (B, H, N, M): true is visible
+--   keep       function(at) -> bools: the same, of the indices at.batch, at.head, at.query, at.key
+--   score      function(s, at) -> s: what becomes of the scaled scores, before all below; of shape
+--              (B, H, N, M), or (B, G, H / G, N, M) where G ~= H, which `at` broadcasts to
+--   softcap    c: c * tanh(s / c)
+--   bias       floats that broadcast to (B, H, N, M), added
+--   alibi      true, or slopes (H): slope * (j - p) is added
+--   dropout    {p, seed = 0, step = 0}: of the probabilities, drawn as nn.random does
+--   lse        true: a second result (B, H, N), the logarithm of the sum of exp(score) over visible keys
+tools.define("attention(q: tensor, k: tensor, v: tensor, {scale: any = nil, causal: any = nil, window: any = nil, prefix: any = nil, lengths: any = nil, documents: any = nil, mask: any = nil, keep: any = nil, score: any = nil, softcap: any = nil, bias: any = nil, alibi: any = nil, dropout: any = nil, lse: any = nil})", "F.scaled_dot_product_attention, flex_attention", function(q, k, v, o)
+  check(o)
+  local d = dimensions(q, k, v)
+  if d.R > 1 then
+    q = op.reshape(q, {dims = {d.B, d.G, d.R, d.N, d.D}})
+    k, v = op.reshape(k, {dims = {d.B, d.G, 1, d.M, d.D}}), op.reshape(v, {dims = {d.B, d.G, 1, d.M, d.Dv}})
+  end
+  local s = scores(d, q, k, o, places(d))
+  local axes, none = {axes = 1 << (#shape(s) - 1)}, may_see_none(d, o)
+  local most = op.stop_gradient(op.reduce_max(s, axes)) -- what it is cancels out
+  if none then most = op.where(op.eq(most, -math.huge), 0.0, most) end
+  local e = op.exp(s - most)
+  local sum = op.reduce_sum(e, axes)
+  local p = e / (none and op.where(op.eq(sum, 0.0), 1.0, sum) or sum)
+  if o.dropout then p = p * dropout(d, o.dropout) end
+  local y = op.matmul(p, v)
+  if d.R > 1 then y = op.reshape(y, {dims = {d.B, d.H, d.N, d.Dv}}) end
+  if not o.lse then return y end
+  return y, op.reshape(most + op.log(sum), {dims = {d.B, d.H, d.N}})
+end)

@@ -1,0 +1,290 @@
+-- nn_math.lua: maps by name, of the module `nn` (nn.lua): each element of the result from the same elements of the
+-- arguments, which broadcast as NumPy's. Integers stay integers where PyTorch keeps them.
+local core, nn = ...
+local op, tools = core.op, core.tools
+local fail, define, is_tensor = tools.fail, tools.define, core.is_tensor
+
+local function is_float(x) return is_tensor(x) and core.dtype(x):find("f") ~= nil or math.type(x) == "float" end
+tools.is_float = is_float
+
+-- Of integers themselves, of floats f.
+local function of_floats(f) return function(x) return is_float(x) and f(x) or x end end
+local function both(f) return function(x, y) return f(x, y) end end
+
+-- ---- arithmetic -------------------------------------------------------------------------------
+
+local function scaled(f)
+  return function(x, y, o)
+    if o.alpha ~= 1 then y = y * o.alpha end
+    return f(x, y)
+  end
+end
+-- x + alpha * y.
+define("add(x: value, y: value, {alpha: value = 1})", "torch.add", scaled(op.add))
+-- x - alpha * y.
+define("sub|subtract(x: value, y: value, {alpha: value = 1})", "torch.sub", scaled(op.sub))
+define("mul|multiply(x: value, y: value)", "torch.mul", both(op.mul))
+-- x / y as floats; with rounding_mode "floor" or "trunc" rounded so, and integers stay integers.
+define("div|divide|true_divide(x: value, y: value, {rounding_mode: none/floor/trunc = none})", "torch.div", function(x, y, o)
+  if o.rounding_mode == "floor" then return op.floordiv(x, y) end
+  if o.rounding_mode == "none" then return op.div(x, y) end
+  if is_float(x) or is_float(y) then return op.trunc(op.div(x, y)) end
+  return op.floordiv(op.abs(x), op.abs(y)) * (op.sign(x) * op.sign(y))
+end)
+-- Rounded toward minus infinity; a // b. By the integer 0: 0.
+define("floordiv|floor_divide(x: value, y: value)", "torch.floor_divide", both(op.floordiv))
+-- With the sign of y, as Python's %; by the integer 0: 0.
+define("mod|remainder(x: value, y: value)", "torch.remainder", both(op.mod))
+-- With the sign of x, as C's.
+define("fmod(x: value, y: value)", "torch.fmod", function(x, y)
+  local rest = op.mod(op.abs(x), op.abs(y))
+  return op.where(op.lt(x, 0), -rest, rest)
+end)
+define("pow|float_power(x: value, y: value)", "torch.pow", both(op.pow))
+define("neg|negative(x: tensor)", "torch.neg", op.neg)
+-- x itself.
+define("positive|identity|clone|contiguous(x: tensor)", "torch.positive, nn.Identity, Tensor.clone, Tensor.contiguous", function(x) return x end)
+define("abs|absolute(x: tensor)", "torch.abs", op.abs)
+-- -1, 0 or 1; 0 for NaN.
+define("sign|sgn(x: tensor)", "torch.sign", op.sign)
+define("square(x: tensor)", "torch.square", function(x) return x * x end)
+define("reciprocal(x: tensor)", "torch.reciprocal", function(x) return 1.0 / x end)
+define("sqrt(x: tensor)", "torch.sqrt", op.sqrt)
+define("rsqrt(x: tensor)", "torch.rsqrt", op.rsqrt)
+-- x + (y - x) * weight.
+define("lerp(x: tensor, y: tensor, weight: value)", "torch.lerp", function(x, y, weight) return x + (y - x) * weight end)
+-- x + value * a * b.
+define("addcmul(x: tensor, a: tensor, b: tensor, {value: number = 1})", "torch.addcmul", function(x, a, b, o)
+  return x + a * b * o.value
+end)
+-- x + value * a / b.
+define("addcdiv(x: tensor, a: tensor, b: tensor, {value: number = 1})", "torch.addcdiv", function(x, a, b, o)
+  return x + a / b * o.value
+end)
+-- x * 2^y.
+define("ldexp(x: tensor, y: value)", "torch.ldexp", function(x, y) return x * op.pow(2.0, y) end)
+-- sqrt(x^2 + y^2), without the squares leaving the range of floats.
+define("hypot(x: value, y: value)", "torch.hypot", function(x, y)
+  local a, b = op.abs(x), op.abs(y)
+  local most, least = op.max(a, b), op.min(a, b)
+  local ratio = least / op.where(op.eq(most, 0), 1.0, most)
+  return op.where(op.eq(most, math.huge), math.huge, most * op.sqrt(ratio * ratio + 1.0))
+end)
+
+-- ---- comparisons and logic, which give bools --------------------------------------------------
+
+define("lt|less(x: value, y: value)", "torch.lt", both(op.lt))
+define("le|less_equal(x: value, y: value)", "torch.le", both(op.le))
+define("gt|greater(x: value, y: value)", "torch.gt", both(op.gt))
+define("ge|greater_equal(x: value, y: value)", "torch.ge", both(op.ge))
+define("eq(x: value, y: value)", "torch.eq", both(op.eq))
+define("ne|not_equal(x: value, y: value)", "torch.ne", both(op.ne))
+define("isnan(x: tensor)", "torch.isnan", function(x) return op.ne(x, x) end)
+define("isinf(x: tensor)", "torch.isinf", function(x) return op.eq(op.abs(x), math.huge) end)
+define("isfinite(x: tensor)", "torch.isfinite", function(x) return op.lt(op.abs(x), math.huge) end)
+define("isposinf(x: tensor)", "torch.isposinf", function(x) return op.eq(x, math.huge) end)
+define("isneginf(x: tensor)", "torch.isneginf", function(x) return op.eq(x, -math.huge) end)
+-- |x - y| <= atol + rtol * |y|.
+define("isclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8, equal_nan: boolean = false)", "torch.isclose",
+       function(x, y, rtol, atol, equal_nan)
+  local close = op.le(op.abs(x - y), op.abs(y) * rtol + atol) & op.lt(op.abs(y), math.huge)
+  close = close | op.eq(x, y)
+  return equal_nan and close | (op.ne(x, x) & op.ne(y, y)) or close
+end)
+-- Are all elements close? One bool.
+define("allclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8, equal_nan: boolean = false)", "torch.allclose",
+       function(x, y, rtol, atol, equal_nan) return nn.all(nn.isclose(x, y, rtol, atol, equal_nan)) end)
+define("logical_and(x: value, y: value)", "torch.logical_and", both(op.logical_and))
+define("logical_or(x: value, y: value)", "torch.logical_or", both(op.logical_or))
+define("logical_xor(x: value, y: value)", "torch.logical_xor", both(op.logical_xor))
+define("logical_not(x: tensor)", "torch.logical_not", op.logical_not)
+-- Of integers, bit by bit; of bools as logical_and.
+local function bitwise(name, of_bools, of_integers)
+  return function(x, y)
+    for _, v in ipairs{x, y} do
+      if is_float(v) then fail("%s: wants integers or bools, not floats", name) end
+    end
+    local function is_bool(v) return is_tensor(v) and core.dtype(v) == "bool" end
+    return is_bool(x) and is_bool(y) and of_bools(x, y) or of_integers(x, y)
+  end
+end
+define("bitwise_and(x: value, y: value)", "torch.bitwise_and", bitwise("bitwise_and", op.logical_and, op.bit_and))
+define("bitwise_or(x: value, y: value)", "torch.bitwise_or", bitwise("bitwise_or", op.logical_or, op.bit_or))
+define("bitwise_xor(x: value, y: value)", "torch.bitwise_xor", bitwise("bitwise_xor", op.logical_xor, op.bit_xor))
+define("bitwise_not(x: tensor)", "torch.bitwise_not", function(x)
+  if is_float(x) then fail("bitwise_not: wants integers or bools, not floats") end
+  return core.dtype(x) == "bool" and op.logical_not(x) or -x - 1
+end)
+-- By 0 to 31 places.
+define("bitwise_left_shift(x: value, places: value)", "torch.bitwise_left_shift", bitwise("bitwise_left_shift", op.shift_left, op.shift_left))
+-- By 0 to 31 places; the sign stays.
+define("bitwise_right_shift(x: value, places: value)", "torch.bitwise_right_shift", bitwise("bitwise_right_shift", op.shift_right, op.shift_right))
+-- a where the condition holds, elsewhere b.
+define("where(condition: tensor, a: value, b: value)", "torch.where", op.where)
+-- value where mask is true, elsewhere x.
+define("masked_fill(x: tensor, mask: tensor, value: value)", "Tensor.masked_fill", function(x, mask, value)
+  if math.type(value) == "integer" and is_float(x) then value = value + 0.0 end
+  return op.where(mask, value, x)
+end)
+
+-- ---- bounds -----------------------------------------------------------------------------------
+
+-- Of two tensors or a tensor and a number, element by element; NaN where either is. Of one tensor the largest of all
+-- elements; with `axis` the largest along it and their places, as torch.max.
+local function extreme(name, of_two, reduce, place)
+  return function(x, y, o)
+    if y ~= nil then
+      if o.axis or o.keep then fail("%s: of two tensors there is no axis", name) end
+      return of_two(x, y)
+    end
+    if not is_tensor(x) then fail("%s: wants a tensor", name) end
+    if not o.axis then return nn[reduce](x, nil, o.keep) end
+    return nn[reduce](x, o.axis, o.keep), nn[place](x, o.axis, o.keep)
+  end
+end
+define("max|maximum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})", "torch.max, torch.maximum",
+       extreme("max", op.max, "amax", "argmax"))
+-- Likewise the smallest.
+define("min|minimum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})", "torch.min, torch.minimum",
+       extreme("min", op.min, "amin", "argmin"))
+-- The larger one; where one is NaN the other.
+define("fmax(x: tensor, y: tensor)", "torch.fmax", function(x, y)
+  return op.where(op.ne(x, x), y, op.where(op.ne(y, y), x, op.max(x, y)))
+end)
+define("fmin(x: tensor, y: tensor)", "torch.fmin", function(x, y)
+  return op.where(op.ne(x, x), y, op.where(op.ne(y, y), x, op.min(x, y)))
+end)
+-- From low to high; either may be left out.
+define("clamp|clip(x: tensor, low|min: value = nil, high|max: value = nil)", "torch.clamp", function(x, low, high)
+  if low == nil and high == nil then fail("clamp: wants low, high or both") end
+  if low then x = op.max(x, low) end
+  if high then x = op.min(x, high) end
+  return x
+end)
+define("clamp_min(x: tensor, low|min: value)", "torch.clamp_min", function(x, low) return op.max(x, low) end)
+define("clamp_max(x: tensor, high|max: value)", "torch.clamp_max", function(x, high) return op.min(x, high) end)
+-- NaN and the infinities replaced; by default the infinities with the largest floats.
+define("nan_to_num(x: tensor, nan: number = 0, posinf: number = nil, neginf: number = nil)", "torch.nan_to_num",
+       function(x, nan, posinf, neginf)
+  if not is_float(x) then return x end
+  local most = core.dtype(x) == "f16" and 65504.0 or 3.4028234663852886e38
+  x = op.where(op.ne(x, x), nan + 0.0, x)
+  x = op.where(op.eq(x, math.huge), (posinf or most) + 0.0, x)
+  return op.where(op.eq(x, -math.huge), (neginf or -most) + 0.0, x)
+end)
+
+-- ---- rounding ---------------------------------------------------------------------------------
+
+define("floor(x: tensor)", "torch.floor", of_floats(op.floor))
+define("ceil(x: tensor)", "torch.ceil", of_floats(op.ceil))
+-- Toward zero.
+define("trunc|fix(x: tensor)", "torch.trunc", of_floats(op.trunc))
+-- To the nearest whole number, halves to the even one; with `decimals` to that many digits behind the point.
+define("round(x: tensor, {decimals: whole = 0})", "torch.round", function(x, o)
+  if not is_float(x) then return x end
+  if o.decimals == 0 then return op.round(x) end
+  local ten = 10.0 ^ math.abs(o.decimals)
+  if o.decimals > 0 then return op.round(x * ten) / ten end
+  return op.round(x / ten) * ten
+end)
+-- x - trunc(x).
+define("frac(x: tensor)", "torch.frac", function(x) return x - op.trunc(x) end)
+
+-- ---- exponentials and logarithms --------------------------------------------------------------
+
+define("exp(x: tensor)", "torch.exp", op.exp)
+define("exp2(x: tensor)", "torch.exp2", function(x) return op.pow(2.0, x) end)
+-- exp(x) - 1, exact near 0.
+define("expm1(x: tensor)", "torch.expm1", op.expm1)
+define("log(x: tensor)", "torch.log", op.log)
+-- log(1 + x), exact near 0.
+define("log1p(x: tensor)", "torch.log1p", op.log1p)
+define("log2(x: tensor)", "torch.log2", function(x) return op.log(x) * 1.4426950408889634 end)
+define("log10(x: tensor)", "torch.log10", function(x) return op.log(x) * 0.4342944819032518 end)
+-- x * log(y); 0 where x is 0.
+define("xlogy(x: value, y: value)", "torch.xlogy", function(x, y)
+  local zero = op.eq(x, 0)
+  return op.where(op.ne(y, y), y, op.where(zero, 0.0, x * op.log(op.where(zero, 1.0, y))))
+end)
+local function logaddexp(x, y, scale) -- of exp(scale * x)
+  local most = op.max(x, y)
+  local apart = op.abs(x - y)
+  local near = op.where(op.eq(x, y), 0.0, apart) -- of two equal infinities
+  return most + op.log1p(op.exp(near * -scale)) * (1 / scale)
+end
+-- log(exp(x) + exp(y)).
+define("logaddexp(x: tensor, y: tensor)", "torch.logaddexp", function(x, y) return logaddexp(x, y, 1.0) end)
+-- log2(2^x + 2^y).
+define("logaddexp2(x: tensor, y: tensor)", "torch.logaddexp2", function(x, y) return logaddexp(x, y, math.log(2)) end)
+-- log(x / (1 - x)); with eps x is kept from eps to 1 - eps.
+define("logit(x: tensor, eps: number = nil)", "torch.logit", function(x, eps)
+  if eps then x = op.min(op.max(x, eps), 1.0 - eps) end
+  return op.log(x / (1.0 - x))
+end)
+
+-- ---- trigonometry -----------------------------------------------------------------------------
+
+define("sin(x: tensor)", "torch.sin", op.sin)
+define("cos(x: tensor)", "torch.cos", op.cos)
+define("tan(x: tensor)", "torch.tan", function(x) return op.sin(x) / op.cos(x) end)
+define("atan|arctan(x: tensor)", "torch.atan", op.atan)
+-- The angle of the point (x, y).
+define("atan2|arctan2(y: value, x: value)", "torch.atan2", both(op.atan2))
+define("asin|arcsin(x: tensor)", "torch.asin", function(x) return op.atan2(x, op.sqrt((1.0 - x) * (x + 1.0))) end)
+define("acos|arccos(x: tensor)", "torch.acos", function(x) return op.atan2(op.sqrt((1.0 - x) * (x + 1.0)), x) end)
+-- (e^x - e^-x) / 2, exact near 0.
+define("sinh(x: tensor)", "torch.sinh", function(x)
+  local half = op.expm1(op.abs(x) * 0.5) -- e^|x| - 1 = half (half + 2) leaves the range of floats no sooner than sinh
+  local whole = half * (half + 2.0)
+  local small = (whole + whole / (whole + 1.0)) * 0.5
+  local large = (half + 1.0) * ((half + 1.0) * 0.5)
+  return op.sign(x) * op.where(op.lt(op.abs(x), 20.0), small, large)
+end)
+define("cosh(x: tensor)", "torch.cosh", function(x)
+  local half = op.exp(op.abs(x) * 0.5)
+  return half * (half * 0.5) + 0.5 / half / half
+end)
+define("tanh(x: tensor)", "torch.tanh, nn.Tanh", op.tanh)
+define("asinh|arcsinh(x: tensor)", "torch.asinh", function(x)
+  local a = op.abs(x)
+  local far = op.log(a) + math.log(2) -- where a * a leaves the range of floats
+  local b = op.min(a, 1e9)
+  local near = op.log1p(b + b * b / (op.sqrt(b * b + 1.0) + 1.0))
+  return op.sign(x) * op.where(op.lt(a, 1e9), near, far)
+end)
+define("acosh|arccosh(x: tensor)", "torch.acosh", function(x)
+  local over = op.min(x, 1e9) - 1.0
+  local near = op.log1p(over + op.sqrt(over * (over + 2.0)))
+  return op.where(op.gt(x, 1e9), op.log(x) + math.log(2), near)
+end)
+define("atanh|arctanh(x: tensor)", "torch.atanh", function(x) return op.log1p(x * 2.0 / (1.0 - x)) * 0.5 end)
+-- Degrees to radians.
+define("deg2rad(x: tensor)", "torch.deg2rad", function(x) return x * (math.pi / 180) end)
+-- Radians to degrees.
+define("rad2deg(x: tensor)", "torch.rad2deg", function(x) return x * (180 / math.pi) end)
+-- sin(pi x) / (pi x), 1 at 0.
+define("sinc(x: tensor)", "torch.sinc", function(x)
+  local zero = op.eq(x, 0)
+  local angle = op.where(zero, 1.0, x) * math.pi
+  return op.where(zero, 1.0, op.sin(angle) / angle)
+end)
+
+-- ---- other functions --------------------------------------------------------------------------
+
+define("erf(x: tensor)", "torch.erf", op.erf)
+-- 1 - erf(x), exact where that is small.
+define("erfc(x: tensor)", "torch.erfc", op.erfc)
+-- 0 below 0, 1 above, `at_zero` at it.
+define("heaviside(x: tensor, at_zero|values: value)", "torch.heaviside", function(x, at_zero)
+  return op.where(op.eq(x, 0), at_zero, op.gt(x, 0):to(core.dtype(x)))
+end)
+-- The size of x with the sign of y; that of -0.0 is minus.
+define("copysign(x: value, y: value)", "torch.copysign", function(x, y)
+  local size = op.abs(x)
+  return op.where(nn.signbit(y), -size, size)
+end)
+-- Is it negative? -0.0 is.
+define("signbit(x: tensor)", "torch.signbit", function(x)
+  if not is_float(x) then return op.lt(x, 0) end
+  return op.lt(x, 0) | (op.eq(x, 0) & op.lt(1.0 / x, 0))
+end)

@@ -1,0 +1,283 @@
+-- nn_optim.lua: steps of optimizers, of the module `nn` (nn.lua): from a loss to what every parameter holds after
+-- the step. All is made of maps and reductions on the device: schedules and loss scaling need no host.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, options, count = tools.fail, tools.options, tools.count
+local REQUIRED = tools.REQUIRED
+
+-- ---- schedules: what the learning rate is multiplied by at a step, from 0 --------------------------------
+-- `at` is the step, `total` the number of steps, both tensors of one element as f32.
+
+local schedules = {}
+local function clamped(x) return op.min(op.max(x, 0.0), 1.0) end
+local function cosine_down(x) return (op.cos(x * math.pi) + 1.0) * 0.5 end -- from 1 to 0
+
+function schedules.constant(at) return at * 0.0 + 1.0 end
+-- down by `gamma` at each of the milestones, parts of the whole run
+function schedules.step(at, total, o)
+  local factor = at * 0.0 + 1.0
+  for _, part in ipairs(o.milestones) do
+    factor = factor * op.where(op.ge(at, op.floor(total * part)), o.gamma, 1.0)
+  end
+  return factor
+end
+-- half a cosine from 1 to 0, behind the warm-up
+function schedules.cosine(at, total, o)
+  return cosine_down(clamped((at - o.warmup) / op.max(total - o.warmup, 1.0)))
+end
+-- up from 1 / 25 for three tenths of the run, then down to 1 / 250 000, by half cosines (torch's OneCycleLR)
+function schedules.one_cycle(at, total)
+  local low, last, peak = 1 / 25, 1 / 25e4, total * 0.3 - 1.0
+  local up = 1 - cosine_down(clamped(at / op.max(peak, 1.0)))
+  local down = cosine_down(clamped((at - peak) / op.max(total - 1.0 - peak, 1.0)))
+  return op.where(op.le(at, peak), up * (1 - low) + low, down * (1 - last) + last)
+end
+
+-- schedule(name, at, total, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1}): the factor of the learning rate at
+-- step `at` (from 0) of `total`: "constant", "step", "cosine" or "one_cycle". The first `warmup` steps rise in a
+-- straight line, step t by (t + 1) / warmup.
+function nn.schedule(name, at, total, given)
+  local o = options("schedule", given, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1})
+  local f = schedules[name] or fail("schedule: '%s' is none of constant, step, cosine, one_cycle", tostring(name))
+  at, total = at:to("f32"), core.is_tensor(total) and total:to("f32") or total + at:to("f32") * 0.0
+  local factor = f(at, total, o)
+  if o.warmup == 0 then return factor end
+  return factor * op.min((at + 1.0) * (1 / o.warmup), 1.0)
+end
+
+-- ---- optimizers: (p, g, lr, t, slot, options) -> the parameter after the step -----------------------------------
+-- g: its gradient; lr: the rate of this step; t: the step from 1, as f32; slot(name): a state of p's shape
+-- and the function that sets it.
+
+local optimizers = {}
+
+-- 1 - decay^t, to the last bit where t is small too: by the series of exp(x) - 1 near 0.
+local function debias(decay, t)
+  local x = t * math.log(decay)
+  local near = x * (x * (x * (x * (x * (1 / 120) + 1 / 24) + 1 / 6) + 0.5) + 1.0)
+  return -op.where(op.gt(x, -0.1), near, op.exp(x) - 1.0)
+end
+
+local function sign(x) return op.where(op.gt(x, 0.0), 1.0, op.where(op.lt(x, 0.0), -1.0, 0.0)) end
+
+optimizers.sgd = {
+  known = {momentum = 0.0, nesterov = false, weight_decay = 0.0},
+  step = function(p, g, lr, t, slot, o)
+    if o.weight_decay ~= 0 then g = g + p * o.weight_decay end
+    if o.momentum == 0 then return p - g * lr end
+    local speed, put = slot("momentum")
+    local now = speed * o.momentum + g
+    put(now)
+    return p - (o.nesterov and g + now * o.momentum or now) * lr
+  end}
+
+local function adam(decoupled)
+  return function(p, g, lr, t, slot, o)
+    if o.weight_decay ~= 0 then
+      if decoupled then p = p - p * (lr * o.weight_decay) else g = g + p * o.weight_decay end
+    end
+    local mean, put_mean = slot("exp_avg")
+    local square, put_square = slot("exp_avg_sq")
+    local m = mean + (g - mean) * (1 - o.beta1)
+    local v = square * o.beta2 + g * g * (1 - o.beta2)
+    put_mean(m)
+    put_square(v)
+    local scale = op.rsqrt(debias(o.beta2, t))
+    return p - m * (lr / debias(o.beta1, t)) / (op.sqrt(v) * scale + o.eps)
+  end
+end
+optimizers.adam = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0}, step = adam(false)}
+optimizers.adamw = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01}, step = adam(true)}
+
+-- Chen et al. 2023: the sign of a mix of momentum and gradient.
+optimizers.lion = {
+  known = {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0},
+  step = function(p, g, lr, t, slot, o)
+    local mean, put = slot("exp_avg")
+    put(mean * o.beta2 + g * (1 - o.beta2))
+    if o.weight_decay ~= 0 then p = p - p * (lr * o.weight_decay) end
+    return p - sign(mean * o.beta1 + g * (1 - o.beta1)) * lr
+  end}
+
+-- The orthogonal matrix nearest to g, about: five steps of Newton and Schulz's iteration (Jordan 2024).
+local function orthogonal(g, eps)
+  local dims = shape(g)
+  local tall = dims[1] > dims[2]
+  local x = tall and nn.transpose(g) or g
+  x = x / op.max(op.sqrt(nn.sum(x * x)), eps)
+  for _ = 1, 5 do
+    local a = op.matmul(x, nn.transpose(x))
+    x = x * 3.4445 + op.matmul(a * -4.7750 + op.matmul(a, a) * 2.0315, x)
+  end
+  return tall and nn.transpose(x) or x
+end
+
+-- Matrices by momentum made orthogonal; what is no matrix by AdamW, of the rate `adamw_lr`.
+optimizers.muon = {
+  known = {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = false},
+  step = function(p, g, lr, t, slot, o)
+    if #shape(p) ~= 2 then
+      local rate = o.adamw_lr and lr * (o.adamw_lr / o.lr) or lr
+      return optimizers.adamw.step(p, g, rate, t, slot, {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = o.weight_decay})
+    end
+    local speed, put = slot("momentum")
+    local now = speed * o.momentum + g * (1 - o.momentum)
+    put(now)
+    local ahead = o.nesterov and g * (1 - o.momentum) + now * o.momentum or now
+    local dims = shape(p)
+    local size = math.sqrt(math.max(1, dims[1] / dims[2]))
+    return p * (1 - lr * o.weight_decay) - orthogonal(ahead, o.eps) * (lr * size)
+  end}
+
+-- ---- one step ------------------------------------------------------------------------------------------
+
+-- Does a name fit a pattern in which * stands for anything?
+local function fits(pattern, name)
+  local star = pattern:find("*", 1, true)
+  if not star then return pattern == name end
+  if name:sub(1, star - 1) ~= pattern:sub(1, star - 1) then return false end
+  local rest = pattern:sub(star + 1)
+  for at = star, #name + 1 do
+    if fits(rest, name:sub(at)) then return true end
+  end
+  return false
+end
+local function any_fits(list, name)
+  for _, pattern in ipairs(type(list) == "table" and list or {list}) do
+    if fits(pattern, name) then return true end
+  end
+  return false
+end
+
+-- A dynamic scale of the loss, for gradients in f16: halved where a gradient is not finite, and then nothing
+-- else changes; doubled after 2000 good steps in a row.
+local function loss_scale(now)
+  local scale = core.state("train.loss_scale", {1}, "f32", "constant", 65536)
+  local good = core.state("train.good_steps", {1}, "i32", "constant", 0)
+  return scale, function(finite)
+    local enough = op.ge(good, 1999)
+    local size = op.where(finite, op.where(enough, scale * 2.0, scale), scale * 0.5)
+    local count = op.where(finite, op.where(enough, 0, good + 1), 0)
+    core.update(scale, now and op.where(now, size, scale) or size)
+    core.update(good, now and op.where(now, count, good) or count)
+  end
+end
+
+-- Gradients of `steps` steps as their mean. Returns whether this step is the last of them, and the function that
+-- adds a gradient to what there is: at the last step a whole mean, before it none yet.
+local function accumulated(steps)
+  local count = core.state("train.accumulated", {1}, "i32", "constant", 0)
+  local last = op.ge(count, steps - 1)
+  core.update(count, op.where(last, 0, count + 1))
+  return last, function(g, name)
+    local sum = core.state("accumulated." .. name, shape(g), "f32", "constant", 0)
+    local whole = sum + g
+    core.update(sum, op.where(last, 0.0, whole))
+    return whole * (1 / steps)
+  end
+end
+
+local function sum_of_squares(list)
+  local total
+  for _, g in ipairs(list) do
+    local part = nn.sum(g * g)
+    total = total and total + part or part
+  end
+  return nn.reshape(total, {1})
+end
+
+local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = 0, clip_norm = 0.0, clip_value = 0.0,
+                loss_scaling = false, freeze = {}, no_decay = {}, groups = {}, accumulate = 1}
+
+-- What one parameter is updated with: the optimizer's own options, with those of the first group that fits.
+local function options_of(name, o, known)
+  local own = {lr = o.lr}
+  for key in pairs(known) do own[key] = o[key] end
+  if any_fits(o.no_decay, name) then own.weight_decay = 0.0 end
+  for _, group in ipairs(o.groups) do
+    if type(group) ~= "table" or not group.match then fail("optimize: a group wants {match = \"*.bias\", ...}") end
+    if any_fits(group.match, name) then
+      for key, value in pairs(group) do
+        if key ~= "match" and key ~= "lr" and known[key] == nil then fail("optimize: group: %s has no option '%s'", o.optimizer, tostring(key)) end
+        own[key] = value
+      end
+      break
+    end
+  end
+  return own
+end
+
+-- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all parameters (of the
+-- list `parameters`, if given): in the entry at hand they, and the optimizer's states, are updated. Returns a
+-- table: `norm`, the gradients' norm (with clip_norm or loss_scaling), `finite`, and the lists `parameters` and
+-- `values`: what was updated, and what it holds after the step.
+--   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0}
+--              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0 (adamw: 0.01)}
+--              "lion" {beta1 = 0.9, beta2 = 0.99, weight_decay = 0}
+--              "muon" {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = lr}
+--   factor     of lr at this step, a tensor of one element: nn.schedule(...)
+--   step       how many steps there were before, an integer tensor of one element
+--   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_
+--   accumulate              N: updates are made at every N-th step, of the mean of N steps' gradients
+--   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is left out
+--   no_decay, freeze        patterns of names ("*.bias"): without weight decay; not updated
+--   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters that fit, the first counts
+function nn.optimize(loss, given)
+  local kind = type(given) == "table" and optimizers[given.optimizer]
+  if not kind then
+    local names = {}
+    for name in pairs(optimizers) do names[#names + 1] = name end
+    table.sort(names)
+    fail("optimize: optimizer is one of %s, not %s", table.concat(names, ", "), type(given) == "table" and tostring(given.optimizer) or "nothing")
+  end
+  local known = {parameters = false}
+  for key, value in pairs(common) do known[key] = value end
+  for key, value in pairs(kind.known) do known[key] = value end
+  local o = options("optimize", given, known)
+  local list = {}
+  for _, p in ipairs(o.parameters or nn.parameters()) do
+    if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
+  end
+  if #list == 0 then fail("optimize: the model has no parameter to train") end
+  local scale, after, last, add
+  if o.accumulate > 1 then last, add = accumulated(count("optimize: accumulate", o.accumulate)) end
+  if o.loss_scaling then
+    scale, after = loss_scale(last)
+    loss = nn.reshape(loss, {1}) * scale
+  end
+  local grads, used = tools.gradients(loss, list)
+  if used == 0 then fail("optimize: the loss depends on no parameter") end
+  return nn.scope("optimizer_step", function()
+    local result = {parameters = list, values = {}}
+    if scale then for i, g in ipairs(grads) do grads[i] = g / scale end end
+    if add then for i, g in ipairs(grads) do grads[i] = add(g, core.name(list[i])) end end
+    if o.clip_norm > 0 or scale then
+      local squares = sum_of_squares(grads)
+      result.norm, result.finite = op.sqrt(squares), op.le(squares, 3e38)
+    end
+    if o.clip_norm > 0 then
+      local factor = op.min(o.clip_norm / (result.norm + 1e-6), 1.0)
+      for i, g in ipairs(grads) do grads[i] = g * factor end
+    end
+    if after then after(result.finite) end
+    local function put(target, value)
+      value = scale and op.where(result.finite, value, target) or value
+      value = last and op.where(last, value, target) or value
+      core.update(target, value)
+      return value
+    end
+    local t = (core.is_tensor(o.step) and o.step or nn.index({1}, 1) + o.step):to("f32") + 1.0
+    for i, p in ipairs(list) do
+      local g, name = grads[i], core.name(p)
+      if o.clip_value > 0 then g = nn.clamp(g, -o.clip_value, o.clip_value) end
+      local own = options_of(name, o, kind.known)
+      local lr = o.factor and o.factor * own.lr or own.lr
+      local function slot(what)
+        local state = core.state(o.optimizer .. "." .. what .. "." .. name, shape(p), "f32", "constant", 0)
+        return state, function(value) put(state, value) end
+      end
+      result.values[i] = put(p, kind.step(p, g, lr, t, slot, own))
+    end
+    return result
+  end)
+end

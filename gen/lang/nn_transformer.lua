@@ -1,0 +1,67 @@
+-- nn_transformer.lua: layers of transformers, of the module `nn` (nn.lua), with PyTorch's parameter names.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define = tools.fail, tools.define
+
+local activations = {relu = function(x) return nn.relu(x) end, gelu = function(x) return nn.gelu(x) end}
+
+-- The two linear layers of each, linear1 and linear2.
+local function feed_forward(x, o)
+  local y = nn.linear(x, "linear1", {out = o.inner, bias = o.bias})
+  y = nn.dropout(activations[o.activation](y), o.dropout)
+  return nn.linear(y, "linear2", {out = shape(x)[3], bias = o.bias})
+end
+
+-- x + f(x), normalised before f or behind the sum.
+local function residual(x, norm, o, f)
+  local function normed(v) return nn.layer_norm(v, norm, {eps = o.eps, bias = o.bias}) end
+  if o.norm_first then return x + nn.dropout(f(normed(x)), o.dropout) end
+  return normed(x + nn.dropout(f(x), o.dropout))
+end
+
+local function attention(name, x, key, o, mask, padding, causal)
+  return nn.multi_head_attention(x, name, {heads = o.heads, key = key, bias = o.bias, batch_first = o.batch_first,
+                                           dropout = o.dropout, mask = mask, key_padding_mask = padding, causal = causal})
+end
+
+local function encoder_layer(x, o)
+  x = residual(x, "norm1", o, function(v) return attention("self_attn", v, nil, o, o.mask, o.padding_mask, o.causal) end)
+  return residual(x, "norm2", o, function(v) return feed_forward(v, o) end)
+end
+-- (L, N, E), or (N, L, E) with batch_first: self-attention and two linear layers, each with a residual and a norm.
+-- Parameters name.self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*. inner: dim_feedforward.
+define("transformer_encoder_layer(x|src: tensor, name: name, {heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|src_mask: tensor = nil, padding_mask|src_key_padding_mask: tensor = nil, causal|is_causal: boolean = false})", "nn.TransformerEncoderLayer", encoder_layer)
+
+local function decoder_layer(x, o)
+  x = residual(x, "norm1", o, function(v) return attention("self_attn", v, nil, o, o.mask, o.padding_mask, o.causal) end)
+  x = residual(x, "norm2", o, function(v) return attention("multihead_attn", v, o.memory, o, o.memory_mask, o.memory_padding_mask, false) end)
+  return residual(x, "norm3", o, function(v) return feed_forward(v, o) end)
+end
+-- Self-attention, attention over memory (an encoder's result), two linear layers.
+-- Parameters name.self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
+define("transformer_decoder_layer(x|tgt: tensor, name: name, {memory: tensor, heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|tgt_mask: tensor = nil, padding_mask|tgt_key_padding_mask: tensor = nil, memory_mask: tensor = nil, memory_padding_mask|memory_key_padding_mask: tensor = nil, causal|tgt_is_causal: boolean = false})", "nn.TransformerDecoderLayer", decoder_layer)
+
+-- `layers` layers name.layers.0, name.layers.1, ...; norm: a last one, name.norm.
+local function stack(layer)
+  return function(x, o)
+    for i = 0, o.layers - 1 do x = nn.scope("layers." .. i, layer, x, o) end
+    return o.norm and nn.layer_norm(x, "norm", {eps = o.eps, bias = o.bias}) or x
+  end
+end
+-- Several transformer_encoder_layer; parameters name.layers.0.*, ..., with norm = true name.norm.*.
+define("transformer_encoder(x|src: tensor, name: name, {layers|num_layers: count, heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, norm: boolean = false, bias: boolean = true, batch_first: boolean = false, mask: tensor = nil, padding_mask|src_key_padding_mask: tensor = nil, causal|is_causal: boolean = false})", "nn.TransformerEncoder", stack(encoder_layer))
+-- Several transformer_decoder_layer; parameters name.layers.0.*, ..., with norm = true name.norm.*.
+define("transformer_decoder(x|tgt: tensor, name: name, {memory: tensor, layers|num_layers: count, heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, norm: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|tgt_mask: tensor = nil, padding_mask|tgt_key_padding_mask: tensor = nil, memory_mask: tensor = nil, memory_padding_mask|memory_key_padding_mask: tensor = nil, causal|tgt_is_causal: boolean = false})", "nn.TransformerDecoder", stack(decoder_layer))
+-- An encoder over src and a decoder over x, each with a last norm: parameters name.encoder.*, name.decoder.*.
+define("transformer(x|tgt: tensor, name: name, {src: tensor, heads|nhead: count = 8, encoder_layers|num_encoder_layers: count = 6, decoder_layers|num_decoder_layers: count = 6, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|tgt_mask: tensor = nil, src_mask: tensor = nil})", "nn.Transformer", function(x, o)
+  local function with(changes)
+    local all = {}
+    for key, value in pairs(o) do all[key] = value end
+    for key, value in pairs(changes) do all[key] = value end
+    return all
+  end
+  local encoder = with{layers = o.encoder_layers, norm = true}
+  encoder.mask = o.src_mask
+  local memory = nn.scope("encoder", stack(encoder_layer), o.src, encoder)
+  return nn.scope("decoder", stack(decoder_layer), x, with{layers = o.decoder_layers, norm = true, memory = memory})
+end)

@@ -1,0 +1,235 @@
+// sources.c: the part of `core` (front.c) that says what a model is given, keeps and gives: inputs,
+// parameters, states, positions and constants; outputs, updates, and the entries they belong to.
+#include "lang.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+static Type read_shape(lua_State *lua, int at, const char *what) {
+  int64_t dim[MaxRank];
+  if (!lua_istable(lua, at))
+    err_at(front_compiler(lua), front_here(lua), "%s: wants a shape, as in {1, 3, 224, 224}", what);
+  int rank = (int)lua_rawlen(lua, at);
+  if (rank > MaxRank)
+    err_at(front_compiler(lua), front_here(lua), "%s: more than %d dimensions", what, MaxRank);
+  for (int d = 0; d < rank; d++) {
+    int ok;
+    lua_geti(lua, at, d + 1);
+    dim[d] = lua_tointegerx(lua, -1, &ok);
+    if (!ok)
+      err_at(front_compiler(lua), front_here(lua), "%s: dimension %d is %s, not a whole number",
+             what, d + 1, luaL_tolstring(lua, -1, NULL));
+    lua_pop(lua, 1);
+  }
+  return type_make(DtF32, rank, dim);
+}
+
+// A source of this name that another entry declares is the same one, if it is alike; else each has
+// a name of its own. The registry keeps who has it, and which entry declared it last.
+static Node *declared_before(lua_State *lua, const char *name, const Node *like) {
+  Compiler *c = front_compiler(lua);
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.name_entries");
+  bool known = lua_getfield(lua, -2, name) != LUA_TNIL;
+  Node *n = lua_touserdata(lua, -1);
+  lua_getfield(lua, -2, name);
+  bool again = known && lua_tointeger(lua, -1) == c->entry;
+  if (again)
+    err_at(c, front_here(lua), "'%s' is declared already, at %s:%d", name, n->loc.file,
+           n->loc.line);
+  const Attr *a = &like->attr, *b = n ? &n->attr : a;
+  bool alike = n && n->op == like->op && type_same_shape(&n->type, &like->type) &&
+               n->type.dtype == like->type.dtype && a->init == b->init && a->init_a == b->init_a &&
+               a->init_b == b->init_b && a->below == b->below;
+  if (known && !alike)
+    err_at(c, front_here(lua), "'%s' is another tensor in the entry that declares it at %s:%d",
+           name, n->loc.file, n->loc.line);
+  lua_pop(lua, 2);
+  lua_pushinteger(lua, c->entry);
+  lua_setfield(lua, -2, name);
+  lua_pop(lua, 2);
+  return n;
+}
+
+static void claim_name(lua_State *lua, const char *name, Node *n) { // nobody else has it
+  lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.names");
+  if (lua_getfield(lua, -1, name) != LUA_TNIL) {
+    const Node *other = lua_touserdata(lua, -1);
+    err_at(front_compiler(lua), front_here(lua), "'%s' is declared already, at %s:%d", name,
+           other->loc.file, other->loc.line);
+  }
+  lua_pop(lua, 1);
+  lua_pushlightuserdata(lua, n);
+  lua_setfield(lua, -2, name);
+  lua_pop(lua, 1);
+}
+
+// An input, a parameter or a state, of the name and shape that are the arguments 1 and 2.
+static Node *add_source(lua_State *lua, const char *op, Dtype dtype, const Attr *attr) {
+  Compiler *c = front_compiler(lua);
+  const char *name = luaL_checkstring(lua, 1);
+  front_check_name(lua, name);
+  Node like = {.op = op_need(c, op), .type = read_shape(lua, 2, name), .attr = *attr};
+  like.type.dtype = dtype;
+  Node *before = declared_before(lua, name, &like);
+  if (before) return before;
+  Node *n = front_place_node(lua, graph_add(c->graph, like.op, 0, NULL, attr, NULL));
+  n->name = arena_dup(c->arena, name);
+  n->type = like.type;
+  claim_name(lua, n->name, n);
+  shape_infer(c, n);
+  n->type.dtype = dtype;
+  return n;
+}
+
+static Dtype read_dtype(lua_State *lua, int at) {
+  Dtype dtype;
+  const char *name = luaL_checkstring(lua, at);
+  if (!dtype_parse(name, &dtype) || dtype == DtF64)
+    err_at(front_compiler(lua), front_here(lua),
+           "'%s' is no dtype: f32, f16, bf16, i32, i64, u8 or bool", name);
+  return dtype;
+}
+
+static int lua_input(lua_State *lua) { // input(name, shape, dtype, below)
+  Attr attr = {.below = luaL_checkinteger(lua, 4)};
+  Dtype dtype = read_dtype(lua, 3);
+  Node *n = add_source(lua, "input", dtype, &attr);
+  if (attr.below < 0 || (attr.below && dtype_is_float(dtype)))
+    err_at(front_compiler(lua), n->loc, "input '%s': below is of integers, and at least 1",
+           n->name);
+  return front_push_node(lua, n);
+}
+
+static int lua_index(lua_State *lua) { // index(shape, axis), axis from 0
+  Compiler *c = front_compiler(lua);
+  Type t = read_shape(lua, 1, "index");
+  Attr attr = {.axis = luaL_checkinteger(lua, 2)};
+  Node *n = front_place_node(lua, graph_add(c->graph, op_need(c, "index"), 0, NULL, &attr, NULL));
+  n->type = t;
+  n->type.dtype = DtI32;
+  shape_infer(c, n);
+  return front_push_node(lua, n);
+}
+
+static int lua_dtype(lua_State *lua) { // dtype(tensor) -> its name
+  Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
+  lua_pushstring(lua, dtype_name(n->type.dtype));
+  return 1;
+}
+
+static int lua_dtype_number(lua_State *lua) { // dtype_number(name): for an attribute
+  lua_pushinteger(lua, read_dtype(lua, 1));
+  return 1;
+}
+
+static int lua_precision(lua_State *lua) { // precision(name) -> the one before; of nodes to come
+  Compiler *c = front_compiler(lua);
+  const char *name = luaL_checkstring(lua, 1);
+  const char *before = precision_name(c->precision);
+  if (!precision_parse(name, &c->precision))
+    err_at(c, front_here(lua), "precision: '%s' is none of fp32, tf32, fp16, bf16", name);
+  lua_pushstring(lua, before);
+  return 1;
+}
+
+// kind, a, b: what a parameter or state holds at first.
+static Attr read_init(lua_State *lua, int at) {
+  static const char *const kinds[] = {"none", "constant", "normal", "uniform", NULL};
+  return (Attr){.init = luaL_checkoption(lua, at, "normal", kinds),
+                .init_a = luaL_optnumber(lua, at + 1, 0),
+                .init_b = luaL_optnumber(lua, at + 2, 1)};
+}
+
+static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
+  Attr attr = read_init(lua, 3);
+  return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
+}
+
+static int lua_full(lua_State *lua) { // full(shape, value): a constant
+  Compiler *c = front_compiler(lua);
+  Type t = read_shape(lua, 1, "full");
+  Attr attr = {.value = luaL_checknumber(lua, 2)};
+  Node *n = front_place_node(lua, graph_add(c->graph, op_need(c, "const"), 0, NULL, &attr, NULL));
+  n->type = t;
+  shape_infer(c, n);
+  return front_push_node(lua, n);
+}
+
+static int lua_output(lua_State *lua) { // output(name, tensor)
+  const char *name = luaL_checkstring(lua, 1);
+  front_check_name(lua, name);
+  Node **n = luaL_testudata(lua, 2, kTensorType);
+  if (!n)
+    err_at(front_compiler(lua), front_here(lua), "output '%s' is a %s, not a tensor", name,
+           luaL_typename(lua, 2));
+  claim_name(lua, name, *n);
+  graph_output(front_compiler(lua)->graph, name, *n, front_here(lua), front_compiler(lua)->entry);
+  return 0;
+}
+
+static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b)
+  Attr attr = read_init(lua, 4);
+  Dtype dtype = read_dtype(lua, 3);
+  Node *n = add_source(lua, "state", dtype, &attr);
+  n->updated = true;
+  n->fixed = false;
+  return front_push_node(lua, n);
+}
+
+// An entry updates a state once: an error names the line of the first update.
+static void check_once(lua_State *lua, const Node *state) {
+  Compiler *c = front_compiler(lua);
+  for (int i = 0; i < c->graph->nupdates; i++) {
+    const Update *u = &c->graph->updates[i];
+    if (u->state == state && u->entry == c->entry)
+      err_at(c, front_here(lua), "update: '%s' is updated already, at %s:%d", state->name,
+             u->loc.file, u->loc.line);
+  }
+}
+
+static int lua_update(lua_State *lua) { // update(state, value)
+  Compiler *c = front_compiler(lua);
+  Node **state = luaL_testudata(lua, 1, kTensorType), **value = luaL_testudata(lua, 2, kTensorType);
+  bool holds = state && (*state)->op->cls == OpSource &&
+               ((*state)->op->form == SourceState || (*state)->op->form == SourceParam);
+  if (!holds || !value)
+    err_at(c, front_here(lua), "update: wants a state or a parameter, and a tensor");
+  const Type *s = &(*state)->type, *v = &(*value)->type;
+  if (!type_same_shape(s, v) || dtype_is_float(s->dtype) != dtype_is_float(v->dtype))
+    err_at(c, front_here(lua), "update: '%s' is %s %s, the new value %s %s", (*state)->name,
+           dtype_name(s->dtype), type_shape(s).s, dtype_name(v->dtype), type_shape(v).s);
+  check_once(lua, *state);
+  (*state)->updated = true;
+  graph_update(c->graph, *state, *value, front_here(lua), c->entry);
+  return 0;
+}
+
+static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outputs to come
+  Compiler *c = front_compiler(lua);
+  const char *name = luaL_checkstring(lua, 1), *before = c->entries[c->entry];
+  front_check_name(lua, name);
+  if (!strcmp(name, "init")) err_at(c, front_here(lua), "entry: 'init' is the compiler's own");
+  for (c->entry = 0; c->entry < c->nentries && strcmp(c->entries[c->entry], name);) c->entry++;
+  if (c->entry == c->nentries) {
+    c->entries = arena_grow(c->arena, c->entries, c->nentries, sizeof *c->entries);
+    c->entries[c->nentries++] = arena_dup(c->arena, name);
+  }
+  lua_pushstring(lua, before);
+  return 1;
+}
+
+const luaL_Reg source_functions[] = {
+    {"input", lua_input},
+    {"param", lua_param},
+    {"output", lua_output},
+    {"full", lua_full},
+    {"index", lua_index},
+    {"dtype", lua_dtype},
+    {"dtype_number", lua_dtype_number},
+    {"precision", lua_precision},
+    {"state", lua_state},
+    {"update", lua_update},
+    {"entry", lua_entry},
+    {NULL, NULL},
+};

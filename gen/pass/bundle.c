@@ -1,0 +1,115 @@
+// bundle.c: many small kernels become one. Maps whose launch is a good part of what they cost share one,
+// each over elements of its own, where none can wait for another: those that read sources alone run
+// first, those whose results no kernel of the entry reads, as updates of parameters, at the end.
+#include "pass.h"
+
+#include <string.h>
+
+enum {
+  kLeastParts = 2,
+  kMostParts = 96,
+  kMostPointers = 400 // a kernel has 4 KB of arguments
+};
+
+typedef enum End { RunsLast, RunsFirst, EndCount } End;
+
+Group *const *group_parts(Group *const *g, int *count) {
+  *count = (*g)->nparts ? (*g)->nparts : 1;
+  return (*g)->nparts ? (*g)->parts : g;
+}
+
+const Group *group_part(const Group *g, const Node *n) {
+  return g->nparts ? g->parts[n->tail] : g;
+}
+
+static bool writes_states(const Graph *g, const Group *k) {
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].value->group == k) return true;
+  return false;
+}
+
+// Does one of them update a state that the other reads? Blocks of one launch would not wait.
+static bool in_the_way(const Group *a, const Group *b) {
+  const Graph *g = a->graph;
+  for (int i = 0; i < g->nupdates; i++) {
+    const Group *by = g->updates[i].value->group, *other = by == a ? b : a;
+    for (int j = 0; (by == a || by == b) && j < other->ninputs; j++)
+      if (other->inputs[j] == g->updates[i].state) return true;
+  }
+  return false;
+}
+
+static bool reads_sources(const Group *k) {
+  for (int i = 0; i < k->ninputs; i++)
+    if ((k->inputs[i]->group || k->inputs[i]->placed) && !k->inputs[i]->fixed) return false;
+  return !writes_states(k->graph, k);
+}
+
+static bool is_read(const Group *k) {
+  for (int i = 0; i < k->nnodes; i++) {
+    int count;
+    Node **readers = fuse_readers(k->graph, k->nodes[i], &count);
+    for (int j = 0; j < count; j++)
+      if (readers[j]->group != k) return true;
+  }
+  return false;
+}
+
+static bool fits(const Group *k, End end, int entry) {
+  const Arch *arch = k->graph->c->options.arch;
+  if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts) return false;
+  if (k->anchor->entry != entry || !gain_is_small(arch, k)) return false;
+  return end == RunsLast ? !is_read(k) : reads_sources(k);
+}
+
+// The parts' nodes, in topological order.
+static void gather_nodes(Group *g) {
+  int total = 0;
+  for (int i = 0; i < g->nparts; i++) total += g->parts[i]->nnodes;
+  g->nodes = arena_alloc(g->graph->arena, sizeof(Node *) * (size_t)total);
+  for (int i = 0; i < g->graph->nnodes; i++) {
+    Node *n = g->graph->nodes[i];
+    for (int j = 0; n->group && j < g->nparts; j++)
+      if (n->group == g->parts[j]) {
+        n->tail = j;
+        n->group = g;
+        g->nodes[g->nnodes++] = n;
+        break;
+      }
+  }
+}
+
+static void make_bundle(Graph *graph, Group **parts, int count, End end) {
+  Group *g = arena_alloc(graph->arena, sizeof *g);
+  *g = (Group){.graph = graph, .tm = parts[0]->tm, .anchor = parts[0]->anchor, .nparts = count};
+  g->last = end == RunsLast;
+  g->parts = arena_alloc(graph->arena, sizeof *parts * (size_t)count);
+  memcpy(g->parts, parts, sizeof *parts * (size_t)count);
+  gather_nodes(g);
+}
+
+static void bundle(Graph *g, End end, int entry) {
+  Group *parts[kMostParts];
+  int count = 0, pointers = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nodes[0] != g->nodes[i]) continue; // each group at its first node
+    group_borders(k);
+    if (!fits(k, end, entry)) continue;
+    bool apart = false;
+    for (int j = 0; j < count; j++) apart = apart || in_the_way(parts[j], k);
+    if (apart) continue;
+    if (count == kMostParts || pointers + k->ninputs + k->noutputs > kMostPointers) {
+      make_bundle(g, parts, count, end);
+      count = pointers = 0;
+    }
+    parts[count++] = k;
+    pointers += k->ninputs + k->noutputs;
+  }
+  if (count >= kLeastParts) make_bundle(g, parts, count, end);
+}
+
+void bundle_maps(Graph *g) {
+  for (int entry = 0; entry < g->c->nentries; entry++)
+    for (End end = 0; end < EndCount; end++) bundle(g, end, entry);
+}

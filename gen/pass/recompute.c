@@ -1,0 +1,134 @@
+// recompute.c: large values of the forward part that the backward part computes again, so that they
+// need not wait in memory for it (Options.level; compile.c finds one that fits). T. Chen et al.,
+// "Training Deep Nets with Sublinear Memory Cost", 2016.
+//
+// Before the place where most is in memory, some values alone lead on: all that follows is made of
+// them, parameters and small values. These cuts are kept; what lies between two of them is made
+// again from the first one for those that read it behind that place, as copies (Node.again). Level
+// l up to kAllAgain: for the first l/kAllAgain of the cuts, whose values wait longest; then for
+// all of them, of which every second is kept, every fourth, ...
+#include "pass.h"
+
+enum { kSmall = 64 }; // parts of the largest value: smaller ones are kept
+
+typedef struct Recompute {
+  int *last;    // by id: the last reader; of outputs the end
+  int *forward; // the last reader in the forward part
+  bool *large;  // a value that is worth it, of the entry at hand
+  bool *again;  // is made again
+  Node **copy;  // of what is
+  int *peak;    // by entry: where most is in memory
+} Recompute;
+
+static void note_reader(Recompute *r, const Node *n, int reader) {
+  if (reader > r->last[n->id]) r->last[n->id] = reader;
+}
+
+static void find_readers(Recompute *r, const Graph *g) {
+  for (int i = 0; i < g->nnodes; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
+      note_reader(r, g->nodes[i]->in[j], i);
+  for (int i = 0; i < g->noutputs; i++) note_reader(r, g->outputs[i].node, g->nnodes);
+  for (int i = 0; i < g->nupdates; i++) note_reader(r, g->updates[i].value, g->nnodes);
+}
+
+static bool may_be(const Node *n, int entry) {
+  return n->uses && n->op->cls != OpSource && n->entry == entry && !n->fixed;
+}
+
+static void find_large(Recompute *r, const Graph *g, int entry) {
+  int64_t most = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (may_be(g->nodes[i], entry) && type_bytes(&g->nodes[i]->type) > most)
+      most = type_bytes(&g->nodes[i]->type);
+  for (int i = 0; i < g->nnodes; i++)
+    r->large[i] = may_be(g->nodes[i], entry) && type_bytes(&g->nodes[i]->type) * kSmall > most;
+}
+
+// Where most bytes of large values are between their making and their last reader.
+static int find_peak(const Recompute *r, const Graph *g) {
+  int64_t *change = arena_alloc(g->arena, sizeof *change * (size_t)(g->nnodes + 2)), now = 0,
+          most = 0;
+  int peak = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    if (!r->large[i]) continue;
+    change[i] += type_bytes(&g->nodes[i]->type);
+    change[r->last[i] < g->nnodes ? r->last[i] : g->nnodes] -= type_bytes(&g->nodes[i]->type);
+  }
+  for (int i = 0; i < g->nnodes; i++) {
+    now += change[i];
+    if (now > most) most = now, peak = i;
+  }
+  return peak;
+}
+
+// Values that alone lead on: no other large one before them is read behind them, in the forward
+// part. Returns how many.
+static int find_cuts(Recompute *r, const Graph *g, int peak, int *cuts) {
+  int *ends = arena_alloc(g->arena, sizeof *ends * (size_t)(g->nnodes + 2)), live = 0, count = 0;
+  int64_t sum = 0; // of the ids of those that are live: one alone is the sum
+  int64_t *gone = arena_alloc(g->arena, sizeof *gone * (size_t)(g->nnodes + 2));
+  for (int i = 0; i < g->nnodes; i++) r->forward[i] = -1;
+  for (int i = 0; i <= peak; i++)
+    for (int j = 0; g->nodes[i]->uses && j < g->nodes[i]->nin; j++)
+      r->forward[g->nodes[i]->in[j]->id] = i;
+  for (int i = 0; i <= peak; i++)
+    if (r->large[i] && r->forward[i] > i) ends[r->forward[i]]++, gone[r->forward[i]] += i;
+  for (int i = 0; i <= peak; i++) {
+    live -= ends[i], sum -= gone[i];
+    if (!r->large[i] || r->forward[i] <= i) continue;
+    live++, sum += i;
+    if (live == 1) cuts[count++] = i;
+  }
+  return count;
+}
+
+static void choose(Recompute *r, const Graph *g, int entry, int level) {
+  find_large(r, g, entry);
+  int peak = r->peak[entry] = find_peak(r, g);
+  int *cuts = arena_alloc(g->arena, sizeof *cuts * (size_t)(g->nnodes + 1)), kept = -1;
+  int count = find_cuts(r, g, peak, cuts), step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
+  int share = level < kAllAgain ? (count * level + kAllAgain - 1) / kAllAgain : count;
+  for (int i = 0; i < share; i += step) kept = cuts[i];
+  for (int i = 0; i < kept; i++) // an output is in memory anyway
+    r->again[i] = r->again[i] || (r->large[i] && r->last[i] < g->nnodes);
+  for (int i = 0; i < count; i += step) r->again[cuts[i]] = false;
+}
+
+static Node *made_again(Graph *to, Recompute *r, Node *old) {
+  if (!r->again[old->id]) return old->subst;
+  if (r->copy[old->id]) return r->copy[old->id];
+  Node **in = arena_alloc(to->arena, sizeof *in * (size_t)(old->nin + 1));
+  for (int i = 0; i < old->nin; i++) in[i] = made_again(to, r, old->in[i]);
+  Node *copy = graph_add(to, old->op, old->nin, in, &old->attr, old);
+  copy->type = old->type;
+  copy->again = true;
+  return r->copy[old->id] = copy;
+}
+
+static Node *rewrite(Graph *to, Node *n, Node **in) {
+  Recompute *r = to->scratch;
+  for (int i = 0; i < n->nin; i++)
+    if (n->op->cls != OpSource && n->id > r->peak[n->entry] && n->in[i]->entry == n->entry)
+      in[i] = made_again(to, r, n->in[i]);
+  Node *same = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  same->type = n->type;
+  return same;
+}
+
+// Needs: dtypes. Gives: copies of what is computed again, for those that read it late.
+void recompute_pass(Compiler *c) {
+  Graph *g = c->graph;
+  size_t count = (size_t)g->nnodes + 1;
+  if (!c->options.level) return;
+  graph_count_uses(g);
+  Recompute r = {.last = arena_alloc(g->arena, sizeof(int) * count),
+                 .forward = arena_alloc(g->arena, sizeof(int) * count),
+                 .large = arena_alloc(g->arena, sizeof(bool) * count),
+                 .again = arena_alloc(g->arena, sizeof(bool) * count),
+                 .copy = arena_alloc(g->arena, sizeof(Node *) * count),
+                 .peak = arena_alloc(g->arena, sizeof(int) * (size_t)(c->nentries + 1))};
+  find_readers(&r, g);
+  for (int e = 0; e < c->nentries; e++) choose(&r, g, e, c->options.level);
+  c->graph = graph_rebuild(g, rewrite, &r);
+}

@@ -1,0 +1,385 @@
+// weigh.c: products whose left operand is a map of other products, as derivatives of attention are:
+//
+//   out[m, n] = sum over l of weight(m, l) v[l, n],   weight: any map of q k^T and of another such
+//   product (or the same turned: rows for columns), of values of rows, of positions
+//
+// Weights are as many as scores, so they are never in memory: each such product has scores of its
+// own (weigh_own), which its kernel computes again (weigh_find), with what the softmax of each row
+// has come to, which the first kernel leaves.
+#include "pass.h"
+
+#include <string.h>
+
+enum { kMostAround = 16 }; // nodes of a kernel besides maps and products: the last one, its copies
+
+typedef struct Weights {
+  const Node *last; // the product that reads them
+  Node *root;       // below its copies and permutations
+  Node *scaled;     // and below its multiplication by a number; null: there is none
+  Attention a;
+  Node *seen[kMostNodes]; // maps of the scores' shape, from the root on, and the products
+  int count, visits;      // visits: of the search for the exponential
+} Weights;
+
+// ---- what the weights are made of ---------------------------------------------------------------
+
+// From the operand to the root: which dimension of the weights each of the root's is.
+static bool find_root(Weights *w) {
+  int at[MaxRank];
+  Node *n = w->last->in[0];
+  for (int d = 0; d < n->type.rank; d++) at[d] = d;
+  for (;; n = n->in[0]) {
+    bool turns = n->op->cls == OpMove && n->op->form == MovePermute && n->nin == 1;
+    if (!turns && !(n->op->cls == OpMap && n->op->flags & FlagCopy)) break;
+    for (int d = 0; turns && d < n->type.rank; d++) at[d] = (int)n->attr.dims[at[d]];
+  }
+  for (int d = 0; d < n->type.rank; d++) w->a.place[at[d]] = d;
+  bool scales = n->op->cls == OpMap && n->op->flags & FlagMul && node_is_literal(n->in[1]);
+  if (scales && type_same_shape(&n->in[0]->type, &n->type)) w->scaled = n, n = n->in[0];
+  w->root = n;
+  return n->op->cls == OpMap && dtype_is_float(n->type.dtype);
+}
+
+// The roles of the last product along a dimension of the root.
+static AxisRole role_at(const Weights *w, const Maps *values, int d) {
+  for (int role = 0; role < AxisRoles; role++)
+    if (maps_uses(&values->dim[MapA][w->a.place[d]], values, (AxisRole)role)) return (AxisRole)role;
+  return AxisRoles;
+}
+
+// Has n elements along rows and along what is summed over, as scores have?
+static bool is_matrix(const Weights *w, const Maps *values, const Node *n) {
+  int before = w->root->type.rank - n->type.rank;
+  bool rows = false, sums = false;
+  for (int d = 0; before >= 0 && d < n->type.rank; d++) {
+    AxisRole role = n->type.dim[d] > 1 ? role_at(w, values, d + before) : AxisRoles;
+    rows = rows || role == AxisM, sums = sums || role == AxisK;
+  }
+  return rows && sums;
+}
+
+static bool see(Weights *w, Node *n) {
+  for (int i = 0; i < w->count; i++)
+    if (w->seen[i] == n) return true;
+  if (w->count == kMostNodes - kMostAround) return false;
+  w->seen[w->count++] = n;
+  return true;
+}
+
+// Notes the maps and products that the root is made of. `inner`: those marked so alone.
+static bool find_products(Weights *w, const Maps *values, bool inner) {
+  Attention *a = &w->a;
+  w->count = a->nproducts = 0;
+  see(w, w->root);
+  for (int i = 0; i < w->count; i++)
+    for (int j = 0; w->seen[i]->op->cls == OpMap && j < w->seen[i]->nin; j++) {
+      Node *in = w->seen[i]->in[j];
+      bool product = in->op->cls == OpContract && type_same_shape(&in->type, &w->root->type);
+      bool map = in->op->cls == OpMap && is_matrix(w, values, in);
+      if ((!product && !map) || (inner && !in->inner)) continue;
+      int before = w->count;
+      if (!see(w, in)) return false;
+      if (!product || w->count == before) continue;
+      if (a->nproducts == kMostScores) return false;
+      a->product[a->nproducts++] = in;
+    }
+  return a->nproducts > 0;
+}
+
+// Is n its input i where a condition says so, and else 0?
+static bool chosen_or_zero(const Node *n, int i) {
+  if (n->op->typing != TypeWhere || i == 0) return false;
+  const Node *other = n->in[3 - i];
+  return node_is_literal(other) && other->attr.value == 0;
+}
+
+// The exponential that makes weights 0 where its score is -inf, on the way of factors alone.
+static Node *find_power(Weights *w, Node *n) {
+  if (n->op->cls != OpMap || w->visits++ > kMostNodes) return NULL;
+  if (n->op->flags & FlagExp) return n;
+  if (n->op->flags & (FlagAdd | FlagSub) && n->nin == 2) { // both are 0 there
+    Node *found = find_power(w, n->in[0]);
+    return found && found == find_power(w, n->in[1]) ? found : NULL;
+  }
+  bool copies = n->op->flags & (FlagCopy | FlagDiv | FlagNeg) || n->op->typing == TypeConvert;
+  for (int i = 0; i < n->nin; i++) {
+    bool factor = n->op->flags & FlagMul || (copies && i == 0) || chosen_or_zero(n, i);
+    if (!factor || !type_same_shape(&n->in[i]->type, &w->root->type)) continue;
+    Node *found = find_power(w, n->in[i]);
+    if (found) return found;
+  }
+  return NULL;
+}
+
+static bool find_score(Weights *w, const Maps *values) {
+  Node *x = NULL;
+  w->a.power = find_power(w, w->root);
+  if (!w->a.power) return false;
+  for (x = w->a.power->in[0]; x->op->cls == OpMap && x->op->flags & FlagCopy;) x = x->in[0];
+  bool shifted = x->op->cls == OpMap && x->op->flags & FlagSub && !is_matrix(w, values, x->in[1]);
+  w->a.score = shifted ? x->in[0] : x;
+  return type_same_shape(&w->a.score->type, &w->root->type);
+}
+
+// ---- operands -----------------------------------------------------------------------------------
+
+// Are the rows of an inner product those of the last one, or, turned, what it sums over?
+static bool find_turn(Weights *w, const Maps *values, int i) {
+  Maps inner = maps_of(w->a.product[i], 0);
+  bool plain = false, turned = false;
+  for (int d = 0; d < inner.rank[MapOut]; d++) {
+    AxisRole outer = role_at(w, values, d);
+    if (inner.type[MapOut]->dim[d] == 1) continue;
+    bool left = maps_uses(&inner.dim[MapOut][d], &inner, AxisM),
+         right = maps_uses(&inner.dim[MapOut][d], &inner, AxisN);
+    if (outer == AxisBatch ? right : left == right) return false; // it is no axis of one operand
+    if (outer == AxisK) plain = plain || right, turned = turned || left;
+    if (outer == AxisM) plain = plain || left, turned = turned || right;
+  }
+  w->a.turned[i] = turned;
+  return plain != turned;
+}
+
+// Does a row of a head lie in one piece?
+static bool lies_along(const Node *operand, int along) {
+  int64_t stride[MaxRank];
+  type_strides(&operand->type, stride);
+  int64_t size = operand->type.dim[along] * (int64_t)dtype_size(operand->type.dtype);
+  return stride[along] == 1 && size % 4 == 0;
+}
+
+static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
+  enum { kMostDepth = 256, kLeastRows = 16, kLeastKeys = 32, kSmemLeft = 4096 };
+  Attention *a = &w->a;
+  int count = 0;
+  int64_t bytes = 0; // of shared memory, for the smallest tile
+  for (int i = 0; i < a->nproducts; i++) {
+    Node *p = a->product[i];
+    Maps inner = maps_of(p, 0);
+    if (maps_phases(p) > 1 || p->precision != w->last->precision || !attend_is_plain(&inner) ||
+        !find_turn(w, values, i))
+      return false;
+    for (int j = 0; j < 2; j++) {
+      int side = a->turned[i] ? 1 - j : j;
+      a->along[count] = attend_dim(&inner, side ? MapB : MapA, AxisK);
+      a->operand[count++] = p->in[side];
+    }
+  }
+  a->along[count] = attend_dim(values, MapB, AxisN);
+  a->operand[count++] = w->last->in[1];
+  for (int i = 0; i < count; i++) {
+    int64_t depth = a->along[i] < 0 ? 0 : a->operand[i]->type.dim[a->along[i]];
+    if (a->along[i] < 0 || depth > kMostDepth || !lies_along(a->operand[i], a->along[i]))
+      return false;
+    bytes += depth * (int64_t)dtype_size(prec_operand(w->last)) *
+             (i % 2 || i == count - 1 ? 2 * kLeastKeys : kLeastRows);
+  }
+  return bytes <= arch->smem - kSmemLeft;
+}
+
+// Is n a product that is weighed so? Attention itself is not: it finds its rows' softmax first.
+static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner) {
+  *w = (Weights){.last = n};
+  if (n->op->cls != OpContract || maps_phases(n) > 1 || n->precision == PrecTf32 || n->fixed)
+    return false;
+  Maps values = maps_of(n, 0);
+  if (!attend_is_plain(&values) || !find_root(w) || !find_products(w, &values, inner) ||
+      !find_score(w, &values) || !find_operands(w, &values, arch))
+    return false;
+  int sums = attend_dim(&values, MapA, AxisK);
+  w->a.nsteps = -1;
+  w->a.key = 0;
+  while (w->a.key < w->root->type.rank && w->a.place[w->a.key] != sums) w->a.key++;
+  return sums >= 0 && (w->a.nproducts > 1 || w->a.turned[0]);
+}
+
+// ---- scores of its own --------------------------------------------------------------------------
+
+// By id in the graph before: rows' values in 32 bits, and one over them; what the product at hand
+// has copied.
+typedef struct Copies {
+  Node **wide, **reciprocal, **copy;
+  const Weights *w;
+  const Maps *values;
+} Copies;
+
+static Node *copied(Graph *to, Node *n, Node **in) {
+  Node *copy = chain_copy(to, n, in);
+  copy->inner = true;
+  copy->late = false;
+  return copy;
+}
+
+// A value of rows, in 32 bits whatever rows of its size are stored in.
+static Node *wide_row(Graph *to, Copies *c, Node *old) {
+  if (old->op->cls != OpMap || !dtype_is_float(old->type.dtype) || old->type.dtype == DtF32)
+    return old->subst;
+  if (c->wide[old->id]) return c->wide[old->id];
+  Node *in[MaxInputs];
+  for (int i = 0; i < old->nin; i++) in[i] = old->in[i]->subst;
+  Node *copy = chain_copy(to, old, in);
+  copy->type.dtype = DtF32;
+  return c->wide[old->id] = copy;
+}
+
+static Node *reciprocal_of(Graph *to, Copies *c, Node *divisor, Node *quotient) {
+  Node **known = &c->reciprocal[divisor->id];
+  if (*known) return *known;
+  Node *one = graph_add(to, op_need(to->c, "const"), 0, NULL, &(Attr){.value = 1}, divisor);
+  one->type = type_make(DtF32, 0, NULL);
+  Node *in[2] = {one, wide_row(to, c, divisor)};
+  *known = graph_add(to, quotient->op, 2, in, &quotient->attr, divisor);
+  (*known)->type = divisor->type;
+  (*known)->type.dtype = DtF32;
+  (*known)->late = false;
+  (*known)->entry = quotient->entry;
+  return *known;
+}
+
+// ---- operands of its own ------------------------------------------------------------------------
+
+static bool is_view(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MoveSlice && !n->fixed;
+}
+
+// Can strides tell where the elements of these moves are?
+static bool sees_memory(Node *n) {
+  Group seeing = {0};
+  int64_t stride[MaxRank], offset;
+  for (Node *x = n; is_view(x); x = x->in[0]) x->group = &seeing;
+  bool found = view_of(&seeing, n, stride, &offset);
+  for (Node *x = n; is_view(x); x = x->in[0]) x->group = NULL;
+  return found;
+}
+
+// The last of the values that n sees which several read, or that joins parts: it is in memory in
+// any case. n: there is none below it.
+static Node *shared_below(Node *n) {
+  Node *found = n;
+  for (Node *x = n; is_view(x); x = x->in[0]) {
+    const Node *in = x->in[0];
+    if (in->uses > 1 || (in->op->cls == OpMove && in->op->form == MoveConcat)) found = x->in[0];
+  }
+  return found;
+}
+
+static Node *own_moves(Graph *to, Node *old, const Node *from) {
+  if (old == from) return old->subst;
+  Node *in = own_moves(to, old->in[0], from), *copy = chain_copy(to, old, &in);
+  copy->late = true; // what makes it does not store it moved
+  return copy;
+}
+
+// A product reads its operands where moves leave them that others read too: they are its own then.
+// `again`: it is computed once more, so that all that it sees has several readers.
+static Node *own_view(Graph *to, Node *old, bool again) {
+  if (!is_view(old) || !sees_memory(old)) return old->subst;
+  Node *from = shared_below(old);
+  while (again && from == old) from = from->in[0];
+  return own_moves(to, old, from);
+}
+
+static Node *own(Graph *to, Copies *c, Node *old);
+
+// x / c = x (1 / c), where c is of rows: it is one over c that the kernel reads.
+static Node *own_quotient(Graph *to, Copies *c, Node *old) {
+  Node *in[2] = {own(to, c, old->in[0]), reciprocal_of(to, c, old->in[1], old)};
+  Node *made = graph_add(to, op_need(to->c, "mul"), 2, in, NULL, old);
+  made->type = old->type;
+  made->inner = true;
+  return made;
+}
+
+static Node *own(Graph *to, Copies *c, Node *old) {
+  bool product = false;
+  for (int i = 0; i < c->w->a.nproducts; i++) product = product || c->w->a.product[i] == old;
+  bool map = old->op->cls == OpMap && is_matrix(c->w, c->values, old);
+  if (!product && !map) return is_matrix(c->w, c->values, old) ? old->subst : wide_row(to, c, old);
+  if (c->copy[old->id]) return c->copy[old->id];
+  Node *in[MaxInputs], *divisor = map && old->op->flags & FlagDiv ? old->in[1] : NULL;
+  bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&
+                 !is_matrix(c->w, c->values, divisor);
+  if (of_rows) return c->copy[old->id] = own_quotient(to, c, old);
+  for (int i = 0; i < old->nin; i++)
+    in[i] = product ? own_view(to, old->in[i], true) : own(to, c, old->in[i]);
+  return c->copy[old->id] = copied(to, old, in);
+}
+
+static Node *own_operand(Graph *to, Copies *c, Node *n) { // with its copies and permutations
+  if (n == c->w->root) return own(to, c, n);
+  if (n == c->w->scaled) return own_operand(to, c, n->in[0]);
+  Node *in = own_operand(to, c, n->in[0]);
+  return copied(to, n, &in);
+}
+
+static Node *same_node(Graph *to, Node *n, Node **in) {
+  Node *made = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  made->type = n->type;
+  return made;
+}
+
+// n, with weights of its own; what all of them are multiplied by stands behind it.
+static Node *own_weights(Graph *to, Node *n, Node **in) {
+  Copies *c = to->scratch;
+  Weights w;
+  if (n->op->cls != OpContract) return same_node(to, n, in);
+  for (int i = 0; i < n->nin; i++) in[i] = own_view(to, n->in[i], false);
+  if (!find_weights(&w, to->c->options.arch, n, false)) return same_node(to, n, in);
+  Maps values = maps_of(n, 0);
+  c->w = &w, c->values = &values;
+  in[0] = own_operand(to, c, n->in[0]);
+  for (int i = 0; i < w.count; i++) c->copy[w.seen[i]->id] = NULL;
+  Node *made = same_node(to, n, in);
+  if (!w.scaled) return made;
+  Node *factors[2] = {made, w.scaled->in[1]->subst};
+  Node *all = graph_add(to, w.scaled->op, 2, factors, &w.scaled->attr, n);
+  all->type = n->type;
+  return all;
+}
+
+Graph *weigh_own(Graph *g) {
+  size_t bytes = sizeof(Node *) * (size_t)(g->nnodes + 1);
+  Copies c = {.wide = arena_alloc(g->arena, bytes),
+              .reciprocal = arena_alloc(g->arena, bytes),
+              .copy = arena_alloc(g->arena, bytes)};
+  return graph_rebuild(g, own_weights, &c);
+}
+
+// ---- the group ----------------------------------------------------------------------------------
+
+static void absorb_inner(Graph *g, Group *k, const Node *n) {
+  for (int i = 0; i < n->nin; i++) {
+    Node *in = n->in[i];
+    if (!in->inner || in->group == k) continue;
+    fuse_absorb(g, k, in->group);
+    absorb_inner(g, k, in);
+  }
+}
+
+static const Template *weigh_template(const Graph *g) {
+  const Template *tm = g->c->templates;
+  while (tm->fusion != &fusion_weigh) tm++;
+  return tm;
+}
+
+void weigh_find(Graph *g, Group *k) {
+  Weights w;
+  const Node *n = k->anchor;
+  if (!n->in[0]->inner || !find_weights(&w, g->c->options.arch, n, true)) return;
+  for (int i = 0; i < 2 * w.a.nproducts + 1; i++) {
+    int64_t stride[MaxRank], offset;
+    const Node *base;
+    if (!attend_piece(k, &w.a, i, stride, &offset, &base)) return;
+  }
+  const Template *tm = k->tm;
+  k->tm = weigh_template(g);
+  k->attention = arena_alloc(g->arena, sizeof w.a);
+  *k->attention = w.a;
+  Tile best;
+  if (k->tm->candidates(k, g->c->options.arch, &best, 1) > 0) {
+    absorb_inner(g, k, n);
+    return;
+  }
+  k->tm = tm;
+  k->attention = NULL;
+}

@@ -1,0 +1,379 @@
+// sched_attend.c: attention, and products that weigh rows by maps of scores: how rows of queries
+// are cut, and what a tile costs.
+//
+// A block keeps kTileM rows of queries and goes through all keys, a tile at a time; a warp has some
+// of the rows, and all keys of a tile. Bounds are those of products, and the units that compute
+// exponentials: 16 a clock of an SM (CUDA C++ Programming Guide, throughput of arithmetic).
+#include "sched.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+  kStep = 16,       // elements of an mma's k
+  kRowUnit = 32,    // bytes that rows in shared memory are whole multiples of
+  kMostHeld = 128,  // elements of a query that stay in registers (lib/attend_mma.cuh)
+  kMostSums = 200,  // registers of sums that leave room for the rest
+  kOtherRegs = 64,  // what that is
+  kSecondRegs = 48, // and what two products need more
+  kSmemPerBlock = 1024,
+  kSmemRate = 128, // bytes per clock
+  kSchedulers = 4,
+  kExpRate = 16,     // per clock
+  kScoreIssue = 5,   // instructions of a score: scale, largest, exponential, sum, half a pack
+  kTileIssue = 60,   // of a warp for each tile of keys: the rows' largest, waits, branches
+  kLoadClocks = 800, // until a load has landed
+  kMmaClocks = 33,
+  kMostExplained = 12
+};
+
+// Rows, keys of a tile, rows of a warp: on tensor cores, on the fp32 units.
+static const Tile tiles[] = {
+    {.mma = true, .m = 128, .n = 64, .tm = 32},
+    {.mma = true, .m = 128, .n = 64, .tm = 16},
+    {.mma = true, .m = 64, .n = 64, .tm = 16},
+    {.mma = true, .m = 64, .n = 32, .tm = 16},
+    {.mma = true, .m = 32, .n = 64, .tm = 16},
+    {.mma = true, .m = 16, .n = 64, .tm = 16},
+    {.mma = true, .m = 128, .n = 32, .tm = 16},
+    {.mma = true, .m = 128, .n = 128, .tm = 16},
+    {.m = 128, .n = 64, .tm = 32},
+    {.m = 64, .n = 64, .tm = 32},
+    {.m = 128, .n = 32, .tm = 32},
+    {.m = 64, .n = 64, .tm = 16},
+    {.m = 64, .n = 32, .tm = 16},
+    {.m = 32, .n = 32, .tm = 16},
+    {.m = 32, .n = 32, .tm = 8},
+    {.m = 16, .n = 32, .tm = 8},
+};
+
+// And of weights that are a map of scores, which need more registers.
+static const Tile weigh_tiles[] = {
+    {.mma = true, .m = 64, .n = 32, .tm = 32},
+    {.mma = true, .m = 128, .n = 32, .tm = 32},
+    {.mma = true, .m = 64, .n = 16, .tm = 16},
+};
+
+static const int splits[] = {1, 2, 4, 8, 16}; // of the keys
+
+enum { kMostList = LENGTH(tiles) * LENGTH(splits) + LENGTH(weigh_tiles) };
+
+// ---- the problem -------------------------------------------------------------------------------
+
+static int axis_of(const Maps *m, int tensor, int d) {
+  int i = 0;
+  while (i < m->naxes && !m->dim[tensor][d].by[i]) i++;
+  return i;
+}
+
+static int axis_dim(const Maps *m, int axis) { // of the left operand
+  int d = 0;
+  while (!m->dim[MapA][d].by[axis]) d++;
+  return d;
+}
+
+static void put_axis(Maps *to, const Maps *from, int j, AxisRole role) {
+  int i = to->naxes++;
+  to->axis[i] = from->axis[j];
+  to->axis[i].role = role;
+  for (int t = 0; t < 3; t++)
+    for (int d = 0; d < from->rank[t]; d++) to->dim[t][d].by[i] = from->dim[t][d].by[j];
+}
+
+// The axes of scores in the order of those of the values: a dimension of the first's result is one
+// of the second's left operand. Turned, its right operand stands for its left one.
+static Maps aligned_axes(const Node *product, bool turned, const Maps *values) {
+  Maps from = product_axes(product), to = from;
+  to.naxes = 0;
+  for (int role = 0; role < AxisRoles; role++) // what is summed over is columns of scores
+    for (int i = 0; i < values->naxes; i++) {
+      if ((int)values->axis[i].role != role || role == AxisN) continue;
+      int j = axis_of(&from, MapOut, axis_dim(values, i));
+      put_axis(&to, &from, j, role == AxisK ? AxisN : (AxisRole)role);
+    }
+  for (int j = 0; j < from.naxes; j++)
+    if (from.axis[j].role == AxisK) put_axis(&to, &from, j, AxisK);
+  if (!turned) return to;
+  Maps left = to;
+  for (int t = MapA; t <= MapB; t++) {
+    to.rank[t] = left.rank[MapB - t], to.type[t] = left.type[MapB - t];
+    memcpy(to.dim[t], left.dim[MapB - t], sizeof to.dim[t]);
+  }
+  return to;
+}
+
+// The left operand of the values in the order of the scores' dimensions.
+static void turn_weights(Maps *m, const Attention *a) {
+  IndexMap dim[MaxRank];
+  memcpy(dim, m->dim[MapA], sizeof dim);
+  for (int d = 0; d < m->rank[MapA]; d++) m->dim[MapA][d] = dim[a->place[d]];
+}
+
+// Are rows of values those of operand i, keys, whatever the order of its dimensions?
+static bool values_are_keys(const Attending *a, int i) {
+  const Operand *keys = &a->operand[i], *rows = &a->operand[2 * a->nproducts];
+  const Maps *scores = &a->scores[i / 2], *values = a->values.maps;
+  if (keys->base != rows->base || keys->offset != rows->offset || a->depth[i / 2] != a->width)
+    return false;
+  int j = 0; // axes of both follow each other alike: batches, rows, keys
+  for (int role = 0; role < AxisRoles; role++)
+    for (int x = 0; x < values->naxes; x++) {
+      if ((int)values->axis[x].role != role || role == AxisN) continue;
+      if (axis_stride(scores, MapB, keys->stride, j) != axis_stride(values, MapB, rows->stride, x))
+        return false;
+      j++;
+    }
+  return true;
+}
+
+// Instructions of a score, but for products: the softmax's, or those of the maps that weigh.
+static int score_issue(const Group *g, bool softmax) {
+  enum { kExponential = 2 };
+  int issue = 1; // half a pack, half a load of a row's value
+  for (int i = 0; i < g->nnodes && !softmax; i++) {
+    const Node *n = g->nodes[i];
+    bool map = n->op->cls == OpMap && type_same_shape(&n->type, &g->attention->score->type);
+    if (map && n->id < g->anchor->id) issue += n->op->flags & FlagExp ? kExponential : n->op->flops;
+  }
+  return softmax ? kScoreIssue : issue;
+}
+
+Attending attend_problem(const Group *g) {
+  const Attention *attention = g->attention;
+  int count = attention->nproducts;
+  Attending a = {.values = contract_product(g), .nproducts = count, .shared = 2 * count};
+  turn_weights(a.values.maps, attention);
+  a.softmax = attention->nsteps >= 0;
+  a.rows = a.values.m, a.keys = a.values.k, a.width = a.values.n, a.batch = a.values.batch;
+  for (int i = 0; i < count; i++) {
+    a.scores[i] = aligned_axes(attention->product[i], attention->turned[i], a.values.maps);
+    a.depth[i] = maps_count(&a.scores[i], AxisK);
+  }
+  a.size = a.values.size;
+  a.score_issue = score_issue(g, a.softmax);
+  for (int i = 0; i <= 2 * count; i++) {
+    Operand *o = &a.operand[i];
+    o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);
+    if (!o->piece) die("%s: an operand of attention does not lie in runs", g->anchor->name);
+  }
+  for (int i = 1; i < 2 * count && !a.softmax; i += 2)
+    if (values_are_keys(&a, i)) a.shared = i;
+  return a;
+}
+
+// A power of 2 from 16 on.
+int attend_staged(const Attending *a) {
+  int staged = kStep;
+  while (staged < a->width) staged *= 2;
+  return staged;
+}
+
+// ---- tiles -------------------------------------------------------------------------------------
+
+static int row_bytes(const Attending *a, int64_t elements) {
+  return (int)round_up(elements * a->size, kRowUnit);
+}
+
+// Bytes of a row of all heads: those of the queries, and those of a key and its value.
+static int query_bytes(const Attending *a) {
+  int bytes = 0;
+  for (int i = 0; i < a->nproducts; i++) bytes += row_bytes(a, a->depth[i]);
+  return bytes;
+}
+static int key_bytes(const Attending *a) {
+  return query_bytes(a) + (a->shared < 2 * a->nproducts ? 0 : row_bytes(a, a->width));
+}
+
+static int smem_of(const Attending *a, const Tile *t) {
+  int ring = t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
+  int out = t->m * attend_staged(a) * 4, bits = (int)ceil_div(a->keys, (int64_t)t->n * kWarp) * 4;
+  int states = t->splits > 1 ? t->m * (8 + 4 * t->splits) + kSmemLast : 0;
+  return (ring > out ? ring : out) + states + (int)round_up(2 * bits, 16); // two for each tile
+}
+
+// What a thread keeps: its rows' outputs and scores; on tensor cores the queries where they are
+// short, else the operands of a step.
+static int registers_of(const Attending *a, const Tile *t) {
+  int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
+  if (!t->mma) return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
+  bool held = a->softmax && a->depth[0] <= kMostHeld;
+  int queries = held ? t->tm / 16 * 4 * (int)ceil_div(a->depth[0], kStep) : 0;
+  return t->tm * (width + scores) / kWarp + queries;
+}
+
+// Each scheduler of an SM has its part of the registers, for whole warps.
+static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
+  int registers = registers_of(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs;
+  int warps = arch->regs / kSchedulers / (kWarp * (registers < 255 ? registers : 255));
+  int by_regs = warps * kSchedulers / (t->threads / kWarp);
+  int by_smem = arch->smem / (smem_of(a, t) + kSmemPerBlock);
+  int blocks = by_regs < by_smem ? by_regs : by_smem;
+  return blocks < 16 ? blocks : 16;
+}
+
+// Clocks of an SM for a tile of keys.
+typedef struct TileClocks {
+  double math, smem, issue, exponentials;
+} TileClocks;
+
+static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch) {
+  double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
+  double both = (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
+  double loaded = t->n * (double)key_bytes(a), read = t->n * both * a->size,
+         rate = t->mma ? arch->tensor16 * arch->mma_share : arch->fp32;
+  TileClocks c = {.math = 2 * scores * both / (rate / arch->sms / (arch->clock * 1e9)),
+                  .exponentials = scores / kExpRate};
+  double issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
+  if (t->mma) { // a fragment of 16 x 16 for four instructions, one of which reads it
+    c.smem = warps * read / kSmemRate;
+    issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16));
+  } else { // operands are read again by each warp; weights go from lane to lane
+    double depth = query_bytes(a) / (double)a->size;
+    double reads =
+        (t->tm / 4. + t->n / 8.) * depth / 4 + t->n * (t->tm / 4. + (double)ceil_div(a->width, 32));
+    c.smem = warps * reads;
+    issue += warps * (reads + t->tm * t->n * both / kWarp);
+  }
+  c.smem += loaded / kSmemRate;
+  c.issue = issue / kSchedulers;
+  return c;
+}
+
+static double tile_blocks(const Attending *a, const Tile *t) {
+  return (double)(ceil_div(a->rows, t->m) * a->batch * t->splits);
+}
+
+// Parts of the keys leave rows in L2, which one block of each tile joins when all have arrived (a
+// microsecond, assumed).
+static double split_seconds(const Attending *a, const Tile *t, const Arch *arch) {
+  double part = t->m * attend_staged(a) * 4.;
+  if (t->splits == 1) return 0;
+  return 1e-6 + t->splits * part / (arch->l2_rate / arch->sms) +
+         2 * tile_blocks(a, t) * part / arch->l2_rate;
+}
+
+static double tile_seconds(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
+  double clock = 1 / (arch->clock * 1e9), warps = t->threads / (double)kWarp;
+  double blocks = tile_blocks(a, t), on_sm = ceil(blocks / arch->sms);
+  double keys = ceil((double)ceil_div(a->keys, t->n) / t->splits) * attend_share(g, a, t);
+  double rounds = ceil(on_sm / t->blocks), loaded = t->n * key_bytes(a);
+  TileClocks c = clocks_of(a, t, arch);
+  double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
+  double chain = t->mma ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
+  double bounds[] = {on_sm * keys * c.math * clock,
+                     on_sm * keys * c.exponentials * clock,
+                     on_sm * keys * c.smem * clock,
+                     on_sm * keys * c.issue * clock,
+                     on_sm * keys * loaded / (arch->l2_rate / arch->sms),
+                     sched_dram_seconds(g, arch),
+                     rounds * keys * (alone + chain) * clock};
+  return cost_together(bounds, (int)LENGTH(bounds)) + kLoadClocks * 2 * clock + arch->launch_gap +
+         split_seconds(a, t, arch);
+}
+
+static bool may_cut(const Attending *a, const Tile *t, int lanes) {
+  int along = attend_staged(a) / lanes; // threads that store a row
+  bool divides = t->splits == 1 || (ceil_div(a->keys, t->n) >= 2 * t->splits &&
+                                    tile_blocks(a, t) * t->m * attend_staged(a) <= INT32_MAX);
+  int most = kMostSums - (a->nproducts - 1) * kSecondRegs;
+  return registers_of(a, t) <= most && t->threads % along == 0 && divides;
+}
+
+static int lanes_of(const Group *g) {
+  int lanes = 8;
+  for (int i = 0; i < g->ntails; i++)
+    if (tail_writes(g, i)) lanes = (int)fmin(lanes, sched_lanes(g, tail_lane(g, i).run));
+  return lanes;
+}
+
+int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
+  Attending a = attend_problem(g);
+  int kept = 0, lanes = lanes_of(g);
+  size_t ntiles = LENGTH(tiles) + (a.softmax ? 0 : LENGTH(weigh_tiles)),
+         nsplits = a.softmax ? LENGTH(splits) : 1;
+  for (size_t i = 0; i < ntiles; i++)
+    for (size_t s = 0; s < nsplits; s++) {
+      Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
+      if (t.mma != (a.size == 2)) break;
+      t.stages = 2, t.splits = splits[s], t.lanes = lanes;
+      t.threads = t.m / t.tm * kWarp;
+      t.blocks = blocks_per_sm(&a, &t, arch);
+      if (!may_cut(&a, &t, lanes) || !t.blocks) break;
+      t.seconds = tile_seconds(&a, &t, g, arch);
+      kept = sched_keep_cheapest(list, kept, most, &t);
+    }
+  return kept;
+}
+
+// What the parts of the keys leave: rows of outputs, states of their softmax, how many have
+// arrived.
+static void add_scratch(Group *g, const Attending *a) {
+  const Tile *t = &g->tile;
+  int64_t tiles_of_rows = t->grid[0] / t->splits, rows = t->grid[0] * t->m;
+  int64_t outputs = rows * attend_staged(a), bytes = (outputs + rows * 2 + tiles_of_rows) * 4;
+  g->scratch[g->nscratch++] = (Scratch){"own_parts", DtF32, outputs, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, rows * 2, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles_of_rows, true};
+  g->bytes_read += bytes, g->bytes_written += bytes, g->bytes_scratch += 2 * bytes;
+}
+
+void attend_use(Group *g, const Arch *arch, const Tile *candidate) {
+  (void)arch;
+  Attending a = attend_problem(g);
+  Tile *t = &g->tile;
+  *t = *candidate;
+  t->smem = smem_of(&a, t);
+  t->grid[0] = (int64_t)tile_blocks(&a, t);
+  g->nscratch = 0;
+  sched_count_work(g);
+  g->flops *= attend_share(g, &a, t);
+  if (t->splits > 1) add_scratch(g, &a);
+}
+
+void sched_attend(Group *g, const Arch *arch) {
+  Tile list[kMostList];
+  int count = attend_candidates(g, arch, list, kMostList);
+  int forced = g->graph->c->options.candidate;
+  if (!count)
+    err_at(g->graph->c, g->anchor->loc, "attention: no tile fits a block of %s", arch->gpu);
+  const Tile *measured = tuning_pick(g, list, count);
+  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
+  best.tuned = measured != NULL;
+  attend_use(g, arch, &best);
+}
+
+const char *attend_kind(const Attending *a) {
+  return a->softmax          ? "attention"
+         : a->nproducts == 1 ? "weights of one product"
+                             : "weights of two products";
+}
+
+void attend_explain(const Group *g, const Arch *arch, FILE *file) {
+  Attending a = attend_problem(g);
+  Tile list[kMostList];
+  int count = attend_candidates(g, arch, list, kMostList);
+  TileShares s = attend_tiles(g, &a, &g->tile);
+  double all = s.skipped + s.mixed + s.plain;
+  fprintf(file, "  %s of %lld queries to %lld keys, heads of %lld and %lld, batch %lld\n",
+          attend_kind(&a), (long long)a.rows, (long long)a.keys, (long long)a.depth[0],
+          (long long)a.width, (long long)a.batch);
+  fprintf(file, "  tiles of scores: %.1f %% skipped, %.1f %% with conditions, %.1f %% plain\n",
+          100 * s.skipped / all, 100 * s.mixed / all, 100 * s.plain / all);
+  fprintf(file, "  candidates (us):\n      place  rows  keys warps split  on SM   total\n");
+  for (int i = 0; i < count; i++) {
+    const Tile *t = &list[i];
+    bool chosen = t->m == g->tile.m && t->n == g->tile.n && t->tm == g->tile.tm &&
+                  t->splits == g->tile.splits;
+    if (i >= kMostExplained && !chosen) continue;
+    fprintf(file, "  %c %6d %5d %5d %5d %5d %6d %7.2f\n", chosen ? '*' : ' ', i + 1, t->m, t->n,
+            t->threads / kWarp, t->splits, t->blocks, t->seconds * 1e6);
+  }
+  tuning_explain(g, file);
+}
+
+const char *attend_tile(const Group *g) {
+  const Tile *t = &g->tile;
+  return arena_printf(g->graph->arena,
+                      t->splits > 1 ? "%d rows x %d keys x%d %s /%d" : "%d rows x %d keys x%d %s",
+                      t->m, t->n, t->stages, t->mma ? "mma" : "fma", t->splits);
+}

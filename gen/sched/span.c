@@ -1,0 +1,188 @@
+// span.c: interval arithmetic over the maps that make a score: what they can be over a tile of rows
+// and keys (lib/span.cuh does the same in kernels, where tensors are known).
+#include "sched.h"
+
+#include <math.h>
+
+enum { kMostWork = 4000 }; // nodes of one question
+
+static const double kMost = 1e300; // finite, but unknown
+
+Span span_any(void) {
+  return (Span){-kMost, kMost};
+}
+
+bool span_is_open(Span s) {
+  enum { kLarge = 1000000000 }; // beyond its square nothing is known
+  return s.lo < -(double)kLarge * kLarge && s.hi > (double)kLarge * kLarge;
+}
+
+static Span bounds(double lo, double hi) { // inf - inf is no bound
+  return isnan(lo) || isnan(hi) ? span_any() : (Span){lo, hi};
+}
+
+static Span of_four(double p, double q, double r, double s) {
+  if (isnan(p) || isnan(q) || isnan(r) || isnan(s)) return span_any();
+  return (Span){fmin(fmin(p, q), fmin(r, s)), fmax(fmax(p, q), fmax(r, s))};
+}
+
+static Span truth(bool surely, bool maybe) {
+  return (Span){surely, maybe};
+}
+
+bool span_true(Span s) {
+  return s.lo > 0 || s.hi < 0;
+}
+bool span_false(Span s) {
+  return s.lo == 0 && s.hi == 0;
+}
+
+static Span compute(Code code, Span a, Span b, Span c) {
+  switch (code) {
+  case CodeAdd:
+    return bounds(a.lo + b.lo, a.hi + b.hi);
+  case CodeSub:
+    return bounds(a.lo - b.hi, a.hi - b.lo);
+  case CodeMul:
+    return of_four(a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi);
+  case CodeDiv:
+    if (b.lo <= 0 && b.hi >= 0) return span_any();
+    return of_four(a.lo / b.lo, a.lo / b.hi, a.hi / b.lo, a.hi / b.hi);
+  case CodeNeg:
+    return (Span){-a.hi, -a.lo};
+  case CodeCopy:
+    return a;
+  case CodeFloor:
+    return (Span){floor(a.lo), floor(a.hi)};
+  case CodeAbs:
+    return (Span){a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, fmax(-a.lo, a.hi)};
+  case CodeMax:
+    return (Span){fmax(a.lo, b.lo), fmax(a.hi, b.hi)};
+  case CodeMin:
+    return (Span){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
+  case CodeLt:
+    return truth(a.hi < b.lo, a.lo < b.hi);
+  case CodeLe:
+    return truth(a.hi <= b.lo, a.lo <= b.hi);
+  case CodeEq:
+    return truth(a.lo == a.hi && b.lo == b.hi && a.lo == b.lo, a.lo <= b.hi && b.lo <= a.hi);
+  case CodeWhere:
+    if (span_true(a)) return b;
+    if (span_false(a)) return c;
+    return (Span){fmin(b.lo, c.lo), fmax(b.hi, c.hi)};
+  default:
+    return span_any();
+  }
+}
+
+bool span_has_code(Code code) {
+  switch (code) {
+  case CodePow:
+  case CodeExp:
+  case CodeLog:
+  case CodeSqrt:
+  case CodeSin:
+  case CodeCos:
+  case CodeTanh:
+  case CodeErf:
+  case CodeErfc:
+  case CodeLog1p:
+  case CodeExpm1:
+  case CodeAtan:
+  case CodeAtan2:
+    return false;
+  default:
+    return true;
+  }
+}
+
+Span span_run(const Program *p, const Span *in) {
+  Span value[kMostCodes + MaxInputs];
+  for (int i = 0; i < p->nin; i++) value[i] = in[i];
+  for (int i = 0; i < p->nsteps; i++) {
+    const Step *s = &p->steps[i];
+    bool constant = s->code == CodeConst;
+    value[p->nin + i] = constant
+                            ? (Span){s->value, s->value}
+                            : compute(s->code, value[s->in[0]], value[s->in[1]], value[s->in[2]]);
+  }
+  return value[p->nin + p->nsteps - 1];
+}
+
+bool span_follow(const Node *move, int *from) {
+  const Type *in = &move->in[0]->type, *out = &move->type;
+  if (move->op->cls != OpMove || move->nin != 1) return false;
+  if (move->op->form == MoveSlice)
+    for (int d = 0; d < in->rank; d++) from[d] = d;
+  if (move->op->form == MovePermute)
+    for (int d = 0; d < in->rank; d++) from[move->attr.dims[d]] = d;
+  if (move->op->form != MoveReshape) return move->op->form <= MoveSlice;
+  int o = 0; // the same dimensions, but for those of size 1
+  for (int d = 0; d < in->rank; d++) {
+    from[d] = -1;
+    if (in->dim[d] == 1) continue;
+    while (o < out->rank && out->dim[o] == 1) o++;
+    if (o == out->rank || out->dim[o] != in->dim[d]) return false;
+    from[d] = o++;
+  }
+  return true;
+}
+
+// Of a value in memory its dtype is known, or how many rows a table has.
+static Span in_memory(const Node *n) {
+  if (n->type.dtype == DtBool) return (Span){0, 1};
+  if (n->type.dtype == DtU8) return (Span){0, 255};
+  if (n->op->cls == OpSource && n->op->form == SourceInput && n->attr.below)
+    return (Span){0, (double)n->attr.below - 1};
+  return span_any();
+}
+
+typedef struct Walk {
+  const Group *g;
+  int work;
+} Walk;
+
+static Span span_at(Walk *w, const Node *n, const Span *at);
+
+static Span of_move(Walk *w, const Node *n, const Span *at) {
+  Span in[MaxRank];
+  int from[MaxRank];
+  if (!span_follow(n, from)) return in_memory(n);
+  for (int d = 0; d < n->in[0]->type.rank; d++) {
+    double shift = n->op->form == MoveSlice ? (double)n->attr.dims[d] : 0;
+    in[d] = from[d] < 0 ? (Span){0, 0} : (Span){at[from[d]].lo + shift, at[from[d]].hi + shift};
+  }
+  return span_at(w, n->in[0], in);
+}
+
+static Span of_map(Walk *w, const Node *n, const Span *at) {
+  Span in[MaxInputs];
+  const Traced *k = program_of(n->group->graph->c, n->op);
+  if (!k->ok || ++w->work > kMostWork) return in_memory(n);
+  for (int i = 0; i < n->nin; i++) {
+    const Type *t = &n->in[i]->type;
+    Span of[MaxRank];
+    for (int d = 0; d < t->rank; d++)
+      of[d] = t->dim[d] == 1 ? (Span){0, 0} : at[d + n->type.rank - t->rank];
+    in[i] = span_at(w, n->in[i], of);
+  }
+  Span s = span_run(&k->program, in);
+  bool converts = n->op->typing == TypeConvert;
+  if (converts && (Dtype)n->attr.dtype == DtI32) return (Span){trunc(s.lo), trunc(s.hi)};
+  return converts && (Dtype)n->attr.dtype != DtF32 ? in_memory(n) : s;
+}
+
+static Span span_at(Walk *w, const Node *n, const Span *at) {
+  if (n->op->cls == OpSource && n->op->form == SourceConst)
+    return (Span){n->attr.value, n->attr.value};
+  if (n->op->cls == OpSource && n->op->form == SourceIndex) return at[n->attr.axis];
+  if (n->group != w->g) return in_memory(n);
+  return n->op->cls == OpMap    ? of_map(w, n, at)
+         : n->op->cls == OpMove ? of_move(w, n, at)
+                                : span_any();
+}
+
+Span span_of(const Group *g, const Node *n, const Span *at) {
+  Walk w = {.g = g};
+  return span_at(&w, n, at);
+}

@@ -1,0 +1,270 @@
+// train.c: the verb `train`: compiles the entries train and eval of a model, opens its data and its
+// folder, and loads what the run begins with. The steps are train_run.c's.
+#include "train.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double train_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// ---- compiling --------------------------------------------------------------------------------
+
+static const char *setting(const Train *t, const char *name) { // of the model file, or null
+  for (int i = 0; i < t->compiler.nsettings; i++)
+    if (!strcmp(t->compiler.settings[i].name, name)) return t->compiler.settings[i].value;
+  return NULL;
+}
+
+static int64_t whole_setting(const Train *t, const char *name, int64_t fallback) {
+  const char *text = setting(t, name);
+  return text ? strtoll(text, NULL, 10) : fallback;
+}
+
+static void find_metrics(const Train *t, const char *entry, Metrics *m) {
+  size_t length = strlen(entry);
+  for (int i = 0; i < t->plan->ntensors && m->count < kMostMetrics; i++) {
+    const PlanTensor *tensor = &t->plan->tensors[i];
+    if (tensor->role != RoleOutput || tensor_count(tensor) != 1) continue;
+    if (strncmp(tensor->name, entry, length) || tensor->name[length] != '.') continue;
+    m->tensor[m->count] = i;
+    m->name[m->count++] = tensor->name + length + 1;
+  }
+}
+
+static int need_train(const Train *t, Error *err) {
+  for (int i = 0; i < t->plan->nentries; i++)
+    if (!strcmp(t->plan->entries[i].name, "train") && t->plan->entries[i].nsteps) return ExitOk;
+  return err_set(err, ExitUsage,
+                 "%s does not say how it is trained: nn.train(batch, function() ... return {loss = "
+                 "...} end, {lr = 0.1}) makes the entry `train`",
+                 t->cli->model);
+}
+
+// --freeze and --reset fit something.
+static int need_fit(const Train *t, const char *option, const char *pattern, Error *err) {
+  char names[256] = "";
+  for (int i = 0; pattern && i < t->plan->ntensors; i++) {
+    const char *name = t->plan->tensors[i].name;
+    if (!params_has(&t->plan->tensors[i]) || !train_is_weight(t, name)) continue;
+    if (train_fits(pattern, name)) return ExitOk;
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+  }
+  if (!pattern || !*pattern) return ExitOk;
+  return err_set(err, ExitUsage, "--%s '%s' fits no parameter of %s: %s%s", option, pattern,
+                 t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
+}
+
+static void find_tensors(Train *t) {
+  t->model = t->plan->model;
+  t->images = tensor_find(t->plan, "images");
+  t->labels = tensor_find(t->plan, "labels");
+  t->valid = tensor_find(t->plan, "valid");
+  t->step = tensor_find(t->plan, "train.step");
+  t->steps = tensor_find(t->plan, "train.steps");
+  t->embedding = tensor_find(t->plan, "eval.embedding");
+  t->picture = tensor_find(t->plan, "eval.reconstruction");
+  t->metrics.count = t->eval.count = t->near.count = 0;
+  find_metrics(t, "train", &t->metrics);
+  find_metrics(t, "eval", &t->eval);
+  find_metrics(t, "neighbours", &t->near);
+}
+
+static int compile(Train *t, Error *err) {
+  Options options;
+  int code = cli_options(t->cli, &options, err);
+  if (code) return code;
+  options.arch = &t->arch;
+  options.tuning = t->tuning;
+  options.device = device_info(t->device)->name;
+  code = compile_model(&t->compiler, &options, err);
+  if (code) return code;
+  t->plan = plan_build(&t->compiler);
+  find_tensors(t);
+  code = need_train(t, err);
+  if (!code) code = need_fit(t, "freeze", t->cli->freeze, err);
+  return code ? code : need_fit(t, "reset", t->cli->reset, err);
+}
+
+// ---- data -------------------------------------------------------------------------------------
+
+static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) {
+  const PlanTensor *images = &t->plan->tensors[t->images];
+  DatasetOptions options = {.split = split, .seed = (uint64_t)t->seed};
+  memcpy(options.shape, images->shape + 1, sizeof options.shape);
+  const Graph *g = t->compiler.graph;
+  if (t->labels >= 0)
+    options.classes = (int)g->nodes[t->plan->tensors[t->labels].value]->attr.below;
+  return dataset_open(t->cli->data, &options, data, err);
+}
+
+static int open_data(Train *t, Error *err) {
+  if (t->images < 0) {
+    t->batch = whole_setting(t, "batch", 1);
+    if (t->cli->data)
+      return err_set(err, ExitUsage, "--data: %s makes its own data (it has no input `images`)",
+                     t->cli->model);
+    return ExitOk;
+  }
+  t->batch = t->plan->tensors[t->images].shape[0];
+  if (!t->cli->data)
+    return err_set(err, ExitUsage,
+                   "%s is trained on pictures: give --data DIR (CIFAR, folders of PNGs, .npy "
+                   "arrays) or --data synthetic",
+                   t->cli->model);
+  int code = open_split(t, DatasetTrain, &t->data, err);
+  if (!code && t->eval.count) code = open_split(t, DatasetTest, &t->test, err);
+  if (!code && dataset_count(t->data) < t->batch)
+    code = err_set(err, ExitBadInput,
+                   "--data %s: its %lld pictures for training are fewer than a batch of %lld; give "
+                   "a smaller --batch",
+                   t->cli->data, (long long)dataset_count(t->data), (long long)t->batch);
+  return code;
+}
+
+// The embeddings of a whole evaluation are a state, whose size is known once the data is.
+static int compile_again(Train *t, Cli *cli, Error *err) {
+  static char examples[32]; // the settings point to it
+  if (t->embedding < 0 || !t->test || cli->nset == kMostSets) return ExitOk;
+  int64_t batches = (dataset_count(t->test) + t->batch - 1) / t->batch;
+  snprintf(examples, sizeof examples, "%lld", (long long)(batches * t->batch));
+  cli->set_name[cli->nset] = "eval_examples";
+  cli->set_value[cli->nset++] = examples;
+  plan_free(t->plan);
+  compile_close(&t->compiler);
+  t->plan = NULL;
+  t->compiler = (Compiler){0};
+  return compile(t, err);
+}
+
+// How many steps there are; the device knows it too, for the schedule.
+int train_count_steps(Train *t, Error *err) {
+  enum { kWithoutData = 100 };
+  int64_t steps;
+  int code = cli_number("steps", t->cli->steps, 0, &steps, err);
+  if (code) return code;
+  t->per_epoch = t->data ? dataset_count(t->data) / t->batch : kWithoutData;
+  t->total = t->per_epoch * whole_setting(t, "epochs", 1);
+  if (steps) t->total = steps;
+  if (t->total < 1) t->total = 1;
+  double total = (double)t->total;
+  return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
+}
+
+// ---- loading ----------------------------------------------------------------------------------
+
+static int open_feed(Train *t, Error *err) {
+  int tensors[3], count = 0;
+  if (t->images < 0) return ExitOk;
+  tensors[count++] = t->images;
+  if (t->labels >= 0) tensors[count++] = t->labels;
+  if (t->valid >= 0) tensors[count++] = t->valid;
+  return feed_open(t->loaded, tensors, count, &t->feed, err);
+}
+
+static int load(Train *t, Error *err) {
+  const Cli *cli = t->cli;
+  JitOptions jit = {.cuda_path = cli->cuda_path,
+                    .cache_dir = cli->no_cache ? "" : cli->cache_dir,
+                    .progress = cli->quiet ? (Progress){0} : progress_bar(),
+                    .log = log_to_stderr()};
+  range_push(t->device, "memory");
+  int code = load_plan(t->device, t->plan, &jit, &t->loaded, err);
+  progress_end();
+  if (!code) run_ranges(t->loaded, NvtxOff); // the loop makes its own
+  if (!code) code = train_open_params(t, err);
+  if (!code) code = params_fill(t->params, t->loaded, NULL, err);
+  range_pop(t->device);
+  double done = 0;
+  if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
+  t->first = t->done = t->read = (int64_t)done;
+  if (!code) code = open_feed(t, err);
+  if (!code) code = tap_open(t->loaded, t->metrics.tensor, t->metrics.count, &t->metrics.tap, err);
+  return code ? code : train_count_steps(t, err);
+}
+
+static void close_train(Train *t) {
+  runlog_close(t->log);
+  feed_close(t->feed);
+  loader_close(t->loader);
+  dataset_close(t->data);
+  dataset_close(t->test);
+  replay_close(t->replay);
+  replay_close(t->replay_eval);
+  replay_close(t->replay_near);
+  tap_close(t->metrics.tap);
+  tap_close(t->eval.tap);
+  tap_close(t->near.tap);
+  if (t->params) params_close(t->params);
+  if (t->loaded) load_close(t->loaded);
+  if (t->device) device_close(t->device);
+  train_unlock(t);
+  plan_free(t->plan);
+  compile_close(&t->compiler);
+  tuning_free(t->tuning);
+}
+
+// ---- the verb ---------------------------------------------------------------------------------
+
+static int take_amp(Cli *cli, Error *err) {
+  if (!cli->amp) return ExitOk;
+  if (strcmp(cli->amp, "fp16") && strcmp(cli->amp, "bf16"))
+    return err_set(err, ExitUsage, "--amp %s: wants fp16 or bf16", cli->amp);
+  cli->dtype = cli->amp;
+  if (strcmp(cli->amp, "fp16")) return ExitOk;
+  cli->set_name[cli->nset] = "loss_scaling";
+  cli->set_value[cli->nset++] = "true";
+  return ExitOk;
+}
+
+static int set_up(Cli *cli, Train *t, Error *err) {
+  int code = cli_number("seed", cli->seed, 0, &t->seed, err);
+  if (!code) code = cli_number("save-every", cli->save_every, 1, &t->save_every, err);
+  if (!code) code = cli_number("log-every", cli->log_every, 50, &t->log_every, err);
+  if (!code) code = cli_number("patience", cli->patience, 0, &t->patience, err);
+  if (t->save_every < 1) t->save_every = 1;
+  if (t->log_every < 1) t->log_every = 1;
+  if (code) return code;
+  if (cli->reset && !cli->weights)
+    return err_set(err, ExitUsage, "--reset is for the weights of --init FILE");
+  if (cli->resume && cli->weights)
+    return err_set(err, ExitUsage, "--resume goes on from the checkpoint: leave out --init");
+  if (cli->nset + 3 > kMostSets) return err_set(err, ExitUsage, "too many settings");
+  if (cli->seed) cli->set_name[cli->nset] = "seed", cli->set_value[cli->nset++] = cli->seed;
+  return take_amp(cli, err);
+}
+
+static int open_all(Train *t, Cli *cli, Error *err) {
+  int code = cli_device(cli, &t->device, err);
+  if (code) return code;
+  arch_of_device(device_info(t->device), &t->arch);
+  code = cli_tuning(cli, true, &t->tuning, err);
+  if (!code) code = compile(t, err);
+  if (!code) code = open_data(t, err);
+  if (!code) code = compile_again(t, cli, err);
+  if (!code) code = train_open_folder(t, err);
+  return code ? code : load(t, err);
+}
+
+int train_one(const Cli *given, TrainSummary *summary, Error *err) {
+  Cli cli = *given;
+  Train t = {.cli = &cli, .saved = -1, .lock = -1, .silent = summary != NULL};
+  int code = set_up(&cli, &t, err);
+  if (!code) code = open_all(&t, &cli, err);
+  if (!code) train_report_begin(&t);
+  if (!code) code = train_run(&t, err);
+  progress_end();
+  TrainSummary own;
+  if (!code && !cli.profile_step) code = train_report_end(&t, summary ? summary : &own, err);
+  close_train(&t);
+  return code;
+}
+
+int verb_train(const Cli *cli, Error *err) {
+  return cli->nsweep ? train_sweep(cli, err) : train_one(cli, NULL, err);
+}

@@ -1,0 +1,138 @@
+// train_bad.c: a loss that is not finite: the states of the step before are made again, from the
+// last checkpoint and the same batches, and the bad step runs kernel by kernel, to name the first
+// value that is NaN or infinite. What a step makes depends on states and batch alone, so this run
+// is the same, to the bit.
+#include "train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Search {
+  Train *train;
+  char found[512]; // "": nothing
+} Search;
+
+// The first value of a tensor that is not finite; 0: all are.
+static int find_in(Train *t, int tensor, double *bad, Error *err) {
+  const PlanTensor *p = &t->plan->tensors[tensor];
+  int64_t count = tensor_count(p);
+  double *values = base_alloc((size_t)count, sizeof *values);
+  int code = tensor_read_doubles(t->loaded, tensor, values, count, err);
+  *bad = 0;
+  for (int64_t i = 0; !code && i < count && !*bad; i++)
+    if (!isfinite(values[i])) *bad = values[i];
+  free(values);
+  return code;
+}
+
+static int after_kernel(void *user, int step, const PlanStep *what, double ms, Error *err) {
+  (void)step, (void)ms;
+  Search *search = user;
+  Train *t = search->train;
+  if (what->kind != StepLaunch || search->found[0]) return ExitOk;
+  const PlanKernel *kernel = &t->plan->kernels[what->kernel];
+  for (int i = 0; i < kernel->nargs; i++) {
+    const PlanTensor *tensor = &t->plan->tensors[kernel->args[i].tensor];
+    double bad = 0;
+    if (!kernel->args[i].written || !dtype_is_float(tensor->dtype)) continue;
+    int code = find_in(t, kernel->args[i].tensor, &bad, err);
+    if (code) return code;
+    if (!bad) continue;
+    snprintf(search->found, sizeof search->found,
+             "the first value that is %s: '%s' of the layer %s (%s), kernel %s",
+             isnan(bad) ? "NaN" : "infinite", tensor->name, kernel->layer, kernel->loc,
+             kernel->name);
+    break;
+  }
+  return ExitOk;
+}
+
+static int search_states(Search *search, int64_t step, Error *err) {
+  Train *t = search->train;
+  int code = ExitOk;
+  for (int i = 0; !code && i < t->plan->ntensors && !search->found[0]; i++) {
+    const PlanTensor *tensor = &t->plan->tensors[i];
+    double bad = 0;
+    if (tensor->role != RoleState || !dtype_is_float(tensor->dtype)) continue;
+    code = find_in(t, i, &bad, err);
+    if (!code && bad)
+      snprintf(search->found, sizeof search->found, "'%s' was already %s after step %lld",
+               tensor->name, isnan(bad) ? "NaN" : "infinite", (long long)step - 1);
+  }
+  return code;
+}
+
+// The states as they were when this process began, or at its last checkpoint.
+static int go_back(Train *t, Error *err) {
+  char path[4096];
+  double done = 0;
+  snprintf(path, sizeof path, "%s/%s_last.safetensors", t->folder, t->model);
+  if (t->saved >= 0) {
+    params_close(t->params);
+    t->params = NULL;
+    int code = params_open(path, (uint64_t)t->seed, &t->params, err);
+    if (code) return code;
+  }
+  int code = params_fill(t->params, t->loaded, NULL, err);
+  if (!code) code = train_count_steps(t, err);
+  if (!code && t->step >= 0) code = tensor_read_doubles(t->loaded, t->step, &done, 1, err);
+  t->done = (int64_t)done;
+  if (code) return code;
+  loader_close(t->loader);
+  t->loader = NULL;
+  return train_open_loader(t, t->done, err);
+}
+
+// The states before `step`, then the step itself kernel by kernel. *before: they were bad already.
+static int search_step(Search *search, int64_t step, bool *before, Error *err) {
+  Train *t = search->train;
+  int code = go_back(t, err);
+  *before = false;
+  for (; !code && t->done < step - 1 && !train_signal(); t->done++) {
+    code = train_next_batch(t, err);
+    if (!code) code = replay_enqueue(t->replay, err);
+  }
+  if (!code) code = run_wait(t->loaded, err);
+  if (!code) code = search_states(search, step, err);
+  *before = search->found[0] && t->done > t->first;
+  if (code || search->found[0]) return code;
+  code = train_next_batch(t, err);
+  return code ? code : run_steps(t->loaded, "train", after_kernel, search, err);
+}
+
+// From the step whose loss is bad back to the one that a state went bad in.
+static int search_steps(Search *search, int64_t *step, Error *err) {
+  Train *t = search->train;
+  bool before = true;
+  int code = run_wait(t->loaded, err);
+  if (!code) code = feed_wait(t->feed, err);
+  for (; !code && before; *step -= before) {
+    search->found[0] = 0;
+    code = search_step(search, *step, &before, err);
+  }
+  return code;
+}
+
+int train_find_bad(Train *t, Error *err) {
+  Search search = {.train = t};
+  int64_t step = t->read, began = step;
+  double loss = NAN;
+  for (int i = 0; i < t->metrics.count; i++)
+    if (!strcmp(t->metrics.name[i], "loss")) loss = t->metrics.value[i];
+  progress_end();
+  fprintf(stderr, "nngen: the loss is %g at step %lld: looking for where it began\n", loss,
+          (long long)step);
+  Error failed = {0};
+  if (search_steps(&search, &began, &failed) && !search.found[0])
+    snprintf(search.found, sizeof search.found, "where it began is not known: %.400s",
+             failed.message);
+  return err_set(err, ExitMismatch,
+                 "the loss is %g at step %lld; step %lld: %s\na smaller --lr, a longer --warmup or "
+                 "--clip-norm "
+                 "1 may help; %s",
+                 loss, (long long)step, (long long)began,
+                 search.found[0] ? search.found : "run again kernel by kernel, all is finite",
+                 t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"
+                                                 : "the last checkpoint is kept");
+}

@@ -1,0 +1,239 @@
+// train_run.c: the steps of a training run, and what happens between epochs.
+//
+// A step is a batch on its way to the device and one replay of a captured graph; its results are
+// read up to TapDepth steps later, so that host and device work at the same time.
+#include "train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signal) {
+  interrupted = signal;
+}
+
+int train_signal(void) {
+  return interrupted;
+}
+
+static void warn(const char *format, const char *why) {
+  char text[4300];
+  snprintf(text, sizeof text, format, why);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
+// ---- batches ----------------------------------------------------------------------------------
+
+int train_open_loader(Train *t, int64_t first, Error *err) {
+  int64_t workers;
+  int code = cli_number("workers", t->cli->workers, 2, &workers, err);
+  if (code || !t->data) return code;
+  if (!workers) return err_set(err, ExitUsage, "--workers wants a number of threads, 1 or more");
+  LoaderOptions options = {.batch = (int)t->batch,
+                           .threads = (int)workers,
+                           .train = true,
+                           .seed = (uint64_t)t->seed,
+                           .first = first,
+                           .take = pinned_take,
+                           .give = pinned_give,
+                           .user = t->device};
+  return loader_open(t->data, &options, &t->loader, err);
+}
+
+int train_put_batch(Train *t, const Batch *batch, Error *err) {
+  const void *stored[3];
+  int count = 0;
+  t->valid_now = batch->valid;
+  stored[count++] = batch->images;
+  if (t->labels >= 0) stored[count++] = batch->labels;
+  if (t->valid >= 0) stored[count++] = &t->valid_now;
+  return feed_put(t->feed, stored, err);
+}
+
+int train_next_batch(Train *t, Error *err) {
+  Batch batch;
+  bool end;
+  if (!t->loader) return ExitOk;
+  range_push(t->device, "data_unpack");
+  int code = feed_wait(t->feed, err); // the loader writes the batch before anew
+  if (!code) code = loader_next(t->loader, &batch, &end, err);
+  if (!code) code = train_put_batch(t, &batch, err);
+  range_pop(t->device);
+  return code;
+}
+
+// ---- steps ------------------------------------------------------------------------------------
+
+static void check_loss(Train *t) {
+  for (int i = 0; i < t->metrics.count; i++)
+    if (!isfinite(t->metrics.value[i]) && !strcmp(t->metrics.name[i], "loss")) t->bad_loss = true;
+}
+
+// A log that cannot be written is no reason to lose the run.
+static void write_log(Train *t, int64_t step, const LogValue *values, int count) {
+  Error err = {0};
+  if (!t->log || !runlog_write(t->log, step, values, count, &err) || t->warned_log) return;
+  warn("%s; training goes on without these lines", err.message);
+  t->warned_log = true;
+}
+
+static int read_step(Train *t, Error *err) {
+  Metrics *m = &t->metrics;
+  int code = tap_take(m->tap, m->value, err);
+  if (code || t->bad_loss) return code;
+  t->read++;
+  m->weight++;
+  LogValue values[kMostMetrics + 2];
+  int count = 0;
+  for (int i = 0; i < m->count; i++) {
+    m->sum[i] += m->value[i];
+    values[count++] = (LogValue){m->name[i], m->value[i]};
+  }
+  values[count++] = (LogValue){"epoch", (double)((t->read - 1) / t->per_epoch + 1)};
+  values[count++] = (LogValue){"seconds", train_now() - t->begin};
+  write_log(t, t->read, values, count);
+  train_report_step(t);
+  check_loss(t);
+  return ExitOk;
+}
+
+static int read_all(Train *t, Error *err) {
+  int code = ExitOk;
+  while (!code && tap_pending(t->metrics.tap)) code = read_step(t, err);
+  return code;
+}
+
+static int launch(Train *t, Error *err) {
+  return strcmp(t->cli->nvtx, "layer") ? replay_enqueue(t->replay, err)
+                                       : phases_run(t->loaded, "train", err);
+}
+
+static int one_step(Train *t, Error *err) {
+  range_push(t->device, "training_step");
+  int code = train_next_batch(t, err);
+  if (!code) code = launch(t, err);
+  if (!code) code = tap_put(t->metrics.tap, err);
+  range_pop(t->device);
+  if (code) return code;
+  t->done++;
+  return tap_pending(t->metrics.tap) < TapDepth ? ExitOk : read_step(t, err);
+}
+
+// ---- between epochs ---------------------------------------------------------------------------
+
+// Whether this evaluation is the best: of accuracy, or of the loss where there is none.
+static bool is_best(Train *t) {
+  double value = NAN;
+  for (int i = 0; i < t->eval.count; i++) {
+    double mean = t->eval.sum[i] / t->eval.weight;
+    if (!strcmp(t->eval.name[i], "loss") && isnan(value)) value = -mean;
+    if (!strcmp(t->eval.name[i], "accuracy")) value = mean;
+  }
+  if (t->has_best && !(value > t->best)) return false;
+  t->has_best = true;
+  t->best = value;
+  return true;
+}
+
+static void log_evaluation(Train *t) {
+  LogValue values[2 * kMostMetrics];
+  char names[2 * kMostMetrics][64];
+  int count = 0;
+  const Metrics *both[] = {&t->eval, &t->near};
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < both[k]->count; i++, count++) {
+      snprintf(names[count], sizeof names[count], "eval_%.50s", both[k]->name[i]);
+      values[count] = (LogValue){names[count], both[k]->sum[i] / both[k]->weight};
+    }
+  write_log(t, t->done, values, count);
+}
+
+// The checkpoint before stays when this one cannot be written.
+static void save_or_warn(Train *t, const char *kind) {
+  Error err = {0};
+  if (train_save(t, kind, false, &err))
+    warn("the checkpoint is not written: %s; training goes on, the one before is kept",
+         err.message);
+}
+
+// A signal that cuts the evaluation short leaves it to the run that goes on.
+static int after_epoch(Train *t, Error *err) {
+  double begin = train_now();
+  int64_t epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
+  int code = t->test ? train_evaluate(t, epoch, err) : ExitOk;
+  if (code || interrupted) return code;
+  if (t->test) log_evaluation(t);
+  train_report_epoch(t, epoch, t->test != NULL);
+  memset(t->metrics.sum, 0, sizeof t->metrics.sum);
+  t->metrics.weight = 0;
+  bool best = t->test && is_best(t);
+  t->bad_epochs = best ? 0 : t->bad_epochs + 1;
+  if (best) save_or_warn(t, "best");
+  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t, "last");
+  t->aside += train_now() - begin;
+  return ExitOk;
+}
+
+static bool epoch_ends(const Train *t) {
+  return t->metrics.weight > 0 && (t->done % t->per_epoch == 0 || t->done >= t->total);
+}
+
+// ---- the run ----------------------------------------------------------------------------------
+
+static int stop(Train *t, Error *err) {
+  int code = train_save(t, "last", false, err);
+  return code ? code
+              : err_set(err, 128 + interrupted, "stopped after step %lld of %lld; --resume goes on",
+                        (long long)t->done, (long long)t->total);
+}
+
+static int run_steps_of(Train *t, Error *err) {
+  int code = ExitOk;
+  for (;;) {
+    // a checkpoint by a signal at the end of an epoch leaves its evaluation to the next run
+    bool at_end = t->done >= t->total || (t->done && t->done % t->per_epoch == 0);
+    if (at_end || interrupted) code = read_all(t, err);
+    if (!code && t->bad_loss) return train_find_bad(t, err);
+    if (code || interrupted) return code ? code : stop(t, err);
+    if (at_end && epoch_ends(t)) code = after_epoch(t, err);
+    if (code || interrupted) return code ? code : stop(t, err);
+    if (t->done >= t->total) return ExitOk;
+    if (t->patience && t->bad_epochs >= t->patience) {
+      save_or_warn(t, "last");
+      return ExitOk;
+    }
+    code = one_step(t, err);
+    if (code) return code;
+  }
+}
+
+static int profile_one(Train *t, Error *err) {
+  int64_t warm;
+  int code = cli_number("warmup-iters", t->cli->warmup_iters, 10, &warm, err);
+  for (int64_t i = 0; !code && i < warm; i++) {
+    code = train_next_batch(t, err);
+    if (!code) code = replay_enqueue(t->replay, err);
+  }
+  if (!code) code = run_wait(t->loaded, err);
+  range_push(t->device, "train_step");
+  if (!code) code = train_next_batch(t, err);
+  if (!code) code = phases_run(t->loaded, "train", err);
+  if (!code) code = run_wait(t->loaded, err);
+  range_pop(t->device);
+  return code;
+}
+
+int train_run(Train *t, Error *err) {
+  struct sigaction action = {.sa_handler = on_signal};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  int code = replay_capture(t->loaded, "train", &t->replay, err);
+  if (!code) code = train_open_loader(t, t->done, err);
+  if (!code && t->cli->profile_step) return profile_one(t, err);
+  t->begin = train_now();
+  if (!code) code = run_steps_of(t, err);
+  return code ? code : train_save(t, "final_weights", true, err);
+}

@@ -1,0 +1,230 @@
+// train_save.c: the folder of a training run: its lock, its log, its checkpoints; and what a run
+// begins with.
+#include "train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void path_of(const Train *t, const char *kind, char *path, size_t size) {
+  snprintf(path, size, "%s/%s_%s.safetensors", t->folder, t->model, kind);
+}
+
+bool train_is_weight(const Train *t, const char *name) {
+  const Graph *g = t->compiler.graph;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    if (n->op->cls == OpSource && n->op->form == SourceParam && !strcmp(n->name, name)) return true;
+  }
+  return false;
+}
+
+// ---- the folder -------------------------------------------------------------------------------
+
+// The lock goes with the process, however it ends; the file stays.
+static int lock_folder(Train *t, Error *err) {
+  char path[4096], text[32] = "";
+  snprintf(path, sizeof path, "%s/.lock", t->folder);
+  t->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (t->lock < 0)
+    return err_set(err, ExitBadInput, "--out-dir %s: %s", t->folder, strerror(errno));
+  if (flock(t->lock, LOCK_EX | LOCK_NB)) {
+    ssize_t length = pread(t->lock, text, sizeof text - 1, 0);
+    text[length > 0 ? strcspn(text, "\n") : 0] = 0;
+    return err_set(err, ExitUsage,
+                   "another nngen train (process %s) writes to %s: wait until it ends, or give "
+                   "another --out-dir",
+                   text, t->folder);
+  }
+  int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+  if (ftruncate(t->lock, 0) || pwrite(t->lock, text, (size_t)length, 0) != length)
+    log_to_stderr().write(NULL, LogWarning, "the lock of --out-dir cannot be written");
+  return ExitOk;
+}
+
+void train_unlock(Train *t) {
+  if (t->lock >= 0) close(t->lock);
+  t->lock = -1;
+}
+
+int train_open_folder(Train *t, Error *err) {
+  char path[512];
+  if (t->silent || t->cli->profile_step) return ExitOk;
+  snprintf(path, sizeof path, "%s_train", t->model);
+  t->folder = t->cli->output ? t->cli->output : arena_dup(t->compiler.arena, path);
+  if (mkdir(t->folder, 0777) && errno != EEXIST)
+    return err_set(err, ExitBadInput, "--out-dir %s: %s", t->folder, strerror(errno));
+  return lock_folder(t, err);
+}
+
+// The log of a run that goes on keeps the steps that the checkpoint has.
+static int open_log(Train *t, int64_t step, Error *err) {
+  if (t->silent || t->cli->profile_step) return ExitOk;
+  int code = runlog_open(t->folder, t->cli->resume, t->cli->tensorboard, &t->log, err);
+  return code || !t->cli->resume ? code : runlog_cut(t->log, step, err);
+}
+
+// ---- saving -----------------------------------------------------------------------------------
+
+// A moving average takes the place of what it is of.
+static void take_averages(const Train *t, WeightTensor *kept, int nkept, const WeightTensor *all,
+                          int count) {
+  (void)t;
+  for (int i = 0; i < nkept; i++)
+    for (int j = 0; j < count; j++)
+      if (!strncmp(all[j].name, "ema.", 4) && !strcmp(all[j].name + 4, kept[i].name))
+        kept[i].data = all[j].data;
+}
+
+typedef struct Notes { // the metadata of a checkpoint, all but tensors that a run goes on with
+  char step[32], batch[32], seed[32], best[64], bad[32], sums[32 * (kMostMetrics + 1)];
+  const char *pairs[24];
+} Notes;
+
+static void note(Notes *notes, int *count, const char *key, const char *value) {
+  notes->pairs[(*count)++] = key;
+  notes->pairs[(*count)++] = value;
+}
+
+static void make_notes(const Train *t, Notes *notes) {
+  int count = 0, used;
+  const Metrics *m = &t->metrics;
+  *notes = (Notes){0};
+  snprintf(notes->step, sizeof notes->step, "%lld", (long long)t->done);
+  snprintf(notes->batch, sizeof notes->batch, "%lld", (long long)t->batch);
+  snprintf(notes->seed, sizeof notes->seed, "%lld", (long long)t->seed);
+  snprintf(notes->best, sizeof notes->best, "%.17g", t->best);
+  snprintf(notes->bad, sizeof notes->bad, "%lld", (long long)t->bad_epochs);
+  used = snprintf(notes->sums, sizeof notes->sums, "%.17g", m->weight);
+  for (int i = 0; i < m->count; i++)
+    used += snprintf(notes->sums + used, sizeof notes->sums - (size_t)used, " %.17g", m->sum[i]);
+  note(notes, &count, "format", "pt");
+  note(notes, &count, "nngen_model", t->model);
+  note(notes, &count, "nngen_dtype", t->cli->dtype);
+  note(notes, &count, "nngen_step", notes->step);
+  note(notes, &count, "nngen_batch", notes->batch);
+  note(notes, &count, "nngen_seed", notes->seed);
+  note(notes, &count, "nngen_epoch_sums", notes->sums);
+  note(notes, &count, "nngen_bad_epochs", notes->bad);
+  if (t->has_best) note(notes, &count, "nngen_best", notes->best);
+}
+
+int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
+  WeightTensor *tensors, *kept;
+  int count, nkept = 0;
+  char path[4096];
+  Notes notes;
+  if (t->silent) return ExitOk;
+  int code = params_snapshot(t->params, t->loaded, &tensors, &count, err);
+  if (code) return code;
+  kept = base_alloc((size_t)count, sizeof *kept);
+  for (int i = 0; i < count; i++)
+    if (weights_alone ? train_is_weight(t, tensors[i].name)
+                      : strncmp(tensors[i].name, "neighbours.", 11)) // of an evaluation alone
+      kept[nkept++] = tensors[i];
+  if (weights_alone) take_averages(t, kept, nkept, tensors, count);
+  make_notes(t, &notes);
+  path_of(t, kind, path, sizeof path);
+  code = weights_alone ? weights_write(path, kept, nkept, notes.pairs, err)
+                       : checkpoint_write(path, kept, nkept, notes.pairs, err);
+  if (!code && !strcmp(kind, "last")) t->saved = t->done;
+  free(kept);
+  params_snapshot_free(tensors, count);
+  return code;
+}
+
+// ---- going on ---------------------------------------------------------------------------------
+
+static int check_number(const Weights *weights, const char *key, const char *option, int64_t now,
+                        const char *path, Error *err) {
+  const char *then = weights_metadata(weights, key);
+  if (then && atoll(then) == now) return ExitOk;
+  return err_set(err, ExitUsage, "--resume: %s was made with --%s %s, not %lld", path, option,
+                 then ? then : "?", (long long)now);
+}
+
+// A checkpoint goes on with what it was made with.
+static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
+  const char *model = weights_metadata(weights, "nngen_model"),
+             *dtype = weights_metadata(weights, "nngen_dtype");
+  if (!model || !dtype)
+    return err_set(err, ExitBadInput, "--resume: %s is no checkpoint of nngen train", path);
+  if (strcmp(model, t->model))
+    return err_set(err, ExitBadInput, "--resume: %s is of the model %s, not %s", path, model,
+                   t->model);
+  if (strcmp(dtype, t->cli->dtype))
+    return err_set(err, ExitUsage,
+                   "--resume: %s was made in %s, this run is in %s: --amp and --dtype stay as they "
+                   "were",
+                   path, dtype, t->cli->dtype);
+  int code = check_number(weights, "nngen_batch", "batch", t->batch, path, err);
+  return code ? code : check_number(weights, "nngen_seed", "seed", t->seed, path, err);
+}
+
+static void take_notes(Train *t, const Weights *weights) {
+  const char *best = weights_metadata(weights, "nngen_best"),
+             *sums = weights_metadata(weights, "nngen_epoch_sums"),
+             *bad = weights_metadata(weights, "nngen_bad_epochs");
+  if (best) t->has_best = true, t->best = atof(best);
+  if (bad) t->bad_epochs = atoll(bad);
+  char *at = (char *)sums;
+  if (sums) t->metrics.weight = strtod(sums, &at);
+  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.sum[i] = strtod(at, &at);
+}
+
+static bool exists(const char *path) {
+  return !access(path, F_OK);
+}
+
+static int resume(Train *t, Error *err) {
+  char path[4096], previous[4200], *fell_back = NULL;
+  Weights *weights = NULL;
+  if (t->silent) return err_set(err, ExitUsage, "--sweep begins anew: leave out --resume");
+  path_of(t, "last", path, sizeof path);
+  snprintf(previous, sizeof previous, "%s.previous", path);
+  if (!exists(path) && !exists(previous))
+    return err_set(err, ExitBadInput,
+                   "--resume: there is no checkpoint %s; leave out --resume to begin", path);
+  int code = checkpoint_open(path, &weights, &fell_back, err);
+  if (!code && fell_back) log_to_stderr().write(NULL, LogWarning, fell_back);
+  free(fell_back);
+  if (!code) code = check_same(t, weights, path, err);
+  const char *step = code ? NULL : weights_metadata(weights, "nngen_step");
+  if (!code) code = open_log(t, step ? atoll(step) : 0, err);
+  if (code) {
+    weights_close(weights);
+    return code;
+  }
+  take_notes(t, weights);
+  return params_of_weights(weights, path, (uint64_t)t->seed, &t->params, err);
+}
+
+// ---- beginning --------------------------------------------------------------------------------
+
+// Does `name`, or a layer above it, fit a pattern in which * stands for anything?
+bool train_fits(const char *pattern, const char *name) {
+  if (*pattern == '*')
+    return train_fits(pattern + 1, name) || (*name && train_fits(pattern, name + 1));
+  if (!*pattern) return !*name || *name == '.';
+  return *pattern == *name && train_fits(pattern + 1, name + 1);
+}
+
+// --init takes weights alone: optimizers and the count of steps begin anew.
+static bool begins_anew(void *user, const PlanTensor *tensor) {
+  const Train *t = user;
+  if (!train_is_weight(t, tensor->name)) return true;
+  return t->cli->reset && train_fits(t->cli->reset, tensor->name);
+}
+
+int train_open_params(Train *t, Error *err) {
+  if (t->cli->resume) return resume(t, err);
+  int code =
+      t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
+  if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
+  if (!code && t->cli->weights) params_choose(t->params, begins_anew, t);
+  return code ? code : open_log(t, 0, err);
+}

@@ -1,0 +1,128 @@
+// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of what
+// they came to.
+#include "train.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Sweep {
+  const Cli *cli;
+  char *text[kMostSweeps]; // "batch\0" "16,32,64", cut in two
+  const char *value[kMostSweeps];
+  char cell[kMostSweeps][64], model[4096];
+  json_t *rows;
+} Sweep;
+
+static void free_sweep(Sweep *s) {
+  for (int i = 0; i < s->cli->nsweep; i++) free(s->text[i]);
+  json_decref(s->rows);
+}
+
+// A model of the sweep lies beside the one that was given.
+static void set_model(Sweep *s, Cli *cli, const char *name) {
+  const char *slash = strrchr(cli->model, '/');
+  size_t n = strlen(name);
+  bool whole = strchr(name, '/') || (n > 4 && !strcmp(name + n - 4, ".lua"));
+  if (whole)
+    snprintf(s->model, sizeof s->model, "%s", name);
+  else
+    snprintf(s->model, sizeof s->model, "%.*s%s.lua", slash ? (int)(slash - cli->model) + 1 : 0,
+             cli->model, name);
+  cli->model = s->model;
+}
+
+static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *err) {
+  if (!strcmp(name, "model"))
+    set_model(s, cli, value);
+  else if (!strcmp(name, "amp"))
+    cli->amp = value;
+  else if (!strcmp(name, "dtype"))
+    cli->dtype = value;
+  else {
+    int at = 0; // the sweep's value takes the place of one given before
+    while (at < cli->nset && strcmp(cli->set_name[at], name)) at++;
+    if (at >= kMostSets - 4) return err_set(err, ExitUsage, "too many settings");
+    cli->set_name[at] = name;
+    cli->set_value[at] = value;
+    if (at == cli->nset) cli->nset++;
+  }
+  return ExitOk;
+}
+
+static void print_head(const Sweep *s) {
+  for (int i = 0; i < s->cli->nsweep; i++) printf("%-12s ", s->text[i]);
+  printf("%12s %10s %10s %10s %10s %10s %10s %10s\n", "examples/s", "ms a step", "forward", "loss",
+         "backward", "optimizer", "peak MB", "loss at end");
+}
+
+static void print_row(Sweep *s, const TrainSummary *t) {
+  json_t *row = json_object(), *phases = json_object();
+  for (int i = 0; i < s->cli->nsweep; i++)
+    json_object_set_new(row, s->text[i], json_string(s->cell[i]));
+  for (int i = 0; i < PhaseCount; i++)
+    json_object_set_new(phases, phase_name(i), json_real(t->ms_phase[i]));
+  json_object_set_new(row, "examples_per_second", json_real(t->rate));
+  json_object_set_new(row, "ms_step", json_real(t->ms_step));
+  json_object_set_new(row, "ms_phases", phases);
+  json_object_set_new(row, "peak_bytes", json_integer(t->bytes));
+  json_object_set_new(row, "loss", isfinite(t->loss) ? json_real(t->loss) : json_null());
+  json_array_append_new(s->rows, row);
+  if (s->cli->json) return;
+  for (int i = 0; i < s->cli->nsweep; i++) printf("%-12s ", s->cell[i]);
+  printf("%12.5g %10.4g", t->rate, t->ms_step);
+  for (int i = 0; i < PhaseCount; i++) printf(" %10.4g", t->ms_phase[i]);
+  printf(" %10.4g %10.4g\n", (double)t->bytes / 1e6, t->loss);
+  fflush(stdout);
+}
+
+static int run_cell(Sweep *s, Error *err) {
+  Cli cli = *s->cli;
+  TrainSummary summary;
+  cli.nsweep = 0;
+  cli.quiet = true;
+  if (!cli.steps) cli.steps = "20";
+  int code = ExitOk;
+  for (int i = 0; i < s->cli->nsweep && !code; i++)
+    code = set(s, &cli, s->text[i], s->cell[i], err);
+  if (!code) code = train_one(&cli, &summary, err);
+  if (!code) print_row(s, &summary);
+  return code;
+}
+
+// Every value of setting `at`, and of those behind it.
+static int run_from(Sweep *s, int at, Error *err) {
+  if (at == s->cli->nsweep) return run_cell(s, err);
+  int code = ExitOk;
+  for (const char *value = s->value[at]; *value && !code;) {
+    size_t length = strcspn(value, ",");
+    if (!length || length >= sizeof s->cell[at])
+      return err_set(err, ExitUsage, "--sweep %s: wants values with commas between, not '%s'",
+                     s->text[at], s->value[at]);
+    snprintf(s->cell[at], sizeof s->cell[at], "%.*s", (int)length, value);
+    value += length + (value[length] == ',');
+    code = run_from(s, at + 1, err);
+  }
+  return code;
+}
+
+int train_sweep(const Cli *cli, Error *err) {
+  Sweep s = {.cli = cli, .rows = json_array()};
+  for (int i = 0; i < cli->nsweep; i++) {
+    s.text[i] = strdup(cli->sweep[i]);
+    char *equal = strchr(s.text[i], '=');
+    *equal = 0;
+    s.value[i] = equal + 1;
+  }
+  if (!cli->json) print_head(&s);
+  int code = run_from(&s, 0, err);
+  if (!code && cli->json) {
+    json_t *o = json_pack("{s:i, s:O}", "schema_version", 1, "sweep", s.rows);
+    json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_decref(o);
+    printf("\n");
+  }
+  free_sweep(&s);
+  return code;
+}

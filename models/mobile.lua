@@ -1,0 +1,41 @@
+-- mobile.lua: what MobileNets and EfficientNet share, under torchvision's names.
+local nn = require "nn"
+
+-- The multiple of 8 nearest to n, but not less than nine tenths of it.
+local function divisible(n)
+  local near = math.max(8, (n + 4) // 8 * 8)
+  return math.tointeger(near < 0.9 * n and near + 8 or near)
+end
+
+-- A convolution without bias, batch norm, and the activation, if there is one.
+local function conv_norm(x, o)
+  local kernel = o.kernel or 1
+  x = x:conv2d("0", {out = o.out, kernel = kernel, stride = o.stride, pad = kernel // 2, groups = o.groups, bias = false})
+  x = x:batch_norm2d("1", {eps = o.eps})
+  return o.activation and o.activation(x) or x
+end
+
+-- Each channel is multiplied by a number from 0 to 1, made of the means of all (Hu et al. 2017).
+local function squeeze_excitation(x, squeezed, activation, gate)
+  local s = activation(x:global_avg_pool():conv2d("fc1", {out = squeezed, kernel = 1}))
+  return x * gate(s:conv2d("fc2", {out = x.shape[2], kernel = 1}))
+end
+
+-- The inverted residual block of MobileNetV3 and EfficientNet: wider by a 1x1 convolution, a filter for each channel,
+-- squeeze and excitation, narrower again; added to what came in where the shapes agree.
+-- o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps}
+local function inverted_residual(x, o)
+  local layers, y = 0, x
+  local function add(f, ...) y, layers = nn.scope("block." .. layers, f, y, ...), layers + 1 end
+  local function conv(out, more)
+    more.out, more.eps = out, o.eps
+    add(conv_norm, more)
+  end
+  if o.wide ~= x.shape[2] then conv(o.wide, {activation = o.activation}) end
+  conv(o.wide, {kernel = o.kernel, stride = o.stride, groups = o.wide, activation = o.activation})
+  if o.squeezed > 0 then add(squeeze_excitation, o.squeezed, o.squeeze_activation, o.gate) end
+  conv(o.out, {})
+  return (o.stride == 1 and x.shape[2] == o.out) and x + y or y
+end
+
+return {divisible = divisible, conv_norm = conv_norm, inverted_residual = inverted_residual}

@@ -1,0 +1,231 @@
+$(k.header)
+#include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
+#include "lib/attend_$(k.unit).cuh"
+#include "lib/attend_softmax.cuh"
+//@ if k.splits > 1 then
+#include "lib/attend_join.cuh"
+//@ end
+//@ if k.masking then
+#include "lib/span.cuh"
+//@ end
+#include "lib/epilogue.cuh"
+
+// out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]: the scores are never in memory.
+constexpr int kM = $(k.m), kN = $(k.n);  // rows of queries and elements of a value, of each batch
+constexpr int kKeys = $(k.keys), kDepth = $(k.depth);
+constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
+constexpr int kWarpM = $(k.warp_m);  // rows of a warp
+constexpr int kTilesM = (kM + kTileM - 1) / kTileM, kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
+//@ if k.splits > 1 then
+constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
+//@ end
+constexpr int kThreads = $(k.threads);
+constexpr int kBlocksPerSm = $(k.blocks);
+constexpr float kScale = $(k.scale), kLog2e = 1.4426950408889634f;  // of what `score` gives
+constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
+constexpr int kStaged = $(k.staged);
+using T = $(k.operand);
+using Warp = SoftmaxWarp<T, kDepth, kN, kWarpM, kTileKeys>;
+static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
+//@ for _, o in ipairs(k.operands) do
+
+// Where rows of $(o.name) are.
+struct $(o.map) {
+  static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
+  __device__ static int row($(o.args)) {
+//@ if o.decode ~= "" then
+$(o.decode)
+//@ end
+    return $(o.row);
+  }
+};
+//@ end
+
+struct Smem {
+  union {
+    struct {
+      char q[kTileM * Warp::Depth::kBytes];
+      char k[2][kTileKeys * Warp::Depth::kBytes];
+      char v[2][kTileKeys * Warp::Width::kBytes];
+    };
+    float out[kTileM * kStaged];
+  };
+//@ if k.splits > 1 then
+  ScoreRow rows[kTileM];
+  float share[kSplits * kTileM];
+  bool last;
+//@ end
+//@ if k.masking then
+  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];  // a bit for each tile
+//@ end
+};
+static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
+$(k.params)) {
+  NN_SMEM(Smem, smem);
+//@ local block = k.splits > 1 and "block" or "blockIdx.x"
+//@ if k.splits > 1 then
+  const int block = blockIdx.x / kSplits, split = blockIdx.x % kSplits;
+  const int begin = split * kTilesKeys / kSplits, end = (split + 1) * kTilesKeys / kSplits;
+//@ else
+  constexpr int begin = 0, end = kTilesKeys;
+//@ end
+  const int batch = $(block) / kTilesM, m0 = $((k.descends and "(kTilesM - 1 - %s %% kTilesM)" or "%s %% kTilesM"):format(block)) * kTileM;
+  const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
+
+  auto score = [&](int m, int key, float $(k.product)) {
+//@ if k.score.decode ~= "" then
+$(k.score.decode)
+//@ end
+$(k.score.body)
+    return $(k.score.value);
+  };
+//@ if k.masking then
+  auto plain_score = [&](int m, int key, float $(k.product)) {  // where all conditions hold
+//@ if k.plain.decode ~= "" then
+$(k.plain.decode)
+//@ end
+$(k.plain.body)
+    return $(k.plain.value);
+  };
+//@ end
+//@ if k.weighing then
+  auto weighed = [&](int m, int key, float power) {
+//@ if k.weighing.decode ~= "" then
+$(k.weighing.decode)
+//@ end
+$(k.weighing.body)
+    return $(k.weighing.value);
+  };
+//@ end
+
+  // The ring: one tile of keys and values is on its way while one is used.
+  auto load = [&](int tile, int stage) {
+    load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(k.operands[2].pointer), tile * kTileKeys, batch);
+    load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(k.operands[3].pointer), tile * kTileKeys, batch);
+    nn_cp_async_commit();
+  };
+  load_rows<MapQ, kTileM, kThreads>(smem.q, $(k.operands[1].pointer), m0, batch);
+  nn_cp_async_commit();
+//@ if k.masking then
+
+  // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
+//@ if k.masking.decode ~= "" then
+$(k.masking.decode)
+//@ end
+  const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
+//@ if not k.masking.several then
+  const Span rows = {double(m0), double(last_m)};
+//@ end
+//@ if k.masking.outer ~= "" then
+$(k.masking.outer)
+//@ end
+  find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
+    const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
+    const Span keys = {double(tile * kTileKeys), double(last_key)};
+$(k.masking.inner)
+    return tile_kind($(k.masking.score), $(k.masking.plain));
+  });
+  nn_sync();
+  auto next = [&](int tile) { return next_tile(smem.live, tile, end); };
+//@ else
+  auto next = [](int tile) { return tile; };
+//@ end
+  int tile = next(begin);
+  if (tile < end) load(tile, 0);
+  nn_cp_async_wait<0>();
+  nn_sync();
+  Warp warp(smem.q, row0);
+#pragma unroll 1
+  for (int stage = 0; tile < end; stage ^= 1) {
+    nn_cp_async_wait<0>();
+    nn_sync();  // this tile has landed for all, and the one before it has been read by all
+    const int after = next(tile + 1);
+    if (after < end) load(after, stage ^ 1);
+    Warp::Scores scores;
+    warp.multiply(scores, smem.k[stage]);
+    const int m = m0 + row0, key = tile * kTileKeys;
+//@ if k.masking then
+    if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
+      apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, plain_score);
+    } else {
+      apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, score);
+    }
+//@ else
+    apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, score);
+//@ end
+    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(scores, kKeys % kTileKeys, -nn_inf());
+    warp.power(scores, kScale * kLog2e);
+//@ if k.weighing then
+    apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, weighed);
+//@ end
+    warp.weigh(scores, smem.v[stage]);
+    tile = after;
+  }
+
+  // The factor of outputs of row `at`; of the threads that have it, one is the first.
+  auto factor = [&](int at, const ScoreRow &state, bool first) {
+    const int m = at < kM ? at : kM - 1;
+//@ if k.row.decode ~= "" then
+$(k.row.decode)
+//@ end
+$(k.row.body)
+    return $(k.row.value);
+  };
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+//@ if k.splits > 1 then
+  warp.states(smem.rows + row0);
+  nn_sync();  // the last tile has been read
+  warp.template stage<kStaged>(smem.out, row0);
+  nn_sync();
+  if (!join_rows<kThreads, kTileM, kStaged, kSplits>(
+          smem.out, smem.rows, smem.share, own_parts + block * (kSplits * kTileM * kStaged),
+          own_states + block * (kSplits * kTileM * 2), split, own_arrived + block, &smem.last, kScale * kLog2e))
+    return;
+  scale_rows<kThreads, kTileM, kStaged>(smem.out, smem.share, [&](int r) {
+    const ScoreRow state = smem.rows[r];
+    return factor(m0 + r, ScoreRow{state.most * kScale, state.sum}, true);
+  });
+//@ else
+  warp.finish(kScale, [&](int r, const ScoreRow &state, bool first) { return factor(m0 + row0 + r, state, first); });
+  nn_sync();  // the last tile has been read
+  warp.template stage<kStaged>(smem.out, row0);
+  nn_sync();
+//@ end
+//@ for i, t in ipairs(k.tails) do
+  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, const Vec<float, kLanes> &acc) {
+//@ if t.decode ~= "" then
+$(t.decode)
+//@ end
+//@ if t.moves ~= "" then
+$(t.moves)
+//@ end
+//@ if t.loads ~= "" then
+$(t.loads)
+//@ end
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+$(t.body)
+    }
+//@ if t.stores ~= "" then
+$(t.stores)
+//@ end
+  };
+//@ end
+//@ if #k.tails > 1 then
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+//@ for i in ipairs(k.tails) do
+    epilogue$(i)(m, n, acc);
+//@ end
+  };
+//@ end
+  each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
+}

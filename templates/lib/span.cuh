@@ -1,0 +1,106 @@
+// span.cuh: interval arithmetic: what a value can be over a tile of rows and keys. Bounds are double, in
+// which positions are exact.
+#pragma once
+#include "lib/prim.cuh"
+
+struct Span {
+  double lo, hi;
+};
+
+// What may be anything finite; values beyond what a float holds count as this.
+constexpr double kSpanMost = 1e300;
+__device__ inline Span span_any() { return {-kSpanMost, kSpanMost}; }
+__device__ inline Span span_at(double x) { return {x, x}; }
+__device__ inline Span span_of(double lo, double hi) {
+  return lo == lo && hi == hi ? Span{lo, hi} : span_any();  // inf - inf is no bound
+}
+__device__ inline double span_floor(double x) {
+  if (!(x > -1e15 && x < 1e15)) return x;
+  const double cut = double((long long)x);
+  return cut > x ? cut - 1 : cut;
+}
+__device__ inline double span_min(double a, double b) { return a < b ? a : b; }
+__device__ inline double span_max(double a, double b) { return a > b ? a : b; }
+
+__device__ inline Span span_add(Span a, Span b) { return span_of(a.lo + b.lo, a.hi + b.hi); }
+__device__ inline Span span_sub(Span a, Span b) { return span_of(a.lo - b.hi, a.hi - b.lo); }
+__device__ inline Span span_neg(Span a) { return {-a.hi, -a.lo}; }
+__device__ inline Span span_mul(Span a, Span b) {
+  const double p = a.lo * b.lo, q = a.lo * b.hi, r = a.hi * b.lo, s = a.hi * b.hi;
+  if (!(p == p && q == q && r == r && s == s)) return span_any();
+  return {span_min(span_min(p, q), span_min(r, s)), span_max(span_max(p, q), span_max(r, s))};
+}
+__device__ inline Span span_div(Span a, Span b) {
+  if (b.lo <= 0 && b.hi >= 0) return span_any();
+  const double p = a.lo / b.lo, q = a.lo / b.hi, r = a.hi / b.lo, s = a.hi / b.hi;
+  if (!(p == p && q == q && r == r && s == s)) return span_any();
+  return {span_min(span_min(p, q), span_min(r, s)), span_max(span_max(p, q), span_max(r, s))};
+}
+__device__ inline Span span_floor(Span a) { return {span_floor(a.lo), span_floor(a.hi)}; }
+__device__ inline Span span_abs(Span a) {
+  const double most = span_max(-a.lo, a.hi);
+  return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, most};
+}
+__device__ inline Span span_max(Span a, Span b) { return {span_max(a.lo, b.lo), span_max(a.hi, b.hi)}; }
+__device__ inline Span span_min(Span a, Span b) { return {span_min(a.lo, b.lo), span_min(a.hi, b.hi)}; }
+
+// Comparisons are 0, 1, or either.
+__device__ inline Span span_lt(Span a, Span b) { return {a.hi < b.lo ? 1. : 0., a.lo < b.hi ? 1. : 0.}; }
+__device__ inline Span span_le(Span a, Span b) { return {a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0.}; }
+__device__ inline Span span_eq(Span a, Span b) {
+  const bool same = a.lo == a.hi && b.lo == b.hi && a.lo == b.lo;
+  return {same ? 1. : 0., a.lo <= b.hi && b.lo <= a.hi ? 1. : 0.};
+}
+__device__ inline bool span_true(Span a) { return a.lo > 0 || a.hi < 0; }
+__device__ inline bool span_false(Span a) { return a.lo == 0 && a.hi == 0; }
+__device__ inline Span span_where(Span c, Span a, Span b) {
+  if (span_true(c)) return a;
+  if (span_false(c)) return b;
+  return {span_min(a.lo, b.lo), span_max(a.hi, b.hi)};
+}
+
+// The digit of the numbers lo to hi that counts in steps of `below` up to `size`.
+__device__ inline Span span_digit(int lo, int hi, int below, int size) {
+  const int first = lo / below, last = hi / below;
+  if (last - first >= size || first % size > last % size) return {0., double(size - 1)};
+  return {double(first % size), double(last % size)};
+}
+
+// What value(i) is for all i of a span of positions.
+template <class Value> __device__ inline Span span_over(Span positions, Value value) {
+  Span all = span_at(double(value(int(positions.lo))));
+  for (int i = int(positions.lo) + 1; i <= int(positions.hi); ++i) {
+    const double x = double(value(i));
+    all = {span_min(all.lo, x), span_max(all.hi, x)};
+  }
+  return all;
+}
+
+// ---- tiles of keys -------------------------------------------------------------------------------
+
+enum TileKind { kTileMasked, kTileMixed, kTilePlain };  // all scores minus infinity; some; none is masked
+__device__ inline TileKind tile_kind(Span score, bool plain) {
+  if (score.hi == -nn_inf()) return kTileMasked;
+  return plain ? kTilePlain : kTileMixed;
+}
+
+// A bit for each of kCount tiles that is not masked, and for each plain one.
+template <int kCount, int kThreads, class Kind>
+__device__ __forceinline__ void find_tiles(unsigned *live, unsigned *plain, Kind kind) {
+  for (int begin = 0; begin < kCount; begin += kThreads) {
+    const int tile = begin + threadIdx.x;
+    const TileKind found = tile < kCount ? kind(tile) : kTileMasked;
+    const unsigned not_masked = nn_ballot(found != kTileMasked), all_plain = nn_ballot(found == kTilePlain);
+    if (tile < kCount && tile % kWarp == 0) live[tile / kWarp] = not_masked, plain[tile / kWarp] = all_plain;
+  }
+}
+
+// The first tile from `tile` on whose bit is set; `end` or more: there is none before it.
+__device__ __forceinline__ int next_tile(const unsigned *live, int tile, int end) {
+  while (tile < end) {
+    const unsigned rest = live[tile / kWarp] >> tile % kWarp;
+    if (rest) return tile + nn_popc((rest & -rest) - 1);
+    tile = (tile / kWarp + 1) * kWarp;
+  }
+  return end;
+}

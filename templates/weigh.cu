@@ -1,0 +1,202 @@
+$(k.header)
+#include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
+#include "lib/attend_$(k.unit).cuh"
+//@ if k.masking then
+#include "lib/span.cuh"
+//@ end
+#include "lib/epilogue.cuh"
+//@ local two = #k.products > 1
+//@ local v = k.operands[#k.operands]
+//@ local own = k.shared == 0  -- v is no rows of keys
+//@ local function word(name, i) return i > 1 and name .. i or name end
+
+// out[m] = sum over keys of weighed(m, key) * v[key], where weights are a map of scores$(two and " of two products" or ""), computed
+// again for each tile: they are never in memory.
+constexpr int kM = $(k.m), kN = $(k.n);  // rows, and elements of a value, of each batch
+constexpr int kKeys = $(k.keys);
+constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
+constexpr int kWarpM = $(k.warp_m);  // rows of a warp
+constexpr int kTilesM = (kM + kTileM - 1) / kTileM, kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
+constexpr int kThreads = $(k.threads);
+constexpr int kBlocksPerSm = $(k.blocks);
+constexpr float kLog2e = 1.4426950408889634f;
+constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
+constexpr int kStaged = $(k.staged);
+using T = $(k.operand);
+using Tile = ScoreTile<kWarpM, kTileKeys>;
+using Sums = ValueSums<T, kN, kWarpM, kTileKeys>;
+static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
+//@ for i, o in ipairs(k.operands) do
+//@ if o ~= v or own then
+
+// Where rows of $(o.name) are.
+struct $(o.map) {
+  static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
+  __device__ static int row($(o.args)) {
+//@ if o.decode ~= "" then
+$(o.decode)
+//@ end
+    return $(o.row);
+  }
+};
+//@ end
+//@ end
+//@ for i = 1, #k.products do
+using $(word("Rows", i)) = ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
+//@ end
+
+struct Smem {
+  union {
+    struct {
+//@ for i = 1, #k.products do
+      char $(word("q", i))[kTileM * $(word("Rows", i))::Depth::kBytes];
+      char $(word("k", i))[2][kTileKeys * $(word("Rows", i))::Depth::kBytes];
+//@ end
+//@ if own then
+      char v[2][kTileKeys * Sums::Width::kBytes];
+//@ end
+    };
+    float out[kTileM * kStaged];
+  };
+//@ if k.masking then
+  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];  // a bit for each tile
+//@ end
+};
+static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
+$(k.params)) {
+  NN_SMEM(Smem, smem);
+  const int batch = blockIdx.x / kTilesM, m0 = $(k.descends and "(kTilesM - 1 - blockIdx.x % kTilesM)" or "blockIdx.x % kTilesM") * kTileM;
+  const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
+//@ local arguments = ""
+//@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
+
+  auto weighed = [&](int m, int key$(arguments)) {
+//@ if k.weighing.decode ~= "" then
+$(k.weighing.decode)
+//@ end
+$(k.weighing.body)
+    return $(k.weighing.value);
+  };
+//@ if k.masking then
+  auto plain_weighed = [&](int m, int key$(arguments)) {  // where all conditions hold
+//@ if k.plain.decode ~= "" then
+$(k.plain.decode)
+//@ end
+$(k.plain.body)
+    return $(k.plain.value);
+  };
+//@ end
+
+  // The ring: one tile of keys and values is on its way while one is used.
+  auto load = [&](int tile, int stage) {
+//@ for i = 1, #k.products do
+    load_rows<$(word("MapK", i)), kTileKeys, kThreads>(smem.$(word("k", i))[stage], $(k.operands[2 * i].pointer), tile * kTileKeys, batch);
+//@ end
+//@ if own then
+    load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+//@ end
+    nn_cp_async_commit();
+  };
+//@ for i = 1, #k.products do
+  load_rows<$(word("MapQ", i)), kTileM, kThreads>(smem.$(word("q", i)), $(k.operands[2 * i - 1].pointer), m0, batch);
+//@ end
+  nn_cp_async_commit();
+//@ if k.masking then
+
+  // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
+//@ if k.masking.decode ~= "" then
+$(k.masking.decode)
+//@ end
+  const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
+//@ if not k.masking.several then
+  const Span rows = {double(m0), double(last_m)};
+//@ end
+//@ if k.masking.outer ~= "" then
+$(k.masking.outer)
+//@ end
+  find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
+    const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
+    const Span keys = {double(tile * kTileKeys), double(last_key)};
+$(k.masking.inner)
+    return tile_kind($(k.masking.score), $(k.masking.plain));
+  });
+  nn_sync();
+  auto next = [&](int tile) { return next_tile(smem.live, tile, kTilesKeys); };
+//@ else
+  auto next = [](int tile) { return tile; };
+//@ end
+//@ for i = 1, #k.products do
+  const $(word("Rows", i)) $(word("rows_of_q", i))(smem.$(word("q", i)), row0);
+//@ end
+  Sums sums;
+  sums.clear();
+  int tile = next(0);
+  if (tile < kTilesKeys) load(tile, 0);
+#pragma unroll 1
+  for (int stage = 0; tile < kTilesKeys; stage ^= 1) {
+    nn_cp_async_wait<0>();
+    nn_sync();  // this tile has landed for all, and the one before it has been read by all
+    const int after = next(tile + 1);
+    if (after < kTilesKeys) load(after, stage ^ 1);
+//@ for i = 1, #k.products do
+    Tile::Scores $(word("scores", i));
+    $(word("rows_of_q", i)).multiply($(word("scores", i)), smem.$(word("k", i))[stage]);
+//@ end
+    const int m = m0 + row0, key = tile * kTileKeys;
+//@ local others = two and ", scores2" or ""
+//@ if k.masking then
+    if (smem.plain[tile / kWarp] >> tile % kWarp & 1) {
+      apply_scores<Tile, kM, kKeys>(scores, m, key, plain_weighed$(others));
+    } else {
+      apply_scores<Tile, kM, kKeys>(scores, m, key, weighed$(others));
+    }
+//@ else
+    apply_scores<Tile, kM, kKeys>(scores, m, key, weighed$(others));
+//@ end
+    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f);
+    sums.weigh(scores, smem.$(own and "v" or word("k", k.shared // 2))[stage]);
+    tile = after;
+  }
+
+  // Outputs pass through shared memory, so that each thread has neighbours along n.
+  nn_cp_async_wait<0>();
+  nn_sync();  // the last tile has been read
+  sums.template stage<kStaged>(smem.out, row0);
+  nn_sync();
+//@ for i, t in ipairs(k.tails) do
+  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, const Vec<float, kLanes> &acc) {
+//@ if t.decode ~= "" then
+$(t.decode)
+//@ end
+//@ if t.moves ~= "" then
+$(t.moves)
+//@ end
+//@ if t.loads ~= "" then
+$(t.loads)
+//@ end
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+$(t.body)
+    }
+//@ if t.stores ~= "" then
+$(t.stores)
+//@ end
+  };
+//@ end
+//@ if #k.tails > 1 then
+  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
+//@ for i in ipairs(k.tails) do
+    epilogue$(i)(m, n, acc);
+//@ end
+  };
+//@ end
+  each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
+}

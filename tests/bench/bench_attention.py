@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""bench_attention.py [--quick] [PART...]: the figures of attention, as Markdown tables.
+
+bench.sh prints them into README.md. Parts: block arena tiles spills error instructions modelled
+simulated; none named: all. --quick: tiny sizes and the caller's kernel cache, for tests. Nothing
+here gates anything. Needs no GPU: figures are planned, compiled for a GPU that need not be there, or
+computed on libcusim.
+"""
+import glob, json, os, random, re, shutil, struct, subprocess, sys, tempfile, time
+
+BLOCK, ATTEND = "models/block.lua", "tests/models/attend.lua"
+WANTED = {"fp16": 2e-3, "bf16": 1e-2, "fp32": 1e-5}  # relative L2 error
+BLOCK_TOKENS, DOCUMENTS = 16, 4  # of the forms blocks and documents in attend.lua, which has ids below 4
+
+
+class Sizes:
+    block = []  # settings of models/block.lua beside its own
+    arena = (512, 1024, 2048, 4096, 8192, 16384)
+    heads = 4  # more would be over 2^31 scores at the most tokens
+    tiles = 4096
+    window = 256
+    depths = (16, 32, 64, 80, 96, 128, 256)
+    archs = ("sm_80", "sm_90a", "sm_100a")
+    dtypes = ("fp16", "fp32")
+    compiled = 2048  # tokens of kernels that are compiled, not run
+    checked = 2048
+    queries = dict(fp16=2048, bf16=2048, fp32=512)  # each row is a sample; fp32 is slow on libcusim
+    checked_depths = (32, 64, 128)
+    unrolled_depths = (32, 64, 128)
+    batches = (1, 8)
+    simulated = 256
+
+
+class Quick(Sizes):
+    block = ["tokens=64", "width=64", "heads=2"]
+    arena = (64, 128)
+    tiles = 512
+    window = 64
+    depths = (16,)
+    archs = ("sm_80",)
+    dtypes = ("fp16",)
+    compiled = 512
+    checked = 32
+    queries = dict(fp16=32)
+    checked_depths = (16,)
+    unrolled_depths = (16,)
+    batches = (1, 2)
+    simulated = 16
+
+
+def nngen(*arguments, codes=(0,)):
+    done = subprocess.run(["build/nngen", *arguments], capture_output=True, text=True)
+    if done.returncode not in codes:
+        sys.exit(f"nngen {' '.join(arguments)}: exit {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def nngen_json(*arguments, **options):
+    return json.loads(nngen(*arguments, **options))
+
+
+def settings(form, tokens, depth, heads=1, queries=None, **more):
+    values = dict(form=form, B=1, H=heads, G=heads, N=queries or tokens, M=tokens, D=depth, W=depth, **more)
+    return ["--set", *[f"{name}={value}" for name, value in values.items()]]
+
+
+def block_settings(sizes, *more):
+    chosen = [*sizes.block, *more]
+    return ["--set", *chosen] if chosen else []
+
+
+def table(caption, head, rows):
+    print(f"\n{caption}\n")
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |")
+
+
+def has_nvrtc():
+    return not re.search(r"^NVRTC +not found", nngen("doctor", codes=(0, 3, 4)), re.M)
+
+
+def megabytes(count):
+    return f"{count / 1e6:.1f}" if count < 1e8 else f"{count / 1e6:.0f}"
+
+
+def block(sizes):
+    rows = []
+    for name, options in (("fused", []), ("`--no-flash`", ["--no-flash"]),
+                          ("`--lowering unfused`", ["--lowering", "unfused"])):
+        plan = nngen_json("show", BLOCK, "--plan", "--dtype", "fp16", *options, *block_settings(sizes))
+        infer = next(e for e in plan["entries"] if e["name"] == "infer")
+        kernels = [plan["kernels"][s["kernel"]] for s in infer["steps"] if s["kind"] == "launch"]
+        rows.append((name, len(kernels), sum(k["bytes_read"] + k["bytes_written"] for k in kernels),
+                     plan["arena_bytes"]))
+    fused = rows[0]
+    table("The block of models/block.lua, fp16, batch 1: kernels, planned DRAM bytes, arena (times the fused form's):",
+          ("form", "kernels", "planned MB", "arena MB"),
+          [(name, kernels, f"{megabytes(traffic)} ({traffic / fused[2]:.2f}x)",
+            f"{megabytes(arena)} ({arena / fused[3]:.2f}x)") for name, kernels, traffic, arena in rows])
+
+
+def arena(sizes):
+    rows, before = [], None
+    for tokens in sizes.arena:
+        now = [nngen_json("show", ATTEND, "--plan", "--dtype", "fp16", *options,
+                          *settings("plain", tokens, 32, sizes.heads))["arena_bytes"]
+               for options in ([], ["--no-flash"])]
+        cells = [megabytes(a) + (f" ({a / b:.2f}x)" if b else "") for a, b in zip(now, before or (0, 0))]
+        rows.append((tokens, *cells))
+        before = now
+    table(f"Arena of attention alone, fp16, {sizes.heads} heads of 32 (times the line before):",
+          ("tokens", "fused MB", "`--no-flash` MB"), rows)
+
+
+def shares(form, sizes):  # of tiles, in percent: skipped, with conditions, plain
+    text = nngen(ATTEND, "--quiet", "--dtype", "fp16", "--explain", "matmul",
+                 *settings(form, sizes.tiles, 64, window=sizes.window))
+    found = re.search(r"tiles of scores: ([\d.]+) % skipped, ([\d.]+) % with conditions, ([\d.]+) % plain", text)
+    if not found:
+        sys.exit(f"no tiles of scores of {form} in:\n{text}")
+    return found.groups()
+
+
+def store(path, shape, kind, values):  # as .npy; kind: i of 4 bytes or f
+    header = f"{{'descr': '<{kind}4', 'fortran_order': False, 'shape': {shape}}}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        f.write(struct.pack(f"<{len(values)}{kind}", *values))
+
+
+def bytes_read(ids_of_rows, ids_of_keys, depth, work):  # by form=documents, as libcusim counts; and its blocks
+    n = len(ids_of_rows)
+    store(f"{work}/rows.npy", (1, 1, n, 1), "i", ids_of_rows)
+    store(f"{work}/keys.npy", (1, 1, 1, n), "i", ids_of_keys)
+    run = nngen_json(ATTEND, "--quiet", "--json", "--no-check", "--count", "--dtype", "fp16",
+                     "--input", f"of_row={work}/rows.npy", "--input", f"of_key={work}/keys.npy",
+                     *settings("documents", n, depth))
+    kernel = next(k for k in run["kernels"] if k["template"] == "attend")
+    parts = int(kernel["tile"].partition("/")[2] or 1)  # of the keys, a block's each
+    return kernel["counted"]["bytes_read"], kernel["grid"][0] // parts
+
+
+def documents(sizes, work):
+    """Percent of tiles that a run skips, by what it reads of k and v; and of scores that are masked.
+
+    The documents end where tiles do: in a tile with the condition, ids would be read for each score too.
+    """
+    n, depth, length = sizes.tiles, 64, sizes.tiles // DOCUMENTS
+    ids = [token // length for token in range(n)]
+    none, _ = bytes_read([0] * n, [1] * n, depth, work)  # no tile
+    some, blocks = bytes_read(ids, ids, depth, work)
+    every_tile = blocks * n * 2 * depth * 2  # each block all k and v, of 2 bytes
+    return length, 100 * (1 - (some - none) / every_tile), 100 * (1 - DOCUMENTS * length ** 2 / n ** 2)
+
+
+def tiles(sizes, work):
+    n = sizes.tiles
+    visible = {"causal": lambda row: row + 1,
+               f"window {sizes.window}": lambda row: min(row + 1, sizes.window),
+               f"blocks of {BLOCK_TOKENS}": lambda row: min(BLOCK_TOKENS, n - row // BLOCK_TOKENS * BLOCK_TOKENS)}
+    rows = []
+    for name, keys in visible.items():
+        masked = 1 - sum(keys(row) for row in range(n)) / n ** 2
+        rows.append((name, *shares(name.split()[0], sizes), f"{100 * masked:.1f}"))
+    table(f"Tiles of scores, fp16, {n} tokens, heads of 64, in % of all:",
+          ("condition", "skipped", "with conditions", "plain", "scores masked, exactly"), rows)
+    before, conditions, _ = shares("documents", sizes)
+    length, skipped, masked = documents(sizes, work)
+    print("\nDocuments are told apart by tensors, so their tiles are decided at run time: before it, "
+          f"{before} % are skipped, {conditions} % have the condition. A run with {DOCUMENTS} documents of {length} "
+          f"tokens, which end where tiles do, skips {skipped:.1f} %, by the bytes that libcusim counts; {masked:.1f} % "
+          "of the scores are masked.")
+
+
+def compiled(form, arch, dtype, depth, sizes, *more):
+    kernels = nngen_json(ATTEND, "--json", "--quiet", "--arch", arch, "--dtype", dtype, *more,
+                         *settings(form, sizes.compiled, depth, 8))["kernels"]
+    if any(k["spill_bytes"] < 0 or k["registers"] < 0 for k in kernels):
+        sys.exit(f"no registers or spills of kernels for {arch}")
+    return kernels
+
+
+def spills(sizes):
+    rows = []
+    for arch in sizes.archs:
+        for dtype in sizes.dtypes:
+            kernels = [k for depth in sizes.depths for k in compiled("causal", arch, dtype, depth, sizes)]
+            attention = [k["registers"] for k in kernels if k["template"] == "attend"]
+            rows.append((f"{arch}, {dtype}", len(attention), len(kernels) - len(attention),
+                         sum(k["spill_bytes"] > 0 for k in kernels), max(attention)))
+    table(f"Causal attention compiled for heads of {', '.join(map(str, sizes.depths))} (spills wanted: 0):",
+          ("GPU, dtype", "attention kernels", "copies before them", "kernels that spill", "registers at most"), rows)
+
+
+def error(sizes, work):
+    rows, noise = [], random.Random(0)
+    for depth in sizes.checked_depths:  # inputs of one shape are one noise: with it q, k and v would be the same
+        for name in "kv":
+            store(f"{work}/{name}{depth}.npy", (1, 1, sizes.checked, depth), "f",
+                  [noise.gauss(0, 1) for _ in range(sizes.checked * depth)])
+    for dtype, queries in sizes.queries.items():
+        for depth in sizes.checked_depths:
+            errors = []
+            for form in ("plain", "steep"):  # exit 1: over what is wanted, which is a figure too
+                run = nngen_json(ATTEND, "--quiet", "--json", "--check", "--dtype", dtype,
+                                 "--input", f"k={work}/k{depth}.npy", "--input", f"v={work}/v{depth}.npy",
+                                 *settings(form, sizes.checked, depth, queries=queries), codes=(0, 1))
+                errors.append(next(o["error"] for o in run["outputs"] if o["name"] == "y"))
+                errors.append(next(k["error"] for k in run["kernels"] if k["template"] == "attend"))
+            rows.append((dtype, queries, depth, *[f"{e:.2e}" for e in errors], f"{WANTED[dtype]:.0e}"))
+    table(f"Relative L2 error of attention against the oracle, {sizes.checked} keys, on libcusim (steep: scores of "
+          "deviation 20; in 16 bits the model's inputs are rounded first, the kernel's are not):",
+          ("dtype", "queries", "head size", "plain", "its kernel alone", "steep", "its kernel alone", "wanted at most"),
+          rows)
+
+
+def disassembler():
+    foreign = glob.glob("build/foreign/env/lib/python3*/site-packages/triton/backends/nvidia/bin")
+    where = os.pathsep.join([os.environ.get("PATH", ""), *foreign])
+    for name, option in (("nvdisasm", "-c"), ("cuobjdump", "-sass")):
+        found = shutil.which(name, path=where)
+        if found:
+            return [found, option]
+    return None
+
+
+def main_loop(sass):
+    """The shortest of the loops with the most products: (instructions, products).
+
+    A loop is what lies between a branch and its target before it: a label of nvdisasm's, an address
+    of cuobjdump's.
+    """
+    place, labels, instructions = {}, {}, []
+    for line in sass.splitlines():
+        if label := re.match(r"(\.L\w+):", line):
+            labels[label[1]] = len(instructions)
+        elif found := re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", line):
+            place[int(found[1], 16)] = len(instructions)
+            instructions.append(found[2])
+    loops = []
+    for at, text in enumerate(instructions):
+        found = re.search(r"\bBRA\b.*?(?:(\.L\w+)|\b0x([0-9a-f]+))", text)
+        if not found:
+            continue
+        begin = labels.get(found[1]) if found[1] else place.get(int(found[2], 16))
+        if begin is not None and begin <= at:
+            body = instructions[begin:at + 1]
+            loops.append((sum(bool(re.search(r"\bHMMA\b", i)) for i in body), -len(body)))
+    products, length = max(loops, default=(0, 0))
+    if not products:
+        sys.exit("no loop with HMMA in the machine code of attention")
+    return -length, products
+
+
+def instructions(sizes, work):
+    tool, rows = disassembler(), []
+    if not tool:
+        print("\nInstructions of the main loop: neither nvdisasm nor cuobjdump is installed.")
+        return
+    for form in ("plain", "causal"):
+        for depth in sizes.unrolled_depths:
+            dump = f"{work}/{form}{depth}"
+            kernel = next(k for k in compiled(form, "sm_90a", "fp16", depth, sizes, "--dump", dump)
+                          if k["template"] == "attend")
+            sass = subprocess.run([*tool, f"{dump}/{kernel['name']}.cubin"], capture_output=True, text=True, check=True)
+            length, products = main_loop(sass.stdout)
+            rows.append((f"{form}, {depth}", kernel["tile"], length, products, f"{length / products:.2f}"))
+    table("SASS of attention's main loop, sm_90a, fp16, as it stands (causal: both of its branches, with the condition "
+          "and without):", ("form, head size", "tile", "instructions", "HMMA", "instructions for each HMMA"), rows)
+
+
+def modelled(sizes):
+    rows = []
+    for batch in sizes.batches:
+        costs = nngen_json("show", BLOCK, "--costs", "--json", "--dtype", "fp16",
+                           *block_settings(sizes, f"batch={batch}"))
+        attention = next(k for k in costs["kernels"] if k["layer"].endswith("attention"))
+        for name, of in (("block", costs), ("its attention", attention)):
+            rows.append((name, batch, f"{of['modelled_us']:.0f}", f"{of['floor_us']:.0f}",
+                         f"{of['modelled_us'] / of['floor_us']:.2f}"))
+    table("The block, modelled for an H200, fp16, not measured (floor: FLOP or bytes of each kernel, at the rates above):",
+          ("what", "batch", "modelled us", "floor us", "ratio"), rows)
+
+
+def simulated(sizes):
+    begin = time.monotonic()
+    run = nngen_json(BLOCK, "--json", "--quiet", "--no-check", "--dtype", "fp16",
+                     *block_settings(sizes, f"tokens={sizes.simulated}"))
+    whole, kernels = time.monotonic() - begin, sum(k["ms"] for k in run["kernels"]) / 1000
+    table(f"The block on libcusim, fp16, {sizes.simulated} tokens, unchecked:", ("what", "s"),
+          [("whole run, empty kernel cache", f"{whole:.2f}"), ("its kernels", f"{kernels:.2f}")])
+
+
+def main(arguments):
+    sizes = Quick if "--quick" in arguments else Sizes
+    parts = {"block": block, "arena": arena, "tiles": tiles, "spills": spills, "error": error,
+             "instructions": instructions, "modelled": modelled, "simulated": simulated}
+    named = [a for a in arguments if a != "--quick"]
+    if unknown := [a for a in named if a not in parts]:
+        sys.exit(f"no part {unknown[0]}; parts: {' '.join(parts)}")
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+    os.environ.update(NNGEN_DEVICE="sim", NO_COLOR="1")
+    nvrtc = has_nvrtc()
+    with tempfile.TemporaryDirectory() as work:
+        if sizes is Sizes or "XDG_CACHE_HOME" not in os.environ:
+            os.environ["XDG_CACHE_HOME"] = f"{work}/cache"
+        for name in named or parts:
+            if name in ("spills", "instructions") and not nvrtc:
+                print(f"\nAttention, {name}: NVRTC is not installed.")
+            elif name in ("tiles", "error", "instructions"):
+                parts[name](sizes, work)
+            else:
+                parts[name](sizes)
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

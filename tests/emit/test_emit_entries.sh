@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Emitted networks of several entries, and of other kinds than LeNet: the bits of nngen run.
+. "$(dirname "$0")/../tap.sh"
+. tests/emit/emit.sh
+without_tools "entries of an emitted network"
+run() { build/nngen "$@" $run_options --no-check --quiet; }
+
+floats() { tail -c "$2" "$1"; } # of a weights file, its last bytes: real numbers
+
+generation() (
+  local dir=$work/gpt2
+  emit models/gpt2.lua "$dir" --set layers=1 && compile "cc $strict $sanitized" "$dir" gpt2 "$root/tests/emit/generate.c" || return
+  for i in 5 17 40 3 96 0 11 23 31 2 77 60 8 19 54 42; do printf "\\x$(printf %02x $i)\\0\\0\\0"; done >"$dir/input_ids.bin"
+  npy "$dir/input_ids.bin" '<i4' '1, 16' >"$dir/input_ids.npy"
+  run models/gpt2.lua --set layers=1 --entry prompt --input "$dir/input_ids.npy" --save "$dir/s.safetensors" &&
+    run models/gpt2.lua --set layers=1 --entry next --steps 5 --weights "$dir/s.safetensors" --output "$dir" &&
+    cd "$dir" && ./generate && same_elements next_logits.npy next_logits.bin
+)
+training() (
+  local file=tests/emit/step.lua dir=$work/step
+  emit $file "$dir" && compile "cc $strict $sanitized" "$dir" step "$root/tests/emit/train.c" || return
+  floats "$dir/step.safetensors" 1536 >"$dir/image.bin" && npy "$dir/image.bin" '<f4' '2, 3, 8, 8' >"$dir/x.npy"
+  run $file --entry train --steps 3 --input "$dir/x.npy" --output "$dir/trained" --save "$dir/w.safetensors" &&
+    run $file --weights "$dir/w.safetensors" --input "$dir/x.npy" --output "$dir" &&
+    cd "$dir" && ./train && same_elements trained/loss.npy loss.bin && same_elements y.npy y.bin
+)
+# model FILE NAME INPUT SHAPE BYTES OUTPUT OPTIONS...: its example gives the bits of nngen run
+model() (
+  local file=$1 name=$2 input=$3 shape=$4 bytes=$5 output=$6 dir=$work/$2; shift 6
+  emit "$file" "$dir" "$@" && compile "cc $strict" "$dir" "$name" example.c || return
+  floats "$dir/$name.safetensors" "$bytes" >"$dir/in.bin" && npy "$dir/in.bin" '<f4' "$shape" >"$dir/in.npy"
+  run "$file" "$@" --input "$input=$dir/in.npy" --output "$dir" && cd "$dir" && ./example in.bin && same_elements "$output.npy" "$output.bin"
+)
+
+batches() ( # three batches on one copy of the weights: each gives the bits of a network of its own
+  local dir=$work/batches
+  emit models/mlp.lua "$dir" --dtype fp16 --set batch=1,8,3 && cat >"$dir/batches.c" <<'C' || return
+#include "mlp.h"
+#include <stdio.h>
+static float x[8 * 784], made[3][80];
+int main(void) {
+  mlp *net;
+  FILE *in = fopen("all.bin", "rb"), *out = fopen("made.bin", "wb");
+  if (!in || !out || fread(x, 3136, 8, in) != 8) return puts("no inputs");
+  if (mlp_create(&net, NULL)) return puts("create");
+  mlp_run_b1_host_inputs in1 = {x};
+  mlp_run_b1_host_outputs out1 = {made[0]};
+  mlp_run_b8_host_inputs in8 = {x};
+  mlp_run_b8_host_outputs out8 = {made[1]};
+  mlp_run_b3_host_inputs in3 = {x};
+  mlp_run_b3_host_outputs out3 = {made[2]};
+  if (mlp_run_b8_host(net, &in8, &out8, NULL) || mlp_run_b1_host(net, &in1, &out1, NULL) ||
+      mlp_run_b3_host(net, &in3, &out3, NULL))
+    return puts(mlp_message(net));
+  mlp_destroy(net);
+  fwrite(made[0], 40, 1, out), fwrite(made[1], 40, 8, out), fwrite(made[2], 40, 3, out);
+  fclose(in);
+  return fclose(out);
+}
+C
+  compile "cc $strict $sanitized" "$dir" mlp batches.c && floats "$dir/mlp.safetensors" 25088 >"$dir/all.bin" || return
+  [ "$(grep -c 'launch(run, "fc1", net->kernels.fc1_init' "$dir/mlp.c")" = 1 ] || return # made once
+  for n in 1 8 3; do
+    head -c $((n * 3136)) "$dir/all.bin" >"$dir/in.bin" && npy "$dir/in.bin" '<f4' "$n, 784" >"$dir/in.npy" &&
+      run models/mlp.lua --dtype fp16 --set batch=$n --input "$dir/in.npy" --output "$dir" &&
+      tail -c $((n * 40)) "$dir/logits.npy" >>"$dir/wanted.bin" || return
+  done
+  cd "$dir" && ./batches && cmp made.bin wanted.bin
+)
+
+ok "batches of 1, 8 and 3 in one program" batches
+ok "GPT-2 writes text on its states" generation
+ok "a network learns, and runs with what it has learned" training
+clash() { emit tests/emit/names.lua "$work/names" --no-check && compile "cc $strict" "$work/names" names example.c && compile "c++ -x c++ -Wall -Wextra -Werror" "$work/names" names example.c; }
+ok "entries and states named like functions around them" clash
+constant() ( emit tests/emit/doubled.lua "$work/doubled" && links="$links -lm" compile "cc $strict" "$work/doubled" doubled doubled_check.c && cd "$work/doubled" && ./doubled_check )
+ok "an output that depends on parameters alone" constant
+shares() { [ "$(grep -c '__global__' "$work/step/step.cu")" -lt "$(grep -c '"layer"' "$work/step/step.json")" ]; }
+ok "layers of one shape share a kernel" shares
+compiles() { emit models/block.lua "$work/block" --entry train --set tokens=32 width=64 heads=4 --no-check && compile "cc $strict" "$work/block" block example.c; }
+long && ok "a transformer block's step of training compiles" compiles
+long && ok "ResNet-18 of 32x32 pixels in bf16" model models/resnet18.lua resnet18 image '1, 3, 32, 32' 12288 logits --set stem=cifar --dtype bf16
+tap_done

@@ -1,0 +1,164 @@
+// Every function of the model language called with random arguments, right and wrong ones: a model compiles, or says in one
+// message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls, from the seed NNGEN_FUZZ_FIRST.
+#include "tests/gen/support.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <unistd.h>
+
+enum { kMostFunctions = 600 };
+
+static char *signatures[kMostFunctions]; // "slice(x: tensor, axis: axis, ...)"
+static int nsignatures;
+
+// The declarations in the text of one file.
+static void read_signatures(Arena *arena, const char *name) {
+  size_t length;
+  const char *text = asset_text(arena, name, &length);
+  for (const char *at = text; (at = strstr(at, "define")); at++) {
+    const char *open = at + strlen("define");
+    const char *prefix = !strncmp(open, "_functional", 11) ? "functional." : "";
+    if (*open == '_') open += strcspn(open, "(\n");
+    if (strncmp(open, "(\"", 2)) continue;
+    const char *end = strchr(open + 2, '"');
+    if (!end || !memchr(open, '(', (size_t)(end - open))) continue;
+    assert_true(nsignatures < kMostFunctions);
+    signatures[nsignatures++] = arena_printf(arena, "%s%.*s", prefix, (int)(end - open - 2), open + 2);
+  }
+}
+
+// ---- random text --------------------------------------------------------------------------------
+
+static uint64_t state;
+static unsigned below(unsigned n) {
+  state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+  return (unsigned)(state >> 32) % n;
+}
+
+static const char *any_of(const char *const *list) {
+  unsigned n = 0;
+  while (list[n]) n++;
+  return list[below(n)];
+}
+
+static const char *const tensors[] = {"a", "b", "m", "v", "i", "t", "s", "l", "d", "big", "a + b", "m:relu()", NULL};
+static const char *const wrong[] = {
+    "nil",    "true", "false", "3.7",    "-1",     "0",        "1e9",  "1 << 40", "math.mininteger",    "'text'", "''", "{}", "{1, 2}", "{0}",
+    "{-1, 3}", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{x = 1}", "{a, b}", "{{1}, {2}}", "function() end", "function(x) return x end", "nn",
+    "0 / 0", "math.huge", "a", "i", "{axis = 1}", "{kernel = 3, stride = 0}", "{1.5}", "{'a'}", "{nil, 2}", "print", NULL};
+static const char *const whole[] = {"1", "2", "3", "-1", "4", "0", "5", "7", NULL};
+static const char *const positive[] = {"1", "2", "3", "4", "6", NULL};
+static const char *const numbers[] = {"0.5", "1", "2", "1e-5", "0", "-0.5", "3", NULL};
+static const char *const lists[] = {"{1}", "{1, 2}", "{2, 3}", "{2, 3, 4, 4}", "{-1}", "{4, -1}", "{1, 1, 1, 1}", "{5}", NULL};
+
+// An argument of this kind, or now and then of any.
+static const char *argument(const char *kind, size_t n) {
+  if (!below(5)) return any_of(wrong);
+#define IS(word) (n == strlen(word) && !strncmp(kind, word, n))
+  if (IS("tensor") || IS("value")) return any_of(tensors);
+  if (IS("tensors")) return below(2) ? "{a, b}" : "{v, v, v}";
+  if (IS("axis") || IS("whole")) return any_of(whole);
+  if (IS("count")) return any_of(positive);
+  if (IS("axes") || IS("sizes") || IS("pair") || IS("sides")) return below(2) ? any_of(lists) : any_of(positive);
+  if (IS("number")) return any_of(numbers);
+  if (IS("boolean")) return below(2) ? "true" : "false";
+  if (IS("name")) return "'n1'";
+  const char *slash = memchr(kind, '/', n);
+  static char word[64];
+  if (slash) { // the first or the last of the words
+    bool first = below(2);
+    const char *last = slash;
+    for (const char *s = slash; s < kind + n; s++) last = *s == '/' ? s : last;
+    snprintf(word, sizeof word, "'%.*s'", first ? (int)(slash - kind) : (int)(kind + n - last - 1), first ? kind : last + 1);
+    return word;
+  }
+  return below(3) ? any_of(positive) : below(2) ? any_of(lists) : any_of(tensors);
+}
+
+static const char head[] = "local nn = require \"nn\"\n"
+                           "local a, b = nn.input(\"a\", {2, 4, 6, 6}), nn.input(\"b\", {2, 4, 6, 6})\n"
+                           "local m, v, s = nn.input(\"m\", {4, 6}), nn.input(\"v\", {6}), nn.input(\"s\", {})\n"
+                           "local i = nn.input(\"i\", {3, 2}, {dtype = \"i32\", below = 4})\n"
+                           "local t, l = nn.input(\"t\", {4, 6}, {dtype = \"bool\"}), nn.input(\"l\", {2, 4, 9})\n"
+                           "local d, big = nn.input(\"d\", {1, 4, 3, 4, 5}), nn.input(\"big\", {1, 2, 1, 2, 1, 2, 1, 2})\n";
+
+// A call of one function in text of at most `room` bytes.
+static void write_call(char *text, size_t room) {
+  const char *sig = signatures[below((unsigned)nsignatures)];
+  const char *open = strchr(sig, '(');
+  size_t used = (size_t)snprintf(text, room, "%slocal r = nn.%.*s(", head, (int)strcspn(sig, "|("), sig);
+  bool named = false, any = false;
+  for (const char *at = open + 1; *at && *at != ')' && used < room - 200;) {
+    size_t n = strcspn(at, ",)");
+    if (memchr(at, '{', n) && !named) {
+      used += (size_t)snprintf(text + used, room - used, "%s{", any ? ", " : "");
+      named = true, any = false;
+    }
+    const char *name = at + strspn(at, " {"), *colon = strchr(name, ':'), *kind = colon + 2;
+    bool optional = memchr(at, '=', n) != NULL, given = !optional || below(2);
+    if (given || (!named && below(3))) {
+      used += (size_t)snprintf(text + used, room - used, "%s", any ? ", " : "");
+      if (named) used += (size_t)snprintf(text + used, room - used, "%.*s = ", (int)strcspn(name, "|:"), name);
+      used += (size_t)snprintf(text + used, room - used, "%s", given ? argument(kind, strcspn(kind, " ,})")) : "nil");
+      any = true;
+    } else if (!named) {
+      break; // the rest is left out, but for what has a name
+    }
+    at += n + (at[n] == ',');
+  }
+  if (named && !below(8)) used += (size_t)snprintf(text + used, room - used, "%sunheard_of = 1", any ? ", " : "");
+  snprintf(text + used, room - used, "%s%s)\nnn.output(\"y\", type(r) == \"userdata\" and r or a)\n", named ? "}" : "",
+           !below(10) ? ", 7" : "");
+}
+
+// ---- what a compilation may say -------------------------------------------------------------------
+
+static const char *const raw[] = {"attempt to", "bad argument", "gen/lang/", "stack overflow", "internal error", "(null)", NULL};
+
+static bool says_why(const char *model, const Error *err, int code, const char *path) {
+  if (code == ExitOk) return true;
+  bool ours = code == ExitUsage && !strncmp(err->message, path, strlen(path)) && strstr(err->message, ".lua:");
+  for (int i = 0; raw[i]; i++) ours = ours && !strstr(err->message, raw[i]);
+  const char *line = strchr(err->message, '\n'); // one line, then the model's
+  ours = ours && line && strlen(err->message) < 1000;
+  if (!ours) print_error("exit %d: %s\nof the model\n%s\n", code, err->message, model + strlen(head));
+  return ours;
+}
+
+static void all_functions_answer(void **unused) {
+  (void)unused;
+  Arena *arena = arena_new(NULL, NULL);
+  read_signatures(arena, "gen/lang/nn.lua");
+  for (int i = 0; front_layers[i]; i++) read_signatures(arena, front_layers[i]);
+  assert_true(nsignatures > 250);
+  const char *count_text = getenv("NNGEN_FUZZ_CALLS"), *first = getenv("NNGEN_FUZZ_FIRST");
+  int count = count_text ? atoi(count_text) : 1500, good = 0, bad = 0;
+  state = 0x9e3779b97f4a7c15u + (first ? strtoull(first, NULL, 10) : 0);
+  char path[] = "/tmp/nngen_calls_XXXXXX.lua";
+  int fd = mkstemps(path, 4);
+  assert_true(fd >= 0);
+  for (int i = 0; i < count; i++) {
+    char model[4096];
+    write_call(model, sizeof model);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_true(pwrite(fd, model, strlen(model), 0) == (ssize_t)strlen(model));
+    Compiler c;
+    Error err = {0};
+    Options o = {.model = path, .lowering = "fused", .dtype = "fp32", .arch = arch_default(), .stage = i % 8 ? "fuse" : "emit"};
+    int code = compile_model(&c, &o, &err);
+    bad += !says_why(model, &err, code, path);
+    good += code == ExitOk;
+    compile_close(&c);
+  }
+  print_message("%d functions, %d calls, %d of them models\n", nsignatures, count, good);
+  assert_true(good > count / 8);
+  assert_int_equal(bad, 0);
+  close(fd);
+  unlink(path);
+  arena_free(arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_functions_answer)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

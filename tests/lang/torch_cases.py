@@ -1,0 +1,368 @@
+"""Functions of the model language beside PyTorch's: torch_cases.py NNGEN FOLDER [SECTION...]
+
+Each case is an expression of a model file and what it is in PyTorch; all cases of a section are outputs of one
+model, of the same random inputs. Prints a line of TAP for each section; exit 1 if one differs."""
+import subprocess
+import sys
+
+import numpy as np
+import torch
+import torch.nn as tnn
+import torch.nn.functional as F
+
+sys.path.insert(0, "tests/models")
+from safetensors_file import write_safetensors  # noqa: E402
+
+GEN = torch.Generator().manual_seed(7)
+
+
+def floats(*dims, low=None, high=None):
+    if low is None:
+        return torch.randn(*dims, generator=GEN)
+    return torch.rand(*dims, generator=GEN) * (high - low) + low
+
+
+def ints(high, *dims, low=0):
+    return torch.randint(low, high, dims, generator=GEN, dtype=torch.int32)
+
+
+SECTIONS = {}
+
+
+def section(name, inputs, cases):
+    SECTIONS[name] = (inputs, cases)
+
+
+a, b = floats(2, 3, 4, 5), floats(2, 3, 4, 5)
+section("arithmetic", {"a": a, "b": b, "r": floats(2, 3, 4, 5, low=0.1, high=3)}, [
+    ("a:add(b, {alpha = 2})", lambda a, b, r: torch.add(a, b, alpha=2)),
+    ("a:sub(b, {alpha = 0.5})", lambda a, b, r: torch.sub(a, b, alpha=0.5)),
+    ("a:mul(b)", lambda a, b, r: a * b),
+    ("a:div(r)", lambda a, b, r: a / r),
+    ("a:div(r, {rounding_mode = 'trunc'})", lambda a, b, r: torch.div(a, r, rounding_mode="trunc")),
+    ("a:div(r, {rounding_mode = 'floor'})", lambda a, b, r: torch.div(a, r, rounding_mode="floor")),
+    ("a:floor_divide(0.7)", lambda a, b, r: torch.div(a, 0.7, rounding_mode="floor")),
+    ("a % 0.7", lambda a, b, r: torch.remainder(a, 0.7)),
+    ("a:fmod(0.7)", lambda a, b, r: torch.fmod(a, 0.7)),
+    ("r:pow(2.5)", lambda a, b, r: r.pow(2.5)),
+    ("r ^ a", lambda a, b, r: r ** a),
+    ("a:sign()", lambda a, b, r: a.sign()),
+    ("a:square()", lambda a, b, r: a.square()),
+    ("r:reciprocal()", lambda a, b, r: r.reciprocal()),
+    ("a:lerp(b, 0.3)", lambda a, b, r: torch.lerp(a, b, 0.3)),
+    ("a:addcmul(b, r, {value = 0.5})", lambda a, b, r: torch.addcmul(a, b, r, value=0.5)),
+    ("a:addcdiv(b, r, {value = 0.5})", lambda a, b, r: torch.addcdiv(a, b, r, value=0.5)),
+    ("a:hypot(b)", lambda a, b, r: torch.hypot(a, b)),
+    ("nn.max(a, b)", lambda a, b, r: torch.maximum(a, b)),
+    ("a:min(0.5)", lambda a, b, r: torch.clamp(a, max=0.5)),
+    ("a:clamp(-0.5, 0.5)", lambda a, b, r: a.clamp(-0.5, 0.5)),
+    ("a:clip{min = -0.25}", lambda a, b, r: a.clamp(min=-0.25)),
+    ("a:fmax(b)", lambda a, b, r: torch.fmax(a, b)),
+    ("(a * 3):round()", lambda a, b, r: (a * 3).round()),
+    ("a:round{decimals = 1}", lambda a, b, r: a.round(decimals=1)),
+    ("a:trunc()", lambda a, b, r: a.trunc()),
+    ("a:frac()", lambda a, b, r: a.frac()),
+    ("a:copysign(b)", lambda a, b, r: torch.copysign(a, b)),
+    ("a:heaviside(0.5)", lambda a, b, r: torch.heaviside(a, torch.tensor(0.5))),
+    ("a:masked_fill(a:gt(0), 7)", lambda a, b, r: a.masked_fill(a > 0, 7)),
+    ("nn.where(nn.lt(a, b), a, 0)", lambda a, b, r: torch.where(a < b, a, torch.zeros(()))),
+    ("a:isclose(b, 0.5, 0.5):to('f32')", lambda a, b, r: torch.isclose(a, b, 0.5, 0.5).float()),
+    ("(a / 0):isinf():float()", lambda a, b, r: (a / 0).isinf().float()),
+    ("(a / 0):nan_to_num{posinf = 5, neginf = -5}", lambda a, b, r: (a / 0).nan_to_num(posinf=5, neginf=-5)),
+])
+
+p = floats(4, 33, low=0.01, high=0.99)
+section("functions", {"a": floats(4, 33), "p": p, "g": floats(4, 33, low=1.0, high=9.0)}, [
+    ("a:exp2()", lambda a, p, g: a.exp2()), ("a:expm1()", lambda a, p, g: a.expm1()),
+    ("(a * 1e-4):expm1()", lambda a, p, g: (a * 1e-4).expm1()),
+    ("p:log1p()", lambda a, p, g: p.log1p()), ("p:log2()", lambda a, p, g: p.log2()),
+    ("p:log10()", lambda a, p, g: p.log10()), ("p:logit()", lambda a, p, g: p.logit()),
+    ("nn.xlogy(a, p)", lambda a, p, g: torch.xlogy(a, p)), ("a:logaddexp(p)", lambda a, p, g: torch.logaddexp(a, p)),
+    ("a:logaddexp2(p)", lambda a, p, g: torch.logaddexp2(a, p)),
+    ("a:tan()", lambda a, p, g: a.tan()), ("a:atan()", lambda a, p, g: a.atan()),
+    ("a:atan2(p - 0.5)", lambda a, p, g: torch.atan2(a, p - 0.5)), ("p:asin()", lambda a, p, g: p.asin()),
+    ("(-p):acos()", lambda a, p, g: (-p).acos()), ("a:sinh()", lambda a, p, g: a.sinh()),
+    ("(a * 1e-3):sinh()", lambda a, p, g: (a * 1e-3).sinh()), ("a:cosh()", lambda a, p, g: a.cosh()),
+    ("a:asinh()", lambda a, p, g: a.asinh()), ("g:acosh()", lambda a, p, g: g.acosh()),
+    ("p:atanh()", lambda a, p, g: p.atanh()), ("a:deg2rad()", lambda a, p, g: a.deg2rad()),
+    ("a:rad2deg()", lambda a, p, g: a.rad2deg()), ("a:sinc()", lambda a, p, g: a.sinc()),
+    ("a:erf()", lambda a, p, g: a.erf()), ("a:erfc()", lambda a, p, g: a.erfc()),
+    ("(a * 30):sinh()", lambda a, p, g: (a * 30).double().sinh().float()),
+])
+
+section("activations", {"a": floats(2, 6, 4, low=-4.0, high=4.0)}, [
+    ("a:relu()", F.relu), ("a:relu6()", F.relu6), ("a:leaky_relu()", F.leaky_relu), ("a:leaky_relu(0.2)", lambda a: F.leaky_relu(a, 0.2)),
+    ("a:rrelu()", F.rrelu), ("a:elu()", F.elu), ("a:elu(0.5)", lambda a: F.elu(a, 0.5)), ("a:celu(2)", lambda a: F.celu(a, 2)),
+    ("a:selu()", F.selu), ("a:gelu()", F.gelu), ("a:gelu('tanh')", lambda a: F.gelu(a, approximate="tanh")),
+    ("a:sigmoid()", torch.sigmoid), ("a:silu()", F.silu), ("a:softplus()", F.softplus), ("a:softplus(2, 3)", lambda a: F.softplus(a, 2, 3)),
+    ("a:logsigmoid()", F.logsigmoid), ("a:mish()", F.mish), ("a:softsign()", F.softsign), ("a:tanhshrink()", F.tanhshrink),
+    ("a:softshrink()", F.softshrink), ("a:hardshrink(1.5)", lambda a: F.hardshrink(a, 1.5)), ("a:hardtanh(-2, 3)", lambda a: F.hardtanh(a, -2, 3)),
+    ("a:hardsigmoid()", F.hardsigmoid), ("a:hardswish()", F.hardswish), ("a:threshold(1, 20)", lambda a: F.threshold(a, 1, 20)),
+    ("a:glu(2)", lambda a: F.glu(a, 1)), ("a:softmax(2)", lambda a: F.softmax(a, 1)), ("a:log_softmax()", lambda a: F.log_softmax(a, -1)),
+    ("a:softmin()", lambda a: F.softmin(a, -1)), ("nn.functional.prelu(a, nn.full({6}, 0.1))", lambda a: F.prelu(a, torch.full((6,), 0.1))),
+])
+
+section("shapes", {"x": floats(2, 3, 4, 6), "v": floats(5), "m": floats(4, 6)}, [
+    ("x:view{6, -1}", lambda x, v, m: x.view(6, -1)), ("x:flatten()", lambda x, v, m: x.flatten(1)),
+    ("x:flatten(1, 2)", lambda x, v, m: x.flatten(0, 1)), ("x:unflatten(4, {2, -1})", lambda x, v, m: x.unflatten(3, (2, 3))),
+    ("x:unsqueeze(2):squeeze(2)", lambda x, v, m: x), ("x:unsqueeze(-1)", lambda x, v, m: x.unsqueeze(-1)),
+    ("x:permute{4, 1, 3, 2}", lambda x, v, m: x.permute(3, 0, 2, 1)), ("m:t()", lambda x, v, m: m.t()),
+    ("x:transpose(1, 3)", lambda x, v, m: x.transpose(0, 2)), ("x:movedim(1, -1)", lambda x, v, m: x.movedim(0, -1)),
+    ("x:movedim({1, 2}, {4, 1})", lambda x, v, m: x.movedim((0, 1), (3, 0))),
+    ("x:flip(3)", lambda x, v, m: x.flip(2)), ("x:flip{2, 4}", lambda x, v, m: x.flip(1, 3)), ("m:fliplr()", lambda x, v, m: m.fliplr()),
+    ("m:flipud()", lambda x, v, m: m.flipud()), ("m:rot90()", lambda x, v, m: torch.rot90(m)), ("m:rot90(3)", lambda x, v, m: torch.rot90(m, 3)),
+    ("x:rot90(2, 3, 4)", lambda x, v, m: torch.rot90(x, 2, (2, 3))), ("x:roll(2, 4)", lambda x, v, m: x.roll(2, 3)),
+    ("x:roll({1, -2}, {2, 4})", lambda x, v, m: x.roll((1, -2), (1, 3))), ("m:roll(5)", lambda x, v, m: m.roll(5)),
+    ("x:slice(4, 2, 5)", lambda x, v, m: x[..., 1:5]), ("x:slice(4, 1, -1, 2)", lambda x, v, m: x[..., ::2]),
+    ("x:slice(4, 2, -1, 4)", lambda x, v, m: x[..., 1::4]), ("v:slice(1, -1, 1, -2)", lambda x, v, m: v.flip(0)[::2]),
+    ("x:slice{axis = 3, first = -2}", lambda x, v, m: x[:, :, -2:]), ("x:narrow(4, 3, 2)", lambda x, v, m: x.narrow(3, 2, 2)),
+    ("x:select(2, -1)", lambda x, v, m: x.select(1, -1)), ("x:at(1, nil, {2, 3})", lambda x, v, m: x[0, :, 1:3]),
+    ("select(2, x:split(4, 4))", lambda x, v, m: x.split(4, 3)[1]), ("select(3, x:split({1, 2, 3}, 4))", lambda x, v, m: x.split((1, 2, 3), 3)[2]),
+    ("select(2, x:chunk(2, 3))", lambda x, v, m: x.chunk(2, 2)[1]), ("select(1, v:tensor_split(2))", lambda x, v, m: v.tensor_split(2)[0]),
+    ("select(3, x:unbind(2))", lambda x, v, m: x.unbind(1)[2]),
+    ("nn.concat({x, x * 2, x}, 3)", lambda x, v, m: torch.cat((x, x * 2, x), 2)), ("nn.concat{x, x, axis = 1}", lambda x, v, m: torch.cat((x, x))),
+    ("nn.stack({m, m * 2}, 2)", lambda x, v, m: torch.stack((m, m * 2), 1)), ("nn.stack{v, v}", lambda x, v, m: torch.stack((v, v))),
+    ("nn.hstack{m, m}", lambda x, v, m: torch.hstack((m, m))), ("nn.vstack{v, v * 2}", lambda x, v, m: torch.vstack((v, v * 2))),
+    ("nn.dstack{m, m}", lambda x, v, m: torch.dstack((m, m))), ("v:expand{3, -1}", lambda x, v, m: v.expand(3, -1)),
+    ("v:unsqueeze(2):expand{5, 4}", lambda x, v, m: v.unsqueeze(1).expand(5, 4)), ("m:tile{2, 3}", lambda x, v, m: m.tile(2, 3)),
+    ("m:tile{2, 1, 2}", lambda x, v, m: m.tile(2, 1, 2)), ("m:repeat_interleave(2, 2)", lambda x, v, m: m.repeat_interleave(2, 1)),
+    ("v:repeat_interleave(3)", lambda x, v, m: v.repeat_interleave(3)),
+    ("x:pad{1, 2}", lambda x, v, m: F.pad(x, (1, 2))), ("x:pad({1, 2, 0, 3}, 'constant', 1.5)", lambda x, v, m: F.pad(x, (1, 2, 0, 3), value=1.5)),
+    ("x:pad({2, 1, 1, 3}, 'reflect')", lambda x, v, m: F.pad(x, (2, 1, 1, 3), mode="reflect")),
+    ("x:pad({2, 1, 1, 5}, 'replicate')", lambda x, v, m: F.pad(x, (2, 1, 1, 5), mode="replicate")),
+    ("x:pad({2, 1, 1, 3}, 'circular')", lambda x, v, m: F.pad(x, (2, 1, 1, 3), mode="circular")),
+    ("x:pad{-1, 2, -1, -2}", lambda x, v, m: F.pad(x, (-1, 2, -1, -2))),
+    ("x:reshape{2, 12, 2, 3}:pixel_shuffle(2)", lambda x, v, m: F.pixel_shuffle(x.reshape(2, 12, 2, 3), 2)),
+    ("x:pixel_unshuffle(2)", lambda x, v, m: F.pixel_unshuffle(x, 2)),
+    ("x:reshape{2, 6, 2, 6}:channel_shuffle(3)", lambda x, v, m: torch.channel_shuffle(x.reshape(2, 6, 2, 6), 3)),
+])
+
+section("selection", {"x": floats(3, 4, 6), "i": ints(4, 5), "j": ints(6, 3, 4, 2), "m": floats(4, 6), "v": floats(5)}, [
+    ("x:gather(i, 2)", lambda x, i, j, m, v: x[:, i.long()]), ("x:index_select(2, i)", lambda x, i, j, m, v: x.index_select(1, i)),
+    ("x:take_along(j)", lambda x, i, j, m, v: x.gather(2, j.long())), ("x:take(i)", lambda x, i, j, m, v: x.take(i.long())),
+    ("i:one_hot(4)", lambda x, i, j, m, v: F.one_hot(i.long(), 4).float()),
+    ("m:index_add(1, i, nn.stack({v, v, v, v, v, v}, 2))", lambda x, i, j, m, v: m.index_add(0, i, torch.stack([v] * 6, 1))),
+    ("i:bincount(4):float()", lambda x, i, j, m, v: torch.bincount(i, minlength=4).float()),
+    ("i:bincount(4, v)", lambda x, i, j, m, v: torch.bincount(i, v, minlength=4).float()),
+    ("m:triu()", lambda x, i, j, m, v: m.triu()), ("m:tril(1)", lambda x, i, j, m, v: m.tril(1)), ("x:triu(-1)", lambda x, i, j, m, v: x.triu(-1)),
+    ("m:diagonal()", lambda x, i, j, m, v: m.diagonal()), ("m:diagonal(2)", lambda x, i, j, m, v: m.diagonal(2)), ("m:diagonal(-1)", lambda x, i, j, m, v: m.diagonal(-1)),
+    ("x:diagonal(1, 2, 3)", lambda x, i, j, m, v: x.diagonal(1, 1, 2)), ("v:diag()", lambda x, i, j, m, v: v.diag()), ("v:diag(-2)", lambda x, i, j, m, v: v.diag(-2)),
+    ("m:diag_embed(1)", lambda x, i, j, m, v: m.diag_embed(1)), ("m:trace()", lambda x, i, j, m, v: m.trace()),
+    ("m:bucketize(nn.tensor{-1.0, 0.0, 1.0}):float()", lambda x, i, j, m, v: torch.bucketize(m, torch.tensor([-1.0, 0.0, 1.0])).float()),
+])
+
+section("constants", {"v": floats(4), "w": floats(3)}, [
+    ("nn.zeros{2, 3} + v[1]" if False else "nn.zeros{2, 4} + v", lambda v, w: v.expand(2, 4)), ("nn.ones{2, 4} * v", lambda v, w: v.expand(2, 4)),
+    ("nn.full({4}, 2.5) + v", lambda v, w: v + 2.5), ("v:full_like(3) + v", lambda v, w: v + 3), ("nn.arange(4):float() + v", lambda v, w: v + torch.arange(4)),
+    ("nn.arange(1, 3, 0.5) * v", lambda v, w: torch.arange(1, 3, 0.5) * v), ("nn.arange(10, 2, -2):float() * v", lambda v, w: torch.arange(10, 2, -2) * v),
+    ("nn.linspace(0, 1, 4) * v", lambda v, w: torch.linspace(0, 1, 4) * v), ("nn.logspace(0, 2, 4) * v", lambda v, w: torch.logspace(0, 2, 4) * v),
+    ("nn.eye(4) * v", lambda v, w: torch.eye(4) * v), ("nn.eye(2, 4) * v", lambda v, w: torch.eye(2, 4) * v),
+    ("nn.tri(3, 4) * v", lambda v, w: torch.tril(torch.ones(3, 4)) * v),
+    ("nn.tensor{{1, 2, 3, 4}, {5, 6, 7, 8}}:float() * v", lambda v, w: torch.tensor([[1., 2, 3, 4], [5, 6, 7, 8]]) * v),
+    ("nn.tensor{0.5, -1.0, 3.0, 0.5} * v", lambda v, w: torch.tensor([.5, -1, 3, .5]) * v),
+    ("select(1, nn.meshgrid{v, w})", lambda v, w: torch.meshgrid(v, w, indexing="ij")[0]),
+    ("select(2, nn.meshgrid{v, w, indexing = 'xy'})", lambda v, w: torch.meshgrid(v, w, indexing="xy")[1]),
+])
+
+section("reductions", {"x": floats(3, 4, 7), "n": torch.where(floats(3, 5) > 1, torch.tensor(float("nan")), floats(3, 5)), "i": ints(9, 3, 5, low=-9)}, [
+    ("x:sum()", lambda x, n, i: x.sum()), ("x:sum(2)", lambda x, n, i: x.sum(1)), ("x:sum({1, 3}, true)", lambda x, n, i: x.sum((0, 2), True)),
+    ("x:sum{axes = -1, keepdim = true}", lambda x, n, i: x.sum(-1, True)), ("x:prod(3)", lambda x, n, i: x.prod(2)), ("x:mean{2, 3}", lambda x, n, i: x.mean((1, 2))),
+    ("n:nansum(2)", lambda x, n, i: n.nansum(1)), ("n:nanmean(1)", lambda x, n, i: n.nanmean(0)), ("n:isnan():float()", lambda x, n, i: n.isnan().float()),
+    ("i:count_nonzero(2):float()", lambda x, n, i: i.count_nonzero(1).float()), ("x:logsumexp(3)", lambda x, n, i: x.logsumexp(2)),
+    ("x:amax{1, 2}", lambda x, n, i: x.amax((0, 1))), ("x:max()", lambda x, n, i: x.max()), ("x:max{axis = 2}", lambda x, n, i: x.max(1)[0]),
+    ("select(2, x:min{axis = 2}):float()", lambda x, n, i: x.min(1)[1].float()), ("select(2, x:aminmax(3))", lambda x, n, i: x.amax(2)),
+    ("x:argmax(2):float()", lambda x, n, i: x.argmax(1).float()), ("x:topk(3)", lambda x, n, i: x.topk(3)[0]),
+    ("select(2, x:topk(2, 2, {largest = false})):float()", lambda x, n, i: x.topk(2, 1, largest=False)[1].float()), ("x:sort()", lambda x, n, i: x.sort()[0]),
+    ("x:sort(2, true)", lambda x, n, i: x.sort(1, True)[0]), ("x:argsort():float()", lambda x, n, i: x.argsort().float()), ("x:kthvalue(2, 3)", lambda x, n, i: x.kthvalue(2, 2)[0]),
+    ("x:median(3)", lambda x, n, i: x.median(2)[0]), ("x:gt(0):all(3):float()", lambda x, n, i: (x > 0).all(2).float()), ("x:gt(1):any(3):float()", lambda x, n, i: (x > 1).any(2).float()),
+    ("x:cumsum(2)", lambda x, n, i: x.cumsum(1)), ("x:cumprod()", lambda x, n, i: x.cumprod(-1)), ("x:logcumsumexp(1)", lambda x, n, i: x.logcumsumexp(0)),
+    ("x:diff()", lambda x, n, i: x.diff()), ("x:diff(2, 2)", lambda x, n, i: x.diff(2, 1)), ("x:var(3)", lambda x, n, i: x.var(2)), ("x:var{axes = {1, 2}, correction = 0}", lambda x, n, i: x.var((0, 1), unbiased=False)),
+    ("x:std()", lambda x, n, i: x.std()), ("select(2, x:std_mean(2))", lambda x, n, i: x.mean(1)), ("x:norm()", lambda x, n, i: x.norm()), ("x:norm(1, 3)", lambda x, n, i: x.norm(1, 2)),
+    ("x:norm(3, {1, 2})", lambda x, n, i: x.norm(3, (0, 1))), ("x:norm{p = math.huge, axes = 2}", lambda x, n, i: x.norm(float("inf"), 1)),
+    ("x:dist(x * 2)", lambda x, n, i: x.dist(x * 2)), ("x:normalize()", lambda x, n, i: F.normalize(x)), ("x:cosine_similarity(x:flip(1))", lambda x, n, i: F.cosine_similarity(x, x.flip(0))),
+    ("x:at(1):pairwise_distance(x:at(2))", lambda x, n, i: F.pairwise_distance(x[0], x[1])), ("x:cdist(x:flip(2))", lambda x, n, i: torch.cdist(x, x.flip(1))),
+])
+
+section("products", {"m": floats(4, 6), "k": floats(6, 5), "v": floats(6), "u": floats(4), "p": floats(3, 4, 6), "q": floats(3, 6, 5), "s": floats(5, 5)}, [
+    ("m:matmul(k)", lambda m, k, v, u, p, q, s: m @ k), ("m:matmul(v)", lambda m, k, v, u, p, q, s: m @ v), ("u:matmul(m)", lambda m, k, v, u, p, q, s: u @ m), ("v:matmul(v)", lambda m, k, v, u, p, q, s: v @ v),
+    ("p:matmul(k)", lambda m, k, v, u, p, q, s: p @ k), ("p:matmul(v)", lambda m, k, v, u, p, q, s: p @ v), ("v:matmul(q)", lambda m, k, v, u, p, q, s: v @ q), ("m:mm(k)", lambda m, k, v, u, p, q, s: m @ k),
+    ("p:bmm(q)", lambda m, k, v, u, p, q, s: p @ q), ("m:mv(v)", lambda m, k, v, u, p, q, s: m.mv(v)), ("v:dot(v)", lambda m, k, v, u, p, q, s: v.dot(v)), ("p:inner(m)", lambda m, k, v, u, p, q, s: torch.inner(p, m)),
+    ("u:outer(v)", lambda m, k, v, u, p, q, s: u.outer(v)), ("nn.zeros{4, 5}:addmm(m, k, {alpha = 2})", lambda m, k, v, u, p, q, s: 2 * (m @ k)), ("u:addmv(m, v, {beta = 0.5})", lambda m, k, v, u, p, q, s: u.addmv(m, v, beta=0.5)),
+    ("m:kron(s)", lambda m, k, v, u, p, q, s: torch.kron(m, s)), ("p:at(nil, nil, {1, 3}):cross(p:at(nil, nil, {4, 6}))", lambda m, k, v, u, p, q, s: torch.cross(p[..., :3], p[..., 3:], dim=-1)),
+    ("nn.multi_dot{m, k, s}", lambda m, k, v, u, p, q, s: m @ k @ s), ("p:tensordot(q, 0, {3}, {2})", lambda m, k, v, u, p, q, s: torch.tensordot(p, q, ([2], [1]))), ("p:tensordot(k, 1)", lambda m, k, v, u, p, q, s: torch.tensordot(p, k, 1)),
+    ("nn.einsum('ij,jk->ik', m, k)", lambda m, k, v, u, p, q, s: m @ k), ("nn.einsum('bij,bjk->bki', p, q)", lambda m, k, v, u, p, q, s: torch.einsum("bij,bjk->bki", p, q)), ("nn.einsum('ii->i', s)", lambda m, k, v, u, p, q, s: s.diagonal()),
+    ("nn.einsum('ii', s)", lambda m, k, v, u, p, q, s: s.trace()), ("nn.einsum('bij->j', p)", lambda m, k, v, u, p, q, s: p.sum((0, 1))), ("nn.einsum('i,j->ij', u, v)", lambda m, k, v, u, p, q, s: u.outer(v)), ("nn.einsum('ij,kj,j->ik', m, m, v)", lambda m, k, v, u, p, q, s: torch.einsum("ij,kj,j->ik", m, m, v)),
+    ("nn.einsum('...ij,jk->...ik', p, k)", lambda m, k, v, u, p, q, s: p @ k), ("nn.einsum('b...,b...->b...', p, p)", lambda m, k, v, u, p, q, s: p * p), ("nn.einsum('ijk->kji', p)", lambda m, k, v, u, p, q, s: p.permute(2, 1, 0)), ("nn.einsum('bij,bij->b', p, p)", lambda m, k, v, u, p, q, s: (p * p).sum((1, 2))),
+    ("nn.einsum('bij,ik->bjk', p, m)", lambda m, k, v, u, p, q, s: torch.einsum("bij,ik->bjk", p, m)), ("nn.functional.linear(p, m, u)", lambda m, k, v, u, p, q, s: F.linear(p, m, u)), ("nn.functional.bilinear(u, u, s:slice(1, 1, 4):slice(2, 1, 4):unsqueeze(1))", lambda m, k, v, u, p, q, s: F.bilinear(u, u, s[:4, :4].unsqueeze(0))),
+])
+
+section("pools", {"x": floats(2, 3, 9, 10), "l": floats(2, 3, 11), "d": floats(1, 2, 5, 6, 7)}, [
+    ("x:max_pool2d(2)", lambda x, l, d: F.max_pool2d(x, 2)), ("x:max_pool2d{kernel_size = {3, 2}, stride = {1, 2}, padding = {1, 1}}", lambda x, l, d: F.max_pool2d(x, (3, 2), (1, 2), (1, 1))),
+    ("x:max_pool2d{kernel = 3, dilation = 2, ceil_mode = true}", lambda x, l, d: F.max_pool2d(x, 3, dilation=2, ceil_mode=True)), ("select(2, x:max_pool2d(3, {pad = 1, stride = 2, return_indices = true})):float()", lambda x, l, d: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1].float()),
+    ("l:max_pool1d(3, {pad = 1})", lambda x, l, d: F.max_pool1d(l, 3, padding=1)), ("d:max_pool3d(2)", lambda x, l, d: F.max_pool3d(d, 2)), ("d:max_pool3d({3, 2, 3}, {stride = 1, pad = {1, 0, 1}})", lambda x, l, d: F.max_pool3d(d, (3, 2, 3), 1, (1, 0, 1))),
+    ("x:avg_pool2d(3, {stride = 2, pad = 1})", lambda x, l, d: F.avg_pool2d(x, 3, 2, 1)), ("x:avg_pool2d(3, {pad = 1, count_include_pad = false, ceil_mode = true})", lambda x, l, d: F.avg_pool2d(x, 3, padding=1, count_include_pad=False, ceil_mode=True)), ("x:avg_pool2d(2, {divisor_override = 3})", lambda x, l, d: F.avg_pool2d(x, 2, divisor_override=3)),
+    ("l:avg_pool1d(4, {stride = 3, ceil_mode = true})", lambda x, l, d: F.avg_pool1d(l, 4, 3, ceil_mode=True)), ("d:avg_pool3d(2, {pad = 1})", lambda x, l, d: F.avg_pool3d(d, 2, padding=1)), ("d:avg_pool3d(3, {pad = 1, count_include_pad = false, stride = 2})", lambda x, l, d: F.avg_pool3d(d, 3, 2, 1, count_include_pad=False)),
+    ("l:abs():lp_pool1d(2, 3)", lambda x, l, d: F.lp_pool1d(l.abs(), 2, 3)), ("x:abs():lp_pool2d(3, 2)", lambda x, l, d: F.lp_pool2d(x.abs(), 3, 2)), ("x:adaptive_avg_pool2d(1)", lambda x, l, d: F.adaptive_avg_pool2d(x, 1)), ("x:adaptive_avg_pool2d{4, 5}", lambda x, l, d: F.adaptive_avg_pool2d(x, (4, 5))),
+    ("l:adaptive_avg_pool1d(4)", lambda x, l, d: F.adaptive_avg_pool1d(l, 4)), ("d:adaptive_avg_pool3d{2, 3, 4}", lambda x, l, d: F.adaptive_avg_pool3d(d, (2, 3, 4))), ("x:adaptive_max_pool2d{4, 3}", lambda x, l, d: F.adaptive_max_pool2d(x, (4, 3))), ("l:adaptive_max_pool1d(3)", lambda x, l, d: F.adaptive_max_pool1d(l, 3)), ("d:adaptive_max_pool3d(2)", lambda x, l, d: F.adaptive_max_pool3d(d, 2)),
+    ("x:unfold(3)", lambda x, l, d: F.unfold(x, 3)), ("x:unfold{kernel_size = {2, 3}, stride = 2, padding = 1, dilation = {1, 2}}", lambda x, l, d: F.unfold(x, (2, 3), (1, 2), 1, 2)), ("x:unfold(3, {pad = 1, stride = 2}):fold({9, 10}, 3, {pad = 1, stride = 2})", lambda x, l, d: F.fold(F.unfold(x, 3, padding=1, stride=2), (9, 10), 3, padding=1, stride=2)),
+    ("x:local_response_norm(3)", lambda x, l, d: F.local_response_norm(x, 3)), ("x:local_response_norm(2, 1e-2, 0.5, 2)", lambda x, l, d: F.local_response_norm(x, 2, 1e-2, 0.5, 2)),
+])
+
+section("resizing", {"x": floats(2, 3, 6, 8), "l": floats(2, 3, 7), "d": floats(1, 2, 3, 4, 5), "g": floats(2, 5, 4, 2, low=-1.3, high=1.3), "t": floats(2, 2, 3)}, [
+    ("x:interpolate{scale = 2}", lambda x, l, d, g, t: F.interpolate(x, scale_factor=2)), ("x:interpolate{size = {9, 5}}", lambda x, l, d, g, t: F.interpolate(x, (9, 5))), ("x:interpolate{size = {9, 5}, mode = 'nearest-exact'}", lambda x, l, d, g, t: F.interpolate(x, (9, 5), mode="nearest-exact")),
+    ("x:interpolate{scale_factor = 2, mode = 'bilinear'}", lambda x, l, d, g, t: F.interpolate(x, scale_factor=2, mode="bilinear")), ("x:upsample{size = {11, 5}, mode = 'bilinear', align_corners = true}", lambda x, l, d, g, t: F.interpolate(x, (11, 5), mode="bilinear", align_corners=True)),
+    ("x:interpolate{size = {11, 5}, mode = 'bicubic'}", lambda x, l, d, g, t: F.interpolate(x, (11, 5), mode="bicubic")), ("x:interpolate{scale = 1.5, mode = 'bicubic', align_corners = true}", lambda x, l, d, g, t: F.interpolate(x, scale_factor=1.5, mode="bicubic", align_corners=True)), ("x:interpolate{size = {4, 4}, mode = 'area'}", lambda x, l, d, g, t: F.interpolate(x, (4, 4), mode="area")),
+    ("l:interpolate{size = 10, mode = 'linear'}", lambda x, l, d, g, t: F.interpolate(l, 10, mode="linear")), ("l:interpolate{scale = 0.5}", lambda x, l, d, g, t: F.interpolate(l, scale_factor=0.5)), ("d:interpolate{size = {5, 6, 7}, mode = 'trilinear'}", lambda x, l, d, g, t: F.interpolate(d, (5, 6, 7), mode="trilinear")),
+    ("x:grid_sample(g)", lambda x, l, d, g, t: F.grid_sample(x, g, align_corners=False)), ("x:grid_sample(g, {align_corners = true, padding_mode = 'border'})", lambda x, l, d, g, t: F.grid_sample(x, g, padding_mode="border", align_corners=True)), ("x:grid_sample(g, {padding_mode = 'reflection'})", lambda x, l, d, g, t: F.grid_sample(x, g, padding_mode="reflection", align_corners=False)),
+    ("x:grid_sample(g, {mode = 'nearest'})", lambda x, l, d, g, t: F.grid_sample(x, g, mode="nearest", align_corners=False)), ("t:affine_grid({2, 3, 4, 5})", lambda x, l, d, g, t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False)), ("t:affine_grid({2, 3, 4, 5}, {align_corners = true})", lambda x, l, d, g, t: F.affine_grid(t, (2, 3, 4, 5), align_corners=True)),
+])
+
+section("convolutions", {"x": floats(2, 4, 9, 8), "l": floats(2, 4, 11), "d": floats(1, 4, 5, 6, 5), "w2": floats(6, 2, 3, 3), "w1": floats(6, 4, 3), "w3": floats(6, 4, 3, 2, 3), "t2": floats(4, 3, 3, 3), "t1": floats(4, 2, 4), "t3": floats(4, 2, 3, 2, 2), "b": floats(6)}, [
+    ("nn.functional.conv2d(x, w2, b, 1, 1, 1, 2)", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv2d(x, w2, b, 1, 1, 1, 2)), ("nn.functional.conv2d(x, w2, {padding = 'same', dilation = 2, groups = 2})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv2d(x, w2, padding="same", dilation=2, groups=2)),
+    ("nn.functional.conv1d(l, w1, b, 2, 1)", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv1d(l, w1, b, 2, 1)), ("nn.functional.conv3d(d, w3, b, {stride = {2, 1, 2}, pad = {1, 0, 1}})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv3d(d, w3, b, (2, 1, 2), (1, 0, 1))), ("nn.functional.conv3d(d, w3:slice(2, 1, 2), {groups = 2, dilation = {2, 1, 1}})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv3d(d, w3[:, :2], groups=2, dilation=(2, 1, 1))),
+    ("nn.functional.conv_transpose2d(x, t2, {stride = 2, pad = 1, output_padding = 1})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv_transpose2d(x, t2, stride=2, padding=1, output_padding=1)), ("nn.functional.conv_transpose1d(l, t1, {stride = 3, pad = 1})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv_transpose1d(l, t1, stride=3, padding=1)),
+    ("nn.functional.conv_transpose3d(d, t3, {stride = {2, 1, 2}, pad = {1, 0, 0}, output_pad = {1, 0, 0}})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv_transpose3d(d, t3, stride=(2, 1, 2), padding=(1, 0, 0), output_padding=(1, 0, 0))), ("nn.functional.conv_transpose3d(d, t3, {groups = 2, dilation = {2, 1, 1}})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.conv_transpose3d(d, t3, groups=2, dilation=(2, 1, 1))),
+    ("nn.functional.batch_norm(x, nn.zeros{4}, nn.full({4}, 2.0))", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.batch_norm(x, torch.zeros(4), torch.full((4,), 2.))), ("nn.functional.layer_norm(x, {9, 8})", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.layer_norm(x, (9, 8))), ("nn.functional.group_norm(x, 2)", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.group_norm(x, 2)), ("nn.functional.instance_norm(l)", lambda x, l, d, w2, w1, w3, t2, t1, t3, b: F.instance_norm(l)),
+])
+
+one = torch.where(floats(6) > 0, 1.0, -1.0)
+section("losses", {"x": floats(6, 5), "y": floats(6, 5), "z": floats(6, 5), "p": floats(6, 5, low=0.05, high=0.95), "c": ints(5, 6), "s": one, "w": floats(5, low=0.5, high=2.0), "im": floats(2, 5, 3, 4), "ic": ints(5, 2, 3, 4)}, [
+    ("x:mse_loss(y)", lambda x, y, z, p, c, s, w, im, ic: F.mse_loss(x, y)), ("x:l1_loss(y, {reduction = 'sum'})", lambda x, y, z, p, c, s, w, im, ic: F.l1_loss(x, y, reduction="sum")), ("x:huber_loss(y, {delta = 0.5})", lambda x, y, z, p, c, s, w, im, ic: F.huber_loss(x, y, delta=0.5)), ("x:smooth_l1_loss(y, {beta = 0.5, reduction = 'none'})", lambda x, y, z, p, c, s, w, im, ic: F.smooth_l1_loss(x, y, beta=0.5, reduction="none")),
+    ("x:bce_with_logits(p, {pos_weight = w})", lambda x, y, z, p, c, s, w, im, ic: F.binary_cross_entropy_with_logits(x, p, pos_weight=w)), ("p:binary_cross_entropy(p:flip(1))", lambda x, y, z, p, c, s, w, im, ic: F.binary_cross_entropy(p, p.flip(0))), ("x:log_softmax():kl_div(p, {reduction = 'batchmean'})", lambda x, y, z, p, c, s, w, im, ic: F.kl_div(x.log_softmax(-1), p, reduction="batchmean")), ("x:kl_div(y, {log_target = true})", lambda x, y, z, p, c, s, w, im, ic: F.kl_div(x, y, log_target=True)),
+    ("x:poisson_nll_loss(p * 5, {full = true})", lambda x, y, z, p, c, s, w, im, ic: F.poisson_nll_loss(x, p * 5, full=True)), ("x:gaussian_nll_loss(y, p, {full = true})", lambda x, y, z, p, c, s, w, im, ic: F.gaussian_nll_loss(x, y, p, full=True)), ("x:soft_margin_loss(s:unsqueeze(2):expand{6, 5})", lambda x, y, z, p, c, s, w, im, ic: F.soft_margin_loss(x, s.unsqueeze(1).expand(6, 5))), ("x:sum(2):hinge_embedding_loss(s)", lambda x, y, z, p, c, s, w, im, ic: F.hinge_embedding_loss(x.sum(1), s)),
+    ("x:sum(2):margin_ranking_loss(y:sum(2), s, {margin = 0.3})", lambda x, y, z, p, c, s, w, im, ic: F.margin_ranking_loss(x.sum(1), y.sum(1), s, 0.3)), ("x:cosine_embedding_loss(y, s, {margin = 0.1})", lambda x, y, z, p, c, s, w, im, ic: F.cosine_embedding_loss(x, y, s, 0.1)), ("x:triplet_margin_loss(y, z)", lambda x, y, z, p, c, s, w, im, ic: F.triplet_margin_loss(x, y, z)), ("x:triplet_margin_loss(y, z, {swap = true, p = 1})", lambda x, y, z, p, c, s, w, im, ic: F.triplet_margin_loss(x, y, z, swap=True, p=1)),
+    ("x:multilabel_soft_margin_loss(p:gt(0.5):float())", lambda x, y, z, p, c, s, w, im, ic: F.multilabel_soft_margin_loss(x, (p > 0.5).float())), ("x:multi_margin_loss(c)", lambda x, y, z, p, c, s, w, im, ic: F.multi_margin_loss(x, c.long())), ("x:multi_margin_loss(c, {p = 2, weight = w})", lambda x, y, z, p, c, s, w, im, ic: F.multi_margin_loss(x, c.long(), p=2, weight=w)), ("x:cross_entropy(c, {label_smoothing = 0.1, weight = w})", lambda x, y, z, p, c, s, w, im, ic: F.cross_entropy(x, c.long(), w, label_smoothing=0.1)),
+    ("im:cross_entropy(ic, {axis = 2, ignore_index = 3})", lambda x, y, z, p, c, s, w, im, ic: F.cross_entropy(im, ic.long(), ignore_index=3)), ("im:log_softmax(2):nll_loss(ic, {axis = 2, weight = w})", lambda x, y, z, p, c, s, w, im, ic: F.nll_loss(im.log_softmax(1), ic.long(), w)), ("x:nll_loss(c, {reduction = 'none'})", lambda x, y, z, p, c, s, w, im, ic: F.nll_loss(x, c.long(), reduction="none")),
+])
+
+# Layers with parameters: (name of the layer, expression, module, what it is called with). The module's state dict is
+# loaded under that name.
+MODULES = {}
+
+
+def layers(section_name, inputs, cases):
+    SECTIONS[section_name] = (inputs, [(text, call) for _, text, _, call in cases])
+    MODULES[section_name] = {name: module.eval() for name, _, module, _ in cases if module}
+    for name, _, module, _ in cases:
+        for key, p in (module.state_dict() if module else {}).items():
+            if p.is_floating_point():
+                p.copy_(torch.rand(p.shape, generator=GEN) * 0.8 + 0.2 if "var" in key else torch.randn(p.shape, generator=GEN) * 0.3)
+
+
+def of(name, text, module, call=None):
+    return name, text, module, call or (lambda x, *_: module(x))
+
+
+layers("layers", {"x": floats(2, 4, 9, 8), "l": floats(2, 4, 11), "d": floats(1, 4, 5, 6, 5), "f": floats(3, 6), "g": floats(3, 5), "i": ints(7, 3, 4)}, [
+    of("c2", "x:conv2d('c2', {out_channels = 6, kernel_size = 3, padding = 1, stride = 2, groups = 2, padding_mode = 'reflect'})", (m := tnn.Conv2d(4, 6, 3, 2, 1, groups=2, padding_mode="reflect")), lambda x, l, d, f, g, i, m=m: m(x)),
+    of("c1", "l:conv1d('c1', {out = 5, kernel = 4, pad = 'same'})", (m := tnn.Conv1d(4, 5, 4, padding="same")), lambda x, l, d, f, g, i, m=m: m(l)),
+    of("c3", "d:conv3d('c3', {out = 3, kernel = {3, 2, 1}, stride = {1, 2, 1}, pad = {1, 0, 0}})", (m := tnn.Conv3d(4, 3, (3, 2, 1), (1, 2, 1), (1, 0, 0))), lambda x, l, d, f, g, i, m=m: m(d)),
+    of("t1", "l:conv_transpose1d('t1', {out = 6, kernel = 3, stride = 2, groups = 2})", (m := tnn.ConvTranspose1d(4, 6, 3, 2, groups=2)), lambda x, l, d, f, g, i, m=m: m(l)),
+    of("t3", "d:conv_transpose3d('t3', {out = 2, kernel = 2, stride = 2, pad = 1})", (m := tnn.ConvTranspose3d(4, 2, 2, 2, 1)), lambda x, l, d, f, g, i, m=m: m(d)),
+    of("fc", "f:linear('fc', {out_features = 4})", (m := tnn.Linear(6, 4)), lambda x, l, d, f, g, i, m=m: m(f)),
+    of("bi", "f:bilinear('bi', {x2 = g, out = 4})", (m := tnn.Bilinear(6, 5, 4)), lambda x, l, d, f, g, i, m=m: m(f, g)),
+    of("em", "i:embedding('em', {count = 7, size = 5})", (m := tnn.Embedding(7, 5)), lambda x, l, d, f, g, i, m=m: m(i.long())),
+    of("eb", "i:embedding_bag('eb', {count = 7, size = 5, mode = 'mean'})", (m := tnn.EmbeddingBag(7, 5)), lambda x, l, d, f, g, i, m=m: m(i.long())),
+    of("ex", "i:embedding_bag('ex', {count = 7, size = 5, mode = 'max'})", (m := tnn.EmbeddingBag(7, 5, mode="max")), lambda x, l, d, f, g, i, m=m: m(i.long())),
+    of("pr", "x:prelu('pr', {count = 4})", (m := tnn.PReLU(4)), lambda x, l, d, f, g, i, m=m: m(x)),
+    of("b1", "f:batch_norm1d('b1')", (m := tnn.BatchNorm1d(6)), lambda x, l, d, f, g, i, m=m: m(f)),
+    of("bl", "l:batch_norm1d('bl', {eps = 1e-3})", (m := tnn.BatchNorm1d(4, eps=1e-3)), lambda x, l, d, f, g, i, m=m: m(l)),
+    of("b3", "d:batch_norm3d('b3')", (m := tnn.BatchNorm3d(4)), lambda x, l, d, f, g, i, m=m: m(d)),
+    of("bt", "x:batch_norm2d('bt', {track_running_stats = false})", (m := tnn.BatchNorm2d(4, track_running_stats=False)), lambda x, l, d, f, g, i, m=m: m(x)),
+    of("ln", "x:layer_norm('ln', {shape = {9, 8}})", (m := tnn.LayerNorm((9, 8))), lambda x, l, d, f, g, i, m=m: m(x)),
+    of("gn", "x:group_norm('gn', {groups = 2})", (m := tnn.GroupNorm(2, 4)), lambda x, l, d, f, g, i, m=m: m(x)),
+    of("in", "x:instance_norm2d('in', {affine = true})", (m := tnn.InstanceNorm2d(4, affine=True)), lambda x, l, d, f, g, i, m=m: m(x)),
+    of("seq", "f:sequential('seq', {{'linear', {out = 4}}, {'relu'}, {'linear', {out = 2}}})", (m := tnn.Sequential(tnn.Linear(6, 4), tnn.ReLU(), tnn.Linear(4, 2))), lambda x, l, d, f, g, i, m=m: m(f)),
+])
+
+section("more", {"x": floats(4, 5), "i": ints(100, 4, 5), "j": ints(100, 4, 5), "k": ints(5, 4, 3), "n": ints(4, 2), "y": floats(4, 3), "r": floats(2, 5), "v": floats(4), "q": floats(4, 4)}, [
+    ("i:bitwise_and(j):float()", lambda x, i, j, k, n, y, r, v, q: (i & j).float()), ("i:bitwise_or(j):float()", lambda x, i, j, k, n, y, r, v, q: (i | j).float()), ("i:bitwise_xor(12):float()", lambda x, i, j, k, n, y, r, v, q: (i ^ 12).float()), ("i:bitwise_not():float()", lambda x, i, j, k, n, y, r, v, q: (~i).float()),
+    ("i:bitwise_left_shift(3):float()", lambda x, i, j, k, n, y, r, v, q: (i << 3).float()), ("i:bitwise_not():bitwise_right_shift(2):float()", lambda x, i, j, k, n, y, r, v, q: (~i >> 2).float()),
+    ("x:cummax(2)", lambda x, i, j, k, n, y, r, v, q: x.cummax(1)[0]), ("x:cummin()", lambda x, i, j, k, n, y, r, v, q: x.cummin(1)[0]), ("x:msort()", lambda x, i, j, k, n, y, r, v, q: x.msort()), ("x:pdist()", lambda x, i, j, k, n, y, r, v, q: F.pdist(x)), ("x:cov()", lambda x, i, j, k, n, y, r, v, q: x.cov()), ("x:renorm(2, 1, 1.5)", lambda x, i, j, k, n, y, r, v, q: x.renorm(2, 0, 1.5)),
+    ("x:scatter(2, k, 9)", lambda x, i, j, k, n, y, r, v, q: x.scatter(1, k.long(), 9.0)), ("x:scatter(2, nn.index({4, 3}, 2) + nn.index({4, 3}, 1):mod(2), y)", lambda x, i, j, k, n, y, r, v, q: x.scatter(1, (torch.arange(3) + (torch.arange(4) % 2)[:, None]), y)),
+    ("x:index_copy(1, nn.tensor{2, 0}, r)", lambda x, i, j, k, n, y, r, v, q: x.index_copy(0, torch.tensor([2, 0]), r)), ("x:index_fill(1, n, -1)", lambda x, i, j, k, n, y, r, v, q: x.index_fill(0, n.long(), -1)), ("x:select_scatter(v, 2, 3)", lambda x, i, j, k, n, y, r, v, q: x.select_scatter(v, 1, 2)), ("x:slice_scatter(r, 1, 2, 3)", lambda x, i, j, k, n, y, r, v, q: torch.cat((x[:1], r, x[3:]))),
+    ("v:diagflat(1)", lambda x, i, j, k, n, y, r, v, q: v.diagflat(1)), ("select(2, x:vsplit(2))", lambda x, i, j, k, n, y, r, v, q: x.vsplit(2)[1]), ("select(1, q:hsplit(2))", lambda x, i, j, k, n, y, r, v, q: q.hsplit(2)[0]), ("q:matrix_power(5)", lambda x, i, j, k, n, y, r, v, q: q.matrix_power(5)), ("q:matrix_power(0)", lambda x, i, j, k, n, y, r, v, q: q.matrix_power(0)), ("x:ldexp(2)", lambda x, i, j, k, n, y, r, v, q: torch.ldexp(x, torch.tensor(2))),
+    ("x * x:size(2) + x:numel() + x:dim()", lambda x, i, j, k, n, y, r, v, q: x * 5 + 20 + 2), ("x:allclose(x):float()", lambda x, i, j, k, n, y, r, v, q: torch.ones(())), ("x:triplet_margin_with_distance_loss(x * 2, x:flip(1), {distance = function(a, b) return (a - b):abs():sum(2) end})", lambda x, i, j, k, n, y, r, v, q: F.triplet_margin_with_distance_loss(x, x * 2, x.flip(0), distance_function=lambda a, b: (a - b).abs().sum(1))),
+])
+
+layers("transformers", {"x": floats(5, 2, 8), "m": floats(7, 2, 8)}, [
+    of("e", "x:transformer_encoder_layer('e', {nhead = 2, dim_feedforward = 12})", (m := tnn.TransformerEncoderLayer(8, 2, 12)), lambda x, _, m=m: m(x)),
+    of("ef", "x:permute{2, 1, 3}:transformer_encoder_layer('ef', {heads = 4, inner = 12, activation = 'gelu', norm_first = true, batch_first = true})", (m := tnn.TransformerEncoderLayer(8, 4, 12, activation="gelu", norm_first=True, batch_first=True)), lambda x, _, m=m: m(x.permute(1, 0, 2))),
+    of("d", "x:transformer_decoder_layer('d', {memory = m, heads = 2, inner = 12, mask = nn.tri(5):lt(0.5)})", (m := tnn.TransformerDecoderLayer(8, 2, 12)), lambda x, y, m=m: m(x, y, tgt_mask=torch.tril(torch.ones(5, 5)) < 0.5)),
+    of("es", "x:transformer_encoder('es', {layers = 2, heads = 2, inner = 12, norm = true})", (m := tnn.TransformerEncoder(tnn.TransformerEncoderLayer(8, 2, 12), 2, tnn.LayerNorm(8))), lambda x, _, m=m: m(x)),
+    of("t", "x:transformer('t', {src = m, heads = 2, encoder_layers = 1, decoder_layers = 1, inner = 12})", (m := tnn.Transformer(8, 2, 1, 1, 12)), lambda x, y, m=m: m(y, x)),
+])
+
+layers("recurrent", {"x": floats(5, 2, 6), "h": floats(2, 2, 4), "c": floats(2, 2, 4), "q": floats(7, 2, 8), "k": floats(5, 2, 8), "w": floats(5, 2, 6), "f": floats(2, 6), "s": floats(2, 4)}, [
+    of("r", "x:rnn('r', {hidden_size = 4})", (m := tnn.RNN(6, 4)), lambda x, *_, m=m: m(x)[0]),
+    of("rr", "select(2, x:rnn('rr', {hidden = 4, layers = 2, nonlinearity = 'relu', bias = false}))", (m := tnn.RNN(6, 4, 2, nonlinearity="relu", bias=False)), lambda x, *_, m=m: m(x)[1]),
+    of("l", "x:lstm('l', {hidden = 4, bidirectional = true, h = h, c = c})", (m := tnn.LSTM(6, 4, bidirectional=True)), lambda x, h, c, *_, m=m: m(x, (h, c))[0]),
+    of("lp", "select(3, x:lstm('lp', {hidden = 4, num_layers = 2, proj_size = 3}))", (m := tnn.LSTM(6, 4, 2, proj_size=3)), lambda x, *_, m=m: m(x)[1][1]),
+    of("lb", "x:permute{2, 1, 3}:lstm('lb', {hidden = 4, batch_first = true})", (m := tnn.LSTM(6, 4, batch_first=True)), lambda x, *_, m=m: m(x.permute(1, 0, 2))[0]),
+    of("g", "x:gru('g', {hidden = 4, bidirectional = true, layers = 2})", (m := tnn.GRU(6, 4, 2, bidirectional=True)), lambda x, *_, m=m: m(x)[0]),
+    of("rc", "f:rnn_cell('rc', {hidden = 4, h = s})", (m := tnn.RNNCell(6, 4)), lambda x, h, c, q, k, w, f, s, m=m: m(f, s)),
+    of("lc", "select(2, f:lstm_cell('lc', {hidden = 4}))", (m := tnn.LSTMCell(6, 4)), lambda x, h, c, q, k, w, f, s, m=m: m(f)[1]),
+    of("gc", "f:gru_cell('gc', {hidden = 4, h = s})", (m := tnn.GRUCell(6, 4)), lambda x, h, c, q, k, w, f, s, m=m: m(f, s)),
+    of("m", "q:multi_head_attention('m', {heads = 2})", (m := tnn.MultiheadAttention(8, 2)), lambda x, h, c, q, *_, m=m: m(q, q, q)[0]),
+    of("mk", "q:multi_head_attention('mk', {num_heads = 4, key = k})", (m := tnn.MultiheadAttention(8, 4)), lambda x, h, c, q, k, *_, m=m: m(q, k, k)[0]),
+    of("mo", "q:multi_head_attention('mo', {heads = 2, key = w, value = k, bias = false})", (m := tnn.MultiheadAttention(8, 2, bias=False, kdim=6)), lambda x, h, c, q, k, w, *_, m=m: m(q, w, k)[0]),
+    of("mm", "q:multi_head_attention('mm', {heads = 2, attn_mask = nn.tri(7):lt(0.5)})", (m := tnn.MultiheadAttention(8, 2)), lambda x, h, c, q, *_, m=m: m(q, q, q, attn_mask=torch.tril(torch.ones(7, 7)) < 0.5)[0]),
+])
+
+
+def run(nngen, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
+    inputs, cases = SECTIONS[name]
+    lines = ['local nn = require "nn"']
+    flags = []
+    for key, value in inputs.items():
+        below = ""
+        if value.dtype == torch.int32 and value.min() >= 0:
+            below = ", below = %d" % (int(value.max()) + 1)
+        lines.append('local %s = nn.input("%s", {%s}, {dtype = "%s"%s})'
+                     % (key, key, ", ".join(map(str, value.shape)), dtypes[value.dtype], below))
+        np.save("%s/in_%s.npy" % (folder, key), value.numpy())
+        flags += ["--input", "%s=%s/in_%s.npy" % (key, folder, key)]
+    for i, (text, _) in enumerate(cases):
+        lines.append('nn.output("y%d", (%s))' % (i, text))
+    state = {}
+    for own, module in MODULES.get(name, {}).items():
+        for key, p in module.state_dict().items():
+            if p.is_floating_point():
+                state["%s.%s" % (own, key)] = p.float()
+    if state:
+        write_safetensors("%s/%s.safetensors" % (folder, name), state)
+        flags += ["--weights", "%s/%s.safetensors" % (folder, name)]
+    model = "%s/%s.lua" % (folder, name)
+    with open(model, "w") as file:
+        file.write("\n".join(lines) + "\n")
+    done = subprocess.run([nngen, model, "--quiet", "--output", folder] + flags, capture_output=True, text=True)
+    if done.returncode:
+        return [done.stderr.strip() or "exit %d" % done.returncode]
+    wrong = []
+    for i, (text, reference) in enumerate(cases):
+        with torch.no_grad():
+            want = reference(*inputs.values()).contiguous().numpy()
+        got = np.load("%s/y%d.npy" % (folder, i))
+        if list(want.shape) != list(got.shape):
+            wrong.append("%s: shape %s, PyTorch's is %s" % (text, got.shape, want.shape))
+        elif not np.allclose(got, want, rtol=2e-5, atol=2e-6, equal_nan=True):
+            at = np.unravel_index(np.argmax(np.abs(np.nan_to_num(got - want, nan=9e9))), want.shape)
+            wrong.append("%s: %r at %s, PyTorch has %r" % (text, got[at], at, want[at]))
+    return wrong
+
+
+def main():
+    nngen, folder = sys.argv[1:3]
+    names = sys.argv[3:] or list(SECTIONS)
+    bad = 0
+    for name in names:
+        wrong = run(nngen, folder, name)
+        print("%s %s: %d functions and options" % ("not ok" if wrong else "ok", name, len(SECTIONS[name][1])))
+        for line in wrong:
+            print("  " + line)
+        bad += len(wrong)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Text from GPT-2 (models/gpt2.lua): a token a run, of keys and values that states hold, is what whole
+# prompts give; seeded draws; a full context.
+. "$(dirname "$0")/../tap.sh"
+run() { build/nngen models/gpt2.lua --quiet "$@"; }
+text() { # text FILE: count, then the tokens of the state
+  python3 - "$1" <<'P'
+import json, struct, sys
+data = open(sys.argv[1], 'rb').read()
+size = struct.unpack('<Q', data[:8])[0]
+header = json.loads(data[8:8 + size])
+def ints(name):
+    begin, end = header[name]['data_offsets']
+    return struct.unpack('<%di' % ((end - begin) // 4), data[8 + size + begin:8 + size + end])
+print(ints('count')[0], *ints('tokens'))
+P
+}
+written() { # written STEPS OPTIONS...: the text after a prompt of 6 tokens and some steps
+  local steps=$1; shift
+  run "$@" --set tokens=6 $settings --entry prompt --save "$work/a.safetensors" >"$work/log" || { cat "$work/log"; return 1; }
+  run "$@" --set tokens=6 $settings --entry next --graph --steps $steps --weights "$work/a.safetensors" \
+    --output "$work/next" --save "$work/b.safetensors" >"$work/log" || { cat "$work/log"; return 1; }
+  text "$work/b.safetensors"
+}
+ids() { # ids TOKEN...: a npy file of (1, count) i32
+  python3 - "$work/ids.npy" "$@" <<'P'
+import struct, sys
+ids = [int(x) for x in sys.argv[2:]]
+header = "{'descr': '<i4', 'fortran_order': False, 'shape': (1, %d), }" % len(ids)
+header += ' ' * (63 - (10 + len(header)) % 64) + '\n'
+open(sys.argv[1], 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode() + struct.pack('<%di' % len(ids), *ids))
+P
+}
+# The logits of the last step are those that the whole text gives there; and the most likely token, where
+# none was drawn, is the one that was written.
+matches() { # matches STEPS DTYPE MOST-ERROR
+  local steps=$1 list count
+  list=($(written $steps --dtype $2)) || { echo "${list[*]}"; return 1; }
+  count=${list[0]}
+  [ $count = $((7 + steps)) ] || { echo "$count tokens, not $((7 + steps))"; return 1; }
+  ids "${list[@]:1:count}"
+  run --dtype $2 --set tokens=$count --weights "$work/a.safetensors" --input input_ids="$work/ids.npy" --output "$work/npy" >"$work/log" || { cat "$work/log"; return 1; }
+  python3 - "$work/npy/logits.npy" "$work/next/next_logits.npy" $count $3 "$settings" "${list[@]:1:count}" <<'P'
+import struct, sys
+def load(path):
+    data = open(path, 'rb').read()
+    at = 10 + struct.unpack('<H', data[8:10])[0]
+    return struct.unpack('<%df' % ((len(data) - at) // 4), data[at:])
+whole, last, count, most, drawn, ids = load(sys.argv[1]), load(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), sys.argv[5], [int(x) for x in sys.argv[6:]]
+vocab = len(last)
+want = whole[(count - 2) * vocab:(count - 1) * vocab]
+error = (sum((a - b) ** 2 for a, b in zip(want, last)) / sum(a * a for a in want)) ** 0.5
+print(ids, 'relative error', error)
+assert error <= most
+if drawn:
+    assert len(set(ids[6:])) > 2
+else:
+    assert ids[-1] == max(range(vocab), key=lambda v: want[v])
+P
+}
+settings=
+ok "ten tokens, one a run" matches 10 fp32 1e-5
+settings="temperature=3.0 seed=5"
+ok "ten drawn tokens, fp32" matches 10 fp32 1e-5
+ok "ten drawn tokens, fp16" matches 10 fp16 5e-3
+a=$(written 8) b=$(written 8)
+ok "drawn tokens are the same for a seed" [ "$a" = "$b" ]
+settings="temperature=3.0 seed=6"
+ok "and others for another" [ "$a" != "$(written 8)" ]
+settings="temperature=3.0 seed=5 top_k=1"
+c=$(written 8)
+settings=
+ok "of the most likely alone: as without drawing" [ "$c" = "$(written 8)" ]
+full() { # no token is written beyond the last position
+  local list=($(written 40))
+  [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ]
+}
+ok "a context that is full stays as it is" full
+ok "each kernel of a step is right" run --entry next --check
+ok "fp16, and of a prompt" run --entry prompt --check --dtype fp16
+tap_done

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The long run's residual and branching networks of models/, as test_zoo.sh has the others.
+. "$(dirname "$0")/../tap.sh"
+. tests/models/zoo.sh
+ok "fcn_resnet50, a quarter as wide" oracle fp32 64 fcn_resnet50 width=16
+long && {
+  small 64 resnet50
+  small 64 resnext50_32x4d
+  small 64 wide_resnet50_2
+  small 64 densenet121
+  small 64 fcn_resnet50
+  small 64 googlenet
+  small 64 googlenet transform_input=false
+  small 96 inception_v3
+}
+tap_done

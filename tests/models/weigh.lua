@@ -1,0 +1,108 @@
+-- weigh.lua: derivatives of products whose weights are maps of products: attention in many forms, and
+-- what only looks like it (case=...). Outputs are the value and, where `list` is given, each
+-- derivative plus what it belongs to.
+local nn = require "nn"
+local cfg = nn.config{case = "plain"}
+local B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
+local function q(h, d) return nn.input("q", {B, h or H, N, d or D}) end
+local function k(h, d) return nn.input("k", {B, h or H, M, d or D}) end
+local function v(h, w) return nn.input("v", {B, h or H, M, w or W}) end
+local function weights(x, y) return (x:matmul(y:transpose()) * 0.25):softmax() end
+
+local cases = {}
+local function attention(options, more)
+  local x, y, z = q(), k(), v()
+  return x:attention(y, z, options), {x, y, z, more}
+end
+function cases.plain() return attention{} end
+function cases.bias() local b = nn.input("b", {H, N, M}); return attention({bias = b}, b) end
+function cases.table() -- a learned bias by distance: its derivative needs scores in memory
+  local t = nn.input("t", {(M + N) * H})
+  local function score(s, at) return s + t:gather((at.key - at.query + N - 1) * H + at.head) end
+  return attention({score = score}, t)
+end
+function cases.rows()
+  local w = nn.input("w", {B, H, N, 1})
+  return attention({score = function(s) return s * w end}, w)
+end
+function cases.dropout() return attention{dropout = {p = 0.3, seed = 3}, causal = true} end
+function cases.lengths()
+  return attention{lengths = nn.input("n", {B}, {dtype = "i32", below = M + 1}), window = 9}
+end
+function cases.lse()
+  local x, y, z = q(), k(), v()
+  local o, lse = x:attention(y, z, {lse = true})
+  return o * lse:reshape{B, H, N, 1}, {x, y, z}
+end
+function cases.grouped() local x, y, z = q(6), k(2), v(2); return x:attention(y, z, {causal = true}), {x, y, z} end
+function cases.one_key()
+  local x, y, z = q(), nn.input("k", {B, H, 1, D}), nn.input("v", {B, H, 1, W})
+  return x:attention(y, z, {}), {x, y, z}
+end
+function cases.odd_values() local x, y, z = q(), k(), v(H, 7); return x:attention(y, z, {}), {x, y, z} end
+function cases.deep() local x, y, z = q(1, 256), k(1, 256), v(1, 256); return x:attention(y, z, {}), {x, y, z} end
+function cases.low() -- scores of -144: what is past the last key would have a weight of infinity
+  local x, y, z = q(), k(), v()
+  return (x * 0 + 6):attention(y * 0 - 6, z, {}), {x, y, z}
+end
+function cases.itself() local x = q(); return x:attention(x, x, {}), {x} end
+function cases.twice() -- a derivative of a derivative
+  local x, y, z = q(), k(), v()
+  local o = x:attention(y, z, {})
+  return nn.grad((o * o):sum(), x), {x, y, z}
+end
+function cases.two_values()
+  local x, y, z = q(), k(), v()
+  local p = weights(x, y)
+  return p:matmul(z) + p:matmul(z * z), {x, y, z}
+end
+function cases.entropy()
+  local x, y, z = q(), k(), v()
+  local p = weights(x, y)
+  return p:matmul(z) - (p * (p + 1e-9):log()):sum(-1, true), {x, y, z}
+end
+function cases.shared_keys() local x, y, z = q(), k(1), v(); return weights(x, y):matmul(z), {x, y, z} end
+function cases.learned_keys()
+  local x, y, z = q(), nn.input("k", {1, H, M, D}), v()
+  return weights(x, y):matmul(z), {x, y, z}
+end
+function cases.mixed_heads() -- weights of all heads and queries, for each key
+  local x, y, z = q(), k(), nn.input("z", {B, N, H, W})
+  return weights(x, y):permute{1, 3, 4, 2}:matmul(z), {x, y, z}
+end
+function cases.fused_projection() -- heads as permutations, without a reshape behind them
+  local x = nn.input("x", {B, 40, 3 * 2 * D})
+  local function part(i) return x:slice(3, i * 2 * D + 1, (i + 1) * 2 * D):reshape{B, 40, 2, D}:permute{1, 3, 2, 4} end
+  return part(0):attention(part(1), part(2), {}):permute{1, 3, 2, 4}:reshape{B, 40, 2 * D}, {x}
+end
+function cases.exponentials() -- of a product, which is no attention
+  local x, a, b = nn.input("x", {B, 64, 32}), nn.input("a", {B, 32, 48}), nn.input("b", {B, 48, 16})
+  return (x:matmul(a) * 0.1):exp():matmul(b), {x, a, b}
+end
+function cases.other_batches() -- v with its batches exchanged is not v turned
+  local x, z, a = nn.input("x", {3, 3, N, M}), nn.input("v", {3, 3, M, W}), nn.input("a", {3, 3, N, W})
+  local p = x:softmax()
+  return p:matmul(z) + (p * a:matmul(z:permute{2, 1, 4, 3})):sum(4, true)
+end
+function cases.joined_inputs() -- keep their order in memory
+  local a, b = nn.input("a", {2, 3, 4, 8}), nn.input("b", {2, 3, 5, 8})
+  return nn.concat({a, b}, 3):permute{1, 3, 2, 4}:reshape{2, 9, 24}
+end
+function cases.padded_types() -- integers and floats beside each other
+  local a, b = nn.input("a", {4}, {dtype = "i32"}), nn.input("b", {4})
+  return nn.op.pad(a, {dims = {0}, ends = {4}}) + nn.op.pad(b, {dims = {4}, ends = {0}})
+end
+function cases.trained() -- two entries, and scores divided by a parameter that is trained
+  local function network(x, y, z)
+    local scores = x:linear("q_proj", {out = D}):matmul(y:linear("k_proj", {out = D}):transpose())
+    return (scores / nn.param("tau", {H, 1, 1}, {"constant", 2})):softmax():matmul(z:linear("v_proj", {out = W}))
+  end
+  nn.train(B, function() return {loss = (network(q(), k(), v()) ^ 2):mean()} end, {optimizer = "sgd", lr = 0.1})
+  return network(q(), k(), v())
+end
+
+local y, list = cases[cfg.case]()
+nn.output("y", y)
+if list then
+  for i, g in ipairs(nn.grad((y * nn.input("dy", y.shape)):sum(), list)) do nn.output("d" .. i, g + list[i]) end
+end
