@@ -29,16 +29,22 @@ static void push_file(lua_State *lua, Arena *arena, const char *name, int at) {
   lua_seti(lua, -2, at);
 }
 
+static void push_chunk(lua_State *lua, Arena *arena, const char *name) {
+  size_t length;
+  const char *text = asset_text(arena, name, &length);
+  if (!text) die("%s is missing", name);
+  if (luaL_loadbufferx(lua, text, length, name, "t")) die("%s", lua_tostring(lua, -1));
+}
+
 // Leaves what help.lua returns on the stack.
 static void read_files(lua_State *lua, Arena *arena) {
-  size_t length;
-  const char *text = asset_text(arena, "gen/lang/help.lua", &length);
-  if (!text || luaL_loadbufferx(lua, text, length, "=gen/lang/help.lua", "t"))
-    die("%s", text ? lua_tostring(lua, -1) : "gen/lang/help.lua is missing");
+  push_chunk(lua, arena, "gen/lang/help.lua");
+  push_chunk(lua, arena, "gen/lang/signature.lua");
+  if (lua_pcall(lua, 0, 1, 0)) die("%s", lua_tostring(lua, -1));
   lua_newtable(lua);
   push_file(lua, arena, "gen/lang/nn.lua", 1);
   for (int i = 0; front_layers[i]; i++) push_file(lua, arena, front_layers[i], i + 2);
-  if (lua_pcall(lua, 1, 1, 0)) die("%s", lua_tostring(lua, -1));
+  if (lua_pcall(lua, 2, 1, 0)) die("%s", lua_tostring(lua, -1));
 }
 
 // Prints what its function `name` gives; false: it gives nothing.

@@ -2,14 +2,14 @@
 --
 --   define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", function(x, axis) ... end)
 --
--- declares nn.cumsum, which is x:cumsum too. The signature names each argument, other names it may be
--- given by (keep|keepdim), its kind (a row of `kinds` below) and its default; `nil` is one. Arguments
--- are given in this order, or by name in a table at the end: x:cumsum{axis = 2}. Those in braces are
--- given by name alone, and reach the function as one table. Of a layer with parameters one argument
--- is of the kind `name`; the function runs in that place, and is not given it. The second text names
--- what it is in PyTorch. The comment above a declaration is its entry in models/README.md and in
--- `nngen help` (help.lua).
-local core = ...
+-- declares nn.cumsum, which is x:cumsum too, by the signature that signature.lua reads. Arguments
+-- are given in its order, or by name in a table at the end: x:cumsum{axis = 2}; those in its braces
+-- are given by name alone, and reach the function as one table. Of a layer with parameters one
+-- argument is of the kind `name`; the function runs in that place, and is not given it. A signature
+-- of several ranks is given what makes the function of a rank. The second text names what it is in
+-- PyTorch. The comment above a declaration is its entry in models/README.md and in `nngen help`
+-- (help.lua).
+local core, signature = ...
 local shape = core.shape
 
 local function fail(format, ...) core.fail(string.format(format, ...)) end
@@ -18,7 +18,11 @@ local function fail(format, ...) core.fail(string.format(format, ...)) end
 local function said(v)
   if core.is_tensor(v) then return tostring(v) end
   if type(v) == "string" then return "'" .. v .. "'" end
-  return (type(v) == "table" or type(v) == "function") and "a " .. type(v) or tostring(v)
+  if type(v) ~= "table" then return type(v) == "function" and "a function" or tostring(v) end
+  for key, element in pairs(v) do
+    if type(key) ~= "number" or type(element) ~= "number" then return "a table" end
+  end
+  return (#v > 0 and #v < 9) and "{" .. table.concat(v, ", ") .. "}" or "a table"
 end
 
 local function meant(near) return string.format("; did you mean '%s'?", near) end
@@ -68,7 +72,8 @@ end
 local function tensor(what, v)
   if core.is_tensor(v) then return v end
   if type(v) == "boolean" then
-    fail("%s: wants a tensor, not %s; Lua's == compares no elements, nn.eq(a, b) does", what, tostring(v))
+    fail("%s: wants a tensor, not %s; Lua's == compares no elements, nn.eq(a, b) does", what,
+         tostring(v))
   end
   fail("%s: wants a tensor, not %s", what, said(v))
 end
@@ -86,40 +91,63 @@ local function count(what, v)
   return n
 end
 
--- `many` whole numbers: one for all, or a list.
-local function numbers(many, names)
+-- ---- of each dimension: what is given as a number, or as a list ---------------------------------
+
+local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
+local lists = {{"{length}", "{before, behind}"}, {"{height, width}", "{top, left, bottom, right}"},
+               {"{depth, height, width}", "{front, top, left, back, bottom, right}"}}
+
+local function image(rank)
+  return function(what, v)
+    if #shape(tensor(what, v)) ~= rank + 2 then
+      fail("%s: wants %s, not %s", what, layouts[rank], tostring(v))
+    end
+    return v
+  end
+end
+
+-- Whole numbers of at least `least`: one for each dimension, or with `sided` one for each side:
+-- those before the dimensions, then those behind.
+local function numbers(rank, least, sided)
+  local many = sided and 2 * rank or rank
   return function(what, v)
     local list = {}
-    if type(v) == "number" then
-      for i = 1, many do list[i] = whole(what, v) end
-      return list
+    if type(v) ~= "number" and (type(v) ~= "table" or #v ~= rank and #v ~= many) then
+      fail("%s = %s: wants a number, %s%s", what, said(v), lists[rank][1],
+           sided and " or " .. lists[rank][2] or "")
     end
-    if type(v) ~= "table" or #v ~= many then
-      fail("%s = %s: wants a number%s", what, said(v), many > 1 and " or {" .. names .. "}" or "")
+    for i = 1, many do
+      list[i] = whole(what, type(v) == "number" and v or v[(i - 1) % #v + 1])
+      if list[i] < least then fail("%s = %s: wants at least %d", what, said(v), least) end
     end
-    for i = 1, many do list[i] = whole(what, v[i]) end
     return list
   end
 end
-local single, pair = numbers(1, ""), numbers(2, "height, width")
-local triple = numbers(3, "depth, height, width")
-
--- {height, width}, or {top, left, bottom, right}, as the four sides.
-local function sides(what, v)
-  if type(v) ~= "table" or #v ~= 4 then
-    v = pair(what, v)
-    return {v[1], v[2], v[1], v[2]}
+local function each(rank) return numbers(rank, 1) end
+local function border(rank) return numbers(rank, 0) end
+local function sides(rank) return numbers(rank, 0, true) end
+local function padding(rank)
+  local by_number = sides(rank)
+  return function(what, v)
+    if v == "same" then return v end
+    if type(v) == "string" and v ~= "valid" then
+      fail("%s = %s: wants \"same\", \"valid\" or numbers", what, said(v))
+    end
+    return by_number(what, v == "valid" and 0 or v)
   end
-  return {whole(what, v[1]), whole(what, v[2]), whole(what, v[3]), whole(what, v[4])}
 end
+
+-- ---- other kinds --------------------------------------------------------------------------------
 
 -- From 1.
 local function axis(what, v, x)
-  local rank = core.is_tensor(x) and #shape(x) or fail("%s: there is no tensor whose axis that is", what)
+  local rank = core.is_tensor(x) and #shape(x)
+      or fail("%s: there is no tensor whose axis that is", what)
   if math.type(v) == "float" then v = math.tointeger(v) or v end
   if math.type(v) ~= "integer" then fail("%s = %s: wants a whole number", what, said(v)) end
   if v == 0 or v > rank or v < -rank then
-    fail("%s: %s has no axis %d%s", string.match(what, "^[^:]*"), tostring(x), v, v == 0 and "; they count from 1" or "")
+    fail("%s: %s has no axis %d%s", string.match(what, "^[^:]*"), tostring(x), v,
+         v == 0 and "; they count from 1" or "")
   end
   return v > 0 and v or rank + v + 1
 end
@@ -138,7 +166,8 @@ end
 
 local function sizes(what, v)
   if type(v) ~= "table" then
-    fail("%s: wants sizes, as in %s{2, -1}, not %s", string.match(what, "^[^:]*"), string.match(what, "^[^:]*"), said(v))
+    fail("%s: wants sizes, as in %s{2, -1}, not %s", string.match(what, "^[^:]*"),
+         string.match(what, "^[^:]*"), said(v))
   end
   local list = {}
   for i = 1, #v do list[i] = whole(string.match(what, "^[^:]*") .. ": dimension " .. i, v[i]) end
@@ -152,18 +181,21 @@ local function of_type(name, wants)
   end
 end
 
-local kinds = {
+local function tensors(what, v)
+  if type(v) ~= "table" or #v == 0 then
+    fail("%s: wants a list of tensors", string.match(what, "^[^:]*"))
+  end
+  local list = {}
+  for i = 1, #v do list[i] = tensor(what .. "[" .. i .. "]", v[i]) end
+  return list
+end
+
+-- The check of each kind (signature.lua has what it is in words).
+local checks = {
   any = function(_, v) return v end,
-  tensor = tensor,
+  tensor = tensor, tensors = tensors, axis = axis, axes = axes, whole = whole, count = count,
+      sizes = sizes,
   value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
-  tensors = function(what, v)
-    if type(v) ~= "table" or #v == 0 then fail("%s: wants a list of tensors", string.match(what, "^[^:]*")) end
-    local list = {}
-    for i = 1, #v do list[i] = tensor(what .. "[" .. i .. "]", v[i]) end
-    return list
-  end,
-  axis = axis, axes = axes, whole = whole, count = count, sizes = sizes,
-  single = single, pair = pair, triple = triple, sides = sides,
   number = of_type("number", "a number"),
   boolean = of_type("boolean", "true or false"),
   string = of_type("string", "a text"),
@@ -171,8 +203,15 @@ local kinds = {
   ["function"] = of_type("function", "a function"),
   name = of_type("string", "a name"),
 }
-local takes_lists = {tensors = true, axes = true, sizes = true, single = true, pair = true, triple = true,
-                     sides = true, table = true, any = true}
+-- kinds; as a first argument they have no name in messages
+local is_tensor = {tensor = true, value = true}
+local takes_list = {tensors = true, axes = true, sizes = true, table = true, any = true}
+for rank = 1, 3 do
+  checks["image" .. rank], is_tensor["image" .. rank] = image(rank), true
+  for name, of_rank in pairs{each = each, border = border, sides = sides, padding = padding} do
+    checks[name .. rank], takes_list[name .. rank] = of_rank(rank), true
+  end
+end
 
 -- Of "none/tanh": one of these words.
 local function choice(words)
@@ -186,8 +225,6 @@ local function choice(words)
   end
 end
 
--- ---- signatures -------------------------------------------------------------------------------
-
 local MISSING = {} -- the default of what must be given
 
 local function literal(text)
@@ -197,46 +234,14 @@ local function literal(text)
   return tonumber(text) or string.match(text, '^"(.*)"$') or text
 end
 
-local function parse_argument(text, by_name)
-  local names, kind, default = string.match(text, "^%s*([%w_|]+):%s*([%w_/]+)%s*=%s*(.-)%s*$")
-  if not names then names, kind = string.match(text, "^%s*([%w_|]+):%s*([%w_/]+)%s*$") end
-  if not names then error("no argument: " .. text) end
-  local argument = {kind = kind, by_name = by_name, default = MISSING, names = {}}
-  argument.check = kinds[kind] or kind:find("/") and choice(kind) or error("no kind " .. kind)
-  if default then argument.default = literal(default) end
-  for name in string.gmatch(names, "[^|]+") do argument.names[#argument.names + 1] = name end
-  argument.name = argument.names[1]
-  return argument
-end
-
--- "f|g(a: tensor, {b: count = 1})" -> {names, arguments, by_name = arguments of the braces}
-local function parse(signature)
-  local names, inside = string.match(signature, "^([%w_|]+)(%b())$")
-  local parsed = {names = {}, text = signature}
-  for name in string.gmatch(names, "[^|]+") do parsed.names[#parsed.names + 1] = name end
-  local by_name = false
-  for text in string.gmatch(inside:sub(2, -2), "[^,]+") do
-    if text:find("{", 1, true) then by_name = true end
-    parsed[#parsed + 1] = parse_argument((string.gsub(text, "[{}]", "")), by_name)
-  end
-  parsed.options = by_name
-  parsed.known = {}
-  for i, argument in ipairs(parsed) do
-    for _, name in ipairs(argument.names) do parsed.known[name] = i end
+-- What signature.lua read, with a check for each argument, and its default as a value.
+local function prepared(text)
+  local parsed = signature.parse(text)
+  for _, a in ipairs(parsed) do
+    a.check = a.choice and choice(a.kind) or checks[a.kind] or error("no kind " .. a.kind)
+    if a.default then a.value = literal(a.default) else a.value = MISSING end
   end
   return parsed
-end
-
--- The signature as a message and the documents show it.
-local function shown(parsed, name)
-  local list, open = {}, false
-  for _, a in ipairs(parsed) do
-    local text = a.name
-    if a.default ~= MISSING and a.default ~= nil then text = text .. " = " .. tostring(a.default) end
-    if a.by_name and not open then text, open = "{" .. text, true end
-    list[#list + 1] = text
-  end
-  return (name or parsed.names[1]) .. "(" .. table.concat(list, ", ") .. (open and "}" or "") .. ")"
 end
 
 -- ---- calls ------------------------------------------------------------------------------------
@@ -244,15 +249,18 @@ end
 local function unknown(name, parsed, key)
   local own = parsed.known.axis and "axis" or parsed.known.axes and "axes"
   if (key == "dim" or key == "dims") and own then
-    fail("%s: unknown option '%s'; it is '%s' here, which counts from 1: PyTorch's dim = 1 is %s = 2", name, key, own, own)
+    fail("%s: unknown option '%s'; it is '%s' here, which counts from 1: PyTorch's dim = 1 is " ..
+         "%s = 2", name, key, own, own)
   end
   local names = {}
   for _, a in ipairs(parsed) do
-    if a.kind ~= "name" and a.kind ~= "tensor" then names[#names + 1] = a.name end
+    if a.kind ~= "name" and not is_tensor[a.kind] then names[#names + 1] = a.name end
   end
   table.sort(names)
   local near = core.nearest(tostring(key), names)
-  if #names == 0 then fail("%s: unknown option '%s'; it takes %s", name, tostring(key), shown(parsed, name)) end
+  if #names == 0 then
+    fail("%s: unknown option '%s'; it takes %s", name, tostring(key), signature.shown(parsed, name))
+  end
   fail("%s: unknown option '%s'%s", name, tostring(key),
        near and meant(near) or "; it has: " .. table.concat(names, ", "))
 end
@@ -262,7 +270,7 @@ local function is_named(v, argument)
   if type(v) ~= "table" then return false end
   if argument and argument.kind == "table" then return false end
   for key in pairs(v) do if type(key) ~= "number" then return true end end
-  return next(v) == nil and not (argument and takes_lists[argument.kind])
+  return next(v) == nil and not (argument and takes_list[argument.kind])
 end
 
 -- The values of the arguments, in their order, from what a call was given.
@@ -271,7 +279,7 @@ local function collect(name, parsed, ...)
   local last = parsed[n] and not parsed[n].by_name and parsed[n] or nil
   if n > 0 and is_named(given[n], last) then
     named, n = given[n], n - 1
-    if #named > 0 and last and takes_lists[last.kind] then
+    if #named > 0 and last and takes_list[last.kind] then
       n = n + 1
       given[n] = table.move(named, 1, #named, 1, {})
     end
@@ -283,14 +291,14 @@ local function collect(name, parsed, ...)
       if a and i == n then
         fail("%s: options are a table, as in {%s = ...}, not %s", name, a.name, said(given[i]))
       end
-      fail("%s: takes %s, not %d arguments", name, shown(parsed, name), n)
+      fail("%s: takes %s, not %d arguments", name, signature.shown(parsed, name), n)
     end
     values[i] = given[i]
   end
   for key, value in pairs(named or {}) do
     local at = parsed.known[key]
     if not at and type(key) == "number" then
-      if #named == 0 or not (last and takes_lists[last.kind]) then
+      if #named == 0 or not (last and takes_list[last.kind]) then
         fail("%s: options are named, as in {%s = ...}", name, parsed[#parsed].name)
       end
     elseif not at or parsed[at].kind == "name" then
@@ -308,16 +316,16 @@ local function checked(name, parsed, values)
   local first = values[1]
   for i, a in ipairs(parsed) do
     local v = values[i]
-    if v == nil then v = a.default end
+    if v == nil then v = a.value end
     if v == MISSING then
       if a.kind == "name" then
         fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
       end
-      if i == 1 and a.kind == "tensor" then tensor(name, nil) end
+      if i == 1 and is_tensor[a.kind] then tensor(name, nil) end
       fail("%s: option '%s' is missing", name, a.name)
     end
     if v ~= nil then
-      local what = (i == 1 and (a.kind == "tensor" or a.kind == "value")) and name or name .. ": " .. a.name
+      local what = (i == 1 and is_tensor[a.kind]) and name or name .. ": " .. a.name
       v = a.check(what, v, first)
     end
     values[i] = v
@@ -338,10 +346,8 @@ end
 
 local is_layer = {} -- by name: does it take one?
 
--- Returns what nn gets under each of its names. here: what f makes belongs to the place at hand, not to a call of
--- its own.
-local function declare(nn, signature, _, f, here)
-  local parsed = parse(signature)
+local function declare_one(into, text, f, here)
+  local parsed = prepared(text)
   local name, at = parsed.names[1], nil
   for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
   local function call(...)
@@ -352,8 +358,19 @@ local function declare(nn, signature, _, f, here)
     if here then return passed(parsed, values, f) end
     return within(at and values[at] or depth == 0 and name or "", true, passed, parsed, values, f)
   end
-  for _, each in ipairs(parsed.names) do nn[each], is_layer[each] = call, is_layer[each] or at ~= nil end
-  return call
+  for _, own in ipairs(parsed.names) do
+    into[own], is_layer[own] = call, is_layer[own] or at ~= nil
+  end
+end
+
+-- Puts the functions of a signature into a table. f: the function, or of a signature of several
+-- ranks what gives it for a rank. here: what it makes belongs to the place at hand, not to a call
+-- of its own.
+local function declare(into, text, torch, f, here)
+  for _, variant in ipairs(signature.variants(text, torch)) do
+    declare_one(into, (string.gsub(variant.text, "%s+", " ")),
+                variant.rank and f(variant.rank) or f, here)
+  end
 end
 
 -- ---- options of functions that read a table themselves ------------------------------------------
@@ -393,7 +410,9 @@ local function bits_of(list)
 end
 
 return {
-  fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within, placed = placed,
-  declare = declare, is_layer = is_layer, options = options, REQUIRED = REQUIRED, tensor = tensor, whole = whole,
-  count = count, pair = pair, sides = sides, axis = axis, bits_of = bits_of,
+  fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within,
+      placed = placed,
+  declare = declare, is_layer = is_layer, options = options, REQUIRED = REQUIRED, tensor = tensor,
+      whole = whole,
+  count = count, each = each, axis = axis, bits_of = bits_of, layouts = layouts,
 }

@@ -1,85 +1,65 @@
--- help.lua: the documents of the model language, read from the comments and declarations of its files:
--- `nngen help`, `nngen help NAME`, and the list in models/README.md (`nngen help --markdown`).
+-- help.lua: the documents of the model language, read from the comments and declarations of its
+-- files: `nngen help`, `nngen help NAME`, and the list in models/README.md (`nngen help
+-- --markdown`).
 --
--- files: list of {name, text} -> {list = function() text, entry = function(name) text or nil, markdown = function(),
--- names = {...}}
-local files = ...
-
-local kinds = {
-  tensor = "a tensor", value = "a tensor or a number", tensors = "a list of tensors", axis = "an axis",
-  axes = "an axis or a list of axes", whole = "a whole number", count = "a whole number from 1", sizes = "a list of whole numbers",
-  single = "a whole number", pair = "a whole number or {height, width}", triple = "a whole number or {depth, height, width}",
-  sides = "a whole number, {height, width} or {top, left, bottom, right}", number = "a number", boolean = "true or false",
-  string = "a text", name = "the layer's name", table = "a table", ["function"] = "a function", any = nil,
-}
-
-local function arguments(signature)
-  local list, by_name = {}, false
-  for text in signature:match("%b()"):sub(2, -2):gmatch("[^,]+") do
-    by_name = by_name or text:find("{", 1, true) ~= nil
-    text = text:gsub("[{}]", "")
-    local names, kind, default = text:match("^%s*([%w_|]+):%s*([%w_/]+)%s*=?%s*(.-)%s*$")
-    local all = {}
-    for name in names:gmatch("[^|]+") do all[#all + 1] = name end
-    list[#list + 1] = {name = all[1], others = table.concat(all, ", ", 2), kind = kind, default = default, by_name = by_name}
-  end
-  return list
-end
-
-local function shown(name, list)
-  local parts, open = {}, false
-  for _, a in ipairs(list) do
-    local text = a.name
-    if a.default ~= "" then text = text .. " = " .. (a.kind:find("/", 1, true) and '"' .. a.default .. '"' or a.default) end
-    if a.by_name and not open then text, open = "{" .. text, true end
-    parts[#parts + 1] = text
-  end
-  return name .. "(" .. table.concat(parts, ", ") .. (open and "}" or "") .. ")"
-end
+-- signature: signature.lua; files: list of {title, text}. Returns {list = function() text,
+-- entry = function(name) text or nil, markdown = function() text, names = {...}}.
+local signature, files = ...
 
 -- ---- reading ----------------------------------------------------------------------------------
+-- An entry: names, firsts (the first name of each rank), text, items; of a declared function by
+-- name what signature.parse gives, and what it is in PyTorch; of another its signature.
 
 local chapters, by_name = {}, {}
 
-local function add(chapter, entry)
-  chapter[#chapter + 1] = entry
-  for _, name in ipairs(entry.names) do by_name[name] = by_name[name] or entry end
+-- The prose of a comment, and its items: lines of two more blanks, "  name   what it is", and those
+-- further in, which continue them.
+local function split(comment)
+  local prose, items = {}, {}
+  for _, line in ipairs(comment) do
+    local name, what = line:match("^  (%S.-)%s%s+(%S.*)$")
+    if name then items[#items + 1] = {name = name, what = what}
+    elseif line:match("^   ") and #items > 0 then
+      items[#items].what = items[#items].what .. " " .. line:match("^%s*(.*)$")
+    else prose[#prose + 1] = line end
+  end
+  return table.concat(prose, " "), items
 end
 
-local function read(file)
-  local chapter = {title = file.title:sub(1, 1):upper() .. file.title:sub(2), entries = {}}
-  chapters[#chapters + 1] = chapter
-  local comment, section = {}, nil
-  for line in (file.text .. "\n"):gmatch("(.-)\n") do
-    local title = line:match("^%-%- %-%-%-%- (.-) %-+$")
-    local prefix, signature, torch = line:match('^%s*[%w_%.]*define(_?%w*)%("([^"]+)", "([^"]*)"')
-    local plain = line:match("^function nn%.([%w_]+)%(")
-    if title then
-      section = {title = title}
-      chapter.entries[#chapter.entries + 1] = section
-      comment = {}
-    elseif signature then
-      local functional = prefix == "_functional"
-      local names = {}
-      for name in signature:match("^[^%(]+"):gmatch("[^|]+") do names[#names + 1] = (functional and "functional." or "") .. name end
-      local list = arguments(signature)
-      add(chapter.entries, {names = names, list = list, signature = shown(names[1], list), torch = torch,
-                            text = table.concat(comment, " ")})
-      comment = {}
-    elseif plain then
-      local text = table.concat(comment, " ")
-      local head, rest = text:match("^([%w_]+%b()): (.*)$")
-      if not head then head, rest = text:match("^([%w_]+%b{}): (.*)$") end
-      if head then add(chapter.entries, {names = {plain}, signature = head, torch = "", text = rest, lines = comment}) end
-      comment = {}
-    elseif line:match("^%-%- ") then
-      comment[#comment + 1] = line:sub(4)
-    elseif not line:match("^%-%-") then
-      comment = {}
+local function declared(d, text)
+  local e = {names = {}, firsts = {}, text = text, parsed_of = {}, torch_of = {}}
+  for _, variant in ipairs(signature.variants(d.text, d.torch)) do
+    local parsed = signature.parse(variant.text)
+    for i, own in ipairs(parsed.names) do
+      local name = (d.functional and "functional." or "") .. own
+      e.names[#e.names + 1], e.parsed_of[name], e.torch_of[name] = name, parsed, variant.torch
+      if i == 1 then e.firsts[#e.firsts + 1] = name end
     end
   end
+  return e
 end
-for _, file in ipairs(files) do read(file) end
+
+-- function nn.name, whose comment begins with its signature.
+local function plain(name, text)
+  local head, rest = text:match("^([%w_]+%b()): (.*)$")
+  if not head then head, rest = text:match("^([%w_]+%b{}): (.*)$") end
+  return head and {names = {name}, firsts = {name}, text = rest, signature = head}
+end
+
+for _, file in ipairs(files) do
+  local chapter = {title = file.title:sub(1, 1):upper() .. file.title:sub(2)}
+  chapters[#chapters + 1] = chapter
+  signature.declarations(file.text, function(what, of, comment)
+    local text, items = split(comment)
+    local entry
+    if what == "declared" then entry = declared(of, text) end
+    if what == "function" then entry = plain(of, text) end
+    if not entry then return end
+    entry.items = items
+    chapter[#chapter + 1] = entry
+    for _, name in ipairs(entry.names) do by_name[name] = by_name[name] or entry end
+  end)
+end
 
 -- ---- writing ----------------------------------------------------------------------------------
 
@@ -97,30 +77,59 @@ local function wrapped(text, width, indent)
 end
 
 local function described(a)
-  local kind = a.kind:find("/", 1, true) and '"' .. a.kind:gsub("/", '", "') .. '"' or kinds[a.kind]
   local parts = {}
-  if kind then parts[#parts + 1] = kind end
-  if a.default == "nil" then parts[#parts + 1] = "may be left out" end
-  if a.default ~= "" and a.default ~= "nil" then parts[#parts + 1] = "by default " .. a.default end
-  if a.others ~= "" then parts[#parts + 1] = "also " .. a.others end
+  if a.choice then parts[1] = '"' .. a.kind:gsub("/", '", "') .. '"'
+  else
+    local words = signature.kinds[a.kind] or signature.kinds[a.kind:gsub("%d$", "#")]
+    if not words then error("kind " .. a.kind .. " has no words") end
+    if words ~= "" then parts[1] = words end
+  end
+  if a.default == "nil" then parts[#parts + 1] = "may be left out"
+  elseif a.default then parts[#parts + 1] = "by default " .. a.default end
+  if #a.names > 1 then parts[#parts + 1] = "also " .. table.concat(a.names, ", ", 2) end
   return table.concat(parts, "; ")
 end
 
-local result = {}
+local function shown(e, name) return e.signature or signature.shown(e.parsed_of[name], name) end
+local function arguments(e, name) return e.parsed_of and e.parsed_of[name] or {} end
+local function torch(e, names)
+  local list = {}
+  for _, name in ipairs(names) do
+    local text = e.torch_of and e.torch_of[name] or ""
+    if text ~= "" then list[#list + 1] = text end
+  end
+  return table.concat(list, ", ")
+end
+
+-- text, then more, as sentences of one line.
+local function joined(text, more)
+  return text .. (text:match("[%.:`]$") and " " or ". ") .. more
+end
+
+local result = {names = {}}
 
 function result.entry(name)
-  local e = by_name[name] or by_name[name:match("^nn%.(.+)$") or ""]
+  name = name:match("^nn%.(.+)$") or name
+  local e = by_name[name]
   if not e then return nil end
-  local out = {e.signature, ""}
-  if e.text ~= "" then out[#out + 1] = e.lines and wrapped(e.text, 100, "  ") or wrapped(e.text, 100, "  ") end
-  if e.list and #e.list > 0 then
-    out[#out + 1] = ""
-    for _, a in ipairs(e.list) do
-      out[#out + 1] = string.format("  %-18s %s", a.name, described(a))
-    end
+  local out = {shown(e, name), ""}
+  if e.text ~= "" then out[#out + 1] = wrapped(e.text, 100, "  ") end
+  local rows, items = {}, {}
+  for _, item in ipairs(e.items) do items[item.name] = item.what end
+  for _, a in ipairs(arguments(e, name)) do
+    rows[#rows + 1] = {name = a.name, what = items[a.name] or described(a)}
+    items[a.name] = nil
   end
-  if #e.names > 1 then out[#out + 1] = "\n  also: " .. table.concat(e.names, ", ", 2) end
-  if e.torch ~= "" then out[#out + 1] = "\n  PyTorch: " .. e.torch end
+  for _, item in ipairs(e.items) do if items[item.name] then rows[#rows + 1] = item end end
+  for i, row in ipairs(rows) do
+    local what = wrapped(row.what, 100, (" "):rep(21)):sub(22)
+    out[#out + 1] = (i == 1 and "\n" or "") .. string.format("  %-18s %s", row.name, what)
+  end
+  local others = {}
+  for _, other in ipairs(e.names) do if other ~= name then others[#others + 1] = other end end
+  if #others > 0 then out[#out + 1] = "\n  also: " .. table.concat(others, ", ") end
+  local same = torch(e, {name})
+  if same ~= "" then out[#out + 1] = "\n  PyTorch: " .. same end
   return table.concat(out, "\n") .. "\n"
 end
 
@@ -128,37 +137,42 @@ function result.list()
   local out = {}
   for _, chapter in ipairs(chapters) do
     local names = {}
-    for _, e in ipairs(chapter.entries) do if e.names then names[#names + 1] = e.names[1] end end
-    if #names > 0 then out[#out + 1] = chapter.title .. "\n" .. wrapped(table.concat(names, " "), 100, "  ") .. "\n" end
+    for _, e in ipairs(chapter) do names[#names + 1] = table.concat(e.firsts, " ") end
+    if #names > 0 then
+      out[#out + 1] = chapter.title .. "\n" .. wrapped(table.concat(names, " "), 100, "  ") .. "\n"
+    end
   end
   return table.concat(out, "\n") .. "\nnngen help NAME describes one.\n"
+end
+
+local function markdown_line(e)
+  local line = "- `" .. shown(e, e.names[1]) .. "`"
+  if #e.names > 1 then line = line .. ", also `" .. table.concat(e.names, "`, `", 2) .. "`" end
+  if e.text ~= "" then line = line .. ": " .. e.text:gsub("([%*_|<>])", "\\%1") end
+  local others = {}
+  for _, a in ipairs(arguments(e, e.names[1])) do
+    if #a.names > 1 then
+      others[#others + 1] = "`" .. table.concat(a.names, "`, `", 2) .. "` for `" .. a.name .. "`"
+    end
+  end
+  if #others > 0 then line = joined(line, "Also " .. table.concat(others, ", ") .. ".") end
+  local same = torch(e, e.firsts)
+  if same ~= "" then line = joined(line, "(" .. same .. ")") end
+  for _, item in ipairs(e.items) do
+    line = line .. "\n  - `" .. item.name .. "`: " .. item.what:gsub("([%*_|<>])", "\\%1")
+  end
+  return line
 end
 
 function result.markdown()
   local out = {}
   for _, chapter in ipairs(chapters) do
-    local any = false
-    for _, e in ipairs(chapter.entries) do any = any or e.names ~= nil end
-    if any then
-      out[#out + 1] = "\n### " .. chapter.title .. "\n"
-      for _, e in ipairs(chapter.entries) do
-        if e.names then
-          local line = "- `" .. e.signature .. "`"
-          if #e.names > 1 then line = line .. ", also `" .. table.concat(e.names, "`, `", 2) .. "`" end
-          if e.text ~= "" then line = line .. ": " .. e.text:gsub("([%*_|<>])", "\\%1") end
-          local others = {}
-          for _, a in ipairs(e.list or {}) do if a.others ~= "" then others[#others + 1] = "`" .. a.others .. "` for `" .. a.name .. "`" end end
-          if #others > 0 then line = line .. (line:match("[%.:]$") and " " or ". ") .. "Also " .. table.concat(others, ", ") .. "." end
-          if e.torch ~= "" then line = line .. (line:match("[%.:`]$") and " " or ". ") .. "(" .. e.torch .. ")" end
-          out[#out + 1] = line
-        end
-      end
-    end
+    if #chapter > 0 then out[#out + 1] = "\n### " .. chapter.title .. "\n" end
+    for _, e in ipairs(chapter) do out[#out + 1] = markdown_line(e) end
   end
   return table.concat(out, "\n") .. "\n"
 end
 
-result.names = {}
 for name in pairs(by_name) do result.names[#result.names + 1] = name end
 table.sort(result.names)
 return result

@@ -72,7 +72,9 @@ const char *const front_layers[] = {
     "gen/lang/nn_select.lua",
     "gen/lang/nn_make.lua",
     "gen/lang/nn_pool.lua",
+    "gen/lang/nn_resize.lua",
     "gen/lang/nn_products.lua",
+    "gen/lang/nn_functional.lua",
     "gen/lang/nn_layers.lua",
     "gen/lang/nn_norms.lua",
     "gen/lang/nn_recurrent.lua",
@@ -98,7 +100,8 @@ void front_open(Compiler *c) {
   sandbox_open(c->lua);
   front_push_core(c);
   lua_pushvalue(c->lua, -1);
-  run_asset(c->lua, "gen/lang/define.lua", 1); // core -> tools
+  run_asset(c->lua, "gen/lang/signature.lua", 0);
+  run_asset(c->lua, "gen/lang/define.lua", 2); // core, signature -> tools
   lua_pushvalue(c->lua, -2);
   lua_insert(c->lua, -2);
   run_asset(c->lua, "gen/lang/nn.lua", 2); // core, tools -> nn

@@ -1,8 +1,10 @@
--- nn.lua: sources, results and operators, of the module `nn` of model files. Its functions are declared by
--- define.lua, and live in the files beside this one: maps in nn_math.lua and nn_activations.lua, moves in nn_shapes.lua and
--- nn_select.lua, pooling in nn_pool.lua, products in nn_products.lua, reductions in nn_reduce.lua, layers that have
--- parameters in nn_layers.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in nn_loss.lua,
--- optimizers in nn_optim.lua, training in nn_train.lua.
+-- nn.lua: sources, results and operators, of the module `nn` of model files. Its functions are
+-- declared by define.lua, and live in the files beside this one: maps in nn_math.lua and
+-- nn_activations.lua, moves in nn_shapes.lua and nn_select.lua, constants in nn_make.lua, windows in
+-- nn_pool.lua and nn_resize.lua, products in nn_products.lua, reductions in nn_reduce.lua, layers with
+-- parameters in nn_layers.lua, nn_norms.lua, nn_recurrent.lua and nn_transformer.lua, and as functions
+-- of tensors in nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
+-- nn_loss.lua, optimizers in nn_optim.lua, training in nn_train.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
@@ -17,7 +19,9 @@ core.tools = tools
 tools.buffers = {}
 tools.training = {active = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
-function tools.define_here(signature, torch, f) return tools.declare(nn, signature, torch, f, true) end
+function tools.define_here(signature, torch, f)
+  return tools.declare(nn, signature, torch, f, true)
+end
 local define_here = tools.define_here
 
 -- scope(name, f, ...): runs f; the layers that it makes are named name.*
@@ -25,10 +29,11 @@ function nn.scope(name, f, ...) return tools.within(name, false, f, ...) end
 
 -- ---- sources and results ----------------------------------------------------------------------
 
--- A tensor given at each run, row-major at the
--- border. dtype: f32, f16, bf16, i32, i64 (computed in 32 bits), u8 or bool. below: integers are 0 to
--- below - 1, which is checked, and kept to where a run makes them up; 0: any.
-define_here("input(name: string, shape: any, {dtype: string = f32, below: whole = 0})", "", function(name, dims, o)
+-- A tensor given at each run, row-major at the border. dtype: f32, f16, bf16, i32, i64 (computed in
+-- 32 bits), u8 or bool. below: integers are 0 to below - 1, which is checked, and kept to where a
+-- run makes them up; 0: any.
+define_here("input(name: string, shape: any, {dtype: string = f32, below: whole = 0})",
+            "", function(name, dims, o)
   return core.input(name, dims, o.dtype, o.below)
 end)
 
@@ -39,10 +44,12 @@ define_here("index(shape: any, axis: whole = 1)", "", function(dims, axis)
 end)
 
 local draws = 0
--- Numbers in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10: the element's
--- position is the counter; seed and step (a whole number or an integer tensor of one element) are the
--- key. Each call draws others than every other call of the model.
-define_here("random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0, step: value = 0, p: number = 0.5})", "torch.rand, torch.randn, torch.bernoulli", function(dims, o)
+-- Numbers in [0, 1), of mean 0 and deviation 1, or true with probability p. Philox4x32-10: the
+-- element's position is the counter; seed and step (a whole number or an integer tensor of one
+-- element) are the key. Each call draws others than every other call of the model.
+define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0,
+            step: value = 0, p: number = 0.5})]],
+            "torch.rand, torch.randn, torch.bernoulli", function(dims, o)
   local draw = o.kind == "normal" and op.normal or op.uniform
   local seed, step = o.seed, core.is_tensor(o.step) and o.step or whole("random: step", o.step)
   local position, stride = 0, 1
@@ -56,8 +63,8 @@ define_here("random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, see
   return o.kind == "bernoulli" and op.lt(x, o.p) or x
 end)
 
--- precision(name, f, ...): runs f; the values and products that f makes are stored and multiplied as --dtype
--- NAME would: fp32, tf32, fp16 or bf16.
+-- precision(name, f, ...): runs f; the values and products that f makes are stored and multiplied
+-- as --dtype NAME would: fp32, tf32, fp16 or bf16.
 function nn.precision(name, f, ...)
   local outer = core.precision(name)
   local result = table.pack(f(...))
@@ -75,9 +82,13 @@ define_here("half(x: tensor)", "Tensor.half", into "f16")
 define_here("bfloat16(x: tensor)", "Tensor.bfloat16", into "bf16")
 define_here("int(x: tensor)", "Tensor.int", into "i32")
 define_here("long(x: tensor)", "Tensor.long", into "i64")
-define_here("type_as(x: tensor, y: tensor)", "Tensor.type_as", function(x, y) return nn.to(x, core.dtype(y)) end)
+define_here("type_as(x: tensor, y: tensor)", "Tensor.type_as", function(x, y)
+  return nn.to(x, core.dtype(y))
+end)
 -- The list of sizes, as x.shape; of one axis its size, a number.
-define_here("size(x: tensor, axis: axis = nil)", "Tensor.size", function(x, axis) return axis and shape(x)[axis] or shape(x) end)
+define_here("size(x: tensor, axis: axis = nil)", "Tensor.size", function(x, axis)
+  return axis and shape(x)[axis] or shape(x)
+end)
 -- How many dimensions there are, a number.
 define_here("ndim|dim|ndimension(x: tensor)", "Tensor.dim", function(x) return #shape(x) end)
 -- How many elements there are, a number.
@@ -88,35 +99,42 @@ define_here("numel|nelement(x: tensor)", "torch.numel", function(x)
 end)
 define_here("bool(x: tensor)", "Tensor.bool", function(x) return op.ne(x, 0) end)
 
--- A weight. init: {"normal", mean, deviation}, {"uniform", from, to}, {"constant", value} or a number.
-define_here("param(name: string, shape: any, init: any = nil)", "nn.Parameter", function(name, dims, init)
+-- A weight. init: {"normal", mean, deviation}, {"uniform", from, to}, {"constant", value} or a
+-- number.
+define_here("param(name: string, shape: any, init: any = nil)",
+            "nn.Parameter", function(name, dims, init)
   if type(init) == "number" then init = {"constant", init} end
-  if init ~= nil and type(init) ~= "table" then fail("param: init = %s: wants a number or a table, as in {\"normal\", 0, 1}", said(init)) end
+  if init ~= nil and type(init) ~= "table" then
+    fail("param: init = %s: wants a number or a table, as in {\"normal\", 0, 1}", said(init))
+  end
   init = init or {"normal", 0, 1}
   return core.param(join(name), dims, init[1], init[2], init[3])
 end)
 
--- A weight that is not trained, as running statistics are: nn.parameters leaves it out. A model may update it.
+-- A weight that is not trained, as running statistics are: nn.parameters leaves it out. A model may
+-- update it.
 define_here("buffer(name: string, shape: any, value: number = 0)", "", function(name, dims, value)
   local x = core.param(join(name), dims, "constant", value)
   tools.buffers[core.id(x)] = true
   return x
 end)
 
--- A value that lives across runs, saved and
--- restored with the weights. init: a number, or {"normal" | "uniform", a, b}. Reading it gives what it
--- held before the run.
-define_here("state(name: string, shape: any, {dtype: string = f32, init: any = 0})", "", function(name, dims, o)
+-- A value that lives across runs, saved and restored with the weights. init: a number, or {"normal"
+-- | "uniform", a, b}. Reading it gives what it held before the run.
+define_here("state(name: string, shape: any, {dtype: string = f32, init: any = 0})",
+            "", function(name, dims, o)
   local init = type(o.init) == "table" and o.init or {"constant", o.init}
   return core.state(join(name), dims, o.dtype, init[1], init[2], init[3])
 end)
 
 -- What a state, or a parameter, holds after this run of the entry.
-define_here("update(state: any, value: any)", "", function(state, value) core.update(state, value) end)
+define_here("update(state: any, value: any)", "", function(state, value)
+  core.update(state, value)
+end)
 
--- entry(name, f, ...): runs f; outputs and updates that f makes belong to the entry `name`, which is run by
--- itself: train, eval, or any other name. Those outside of any belong to "infer". Entries share
--- parameters and states.
+-- entry(name, f, ...): runs f; outputs and updates that f makes belong to the entry `name`, which
+-- is run by itself: train, eval, or any other name. Those outside of any belong to "infer". Entries
+-- share parameters and states.
 function nn.entry(name, f, ...)
   local outer = core.entry(name)
   local result = table.pack(f(...))
@@ -153,17 +171,20 @@ function nn.config(defaults)
 end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
--- class = "reduce" a reduction, of two values in `cuda` and `ref`, or of accumulators in `acc`, called
--- as nn.NAME(x, axes, keep).
+-- class = "reduce" a reduction, of two values in `cuda` and `ref`, or of accumulators in `acc`,
+-- called as nn.NAME(x, axes, keep).
 function nn.op_row(row)
   if type(row) ~= "table" then
     fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")
   end
   local reduces = row.class == "reduce"
-  local known = {name = REQUIRED, nin = 1, cuda = not (reduces and row.acc) and REQUIRED or false, ref = false,
+  local known = {name = REQUIRED, nin = 1, cuda = not (reduces and row.acc) and REQUIRED or false,
+                 ref = false,
                  grad = false, flops = 1, flags = false, class = "map"}
   if reduces then
-    for _, key in ipairs{"acc", "result", "ref_result", "init", "ref_init", "gives"} do known[key] = false end
+    for _, key in ipairs{"acc", "result", "ref_result", "init", "ref_init", "gives"} do
+      known[key] = false
+    end
     row.attrs = {"axes"}
     known.attrs = false
   end
@@ -188,7 +209,8 @@ end})
 
 local meta = core.meta
 local function binary(f) return function(a, b) return f(a, b) end end
-meta.__add, meta.__sub, meta.__mul, meta.__div = binary(op.add), binary(op.sub), binary(op.mul), binary(op.div)
+meta.__add, meta.__sub, meta.__mul, meta.__div = binary(op.add), binary(op.sub), binary(op.mul),
+    binary(op.div)
 meta.__idiv, meta.__mod = binary(op.floordiv), binary(op.mod)
 meta.__band, meta.__bor = binary(op.logical_and), binary(op.logical_or)
 meta.__bxor, meta.__bnot = binary(op.logical_xor), function(x) return op.logical_not(x) end
@@ -196,7 +218,8 @@ meta.__pow, meta.__unm = binary(op.pow), function(x) return op.neg(x) end
 -- What Lua turns into a truth of its own before we see it.
 local function no_truth(sign, name)
   return function(a, b)
-    fail("%s %s %s: Lua makes one truth of a comparison; nn.%s(a, b) compares elements", said(a), sign, said(b), name)
+    fail("%s %s %s: Lua makes one truth of a comparison; nn.%s(a, b) compares elements", said(a),
+         sign, said(b), name)
   end
 end
 meta.__lt, meta.__le = no_truth("<", "lt"), no_truth("<=", "le")
@@ -204,36 +227,45 @@ meta.__eq = function(a, b)
   if core.id(a) == core.id(b) then return true end
   return no_truth("==", "eq")(a, b)
 end
-meta.__concat = function() fail("..: a tensor is no text; nn.concat({a, b}, axis) joins tensors") end
+meta.__concat = function()
+  fail("..: a tensor is no text; nn.concat({a, b}, axis) joins tensors")
+end
 meta.__len = function(x) return shape(x)[1] or fail("#: %s has no dimension", tostring(x)) end
 -- `x == 1` is Lua's false whatever x is: what is done with that false says so.
 local function no_tensor(what)
   return function(a, b)
     local v = b
     if type(a) == "boolean" then v = a end
-    fail("%s %s, which is no tensor: Lua's ==, < and and compare no elements; nn.eq(a, b), nn.lt(a, b) do", what, tostring(v))
+    fail("%s %s, which is no tensor: Lua's ==, < and and compare no elements; nn.eq(a, b), " ..
+         "nn.lt(a, b) do", what, tostring(v))
   end
 end
 local booleans = {__index = no_tensor("a field or method of")}
-for _, name in ipairs{"add", "sub", "mul", "div", "idiv", "mod", "pow", "unm", "band", "bor", "bxor", "bnot"} do
+for _, name in ipairs{"add", "sub", "mul", "div", "idiv", "mod", "pow", "unm", "band", "bor",
+                      "bxor", "bnot"} do
   booleans["__" .. name] = no_tensor("arithmetic with")
 end
 core.set_metatable_of_booleans(booleans)
 
 -- Words that PyTorch's users try, and what they are here.
+local no_factorisation = "there are no matrix factorisations"
+local at_run_time = "values are known at run time alone"
+local by_values = "its size would depend on values"
+local one_gpu = "models are compiled for the GPU at hand"
 local elsewhere = {
-  cuda = "models are compiled for the GPU at hand", cpu = "models are compiled for the GPU at hand",
-  backward = "nn.grad(loss, {x, ...}) gives derivatives", item = "values are known at run time alone",
-  numpy = "values are known at run time alone", tolist = "values are known at run time alone",
-  double = "there are no doubles; f32 is the widest", cholesky = "there are no matrix factorisations", svd = "there are no matrix factorisations",
-  inverse = "there are no matrix factorisations", det = "there are no matrix factorisations", qr = "there are no matrix factorisations",
-  nonzero = "its size would depend on values; nn.where keeps the shape", unique = "its size would depend on values",
-  masked_select = "its size would depend on values; nn.where keeps the shape",
+  cuda = one_gpu, cpu = one_gpu, backward = "nn.grad(loss, {x, ...}) gives derivatives",
+  item = at_run_time, numpy = at_run_time, tolist = at_run_time,
+  double = "there are no doubles; f32 is the widest",
+  cholesky = no_factorisation, svd = no_factorisation, inverse = no_factorisation,
+  det = no_factorisation, qr = no_factorisation,
+  unique = by_values, nonzero = by_values .. "; nn.where keeps the shape",
+  masked_select = by_values .. "; nn.where keeps the shape",
 }
 local function no_function(name)
   if elsewhere[name] then fail("there is no layer or op '%s': %s", name, elsewhere[name]) end
   local near = core.nearest(tostring(name), tools.sorted_keys(nn))
-  fail("there is no layer or op '%s'%s", tostring(name), near and meant(near) or "; nngen help lists them")
+  fail("there is no layer or op '%s'%s", tostring(name),
+       near and meant(near) or "; nngen help lists them")
 end
 meta.__index = function(x, name)
   if name == "shape" then return shape(x) end

@@ -1,32 +1,37 @@
--- nn_activations.lua: activation functions, of the module `nn` (nn.lua). Each is finite with finite derivatives for
--- every finite x where PyTorch's is: what `where` leaves out is computed too, and must not be infinite.
+-- nn_activations.lua: activation functions, of the module `nn` (nn.lua). Each is finite with finite
+-- derivatives for every finite x where PyTorch's is: what `where` leaves out is computed too, and
+-- must not be infinite.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, is_float = tools.fail, tools.define, tools.is_float
 
-define("relu(x: tensor)", "F.relu, nn.ReLU", function(x) return is_float(x) and op.relu(x) or op.max(x, 0) end)
+define("relu(x: tensor)", "F.relu, nn.ReLU", function(x)
+  return is_float(x) and op.relu(x) or op.max(x, 0)
+end)
 -- From 0 to 6.
 define("relu6(x: tensor)", "F.relu6, nn.ReLU6", function(x) return op.min(op.relu(x), 6) end)
-define("leaky_relu(x: tensor, slope|negative_slope: number = 0.01)", "F.leaky_relu, nn.LeakyReLU", function(x, slope)
+define("leaky_relu(x: tensor, slope|negative_slope: number = 0.01)",
+       "F.leaky_relu, nn.LeakyReLU", function(x, slope)
   return op.where(op.gt(x, 0), x, x * slope)
 end)
 -- The slope drawn between lower and upper in training, else their mean.
-define("rrelu(x: tensor, lower: number = 0.125, upper: number = 0.3333333333333333)", "F.rrelu, nn.RReLU", function(x, lower, upper)
+define("rrelu(x: tensor, lower: number = 0.125, upper: number = 0.3333333333333333)",
+       "F.rrelu, nn.RReLU", function(x, lower, upper)
   local slope = (lower + upper) / 2
   if tools.training.active then
-    slope = nn.random(shape(x), {seed = tools.training.seed, step = nn.training_step()}) * (upper - lower) + lower
+    slope = nn.random(shape(x), {seed = tools.training.seed, step = nn.training_step()}) *
+        (upper - lower) + lower
   end
   return op.where(op.gt(x, 0), x, x * slope)
 end)
 -- x below 0 times parameter name.weight: one, or one for each channel.
-define("prelu(x: tensor, name: name, {count|num_parameters: count = 1, init: number = 0.25})", "F.prelu, nn.PReLU", function(x, o)
-  local dims, wide = shape(x), {}
+define("prelu(x: tensor, name: name, {count|num_parameters: count = 1, init: number = 0.25})",
+       "F.prelu, nn.PReLU", function(x, o)
+  local dims = shape(x)
   if o.count ~= 1 and (#dims < 2 or dims[2] ~= o.count) then
     fail("prelu: count = %d: wants 1 or the channels of %s", o.count, tostring(x))
   end
-  for i = 1, #dims do wide[i] = i == 2 and o.count or 1 end
-  local slope = op.reshape(nn.param("weight", {o.count}, {"constant", o.init}), {dims = wide})
-  return op.where(op.gt(x, 0), x, x * slope)
+  return nn.functional.prelu(x, nn.param("weight", {o.count}, {"constant", o.init}))
 end)
 -- x above 0, alpha * (exp(x) - 1) below.
 define("elu(x: tensor, alpha: number = 1)", "F.elu, nn.ELU", function(x, alpha)
@@ -50,8 +55,10 @@ define("silu|swish(x: tensor)", "F.silu, nn.SiLU", op.silu)
 
 -- log(1 + exp(x)): of no x too large, and exact where it is small.
 local function softplus(x) return op.max(x, 0.0) + op.log1p(op.exp(-op.abs(x))) end
+tools.softplus = softplus
 -- log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
-define("softplus(x: tensor, beta: number = 1, threshold: number = 20)", "F.softplus, nn.Softplus", function(x, beta, threshold)
+define("softplus(x: tensor, beta: number = 1, threshold: number = 20)",
+       "F.softplus, nn.Softplus", function(x, beta, threshold)
   local wide = x * beta
   return op.where(op.gt(wide, threshold), x, softplus(wide) * (1 / beta))
 end)
@@ -60,25 +67,37 @@ define("logsigmoid(x: tensor)", "F.logsigmoid, nn.LogSigmoid", function(x) retur
 -- x * tanh(softplus(x)).
 define("mish(x: tensor)", "F.mish, nn.Mish", function(x) return x * op.tanh(softplus(x)) end)
 -- x / (1 + |x|).
-define("softsign(x: tensor)", "F.softsign, nn.Softsign", function(x) return x / (op.abs(x) + 1.0) end)
-define("tanhshrink(x: tensor)", "F.tanhshrink, nn.Tanhshrink", function(x) return x - op.tanh(x) end)
+define("softsign(x: tensor)", "F.softsign, nn.Softsign", function(x)
+  return x / (op.abs(x) + 1.0)
+end)
+define("tanhshrink(x: tensor)", "F.tanhshrink, nn.Tanhshrink", function(x)
+  return x - op.tanh(x)
+end)
 -- 0 from -lambda to lambda, else x moved toward 0 by it.
-define("softshrink(x: tensor, lambda|lambd: number = 0.5)", "F.softshrink, nn.Softshrink", function(x, lambda)
+define("softshrink(x: tensor, lambda|lambd: number = 0.5)",
+       "F.softshrink, nn.Softshrink", function(x, lambda)
   return op.where(op.gt(x, lambda), x - lambda, op.where(op.lt(x, -lambda), x + lambda, x * 0.0))
 end)
 -- 0 from -lambda to lambda, else x.
-define("hardshrink(x: tensor, lambda|lambd: number = 0.5)", "F.hardshrink, nn.Hardshrink", function(x, lambda)
+define("hardshrink(x: tensor, lambda|lambd: number = 0.5)",
+       "F.hardshrink, nn.Hardshrink", function(x, lambda)
   return op.where(op.ge(x, -lambda) & op.le(x, lambda), 0.0, x)
 end)
-define("hardtanh(x: tensor, low|min_val: number = -1, high|max_val: number = 1)", "F.hardtanh, nn.Hardtanh", function(x, low, high)
+define("hardtanh(x: tensor, low|min_val: number = -1, high|max_val: number = 1)",
+       "F.hardtanh, nn.Hardtanh", function(x, low, high)
   return op.min(op.max(x, low), high)
 end)
 -- x / 6 + 1 / 2, from 0 to 1.
-define("hardsigmoid(x: tensor)", "F.hardsigmoid, nn.Hardsigmoid", function(x) return op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6) end)
+define("hardsigmoid(x: tensor)", "F.hardsigmoid, nn.Hardsigmoid", function(x)
+  return op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
+end)
 -- x * hardsigmoid(x).
-define("hardswish(x: tensor)", "F.hardswish, nn.Hardswish", function(x) return x * op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6) end)
+define("hardswish(x: tensor)", "F.hardswish, nn.Hardswish", function(x)
+  return x * op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
+end)
 -- x above the threshold, else value.
-define("threshold(x: tensor, threshold: number, value: number)", "F.threshold, nn.Threshold", function(x, threshold, value)
+define("threshold(x: tensor, threshold: number, value: number)",
+       "F.threshold, nn.Threshold", function(x, threshold, value)
   return op.where(op.gt(x, threshold), x, is_float(x) and value + 0.0 or value)
 end)
 -- The first half along an axis times the sigmoid of the second.

@@ -16,14 +16,18 @@ local function dimensions(q, k, v)
     end
   end
   local of_q, of_k, of_v = shape(q), shape(k), shape(v)
-  local d = {B = of_q[1], H = of_q[2], N = of_q[3], D = of_q[4], G = of_k[2], M = of_k[3], Dv = of_v[4]}
+  local d = {B = of_q[1], H = of_q[2], N = of_q[3], D = of_q[4], G = of_k[2], M = of_k[3],
+             Dv = of_v[4]}
   if of_k[1] ~= d.B or of_v[1] ~= d.B then
-    fail("attention: the batches of q, k and v differ: %s, %s and %s", said(of_q), said(of_k), said(of_v))
+    fail("attention: the batches of q, k and v differ: %s, %s and %s", said(of_q), said(of_k),
+         said(of_v))
   end
   if of_k[4] ~= d.D then fail("attention: q has depth %d, k has %d", d.D, of_k[4]) end
   if of_v[2] ~= d.G then fail("attention: k has %d heads, v has %d", d.G, of_v[2]) end
   if of_v[3] ~= d.M then fail("attention: k has %d keys, v has %d", d.M, of_v[3]) end
-  if d.H % d.G ~= 0 then fail("attention: %d heads of q are no multiple of %d heads of k", d.H, d.G) end
+  if d.H % d.G ~= 0 then
+    fail("attention: %d heads of q are no multiple of %d heads of k", d.H, d.G)
+  end
   d.R = d.H // d.G
   return d
 end
@@ -76,10 +80,12 @@ local function broadcast(d, what, x)
   return op.reshape(x, {dims = laid(d, table.unpack(dims))})
 end
 
--- Where an element of the scores is: each an index along its own dimension, of size 1 along the others.
+-- Where an element of the scores is: each an index along its own dimension, of size 1 along the
+-- others.
 local function places(d)
   local last = d.R == 1 and 3 or 4
-  local at = {batch = nn.index(laid(d, d.B, 1, 1, 1), 1), query = nn.index(laid(d, 1, 1, d.N, 1), last),
+  local at = {batch = nn.index(laid(d, d.B, 1, 1, 1), 1),
+              query = nn.index(laid(d, 1, 1, d.N, 1), last),
               key = nn.index(laid(d, 1, 1, 1, d.M), last + 1)}
   if d.R == 1 then at.head = nn.index({1, d.H, 1, 1}, 2)
   else at.head = nn.index({1, d.G, 1, 1, 1}, 2) * d.R + nn.index({1, 1, d.R, 1, 1}, 3) end
@@ -88,9 +94,10 @@ end
 
 local function shifted(x, by) return by == 0 and x or x + by end
 
--- ---- which keys a query sees ---------------------------------------------------------------------
+-- ---- which keys a query sees --------------------------------------------------------------------
 
--- By position: `behind` is how many keys there are before the one at the first query's own position.
+-- By position: `behind` is how many keys there are before the one at the first query's own
+-- position.
 local function near(d, o, at, behind)
   local seen
   if o.causal then seen = op.le(at.key, shifted(at.query, behind)) end
@@ -103,7 +110,8 @@ local function near(d, o, at, behind)
   if not o.causal then fail("attention: prefix needs causal = true") end
   local prefix = o.prefix
   if core.is_tensor(prefix) then
-    prefix = of_shape(d, "prefix", typed("prefix", prefix, is_integer, "integers"), {d.B}, d.B, 1, 1, 1)
+    prefix = of_shape(d, "prefix", typed("prefix", prefix, is_integer, "integers"), {d.B}, d.B, 1,
+                      1, 1)
   elseif math.type(prefix) ~= "integer" then
     fail("attention: prefix wants a whole number or a tensor of integers, not %s", tostring(prefix))
   end
@@ -113,7 +121,8 @@ end
 local function same_document(d, ids)
   if core.is_tensor(ids) then
     if d.N ~= d.M then
-      fail("attention: documents of %d queries and %d keys are two tensors, {of queries, of keys}", d.N, d.M)
+      fail("attention: documents of %d queries and %d keys are two tensors, {of queries, of keys}",
+           d.N, d.M)
     end
     ids = {ids, ids}
   end
@@ -135,7 +144,9 @@ local function visible(d, o, at, behind)
     also(op.lt(at.key, of_shape(d, "lengths", lengths, {d.B}, d.B, 1, 1, 1)))
   end
   if o.documents then also(same_document(d, o.documents)) end
-  if o.mask then also(broadcast(d, "mask", typed("mask", o.mask, is_bool, "bools (true: visible)"))) end
+  if o.mask then
+    also(broadcast(d, "mask", typed("mask", o.mask, is_bool, "bools (true: visible)")))
+  end
   if o.keep then
     local kept = typed("keep", o.keep(at), is_bool, "bools (true: visible)")
     widened("keep", kept, laid(d, d.B, d.H, d.N, d.M))
@@ -150,7 +161,7 @@ local function may_see_none(d, o)
          (o.causal or o.window) and d.M < d.N
 end
 
--- ---- scores ---------------------------------------------------------------------------------------
+-- ---- scores -------------------------------------------------------------------------------------
 
 local function rescored(s, f, at)
   local new = f(s, at)
@@ -201,16 +212,17 @@ local function check(o)
       fail("attention: %s wants a number above 0, not %s", name, tostring(o[name]))
     end
   end
-  for name, kind in pairs{score = "function", keep = "function", causal = "boolean", lse = "boolean"} do
+  for name, kind in pairs{score = "function", keep = "function", causal = "boolean",
+                          lse = "boolean"} do
     if o[name] and type(o[name]) ~= kind then
       fail("attention: %s wants a %s, not %s", name, kind, tostring(o[name]))
     end
   end
 end
 
--- softmax(q @ k^T * scale) @ v, q (B, H, N, D), k (B, G, M, D), v (B, G, M, Dv)
--- -> (B, H, N, Dv). H is a multiple of G: H / G heads of q share one of k. A query that sees no key gives 0.
--- Query i stands at position p = i + M - N among the keys: queries are the last N of M. Options:
+-- softmax(q @ k^T * scale) @ v, q (B, H, N, D), k (B, G, M, D), v (B, G, M, Dv) -> (B, H, N, Dv). H
+-- is a multiple of G: H / G heads of q share one of k. A query that sees no key gives 0. Query i
+-- stands at position p = i + M - N among the keys: queries are the last N of M.
 --   scale      by default 1 / sqrt(D)
 --   causal     true: keys j <= p are visible
 --   window     w: keys of p - w < j < p + w are visible; with causal the last w
@@ -225,13 +237,20 @@ end
 --   bias       floats that broadcast to (B, H, N, M), added
 --   alibi      true, or slopes (H): slope * (j - p) is added
 --   dropout    {p, seed = 0, step = 0}: of the probabilities, drawn as nn.random does
---   lse        true: a second result (B, H, N), the logarithm of the sum of exp(score) over visible keys
-tools.define("attention(q: tensor, k: tensor, v: tensor, {scale: any = nil, causal: any = nil, window: any = nil, prefix: any = nil, lengths: any = nil, documents: any = nil, mask: any = nil, keep: any = nil, score: any = nil, softcap: any = nil, bias: any = nil, alibi: any = nil, dropout: any = nil, lse: any = nil})", "F.scaled_dot_product_attention, flex_attention", function(q, k, v, o)
+--   lse        true: a second result (B, H, N), the logarithm of the sum of exp(score) over visible
+--              keys
+tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
+             causal: any = nil, window: any = nil, prefix: any = nil, lengths: any = nil,
+             documents: any = nil, mask: any = nil, keep: any = nil, score: any = nil,
+             softcap: any = nil, bias: any = nil, alibi: any = nil, dropout: any = nil,
+             lse: any = nil})]],
+             "F.scaled_dot_product_attention, flex_attention", function(q, k, v, o)
   check(o)
   local d = dimensions(q, k, v)
   if d.R > 1 then
     q = op.reshape(q, {dims = {d.B, d.G, d.R, d.N, d.D}})
-    k, v = op.reshape(k, {dims = {d.B, d.G, 1, d.M, d.D}}), op.reshape(v, {dims = {d.B, d.G, 1, d.M, d.Dv}})
+    k, v = op.reshape(k, {dims = {d.B, d.G, 1, d.M, d.D}}),
+        op.reshape(v, {dims = {d.B, d.G, 1, d.M, d.Dv}})
   end
   local s = scores(d, q, k, o, places(d))
   local axes, none = {axes = 1 << (#shape(s) - 1)}, may_see_none(d, o)

@@ -1,6 +1,6 @@
--- nn_grad.lua: derivatives, of the module `nn` (nn.lua): reverse mode over the ops of a model, by the rule of
--- each map's row (ops.lua) and the rules of the other classes below. What it makes are ops like any
--- others: they are fused with the rest, and can be differentiated again.
+-- nn_grad.lua: derivatives, of the module `nn` (nn.lua): reverse mode over the ops of a model, by
+-- the rule of each map's row (ops.lua) and the rules of the other classes below. What it makes are
+-- ops like any others: they are fused with the rest, and can be differentiated again.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, tensor = tools.fail, tools.tensor
@@ -42,7 +42,7 @@ local function turned(x) -- the last two dimensions exchanged
   return op.permute(x, {dims = dims})
 end
 
--- ---- rules, by op: (g, node, y, x...) -> the gradient of each input -------------------------------
+-- ---- rules, by op: (g, node, y, x...) -> the gradient of each input -----------------------------
 -- g has the shape of y.
 
 local rules = {}
@@ -106,7 +106,8 @@ local function conv_options(node, size)
 end
 local function image(x) local d = shape(x); return {d[3], d[4]} end
 function rules.conv2d(g, node, y, x, w)
-  return op.conv2d_data(g, w, conv_options(node, image(x))), op.conv2d_filter(g, x, conv_options(node, image(w)))
+  return op.conv2d_data(g, w, conv_options(node, image(x))),
+      op.conv2d_filter(g, x, conv_options(node, image(w)))
 end
 function rules.conv2d_data(g, node, y, x, w)
   return op.conv2d(g, w, conv_options(node)), op.conv2d_filter(x, g, conv_options(node, image(w)))
@@ -121,22 +122,26 @@ function rules.window_sum(g, node, y, x)
                                   groups = dims[2], size = image(x)})
 end
 
--- Of windows that stand apart, and leave nothing out: to the first of the largest elements of each, as torch has it.
+-- Of windows that stand apart, and leave nothing out: to the first of the largest elements of each,
+-- as torch has it.
 local function of_tiles(g, node, y, x)
   local k, dims, out = node.kernel, shape(x), shape(y)
   local n, c, p, q, size = dims[1], dims[2], out[3], out[4], k[1] * k[2]
   local used = {n, c, p * k[1], q * k[2]}
   local turn = {dims = {0, 1, 2, 4, 3, 5}} -- rows of windows, then rows in them, and back
-  local cut = op.reshape(op.slice(x, {dims = {0, 0, 0, 0}, ends = used}), {dims = {n, c, p, k[1], q, k[2]}})
+  local cut = op.reshape(op.slice(x, {dims = {0, 0, 0, 0}, ends = used}),
+                         {dims = {n, c, p, k[1], q, k[2]}})
   local windows = op.reshape(op.permute(cut, turn), {dims = {n, c, p, q, size}})
-  local chosen = op.eq(nn.index({1, 1, 1, 1, size}, 5), op.reduce_argmax(windows, {axes = 1 << 4})):to("f32")
-  local made = op.reshape(op.mul(op.reshape(g, {dims = {n, c, p, q, 1}}), chosen), {dims = {n, c, p, q, k[1], k[2]}})
+  local chosen = op.eq(nn.index({1, 1, 1, 1, size}, 5),
+                       op.reduce_argmax(windows, {axes = 1 << 4})):to("f32")
+  local made = op.reshape(op.mul(op.reshape(g, {dims = {n, c, p, q, 1}}), chosen),
+                          {dims = {n, c, p, q, k[1], k[2]}})
   made = op.reshape(op.permute(made, turn), {dims = used})
   return op.pad(made, {dims = {0, 0, 0, 0}, ends = {0, 0, dims[3] - used[3], dims[4] - used[4]}})
 end
 
--- The `back`-th last window that may cover each place along dimension i of the image: its number, kept within
--- bounds, and whether it does, both along `axis`.
+-- The `back`-th last window that may cover each place along dimension i of the image: its number,
+-- kept within bounds, and whether it does, both along `axis`.
 local function covering(node, i, size, count, back, axis)
   local place, dims = nil, {1, 1, 1, 1}
   dims[axis] = size
@@ -149,8 +154,8 @@ local function covering(node, i, size, count, back, axis)
   return op.reshape(op.min(op.max(window, 0), count - 1), {dims = {size}}), covers
 end
 
--- To each element that is the largest of a window; those that several windows share get from all of them. Of
--- equal elements all get it: after relu, where that happens, these are zeros.
+-- To each element that is the largest of a window; those that several windows share get from all of
+-- them. Of equal elements all get it: after relu, where that happens, these are zeros.
 function rules.window_max(g, node, y, x)
   local k, dims, out = node.kernel, shape(x), shape(y)
   local apart = true
@@ -245,7 +250,8 @@ local function of_rule(g, node)
   local given = table.pack(node.rule(g))
   for i, x in ipairs(node.inputs) do
     if given[i] and not same_shape(shape(tensor("custom_gradient", given[i])), shape(x)) then
-      fail("custom_gradient: the gradient of input %d is %s, the input %s", i, tostring(given[i]), tostring(x))
+      fail("custom_gradient: the gradient of input %d is %s, the input %s", i, tostring(given[i]),
+           tostring(x))
     end
   end
   return given
@@ -296,7 +302,9 @@ local function differentiable(x) return core.dtype(x):find("f") ~= nil end
 -- The gradients of the loss by each tensor of a list, zeros where it does not depend on it; and of
 -- how many it does.
 local function gradients(loss, list)
-  if type(list) ~= "table" or #list == 0 then fail("grad: wants a tensor, or a list of them, after the loss") end
+  if type(list) ~= "table" or #list == 0 then
+    fail("grad: wants a tensor, or a list of them, after the loss")
+  end
   for _, x in ipairs(list) do
     if not differentiable(tensor("grad", x)) then
       fail("grad: %s is %s; only floats have a gradient", tostring(x), core.dtype(x))
@@ -317,7 +325,8 @@ local function gradients(loss, list)
       local given = tools.placed(core.name(node.tensor) .. "_grad", of_node, g, node)
       for i, x in ipairs(node.inputs) do
         local input = core.id(x)
-        local needed = differentiable(x) and (keep[input] or (nodes[input] and #nodes[input].inputs > 0))
+        local needed = differentiable(x)
+            and (keep[input] or (nodes[input] and #nodes[input].inputs > 0))
         if given and given[i] and needed then
           grads[input] = grads[input] and grads[input] + given[i] or given[i]
         elseif needed and not given and not node.stops then
@@ -344,19 +353,21 @@ function nn.grad(loss, wanted)
   return (gradients(loss, wanted))
 end
 
--- custom_gradient(y, inputs, rule): y, whose gradient by the tensors of the list `inputs`, of which it is made, nn.grad takes
--- from rule(g), one for each of them and of its shape, or nil; g has the shape of y. What rule computes is differentiated
--- like anything else. As torch.autograd.Function.
+-- custom_gradient(y, inputs, rule): y, whose gradient by the tensors of the list `inputs`, of which
+-- it is made, nn.grad takes from rule(g), one for each of them and of its shape, or nil; g has the
+-- shape of y. What rule computes is differentiated like anything else. As torch.autograd.Function.
 function nn.custom_gradient(y, inputs, rule)
   own_rules[core.id(tensor("custom_gradient", y))] = {inputs = inputs, rule = rule}
   return y
 end
 
 -- x, which nn.grad takes for a constant.
-tools.define_here("stop_gradient|detach(x: tensor)", "Tensor.detach", function(x) return op.stop_gradient(x) end)
+tools.define_here("stop_gradient|detach(x: tensor)", "Tensor.detach", function(x)
+  return op.stop_gradient(x)
+end)
 
--- parameters(): all parameters made so far that are trained, a list in the order of the model: without those of
--- nn.buffer.
+-- parameters(): all parameters made so far that are trained, a list in the order of the model:
+-- without those of nn.buffer.
 function nn.parameters()
   local list = {}
   for _, p in ipairs(core.parameters()) do

@@ -1,77 +1,64 @@
--- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, linear, embeddings. Norms are in
--- nn_norms.lua. Parameters have the names, shapes and first values of PyTorch's.
+-- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, linear,
+-- embeddings. Norms are in nn_norms.lua. Parameters have the names, shapes and first values of
+-- PyTorch's.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, each, product = tools.fail, tools.define, tools.each, tools.product
-
-local function channel_bias(out, bound, rank)
-  local wide = {}
-  for i = 1, rank + 2 do wide[i] = i == 2 and out or 1 end
-  return op.reshape(nn.param("bias", {out}, {"uniform", -bound, bound}), {dims = wide})
-end
+local fail, define, product = tools.fail, tools.define, tools.product
 
 local function check_groups(what, o, channels)
   if channels % o.groups ~= 0 or o.out % o.groups ~= 0 then
-    fail("%s: groups = %d does not divide %d input and %d output channels", what, o.groups, channels, o.out)
+    fail("%s: groups = %d does not divide %d input and %d output channels", what, o.groups,
+         channels, o.out)
   end
 end
-
-local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
 
 local function convolution(rank)
   local what = "conv" .. rank .. "d"
   return function(x, o)
-    local dims = shape(x)
-    if #dims ~= rank + 2 then fail("%s: wants an input %s, not %s", what, layouts[rank], tostring(x)) end
-    local k = each(what .. ": kernel", o.kernel, rank)
-    check_groups(what, o, dims[2])
-    local std = math.sqrt(2 * o.groups / (o.out * product(k)))
-    local w = nn.param("weight", {o.out, dims[2] // o.groups, table.unpack(k)}, {"normal", 0, std})
+    local channels = shape(x)[2]
+    check_groups(what, o, channels)
+    local taps = product(o.kernel)
+    local dims = {o.out, channels // o.groups, table.unpack(o.kernel)}
+    local w = nn.param("weight", dims, {"normal", 0, math.sqrt(2 * o.groups / (o.out * taps))})
     local y = tools.convolve(what, rank, x, w, o)
     if not o.bias then return y end
-    return y + channel_bias(o.out, 1 / math.sqrt(dims[2] // o.groups * product(k)), rank)
+    local bound = 1 / math.sqrt(channels // o.groups * taps)
+    return y + tools.along(nn.param("bias", {o.out}, {"uniform", -bound, bound}), rank + 2, 2)
   end
 end
--- (N, C, L) -> (N, out, (L + 2 pad - dilation (kernel - 1) - 1) // stride + 1). pad: a number, "same" or "valid".
--- Parameters name.weight (out, C / groups, kernel), Kaiming's normal by fan-out, name.bias (out).
-define("conv1d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})", "nn.Conv1d", convolution(1))
--- (N, C, H, W) -> (N, out, H', W'). kernel, stride and dilation: numbers or {height, width}; pad also {top, left, bottom,
--- right}, "same" or "valid". Parameters name.weight (out, C / groups, KH, KW), Kaiming's normal by fan-out, name.bias (out).
-define("conv2d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})", "nn.Conv2d", convolution(2))
--- (N, C, D, H, W) -> (N, out, D', H', W').
--- Parameters name.weight (out, C / groups, KD, KH, KW), Kaiming's normal by fan-out, name.bias (out).
-define("conv3d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})", "nn.Conv3d", convolution(3))
+-- Of (N, C, L), (N, C, H, W) or (N, C, D, H, W) `out` channels; each size becomes
+-- (size + 2 pad - dilation (kernel - 1) - 1) // stride + 1. Parameters name.weight
+-- (out, C / groups, kernel), Kaiming's normal by fan-out, name.bias (out).
+define([[conv{1,2,3}d(x: image#, name: name, {out|out_channels: count, kernel|kernel_size: each#,
+       stride: each# = 1, pad|padding: padding# = 0, dilation: each# = 1, groups: count = 1,
+       bias: boolean = true, padding_mode: zeros/reflect/replicate/circular = zeros})]],
+       "nn.Conv#d", convolution)
 
 local function transposed(rank)
   local what = "conv_transpose" .. rank .. "d"
   return function(x, o)
-    local dims = shape(x)
-    if #dims ~= rank + 2 then fail("%s: wants an input %s, not %s", what, layouts[rank], tostring(x)) end
-    local kernel = each(what .. ": kernel", o.kernel, rank)
-    check_groups(what, o, dims[2])
+    local channels = shape(x)[2]
+    check_groups(what, o, channels)
     local k = o.out // o.groups
-    local bound = 1 / math.sqrt(k * math.max(product(kernel), 1))
-    for i = 1, rank do
-      if kernel[i] < 1 then fail("%s: kernel, stride and dilation must be at least 1, pad at least 0", what) end
-    end
-    local w = nn.param("weight", {dims[2], k, table.unpack(kernel)}, {"uniform", -bound, bound})
+    local bound = 1 / math.sqrt(k * product(o.kernel))
+    local init = {"uniform", -bound, bound}
+    local w = nn.param("weight", {channels, k, table.unpack(o.kernel)}, init)
     local y = tools.convolve_transposed(what, rank, x, w, o)
-    return o.bias and y + channel_bias(o.out, bound, rank) or y
+    return o.bias and y + tools.along(nn.param("bias", {o.out}, init), rank + 2, 2) or y
   end
 end
--- The gradient of a convolution: (N, C, L) -> (N, out, (L - 1) * stride - 2 pad + dilation (kernel - 1) + output_pad + 1).
--- Parameters name.weight (C, out / groups, kernel), name.bias (out), uniform.
-define("conv_transpose1d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true})", "nn.ConvTranspose1d", transposed(1))
--- (N, C, H, W) -> (N, out, H', W').
--- Parameters name.weight (C, out / groups, KH, KW), name.bias (out), uniform.
-define("conv_transpose2d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true})", "nn.ConvTranspose2d", transposed(2))
--- (N, C, D, H, W) -> (N, out, D', H', W').
--- Parameters name.weight (C, out / groups, KD, KH, KW), name.bias (out), uniform.
-define("conv_transpose3d(x: tensor, name: name, {out|out_channels: count, kernel|kernel_size: any, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, dilation: any = 1, groups: count = 1, bias: boolean = true})", "nn.ConvTranspose3d", transposed(3))
+-- The gradient of a convolution: (N, C, ...) -> (N, out, ...), where each size becomes
+-- (size - 1) stride - 2 pad + dilation (kernel - 1) + output_pad + 1. Parameters name.weight
+-- (C, out / groups, kernel), name.bias (out), uniform.
+define([[conv_transpose{1,2,3}d(x: image#, name: name, {out|out_channels: count,
+       kernel|kernel_size: each#, stride: each# = 1, pad|padding: border# = 0,
+       output_pad|output_padding: border# = 0, dilation: each# = 1, groups: count = 1,
+       bias: boolean = true})]], "nn.ConvTranspose#d", transposed)
 
 -- x @ weight^T + bias over the last dimension.
 -- Parameters name.weight (out, in), name.bias (out); PyTorch's uniform init.
-define("linear(x: tensor, name: name, {out|out_features: count, bias: boolean = true})", "nn.Linear", function(x, o)
+define("linear(x: tensor, name: name, {out|out_features: count, bias: boolean = true})",
+       "nn.Linear", function(x, o)
   local dims = shape(x)
   local inner = dims[#dims]
   if #dims < 1 then fail("linear: wants at least one dimension, not %s", tostring(x)) end
@@ -82,27 +69,34 @@ define("linear(x: tensor, name: name, {out|out_features: count, bias: boolean = 
 end)
 -- y[o] = x weight[o] x2^T + bias over the last dimensions of both.
 -- Parameters name.weight (out, in1, in2), name.bias (out); PyTorch's uniform init.
-define("bilinear(x: tensor, name: name, {x2: tensor, out|out_features: count, bias: boolean = true})", "nn.Bilinear", function(x, o)
+define([[bilinear(x: tensor, name: name, {x2: tensor, out|out_features: count,
+       bias: boolean = true})]], "nn.Bilinear", function(x, o)
   local a, b = shape(x), shape(o.x2)
-  if #a < 1 or #b < 1 then fail("bilinear: wants at least one dimension, not %s and %s", tostring(x), tostring(o.x2)) end
+  if #a < 1 or #b < 1 then
+    fail("bilinear: wants at least one dimension, not %s and %s", tostring(x), tostring(o.x2))
+  end
   local bound = 1 / math.sqrt(a[#a])
   local w = nn.param("weight", {o.out, a[#a], b[#b]}, {"uniform", -bound, bound})
   local bias = o.bias and nn.param("bias", {o.out}, {"uniform", -bound, bound}) or nil
   return nn.functional.bilinear(x, o.x2, w, bias)
 end)
 
--- A row of parameter name.weight (count, size) for each id; normal of deviation 1. Integers below count, of any shape.
--- The row padding_index (from 0) is 0, and gets no gradient.
-define("embedding(ids: tensor, name: name, {count|num_embeddings: count, size|embedding_dim: count, padding_index|padding_idx: whole = nil})", "nn.Embedding", function(ids, o)
+-- A row of parameter name.weight (count, size) for each id; normal of deviation 1. Integers below
+-- count, of any shape. The row padding_index (from 0) is 0, and gets no gradient.
+define([[embedding(ids: tensor, name: name, {count|num_embeddings: count,
+       size|embedding_dim: count, padding_index|padding_idx: whole = nil})]],
+       "nn.Embedding", function(ids, o)
   local w = nn.param("weight", {o.count, o.size}, {"normal", 0, 1})
   local y = nn.gather(w, ids, 1)
   if not o.padding_index then return y end
   local at = o.padding_index % o.count
   return op.where(nn.unsqueeze(op.eq(ids, at), -1), op.stop_gradient(y), y)
 end)
--- Rows for ids (B, L), of each of B bags one result (B, size): their mean, sum or largest elements; weights (B, L) multiply
--- rows of a sum. Parameter name.weight (count, size).
-define("embedding_bag(ids: tensor, name: name, {count|num_embeddings: count, size|embedding_dim: count, mode: mean/sum/max = mean, weights|per_sample_weights: tensor = nil})", "nn.EmbeddingBag", function(ids, o)
+-- Rows for ids (B, L), of each of B bags one result (B, size): their mean, sum or largest elements;
+-- weights (B, L) multiply rows of a sum. Parameter name.weight (count, size).
+define([[embedding_bag(ids: tensor, name: name, {count|num_embeddings: count,
+       size|embedding_dim: count, mode: mean/sum/max = mean,
+       weights|per_sample_weights: tensor = nil})]], "nn.EmbeddingBag", function(ids, o)
   if #shape(ids) ~= 2 then fail("embedding_bag: wants ids (B, L), not %s", tostring(ids)) end
   local rows = nn.gather(nn.param("weight", {o.count, o.size}, {"normal", 0, 1}), ids, 1)
   if o.weights and o.mode ~= "sum" then fail("embedding_bag: weights are for mode \"sum\"") end
@@ -113,24 +107,30 @@ end)
 
 -- ---- models -----------------------------------------------------------------------------------
 
--- module(name, f): a function of your own as a layer: f(x, ...) runs under the name given with each call,
--- y = m(x, "its name", ...), so that its parameters are "its name".*.
+-- module(name, f): a function of your own as a layer: f(x, ...) runs under the name given with each
+-- call, y = m(x, "its name", ...), so that its parameters are "its name".*.
 function nn.module(name, f)
-  if type(name) ~= "string" or type(f) ~= "function" then fail("module: wants a name and a function") end
+  if type(name) ~= "string" or type(f) ~= "function" then
+    fail("module: wants a name and a function")
+  end
   return function(x, own, ...)
-    if type(own) ~= "string" then fail("%s: wants a name after the tensor, as in %s(x, \"%s1\", ...)", name, name, name) end
+    if type(own) ~= "string" then
+      fail("%s: wants a name after the tensor, as in %s(x, \"%s1\", ...)", name, name, name)
+    end
     return nn.scope(own, f, x, ...)
   end
 end
 -- f, then g, and so on, each under name.0, name.1, ...: functions of a tensor, or tables
 -- {"conv2d", {out = 8, kernel = 3}}: a layer of nn with its options, {"relu"}: a function of nn.
-tools.define_here("sequential(x: tensor, name: string, layers: table)", "nn.Sequential", function(x, name, list)
+tools.define_here("sequential(x: tensor, name: string, layers: table)",
+                  "nn.Sequential", function(x, name, list)
   return nn.scope(name, function()
     for i, f in ipairs(list) do
       if type(f) == "function" then x = nn.scope(tostring(i - 1), f, x)
       elseif type(f) == "table" and type(f[1]) == "string" then
         local layer = nn[f[1]]
-        if tools.is_layer[f[1]] then x = layer(x, tostring(i - 1), f[2]) else x = layer(x, table.unpack(f, 2)) end
+        if tools.is_layer[f[1]] then x = layer(x, tostring(i - 1), f[2])
+        else x = layer(x, table.unpack(f, 2)) end
       else fail("sequential: element %d: wants a function, or a table with a layer's name", i) end
     end
     return x

@@ -1,60 +1,79 @@
--- nn_make.lua: tensors without inputs, of the module `nn` (nn.lua): constants and index arithmetic. Nothing is read for
--- them when the model runs, but tables of nn.tensor.
+-- nn_make.lua: tensors without inputs, of the module `nn` (nn.lua): constants and index arithmetic.
+-- Nothing is read for them when the model runs, but tables of nn.tensor.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define_here, said, whole = tools.fail, tools.define_here, tools.said, tools.whole
 
-local function of_dtype(x, dtype) return dtype and core.dtype(x) ~= dtype and nn.to(x, dtype) or x end
+local function of_dtype(x, dtype)
+  return dtype and core.dtype(x) ~= dtype and nn.to(x, dtype) or x
+end
 
 -- Filled with a number. dtype: that of the number, f32 or i32.
-define_here("full(dims|size: sizes, value|fill_value: number, {dtype: string = nil})", "torch.full", function(dims, value, o)
+define_here("full(dims|size: sizes, value|fill_value: number, {dtype: string = nil})",
+            "torch.full", function(dims, value, o)
   local dtype = o.dtype or (math.type(value) == "integer" and "i32" or "f32")
   return of_dtype(core.full(dims, value), dtype)
 end)
-define_here("zeros(dims|size: sizes, {dtype: string = f32})", "torch.zeros", function(dims, o) return nn.full(dims, 0, o) end)
-define_here("ones(dims|size: sizes, {dtype: string = f32})", "torch.ones", function(dims, o) return nn.full(dims, 1, o) end)
+define_here("zeros(dims|size: sizes, {dtype: string = f32})", "torch.zeros", function(dims, o)
+  return nn.full(dims, 0, o)
+end)
+define_here("ones(dims|size: sizes, {dtype: string = f32})", "torch.ones", function(dims, o)
+  return nn.full(dims, 1, o)
+end)
 define_here("full_like(x: tensor, value|fill_value: number)", "torch.full_like", function(x, value)
   return nn.full(shape(x), value, {dtype = core.dtype(x)})
 end)
 define_here("zeros_like(x: tensor)", "torch.zeros_like", function(x) return nn.full_like(x, 0) end)
 define_here("ones_like(x: tensor)", "torch.ones_like", function(x) return nn.full_like(x, 1) end)
 
--- first, first + step, ... before `last`; of one argument 0, 1, ... before it. Integers where all three are.
-define_here("arange(first|start: number, last|end_: number = nil, step: number = 1, {dtype: string = nil})", "torch.arange", function(first, last, step, o)
+-- first, first + step, ... before `last`; of one argument 0, 1, ... before it. Integers where all
+-- three are.
+define_here([[arange(first|start: number, last|end_: number = nil, step: number = 1,
+            {dtype: string = nil})]], "torch.arange", function(first, last, step, o)
   if not last then first, last = 0, first end
   if step == 0 then fail("arange: step = 0") end
   local n = math.ceil((last - first) / step)
-  if n < 1 then fail("arange: from %s to %s by steps of %s there is nothing", tostring(first), tostring(last), tostring(step)) end
+  if n < 1 then
+    fail("arange: from %s to %s by steps of %s there is nothing", tostring(first), tostring(last),
+         tostring(step))
+  end
   local x = nn.index({math.tointeger(n)})
   if step ~= 1 then x = x * step end
   if first ~= 0 then x = x + first end
-  local whole_numbers = math.type(first) == "integer" and math.type(last) == "integer" and math.type(step) == "integer"
+  local whole_numbers = math.type(first) == "integer" and math.type(last) == "integer"
+      and math.type(step) == "integer"
   return of_dtype(x, o.dtype or not whole_numbers and "f32" or nil)
 end)
 -- `steps` numbers from first to last, both included.
-define_here("linspace(first|start: number, last|end_: number, steps: count)", "torch.linspace", function(first, last, steps)
+define_here("linspace(first|start: number, last|end_: number, steps: count)",
+            "torch.linspace", function(first, last, steps)
   if steps == 1 then return nn.full({1}, first + 0.0) end
   local place = nn.index({steps}):to("f32")
   local gap = (last - first) / (steps - 1) -- from both ends, so that both are exact
-  return op.where(op.lt(place, steps / 2), place * gap + (first + 0.0), (place - (steps - 1.0)) * gap + (last + 0.0))
+  return op.where(op.lt(place, steps / 2), place * gap + (first + 0.0),
+                  (place - (steps - 1.0)) * gap + (last + 0.0))
 end)
 -- base to the power of linspace.
-define_here("logspace(first|start: number, last|end_: number, steps: count, base: number = 10)", "torch.logspace", function(first, last, steps, base)
+define_here("logspace(first|start: number, last|end_: number, steps: count, base: number = 10)",
+            "torch.logspace", function(first, last, steps, base)
   return op.pow(base + 0.0, nn.linspace(first, last, steps))
 end)
 -- 1 on the diagonal, 0 elsewhere.
-define_here("eye(rows|n: count, columns|m: count = nil, {dtype: string = f32})", "torch.eye", function(rows, columns, o)
+define_here("eye(rows|n: count, columns|m: count = nil, {dtype: string = f32})",
+            "torch.eye", function(rows, columns, o)
   local dims = {rows, columns or rows}
   return nn.to(op.eq(nn.index(dims, 1), nn.index(dims, 2)), o.dtype)
 end)
 -- 1 on and below a diagonal, 0 above it.
-define_here("tri(rows|n: count, columns|m: count = nil, diagonal: whole = 0, {dtype: string = f32})", "numpy.tri", function(rows, columns, diagonal, o)
+define_here([[tri(rows|n: count, columns|m: count = nil, diagonal: whole = 0,
+            {dtype: string = f32})]], "numpy.tri", function(rows, columns, diagonal, o)
   local dims = {rows, columns or rows}
   return nn.to(op.le(nn.index(dims, 2) - nn.index(dims, 1), diagonal), o.dtype)
 end)
--- Of vectors of M, N, ... elements the tensors (M, N, ...) of their elements along each axis; indexing "xy" exchanges
--- the first two. As many results.
-define_here("meshgrid(tensors: tensors, {indexing: ij/xy = ij})", "torch.meshgrid", function(list, o)
+-- Of vectors of M, N, ... elements the tensors (M, N, ...) of their elements along each axis;
+-- indexing "xy" exchanges the first two. As many results.
+define_here("meshgrid(tensors: tensors, {indexing: ij/xy = ij})",
+            "torch.meshgrid", function(list, o)
   local dims, grids = {}, {}
   for i, x in ipairs(list) do dims[i] = tools.product(shape(x)) end
   for i, x in ipairs(list) do
@@ -73,13 +92,17 @@ local function read(v, axis, dims, list)
   if type(v) ~= "table" then
     if #dims ~= axis - 1 then fail("tensor: a number and a table stand side by side") end
     if type(v) == "boolean" then v = v and 1 or 0 end
-    if type(v) ~= "number" then fail("tensor: %s: wants numbers, in tables within tables", said(v)) end
+    if type(v) ~= "number" then
+      fail("tensor: %s: wants numbers, in tables within tables", said(v))
+    end
     list[#list + 1] = v
     return
   end
   local n = #v
   if n == 0 then fail("tensor: an empty table") end
-  if dims[axis] and dims[axis] ~= n then fail("tensor: tables of %d and of %d elements along axis %d", dims[axis], n, axis) end
+  if dims[axis] and dims[axis] ~= n then
+    fail("tensor: tables of %d and of %d elements along axis %d", dims[axis], n, axis)
+  end
   if not dims[axis] then
     if #list > 0 then fail("tensor: a number and a table stand side by side") end
     dims[axis] = n
@@ -95,7 +118,8 @@ define_here("tensor(numbers: any, {dtype: string = nil})", "torch.tensor", funct
   for _, v in ipairs(list) do float = float or math.type(v) == "float" end
   local most = 64
   if #list > most then
-    fail("tensor: %d numbers: wants at most %d; larger tables are parameters, nn.param(\"name\", shape), from --weights", #list, most)
+    fail("tensor: %d numbers: wants at most %d; larger tables are parameters, " ..
+         "nn.param(\"name\", shape), from --weights", #list, most)
   end
   for i, v in ipairs(list) do list[i] = float and v + 0.0 or v end
   -- Halves, down to single numbers: as many comparisons as there are bits of the place.

@@ -1,10 +1,13 @@
--- nn_math.lua: maps by name, of the module `nn` (nn.lua): each element of the result from the same elements of the
--- arguments, which broadcast as NumPy's. Integers stay integers where PyTorch keeps them.
+-- nn_math.lua: maps by name, of the module `nn` (nn.lua): each element of the result from the same
+-- elements of the arguments, which broadcast as NumPy's. Integers stay integers where PyTorch keeps
+-- them.
 local core, nn = ...
 local op, tools = core.op, core.tools
 local fail, define, is_tensor = tools.fail, tools.define, core.is_tensor
 
-local function is_float(x) return is_tensor(x) and core.dtype(x):find("f") ~= nil or math.type(x) == "float" end
+local function is_float(x)
+  return is_tensor(x) and core.dtype(x):find("f") ~= nil or math.type(x) == "float"
+end
 tools.is_float = is_float
 
 -- Of integers themselves, of floats f.
@@ -25,7 +28,8 @@ define("add(x: value, y: value, {alpha: value = 1})", "torch.add", scaled(op.add
 define("sub|subtract(x: value, y: value, {alpha: value = 1})", "torch.sub", scaled(op.sub))
 define("mul|multiply(x: value, y: value)", "torch.mul", both(op.mul))
 -- x / y as floats; with rounding_mode "floor" or "trunc" rounded so, and integers stay integers.
-define("div|divide|true_divide(x: value, y: value, {rounding_mode: none/floor/trunc = none})", "torch.div", function(x, y, o)
+define("div|divide|true_divide(x: value, y: value, {rounding_mode: none/floor/trunc = none})",
+       "torch.div", function(x, y, o)
   if o.rounding_mode == "floor" then return op.floordiv(x, y) end
   if o.rounding_mode == "none" then return op.div(x, y) end
   if is_float(x) or is_float(y) then return op.trunc(op.div(x, y)) end
@@ -43,7 +47,8 @@ end)
 define("pow|float_power(x: value, y: value)", "torch.pow", both(op.pow))
 define("neg|negative(x: tensor)", "torch.neg", op.neg)
 -- x itself.
-define("positive|identity|clone|contiguous(x: tensor)", "torch.positive, nn.Identity, Tensor.clone, Tensor.contiguous", function(x) return x end)
+define("positive|identity|clone|contiguous(x: tensor)",
+       "torch.positive, nn.Identity, Tensor.clone, Tensor.contiguous", function(x) return x end)
 define("abs|absolute(x: tensor)", "torch.abs", op.abs)
 -- -1, 0 or 1; 0 for NaN.
 define("sign|sgn(x: tensor)", "torch.sign", op.sign)
@@ -52,13 +57,17 @@ define("reciprocal(x: tensor)", "torch.reciprocal", function(x) return 1.0 / x e
 define("sqrt(x: tensor)", "torch.sqrt", op.sqrt)
 define("rsqrt(x: tensor)", "torch.rsqrt", op.rsqrt)
 -- x + (y - x) * weight.
-define("lerp(x: tensor, y: tensor, weight: value)", "torch.lerp", function(x, y, weight) return x + (y - x) * weight end)
+define("lerp(x: tensor, y: tensor, weight: value)", "torch.lerp", function(x, y, weight)
+  return x + (y - x) * weight
+end)
 -- x + value * a * b.
-define("addcmul(x: tensor, a: tensor, b: tensor, {value: number = 1})", "torch.addcmul", function(x, a, b, o)
+define("addcmul(x: tensor, a: tensor, b: tensor, {value: number = 1})",
+       "torch.addcmul", function(x, a, b, o)
   return x + a * b * o.value
 end)
 -- x + value * a / b.
-define("addcdiv(x: tensor, a: tensor, b: tensor, {value: number = 1})", "torch.addcdiv", function(x, a, b, o)
+define("addcdiv(x: tensor, a: tensor, b: tensor, {value: number = 1})",
+       "torch.addcdiv", function(x, a, b, o)
   return x + a / b * o.value
 end)
 -- x * 2^y.
@@ -85,15 +94,17 @@ define("isfinite(x: tensor)", "torch.isfinite", function(x) return op.lt(op.abs(
 define("isposinf(x: tensor)", "torch.isposinf", function(x) return op.eq(x, math.huge) end)
 define("isneginf(x: tensor)", "torch.isneginf", function(x) return op.eq(x, -math.huge) end)
 -- |x - y| <= atol + rtol * |y|.
-define("isclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8, equal_nan: boolean = false)", "torch.isclose",
-       function(x, y, rtol, atol, equal_nan)
+define([[isclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8,
+       equal_nan: boolean = false)]], "torch.isclose", function(x, y, rtol, atol, equal_nan)
   local close = op.le(op.abs(x - y), op.abs(y) * rtol + atol) & op.lt(op.abs(y), math.huge)
   close = close | op.eq(x, y)
   return equal_nan and close | (op.ne(x, x) & op.ne(y, y)) or close
 end)
 -- Are all elements close? One bool.
-define("allclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8, equal_nan: boolean = false)", "torch.allclose",
-       function(x, y, rtol, atol, equal_nan) return nn.all(nn.isclose(x, y, rtol, atol, equal_nan)) end)
+define([[allclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8,
+       equal_nan: boolean = false)]], "torch.allclose", function(x, y, rtol, atol, equal_nan)
+         return nn.all(nn.isclose(x, y, rtol, atol, equal_nan))
+       end)
 define("logical_and(x: value, y: value)", "torch.logical_and", both(op.logical_and))
 define("logical_or(x: value, y: value)", "torch.logical_or", both(op.logical_or))
 define("logical_xor(x: value, y: value)", "torch.logical_xor", both(op.logical_xor))
@@ -108,29 +119,35 @@ local function bitwise(name, of_bools, of_integers)
     return is_bool(x) and is_bool(y) and of_bools(x, y) or of_integers(x, y)
   end
 end
-define("bitwise_and(x: value, y: value)", "torch.bitwise_and", bitwise("bitwise_and", op.logical_and, op.bit_and))
-define("bitwise_or(x: value, y: value)", "torch.bitwise_or", bitwise("bitwise_or", op.logical_or, op.bit_or))
-define("bitwise_xor(x: value, y: value)", "torch.bitwise_xor", bitwise("bitwise_xor", op.logical_xor, op.bit_xor))
+define("bitwise_and(x: value, y: value)",
+       "torch.bitwise_and", bitwise("bitwise_and", op.logical_and, op.bit_and))
+define("bitwise_or(x: value, y: value)",
+       "torch.bitwise_or", bitwise("bitwise_or", op.logical_or, op.bit_or))
+define("bitwise_xor(x: value, y: value)",
+       "torch.bitwise_xor", bitwise("bitwise_xor", op.logical_xor, op.bit_xor))
 define("bitwise_not(x: tensor)", "torch.bitwise_not", function(x)
   if is_float(x) then fail("bitwise_not: wants integers or bools, not floats") end
   return core.dtype(x) == "bool" and op.logical_not(x) or -x - 1
 end)
 -- By 0 to 31 places.
-define("bitwise_left_shift(x: value, places: value)", "torch.bitwise_left_shift", bitwise("bitwise_left_shift", op.shift_left, op.shift_left))
+define("bitwise_left_shift(x: value, places: value)",
+       "torch.bitwise_left_shift", bitwise("bitwise_left_shift", op.shift_left, op.shift_left))
 -- By 0 to 31 places; the sign stays.
-define("bitwise_right_shift(x: value, places: value)", "torch.bitwise_right_shift", bitwise("bitwise_right_shift", op.shift_right, op.shift_right))
+define("bitwise_right_shift(x: value, places: value)",
+       "torch.bitwise_right_shift", bitwise("bitwise_right_shift", op.shift_right, op.shift_right))
 -- a where the condition holds, elsewhere b.
 define("where(condition: tensor, a: value, b: value)", "torch.where", op.where)
 -- value where mask is true, elsewhere x.
-define("masked_fill(x: tensor, mask: tensor, value: value)", "Tensor.masked_fill", function(x, mask, value)
+define("masked_fill(x: tensor, mask: tensor, value: value)",
+       "Tensor.masked_fill", function(x, mask, value)
   if math.type(value) == "integer" and is_float(x) then value = value + 0.0 end
   return op.where(mask, value, x)
 end)
 
 -- ---- bounds -----------------------------------------------------------------------------------
 
--- Of two tensors or a tensor and a number, element by element; NaN where either is. Of one tensor the largest of all
--- elements; with `axis` the largest along it and their places, as torch.max.
+-- Of two tensors or a tensor and a number, element by element; NaN where either is. Of one tensor
+-- the largest of all elements; with `axis` the largest along it and their places, as torch.max.
 local function extreme(name, of_two, reduce, place)
   return function(x, y, o)
     if y ~= nil then
@@ -142,10 +159,12 @@ local function extreme(name, of_two, reduce, place)
     return nn[reduce](x, o.axis, o.keep), nn[place](x, o.axis, o.keep)
   end
 end
-define("max|maximum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})", "torch.max, torch.maximum",
+define("max|maximum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})",
+       "torch.max, torch.maximum",
        extreme("max", op.max, "amax", "argmax"))
 -- Likewise the smallest.
-define("min|minimum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})", "torch.min, torch.minimum",
+define("min|minimum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})",
+       "torch.min, torch.minimum",
        extreme("min", op.min, "amin", "argmin"))
 -- The larger one; where one is NaN the other.
 define("fmax(x: tensor, y: tensor)", "torch.fmax", function(x, y)
@@ -155,16 +174,22 @@ define("fmin(x: tensor, y: tensor)", "torch.fmin", function(x, y)
   return op.where(op.ne(x, x), y, op.where(op.ne(y, y), x, op.min(x, y)))
 end)
 -- From low to high; either may be left out.
-define("clamp|clip(x: tensor, low|min: value = nil, high|max: value = nil)", "torch.clamp", function(x, low, high)
+define("clamp|clip(x: tensor, low|min: value = nil, high|max: value = nil)",
+       "torch.clamp", function(x, low, high)
   if low == nil and high == nil then fail("clamp: wants low, high or both") end
   if low then x = op.max(x, low) end
   if high then x = op.min(x, high) end
   return x
 end)
-define("clamp_min(x: tensor, low|min: value)", "torch.clamp_min", function(x, low) return op.max(x, low) end)
-define("clamp_max(x: tensor, high|max: value)", "torch.clamp_max", function(x, high) return op.min(x, high) end)
+define("clamp_min(x: tensor, low|min: value)", "torch.clamp_min", function(x, low)
+  return op.max(x, low)
+end)
+define("clamp_max(x: tensor, high|max: value)", "torch.clamp_max", function(x, high)
+  return op.min(x, high)
+end)
 -- NaN and the infinities replaced; by default the infinities with the largest floats.
-define("nan_to_num(x: tensor, nan: number = 0, posinf: number = nil, neginf: number = nil)", "torch.nan_to_num",
+define("nan_to_num(x: tensor, nan: number = 0, posinf: number = nil, neginf: number = nil)",
+       "torch.nan_to_num",
        function(x, nan, posinf, neginf)
   if not is_float(x) then return x end
   local most = core.dtype(x) == "f16" and 65504.0 or 3.4028234663852886e38
@@ -179,7 +204,8 @@ define("floor(x: tensor)", "torch.floor", of_floats(op.floor))
 define("ceil(x: tensor)", "torch.ceil", of_floats(op.ceil))
 -- Toward zero.
 define("trunc|fix(x: tensor)", "torch.trunc", of_floats(op.trunc))
--- To the nearest whole number, halves to the even one; with `decimals` to that many digits behind the point.
+-- To the nearest whole number, halves to the even one; with `decimals` to that many digits behind
+-- the point.
 define("round(x: tensor, {decimals: whole = 0})", "torch.round", function(x, o)
   if not is_float(x) then return x end
   if o.decimals == 0 then return op.round(x) end
@@ -213,9 +239,13 @@ local function logaddexp(x, y, scale) -- of exp(scale * x)
   return most + op.log1p(op.exp(near * -scale)) * (1 / scale)
 end
 -- log(exp(x) + exp(y)).
-define("logaddexp(x: tensor, y: tensor)", "torch.logaddexp", function(x, y) return logaddexp(x, y, 1.0) end)
+define("logaddexp(x: tensor, y: tensor)", "torch.logaddexp", function(x, y)
+  return logaddexp(x, y, 1.0)
+end)
 -- log2(2^x + 2^y).
-define("logaddexp2(x: tensor, y: tensor)", "torch.logaddexp2", function(x, y) return logaddexp(x, y, math.log(2)) end)
+define("logaddexp2(x: tensor, y: tensor)", "torch.logaddexp2", function(x, y)
+  return logaddexp(x, y, math.log(2))
+end)
 -- log(x / (1 - x)); with eps x is kept from eps to 1 - eps.
 define("logit(x: tensor, eps: number = nil)", "torch.logit", function(x, eps)
   if eps then x = op.min(op.max(x, eps), 1.0 - eps) end
@@ -230,11 +260,16 @@ define("tan(x: tensor)", "torch.tan", function(x) return op.sin(x) / op.cos(x) e
 define("atan|arctan(x: tensor)", "torch.atan", op.atan)
 -- The angle of the point (x, y).
 define("atan2|arctan2(y: value, x: value)", "torch.atan2", both(op.atan2))
-define("asin|arcsin(x: tensor)", "torch.asin", function(x) return op.atan2(x, op.sqrt((1.0 - x) * (x + 1.0))) end)
-define("acos|arccos(x: tensor)", "torch.acos", function(x) return op.atan2(op.sqrt((1.0 - x) * (x + 1.0)), x) end)
+define("asin|arcsin(x: tensor)", "torch.asin", function(x)
+  return op.atan2(x, op.sqrt((1.0 - x) * (x + 1.0)))
+end)
+define("acos|arccos(x: tensor)", "torch.acos", function(x)
+  return op.atan2(op.sqrt((1.0 - x) * (x + 1.0)), x)
+end)
 -- (e^x - e^-x) / 2, exact near 0.
 define("sinh(x: tensor)", "torch.sinh", function(x)
-  local half = op.expm1(op.abs(x) * 0.5) -- e^|x| - 1 = half (half + 2) leaves the range of floats no sooner than sinh
+  -- e^|x| - 1 = half (half + 2) leaves the range of floats no sooner than sinh
+  local half = op.expm1(op.abs(x) * 0.5)
   local whole = half * (half + 2.0)
   local small = (whole + whole / (whole + 1.0)) * 0.5
   local large = (half + 1.0) * ((half + 1.0) * 0.5)
@@ -257,7 +292,9 @@ define("acosh|arccosh(x: tensor)", "torch.acosh", function(x)
   local near = op.log1p(over + op.sqrt(over * (over + 2.0)))
   return op.where(op.gt(x, 1e9), op.log(x) + math.log(2), near)
 end)
-define("atanh|arctanh(x: tensor)", "torch.atanh", function(x) return op.log1p(x * 2.0 / (1.0 - x)) * 0.5 end)
+define("atanh|arctanh(x: tensor)", "torch.atanh", function(x)
+  return op.log1p(x * 2.0 / (1.0 - x)) * 0.5
+end)
 -- Degrees to radians.
 define("deg2rad(x: tensor)", "torch.deg2rad", function(x) return x * (math.pi / 180) end)
 -- Radians to degrees.

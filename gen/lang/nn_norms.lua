@@ -1,33 +1,28 @@
--- nn_norms.lua: normalisations, of the module `nn` (nn.lua): layers with parameters, and nn.functional's.
+-- nn_norms.lua: normalisations, of the module `nn` (nn.lua): layers with parameters, and
+-- nn.functional's.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, define_functional = tools.fail, tools.define, tools.define_functional
 
--- (C) as a tensor that broadcasts to the channels of `rank` dimensions.
-local function over_channels(rank, c)
-  local wide = {}
-  for i = 1, rank do wide[i] = i == 2 and c or 1 end
-  return function(v) return op.reshape(v, {dims = wide}) end
-end
-
--- Of the batch: mean and variance of each channel, as sums of distances from the running mean, which a convolution's
--- kernel adds up as it stores. Little is cancelled, as that is near the mean.
+-- Of the batch: mean and variance of each channel, as sums of distances from the running mean,
+-- which a convolution's kernel adds up as it stores. Little is cancelled, as that is near the mean.
 local function batch_moments(x, near, over, n)
   local d = x - near
   local ahead = op.reduce_sum(d, over) * (1 / n)
   return near + ahead, op.max(op.reduce_sum(d * d, over) * (1 / n) - ahead * ahead, 0.0)
 end
 
-local layouts = {"(N, C) or (N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
-
 local function batch_norm(rank)
   local what = "batch_norm" .. rank .. "d"
+  local layout = (rank == 1 and "(N, C) or " or "") .. tools.layouts[rank]
   return function(x, o)
     local dims = shape(x)
     local c, n = dims[2], tools.product(dims) // (dims[2] or 1)
-    if #dims ~= rank + 2 and not (rank == 1 and #dims == 2) then fail("%s: wants %s, not %s", what, layouts[rank], tostring(x)) end
+    if #dims ~= rank + 2 and not (rank == 1 and #dims == 2) then
+      fail("%s: wants %s, not %s", what, layout, tostring(x))
+    end
     local over = {axes = (1 << #dims) - 1 - 2} -- all but the channels
-    local wide = over_channels(#dims, c)
+    local wide = function(v) return tools.along(v, #dims, 2) end
     local function narrow(v) return op.reshape(v, {dims = {c}}) end
     local weight = o.affine and nn.param("weight", {c}, {"constant", 1})
     local bias = o.affine and nn.param("bias", {c}, {"constant", 0})
@@ -40,12 +35,16 @@ local function batch_norm(rank)
       if not o.affine then return (x - old_mean) * scale end
       return (x - old_mean) * (scale * wide(weight)) + wide(bias)
     end
-    if n < 2 then fail("%s: training wants more than one value per channel, not %s", what, tostring(x)) end
+    if n < 2 then
+      fail("%s: training wants more than one value per channel, not %s", what, tostring(x))
+    end
     local mean, var
     if tracked then mean, var = batch_moments(x, old_mean, over, n)
     else mean, var = op.reduce_mean(x, over), op.reduce_var(x, over) end
     if tracked then
-      local function moved(state, old, now) core.update(state, narrow(old + (now - old) * o.momentum)) end
+      local function moved(state, old, now)
+        core.update(state, narrow(old + (now - old) * o.momentum))
+      end
       moved(running_mean, old_mean, mean)
       moved(running_var, old_var, var * (n / (n - 1)))
     end
@@ -56,21 +55,23 @@ local function batch_norm(rank)
     return nn.custom_gradient(y, o.affine and {x, weight, bias} or {x}, function(g)
       local of_g, of_both = op.reduce_sum(g, over), op.reduce_sum(g * (x - mean), over)
       local slope = of_both * inverse * inverse * (1 / n)
-      return (g - of_g * (1 / n) - (x - mean) * slope) * scale, narrow(of_both * inverse), narrow(of_g)
+      return (g - of_g * (1 / n) - (x - mean) * slope) * scale, narrow(of_both * inverse),
+          narrow(of_g)
     end)
   end
 end
--- (x - mean) / sqrt(variance + eps) * weight + bias of each channel of (N, C) or (N, C, L), with the running statistics;
--- in the entry train, or with training = true, with the batch's, which move the running ones by `momentum` (the variance
--- over n - 1). Parameters name.weight, bias (C): 1, 0; buffers name.running_mean, running_var (C): 0, 1.
-define("batch_norm1d(x: tensor, name: name, {eps: number = 1e-5, momentum: number = 0.1, affine: boolean = true, track_running_stats: boolean = true, training: boolean = false})", "nn.BatchNorm1d", batch_norm(1))
--- Of (N, C, H, W).
-define("batch_norm2d(x: tensor, name: name, {eps: number = 1e-5, momentum: number = 0.1, affine: boolean = true, track_running_stats: boolean = true, training: boolean = false})", "nn.BatchNorm2d", batch_norm(2))
--- Of (N, C, D, H, W).
-define("batch_norm3d(x: tensor, name: name, {eps: number = 1e-5, momentum: number = 0.1, affine: boolean = true, track_running_stats: boolean = true, training: boolean = false})", "nn.BatchNorm3d", batch_norm(3))
+-- (x - mean) / sqrt(variance + eps) * weight + bias of each channel of (N, C, ...), or of (N, C)
+-- with batch_norm1d, with the running statistics; in the entry train, or with training = true, with
+-- the batch's, which move the running ones by `momentum` (the variance over n - 1). Parameters
+-- name.weight, bias (C): 1, 0; buffers name.running_mean, running_var (C): 0, 1.
+define([[batch_norm{1,2,3}d(x: tensor, name: name, {eps: number = 1e-5, momentum: number = 0.1,
+       affine: boolean = true, track_running_stats: boolean = true,
+       training: boolean = false})]], "nn.BatchNorm#d", batch_norm)
 -- With the statistics given as tensors (C).
-define_functional("batch_norm(x: tensor, running_mean: tensor, running_var: tensor, weight: tensor = nil, bias: tensor = nil, {eps: number = 1e-5})", "F.batch_norm", function(x, mean, var, weight, bias, o)
-  local wide = over_channels(#shape(x), shape(x)[2])
+define_functional([[batch_norm(x: tensor, running_mean: tensor, running_var: tensor,
+                  weight: tensor = nil, bias: tensor = nil, {eps: number = 1e-5})]],
+                  "F.batch_norm", function(x, mean, var, weight, bias, o)
+  local wide = function(v) return tools.along(v, #shape(x), 2) end
   local scale = op.rsqrt(wide(var) + o.eps)
   if weight then scale = scale * wide(weight) end
   local y = (x - wide(mean)) * scale
@@ -88,11 +89,14 @@ local function standardised(x, bits, n, eps)
   return centred * op.rsqrt(op.reduce_sum(centred * centred, {axes = bits}) * (1 / n) + eps)
 end
 
--- The last dimensions of x: `sizes` if given, else one. Returns them, their bits, how many elements.
+-- The last dimensions of x: `sizes` if given, else one. Returns them, their bits, how many
+-- elements.
 local function last_dims(what, x, sizes)
   local dims = shape(x)
   if type(sizes) == "number" then sizes = {sizes} end
-  if sizes ~= nil and type(sizes) ~= "table" then fail("%s: shape = %s: wants sizes", what, tools.said(sizes)) end
+  if sizes ~= nil and type(sizes) ~= "table" then
+    fail("%s: shape = %s: wants sizes", what, tools.said(sizes))
+  end
   local k = sizes and #sizes or 1
   local own = table.move(dims, #dims - k + 1, #dims, 1, {})
   if sizes and (k > #dims or table.concat(own, ",") ~= table.concat(sizes, ",")) then
@@ -103,22 +107,28 @@ local function last_dims(what, x, sizes)
 end
 -- Mean 0 and deviation 1 over the last dimension, or over the last ones, of these sizes.
 -- Parameters name.weight, name.bias, of their shape: 1, 0.
-define("layer_norm(x: tensor, name: name, {shape|normalized_shape: any = nil, eps: number = 1e-5, affine|elementwise_affine: boolean = true, bias: boolean = true})", "nn.LayerNorm", function(x, o)
+define([[layer_norm(x: tensor, name: name, {shape|normalized_shape: any = nil,
+       eps: number = 1e-5, affine|elementwise_affine: boolean = true, bias: boolean = true})]],
+       "nn.LayerNorm", function(x, o)
   local own, bits, n = last_dims("layer_norm", x, o.shape)
   local y = standardised(x, bits, n, o.eps)
   if not o.affine then return y end
   y = y * nn.param("weight", own, {"constant", 1})
   return o.bias and y + nn.param("bias", own, {"constant", 0}) or y
 end)
-define_functional("layer_norm(x: tensor, shape|normalized_shape: any = nil, weight: tensor = nil, bias: tensor = nil, eps: number = 1e-5)", "F.layer_norm", function(x, sizes, weight, bias, eps)
+define_functional([[layer_norm(x: tensor, shape|normalized_shape: any = nil,
+                  weight: tensor = nil, bias: tensor = nil, eps: number = 1e-5)]],
+                  "F.layer_norm", function(x, sizes, weight, bias, eps)
   local _, bits, n = last_dims("layer_norm", x, sizes)
   local y = standardised(x, bits, n, eps)
   if weight then y = y * weight end
   return bias and y + bias or y
 end)
--- Over the last dimension (or the last ones, of these sizes), divided by the root of the mean square.
--- Parameter name.weight, of their shape.
-define("rms_norm(x: tensor, name: name, {shape|normalized_shape: any = nil, eps: number = 1e-6, affine|elementwise_affine: boolean = true})", "nn.RMSNorm", function(x, o)
+-- Over the last dimension (or the last ones, of these sizes), divided by the root of the mean
+-- square. Parameter name.weight, of their shape.
+define([[rms_norm(x: tensor, name: name, {shape|normalized_shape: any = nil,
+       eps: number = 1e-6, affine|elementwise_affine: boolean = true})]],
+       "nn.RMSNorm", function(x, o)
   local own, bits, n = last_dims("rms_norm", x, o.shape)
   local y = x * op.rsqrt(op.reduce_sum(x * x, {axes = bits}) * (1 / n) + o.eps)
   return o.affine and y * nn.param("weight", own, {"constant", 1}) or y
@@ -128,52 +138,58 @@ end)
 local function grouped(what, x, groups, eps)
   local dims = shape(x)
   if #dims < 2 then fail("%s: wants (N, C, ...), not %s", what, tostring(x)) end
-  if dims[2] % groups ~= 0 then fail("%s: groups = %d does not divide the channels of %s", what, groups, tostring(x)) end
+  if dims[2] % groups ~= 0 then
+    fail("%s: groups = %d does not divide the channels of %s", what, groups, tostring(x))
+  end
   local n = tools.product(dims, 2) // groups
   local y = standardised(op.reshape(x, {dims = {dims[1], groups, n}}), 4, n, eps)
   return op.reshape(y, {dims = dims})
 end
 local function scaled(x, y, weight, bias)
-  local wide = over_channels(#shape(x), shape(x)[2])
+  local wide = function(v) return tools.along(v, #shape(x), 2) end
   if weight then y = y * wide(weight) end
   return bias and y + wide(bias) or y
 end
 local function affine(x, y, on)
   if not on then return y end
   local c = shape(x)[2]
-  return scaled(x, y, nn.param("weight", {c}, {"constant", 1}), nn.param("bias", {c}, {"constant", 0}))
+  return scaled(x, y, nn.param("weight", {c}, {"constant", 1}),
+                nn.param("bias", {c}, {"constant", 0}))
 end
 -- Mean 0 and deviation 1 over each of `groups` groups of channels and all behind them.
 -- Parameters name.weight, name.bias (C): 1, 0.
-define("group_norm(x: tensor, name: name, {groups|num_groups: count, eps: number = 1e-5, affine: boolean = true})", "nn.GroupNorm", function(x, o)
+define([[group_norm(x: tensor, name: name, {groups|num_groups: count, eps: number = 1e-5,
+       affine: boolean = true})]], "nn.GroupNorm", function(x, o)
   return affine(x, grouped("group_norm", x, o.groups, o.eps), o.affine)
 end)
-define_functional("group_norm(x: tensor, groups|num_groups: count, weight: tensor = nil, bias: tensor = nil, eps: number = 1e-5)", "F.group_norm", function(x, groups, weight, bias, eps)
+define_functional([[group_norm(x: tensor, groups|num_groups: count, weight: tensor = nil,
+                  bias: tensor = nil, eps: number = 1e-5)]],
+                  "F.group_norm", function(x, groups, weight, bias, eps)
   return scaled(x, grouped("group_norm", x, groups, eps), weight, bias)
 end)
-local function instance_norm(rank)
-  local what = "instance_norm" .. rank .. "d"
+-- Mean 0 and deviation 1 over each channel of each example. With affine parameters name.weight,
+-- bias (C).
+define([[instance_norm{1,2,3}d(x: image#, name: name, {eps: number = 1e-5,
+       affine: boolean = false})]], "nn.InstanceNorm#d", function(rank)
   return function(x, o)
-    if #shape(x) ~= rank + 2 then fail("%s: wants %s, not %s", what, rank == 1 and "(N, C, L)" or layouts[rank], tostring(x)) end
-    return affine(x, grouped(what, x, shape(x)[2], o.eps), o.affine)
+    return affine(x, grouped("instance_norm" .. rank .. "d", x, shape(x)[2], o.eps), o.affine)
   end
-end
--- Mean 0 and deviation 1 over each channel of each example of (N, C, L). With affine parameters name.weight, bias (C).
-define("instance_norm1d(x: tensor, name: name, {eps: number = 1e-5, affine: boolean = false})", "nn.InstanceNorm1d", instance_norm(1))
--- Of (N, C, H, W).
-define("instance_norm2d(x: tensor, name: name, {eps: number = 1e-5, affine: boolean = false})", "nn.InstanceNorm2d", instance_norm(2))
--- Of (N, C, D, H, W).
-define("instance_norm3d(x: tensor, name: name, {eps: number = 1e-5, affine: boolean = false})", "nn.InstanceNorm3d", instance_norm(3))
-define_functional("instance_norm(x: tensor, weight: tensor = nil, bias: tensor = nil, {eps: number = 1e-5})", "F.instance_norm", function(x, weight, bias, o)
+end)
+define_functional([[instance_norm(x: tensor, weight: tensor = nil, bias: tensor = nil,
+                  {eps: number = 1e-5})]], "F.instance_norm", function(x, weight, bias, o)
   return scaled(x, grouped("instance_norm", x, shape(x)[2] or 1, o.eps), weight, bias)
 end)
 -- x / (k + alpha * mean of x^2 over `size` channels around)^beta.
-define("local_response_norm(x: tensor, size: count, alpha: number = 1e-4, beta: number = 0.75, k: number = 1)", "F.local_response_norm, nn.LocalResponseNorm, nn.CrossMapLRN2d", function(x, size, alpha, beta, k)
+define([[local_response_norm(x: tensor, size: count, alpha: number = 1e-4,
+       beta: number = 0.75, k: number = 1)]],
+       "F.local_response_norm, nn.LocalResponseNorm, nn.CrossMapLRN2d",
+           function(x, size, alpha, beta, k)
   local dims = shape(x)
   if #dims < 3 then fail("local_response_norm: wants (N, C, ...), not %s", tostring(x)) end
   local inner = tools.product(dims, 3)
   local rows = op.reshape(x * x, {dims = {dims[1], 1, dims[2], inner}})
   rows = nn.pad(rows, {0, 0, size // 2, (size - 1) // 2})
-  local sum = op.window_sum(rows, {kernel = {size, 1}, stride = {1, 1}, pad = {0, 0, 0, 0}, dilation = {1, 1}})
+  local sum = op.window_sum(rows, {kernel = {size, 1}, stride = {1, 1}, pad = {0, 0, 0, 0},
+                                   dilation = {1, 1}})
   return x / op.pow(op.reshape(sum, {dims = dims}) * (alpha / size) + k, beta)
 end)

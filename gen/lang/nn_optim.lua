@@ -1,11 +1,12 @@
--- nn_optim.lua: steps of optimizers, of the module `nn` (nn.lua): from a loss to what every parameter holds after
--- the step. All is made of maps and reductions on the device: schedules and loss scaling need no host.
+-- nn_optim.lua: steps of optimizers, of the module `nn` (nn.lua): from a loss to what every
+-- parameter holds after the step. All is made of maps and reductions on the device: schedules and
+-- loss scaling need no host.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, options, count = tools.fail, tools.options, tools.count
 local REQUIRED = tools.REQUIRED
 
--- ---- schedules: what the learning rate is multiplied by at a step, from 0 --------------------------------
+-- ---- schedules: what the learning rate is multiplied by at a step, from 0 -----------------------
 -- `at` is the step, `total` the number of steps, both tensors of one element as f32.
 
 local schedules = {}
@@ -25,7 +26,8 @@ end
 function schedules.cosine(at, total, o)
   return cosine_down(clamped((at - o.warmup) / op.max(total - o.warmup, 1.0)))
 end
--- up from 1 / 25 for three tenths of the run, then down to 1 / 250 000, by half cosines (torch's OneCycleLR)
+-- up from 1 / 25 for three tenths of the run, then down to 1 / 250 000, by half cosines (torch's
+-- OneCycleLR)
 function schedules.one_cycle(at, total)
   local low, last, peak = 1 / 25, 1 / 25e4, total * 0.3 - 1.0
   local up = 1 - cosine_down(clamped(at / op.max(peak, 1.0)))
@@ -33,21 +35,22 @@ function schedules.one_cycle(at, total)
   return op.where(op.le(at, peak), up * (1 - low) + low, down * (1 - last) + last)
 end
 
--- schedule(name, at, total, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1}): the factor of the learning rate at
--- step `at` (from 0) of `total`: "constant", "step", "cosine" or "one_cycle". The first `warmup` steps rise in a
--- straight line, step t by (t + 1) / warmup.
+-- schedule(name, at, total, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1}): the factor of the
+-- learning rate at step `at` (from 0) of `total`: "constant", "step", "cosine" or "one_cycle". The
+-- first `warmup` steps rise in a straight line, step t by (t + 1) / warmup.
 function nn.schedule(name, at, total, given)
   local o = options("schedule", given, {warmup = 0, milestones = {0.5, 0.75}, gamma = 0.1})
-  local f = schedules[name] or fail("schedule: '%s' is none of constant, step, cosine, one_cycle", tostring(name))
+  local f = schedules[name]
+      or fail("schedule: '%s' is none of constant, step, cosine, one_cycle", tostring(name))
   at, total = at:to("f32"), core.is_tensor(total) and total:to("f32") or total + at:to("f32") * 0.0
   local factor = f(at, total, o)
   if o.warmup == 0 then return factor end
   return factor * op.min((at + 1.0) * (1 / o.warmup), 1.0)
 end
 
--- ---- optimizers: (p, g, lr, t, slot, options) -> the parameter after the step -----------------------------------
--- g: its gradient; lr: the rate of this step; t: the step from 1, as f32; slot(name): a state of p's shape
--- and the function that sets it.
+-- ---- optimizers: (p, g, lr, t, slot, options) -> the parameter after the step -------------------
+-- g: its gradient; lr: the rate of this step; t: the step from 1, as f32; slot(name): a state of
+-- p's shape and the function that sets it.
 
 local optimizers = {}
 
@@ -86,8 +89,10 @@ local function adam(decoupled)
     return p - m * (lr / debias(o.beta1, t)) / (op.sqrt(v) * scale + o.eps)
   end
 end
-optimizers.adam = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0}, step = adam(false)}
-optimizers.adamw = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01}, step = adam(true)}
+optimizers.adam = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0},
+                   step = adam(false)}
+optimizers.adamw = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01},
+                    step = adam(true)}
 
 -- Chen et al. 2023: the sign of a mix of momentum and gradient.
 optimizers.lion = {
@@ -99,7 +104,8 @@ optimizers.lion = {
     return p - sign(mean * o.beta1 + g * (1 - o.beta1)) * lr
   end}
 
--- The orthogonal matrix nearest to g, about: five steps of Newton and Schulz's iteration (Jordan 2024).
+-- The orthogonal matrix nearest to g, about: five steps of Newton and Schulz's iteration (Jordan
+-- 2024).
 local function orthogonal(g, eps)
   local dims = shape(g)
   local tall = dims[1] > dims[2]
@@ -118,7 +124,9 @@ optimizers.muon = {
   step = function(p, g, lr, t, slot, o)
     if #shape(p) ~= 2 then
       local rate = o.adamw_lr and lr * (o.adamw_lr / o.lr) or lr
-      return optimizers.adamw.step(p, g, rate, t, slot, {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = o.weight_decay})
+      return optimizers.adamw.step(p, g, rate, t, slot,
+                                   {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
+                                    weight_decay = o.weight_decay})
     end
     local speed, put = slot("momentum")
     local now = speed * o.momentum + g * (1 - o.momentum)
@@ -129,7 +137,7 @@ optimizers.muon = {
     return p * (1 - lr * o.weight_decay) - orthogonal(ahead, o.eps) * (lr * size)
   end}
 
--- ---- one step ------------------------------------------------------------------------------------------
+-- ---- one step -----------------------------------------------------------------------------------
 
 -- Does a name fit a pattern in which * stands for anything?
 local function fits(pattern, name)
@@ -149,8 +157,8 @@ local function any_fits(list, name)
   return false
 end
 
--- A dynamic scale of the loss, for gradients in f16: halved where a gradient is not finite, and then nothing
--- else changes; doubled after 2000 good steps in a row.
+-- A dynamic scale of the loss, for gradients in f16: halved where a gradient is not finite, and
+-- then nothing else changes; doubled after 2000 good steps in a row.
 local function loss_scale(now)
   local scale = core.state("train.loss_scale", {1}, "f32", "constant", 65536)
   local good = core.state("train.good_steps", {1}, "i32", "constant", 0)
@@ -163,8 +171,9 @@ local function loss_scale(now)
   end
 end
 
--- Gradients of `steps` steps as their mean. Returns whether this step is the last of them, and the function that
--- adds a gradient to what there is: at the last step a whole mean, before it none yet.
+-- Gradients of `steps` steps as their mean. Returns whether this step is the last of them, and the
+-- function that adds a gradient to what there is: at the last step a whole mean, before it none
+-- yet.
 local function accumulated(steps)
   local count = core.state("train.accumulated", {1}, "i32", "constant", 0)
   local last = op.ge(count, steps - 1)
@@ -186,19 +195,25 @@ local function sum_of_squares(list)
   return nn.reshape(total, {1})
 end
 
-local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = 0, clip_norm = 0.0, clip_value = 0.0,
+local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = 0, clip_norm = 0.0,
+                clip_value = 0.0,
                 loss_scaling = false, freeze = {}, no_decay = {}, groups = {}, accumulate = 1}
 
--- What one parameter is updated with: the optimizer's own options, with those of the first group that fits.
+-- What one parameter is updated with: the optimizer's own options, with those of the first group
+-- that fits.
 local function options_of(name, o, known)
   local own = {lr = o.lr}
   for key in pairs(known) do own[key] = o[key] end
   if any_fits(o.no_decay, name) then own.weight_decay = 0.0 end
   for _, group in ipairs(o.groups) do
-    if type(group) ~= "table" or not group.match then fail("optimize: a group wants {match = \"*.bias\", ...}") end
+    if type(group) ~= "table" or not group.match then
+      fail("optimize: a group wants {match = \"*.bias\", ...}")
+    end
     if any_fits(group.match, name) then
       for key, value in pairs(group) do
-        if key ~= "match" and key ~= "lr" and known[key] == nil then fail("optimize: group: %s has no option '%s'", o.optimizer, tostring(key)) end
+        if key ~= "match" and key ~= "lr" and known[key] == nil then
+          fail("optimize: group: %s has no option '%s'", o.optimizer, tostring(key))
+        end
         own[key] = value
       end
       break
@@ -207,28 +222,35 @@ local function options_of(name, o, known)
   return own
 end
 
--- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all parameters (of the
--- list `parameters`, if given): in the entry at hand they, and the optimizer's states, are updated. Returns a
--- table: `norm`, the gradients' norm (with clip_norm or loss_scaling), `finite`, and the lists `parameters` and
--- `values`: what was updated, and what it holds after the step.
---   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0}
---              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0 (adamw: 0.01)}
---              "lion" {beta1 = 0.9, beta2 = 0.99, weight_decay = 0}
---              "muon" {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = lr}
+-- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
+-- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
+-- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
+-- loss_scaling), `finite`, and the lists `parameters` and `values`: what was updated, and what it
+-- holds after the step.
+--   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
+--              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
+--              weight_decay = 0 (adamw: 0.01)},
+--              "lion" {beta1 = 0.9, beta2 = 0.99, weight_decay = 0},
+--              "muon" {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7,
+--              adamw_lr = lr}
 --   factor     of lr at this step, a tensor of one element: nn.schedule(...)
 --   step       how many steps there were before, an integer tensor of one element
 --   clip_value, clip_norm   0: not clipped; as torch.nn.utils.clip_grad_value_ and clip_grad_norm_
---   accumulate              N: updates are made at every N-th step, of the mean of N steps' gradients
---   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is left out
+--   accumulate              N: updates are made at every N-th step, of the mean of N steps'
+--                           gradients
+--   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is
+--                           left out
 --   no_decay, freeze        patterns of names ("*.bias"): without weight decay; not updated
---   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters that fit, the first counts
+--   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
+--              that fit, the first counts
 function nn.optimize(loss, given)
   local kind = type(given) == "table" and optimizers[given.optimizer]
   if not kind then
     local names = {}
     for name in pairs(optimizers) do names[#names + 1] = name end
     table.sort(names)
-    fail("optimize: optimizer is one of %s, not %s", table.concat(names, ", "), type(given) == "table" and tostring(given.optimizer) or "nothing")
+    fail("optimize: optimizer is one of %s, not %s", table.concat(names, ", "),
+         type(given) == "table" and tostring(given.optimizer) or "nothing")
   end
   local known = {parameters = false}
   for key, value in pairs(common) do known[key] = value end
@@ -273,7 +295,8 @@ function nn.optimize(loss, given)
       local own = options_of(name, o, kind.known)
       local lr = o.factor and o.factor * own.lr or own.lr
       local function slot(what)
-        local state = core.state(o.optimizer .. "." .. what .. "." .. name, shape(p), "f32", "constant", 0)
+        local state = core.state(o.optimizer .. "." .. what .. "." .. name, shape(p), "f32",
+                                 "constant", 0)
         return state, function(value) put(state, value) end
       end
       result.values[i] = put(p, kind.step(p, g, lr, t, slot, own))

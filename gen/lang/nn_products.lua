@@ -1,21 +1,19 @@
--- nn_products.lua: sums of products, of the module `nn` (nn.lua): matrix products of every rank, einsum, and
--- nn.functional: the layers with parameters as functions of tensors, weights computed or given.
+-- nn_products.lua: sums of products, of the module `nn` (nn.lua): matrix products of every rank,
+-- and einsum.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, product = tools.fail, tools.define, tools.product
-
--- nn.functional has the layers below by PyTorch's names for weights given as tensors, and all else that nn has.
-nn.functional = setmetatable({}, {__index = nn})
-function tools.define_functional(signature, torch, f) return tools.declare(nn.functional, signature, torch, f) end
-local define_functional = tools.define_functional
+local fail, define = tools.fail, tools.define
 
 -- ---- matrices ---------------------------------------------------------------------------------
 
--- The last two dimensions are matrices, the others broadcast; a vector is a row on the left, a column on the right.
+-- The last two dimensions are matrices, the others broadcast; a vector is a row on the left, a
+-- column on the right.
 define("matmul(a: tensor, b: tensor)", "torch.matmul", function(a, b)
   local left, right = #shape(a) == 1, #shape(b) == 1
   if not (left or right) then return op.matmul(a, b) end
-  if #shape(a) == 0 or #shape(b) == 0 then fail("matmul: wants vectors or matrices, not %s and %s", tostring(a), tostring(b)) end
+  if #shape(a) == 0 or #shape(b) == 0 then
+    fail("matmul: wants vectors or matrices, not %s and %s", tostring(a), tostring(b))
+  end
   if left then a = nn.unsqueeze(a, 1) end
   if right then b = nn.unsqueeze(b, 2) end
   local y = op.matmul(a, b)
@@ -26,7 +24,9 @@ define("matmul(a: tensor, b: tensor)", "torch.matmul", function(a, b)
 end)
 local function of_ranks(name, m, n)
   return function(a, b)
-    if #shape(a) ~= m or #shape(b) ~= n then fail("%s: wants %d and %d dimensions, not %s and %s", name, m, n, tostring(a), tostring(b)) end
+    if #shape(a) ~= m or #shape(b) ~= n then
+      fail("%s: wants %d and %d dimensions, not %s and %s", name, m, n, tostring(a), tostring(b))
+    end
     return nn.matmul(a, b)
   end
 end
@@ -41,7 +41,9 @@ define("inner(a: tensor, b: tensor)", "torch.inner", function(a, b)
 end)
 -- (N) and (M) -> (N, M).
 define("outer|ger(a: tensor, b: tensor)", "torch.outer", function(a, b)
-  if #shape(a) ~= 1 or #shape(b) ~= 1 then fail("outer: wants vectors, not %s and %s", tostring(a), tostring(b)) end
+  if #shape(a) ~= 1 or #shape(b) ~= 1 then
+    fail("outer: wants vectors, not %s and %s", tostring(a), tostring(b))
+  end
   return nn.unsqueeze(a, 2) * nn.unsqueeze(b, 1)
 end)
 -- beta * x + alpha * a @ b.
@@ -50,11 +52,16 @@ local function added(x, y, o)
   if o.beta == 0 then return y end
   return (o.beta ~= 1 and x * o.beta or x) + y
 end
-define("addmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})", "torch.addmm", function(x, a, b, o) return added(x, nn.mm(a, b), o) end)
-define("addmv(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})", "torch.addmv", function(x, a, b, o) return added(x, nn.mv(a, b), o) end)
-define("baddbmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})", "torch.baddbmm", function(x, a, b, o) return added(x, nn.bmm(a, b), o) end)
-define("addbmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})", "torch.addbmm", function(x, a, b, o) return added(x, nn.sum(nn.bmm(a, b), 1), o) end)
-define("addr(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})", "torch.addr", function(x, a, b, o) return added(x, nn.outer(a, b), o) end)
+define("addmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})",
+       "torch.addmm", function(x, a, b, o) return added(x, nn.mm(a, b), o) end)
+define("addmv(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})",
+       "torch.addmv", function(x, a, b, o) return added(x, nn.mv(a, b), o) end)
+define("baddbmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})",
+       "torch.baddbmm", function(x, a, b, o) return added(x, nn.bmm(a, b), o) end)
+define("addbmm(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})",
+       "torch.addbmm", function(x, a, b, o) return added(x, nn.sum(nn.bmm(a, b), 1), o) end)
+define("addr(x: tensor, a: tensor, b: tensor, {beta: number = 1, alpha: number = 1})",
+       "torch.addr", function(x, a, b, o) return added(x, nn.outer(a, b), o) end)
 -- Kronecker's product.
 define("kron(a: tensor, b: tensor)", "torch.kron", function(a, b)
   local rank = math.max(#shape(a), #shape(b))
@@ -66,7 +73,9 @@ define("kron(a: tensor, b: tensor)", "torch.kron", function(a, b)
     left[2 * i - 1], left[2 * i], right[2 * i - 1], right[2 * i] = p[i], 1, 1, q[i]
     dims[i] = p[i] * q[i]
   end
-  if 2 * rank > 8 then fail("kron: of at most 4 dimensions, not %s and %s", tostring(a), tostring(b)) end
+  if 2 * rank > 8 then
+    fail("kron: of at most 4 dimensions, not %s and %s", tostring(a), tostring(b))
+  end
   return op.reshape(op.reshape(a, {dims = left}) * op.reshape(b, {dims = right}), {dims = dims})
 end)
 -- The cross product of vectors of 3 along an axis.
@@ -86,7 +95,9 @@ end)
 define("matrix_power(x: tensor, n: whole)", "torch.matrix_power", function(x, n)
   local dims = shape(x)
   if n < 0 then fail("matrix_power: n = %d: there are no inverses", n) end
-  if #dims < 2 or dims[#dims] ~= dims[#dims - 1] then fail("matrix_power: wants square matrices, not %s", tostring(x)) end
+  if #dims < 2 or dims[#dims] ~= dims[#dims - 1] then
+    fail("matrix_power: wants square matrices, not %s", tostring(x))
+  end
   if n == 0 then return nn.expand(nn.eye(dims[#dims]), dims) end
   local result
   while n > 0 do
@@ -99,7 +110,8 @@ end)
 
 -- ---- einsum -----------------------------------------------------------------------------------
 
--- Of a term like "bij" the letters; "..." becomes upper-case ones that no term has, from the last dimension on.
+-- Of a term like "bij" the letters; "..." becomes upper-case ones that no term has, from the last
+-- dimension on.
 local function letters_of(term, rank, most)
   local list, dots = {}, term:find("...", 1, true)
   local named = #term - (dots and 3 or 0)
@@ -174,7 +186,11 @@ local function multiply(a, b, kept)
     local list = not has(b.names, name) and rows or has(kept, name) and batch or inner
     list[#list + 1] = name
   end
-  for _, name in ipairs(b.names) do if not has(a.names, name) then columns[#columns + 1] = name end end
+  for _, name in ipairs(b.names) do
+    if not has(a.names, name) then
+      columns[#columns + 1] = name
+    end
+  end
   if #inner == 0 then
     local names = join(batch, join(rows, columns))
     return {x = laid_out(a, names) * laid_out(b, names), names = names}
@@ -188,26 +204,35 @@ local function multiply(a, b, kept)
     for i, name in ipairs(f.names) do wide[i] = sizes[name] end
     f.x = nn.expand(f.x, wide)
   end
-  local function count(names) local n = 1; for _, name in ipairs(names) do n = n * sizes[name] end; return n end
-  local left = op.reshape(laid_out(a, join(batch, join(rows, inner))), {dims = {count(batch), count(rows), count(inner)}})
-  local right = op.reshape(laid_out(b, join(batch, join(inner, columns))), {dims = {count(batch), count(inner), count(columns)}})
+  local function count(names)
+    local n = 1; for _, name in ipairs(names) do n = n * sizes[name] end; return n
+  end
+  local left = op.reshape(laid_out(a, join(batch, join(rows, inner))),
+                          {dims = {count(batch), count(rows), count(inner)}})
+  local right = op.reshape(laid_out(b, join(batch, join(inner, columns))),
+                           {dims = {count(batch), count(inner), count(columns)}})
   local names = join(batch, join(rows, columns))
   local dims = {}
   for i, name in ipairs(names) do dims[i] = sizes[name] end
   return {x = op.reshape(op.matmul(left, right), {dims = dims}), names = names}
 end
 
--- einsum(equation, a, b, ...): sums of products by names of dimensions, as "bij,bjk->bik"; a name twice in one term is its
--- diagonal, "..." stands for the dimensions in front that broadcast, without -> the result has the names that occur once,
--- in alphabetical order. Products are made from the left.
+-- einsum(equation, a, b, ...): sums of products by names of dimensions, as "bij,bjk->bik"; a name
+-- twice in one term is its diagonal, "..." stands for the dimensions in front that broadcast,
+-- without -> the result has the names that occur once, in alphabetical order. Products are made
+-- from the left.
 function nn.einsum(equation, ...)
   local list = {...}
-  if type(equation) ~= "string" then fail("einsum: wants an equation, as in nn.einsum(\"ij,jk->ik\", a, b)") end
+  if type(equation) ~= "string" then
+    fail("einsum: wants an equation, as in nn.einsum(\"ij,jk->ik\", a, b)")
+  end
   if #list == 1 and type(list[1]) == "table" then list = list[1] end
   local text = string.gsub(equation, "%s", "")
   local left, right = string.match(text, "^([^>]*)%->(.*)$")
   left = left or text
-  if string.find(text, "[^%a,.>%-]") then fail("einsum: \"%s\": wants letters, commas, ... and ->", equation) end
+  if string.find(text, "[^%a,.>%-]") then
+    fail("einsum: \"%s\": wants letters, commas, ... and ->", equation)
+  end
   local factors, dots, sizes = {}, 0, {}
   for term in string.gmatch(left .. ",", "([^,]*),") do
     local x = tools.tensor("einsum: operand " .. #factors + 1, list[#factors + 1])
@@ -225,13 +250,16 @@ function nn.einsum(equation, ...)
     end
     factors[#factors + 1] = {x = x, names = names}
   end
-  if #factors ~= #list then fail("einsum: \"%s\" has %d terms, %d tensors are given", equation, #factors, #list) end
+  if #factors ~= #list then
+    fail("einsum: \"%s\" has %d terms, %d tensors are given", equation, #factors, #list)
+  end
   local result
   if right then
     result = letters_of(right, nil, dots)
   else
     local often = {}
-    for _, f in ipairs(factors) do for _, name in ipairs(f.names) do often[name] = (often[name] or 0) + 1 end end
+    for _, f in ipairs(factors) do for _,
+        name in ipairs(f.names) do often[name] = (often[name] or 0) + 1 end end
     result = {}
     for j = dots, 1, -1 do result[#result + 1] = "..." .. j end
     for _, name in ipairs(tools.sorted_keys(often)) do
@@ -240,7 +268,11 @@ function nn.einsum(equation, ...)
   end
   for i, name in ipairs(result) do
     if not sizes[name] then fail("einsum: '%s' of the result is in no term", name) end
-    for j = 1, i - 1 do if result[j] == name then fail("einsum: '%s' is in the result twice", name) end end
+    for j = 1, i - 1 do
+      if result[j] == name then
+        fail("einsum: '%s' is in the result twice", name)
+      end
+    end
   end
   local y = diagonals(factors[1])
   for i = 2, #factors do
@@ -257,8 +289,10 @@ function nn.einsum(equation, ...)
   return same and y.x or nn.permute(y.x, order)
 end
 
--- Products summed over `axes`: the last so many of a and the first of b, or the axes listed of each.
-define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, right: any = nil)", "torch.tensordot", function(a, b, count, left, right)
+-- Products summed over `axes`: the last so many of a and the first of b, or the axes listed of
+-- each.
+define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, right: any = nil)",
+       "torch.tensordot", function(a, b, count, left, right)
   local p, q = #shape(a), #shape(b)
   if not left then
     left, right = {}, {}
@@ -270,7 +304,9 @@ define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, r
     if type(right) ~= "table" then right = {right} end
     for i = 1, #right do right[i] = tools.axis("tensordot", right[i], b) end
   end
-  if #left ~= #right or #left > math.min(p, q) then fail("tensordot: %d axes of %s and %d of %s", #left, tostring(a), #right, tostring(b)) end
+  if #left ~= #right or #left > math.min(p, q) then
+    fail("tensordot: %d axes of %s and %d of %s", #left, tostring(a), #right, tostring(b))
+  end
   local function word(n, from) return utf8.char(from + n) end
   local names_a, names_b, out = {}, {}, {}
   for i = 1, p do names_a[i] = word(i, 96) end
@@ -278,197 +314,6 @@ define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, r
   for i = 1, #left do names_b[right[i]] = names_a[left[i]] end
   for i = 1, p do if not has(left, i) then out[#out + 1] = names_a[i] end end
   for i = 1, q do if not has(right, i) then out[#out + 1] = names_b[i] end end
-  return nn.einsum(table.concat(names_a) .. "," .. table.concat(names_b) .. "->" .. table.concat(out), a, b)
-end)
-
--- ---- convolutions -----------------------------------------------------------------------------
-
-local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
-
--- A number for each of `rank` dimensions.
-local function each(what, v, rank)
-  if type(v) == "number" then v = {v, v, v} elseif type(v) ~= "table" or #v ~= rank then
-    if rank == 2 then return tools.pair(what, v) end -- says what it wants
-    fail("%s: wants a number%s", what, rank > 1 and " or a list of " .. rank or "")
-  end
-  local list = {}
-  for i = 1, rank do list[i] = tools.whole(what, v[i]) end
-  return list
-end
-tools.each = each
-
--- pad before each dimension, then behind each; "same" keeps the size, as PyTorch's.
-local function read_pad(what, o, rank, kernel, dilation, stride)
-  local pad = o.pad
-  if pad == "valid" then pad = 0 end
-  if pad == "same" then
-    pad = {}
-    for i = 1, rank do
-      if stride[i] ~= 1 then fail("%s: pad = \"same\" wants a stride of 1", what) end
-      local all = dilation[i] * (kernel[i] - 1)
-      pad[i], pad[rank + i] = all // 2, all - all // 2
-    end
-    return pad
-  end
-  if type(pad) == "table" and #pad == 2 * rank and rank > 1 then return each(what .. ": pad", pad, 2 * rank) end
-  pad = each(what .. ": pad", pad, rank)
-  for i = 1, rank do pad[rank + i] = pad[i] end
-  return pad
-end
-
--- pad as F.pad has it: from the last dimension on.
-local function border(pad, rank)
-  local list = {}
-  for i = rank, 1, -1 do list[#list + 1], list[#list + 2] = pad[i], pad[rank + i] end
-  return list
-end
-
--- Depth becomes channels: of each of D' places the elements of the kernel's depth, (N * D', C * KD, H, W).
-local function depth_as_channels(x, kd, stride, dilation, before, behind)
-  local N, C, D, H, W = table.unpack(shape(x))
-  x = nn.pad(x, {0, 0, 0, 0, before, behind})
-  local out = (D + before + behind - dilation * (kd - 1) - 1) // stride + 1
-  if out < 1 then fail("the window (%d deep) is larger than the padded input %s", kd, tostring(x)) end
-  local slices = {}
-  for i = 1, kd do
-    local first = (i - 1) * dilation + 1
-    slices[i] = nn.slice(x, 3, first, first + (out - 1) * stride, stride)
-  end
-  local wide = kd == 1 and nn.unsqueeze(slices[1], 3) or nn.stack(slices, 3) -- (N, C, KD, D', H, W)
-  return op.reshape(op.permute(wide, {dims = {0, 3, 1, 2, 4, 5}}), {dims = {N * out, C * kd, H, W}}), out
-end
-
--- x (N, C, ...), w (O, C / groups, kernel ...).
-function tools.convolve(what, rank, x, w, o)
-  local dims, of = shape(x), shape(w)
-  if #dims ~= rank + 2 then fail("%s: wants an input %s, not %s", what, layouts[rank], tostring(x)) end
-  if #of ~= rank + 2 then fail("%s: weight: wants %d dimensions, not %s", what, rank + 2, tostring(w)) end
-  local kernel = {table.unpack(of, 3)}
-  local stride, dilation = each(what .. ": stride", o.stride, rank), each(what .. ": dilation", o.dilation, rank)
-  local pad = read_pad(what, o, rank, kernel, dilation, stride)
-  if (o.padding_mode or "zeros") ~= "zeros" then
-    x = nn.pad(x, border(pad, rank), o.padding_mode)
-    for i = 1, 2 * rank do pad[i] = 0 end
-    dims = shape(x)
-  end
-  if rank == 2 then return op.conv2d(x, w, {stride = stride, pad = pad, dilation = dilation, groups = o.groups}) end
-  if rank == 1 then
-    local y = op.conv2d(op.reshape(x, {dims = {dims[1], dims[2], 1, dims[3]}}), op.reshape(w, {dims = {of[1], of[2], 1, of[3]}}), {
-      stride = {1, stride[1]}, pad = {0, pad[1], 0, pad[2]}, dilation = {1, dilation[1]}, groups = o.groups})
-    return op.reshape(y, {dims = {dims[1], of[1], shape(y)[4]}})
-  end
-  local flat, out = depth_as_channels(x, kernel[1], stride[1], dilation[1], pad[1], pad[4])
-  local y = op.conv2d(flat, op.reshape(w, {dims = {of[1], of[2] * of[3], of[4], of[5]}}), {
-    stride = {stride[2], stride[3]}, pad = {pad[2], pad[3], pad[5], pad[6]}, dilation = {dilation[2], dilation[3]}, groups = o.groups})
-  local h, v = shape(y)[3], shape(y)[4]
-  return op.permute(op.reshape(y, {dims = {dims[1], out, of[1], h, v}}), {dims = {0, 2, 1, 3, 4}})
-end
-
--- Elements of a dimension `stride` apart, 0 between them.
-local function spread(x, axis, stride)
-  if stride == 1 then return x end
-  local dims = shape(x)
-  local wide = nn.unsqueeze(x, axis + 1)
-  local behind, none = {}, {}
-  for i = 1, #dims + 1 do behind[i], none[i] = i == axis + 1 and stride - 1 or 0, 0 end
-  local y = op.reshape(op.pad(wide, {dims = none, ends = behind}), {dims = tools.with(dims, axis, dims[axis] * stride)})
-  return nn.slice(y, axis, 1, (dims[axis] - 1) * stride + 1)
-end
-
--- x (N, C, ...), w (C, O / groups, kernel ...): the gradient of a convolution by its input.
-function tools.convolve_transposed(what, rank, x, w, o)
-  local dims, of = shape(x), shape(w)
-  if #dims ~= rank + 2 then fail("%s: wants an input %s, not %s", what, layouts[rank], tostring(x)) end
-  if #of ~= rank + 2 then fail("%s: weight: wants %d dimensions, not %s", what, rank + 2, tostring(w)) end
-  local function list(name) return each(what .. ": " .. name, o[name], rank) end
-  local stride, dilation, pad, extra, size = list "stride", list "dilation", list "pad", list "output_pad", {}
-  for i = 1, rank do
-    local k = of[2 + i]
-    if stride[i] < 1 or dilation[i] < 1 or k < 1 or pad[i] < 0 then
-      fail("%s: kernel, stride and dilation must be at least 1, pad at least 0", what)
-    end
-    if extra[i] < 0 or extra[i] >= math.max(stride[i], dilation[i]) then
-      fail("%s: output_pad must be less than stride or dilation, not %d", what, extra[i])
-    end
-    size[i] = (dims[2 + i] - 1) * stride[i] + dilation[i] * (k - 1) + 1 - 2 * pad[i] + extra[i]
-    if size[i] < 1 then fail("%s: pad = %d leaves nothing of %s", what, pad[i], tostring(x)) end
-  end
-  local function two(v, weight, i, j, height) -- dimensions i and j; i = 0: of a height of 1
-    local function both(values, other) return {i == 0 and other or values[i], values[j]} end
-    local p = both(pad, 0)
-    return op.conv2d_data(v, weight, {stride = both(stride, 1), pad = {p[1], p[2], p[1], p[2]}, dilation = both(dilation, 1),
-                                      groups = o.groups, size = {i == 0 and height or size[i], size[j]}})
-  end
-  if rank == 2 then return two(x, w, 1, 2) end
-  local O = of[2] * o.groups
-  if rank == 1 then
-    local y = two(op.reshape(x, {dims = {dims[1], dims[2], 1, dims[3]}}), op.reshape(w, {dims = {of[1], of[2], 1, of[3]}}), 0, 1, 1)
-    return op.reshape(y, {dims = {dims[1], O, size[1]}})
-  end
-  -- Each picture by all slices of the kernel; these are added up along depth where they lie.
-  local N, C, D, H, W = table.unpack(dims)
-  local kd = of[3]
-  local flat = op.reshape(op.permute(x, {dims = {0, 2, 1, 3, 4}}), {dims = {N * D, C, H, W}})
-  local y = two(flat, op.reshape(w, {dims = {of[1], of[2] * kd, of[4], of[5]}}), 2, 3)
-  y = op.reshape(y, {dims = {N, D, O, kd, size[2], size[3]}})
-  local sum
-  for i = 1, kd do
-    local part = op.permute(nn.select(y, 4, i), {dims = {0, 2, 1, 3, 4}}) -- (N, O, D, H', W')
-    part = spread(part, 3, stride[1])
-    local before = (i - 1) * dilation[1] - pad[1]
-    part = nn.pad(part, {0, 0, 0, 0, before, size[1] - before - shape(part)[3]})
-    sum = sum and sum + part or part
-  end
-  return sum
-end
-
-local function with_bias(y, bias)
-  if not bias then return y end
-  local wide = {}
-  for i = 1, #shape(y) do wide[i] = i == 2 and shape(bias)[1] or 1 end
-  return y + op.reshape(bias, {dims = wide})
-end
-tools.with_bias = with_bias
-
-local function convolution(rank)
-  return function(x, w, bias, stride, pad, dilation, groups)
-    local o = {stride = stride, pad = pad, dilation = dilation, groups = groups}
-    return with_bias(tools.convolve("conv" .. rank .. "d", rank, x, w, o), bias)
-  end
-end
--- x (N, C, L) by the filters weight (O, C / groups, K) -> (N, O, L').
-define_functional("conv1d(x: tensor, weight: tensor, bias: tensor = nil, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1)", "F.conv1d", convolution(1))
--- x (N, C, H, W) by the filters weight (O, C / groups, KH, KW).
-define_functional("conv2d(x: tensor, weight: tensor, bias: tensor = nil, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1)", "F.conv2d", convolution(2))
--- x (N, C, D, H, W) by the filters weight (O, C / groups, KD, KH, KW).
-define_functional("conv3d(x: tensor, weight: tensor, bias: tensor = nil, stride: any = 1, pad|padding: any = 0, dilation: any = 1, groups: count = 1)", "F.conv3d", convolution(3))
-
-local function transposed(rank)
-  return function(x, w, bias, stride, pad, output_pad, groups, dilation)
-    local o = {stride = stride, pad = pad, output_pad = output_pad, dilation = dilation, groups = groups}
-    return with_bias(tools.convolve_transposed("conv_transpose" .. rank .. "d", rank, x, w, o), bias)
-  end
-end
--- x (N, C, L) by the filters weight (C, O / groups, K).
-define_functional("conv_transpose1d(x: tensor, weight: tensor, bias: tensor = nil, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, groups: count = 1, dilation: any = 1)", "F.conv_transpose1d", transposed(1))
-define_functional("conv_transpose2d(x: tensor, weight: tensor, bias: tensor = nil, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, groups: count = 1, dilation: any = 1)", "F.conv_transpose2d", transposed(2))
-define_functional("conv_transpose3d(x: tensor, weight: tensor, bias: tensor = nil, stride: any = 1, pad|padding: any = 0, output_pad|output_padding: any = 0, groups: count = 1, dilation: any = 1)", "F.conv_transpose3d", transposed(3))
-
--- x @ weight^T + bias, weight (out, in).
-define_functional("linear(x: tensor, weight: tensor, bias: tensor = nil)", "F.linear", function(x, weight, bias)
-  local y = nn.matmul(x, nn.transpose(weight))
-  return bias and y + bias or y
-end)
--- y[o] = x1 weight[o] x2^T + bias, weight (out, in1, in2).
-define_functional("bilinear(x1: tensor, x2: tensor, weight: tensor, bias: tensor = nil)", "F.bilinear", function(x1, x2, weight, bias)
-  local y = nn.einsum("...i,oij,...j->...o", x1, weight, x2)
-  return bias and y + bias or y
-end)
--- Rows of weight (count, size) by ids.
-define_functional("embedding(ids: tensor, weight: tensor)", "F.embedding", function(ids, weight) return nn.gather(weight, ids, 1) end)
--- x below 0 times weight: one, or one for each channel.
-define_functional("prelu(x: tensor, weight: tensor)", "F.prelu", function(x, weight)
-  local wide = {}
-  for i = 1, #shape(x) do wide[i] = i == 2 and product(shape(weight)) or 1 end
-  return op.where(op.gt(x, 0), x, x * op.reshape(weight, {dims = wide}))
+  return nn.einsum(table.concat(names_a) .. "," .. table.concat(names_b) .. "->" ..
+                   table.concat(out), a, b)
 end)

@@ -1,5 +1,5 @@
--- nn_reduce.lua: reductions, scans and what is made of them, of the module `nn` (nn.lua). `axes` is one axis or a list,
--- by default all; the reduced dimensions are dropped unless `keep`.
+-- nn_reduce.lua: reductions, scans and what is made of them, of the module `nn` (nn.lua). `axes` is
+-- one axis or a list, by default all; the reduced dimensions are dropped unless `keep`.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, bits_of, is_float = tools.fail, tools.define, tools.bits_of, tools.is_float
@@ -39,26 +39,34 @@ end
 -- ---- sums and the like ------------------------------------------------------------------------
 
 -- Of integers and bools exact, in i32.
-define("sum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.sum", reduces(op.reduce_sum))
+define("sum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.sum", reduces(op.reduce_sum))
 -- Of integers and bools exact, in i32.
-define("prod(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.prod", reduces(op.reduce_prod))
-define("mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.mean", function(x, axes, keep)
+define("prod(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.prod", reduces(op.reduce_prod))
+define("mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.mean", function(x, axes, keep)
   local bits = bits_for(floats("mean", x), axes)
   return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
 end)
 -- NaN counts as 0.
-define("nansum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.nansum", function(x, axes, keep)
+define("nansum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.nansum", function(x, axes, keep)
   return nn.sum(op.where(op.ne(x, x), 0.0, floats("nansum", x)), axes, keep)
 end)
 -- NaN does not count.
-define("nanmean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.nanmean", function(x, axes, keep)
+define("nanmean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.nanmean", function(x, axes, keep)
   local known = op.eq(floats("nanmean", x), x)
   return nn.sum(op.where(known, x, 0.0), axes, keep) / nn.sum(known:to("f32"), axes, keep)
 end)
 -- How many elements are not 0, as i32.
-define("count_nonzero(x: tensor, axes: axes = nil)", "torch.count_nonzero", function(x, axes) return nn.sum(op.ne(x, 0), axes) end)
+define("count_nonzero(x: tensor, axes: axes = nil)", "torch.count_nonzero", function(x, axes)
+  return nn.sum(op.ne(x, 0), axes)
+end)
 -- The logarithm of the sum of exponentials.
-define("logsumexp(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.logsumexp", reduces(op.reduce_lse))
+define("logsumexp(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.logsumexp", reduces(op.reduce_lse))
 
 -- ---- the largest and the smallest -------------------------------------------------------------
 
@@ -70,41 +78,53 @@ local function in_own_dtype(row)
   end)
 end
 -- The largest element.
-define("amax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.amax", in_own_dtype(op.reduce_max))
+define("amax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.amax", in_own_dtype(op.reduce_max))
 -- The smallest element.
-define("amin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.amin", in_own_dtype(op.reduce_min))
+define("amin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.amin", in_own_dtype(op.reduce_min))
 -- Both: two results.
-define("aminmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.aminmax", function(x, axes, keep)
+define("aminmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.aminmax", function(x, axes, keep)
   return nn.amin(x, axes, keep), nn.amax(x, axes, keep)
 end)
--- The place of the largest element along the axes, counted row-major from 0, as i32. The lowest place wins; NaN comes
--- before all numbers.
-define("argmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.argmax", reduces(op.reduce_argmax))
+-- The place of the largest element along the axes, counted row-major from 0, as i32. The lowest
+-- place wins; NaN comes before all numbers.
+define("argmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.argmax", reduces(op.reduce_argmax))
 -- Likewise of the smallest.
-define("argmin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.argmin", reduces(op.reduce_argmin))
--- The k (at most 64) largest elements along an axis and their places in it as i32, counted from 0: two tensors with k
--- elements along the axis, the largest first; with largest = false the smallest. Of equal elements the lower place stands
--- first, NaN before all numbers.
-define("topk(x: tensor, k: count, axis: axis = -1, {largest: boolean = true})", "torch.topk", function(x, k, axis, o)
+define("argmin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.argmin", reduces(op.reduce_argmin))
+-- The k (at most 64) largest elements along an axis and their places in it as i32, counted from 0:
+-- two tensors with k elements along the axis, the largest first; with largest = false the smallest.
+-- Of equal elements the lower place stands first, NaN before all numbers.
+define("topk(x: tensor, k: count, axis: axis = -1, {largest: boolean = true})",
+       "torch.topk", function(x, k, axis, o)
   local key = o.largest and x or -(is_float(x) and x or x:to("f32"))
   local places = op.topk(key, {axis = axis - 1, count = k})
   return op.take_along(x, places, {axis = axis - 1}), places
 end)
 -- The elements along an axis of at most 64 in their order, and the places they had: two tensors.
-define("sort(x: tensor, axis: axis = -1, descending: boolean = false)", "torch.sort", function(x, axis, descending)
+define("sort(x: tensor, axis: axis = -1, descending: boolean = false)",
+       "torch.sort", function(x, axis, descending)
   local n = shape(x)[axis]
-  if n > 64 then fail("sort: axis %d of %s has %d elements, at most 64; topk gives the largest of many", axis, tostring(x), n) end
+  if n > 64 then
+    fail("sort: axis %d of %s has %d elements, at most 64; topk gives the largest of many", axis,
+         tostring(x), n)
+  end
   return nn.topk(x, n, axis, {largest = descending})
 end)
 -- sort along the first axis.
 define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end)
 -- The places that sort gives.
-define("argsort(x: tensor, axis: axis = -1, descending: boolean = false)", "torch.argsort", function(x, axis, descending)
+define("argsort(x: tensor, axis: axis = -1, descending: boolean = false)",
+       "torch.argsort", function(x, axis, descending)
   local _, places = nn.sort(x, axis, descending)
   return places
 end)
 -- The k-th smallest of at most 64 elements along an axis, and its place.
-define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)", "torch.kthvalue", function(x, k, axis, keep)
+define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)",
+       "torch.kthvalue", function(x, k, axis, keep)
   local n = shape(x)[axis]
   if k > n then fail("kthvalue: k = %d of %d elements", k, n) end
   local values, places = nn.sort(x, axis)
@@ -113,7 +133,8 @@ define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = f
   return nn.squeeze(values, axis), nn.squeeze(places, axis)
 end)
 -- The middle one (of two the lower) of at most 64 elements along an axis, and its place.
-define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)", "torch.median", function(x, axis, keep)
+define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
+       "torch.median", function(x, axis, keep)
   return nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, keep)
 end)
 
@@ -149,7 +170,8 @@ end)
 
 -- ---- moments and norms ------------------------------------------------------------------------
 
--- The sum of squared distances from the mean over count - correction; exact where the mean is large beside the deviation.
+-- The sum of squared distances from the mean over count - correction; exact where the mean is large
+-- beside the deviation.
 local function variance(name, x, bits, correction)
   local n = count_of(x, bits)
   if n <= correction then
@@ -158,25 +180,30 @@ local function variance(name, x, bits, correction)
   return op.reduce_var(x, {axes = bits}) * (n / (n - correction))
 end
 -- The sum of squared distances from the mean over (count - correction).
-define("var(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.var", function(x, axes, keep, correction)
+define("var(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
+       "torch.var", function(x, axes, keep, correction)
   local bits = bits_for(x, axes)
   return squeeze(variance("var", x, bits, correction), bits, keep)
 end)
 -- Its root.
-define("std(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.std", function(x, axes, keep, correction)
+define("std(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
+       "torch.std", function(x, axes, keep, correction)
   local bits = bits_for(x, axes)
   return squeeze(op.sqrt(variance("std", x, bits, correction)), bits, keep)
 end)
 -- var and mean: two results.
-define("var_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.var_mean", function(x, axes, keep, correction)
+define([[var_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
+       correction: whole = 1)]], "torch.var_mean", function(x, axes, keep, correction)
   return nn.var(x, axes, keep, correction), nn.mean(x, axes, keep)
 end)
 -- std and mean: two results.
-define("std_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)", "torch.std_mean", function(x, axes, keep, correction)
+define([[std_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
+       correction: whole = 1)]], "torch.std_mean", function(x, axes, keep, correction)
   return nn.std(x, axes, keep, correction), nn.mean(x, axes, keep)
 end)
 -- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0.
-define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean = false)", "torch.norm", function(x, p, axes, keep)
+define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.norm", function(x, p, axes, keep)
   local size = op.abs(floats("norm", x))
   if p == math.huge then return nn.amax(size, axes, keep) end
   if p == -math.huge then return nn.amin(size, axes, keep) end
@@ -186,19 +213,26 @@ define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean =
   return op.pow(nn.sum(op.pow(size, p), axes, keep), 1 / p)
 end)
 -- The norm of x - y.
-define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p) return nn.norm(x - y, p) end)
+define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p)
+  return nn.norm(x - y, p)
+end)
 -- x over its norm along an axis, or over eps where that is larger.
-define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)", "F.normalize", function(x, p, axis, eps)
+define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)",
+       "F.normalize", function(x, p, axis, eps)
   return x / op.max(nn.norm(x, p, axis, true), eps)
 end)
 -- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
-define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)", "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
+define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
+       "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
   local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
   return nn.sum(x * y, axis) / (size(x) * size(y))
 end)
 -- The norm of x - y + eps along the last axis.
-define("pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6, keep|keepdim: boolean = false)", "F.pairwise_distance, nn.PairwiseDistance",
-       function(x, y, p, eps, keep) return nn.norm(x - y + eps, p, -1, keep) end)
+define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6,
+       keep|keepdim: boolean = false)]],
+       "F.pairwise_distance, nn.PairwiseDistance", function(x, y, p, eps, keep)
+  return nn.norm(x - y + eps, p, -1, keep)
+end)
 -- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
 define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
   return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
@@ -207,7 +241,9 @@ end)
 -- Distances of all pairs of rows of (N, M), each once: (N (N - 1) / 2).
 define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
   local n = shape(x)[1]
-  if #shape(x) ~= 2 or n < 2 then fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x)) end
+  if #shape(x) ~= 2 or n < 2 then
+    fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x))
+  end
   local rows = {}
   for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
   return nn.concat(rows, 1)
@@ -219,7 +255,8 @@ define("cov(x: tensor, {correction: whole = 1})", "torch.cov", function(x, o)
   return op.matmul(d, nn.transpose(d)) * (1 / (shape(x)[2] - o.correction))
 end)
 -- Rows along an axis whose norm is above `most` scaled down to it.
-define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)", "torch.renorm", function(x, p, axis, most)
+define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)",
+       "torch.renorm", function(x, p, axis, most)
   local others = {}
   for i = 1, #shape(x) do if i ~= axis then others[#others + 1] = i end end
   local size = nn.norm(x, p, others, true)
@@ -228,7 +265,8 @@ end)
 
 -- ---- softmax ----------------------------------------------------------------------------------
 
--- A row that is long, or lies across memory, may not be kept in registers: each sweep reads it again.
+-- A row that is long, or lies across memory, may not be kept in registers: each sweep reads it
+-- again.
 local function is_read_again(x, bits)
   return bits ~= 1 << (#shape(x) - 1) or count_of(x, bits) > 16384
 end
@@ -256,6 +294,8 @@ define("log_softmax(x: tensor, axis: axis = -1)", "F.log_softmax, nn.LogSoftmax"
   return d - op.log(op.reduce_sum(op.exp(d), {axes = bits}))
 end)
 -- softmax(-x).
-define("softmin(x: tensor, axis: axis = -1)", "F.softmin, nn.Softmin", function(x, axis) return nn.softmax(-x, axis) end)
+define("softmin(x: tensor, axis: axis = -1)", "F.softmin, nn.Softmin", function(x, axis)
+  return nn.softmax(-x, axis)
+end)
 -- softmax over the channels of pictures.
 define("softmax2d(x: tensor)", "nn.Softmax2d", function(x) return nn.softmax(x, -3) end)

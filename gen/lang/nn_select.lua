@@ -1,5 +1,5 @@
--- nn_select.lua: elements chosen by integers, and by where they are, of the module `nn` (nn.lua). Places count from 0,
--- as PyTorch's tensors of indices do.
+-- nn_select.lua: elements chosen by integers, and by where they are, of the module `nn` (nn.lua).
+-- Places count from 0, as PyTorch's tensors of indices do.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, with = tools.fail, tools.define, tools.with
@@ -11,16 +11,22 @@ define("gather(x: tensor, ids: tensor, axis: axis = 1)", "x[ids]", function(x, i
   return op.gather(x, ids, {axis = axis - 1})
 end)
 -- Rows of x by integers (N).
-define("index_select(x: tensor, axis: axis, ids|index: tensor)", "torch.index_select", function(x, axis, ids)
-  if #shape(ids) > 1 then fail("index_select: wants ids of one dimension, not %s", tostring(ids)) end
+define("index_select(x: tensor, axis: axis, ids|index: tensor)",
+       "torch.index_select", function(x, axis, ids)
+  if #shape(ids) > 1 then
+    fail("index_select: wants ids of one dimension, not %s", tostring(ids))
+  end
   return op.gather(x, ids, {axis = axis - 1})
 end)
 -- Of each row along the axis the elements that ids names. torch.gather is this one.
-define("take_along|take_along_dim(x: tensor, ids: tensor, axis: axis = -1)", "torch.gather, torch.take_along_dim", function(x, ids, axis)
+define("take_along|take_along_dim(x: tensor, ids: tensor, axis: axis = -1)",
+       "torch.gather, torch.take_along_dim", function(x, ids, axis)
   return op.take_along(x, ids, {axis = axis - 1})
 end)
 -- Elements of x, counted row-major.
-define("take(x: tensor, ids: tensor)", "torch.take", function(x, ids) return op.gather(nn.ravel(x), ids, {axis = 0}) end)
+define("take(x: tensor, ids: tensor)", "torch.take", function(x, ids)
+  return op.gather(nn.ravel(x), ids, {axis = 0})
+end)
 
 -- ---- scatter ----------------------------------------------------------------------------------
 
@@ -32,8 +38,8 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
   return op.eq(op.reshape(ids, {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
--- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather. The same bits in every run: a
--- product with one_hot(ids), of 2 * size * N operations for each element of a row.
+-- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather. The same bits
+-- in every run: a product with one_hot(ids), of 2 * size * N operations for each element of a row.
 define("scatter_add(ids: tensor, rows: tensor, size: count)", "", function(ids, rows, size)
   local dims = shape(rows)
   if #shape(ids) ~= 1 or shape(ids)[1] ~= dims[1] then
@@ -47,62 +53,77 @@ define("scatter_add(ids: tensor, rows: tensor, size: count)", "", function(ids, 
   end)
 end)
 -- x with the rows `from` added at the ids along an axis.
-define("index_add(x: tensor, axis: axis, ids|index: tensor, from|source: tensor, {alpha: number = 1})", "torch.index_add",
-       function(x, axis, ids, from, o)
+define([[index_add(x: tensor, axis: axis, ids|index: tensor, from|source: tensor,
+       {alpha: number = 1})]], "torch.index_add", function(x, axis, ids, from, o)
   local n = shape(x)[axis]
   local sums = nn.scatter_add(ids, nn.movedim(from, axis, 1), n)
   return x + nn.movedim(sums, 1, axis) * o.alpha
 end)
 -- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
-define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)", "torch.bincount", function(ids, size, weights)
+define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
+       "torch.bincount", function(ids, size, weights)
   local n = shape(ids)[1]
   local hits = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
   if not weights then return nn.sum(hits, 2) end
   return nn.sum(op.where(hits, op.reshape(weights, {dims = {1, n}}), 0.0), 2)
 end)
 
--- x with `from` (a tensor of ids' shape, or a number) where ids name a place along the axis; of equal ids the last one.
-define("scatter(x: tensor, axis: axis, ids|index: tensor, from|src: value)", "torch.scatter", function(x, axis, ids, from)
+-- A tensor, or a number as x's elements are.
+local function as_element(v, x)
+  return math.type(v) == "integer" and tools.is_float(x) and v + 0.0 or v
+end
+-- x with `from` (a tensor of ids' shape, or a number) where ids name a place along the axis; of
+-- equal ids the last one.
+define("scatter(x: tensor, axis: axis, ids|index: tensor, from|src: value)",
+       "torch.scatter", function(x, axis, ids, from)
   local dims, of = shape(x), shape(ids)
-  if #of ~= #dims then fail("scatter: wants ids of as many dimensions as %s, not %s", tostring(x), tostring(ids)) end
-  for i = 1, #dims do
-    if i ~= axis and of[i] ~= dims[i] then fail("scatter: ids %s differ from %s beside axis %d", tostring(ids), tostring(x), axis) end
+  if #of ~= #dims then
+    fail("scatter: wants ids of as many dimensions as %s, not %s", tostring(x), tostring(ids))
   end
-  -- For each place the last of the ids that names it: (..., n, m, ...), of which the largest along m.
+  for i = 1, #dims do
+    if i ~= axis and of[i] ~= dims[i] then
+      fail("scatter: ids %s differ from %s beside axis %d", tostring(ids), tostring(x), axis)
+    end
+  end
+  -- For each place the last of the ids that names it: (..., n, m, ...), of which the largest along
+  -- m.
   local wide, row = nn.unsqueeze(ids, axis), {}
   for i = 1, #of + 1 do row[i] = 1 end
   local hit = op.eq(wide, nn.index(with(row, axis, dims[axis]), axis))
-  local last = nn.amax(op.where(hit, nn.index(with(row, axis + 1, of[axis]), axis + 1), -1), axis + 1)
+  local last = nn.amax(op.where(hit, nn.index(with(row, axis + 1, of[axis]), axis + 1), -1),
+                       axis + 1)
   if core.is_tensor(from) then from = op.take_along(from, op.max(last, 0), {axis = axis - 1}) end
-  if math.type(from) == "integer" and tools.is_float(x) then from = from + 0.0 end
-  return op.where(op.ge(last, 0), from, x)
+  return op.where(op.ge(last, 0), as_element(from, x), x)
 end)
 -- ids (N) along an axis: x with the rows `from` there.
-define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)", "torch.index_copy", function(x, axis, ids, from)
-  local row = {}
-  for i = 1, #shape(x) do row[i] = i == axis and tools.product(shape(ids)) or 1 end
-  return nn.scatter(x, axis, nn.expand(op.reshape(ids, {dims = row}), with(shape(x), axis, row[axis])), from)
+define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)",
+       "torch.index_copy", function(x, axis, ids, from)
+  local wide = with(shape(x), axis, tools.product(shape(ids)))
+  return nn.scatter(x, axis, nn.expand(tools.along(ids, #wide, axis), wide), from)
 end)
 -- ids (N) along an axis: x with a number there.
-define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)", "torch.index_fill", function(x, axis, ids, value)
-  local row = {}
-  for i = 1, #shape(x) do row[i] = i == axis and shape(x)[axis] or 1 end
-  local hit = nn.any(op.eq(nn.unsqueeze(nn.index({shape(x)[axis]}), 2), nn.reshape(ids, {1, -1})), 2)
-  if math.type(value) == "integer" and tools.is_float(x) then value = value + 0.0 end
-  return op.where(op.reshape(hit, {dims = row}), value, x)
+define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)",
+       "torch.index_fill", function(x, axis, ids, value)
+  local dims = shape(x)
+  local place = nn.unsqueeze(nn.index({dims[axis]}), 2)
+  local hit = nn.any(op.eq(place, nn.reshape(ids, {1, -1})), 2)
+  return op.where(tools.along(hit, #dims, axis), as_element(value, x), x)
 end)
 -- x with `from` as element `index` (from 1) of an axis.
-define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)", "torch.select_scatter", function(x, from, axis, index)
+define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",
+       "torch.select_scatter", function(x, from, axis, index)
   return nn.slice_scatter(x, nn.unsqueeze(from, axis), axis, index, index)
 end)
 -- x with `from` as elements first to last of an axis.
-define("slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole = nil, last: whole = nil)", "torch.slice_scatter", function(x, from, axis, first, last)
+define([[slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole = nil,
+       last: whole = nil)]], "torch.slice_scatter", function(x, from, axis, first, last)
   local n = shape(x)[axis]
   first, last = first or 1, last or n
   if first < 0 then first = n + 1 + first end
   if last < 0 then last = n + 1 + last end
   if first < 1 or last > n or last - first + 1 ~= shape(from)[axis] then
-    fail("slice_scatter: elements %d to %d of axis %d of %s are not %s", first, last, axis, tostring(x), tostring(from))
+    fail("slice_scatter: elements %d to %d of axis %d of %s are not %s", first, last, axis,
+         tostring(x), tostring(from))
   end
   local parts = {from}
   if first > 1 then table.insert(parts, 1, nn.slice(x, axis, 1, first - 1)) end
@@ -129,7 +150,8 @@ define("tril(x: tensor, diagonal: whole = 0)", "torch.tril", function(x, diagona
   return op.where(side(x, op.le, diagonal), x, zero_of(x))
 end)
 -- Elements of two dimensions whose places differ by `offset`, as a new last dimension.
-define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)", "torch.diagonal", function(x, offset, a, b)
+define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
+       "torch.diagonal", function(x, offset, a, b)
   x = nn.movedim(x, {a, b}, {-2, -1})
   local dims = shape(x)
   local rows, columns = dims[#dims - 1], dims[#dims]
@@ -138,7 +160,8 @@ define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)", "torc
   local flat = table.move(dims, 1, #dims - 2, 1, {})
   flat[#flat + 1] = rows * columns
   local first = math.max(-offset, 0) * columns + math.max(offset, 0)
-  return op.gather(op.reshape(x, {dims = flat}), nn.index({n}) * (columns + 1) + first, {axis = #flat - 1})
+  return op.gather(op.reshape(x, {dims = flat}), nn.index({n}) * (columns + 1) + first,
+                   {axis = #flat - 1})
 end)
 -- The last dimension on the diagonal of a matrix, 0 elsewhere.
 define("diag_embed(x: tensor, offset: whole = 0)", "torch.diag_embed", function(x, offset)
@@ -156,11 +179,15 @@ define("diag(x: tensor, offset|diagonal: whole = 0)", "torch.diag", function(x, 
   return nn.diagonal(x, offset)
 end)
 -- All elements in a row, on the diagonal of a matrix.
-define("diagflat(x: tensor, offset: whole = 0)", "torch.diagflat", function(x, offset) return nn.diag_embed(nn.ravel(x), offset) end)
+define("diagflat(x: tensor, offset: whole = 0)", "torch.diagflat", function(x, offset)
+  return nn.diag_embed(nn.ravel(x), offset)
+end)
 -- The sum of a matrix's diagonal.
 define("trace(x: tensor)", "torch.trace", function(x) return nn.sum(nn.diagonal(x)) end)
--- Into how many of the ascending boundaries each element comes behind, as i32: right = false: boundary < x.
-define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})", "torch.bucketize", function(x, boundaries, o)
+-- Into how many of the ascending boundaries each element comes behind, as i32: right = false:
+-- boundary < x.
+define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})",
+       "torch.bucketize", function(x, boundaries, o)
   local wide = nn.unsqueeze(x, -1)
   return nn.sum(o.right and op.le(boundaries, wide) or op.lt(boundaries, wide), -1)
 end)

@@ -1,8 +1,8 @@
--- nn_shapes.lua: the same elements in other places, of the module `nn` (nn.lua): moves, which become index arithmetic
--- in the kernels that read them.
+-- nn_shapes.lua: the same elements in other places, of the module `nn` (nn.lua): moves, which
+-- become index arithmetic in the kernels that read them.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, said, count, whole = tools.fail, tools.define, tools.said, tools.count, tools.whole
+local fail, define, count, whole = tools.fail, tools.define, tools.count, tools.whole
 
 local function product(list, from, to)
   local n = 1
@@ -18,6 +18,14 @@ local function with(dims, axis, size)
   return new
 end
 tools.with = with
+
+-- A vector, or one number, as a tensor of `rank` dimensions whose elements go along one axis.
+function tools.along(v, rank, axis)
+  local dims = {}
+  for i = 1, rank do dims[i] = 1 end
+  dims[axis] = product(shape(v))
+  return op.reshape(v, {dims = dims})
+end
 
 -- ---- sizes ------------------------------------------------------------------------------------
 
@@ -36,10 +44,14 @@ define("reshape|view(x: tensor, dims: sizes)", "torch.reshape, Tensor.view", fun
   end
   return op.reshape(x, {dims = with(dims, hole, elements // known)})
 end)
-define("view_as|reshape_as(x: tensor, y: tensor)", "Tensor.view_as", function(x, y) return nn.reshape(x, shape(y)) end)
+define("view_as|reshape_as(x: tensor, y: tensor)", "Tensor.view_as", function(x, y)
+  return nn.reshape(x, shape(y))
+end)
 
--- Dimensions first to last become one. The default keeps the batch, as nn.Flatten does; torch.flatten begins at 1.
-define("flatten(x: tensor, first|start: axis = 2, last: axis = -1)", "torch.flatten, nn.Flatten", function(x, first, last)
+-- Dimensions first to last become one. The default keeps the batch, as nn.Flatten does;
+-- torch.flatten begins at 1.
+define("flatten(x: tensor, first|start: axis = 2, last: axis = -1)",
+       "torch.flatten, nn.Flatten", function(x, first, last)
   local dims, new = shape(x), {}
   if first > last then fail("flatten: axis %d comes behind axis %d", first, last) end
   for i = 1, first - 1 do new[i] = dims[i] end
@@ -47,9 +59,12 @@ define("flatten(x: tensor, first|start: axis = 2, last: axis = -1)", "torch.flat
   for i = last + 1, #dims do new[#new + 1] = dims[i] end
   return op.reshape(x, {dims = new})
 end)
-define("ravel(x: tensor)", "torch.ravel", function(x) return op.reshape(x, {dims = {product(shape(x))}}) end)
+define("ravel(x: tensor)", "torch.ravel", function(x)
+  return op.reshape(x, {dims = {product(shape(x))}})
+end)
 -- One dimension becomes several; one of the sizes may be -1.
-define("unflatten(x: tensor, axis: axis, sizes: sizes)", "torch.unflatten, nn.Unflatten", function(x, axis, sizes)
+define("unflatten(x: tensor, axis: axis, sizes: sizes)",
+       "torch.unflatten, nn.Unflatten", function(x, axis, sizes)
   local dims, new, known = shape(x), {}, 1
   for _, d in ipairs(sizes) do known = known * (d == -1 and 1 or d) end
   for i = 1, axis - 1 do new[i] = dims[i] end
@@ -72,7 +87,9 @@ end)
 define("unsqueeze(x: tensor, axis: whole)", "torch.unsqueeze", function(x, axis)
   local dims = shape(x)
   local at = axis > 0 and axis or #dims + 2 + axis
-  if at < 1 or at > #dims + 1 then fail("unsqueeze: axis %d: %s can have 1 to %d", axis, tostring(x), #dims + 1) end
+  if at < 1 or at > #dims + 1 then
+    fail("unsqueeze: axis %d: %s can have 1 to %d", axis, tostring(x), #dims + 1)
+  end
   table.insert(dims, at, 1)
   return op.reshape(x, {dims = dims})
 end)
@@ -81,13 +98,16 @@ end)
 
 -- Dimension i of the result is dimension axes[i] of x.
 define("permute(x: tensor, axes: axes)", "torch.permute", function(x, axes)
-  if #axes ~= #shape(x) then fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #axes) end
+  if #axes ~= #shape(x) then
+    fail("permute: %s needs %d axes, got %d", tostring(x), #shape(x), #axes)
+  end
   local dims = {}
   for i, axis in ipairs(axes) do dims[i] = axis - 1 end
   return op.permute(x, {dims = dims})
 end)
 -- Two dimensions exchanged, by default the last two.
-define("transpose|swapaxes|swapdims(x: tensor, a: axis = -2, b: axis = -1)", "torch.transpose", function(x, a, b)
+define("transpose|swapaxes|swapdims(x: tensor, a: axis = -2, b: axis = -1)",
+       "torch.transpose", function(x, a, b)
   local dims = {}
   for i = 1, #shape(x) do dims[i] = i - 1 end
   dims[a], dims[b] = b - 1, a - 1
@@ -95,11 +115,14 @@ define("transpose|swapaxes|swapdims(x: tensor, a: axis = -2, b: axis = -1)", "to
 end)
 -- The transpose of a matrix.
 define("t(x: tensor)", "torch.t", function(x)
-  if #shape(x) > 2 then fail("t: wants a matrix, not %s; transpose(a, b) exchanges two axes", tostring(x)) end
+  if #shape(x) > 2 then
+    fail("t: wants a matrix, not %s; transpose(a, b) exchanges two axes", tostring(x))
+  end
   return #shape(x) == 2 and nn.transpose(x) or x
 end)
 -- Dimensions `from` moved to the places `to`; the others keep their order.
-define("movedim|moveaxis(x: tensor, from|source: axes, to|destination: axes)", "torch.movedim", function(x, from, to)
+define("movedim|moveaxis(x: tensor, from|source: axes, to|destination: axes)",
+       "torch.movedim", function(x, from, to)
   if #from ~= #to then fail("movedim: %d axes to %d places", #from, #to) end
   local order, moved = {}, {}
   for i, axis in ipairs(from) do order[to[i]], moved[axis] = axis, true end
@@ -127,13 +150,15 @@ end)
 define("fliplr(x: tensor)", "torch.fliplr", function(x) return nn.flip(x, 2) end)
 define("flipud(x: tensor)", "torch.flipud", function(x) return nn.flip(x, 1) end)
 -- A quarter turn, k times, from the first of two axes to the second.
-define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)", "torch.rot90", function(x, k, a, b)
+define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)",
+       "torch.rot90", function(x, k, a, b)
   if k % 4 == 0 then return x end
   if k % 4 == 2 then return nn.flip(x, {a, b}) end
   if k % 4 == 1 then return nn.transpose(nn.flip(x, b), a, b) end
   return nn.flip(nn.transpose(x, a, b), b)
 end)
--- Moved on by `shifts` along the axes; what leaves at the end comes in at the beginning. Without axes: of all elements.
+-- Moved on by `shifts` along the axes; what leaves at the end comes in at the beginning. Without
+-- axes: of all elements.
 define("roll(x: tensor, shifts: any, axes: axes = nil)", "torch.roll", function(x, shifts, axes)
   if type(shifts) ~= "table" then shifts = {shifts} end
   for i, s in ipairs(shifts) do whole("roll: shifts[" .. i .. "]", s) end
@@ -145,7 +170,9 @@ define("roll(x: tensor, shifts: any, axes: axes = nil)", "torch.roll", function(
   for i, axis in ipairs(axes) do
     local n = shape(x)[axis]
     local by = shifts[i] % n
-    if by ~= 0 then x = nn.concat({nn.slice(x, axis, n - by + 1, n), nn.slice(x, axis, 1, n - by)}, axis) end
+    if by ~= 0 then
+      x = nn.concat({nn.slice(x, axis, n - by + 1, n), nn.slice(x, axis, 1, n - by)}, axis)
+    end
   end
   return x
 end)
@@ -160,7 +187,8 @@ local function part(x, axis, first, last) -- elements first to last
   return op.slice(x, {dims = begin, ends = ends})
 end
 
--- Every step-th element of an axis, from the first: rows of `step` elements, of which the first stays.
+-- Every step-th element of an axis, from the first: rows of `step` elements, of which the first
+-- stays.
 local function every(x, axis, step)
   local dims = shape(x)
   local many = (dims[axis] + step - 1) // step
@@ -172,12 +200,14 @@ local function every(x, axis, step)
   end
   local rows = with(dims, axis, many)
   table.insert(rows, axis + 1, step)
-  return op.reshape(part(op.reshape(x, {dims = rows}), axis + 1, 1, 1), {dims = with(dims, axis, many)})
+  return op.reshape(part(op.reshape(x, {dims = rows}), axis + 1, 1, 1),
+                    {dims = with(dims, axis, many)})
 end
 
--- Elements first to last of one dimension, counted from 1, inclusive, negative ones from the end; of these every
--- step-th, backward where step is negative (then first is the higher one).
-define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step: whole = 1)", "x[first:last:step]",
+-- Elements first to last of one dimension, counted from 1, inclusive, negative ones from the end;
+-- of these every step-th, backward where step is negative (then first is the higher one).
+define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step: whole = 1)",
+       "x[first:last:step]",
        function(x, axis, first, last, step)
   local n = shape(x)[axis]
   if step == 0 then fail("slice: step = 0: wants at least 1, or -1 and below for backward") end
@@ -189,12 +219,15 @@ define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step
     fail("slice: elements %d to %d%s of axis %d, which has %d, in %s", first or from, last or to,
          step ~= 1 and string.format(" by steps of %d", step) or "", axis, n, tostring(x))
   end
-  if step > 0 then return step == 1 and part(x, axis, from, to) or every(part(x, axis, from, to), axis, step) end
+  if step > 0 then
+    return step == 1 and part(x, axis, from, to) or every(part(x, axis, from, to), axis, step)
+  end
   local backward = nn.flip(part(x, axis, to, from), axis)
   return step == -1 and backward or every(backward, axis, -step)
 end)
 -- `length` elements from `start` on, which counts from 1.
-define("narrow(x: tensor, axis: axis, start: whole, length: count)", "torch.narrow", function(x, axis, start, length)
+define("narrow(x: tensor, axis: axis, start: whole, length: count)",
+       "torch.narrow", function(x, axis, start, length)
   return nn.slice(x, axis, start, start + length - 1)
 end)
 -- One element of a dimension, from 1, negative from the end, without that dimension.
@@ -204,8 +237,9 @@ define("select(x: tensor, axis: axis, index: whole)", "torch.select", function(x
   table.remove(dims, axis)
   return op.reshape(x, {dims = dims})
 end)
--- at(x, i, {first, last, step}, nil, ...): x[...] of PyTorch: for each dimension a place from 1 (which drops it), a table
--- for slice, or nil for all; what is left out stays whole. `last` and `step` may be left out.
+-- at(x, i, {first, last, step}, nil, ...): x[...] of PyTorch: for each dimension a place from 1
+-- (which drops it), a table for slice, or nil for all; what is left out stays whole. `last` and
+-- `step` may be left out.
 function nn.at(x, ...)
   tools.tensor("at", x)
   local given, axis = table.pack(...), 1
@@ -233,7 +267,9 @@ define("split(x: tensor, size: any, axis: axis = 1)", "torch.split", function(x,
   if type(size) == "table" then
     local sum = 0
     for i = 1, #size do sizes[i] = count("split: size " .. i, size[i]); sum = sum + size[i] end
-    if sum ~= n then fail("split: sizes sum to %d, axis %d of %s has %d", sum, axis, tostring(x), n) end
+    if sum ~= n then
+      fail("split: sizes sum to %d, axis %d of %s has %d", sum, axis, tostring(x), n)
+    end
   else
     size = count("split: size", size)
     for first = 1, n, size do sizes[#sizes + 1] = math.min(size, n - first + 1) end
@@ -245,16 +281,24 @@ define("chunk(x: tensor, chunks: count, axis: axis = 1)", "torch.chunk", functio
   return nn.split(x, (shape(x)[axis] + chunks - 1) // chunks, axis)
 end)
 -- Parts of sizes that differ by at most one.
-define("tensor_split(x: tensor, sections: count, axis: axis = 1)", "torch.tensor_split", function(x, sections, axis)
+define("tensor_split(x: tensor, sections: count, axis: axis = 1)",
+       "torch.tensor_split", function(x, sections, axis)
   local n, sizes = shape(x)[axis], {}
   if sections > n then fail("tensor_split: %d sections of %d elements", sections, n) end
   for i = 1, sections do sizes[i] = n // sections + (i <= n % sections and 1 or 0) end
   return cut(x, axis, sizes)
 end)
-define("split_with_sizes(x: tensor, sizes: sizes, axis: axis = 1)", "torch.split_with_sizes", function(x, sizes, axis) return nn.split(x, sizes, axis) end)
-define("vsplit(x: tensor, sections: count)", "torch.vsplit", function(x, sections) return nn.tensor_split(x, sections, 1) end)
-define("hsplit(x: tensor, sections: count)", "torch.hsplit", function(x, sections) return nn.tensor_split(x, sections, #shape(x) == 1 and 1 or 2) end)
-define("dsplit(x: tensor, sections: count)", "torch.dsplit", function(x, sections) return nn.tensor_split(x, sections, 3) end)
+define("split_with_sizes(x: tensor, sizes: sizes, axis: axis = 1)",
+       "torch.split_with_sizes", function(x, sizes, axis) return nn.split(x, sizes, axis) end)
+define("vsplit(x: tensor, sections: count)", "torch.vsplit", function(x, sections)
+  return nn.tensor_split(x, sections, 1)
+end)
+define("hsplit(x: tensor, sections: count)", "torch.hsplit", function(x, sections)
+  return nn.tensor_split(x, sections, #shape(x) == 1 and 1 or 2)
+end)
+define("dsplit(x: tensor, sections: count)", "torch.dsplit", function(x, sections)
+  return nn.tensor_split(x, sections, 3)
+end)
 -- The elements of a dimension, each without it: as many results.
 define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
   local list = {}
@@ -265,7 +309,8 @@ end)
 -- ---- several in one ---------------------------------------------------------------------------
 
 -- Joined along `axis`, by default 2, the channels.
-define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)", "torch.cat", function(list, axis)
+define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
+       "torch.cat", function(list, axis)
   axis = tools.axis("concat", #shape(list[1]) == 1 and axis == 2 and 1 or axis, list[1])
   if #list == 1 then return list[1] end
   local most = 64 -- of one kernel; more become several, which write beside each other
@@ -296,7 +341,9 @@ define("stack(tensors: tensors, axis: whole = 1)", "torch.stack", function(list,
   return nn.concat(rows, at)
 end)
 -- Beside each other: along axis 2, vectors along axis 1.
-define("hstack(tensors: tensors)", "torch.hstack", function(list) return nn.concat(list, #shape(list[1]) == 1 and 1 or 2) end)
+define("hstack(tensors: tensors)", "torch.hstack", function(list)
+  return nn.concat(list, #shape(list[1]) == 1 and 1 or 2)
+end)
 -- Below each other: along axis 1, vectors as rows.
 define("vstack|row_stack(tensors: tensors)", "torch.vstack", function(list)
   for i, x in ipairs(list) do if #shape(x) == 1 then list[i] = nn.unsqueeze(x, 1) end end
@@ -314,15 +361,20 @@ end)
 -- ---- copies -----------------------------------------------------------------------------------
 
 -- Dimensions of size 1 repeated to these sizes; -1 keeps one, sizes in front add dimensions.
-define("expand|broadcast_to(x: tensor, sizes: sizes)", "Tensor.expand, torch.broadcast_to", function(x, sizes)
+define("expand|broadcast_to(x: tensor, sizes: sizes)",
+       "Tensor.expand, torch.broadcast_to", function(x, sizes)
   local dims, new, same = shape(x), {}, true
   local ahead = #sizes - #dims
-  if ahead < 0 then fail("expand: (%s) has fewer dimensions than %s", table.concat(sizes, ", "), tostring(x)) end
+  if ahead < 0 then
+    fail("expand: (%s) has fewer dimensions than %s", table.concat(sizes, ", "), tostring(x))
+  end
   for i, d in ipairs(sizes) do
     local own = dims[i - ahead] or 1
     new[i] = d == -1 and own or d
     if own ~= new[i] then
-      if own ~= 1 then fail("expand: axis %d of %s has %d elements, not %d", i - ahead, tostring(x), own, new[i]) end
+      if own ~= 1 then
+        fail("expand: axis %d of %s has %d elements, not %d", i - ahead, tostring(x), own, new[i])
+      end
       same = false
     end
   end
@@ -334,7 +386,9 @@ define("expand|broadcast_to(x: tensor, sizes: sizes)", "Tensor.expand, torch.bro
   if same then return x end
   return op.where(op.ge(nn.index(new, 1), 0), x, x)
 end)
-define("expand_as(x: tensor, y: tensor)", "Tensor.expand_as", function(x, y) return nn.expand(x, shape(y)) end)
+define("expand_as(x: tensor, y: tensor)", "Tensor.expand_as", function(x, y)
+  return nn.expand(x, shape(y))
+end)
 -- Each dimension this many times; numbers in front add dimensions.
 define("tile|repeat_(x: tensor, times|reps: sizes)", "torch.tile, Tensor.repeat", function(x, times)
   local dims = shape(x)
@@ -355,7 +409,8 @@ define("tile|repeat_(x: tensor, times|reps: sizes)", "torch.tile, Tensor.repeat"
   return op.reshape(nn.expand(op.reshape(x, {dims = a}), b), {dims = final})
 end)
 -- Each element this many times in a row, along an axis; without one, of all elements.
-define("repeat_interleave(x: tensor, times|repeats: count, axis: any = nil)", "torch.repeat_interleave", function(x, times, axis)
+define("repeat_interleave(x: tensor, times|repeats: count, axis: any = nil)",
+       "torch.repeat_interleave", function(x, times, axis)
   if not axis then x, axis = nn.ravel(x), 1 end
   axis = tools.axis("repeat_interleave", axis, x)
   local dims = shape(x)
@@ -375,17 +430,21 @@ local function bordered(x, axis, before, behind, mode)
   elseif mode == "circular" then place = op.mod(place, n)
   else
     if before >= n or behind >= n then
-      fail("pad: reflect by %d wants more than as many elements, axis %d of %s has %d", math.max(before, behind), axis, tostring(x), n)
+      fail("pad: reflect by %d wants more than as many elements, axis %d of %s has %d",
+           math.max(before, behind), axis, tostring(x), n)
     end
     place = n - 1 - op.abs(n - 1 - op.abs(place))
   end
   return along(x, axis, place)
 end
 
--- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad; negative ones cut off.
--- mode: "constant" with `value`, "reflect", "replicate" or "circular".
-define("pad(x: tensor, pad: sizes, mode: constant/reflect/replicate/circular = constant, value: number = 0)", "F.pad, nn.ZeroPad2d, nn.ConstantPad1d, nn.ConstantPad2d, nn.ConstantPad3d, nn.ReflectionPad1d, nn.ReflectionPad2d, nn.ReflectionPad3d, nn.ReplicationPad1d, nn.ReplicationPad2d, nn.ReplicationPad3d",
-       function(x, pad, mode, value)
+-- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad;
+-- negative ones cut off. mode: "constant" with `value`, "reflect", "replicate" or "circular".
+define([[pad(x: tensor, pad: sizes, mode: constant/reflect/replicate/circular = constant,
+       value: number = 0)]],
+       [[F.pad, nn.ZeroPad2d, nn.ConstantPad1d, nn.ConstantPad2d, nn.ConstantPad3d,
+       nn.ReflectionPad1d, nn.ReflectionPad2d, nn.ReflectionPad3d, nn.ReplicationPad1d,
+       nn.ReplicationPad2d, nn.ReplicationPad3d]], function(x, pad, mode, value)
   local dims = shape(x)
   if #pad % 2 ~= 0 or #pad // 2 > #dims then
     fail("pad: %d numbers for %s; wants two for each axis, from the last one on", #pad, tostring(x))
@@ -396,7 +455,9 @@ define("pad(x: tensor, pad: sizes, mode: constant/reflect/replicate/circular = c
     local axis = #dims + 1 - i
     local low, high = pad[2 * i - 1], pad[2 * i]
     local first, last = 1 - math.min(low, 0), dims[axis] + math.min(high, 0)
-    if first > last then fail("pad: %d and %d leave nothing of axis %d of %s", low, high, axis, tostring(x)) end
+    if first > last then
+      fail("pad: %d and %d leave nothing of axis %d of %s", low, high, axis, tostring(x))
+    end
     x = part(x, axis, first, last)
     low, high = math.max(low, 0), math.max(high, 0)
     if mode == "constant" then
@@ -426,23 +487,34 @@ end)
 -- ---- pictures ---------------------------------------------------------------------------------
 
 -- (N, C r^2, H, W) -> (N, C, H r, W r).
-define("pixel_shuffle(x: tensor, factor|upscale_factor: count)", "F.pixel_shuffle, nn.PixelShuffle", function(x, r)
+define("pixel_shuffle(x: tensor, factor|upscale_factor: count)",
+       "F.pixel_shuffle, nn.PixelShuffle", function(x, r)
   local N, C, H, W = table.unpack(shape(x))
-  if #shape(x) ~= 4 or C % (r * r) ~= 0 then fail("pixel_shuffle: wants (N, C * %d, H, W), not %s", r * r, tostring(x)) end
+  if #shape(x) ~= 4 or C % (r * r) ~= 0 then
+    fail("pixel_shuffle: wants (N, C * %d, H, W), not %s", r * r, tostring(x))
+  end
   local parts = op.reshape(x, {dims = {N, C // (r * r), r, r, H, W}})
-  return op.reshape(op.permute(parts, {dims = {0, 1, 4, 2, 5, 3}}), {dims = {N, C // (r * r), H * r, W * r}})
+  return op.reshape(op.permute(parts, {dims = {0, 1, 4, 2, 5, 3}}),
+                    {dims = {N, C // (r * r), H * r, W * r}})
 end)
 -- (N, C, H r, W r) -> (N, C r^2, H, W).
-define("pixel_unshuffle(x: tensor, factor|downscale_factor: count)", "F.pixel_unshuffle, nn.PixelUnshuffle", function(x, r)
+define("pixel_unshuffle(x: tensor, factor|downscale_factor: count)",
+       "F.pixel_unshuffle, nn.PixelUnshuffle", function(x, r)
   local N, C, H, W = table.unpack(shape(x))
-  if #shape(x) ~= 4 or H % r ~= 0 or W % r ~= 0 then fail("pixel_unshuffle: wants (N, C, H * %d, W * %d), not %s", r, r, tostring(x)) end
+  if #shape(x) ~= 4 or H % r ~= 0 or W % r ~= 0 then
+    fail("pixel_unshuffle: wants (N, C, H * %d, W * %d), not %s", r, r, tostring(x))
+  end
   local parts = op.reshape(x, {dims = {N, C, H // r, r, W // r, r}})
-  return op.reshape(op.permute(parts, {dims = {0, 1, 3, 5, 2, 4}}), {dims = {N, C * r * r, H // r, W // r}})
+  return op.reshape(op.permute(parts, {dims = {0, 1, 3, 5, 2, 4}}),
+                    {dims = {N, C * r * r, H // r, W // r}})
 end)
 -- Channels of (N, groups * C, ...) dealt out anew: the first of each group, the second of each, ...
-define("channel_shuffle(x: tensor, groups: count)", "F.channel_shuffle, nn.ChannelShuffle", function(x, groups)
+define("channel_shuffle(x: tensor, groups: count)",
+       "F.channel_shuffle, nn.ChannelShuffle", function(x, groups)
   local dims = shape(x)
-  if #dims < 2 or dims[2] % groups ~= 0 then fail("channel_shuffle: %d groups do not divide %s", groups, tostring(x)) end
+  if #dims < 2 or dims[2] % groups ~= 0 then
+    fail("channel_shuffle: %d groups do not divide %s", groups, tostring(x))
+  end
   local inner = product(dims, 3)
   local parts = op.reshape(x, {dims = {dims[1], groups, dims[2] // groups, inner}})
   return op.reshape(op.permute(parts, {dims = {0, 2, 1, 3}}), {dims = dims})

@@ -1,66 +1,67 @@
--- nn_train.lua: training of a whole model, of the module `nn` (nn.lua): the entries `train` and `eval` that the
--- verb `nngen train` runs, made from what a model file says of its loss and its data.
+-- nn_train.lua: training of a whole model, of the module `nn` (nn.lua): the entries `train` and
+-- `eval` that the verb `nngen train` runs, made from what a model file says of its loss and its
+-- data.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, options, tensor, count = tools.fail, tools.define, tools.options, tools.tensor, tools.count
+local fail, define, options, tensor, count = tools.fail, tools.define, tools.options, tools.tensor,
+    tools.count
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training -- {active = in the entry train, step = how many steps there were}
 
--- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or eval.
+-- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or
+-- eval.
 function nn.trains() return core.trains() end
 
--- in_training(): whether layers are now made as they train: with statistics of the batch, with dropout.
+-- in_training(): whether layers are now made as they train: with statistics of the batch, with
+-- dropout.
 function nn.in_training() return mode.active end
 
--- How many steps of training there were, as i32 {1}, to draw other numbers in each; 0 outside of training.
+-- How many steps of training there were, as i32 {1}, to draw other numbers in each; 0 outside of
+-- training.
 function nn.training_step() return mode.step or 0 end
 
--- Is nothing dropped?
-local function keeps_all(what, p)
+-- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
+-- by_channel. nil: all stays.
+local function kept(what, x, p, by_channel)
   if p < 0 or p >= 1 then fail("%s: p is from 0 up to, but not, 1", what) end
-  return not mode.active or p == 0
+  if not mode.active or p == 0 then return nil end
+  local dims = shape(x)
+  for i = 3, by_channel and #dims or 0 do dims[i] = 1 end
+  return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed,
+                          step = nn.training_step()})
 end
--- What stays of a tensor of these sizes: true with probability 1 - p.
-local function stays(dims, p)
-  return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed, step = nn.training_step()})
+local function dropout(what, by_channel)
+  return function(x, p)
+    local stays = kept(what, x, p, by_channel)
+    return stays and op.where(stays, x * (1 / (1 - p)), 0.0) or x
+  end
 end
 -- In training each element is 0 with probability p, the others are divided by 1 - p; else x. What
 -- is dropped depends on seed, step and position alone: a gradient draws it again.
-define("dropout(x: tensor, p: number = 0.5)", "F.dropout, nn.Dropout", function(x, p)
-  if keeps_all("dropout", p) then return x end
-  return op.where(stays(shape(x), p), x * (1 / (1 - p)), 0.0)
-end)
-local function of_channels(name)
+define("dropout(x: tensor, p: number = 0.5)", "F.dropout, nn.Dropout", dropout("dropout"))
+-- The same of whole channels of (N, C, ...).
+define("dropout{1,2,3}d(x: tensor, p: number = 0.5)", "F.dropout#d, nn.Dropout#d",
+       function(rank) return dropout("dropout" .. rank .. "d", true) end)
+
+local function alpha_dropout(what, by_channel)
   return function(x, p)
-    if keeps_all(name, p) then return x end
-    local dims = shape(x)
-    for i = 3, #dims do dims[i] = 1 end
-    return op.where(stays(dims, p), x * (1 / (1 - p)), 0.0)
-  end
-end
--- The same of whole channels of (N, C, L).
-define("dropout1d(x: tensor, p: number = 0.5)", "F.dropout1d, nn.Dropout1d", of_channels("dropout1d"))
--- Of (N, C, H, W).
-define("dropout2d(x: tensor, p: number = 0.5)", "F.dropout2d, nn.Dropout2d", of_channels("dropout2d"))
--- Of (N, C, D, H, W).
-define("dropout3d(x: tensor, p: number = 0.5)", "F.dropout3d, nn.Dropout3d", of_channels("dropout3d"))
--- The value that SELU falls toward in place of 0, scaled so that mean and deviation stay.
-local function alpha_dropout(name, whole_channels)
-  return function(x, p)
-    if keeps_all(name, p) then return x end
-    local dims = shape(x)
-    if whole_channels then for i = 3, #dims do dims[i] = 1 end end
-    local kept = stays(dims, p)
+    local stays = kept(what, x, p, by_channel)
+    if not stays then return x end
     local low = -1.7580993408473766
     local a = 1 / math.sqrt((1 - p) * (1 + p * low * low))
-    return op.where(kept, x, low) * a - a * p * low
+    return op.where(stays, x, low) * a - a * p * low
   end
 end
-define("alpha_dropout(x: tensor, p: number = 0.5)", "F.alpha_dropout, nn.AlphaDropout", alpha_dropout("alpha_dropout"))
-define("feature_alpha_dropout(x: tensor, p: number = 0.5)", "F.feature_alpha_dropout, nn.FeatureAlphaDropout", alpha_dropout("feature_alpha_dropout", true))
+-- The value that SELU falls toward in place of 0, scaled so that mean and deviation stay.
+define("alpha_dropout(x: tensor, p: number = 0.5)", "F.alpha_dropout, nn.AlphaDropout",
+       alpha_dropout("alpha_dropout"))
+-- The same of whole channels of (N, C, ...).
+define("feature_alpha_dropout(x: tensor, p: number = 0.5)",
+       "F.feature_alpha_dropout, nn.FeatureAlphaDropout",
+       alpha_dropout("feature_alpha_dropout", true))
 
--- ---- data --------------------------------------------------------------------------------------------
+-- ---- data ---------------------------------------------------------------------------------------
 
 -- A number from 0 to n - 1 for each example, i32 {B, 1, 1, 1}.
 local function any_below(n, batch)
@@ -89,23 +90,29 @@ local function cut_out(x, size)
   local B, _, H, W = table.unpack(shape(x))
   local top, left = any_below(H, B) - size // 2, any_below(W, B) - size // 2
   local row, column = nn.index({1, 1, H, 1}, 3), nn.index({1, 1, 1, W}, 4)
-  local cut = (op.ge(row, top) & op.lt(row, top + size)) & (op.ge(column, left) & op.lt(column, left + size))
+  local cut = (op.ge(row, top) & op.lt(row, top + size)) &
+      (op.ge(column, left) & op.lt(column, left + size))
   return op.where(cut, 0.0, x)
 end
 
--- images{batch, channels, height, width, classes = 10, mean = 0, std = 1, crop = 0, flip = false, cutout = 0}:
--- the inputs `images`, u8 (batch, channels, height, width), and `labels`, i32 (batch); gives the pictures as
--- (x / 255 - mean) / std, floats, and the labels. mean and std are numbers, or lists of one for each channel. In training
--- pictures are moved by up to `crop` pixels each way (what comes in is 0 before the scaling), half of them mirrored (`flip`),
--- and a square of `cutout` pixels is blanked, other ones at each step.
+-- images{batch, channels, height, width, classes = 10, mean = 0, std = 1, crop = 0, flip = false,
+-- cutout = 0}: the inputs `images`, u8 (batch, channels, height, width), and `labels`, i32 (batch);
+-- gives the pictures as (x / 255 - mean) / std, floats, and the labels. mean and std are numbers,
+-- or lists of one for each channel. In training pictures are moved by up to `crop` pixels each way
+-- (what comes in is 0 before the scaling), half of them mirrored (`flip`), and a square of `cutout`
+-- pixels is blanked, other ones at each step.
 function nn.images(given)
-  if type(given) ~= "table" or #given ~= 4 then fail("images: wants {batch, channels, height, width, ...}") end
+  if type(given) ~= "table" or #given ~= 4 then
+    fail("images: wants {batch, channels, height, width, ...}")
+  end
   local dims, named = {}, {}
   for i = 1, 4 do dims[i] = count("images: size " .. i, given[i]) end
   for key, value in pairs(given) do if type(key) ~= "number" then named[key] = value end end
-  local o = options("images", named, {classes = 10, mean = 0.0, std = 1.0, crop = 0, flip = false, cutout = 0})
+  local o = options("images", named,
+                    {classes = 10, mean = 0.0, std = 1.0, crop = 0, flip = false, cutout = 0})
   local x = nn.input("images", dims, {dtype = "u8"}):to("f32") * (1 / 255)
-  local labels = nn.input("labels", {dims[1]}, {dtype = "i32", below = count("images: classes", o.classes)})
+  local labels = nn.input("labels", {dims[1]},
+                          {dtype = "i32", below = count("images: classes", o.classes)})
   if mode.active and (o.crop > 0 or o.flip) then x = moved(x, o.crop, o.flip) end
   local function each(v) -- a number, or one for each channel
     if type(v) == "number" then return v end
@@ -119,7 +126,7 @@ function nn.images(given)
   return x, labels
 end
 
--- ---- the entries -------------------------------------------------------------------------------------
+-- ---- the entries --------------------------------------------------------------------------------
 
 -- A value of the batch as one number: as it is, or the mean over the examples that count.
 local function over_batch(name, x, valid, batch)
@@ -127,21 +134,25 @@ local function over_batch(name, x, valid, batch)
   for _, d in ipairs(dims) do n = n * d end
   if n == 1 then return nn.reshape(x, {1}) end
   if #dims ~= 1 or dims[1] ~= batch then
-    fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x), batch)
+    fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x),
+         batch)
   end
   if not valid then return nn.reshape(nn.mean(x), {1}) end
   local counts = op.lt(nn.index({batch}, 1), valid)
   return nn.reshape(nn.sum(op.where(counts, x, 0.0)), {1}) / valid:to("f32")
 end
 
-local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "constant", warmup = 0, milestones = {0.5, 0.75},
-                gamma = 0.1, clip_norm = 0.0, clip_value = 0.0, no_decay = {}, groups = {}, ema = 0.0, accumulate = 1}
+local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "constant", warmup = 0,
+                milestones = {0.5, 0.75},
+                gamma = 0.1, clip_norm = 0.0, clip_value = 0.0, no_decay = {}, groups = {},
+                    ema = 0.0, accumulate = 1}
 local of_optimizers = {"momentum", "nesterov", "weight_decay", "beta1", "beta2", "eps", "adamw_lr"}
 
--- ---- moving averages of the weights ------------------------------------------------------------------
+-- ---- moving averages of the weights -------------------------------------------------------------
 
--- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value. d is smaller in the first
--- steps, 0 in the very first, so that what the states begin with does not count.
+-- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value. d is
+-- smaller in the first steps, 0 in the very first, so that what the states begin with does not
+-- count.
 local function follow(made, decay)
   local steps = core.state("ema.steps", {1}, "i32", "constant", 0)
   local t = steps:to("f32")
@@ -166,22 +177,27 @@ local function with_averages(list, f)
   nn.param = param
 end
 
--- ---- embeddings and pictures -------------------------------------------------------------------------
+-- ---- embeddings and pictures --------------------------------------------------------------------
 
 -- What an evaluation keeps beside numbers: of each example an embedding, or a picture made of it.
 local function keep_example(name, x, batch)
   local dims, n = shape(tensor("train: " .. name, x)), 1
   for i = 2, #dims do n = n * dims[i] end
-  if dims[1] ~= batch then fail("train: %s is %s; wants one for each of the %d examples", name, tostring(x), batch) end
+  if dims[1] ~= batch then
+    fail("train: %s is %s; wants one for each of the %d examples", name, tostring(x), batch)
+  end
   if name == "embedding" then return nn.reshape(x, {batch, n}):to("f32"), n end
-  if #dims ~= 4 then fail("train: %s is %s; wants (batch, channels, height, width)", name, tostring(x)) end
+  if #dims ~= 4 then
+    fail("train: %s is %s; wants (batch, channels, height, width)", name, tostring(x))
+  end
   return op.min(op.max(x * 255.0 + 0.5, 0.0), 255.0):to("u8")
 end
 local kept = {embedding = true, reconstruction = true}
 
--- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose embeddings lie nearest
--- (Euclidean, exact; at equal distance the earlier ones), the share that has the example's class, summed up over
--- the examples of the block. Where there are fewer than five others, those that are missing have another class.
+-- The entry `neighbours`, a block of `batch` examples at a time: of the five other examples whose
+-- embeddings lie nearest (Euclidean, exact; at equal distance the earlier ones), the share that has
+-- the example's class, summed up over the examples of the block. Where there are fewer than five
+-- others, those that are missing have another class.
 local function find_neighbours(batch, examples, width)
   local K = 5
   local all = core.state("neighbours.embeddings", {examples, width}, "f32", "constant", 0)
@@ -194,21 +210,24 @@ local function find_neighbours(batch, examples, width)
   local column = nn.index({1, examples}, 2)
   local out = op.eq(column, nn.reshape(rows, {batch, 1})) | op.ge(column, count)
   local near, places = nn.topk(op.where(out, -3e38, nearness), math.min(K, examples), 2)
-  local same = op.eq(nn.gather(classes, places, 1), nn.reshape(nn.gather(classes, rows, 1), {batch, 1})) & op.gt(near, -1e38)
+  local same = op.eq(nn.gather(classes, places, 1),
+                     nn.reshape(nn.gather(classes, rows, 1), {batch, 1})) & op.gt(near, -1e38)
   local share = op.where(op.lt(rows, count), nn.sum(same:to("f32"), 2) * (1 / K), 0.0)
   nn.output("neighbours.mar_at_5", nn.reshape(nn.sum(share), {1}))
   core.update(first, first + batch)
 end
 
--- train(batch, f, {lr, optimizer = "sgd", schedule = "constant", warmup = 0, epochs = 1, ...}): how the model is trained. f makes loss
--- and metrics from its inputs and returns them as {loss = ..., accuracy = ...}: each one number, or one
--- for each of the `batch` examples. It is called twice, for the entry `train`, which updates all parameters, and for
--- `eval`; inputs, parameters and states of equal names are shared. The options are those of nn.optimize and nn.schedule;
+-- train(batch, f, {lr, optimizer = "sgd", schedule = "constant", warmup = 0, epochs = 1, ...}): how
+-- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
+-- accuracy = ...}: each one number, or one for each of the `batch` examples. It is called twice,
+-- for the entry `train`, which updates all parameters, and for `eval`; inputs, parameters and
+-- states of equal names are shared. The options are those of nn.optimize and nn.schedule;
 -- `accumulate` = N: every N-th step updates, by the mean of N gradients; schedules count updates.
--- `ema` = 0.999, say: evaluations and final weights take a moving average of the weights. An `embedding` among the
--- values (of each example some numbers) is for mar_at_5, how many of an example's five nearest neighbours in the
--- test split share its class; a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals.
--- The command line's --lr, --warmup, --epochs and so on come before them. Without training (nn.trains) nothing is made.
+-- `ema` = 0.999, say: evaluations and final weights take a moving average of the weights. An
+-- `embedding` among the values (of each example some numbers) is for mar_at_5, how many of an
+-- example's five nearest neighbours in the test split share its class; a `reconstruction` (pictures
+-- from 0 to 1) is for a PNG of some beside the originals. The command line's --lr, --warmup,
+-- --epochs and so on come before them. Without training (nn.trains) nothing is made.
 function nn.train(batch, f, given)
   if math.type(batch) ~= "integer" or type(f) ~= "function" then
     fail("train: wants the batch, a function that returns {loss = ...}, and options")
@@ -218,14 +237,22 @@ function nn.train(batch, f, given)
   for _, key in ipairs(of_optimizers) do known[key] = false end
   local o = options("train", given, known)
   if not core.trains() then return end
-  local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule, warmup = o.warmup, epochs = o.epochs,
-                        clip_norm = o.clip_norm + 0.0, loss_scaling = false, freeze = "", seed = 0, ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0}
-  if set.ema < 0 or set.ema >= 1 then fail("train: ema = %g: wants 0 (none) up to, but not, 1", set.ema) end
-  if set.accumulate < 1 then fail("train: accumulate = %s: wants 1 or more steps", tostring(set.accumulate)) end
+  local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
+                        warmup = o.warmup, epochs = o.epochs,
+                        clip_norm = o.clip_norm + 0.0, loss_scaling = false, freeze = "", seed = 0,
+                            ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0}
+  if set.ema < 0 or set.ema >= 1 then
+    fail("train: ema = %g: wants 0 (none) up to, but not, 1", set.ema)
+  end
+  if set.accumulate < 1 then
+    fail("train: accumulate = %s: wants 1 or more steps", tostring(set.accumulate))
+  end
   local width, averaged -- of an embedding; parameters that have an average
   local function values(entry, valid)
     local made = f()
-    if type(made) ~= "table" or not core.is_tensor(made.loss) then fail("train: the function returns {loss = a tensor, ...}") end
+    if type(made) ~= "table" or not core.is_tensor(made.loss) then
+      fail("train: the function returns {loss = a tensor, ...}")
+    end
     local names = {}
     for name in pairs(made) do names[#names + 1] = name end
     table.sort(names)
@@ -251,11 +278,14 @@ function nn.train(batch, f, given)
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
-    local factor = nn.schedule(set.schedule, updates, all, {warmup = set.warmup, milestones = o.milestones, gamma = o.gamma})
-    local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates, accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
+    local factor = nn.schedule(set.schedule, updates, all,
+                               {warmup = set.warmup, milestones = o.milestones, gamma = o.gamma})
+    local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
+                 accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
                  loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups,
                  freeze = set.freeze ~= "" and {set.freeze} or {}}
-    local own = set.optimizer == o.optimizer -- the options of another one, --optimizer, are its own defaults
+    -- the options of another one, --optimizer, are its own defaults
+    local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do
       if o[key] ~= false and (own or key == "weight_decay") then how[key] = o[key] end
     end
@@ -270,9 +300,13 @@ function nn.train(batch, f, given)
     mode.active, mode.step = false, nil
   end)
   nn.entry("eval", function()
-    with_averages(averaged or {}, function() values("eval", nn.input("valid", {1}, {dtype = "i32"})) end)
+    with_averages(averaged or {}, function()
+      values("eval", nn.input("valid", {1}, {dtype = "i32"}))
+    end)
   end)
   if width and set.eval_examples > 0 then
-    nn.entry("neighbours", function() nn.precision("fp32", find_neighbours, batch, set.eval_examples, width) end)
+    nn.entry("neighbours", function()
+      nn.precision("fp32", find_neighbours, batch, set.eval_examples, width)
+    end)
   end
 end

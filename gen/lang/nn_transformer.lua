@@ -1,9 +1,12 @@
--- nn_transformer.lua: layers of transformers, of the module `nn` (nn.lua), with PyTorch's parameter names.
+-- nn_transformer.lua: layers of transformers, of the module `nn` (nn.lua), with PyTorch's parameter
+-- names.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define = tools.fail, tools.define
+local define = tools.define
 
-local activations = {relu = function(x) return nn.relu(x) end, gelu = function(x) return nn.gelu(x) end}
+local activations = {relu = function(x) return nn.relu(x) end, gelu = function(x)
+  return nn.gelu(x)
+end}
 
 -- The two linear layers of each, linear1 and linear2.
 local function feed_forward(x, o)
@@ -20,26 +23,46 @@ local function residual(x, norm, o, f)
 end
 
 local function attention(name, x, key, o, mask, padding, causal)
-  return nn.multi_head_attention(x, name, {heads = o.heads, key = key, bias = o.bias, batch_first = o.batch_first,
-                                           dropout = o.dropout, mask = mask, key_padding_mask = padding, causal = causal})
+  return nn.multi_head_attention(x, name, {heads = o.heads, key = key, bias = o.bias,
+                                           batch_first = o.batch_first,
+                                           dropout = o.dropout, mask = mask,
+                                               key_padding_mask = padding, causal = causal})
 end
 
 local function encoder_layer(x, o)
-  x = residual(x, "norm1", o, function(v) return attention("self_attn", v, nil, o, o.mask, o.padding_mask, o.causal) end)
+  x = residual(x, "norm1", o, function(v)
+    return attention("self_attn", v, nil, o, o.mask, o.padding_mask, o.causal)
+  end)
   return residual(x, "norm2", o, function(v) return feed_forward(v, o) end)
 end
--- (L, N, E), or (N, L, E) with batch_first: self-attention and two linear layers, each with a residual and a norm.
--- Parameters name.self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*. inner: dim_feedforward.
-define("transformer_encoder_layer(x|src: tensor, name: name, {heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|src_mask: tensor = nil, padding_mask|src_key_padding_mask: tensor = nil, causal|is_causal: boolean = false})", "nn.TransformerEncoderLayer", encoder_layer)
+-- (L, N, E), or (N, L, E) with batch_first: self-attention and two linear layers, each with a
+-- residual and a norm. Parameters name.self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*. inner:
+-- dim_feedforward.
+define([[transformer_encoder_layer(x|src: tensor, name: name, {heads|nhead: count,
+       inner|dim_feedforward: count = 2048, dropout: number = 0.1,
+       activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5,
+       norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false,
+       mask|src_mask: tensor = nil, padding_mask|src_key_padding_mask: tensor = nil,
+       causal|is_causal: boolean = false})]], "nn.TransformerEncoderLayer", encoder_layer)
 
 local function decoder_layer(x, o)
-  x = residual(x, "norm1", o, function(v) return attention("self_attn", v, nil, o, o.mask, o.padding_mask, o.causal) end)
-  x = residual(x, "norm2", o, function(v) return attention("multihead_attn", v, o.memory, o, o.memory_mask, o.memory_padding_mask, false) end)
+  x = residual(x, "norm1", o, function(v)
+    return attention("self_attn", v, nil, o, o.mask, o.padding_mask, o.causal)
+  end)
+  x = residual(x, "norm2", o, function(v)
+    return attention("multihead_attn", v, o.memory, o, o.memory_mask, o.memory_padding_mask, false)
+  end)
   return residual(x, "norm3", o, function(v) return feed_forward(v, o) end)
 end
 -- Self-attention, attention over memory (an encoder's result), two linear layers.
 -- Parameters name.self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
-define("transformer_decoder_layer(x|tgt: tensor, name: name, {memory: tensor, heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|tgt_mask: tensor = nil, padding_mask|tgt_key_padding_mask: tensor = nil, memory_mask: tensor = nil, memory_padding_mask|memory_key_padding_mask: tensor = nil, causal|tgt_is_causal: boolean = false})", "nn.TransformerDecoderLayer", decoder_layer)
+define([[transformer_decoder_layer(x|tgt: tensor, name: name, {memory: tensor,
+       heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1,
+       activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5,
+       norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false,
+       mask|tgt_mask: tensor = nil, padding_mask|tgt_key_padding_mask: tensor = nil,
+       memory_mask: tensor = nil, memory_padding_mask|memory_key_padding_mask: tensor = nil,
+       causal|tgt_is_causal: boolean = false})]], "nn.TransformerDecoderLayer", decoder_layer)
 
 -- `layers` layers name.layers.0, name.layers.1, ...; norm: a last one, name.norm.
 local function stack(layer)
@@ -49,11 +72,30 @@ local function stack(layer)
   end
 end
 -- Several transformer_encoder_layer; parameters name.layers.0.*, ..., with norm = true name.norm.*.
-define("transformer_encoder(x|src: tensor, name: name, {layers|num_layers: count, heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, norm: boolean = false, bias: boolean = true, batch_first: boolean = false, mask: tensor = nil, padding_mask|src_key_padding_mask: tensor = nil, causal|is_causal: boolean = false})", "nn.TransformerEncoder", stack(encoder_layer))
+define([[transformer_encoder(x|src: tensor, name: name, {layers|num_layers: count,
+       heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1,
+       activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5,
+       norm_first: boolean = false, norm: boolean = false, bias: boolean = true,
+       batch_first: boolean = false, mask: tensor = nil,
+       padding_mask|src_key_padding_mask: tensor = nil, causal|is_causal: boolean = false})]],
+       "nn.TransformerEncoder", stack(encoder_layer))
 -- Several transformer_decoder_layer; parameters name.layers.0.*, ..., with norm = true name.norm.*.
-define("transformer_decoder(x|tgt: tensor, name: name, {memory: tensor, layers|num_layers: count, heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, norm: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|tgt_mask: tensor = nil, padding_mask|tgt_key_padding_mask: tensor = nil, memory_mask: tensor = nil, memory_padding_mask|memory_key_padding_mask: tensor = nil, causal|tgt_is_causal: boolean = false})", "nn.TransformerDecoder", stack(decoder_layer))
--- An encoder over src and a decoder over x, each with a last norm: parameters name.encoder.*, name.decoder.*.
-define("transformer(x|tgt: tensor, name: name, {src: tensor, heads|nhead: count = 8, encoder_layers|num_encoder_layers: count = 6, decoder_layers|num_decoder_layers: count = 6, inner|dim_feedforward: count = 2048, dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5, norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false, mask|tgt_mask: tensor = nil, src_mask: tensor = nil})", "nn.Transformer", function(x, o)
+define([[transformer_decoder(x|tgt: tensor, name: name, {memory: tensor,
+       layers|num_layers: count, heads|nhead: count, inner|dim_feedforward: count = 2048,
+       dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5,
+       norm_first: boolean = false, norm: boolean = false, bias: boolean = true,
+       batch_first: boolean = false, mask|tgt_mask: tensor = nil,
+       padding_mask|tgt_key_padding_mask: tensor = nil, memory_mask: tensor = nil,
+       memory_padding_mask|memory_key_padding_mask: tensor = nil,
+       causal|tgt_is_causal: boolean = false})]], "nn.TransformerDecoder", stack(decoder_layer))
+-- An encoder over src and a decoder over x, each with a last norm: parameters name.encoder.*,
+-- name.decoder.*.
+define([[transformer(x|tgt: tensor, name: name, {src: tensor, heads|nhead: count = 8,
+       encoder_layers|num_encoder_layers: count = 6,
+       decoder_layers|num_decoder_layers: count = 6, inner|dim_feedforward: count = 2048,
+       dropout: number = 0.1, activation: relu/gelu = relu, eps|layer_norm_eps: number = 1e-5,
+       norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false,
+       mask|tgt_mask: tensor = nil, src_mask: tensor = nil})]], "nn.Transformer", function(x, o)
   local function with(changes)
     local all = {}
     for key, value in pairs(o) do all[key] = value end
@@ -63,5 +105,6 @@ define("transformer(x|tgt: tensor, name: name, {src: tensor, heads|nhead: count 
   local encoder = with{layers = o.encoder_layers, norm = true}
   encoder.mask = o.src_mask
   local memory = nn.scope("encoder", stack(encoder_layer), o.src, encoder)
-  return nn.scope("decoder", stack(decoder_layer), x, with{layers = o.decoder_layers, norm = true, memory = memory})
+  return nn.scope("decoder", stack(decoder_layer), x,
+                  with{layers = o.decoder_layers, norm = true, memory = memory})
 end)

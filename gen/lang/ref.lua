@@ -1,6 +1,6 @@
--- ref.lua: the functions that `ref` and `grad` of an op row are written in. On numbers they compute.
--- On traced values they record, so that a row's `ref` becomes a short program which the oracle
--- (eval.c) runs over whole arrays; trace() is what it calls.
+-- ref.lua: the functions that `ref` and `grad` of an op row are written in. On numbers they
+-- compute. On traced values they record, so that a row's `ref` becomes a short program which the
+-- oracle (eval.c) runs over whole arrays; trace() is what it calls.
 
 local Value = {} -- metatable of a traced value { slot = index into the program's values }
 local program    -- instructions { code, a, b, c } while tracing; slots count from 0
@@ -22,8 +22,8 @@ local function traced(...)
   end
 end
 
--- The function `code`: recorded when an argument is traced, an op when it is a tensor (on_tensors, set
--- by nn.lua), else computed by `compute`.
+-- The function `code`: recorded when an argument is traced, an op when it is a tensor (on_tensors,
+-- set by nn.lua), else computed by `compute`.
 local computed = {}
 local function define(code, compute)
   computed[code] = compute

@@ -1,8 +1,11 @@
-// Every function of the model language called with random arguments, right and wrong ones: a model compiles, or says in one
-// message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls, from the seed NNGEN_FUZZ_FIRST.
+// Every function of the model language called with random arguments, right and wrong ones: a model
+// compiles, or says in one message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls, from
+// the seed NNGEN_FUZZ_FIRST.
 #include "tests/gen/support.h"
 
 #include <fcntl.h>
+#include <lauxlib.h>
+#include <lualib.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -11,20 +14,44 @@ enum { kMostFunctions = 600 };
 static char *signatures[kMostFunctions]; // "slice(x: tensor, axis: axis, ...)"
 static int nsignatures;
 
-// The declarations in the text of one file.
-static void read_signatures(Arena *arena, const char *name) {
+static int add_signature(lua_State *lua) {
+  Arena *arena = lua_touserdata(lua, lua_upvalueindex(1));
+  assert_true(nsignatures < kMostFunctions);
+  signatures[nsignatures++] = arena_printf(arena, "%s", luaL_checkstring(lua, 1));
+  return 0;
+}
+
+static const char reader[] =
+    "local signature, text, add = ...\n"
+    "signature.declarations(text, function(what, d)\n"
+    "  if what ~= 'declared' then return end\n"
+    "  for _, variant in ipairs(signature.variants(d.text, d.torch)) do\n"
+    "    add((d.functional and 'functional.' or '') .. variant.text)\n"
+    "  end\n"
+    "end)\n";
+
+// The signatures in the text of one file, as signature.lua, at the top of the stack, reads them.
+static void read_signatures(lua_State *lua, Arena *arena, const char *name) {
   size_t length;
   const char *text = asset_text(arena, name, &length);
-  for (const char *at = text; (at = strstr(at, "define")); at++) {
-    const char *open = at + strlen("define");
-    const char *prefix = !strncmp(open, "_functional", 11) ? "functional." : "";
-    if (*open == '_') open += strcspn(open, "(\n");
-    if (strncmp(open, "(\"", 2)) continue;
-    const char *end = strchr(open + 2, '"');
-    if (!end || !memchr(open, '(', (size_t)(end - open))) continue;
-    assert_true(nsignatures < kMostFunctions);
-    signatures[nsignatures++] = arena_printf(arena, "%s%.*s", prefix, (int)(end - open - 2), open + 2);
-  }
+  assert_int_equal(luaL_loadstring(lua, reader), LUA_OK);
+  lua_pushvalue(lua, -2);
+  lua_pushlstring(lua, text, length);
+  lua_pushlightuserdata(lua, arena);
+  lua_pushcclosure(lua, add_signature, 1);
+  if (lua_pcall(lua, 3, 0, 0)) fail_msg("%s", lua_tostring(lua, -1));
+}
+
+static void read_all_signatures(Arena *arena) {
+  lua_State *lua = luaL_newstate();
+  luaL_openlibs(lua);
+  size_t length;
+  const char *text = asset_text(arena, "gen/lang/signature.lua", &length);
+  if (luaL_loadbuffer(lua, text, length, "signature.lua") || lua_pcall(lua, 0, 1, 0))
+    fail_msg("%s", lua_tostring(lua, -1));
+  read_signatures(lua, arena, "gen/lang/nn.lua");
+  for (int i = 0; front_layers[i]; i++) read_signatures(lua, arena, front_layers[i]);
+  lua_close(lua);
 }
 
 // ---- random text --------------------------------------------------------------------------------
@@ -56,10 +83,13 @@ static const char *argument(const char *kind, size_t n) {
   if (!below(5)) return any_of(wrong);
 #define IS(word) (n == strlen(word) && !strncmp(kind, word, n))
   if (IS("tensor") || IS("value")) return any_of(tensors);
+  if (IS("image1")) return "l";
+  if (IS("image2")) return below(2) ? "a" : "b";
+  if (IS("image3")) return "d";
   if (IS("tensors")) return below(2) ? "{a, b}" : "{v, v, v}";
   if (IS("axis") || IS("whole")) return any_of(whole);
   if (IS("count")) return any_of(positive);
-  if (IS("axes") || IS("sizes") || IS("pair") || IS("sides")) return below(2) ? any_of(lists) : any_of(positive);
+  if (IS("axes") || IS("sizes") || IS("each2") || IS("sides2")) return below(2) ? any_of(lists) : any_of(positive);
   if (IS("number")) return any_of(numbers);
   if (IS("boolean")) return below(2) ? "true" : "false";
   if (IS("name")) return "'n1'";
@@ -128,8 +158,7 @@ static bool says_why(const char *model, const Error *err, int code, const char *
 static void all_functions_answer(void **unused) {
   (void)unused;
   Arena *arena = arena_new(NULL, NULL);
-  read_signatures(arena, "gen/lang/nn.lua");
-  for (int i = 0; front_layers[i]; i++) read_signatures(arena, front_layers[i]);
+  read_all_signatures(arena);
   assert_true(nsignatures > 250);
   const char *count_text = getenv("NNGEN_FUZZ_CALLS"), *first = getenv("NNGEN_FUZZ_FIRST");
   int count = count_text ? atoi(count_text) : 1500, good = 0, bad = 0;

@@ -1,0 +1,192 @@
+-- nn_functional.lua: nn.functional, of the module `nn` (nn.lua): the layers with parameters as
+-- functions of tensors, weights computed or given, by PyTorch's names; and all else that nn has.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail = tools.fail
+
+nn.functional = setmetatable({}, {__index = nn})
+local function define_functional(signature, torch, f)
+  return tools.declare(nn.functional, signature, torch, f)
+end
+tools.define_functional = define_functional
+
+-- ---- convolutions -----------------------------------------------------------------------------
+
+-- pad before each dimension, then behind each; "same" keeps the size, as PyTorch's.
+local function read_pad(what, o, rank, kernel)
+  if o.pad ~= "same" then return table.move(o.pad, 1, 2 * rank, 1, {}) end
+  local pad = {}
+  for i = 1, rank do
+    if o.stride[i] ~= 1 then fail("%s: pad = \"same\" wants a stride of 1", what) end
+    local all = o.dilation[i] * (kernel[i] - 1)
+    pad[i], pad[rank + i] = all // 2, all - all // 2
+  end
+  return pad
+end
+
+-- pad as F.pad has it: from the last dimension on.
+local function border(pad, rank)
+  local list = {}
+  for i = rank, 1, -1 do list[#list + 1], list[#list + 2] = pad[i], pad[rank + i] end
+  return list
+end
+
+-- Depth becomes channels: of each of D' places the elements of the kernel's depth, (N * D', C * KD,
+-- H, W).
+local function depth_as_channels(x, kd, stride, dilation, before, behind)
+  local N, C, D, H, W = table.unpack(shape(x))
+  x = nn.pad(x, {0, 0, 0, 0, before, behind})
+  local out = (D + before + behind - dilation * (kd - 1) - 1) // stride + 1
+  if out < 1 then
+    fail("the window (%d deep) is larger than the padded input %s", kd, tostring(x))
+  end
+  local slices = {}
+  for i = 1, kd do
+    local first = (i - 1) * dilation + 1
+    slices[i] = nn.slice(x, 3, first, first + (out - 1) * stride, stride)
+  end
+  local wide = kd == 1 and nn.unsqueeze(slices[1], 3) or nn.stack(slices, 3) -- (N, C, KD, D', H, W)
+  return op.reshape(op.permute(wide, {dims = {0, 3, 1, 2, 4, 5}}),
+                    {dims = {N * out, C * kd, H, W}}), out
+end
+
+local function want_weight(what, rank, w)
+  local of = shape(w)
+  if #of == rank + 2 then return of end
+  fail("%s: weight: wants %d dimensions, not %s", what, rank + 2, tostring(w))
+end
+
+-- x (N, C, ...), w (O, C / groups, kernel ...); o: stride, pad, dilation, groups, padding_mode.
+function tools.convolve(what, rank, x, w, o)
+  local of = want_weight(what, rank, w)
+  local kernel, stride, dilation = {table.unpack(of, 3)}, o.stride, o.dilation
+  local pad = read_pad(what, o, rank, kernel)
+  if (o.padding_mode or "zeros") ~= "zeros" then
+    x = nn.pad(x, border(pad, rank), o.padding_mode)
+    for i = 1, 2 * rank do pad[i] = 0 end
+  end
+  local dims = shape(x)
+  if rank == 2 then
+    return op.conv2d(x, w, {stride = stride, pad = pad, dilation = dilation, groups = o.groups})
+  end
+  if rank == 1 then
+    local y = op.conv2d(nn.unsqueeze(x, 3), nn.unsqueeze(w, 3), {
+      stride = {1, stride[1]}, pad = {0, pad[1], 0, pad[2]}, dilation = {1, dilation[1]},
+      groups = o.groups})
+    return op.reshape(y, {dims = {dims[1], of[1], shape(y)[4]}})
+  end
+  local flat, out = depth_as_channels(x, kernel[1], stride[1], dilation[1], pad[1], pad[4])
+  local y = op.conv2d(flat, op.reshape(w, {dims = {of[1], of[2] * of[3], of[4], of[5]}}), {
+    stride = {stride[2], stride[3]}, pad = {pad[2], pad[3], pad[5], pad[6]},
+    dilation = {dilation[2], dilation[3]}, groups = o.groups})
+  local h, v = shape(y)[3], shape(y)[4]
+  y = op.reshape(y, {dims = {dims[1], out, of[1], h, v}})
+  return op.permute(y, {dims = {0, 2, 1, 3, 4}})
+end
+
+-- Elements of a dimension `stride` apart, 0 between them.
+local function spread(x, axis, stride)
+  if stride == 1 then return x end
+  local dims = shape(x)
+  local wide = nn.unsqueeze(x, axis + 1)
+  local behind, none = {}, {}
+  for i = 1, #dims + 1 do behind[i], none[i] = i == axis + 1 and stride - 1 or 0, 0 end
+  local y = op.reshape(op.pad(wide, {dims = none, ends = behind}),
+                       {dims = tools.with(dims, axis, dims[axis] * stride)})
+  return nn.slice(y, axis, 1, (dims[axis] - 1) * stride + 1)
+end
+
+-- The sizes of a transposed convolution's result.
+local function transposed_sizes(what, rank, x, kernel, o)
+  local size = {}
+  for i = 1, rank do
+    local stride, dilation, extra = o.stride[i], o.dilation[i], o.output_pad[i]
+    if extra >= math.max(stride, dilation) then
+      fail("%s: output_pad must be less than stride or dilation, not %d", what, extra)
+    end
+    local span = dilation * (kernel[i] - 1) + 1
+    size[i] = (shape(x)[2 + i] - 1) * stride + span - 2 * o.pad[i] + extra
+    if size[i] < 1 then fail("%s: pad = %d leaves nothing of %s", what, o.pad[i], tostring(x)) end
+  end
+  return size
+end
+
+-- x (N, C, ...), w (C, O / groups, kernel ...): the gradient of a convolution by its input;
+-- o: stride, pad, output_pad, dilation, groups.
+function tools.convolve_transposed(what, rank, x, w, o)
+  local of = want_weight(what, rank, w)
+  local size = transposed_sizes(what, rank, x, {table.unpack(of, 3)}, o)
+  local function two(v, weight, i, j) -- dimensions i and j; i = 0: of a height of 1
+    local function both(values, other) return {i == 0 and other or values[i], values[j]} end
+    local p = both(o.pad, 0)
+    return op.conv2d_data(v, weight, {
+      stride = both(o.stride, 1), pad = {p[1], p[2], p[1], p[2]}, dilation = both(o.dilation, 1),
+      groups = o.groups, size = both(size, 1)})
+  end
+  if rank == 2 then return two(x, w, 1, 2) end
+  local N, C, D, H, W = table.unpack(shape(x))
+  local O = of[2] * o.groups
+  if rank == 1 then
+    local y = two(nn.unsqueeze(x, 3), nn.unsqueeze(w, 3), 0, 1)
+    return op.reshape(y, {dims = {N, O, size[1]}})
+  end
+  -- Each picture by all slices of the kernel; these are added up along depth where they lie.
+  local kd = of[3]
+  local flat = op.reshape(op.permute(x, {dims = {0, 2, 1, 3, 4}}), {dims = {N * D, C, H, W}})
+  local y = two(flat, op.reshape(w, {dims = {of[1], of[2] * kd, of[4], of[5]}}), 2, 3)
+  y = op.reshape(y, {dims = {N, D, O, kd, size[2], size[3]}})
+  local sum
+  for i = 1, kd do
+    local part = op.permute(nn.select(y, 4, i), {dims = {0, 2, 1, 3, 4}}) -- (N, O, D, H', W')
+    part = spread(part, 3, o.stride[1])
+    local before = (i - 1) * o.dilation[1] - o.pad[1]
+    part = nn.pad(part, {0, 0, 0, 0, before, size[1] - before - shape(part)[3]})
+    sum = sum and sum + part or part
+  end
+  return sum
+end
+
+local function with_bias(y, bias) return bias and y + tools.along(bias, #shape(y), 2) or y end
+
+-- x (N, C, L), (N, C, H, W) or (N, C, D, H, W) by the filters weight (O, C / groups, kernel).
+define_functional([[conv{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil, stride: each# = 1,
+                  pad|padding: padding# = 0, dilation: each# = 1, groups: count = 1)]], "F.conv#d",
+                  function(rank)
+  return function(x, w, bias, stride, pad, dilation, groups)
+    local o = {stride = stride, pad = pad, dilation = dilation, groups = groups}
+    return with_bias(tools.convolve("conv" .. rank .. "d", rank, x, w, o), bias)
+  end
+end)
+-- The gradient of a convolution, by the filters weight (C, O / groups, kernel).
+define_functional([[conv_transpose{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil,
+                  stride: each# = 1, pad|padding: border# = 0,
+                  output_pad|output_padding: border# = 0, groups: count = 1,
+                  dilation: each# = 1)]], "F.conv_transpose#d", function(rank)
+  local what = "conv_transpose" .. rank .. "d"
+  return function(x, w, bias, stride, pad, output_pad, groups, dilation)
+    local o = {stride = stride, pad = pad, output_pad = output_pad, dilation = dilation,
+               groups = groups}
+    return with_bias(tools.convolve_transposed(what, rank, x, w, o), bias)
+  end
+end)
+
+-- x @ weight^T + bias, weight (out, in).
+define_functional("linear(x: tensor, weight: tensor, bias: tensor = nil)",
+                  "F.linear", function(x, weight, bias)
+  local y = nn.matmul(x, nn.transpose(weight))
+  return bias and y + bias or y
+end)
+-- y[o] = x1 weight[o] x2^T + bias, weight (out, in1, in2).
+define_functional("bilinear(x1: tensor, x2: tensor, weight: tensor, bias: tensor = nil)",
+                  "F.bilinear", function(x1, x2, weight, bias)
+  local y = nn.einsum("...i,oij,...j->...o", x1, weight, x2)
+  return bias and y + bias or y
+end)
+-- Rows of weight (count, size) by ids.
+define_functional("embedding(ids: tensor, weight: tensor)", "F.embedding", function(ids, weight)
+  return nn.gather(weight, ids, 1)
+end)
+-- x below 0 times weight: one, or one for each channel.
+define_functional("prelu(x: tensor, weight: tensor)", "F.prelu", function(x, weight)
+  return op.where(op.gt(x, 0), x, x * tools.along(weight, #shape(x), 2))
+end)
