@@ -21,7 +21,8 @@ struct Usage {
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
 void front_run(Compiler *c);  // the pass `front`
-extern const char *const front_layers[]; // the files of the module `nn`, in their order; ends with null
+// The files of the module `nn`, in their order; ends with null.
+extern const char *const front_layers[];
 int front_call(lua_State *lua, int nargs, int nresults); // a pcall of the user's text, with limits
 
 // ---- front.c: the calls of a model -------------------------------------------------------------

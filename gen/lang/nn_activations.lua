@@ -100,6 +100,21 @@ define("threshold(x: tensor, threshold: number, value: number)",
        "F.threshold, nn.Threshold", function(x, threshold, value)
   return op.where(op.gt(x, threshold), x, is_float(x) and value + 0.0 or value)
 end)
+-- softmax((x + g) / tau) with g of Gumbel's distribution, other ones in each step of training;
+-- hard: 1 at the largest and 0 elsewhere, with the derivatives of the soft ones.
+define([[gumbel_softmax(x|logits: tensor, tau: number = 1, hard: boolean = false,
+       axis: axis = -1, {seed: whole = 0})]], "F.gumbel_softmax", function(x, tau, hard, axis, o)
+  if tau <= 0 then fail("gumbel_softmax: tau = %g: wants a number above 0", tau) end
+  local u = nn.random(shape(x), {seed = tools.training.seed + o.seed, step = nn.training_step()})
+  local g = -op.log(-op.log(u * (1 - 2^-23) + 2^-25))
+  local soft = nn.softmax((x + g) * (1 / tau), axis)
+  if not hard then return soft end
+  local at = nn.argmax(soft, axis, true)
+  local one = op.eq(nn.index(shape(x), axis), at):to("f32")
+  return op.stop_gradient(one - soft) + soft
+end)
+-- x * sigmoid(1.702 x).
+define("quick_gelu(x: tensor)", "", function(x) return x * op.sigmoid(x * 1.702) end)
 -- The first half along an axis times the sigmoid of the second.
 define("glu(x: tensor, axis: axis = -1)", "F.glu, nn.GLU", function(x, axis)
   local n = shape(x)[axis]

@@ -169,6 +169,25 @@ define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
 end)
 
 -- triplet_margin_loss by a distance of your own: f(x, y) of rows.
+-- Of rows x (N, C) and their labels (N, C), integers up to the first -1: the mean over C of
+-- max(0, 1 - (x[label] - x[other])) for each label and each class that is none.
+define([[multilabel_margin_loss(x: tensor, labels|target: tensor,
+       {reduction: none/mean/sum = mean})]],
+       "F.multilabel_margin_loss, nn.MultiLabelMarginLoss", function(x, labels, o)
+  local N, C = table.unpack(shape(x))
+  if #shape(x) ~= 2 or table.concat(shape(labels), ",") ~= N .. "," .. C then
+    fail("multilabel_margin_loss: wants (N, C) and labels of that shape, not %s and %s",
+         tostring(x), tostring(labels))
+  end
+  local given = op.gt(nn.cumprod(op.ge(labels, 0):to("i32"), 2), 0)
+  local at = op.where(given, labels, 0)
+  local is_label = nn.any(op.eq(nn.unsqueeze(at, 3), nn.index({1, 1, C}, 3)) &
+                          nn.unsqueeze(given, 3), 2)
+  local over = op.max(1.0 - nn.unsqueeze(op.take_along(x, at, {axis = 1}), 3) +
+                      nn.unsqueeze(x, 2), 0.0)
+  local counts = nn.unsqueeze(given, 3) & nn.unsqueeze(op.logical_not(is_label), 2)
+  return reduced(nn.sum(op.where(counts, over, 0.0), {2, 3}) * (1 / C), o.reduction)
+end)
 define([[triplet_margin_with_distance_loss(anchor: tensor, positive: tensor, negative: tensor,
        {distance|distance_function: function = nil, margin: number = 1, swap: boolean = false,
        reduction: none/mean/sum = mean})]],
@@ -248,4 +267,54 @@ end)
 -- 1 for each row whose largest element, along the last dimension, is at its label, else 0.
 define("accuracy(x|logits: tensor, labels: tensor)", "", function(x, labels)
   return op.eq(nn.argmax(x, #shape(x)), labels):to("f32")
+end)
+
+-- ---- of sequences -----------------------------------------------------------------------------
+
+-- Connectionist temporal classification (Graves et al., 2006): the negative logarithm of the
+-- probability of all alignments of labels (N, S) with x (T, N, C), logarithms of probabilities; of
+-- example n the first lengths[n] steps and target_lengths[n] labels count. One step of the forward
+-- recursion after another: T is a number of the model. "mean" divides each by its labels first;
+-- zero_infinity: what no alignment reaches is 0.
+define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_lengths: tensor,
+       target_lengths: tensor, {blank: whole = 0, reduction: none/mean/sum = mean,
+       zero_infinity: boolean = false})]], "F.ctc_loss, nn.CTCLoss",
+       function(x, labels, lengths, target_lengths, o)
+  local T, N, C = table.unpack(shape(x))
+  local S = shape(labels)[2]
+  if #shape(x) ~= 3 or #shape(labels) ~= 2 or shape(labels)[1] ~= N then
+    fail("ctc_loss: wants (T, N, C) and labels (N, S), not %s and %s", tostring(x),
+         tostring(labels))
+  end
+  if o.blank < 0 or o.blank >= C then fail("ctc_loss: blank = %d of %d classes", o.blank, C) end
+  local none = -1e30 -- the logarithm of no probability: finite, so that differences are
+  -- The labels with blanks between and around them, (N, 2 S + 1).
+  local L = 2 * S + 1
+  local place = nn.index({1, L}, 2)
+  local odd = op.eq(op.mod(place, 2), 1)
+  local own = nn.take_along(labels, nn.expand(op.min(op.floordiv(place, 2), S - 1), {N, L}), 2)
+  local symbols = op.where(odd, own, o.blank)
+  local before = nn.pad(nn.slice(symbols, 2, 1, L - 2), {2, 0}, "constant", -1)
+  local skips = odd & op.ne(symbols, before) & op.ge(place, 2)
+  local function behind(a, by) return nn.pad(nn.slice(a, 2, 1, L - by), {by, 0}, "constant", none) end
+  local function added(a, b) -- log(exp(a) + exp(b))
+    local most = op.max(a, b)
+    return most + op.log1p(op.exp(op.min(a, b) - most))
+  end
+  local function of_step(t) return nn.take_along(nn.select(x, 1, t), symbols, 2) end
+  local a = op.where(op.lt(place, 2), of_step(1), none)
+  for t = 2, T do
+    local from = added(a, behind(a, 1))
+    if L > 2 then from = added(from, op.where(skips, behind(a, 2), none)) end
+    local next = op.max(from + of_step(t), none)
+    a = op.where(op.lt(t - 1, nn.unsqueeze(lengths, 2)), next, a)
+  end
+  local ends = nn.unsqueeze(target_lengths, 2) * 2
+  local last = nn.take_along(a, ends, 2)
+  local blank_only = op.eq(ends, 0)
+  local label = op.where(blank_only, none, nn.take_along(a, op.max(ends - 1, 0), 2))
+  local y = nn.squeeze(-added(last, label), 2)
+  y = op.where(op.gt(y, 1e29), o.zero_infinity and 0.0 or math.huge, y)
+  if o.reduction ~= "mean" then return reduced(y, o.reduction) end
+  return nn.mean(y / op.max(target_lengths, 1):to("f32"))
 end)

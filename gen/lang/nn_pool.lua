@@ -160,6 +160,49 @@ define([[avg_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# =
     return o.divisor and y * (1 / o.divisor) or y
   end
 end)
+-- The elements of max_pool's result x at the places that it gave, 0 elsewhere: of the size that the
+-- pool was given, `size`, or of the least that gives x. Windows may overlap.
+define([[max_unpool{1,2}d(x: image#, places|indices: image#, kernel|kernel_size: each#,
+       {stride: each# = nil, pad|padding: border# = 0, size|output_size: each# = nil})]],
+       "F.max_unpool#d, nn.MaxUnpool#d", function(rank)
+  local what = "max_unpool" .. rank .. "d"
+  local function unpooled(x, places, o, size)
+    local N, C, H, W = table.unpack(shape(x))
+    local row, column = nn.index({1, 1, size[1], 1}, 3), nn.index({1, 1, 1, size[2]}, 4)
+    local flat_x = op.reshape(x, {dims = {N, C, H * W}})
+    local flat_places = op.reshape(places, {dims = {N, C, H * W}})
+    local function last(at, i) return op.floordiv(at + o.pad[i], o.stride[i]) end -- window over it
+    local y = core.full({1, 1, 1, 1}, 0.0)
+    for i = 0, (o.kernel[1] - 1) // o.stride[1] do
+      for j = 0, (o.kernel[2] - 1) // o.stride[2] do
+        local r, c = last(row, 1) - i, last(column, 2) - j
+        local inside = op.ge(r, 0) & op.lt(r, H) & op.ge(c, 0) & op.lt(c, W)
+        local window = op.min(op.max(r, 0), H - 1) * W + op.min(op.max(c, 0), W - 1)
+        window = op.reshape(window, {dims = {size[1], size[2]}})
+        local chosen = op.eq(op.gather(flat_places, window, {axis = 2}), row * size[2] + column)
+        y = op.where(chosen & inside, op.gather(flat_x, window, {axis = 2}), y)
+      end
+    end
+    return y
+  end
+  return function(x, places, kernel, o)
+    local w, size = filled(kernel, {stride = o.stride}), o.size
+    w.pad = table.move(o.pad, 1, rank, rank + 1, {table.unpack(o.pad)})
+    if table.concat(shape(x), ",") ~= table.concat(shape(places), ",") then
+      fail("%s: places %s are not of %s", what, tostring(places), tostring(x))
+    end
+    if not size then
+      size = {}
+      for i = 1, rank do
+        size[i] = (shape(x)[2 + i] - 1) * w.stride[i] - 2 * o.pad[i] + kernel[i]
+        if size[i] < 1 then fail("%s: pad = %d leaves nothing", what, o.pad[i]) end
+      end
+    end
+    if rank == 2 then return unpooled(x, places, w, size) end
+    local y = unpooled(nn.unsqueeze(x, 3), nn.unsqueeze(places, 3), pick(w, 0, 1), {1, size[1]})
+    return nn.squeeze(y, 3)
+  end
+end)
 -- (sum |x|^p)^(1/p) of each window.
 define([[lp_pool{1,2}d(x: image#, p|norm_type: number, kernel|kernel_size: each#,
        {stride: each# = nil, ceil_mode: boolean = false})]], "F.lp_pool#d, nn.LPPool#d",

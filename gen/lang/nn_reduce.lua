@@ -138,6 +138,39 @@ define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
   return nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, keep)
 end)
 
+-- The q-th quantile, from 0 to 1, of at most 64 elements along an axis, between neighbours by
+-- `interpolation`; NaN where one is.
+define([[quantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
+       {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
+       "torch.quantile", function(x, q, axis, keep, o)
+  if q < 0 or q > 1 then fail("quantile: q = %g: wants 0 to 1", q) end
+  local sorted = nn.sort(x, axis)
+  local place = q * (shape(x)[axis] - 1)
+  local low, high = math.floor(place), math.ceil(place)
+  local part = place - low
+  if o.interpolation == "lower" then part = 0.0
+  elseif o.interpolation == "higher" then part = 1.0
+  elseif o.interpolation == "midpoint" then part = 0.5
+  elseif o.interpolation == "nearest" then -- of two the even one
+    part = (part > 0.5 or part == 0.5 and low % 2 == 1) and 1.0 or 0.0
+  end
+  local a, b = nn.slice(sorted, axis, low + 1, low + 1), nn.slice(sorted, axis, high + 1, high + 1)
+  local y = high > low and a + (b - a) * part or a
+  y = op.where(nn.any(nn.isnan(x), axis, true), 0 / 0, y)
+  return keep and y or nn.squeeze(y, axis)
+end)
+-- The value that occurs most often along an axis (of several the smallest), and the last place of it.
+define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
+       "torch.mode", function(x, axis, keep)
+  local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
+  local often = nn.sum(pairs_of, axis + 1) -- how often each element occurs
+  local most = op.eq(often, nn.amax(often, axis, true))
+  local value = nn.amin(op.where(most, x, math.huge), axis, true)
+  local place = nn.amax(op.where(op.eq(x, value), nn.index(shape(x), axis), -1), axis, true)
+  if keep then return value, place end
+  return nn.squeeze(value, axis), nn.squeeze(place, axis)
+end)
+
 -- Of truths, or of numbers that are not 0.
 define("all(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.all",
        reduces(function(x, bits) return op.reduce_all(nn.to(x, "f32"), bits) end))
@@ -154,10 +187,18 @@ define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", scans(op.scan_sum))
 define("cumprod(x: tensor, axis: axis = -1)", "torch.cumprod", scans(op.scan_prod))
 -- The logarithm of the sum of their exponentials.
 define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", scans(op.scan_lse))
--- The largest of them. PyTorch's second result, the places, is not given.
-define("cummax(x: tensor, axis: axis = -1)", "torch.cummax", scans(op.scan_max))
--- The smallest of them, likewise.
-define("cummin(x: tensor, axis: axis = -1)", "torch.cummin", scans(op.scan_min))
+-- Their extreme, and a second result: its place from 0, of equal ones the last one's.
+local function extremes(row)
+  return function(x, axis)
+    local y = row(x, {axis = axis - 1})
+    local place = op.where(op.eq(x, y), nn.index(shape(x), axis), 0)
+    return y, op.scan_max(place, {axis = axis - 1})
+  end
+end
+-- The largest of them, and its place.
+define("cummax(x: tensor, axis: axis = -1)", "torch.cummax", extremes(op.scan_max))
+-- The smallest of them, and its place.
+define("cummin(x: tensor, axis: axis = -1)", "torch.cummin", extremes(op.scan_min))
 -- Differences of neighbours along an axis, n times.
 define("diff(x: tensor, n: whole = 1, axis: axis = -1)", "torch.diff", function(x, n, axis)
   for _ = 1, n do
@@ -166,6 +207,22 @@ define("diff(x: tensor, n: whole = 1, axis: axis = -1)", "torch.diff", function(
     x = nn.slice(x, axis, 2, size) - nn.slice(x, axis, 1, size - 1)
   end
   return x
+end)
+
+local function neighbours(what, y, axis)
+  local size = shape(y)[axis]
+  if size < 2 then fail("%s: axis %d of %s has no neighbours", what, axis, tostring(y)) end
+  return (nn.slice(y, axis, 1, size - 1) + nn.slice(y, axis, 2, size)) * 0.5
+end
+-- The integral along an axis by the trapezoidal rule, of points dx apart.
+define("trapezoid|trapz(y: tensor, dx: number = 1, axis: axis = -1)",
+       "torch.trapezoid", function(y, dx, axis)
+  return nn.sum(neighbours("trapezoid", y, axis), axis) * dx
+end)
+-- The same up to each point but the first.
+define("cumulative_trapezoid(y: tensor, dx: number = 1, axis: axis = -1)",
+       "torch.cumulative_trapezoid", function(y, dx, axis)
+  return nn.cumsum(neighbours("cumulative_trapezoid", y, axis), axis) * dx
 end)
 
 -- ---- moments and norms ------------------------------------------------------------------------

@@ -131,6 +131,35 @@ define([[slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole
   return nn.concat(parts, axis)
 end)
 
+-- x with the elements `from` reduced into the places that ids name along an axis, as PyTorch's
+-- scatter_reduce; include_self = false: what was in such a place before does not count.
+define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tensor,
+       reduce: sum/prod/mean/amax/amin, {include_self: boolean = true})]],
+       "torch.scatter_reduce", function(x, axis, ids, from, reduce, o)
+  local dims, of = shape(x), shape(ids)
+  local n, m = dims[axis], of[axis]
+  if table.concat(with(dims, axis, m), ",") ~= table.concat(of, ",") or
+     table.concat(of, ",") ~= table.concat(shape(from), ",") then
+    fail("scatter_reduce: ids %s and from %s differ from %s beside axis %d", tostring(ids),
+         tostring(from), tostring(x), axis)
+  end
+  -- (..., n, m, ...): does the m-th id name the n-th place? What does not counts for nothing.
+  local row = {}
+  for i = 1, #of + 1 do row[i] = 1 end
+  local hit = op.eq(nn.unsqueeze(ids, axis), nn.index(with(row, axis, n), axis))
+  local function reduced(f, none)
+    return f(op.where(hit, nn.unsqueeze(from, axis), none), axis + 1)
+  end
+  local self, any = o.include_self, nn.any(hit, axis + 1)
+  local function own(none) return self and x or op.where(any, none, x) end
+  if reduce == "sum" then return own(0.0) + reduced(nn.sum, 0.0) end
+  if reduce == "prod" then return own(1.0) * reduced(nn.prod, 1.0) end
+  if reduce == "amax" then return op.max(own(-math.huge), reduced(nn.amax, -math.huge)) end
+  if reduce == "amin" then return op.min(own(math.huge), reduced(nn.amin, math.huge)) end
+  local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
+  return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
+end)
+
 -- ---- by place ---------------------------------------------------------------------------------
 
 -- Where column - row of the last two dimensions is at least (at most) `diagonal`.
@@ -190,4 +219,24 @@ define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})",
        "torch.bucketize", function(x, boundaries, o)
   local wide = nn.unsqueeze(x, -1)
   return nn.sum(o.right and op.le(boundaries, wide) or op.lt(boundaries, wide), -1)
+end)
+-- Into how many of its row of ascending boundaries (..., n) each value (..., m) comes behind, or of
+-- one row for all; as bucketize.
+define("searchsorted(boundaries|sorted_sequence: tensor, values: tensor, {right: boolean = false})",
+       "torch.searchsorted", function(boundaries, values, o)
+  if #shape(boundaries) > 1 then boundaries = nn.unsqueeze(boundaries, -2) end
+  return nn.bucketize(values, boundaries, {right = o.right})
+end)
+-- Is each element of x among the elements of `tests`?
+define("isin(x|elements: tensor, tests|test_elements: tensor)", "torch.isin", function(x, tests)
+  return nn.any(op.eq(nn.unsqueeze(x, -1), nn.ravel(tests)), -1)
+end)
+-- How many elements lie in each of `bins` equal parts of low to high, the last one closed; those
+-- beside them do not count.
+define("histc(x: tensor, bins: count, low|min: number, high|max: number)",
+       "torch.histc", function(x, bins, low, high)
+  if low >= high then fail("histc: low = %g, high = %g: wants high above low", low, high) end
+  local bin = op.min(op.floor((x - low) * (bins / (high - low))), bins - 1.0)
+  bin = op.where(op.ge(x, low) & op.le(x, high), bin, -1.0):to("i32")
+  return nn.bincount(nn.ravel(bin), bins):to("f32")
 end)

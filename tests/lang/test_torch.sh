@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Functions of the model language and their options beside PyTorch's, over random arguments: a test for each section of
-# torch_cases.py, one model of as many outputs as it has cases.
+# Functions of the model language and their options beside PyTorch's, over random arguments: a test
+# for each section of torch_cases.py, one model of as many outputs as it has cases.
 . "$(dirname "$0")/../tap.sh"
 python=
 for p in /usr/bin/python3 python3; do
