@@ -35,8 +35,8 @@ struct Cli {
   const char *sweep[kMostSweeps];
   int nsweep;
   bool resume, tensorboard, profile_step;
-  bool json, markdown, count, check_finite, graph, check, no_check, no_cache, no_flash, cuda, plan, costs,
-      dot, help, version, quiet, weights_in_code, kernels_only;
+  bool json, markdown, count, check_finite, graph, check, no_check, no_cache, no_flash, cuda, plan,
+      costs, dot, help, version, quiet, weights_in_code, kernels_only;
 };
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
@@ -149,7 +149,9 @@ typedef struct Emission {
   const char *dir;
   bool new_folder; // made for it
   char name[128];  // before every symbol
-  Compiler compiler;
+  Compiler compilers[kMostBatches]; // of the model, or of each batch size
+  int entries_of[kMostBatches];     // how many entries of the plan come from each, in this order
+  int ncompilers;
   Tuning *tuning; // --tuning; null: the model of sched.c alone chooses tiles
   Plan *plan;
   Params *params;
@@ -165,7 +167,7 @@ typedef struct Emission {
 bool emit_has_lang(const Cli *cli, const char *name); // in the list of --lang
 int emit_files(Emission *e, Error *err);              // into the folder, compiled
 int emit_weights(const Emission *e, const char *path, Error *err);
-// Inputs, and what the oracle makes of them: what NAME_check.c reads.
+// Of each entry with outputs inputs, and what the oracle makes of them: what NAME_check.c reads.
 int emit_check(Emission *e, const char *path, Error *err);
 int emit_diff(const Emission *e, Error *err); // emit_diff.c, to stdout: against the folder --diff
 

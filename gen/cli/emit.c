@@ -4,6 +4,7 @@
 #include "nngen_image.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,8 +66,8 @@ static void join_settings(Emission *e) {
                              e->cli->set_name[i], e->cli->set_value[i]);
 }
 
-// The name of symbols: what --name says, else the model's, with _net where C or a header has that word
-// already.
+// The name of symbols: what --name says, else the model's, with _net where C or a header has that
+// word already.
 static int pick_name(Emission *e, Error *err) {
   const char *given = e->cli->name, *model = e->plan->model;
   snprintf(e->name, sizeof e->name, "%s%.100s", given || isalpha((unsigned char)*model) ? "" : "m",
@@ -76,8 +77,8 @@ static int pick_name(Emission *e, Error *err) {
   if (!good) return err_set(err, ExitUsage, "--name %s: wants letters, digits and _", e->name);
   if (!embed_reserves(e->name)) return ExitOk;
   if (given)
-    return err_set(err, ExitUsage, "--name %s: is a word of the C around it, or a header; take another",
-                   given);
+    return err_set(err, ExitUsage,
+                   "--name %s: is a word of the C around it, or a header; take another", given);
   strcat(e->name, "_net");
   return ExitOk;
 }
@@ -134,8 +135,7 @@ static int check_entry(const Cli *cli, const Plan *plan, Error *err) {
 }
 
 // The plan under the options of the command line, and `batch` where there are several.
-static int compile_one(Emission *e, const char *batch, Compiler *compiler, Plan **plan,
-                       Error *err) {
+static int compile_one(Emission *e, const char *batch, Plan **plan, Error *err) {
   Cli cli = *e->cli;
   Options options;
   cli.arch = NULL;
@@ -145,9 +145,15 @@ static int compile_one(Emission *e, const char *batch, Compiler *compiler, Plan 
   options.arch = e->arch[0]; // what runs on the lowest runs on all
   options.device = options.arch->gpu;
   options.tuning = e->tuning;
-  if (!code) code = compile_model(compiler, &options, err);
+  int at = e->ncompilers;
+  if (!code) {
+    code = compile_model(&e->compilers[at], &options, err);
+    e->ncompilers++;
+  }
   if (code) return code;
-  drop_empty(*plan = plan_build(compiler));
+  drop_empty(*plan = plan_build(&e->compilers[at]));
+  for (int i = 0; i < (*plan)->nentries; i++)
+    e->entries_of[at] += strcmp((*plan)->entries[i].name, "init") != 0;
   return check_entry(e->cli, *plan, err);
 }
 
@@ -181,7 +187,6 @@ static int compile_batches(Emission *e, const char *list, Error *err) {
   int count = 0, code = ExitOk;
   for (const char *at = list; !code && *at; at += strspn(at, ",")) {
     size_t n = strcspn(at, ",");
-    Compiler other = {0};
     if (count == kMostBatches || !n || n > 9 || strspn(at, "0123456789") != n) {
       code = err_set(err, ExitUsage, "--set batch=%s: wants up to %d whole numbers", list,
                      kMostBatches);
@@ -193,8 +198,8 @@ static int compile_batches(Emission *e, const char *list, Error *err) {
       if (!strcmp(batch[i], batch[count]))
         return err_set(err, ExitUsage, "--set batch=%s: %s is there twice", list, batch[i]);
     tags[count] = tag[count];
-    code = compile_one(e, batch[count], count ? &other : &e->compiler, &plans[count], err);
-    if (count++) compile_close(&other);
+    code = compile_one(e, batch[count], &plans[count], err);
+    count++;
     at += n;
   }
   if (!code) code = merge(e, plans, tags, count, err);
@@ -211,14 +216,16 @@ static int compile(Emission *e, Error *err) {
     if (!strcmp(e->cli->set_name[i], "batch") && strchr(e->cli->set_value[i], ','))
       batches = e->cli->set_value[i];
   if (!code && batches) code = compile_batches(e, batches, err);
-  if (!code && !batches) code = compile_one(e, NULL, &e->compiler, &e->plan, err);
+  if (!code && !batches) code = compile_one(e, NULL, &e->plan, err);
   if (code) return code;
   return pick_name(e, err);
 }
 
 // Stored results want the oracle, and memory for it.
 static bool affords_check(const Emission *e) {
-  double need = (double)check_bytes(e->compiler.original);
+  double need = 0;
+  for (int i = 0; i < e->ncompilers; i++)
+    need = fmax(need, (double)check_bytes(e->compilers[i].original));
   double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (e->cli->no_check || e->cli->kernels_only || e->cli->diff) return false;
   if (need < have) return true;
@@ -257,7 +264,7 @@ static void close_all(Emission *e) {
   embed_close(e->embed);
   free(e->same);
   plan_free(e->plan);
-  compile_close(&e->compiler);
+  for (int i = 0; i < e->ncompilers; i++) compile_close(&e->compilers[i]);
   tuning_free(e->tuning);
 }
 

@@ -52,6 +52,8 @@ int emit_weights(const Emission *e, const char *path, Error *err) {
 
 typedef struct Source { // of the values that the oracle reads
   Emission *e;
+  Compiler *compiler;
+  int first, end;  // its entries
   double **inputs; // by tensor
   Error *err;
 } Source;
@@ -64,9 +66,8 @@ static uint64_t next_random(uint64_t *state) { // SplitMix64
 }
 
 // Uniform from -1 to 1, or integers that the model allows.
-static double *make_input(const Emission *e, const PlanTensor *t, uint64_t *state) {
+static double *make_input(const PlanTensor *t, int64_t below, uint64_t *state) {
   enum { kSmall = 16 };
-  int64_t below = e->compiler.graph->nodes[t->value]->attr.below;
   double *values = base_alloc((size_t)tensor_count(t) + 1, sizeof *values);
   if (t->dtype == DtBool) below = 2;
   for (int64_t i = 0; i < tensor_count(t); i++) {
@@ -81,22 +82,38 @@ static double *make_input(const Emission *e, const PlanTensor *t, uint64_t *stat
   return values;
 }
 
-static bool is_first(const Plan *plan, int tensor) { // of its name
-  for (int i = 0; i < tensor; i++)
-    if (plan->tensors[i].role == plan->tensors[tensor].role &&
-        !strcmp(plan->tensors[i].name, plan->tensors[tensor].name))
-      return false;
-  return true;
+// The inputs or outputs of an entry, as the plan's tensors; to be freed.
+static int *border(const Source *source, int entry, bool outputs, int *count) {
+  int *tensors = base_alloc((size_t)source->e->plan->ntensors + 1, sizeof *tensors);
+  *count = embed_border(source->e->embed, entry, outputs, tensors);
+  return tensors;
+}
+
+static int64_t allowed_below(const Source *source, const char *name) {
+  const Graph *g = source->compiler->original;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->name && !strcmp(g->nodes[i]->name, name)) return g->nodes[i]->attr.below;
+  return 0;
+}
+
+static int find_input(const Source *source, const char *name) {
+  for (int i = 0; i < source->e->plan->ntensors; i++)
+    if (source->inputs[i] && !strcmp(source->e->plan->tensors[i].name, name)) return i;
+  return -1;
 }
 
 static bool read_source(void *user, const Node *n, double *values) {
   Source *source = user;
   const Plan *plan = source->e->plan;
+  int input = find_input(source, n->name);
+  if (input >= 0) {
+    size_t count = (size_t)tensor_count(&plan->tensors[input]);
+    return memcpy(values, source->inputs[input], count * sizeof *values), true;
+  }
   for (int i = 0; i < plan->ntensors; i++) {
     const PlanTensor *t = &plan->tensors[i];
-    if ((t->role != RoleInput && !params_has(t)) || strcmp(t->name, n->name)) continue;
     int64_t count = tensor_count(t);
-    if (t->role == RoleInput) return memcpy(values, source->inputs[i], (size_t)count * 8), true;
+    if (!params_has(t) || strcmp(t->name, n->name) || count != type_count(&n->type)) continue;
     float *floats = base_alloc((size_t)count + 1, sizeof *floats);
     int code = params_values(source->e->params, t, floats, source->err);
     for (int64_t k = 0; k < count; k++) values[k] = floats[k];
@@ -115,47 +132,70 @@ static bool put_values(FILE *file, const Emission *e, int tensor, const double *
   return ok;
 }
 
-static const double *output_value(const Emission *e, double **value, const char *name) {
-  const Graph *g = e->compiler.original;
+static const double *output_value(const Source *source, double **value, const char *name) {
+  const Graph *g = source->compiler->original;
   for (int i = 0; i < g->noutputs; i++)
     if (!strcmp(g->outputs[i].name, name)) return value[g->outputs[i].node->id];
   die("no output '%s'", name);
 }
 
-static int write_check(Source *source, double **value, const char *path) {
-  static const char mark[16] = "nngen emit check";
-  Emission *e = source->e;
-  int *tensors = base_alloc((size_t)e->plan->ntensors + 1, sizeof *tensors);
-  FILE *file = fopen(path, "wb");
-  bool ok = file && fwrite(mark, 1, sizeof mark, file) == sizeof mark;
-  int count = embed_border(e->embed, false, tensors);
-  for (int i = 0; i < count && ok; i++)
-    ok = put_values(file, e, tensors[i], source->inputs[tensors[i]]);
-  count = embed_border(e->embed, true, tensors);
-  for (int i = 0; i < count && ok; i++) {
-    const PlanTensor *t = &e->plan->tensors[tensors[i]];
-    size_t elements = (size_t)tensor_count(t);
-    ok = fwrite(output_value(e, value, t->name), sizeof(double), elements, file) == elements;
+static bool put_entry(Source *source, int entry, double **value, FILE *file) {
+  const PlanTensor *all = source->e->plan->tensors;
+  int count, noutputs;
+  int *inputs = border(source, entry, false, &count);
+  int *outputs = border(source, entry, true, &noutputs);
+  bool ok = true;
+  for (int i = 0; i < count && ok && noutputs; i++)
+    ok = put_values(file, source->e, inputs[i], source->inputs[inputs[i]]);
+  for (int i = 0; i < noutputs && ok; i++) {
+    const double *wanted = output_value(source, value, all[outputs[i]].name);
+    size_t elements = (size_t)tensor_count(&all[outputs[i]]);
+    ok = fwrite(wanted, sizeof *wanted, elements, file) == elements;
   }
-  free(tensors);
-  if (file) ok = !fclose(file) && ok;
-  return ok ? ExitOk : err_set(source->err, ExitBadInput, "%s: %m", path);
+  free(inputs);
+  free(outputs);
+  return ok;
+}
+
+// What the entries of one compilation read and make.
+static bool put_compilation(Source *source, FILE *file) {
+  Plan *plan = source->e->plan;
+  uint64_t state = 1;
+  for (int entry = source->first; entry < source->end; entry++) {
+    int count, *inputs = border(source, entry, false, &count);
+    for (int i = 0; i < count; i++) {
+      const PlanTensor *t = &plan->tensors[inputs[i]];
+      if (!source->inputs[inputs[i]])
+        source->inputs[inputs[i]] = make_input(t, allowed_below(source, t->name), &state);
+    }
+    free(inputs);
+  }
+  double **value;
+  bool ok = check_reference(source->compiler, read_source, source, &value);
+  if (ok) {
+    for (int entry = source->first; entry < source->end && ok; entry++)
+      ok = put_entry(source, entry, value, file);
+    eval_free(source->compiler->original, value);
+    free(value);
+  }
+  for (int i = 0; i < plan->ntensors; i++) free(source->inputs[i]), source->inputs[i] = NULL;
+  return ok;
 }
 
 int emit_check(Emission *e, const char *path, Error *err) {
-  Source source = {e, base_alloc((size_t)e->plan->ntensors + 1, sizeof *source.inputs), err};
-  uint64_t state = 1;
-  double **value;
-  for (int i = 0; i < e->plan->ntensors; i++) // of the first batch, where there are several
-    if (e->plan->tensors[i].role == RoleInput && is_first(e->plan, i))
-      source.inputs[i] = make_input(e, &e->plan->tensors[i], &state);
-  int code = check_reference(&e->compiler, read_source, &source, &value) ? ExitOk : err->code;
-  if (!code) {
-    code = write_check(&source, value, path);
-    eval_free(e->compiler.original, value);
-    free(value);
+  static const char mark[16] = "nngen emit check";
+  Source source = {.e = e, .err = err};
+  source.inputs = base_alloc((size_t)e->plan->ntensors + 1, sizeof *source.inputs);
+  FILE *file = fopen(path, "wb");
+  bool ok = file && fwrite(mark, 1, sizeof mark, file) == sizeof mark;
+  for (int i = 0; i < e->ncompilers && ok; i++) {
+    source.compiler = &e->compilers[i];
+    source.first = source.end;
+    source.end += e->entries_of[i];
+    ok = put_compilation(&source, file);
   }
-  for (int i = 0; i < e->plan->ntensors; i++) free(source.inputs[i]);
   free(source.inputs);
-  return code;
+  if (file) ok = !fclose(file) && ok;
+  if (ok) return ExitOk;
+  return err->code ? err->code : err_set(err, ExitBadInput, "%s: %m", path);
 }

@@ -119,8 +119,8 @@ void domain_index(const Type *t, int64_t axes, Index *full, Index *out);
 // Defines the indices of `dims` that one of the texts mentions, from the linear variable `from`.
 void domain_decode(Buffer *b, const char *from, const Type *t, const int *dims, int count,
                    const char *const *texts, int ntexts);
-// Gives the scope the offset of the element at `full` in memory, where outputs and what is reduced into
-// each are apart there: C text of their linear variables.
+// Gives the scope the offset of the element at `full` in memory, where outputs and what is reduced
+// into each are apart there: C text of their linear variables.
 void domain_flat(Scope *s, Arena *arena, const Type *t, int64_t axes, const Index *full,
                  const char *output, const char *element);
 // The place of the element at `full` among those along `axes`, row-major.
@@ -230,9 +230,9 @@ void embed_name_all(Embed *e);         // embed_names.c: the identifiers
 bool embed_reserves(const char *name); // does the C of networks use this word itself?
 Embed *embed_open(const Plan *plan, const EmbedOptions *options); // both must outlive it
 const char *embed_text(Embed *e, const char *template);           // of templates/embed/, filled in
-// The inputs (or outputs) of the first entry that makes any, as tensors of the plan; returns how
+// The inputs (or outputs) of an entry, from 0 and without `init`, as tensors of the plan; returns how
 // many.
-int embed_border(Embed *e, bool outputs, int *tensors);
+int embed_border(Embed *e, int entry, bool outputs, int *tensors);
 const char *embed_cuda(Embed *e);                         // all kernels, and what they use of lib/
 const char *embed_hash(Arena *arena, const char *source); // of a kernel's text, in hex
 // An array of 64-bit words that holds the bytes, as C.

@@ -1,14 +1,11 @@
-//@ local entry = k.main
-//@ local function largest(list)
-//@   local most = 1
-//@   for _, t in ipairs(list) do most = math.max(most, t.count) end
-//@   return most
+//@ local entries, most, uses = {}, 1, {}
+//@ for _, entry in ipairs(k.entries) do
+//@   if #entry.outputs > 0 then entries[#entries + 1] = entry end
+//@   for _, t in ipairs(entry.outputs) do most, uses[t.dtype] = math.max(most, t.count), true end
 //@ end
 //@ local as_double = {f16 = "of_half(%s)", bf16 = "of_bf16(%s)"}
-//@ local uses = {}
-//@ for _, t in ipairs(entry.outputs) do uses[t.dtype] = true end
 // $(k.name)_check.c: runs $(k.name) on stored inputs, compares what it makes with what nngen computed in double
-// precision, and prints pass or fail. By nngen emit.
+// precision, and prints pass or fail$(#entries > 1 and " for each function" or ""). By nngen emit.
 //
 //   ./$(k.name)_check       where $(k.name)_check.bin$(k.weights_in_code and " is" or " and " .. k.name .. ".safetensors are")
 #include "$(k.name).h"
@@ -63,13 +60,21 @@ static void compare(const char *name, const double *wanted, const double *got, l
   failed += !passed;
 }
 
-int main(void) {
-  char mark[17] = "", message[256] = "";
-  FILE *file = fopen("$(k.name)_check.bin", "rb");
-  if (!file || fread(mark, 1, 16, file) != 16) {
-    fprintf(stderr, "$(k.name)_check.bin: cannot be read\n");
-    return 1;
-  }
+// Ready to run$(#k.states > 0 and ", states as they are at first" or ""), or ends the program.
+static $(k.name) *open_net(void) {
+  char message[256] = "";
+  $(k.name) *net = NULL;
+  $(k.name)_options options = $(k.name)_default_options();
+  options.message = message;
+  options.message_bytes = sizeof message;
+  $(k.name)_status status = $(k.name)_create(&net, &options);
+  if (!status) return net;
+  fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), message);
+  exit(1);
+}
+//@ for _, entry in ipairs(entries) do
+
+static void check_$(entry.ident)(FILE *file) {
 //@ local names = {inputs = {}, outputs = {}}
 //@ for i, t in ipairs(entry.inputs) do
 //@   names.inputs[i] = t.ident
@@ -80,13 +85,8 @@ int main(void) {
   double *wanted_$(t.ident) = (double *)read_next(file, sizeof(double) * $(t.count)); // $(t.shape)
   $(t.type) *$(t.ident) = ($(t.type) *)malloc($(t.bytes));
 //@ end
-  fclose(file);
-
-  $(k.name) *net;
-  $(k.name)_options options = $(k.name)_default_options();
-  options.message = message;
-  options.message_bytes = sizeof message;
-  $(k.name)_status status = $(k.name)_create(&net, &options);
+  double *got = (double *)malloc(sizeof(double) * $(most));
+  $(k.name) *net = open_net();
 //@ local pass = ""
 //@ for _, kind in ipairs{"inputs", "outputs"} do
 //@   if #names[kind] > 0 then
@@ -94,17 +94,16 @@ int main(void) {
 //@     pass = pass .. "&" .. kind .. ", "
 //@   end
 //@ end
-  if (!status) status = $(k.name)_$(entry.ident)_host(net, $(pass)NULL);
+  $(k.name)_status status = $(k.name)_$(entry.ident)_host(net, $(pass)NULL);
   if (status) {
-    fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), net ? $(k.name)_message(net) : message);
-    return 1;
+    fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), $(k.name)_message(net));
+    exit(1);
   }
-
-  double *got = (double *)malloc(sizeof(double) * $(largest(entry.outputs)));
-  if (!got) return 1;
 //@ for _, t in ipairs(entry.outputs) do
-  for (long i = 0; i < $(t.count); i++) got[i] = $(as_double[t.dtype] and string.format(as_double[t.dtype], t.ident .. "[i]") or "(double)" .. t.ident .. "[i]");
-  compare("$(t.name)", wanted_$(t.ident), got, $(t.count), $(as_double[t.dtype] and "kGate" or (t.dtype == "f32" or t.dtype == "f64") and "kGate" or "0"));
+//@   local element = string.format(as_double[t.dtype] or "(double)%s", t.ident .. "[i]")
+//@   local gate = (as_double[t.dtype] or t.dtype == "f32" or t.dtype == "f64") and "kGate" or "0"
+  for (long i = 0; i < $(t.count); i++) got[i] = $(element);
+  compare("$(#entries > 1 and entry.ident .. ": " or "")$(t.name)", wanted_$(t.ident), got, $(t.count), $(gate));
 //@ end
   free(got);
 //@ for _, t in ipairs(entry.inputs) do
@@ -115,5 +114,19 @@ int main(void) {
   free(wanted_$(t.ident));
 //@ end
   $(k.name)_destroy(net);
+}
+//@ end
+
+int main(void) {
+  char mark[17] = "";
+  FILE *file = fopen("$(k.name)_check.bin", "rb");
+  if (!file || fread(mark, 1, 16, file) != 16) {
+    fprintf(stderr, "$(k.name)_check.bin: cannot be read\n");
+    return 1;
+  }
+//@ for _, entry in ipairs(entries) do
+  check_$(entry.ident)(file);
+//@ end
+  fclose(file);
   return failed != 0;
 }

@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fail($(k.name)_status status, const char *message) {
+// Ends the program, which gives back all that it has.
+static void fail($(k.name)_status status, const char *message) {
   fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), message);
-  return 1;
+  exit(1);
 }
 
 //@ if ins then
@@ -52,7 +53,7 @@ int main(int argc, char **argv) {
   options.message = message;
   options.message_bytes = sizeof message;
   $(k.name)_status status = $(k.name)_create(&net, &options);
-  if (status) return fail(status, message);
+  if (status) fail(status, message);
 
 //@ for i, t in ipairs(entry.inputs) do
   $(t.type) *$(t.ident) = ($(t.type) *)read_elements(argc > $(i) ? argv[$(i)] : NULL, $(t.bytes)); // $(t.what)
@@ -67,7 +68,7 @@ int main(int argc, char **argv) {
 //@ for _, t in ipairs(entry.inputs) do all[#all + 1] = t.ident end
 //@ for _, t in ipairs(entry.outputs) do all[#all + 1] = t.ident end
 //@ if #all > 0 then
-  if (!$(table.concat(all, " || !"))) return 1;
+  if (!$(table.concat(all, " || !"))) exit(1);
 //@ end
 
 //@ local pass = ""
@@ -80,7 +81,7 @@ int main(int argc, char **argv) {
 //@   end
 //@ end
   status = $(k.name)_$(entry.ident)_host(net, $(pass)NULL);
-  if (status) return fail(status, $(k.name)_message(net));
+  if (status) fail(status, $(k.name)_message(net));
 
 //@ for _, t in ipairs(entry.outputs) do
   write_elements("$(t.ident).bin", $(t.ident), $(t.bytes));

@@ -1,9 +1,6 @@
 // prim.cuh: every device primitive that kernels are written with, declared and described.
 //
-// Kernels include this header alone. The bodies are inline PTX on a GPU (prim_cuda.cuh, no other
-// header needed: NVRTC bundles none) and portable C++ on libcusim (prim_sim.h). Both are held to
-// the descriptions here by the same tests. "Fragment" layouts are those of the PTX ISA, mma.sync.
-//
+// "Fragment" layouts are those of the PTX ISA, mma.sync.
 // Warp-wide primitives take part with the lanes of `mask` (default: all 32); every lane of the
 // mask calls the same primitive, in the same order.
 #ifndef NNGEN_PRIM_CUH
@@ -242,8 +239,8 @@ NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], 
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e4m3);
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e5m2);
 
-// M x N of the above, d[m][n] += a[m] * b[n]. The same bits as M * N calls; on libcusim one meeting
-// of the warp instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
+// M x N of the above, d[m][n] += a[m] * b[n]. The same bits as M * N calls; simulated, one meeting of
+// the warp instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
 template <int M, int N, class T>
 NN_DEV void nn_mma_tile(float (&d)[M][N][4], const unsigned (&a)[M][4], const unsigned (&b)[N][2],
                         T type);
@@ -257,6 +254,9 @@ template <int M, int N>
 NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]);
 
 #ifdef __CUSIM__
+// Kernels include this header alone. The bodies are inline PTX on a GPU (no other header needed:
+// NVRTC bundles none) and portable C++ on libcusim. Both are held to the descriptions above by the
+// same tests.
 #include "lib/prim_sim.h"
 #else
 #include "lib/prim_cuda.cuh"

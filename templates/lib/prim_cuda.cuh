@@ -1,5 +1,5 @@
-// prim_cuda.cuh: the bodies of prim.cuh on a GPU. The only inline PTX in the tree; needs sm_80 (fp8
-// mma: sm_89). Includes nothing, since NVRTC bundles no headers.
+// prim_cuda.cuh: the bodies of prim.cuh on a GPU: the only inline PTX; needs sm_80 (fp8 mma: sm_89)
+// and no other header.
 #ifndef NNGEN_PRIM_CUDA_CUH
 #define NNGEN_PRIM_CUDA_CUH
 

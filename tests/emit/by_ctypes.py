@@ -8,7 +8,8 @@ made = (ctypes.c_float * 10)()
 net = ctypes.c_void_p()
 if lenet.lenet_create(ctypes.byref(net), None):
     sys.exit("lenet_create failed")
-inputs, outputs = (ctypes.c_void_p * 1)(ctypes.addressof(image)), (ctypes.c_void_p * 1)(ctypes.addressof(made))
+inputs, outputs = ((ctypes.c_void_p * 1)(ctypes.addressof(image)),
+                   (ctypes.c_void_p * 1)(ctypes.addressof(made)))
 if lenet.lenet_run_host(net, inputs, outputs, None):
     lenet.lenet_message.restype = ctypes.c_char_p
     sys.exit(lenet.lenet_message(net).decode())

@@ -1,6 +1,6 @@
-// cudart.c: of the CUDA runtime API what networks of `nngen emit --lang cuda-runtime` call, over the
-// driver API, so that they run on libcusim, which NVIDIA's libcudart does not take for a driver. On a
-// GPU the tests link NVIDIA's.
+// cudart.c: of the CUDA runtime API what networks of `nngen emit --lang cuda-runtime` call, over
+// the driver API, so that they run on libcusim, which NVIDIA's libcudart does not take for a
+// driver. On a GPU the tests link NVIDIA's.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -10,11 +10,12 @@ static _Thread_local int current;
 static _Thread_local cudaError_t last;
 
 static cudaError_t done(CUresult result) {
-  cudaError_t error = result == CUDA_ERROR_INVALID_PTX              ? cudaErrorInvalidPtx
-                      : result == CUDA_ERROR_NO_BINARY_FOR_GPU      ? cudaErrorNoKernelImageForDevice
-                      : result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ? cudaErrorUnsupportedPtxVersion
-                      : result == CUDA_ERROR_OUT_OF_MEMORY          ? cudaErrorMemoryAllocation
-                                                                    : (cudaError_t)result;
+  cudaError_t error = result == CUDA_ERROR_INVALID_PTX         ? cudaErrorInvalidPtx
+                      : result == CUDA_ERROR_NO_BINARY_FOR_GPU ? cudaErrorNoKernelImageForDevice
+                      : result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                          ? cudaErrorUnsupportedPtxVersion
+                      : result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation
+                                                           : (cudaError_t)result;
   if (error) last = error;
   return error;
 }
@@ -69,8 +70,10 @@ cudaError_t cudaFree(void *pointer) {
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  if (kind == cudaMemcpyHostToDevice) return done(cuMemcpyHtoDAsync((CUdeviceptr)to, from, bytes, stream));
-  if (kind == cudaMemcpyDeviceToHost) return done(cuMemcpyDtoHAsync(to, (CUdeviceptr)from, bytes, stream));
+  if (kind == cudaMemcpyHostToDevice)
+    return done(cuMemcpyHtoDAsync((CUdeviceptr)to, from, bytes, stream));
+  if (kind == cudaMemcpyDeviceToHost)
+    return done(cuMemcpyDtoHAsync(to, (CUdeviceptr)from, bytes, stream));
   return done(cuMemcpyDtoDAsync((CUdeviceptr)to, (CUdeviceptr)from, bytes, stream));
 }
 
@@ -80,8 +83,9 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *jit, void **jit_values,
-                                unsigned njit, enum cudaLibraryOption *options, void **values, unsigned count) {
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *jit,
+                                void **jit_values, unsigned njit, enum cudaLibraryOption *options,
+                                void **values, unsigned count) {
   (void)jit, (void)jit_values, (void)options, (void)values;
   if (njit || count) return done(CUDA_ERROR_NOT_SUPPORTED);
   return done(cuLibraryLoadData((CUlibrary *)library, code, NULL, NULL, 0, NULL, NULL, 0));
@@ -95,16 +99,18 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, co
   return done(cuLibraryGetKernel((CUkernel *)kernel, (CUlibrary)library, name));
 }
 
-cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
-  return done(cuKernelSetAttribute((CUfunction_attribute)attribute, value, (CUkernel)function, current));
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute,
+                                 int value) {
+  return done(
+      cuKernelSetAttribute((CUfunction_attribute)attribute, value, (CUkernel)function, current));
 }
 
-cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
-                             cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                             size_t shared, cudaStream_t stream) {
   CUfunction made;
   TRY(cuKernelGetFunction(&made, (CUkernel)function));
-  return done(cuLaunchKernel(made, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, stream,
-                             arguments, NULL));
+  return done(cuLaunchKernel(made, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                             (unsigned)shared, stream, arguments, NULL));
 }
 
 // ---- streams, events, graphs --------------------------------------------------------------------
@@ -129,7 +135,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   return done(cuStreamEndCapture(stream, graph));
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
   return done(cuGraphInstantiate(exec, graph, flags));
 }
 

@@ -8,7 +8,8 @@ mkdir -p "$cxx/bin"
 for name in c++ g++; do ln -sf "$root/tests/cxx_cached.sh" "$cxx/bin/$name"; done
 export NNGEN_CXX=$cxx/bin/c++
 if [ "$NNGEN_DEVICE" = sim ]; then
-  links="-L$root/build -lcusim -Wl,-rpath,$root/build" run_options="--device sim --sim-frontend nvrtc"
+  links="-L$root/build -lcusim -Wl,-rpath,$root/build" \
+    run_options="--device sim --sim-frontend nvrtc"
 else
   links=-lcuda run_options="--device cuda"
 fi
@@ -42,7 +43,8 @@ compile() (
   cd "$2" && $1 $on -I"$cuda/include" -I. -o "$(basename "$4" .c)" "$4" "$3.c" $links -lpthread
 )
 npy() { # npy RAW DESCR SHAPE: an .npy of bare elements, on stdout
-  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }"
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' \
+    "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }"
   cat "$1"
 }
 same_elements() { # same_elements FILE.npy FILE.bin: the bare elements of the first are the second

@@ -1,4 +1,5 @@
-// runtime.c: a program over the CUDA runtime API that runs networks of `nngen emit --lang cuda-runtime`.
+// runtime.c: a program over the CUDA runtime API that runs networks of `nngen emit --lang
+// cuda-runtime`.
 //
 //   ./runtime IMAGE.bin PROBABILITIES.bin
 #include "counter.h"
@@ -8,7 +9,13 @@
 #include <string.h>
 
 // Ends the program with the number of the line where something is wrong.
-#define WANT(holds) do { if (!(holds)) { fprintf(stderr, "runtime.c:%d: %s\n", __LINE__, #holds); return 1; } } while (0)
+#define WANT(holds)                                                                                \
+  do {                                                                                             \
+    if (!(holds)) {                                                                                \
+      fprintf(stderr, "runtime.c:%d: %s\n", __LINE__, #holds);                                     \
+      return 1;                                                                                    \
+    }                                                                                              \
+  } while (0)
 
 static int run_counter(void) {
   float x[4] = {1, 2, 3, 4}, y[4], back[4];
@@ -72,19 +79,23 @@ int main(int argc, char **argv) {
   lenet_inputs in = {memory};
   lenet_outputs out = {memory + 3136};
   WANT(!lenet_run(net, &in, &out, NULL));
-  WANT(!cudaMemcpyAsync(made, out.probabilities, 40, cudaMemcpyDeviceToHost, NULL) && !cudaStreamSynchronize(NULL));
+  WANT(!cudaMemcpyAsync(made, out.probabilities, 40, cudaMemcpyDeviceToHost, NULL) &&
+       !cudaStreamSynchronize(NULL));
 
   lenet_graph *graph;
   WANT(!cudaMemsetAsync(out.probabilities, 0, 40, NULL) && !lenet_capture(net, &in, &out, &graph));
   WANT(!lenet_replay(graph, NULL));
-  WANT(!cudaMemcpyAsync(again, out.probabilities, 40, cudaMemcpyDeviceToHost, NULL) && !cudaStreamSynchronize(NULL));
+  WANT(!cudaMemcpyAsync(again, out.probabilities, 40, cudaMemcpyDeviceToHost, NULL) &&
+       !cudaStreamSynchronize(NULL));
   WANT(!memcmp(made, again, sizeof made));
   lenet_graph_destroy(graph);
 
   lenet_launch_time times[LENET_RUN_LAUNCHES];
-  WANT(!lenet_profile(net, &in, &out, NULL, times) && times[0].ms >= 0 && times[LENET_RUN_LAUNCHES - 1].layer);
+  WANT(!lenet_profile(net, &in, &out, NULL, times) && times[0].ms >= 0 &&
+       times[LENET_RUN_LAUNCHES - 1].layer);
   out.probabilities = memory + 3138;
-  WANT(lenet_run(net, &in, &out, NULL) == LENET_ERROR_ARGUMENT && strstr(lenet_message(net), "16 bytes"));
+  WANT(lenet_run(net, &in, &out, NULL) == LENET_ERROR_ARGUMENT &&
+       strstr(lenet_message(net), "16 bytes"));
   lenet_destroy(net);
   WANT(!cudaFree(memory) && (file = fopen(argv[2], "wb")) && fwrite(made, 4, 10, file) == 10);
   return fclose(file);

@@ -1,11 +1,14 @@
--- step.lua: a small residual network with batch norm folded, and a step of training of its head with momentum.
+-- step.lua: a small residual network with batch norm folded, and a step of training of its head
+-- with momentum.
 local nn = require "nn"
 local cfg = nn.config{batch = 2}
 
 local x = nn.input("image", {cfg.batch, 3, 8, 8})
 x = x:conv2d("stem", {out = 8, kernel = 3, pad = 1, bias = false}):batch_norm2d("bn"):relu()
 for _, name in ipairs{"a", "b"} do -- two layers of one shape share a kernel
-  x = nn.scope(name, function(y) return (y + y:conv2d("conv", {out = 8, kernel = 3, pad = 1})):relu() end, x)
+  x = nn.scope(name, function(y)
+    return (y + y:conv2d("conv", {out = 8, kernel = 3, pad = 1})):relu()
+  end, x)
 end
 local features = x:global_avg_pool():flatten()
 local y = features:linear("head", {out = 4})

@@ -5,21 +5,28 @@
 without_tools "nngen emit"
 out=$work/lenet
 
-writes() { emit models/lenet.lua "$out" && [ -s "$out/lenet.c" ] && [ -s "$out/lenet.safetensors" ]; }
+writes() {
+  emit models/lenet.lua "$out" && [ -s "$out/lenet.c" ] && [ -s "$out/lenet.safetensors" ]
+}
 builds() ( # COMPILER: as a library, with nothing to say
-  cd "$out" && $1 -I"$cuda/include" -c -o library.o lenet.c && $1 -I"$cuda/include" -c -o /dev/null example.c
+  cd "$out" && $1 -I"$cuda/include" -c -o library.o lenet.c &&
+    $1 -I"$cuda/include" -c -o /dev/null example.c
 )
 same_bits() ( # on an input that is not zero: the last weights
   compile "cc $strict $sanitized" "$out" lenet example.c && cd "$out" &&
     tail -c 3136 lenet.safetensors >image.bin && npy image.bin '<f4' '1, 1, 28, 28' >image.npy &&
     ./example image.bin && cd "$root" &&
-    build/nngen models/lenet.lua $run_options --no-check --quiet --input "$out/image.npy" --output "$out" &&
+    build/nngen models/lenet.lua $run_options --no-check --quiet --input "$out/image.npy" \
+      --output "$out" &&
     same_elements "$out/probabilities.npy" "$out/probabilities.bin"
 )
 by_libcuda() ( # linked with NVIDIA's library, as for a GPU; here libcusim is what the loader finds
-  cd "$out" && cc $strict -I"$cuda/include" -o linked example.c lenet.c -L"$cuda/lib64/stubs" -lcuda &&
-    readelf -d linked | grep -q 'libcuda\.so\.1' && mkdir -p driver && ln -sf "$root/build/libcusim.so" driver/libcuda.so.1 &&
-    LD_LIBRARY_PATH=driver ./linked image.bin && cp probabilities.bin linked.bin && ./example image.bin && cmp linked.bin probabilities.bin
+  cd "$out" &&
+    cc $strict -I"$cuda/include" -o linked example.c lenet.c -L"$cuda/lib64/stubs" -lcuda &&
+    readelf -d linked | grep -q 'libcuda\.so\.1' && mkdir -p driver &&
+    ln -sf "$root/build/libcusim.so" driver/libcuda.so.1 &&
+    LD_LIBRARY_PATH=driver ./linked image.bin && cp probabilities.bin linked.bin &&
+    ./example image.bin && cmp linked.bin probabilities.bin
 )
 again() { # the same bytes
   emit models/lenet.lua "$work/again" && diff -r "$work/again" "$work/first"
@@ -28,10 +35,13 @@ by_make() ( # as its Makefile builds it, with what a program needs: libc and the
   cd "$out" && make -s -B CUDA="$cuda" LIBS="$links" example && ./example &&
     ! readelf -d example | grep NEEDED | grep -vE 'libcusim|libcuda|libc\.so'
 )
-columns() { ! awk 'length > 100 { print FILENAME ": " FNR; bad = 1 } END { exit !bad }' "$out"/lenet.[ch]; }
+columns() {
+  ! awk 'length > 100 { print FILENAME ": " FNR; bad = 1 } END { exit !bad }' "$out"/lenet.[ch]
+}
 
 bare() { # a network of states alone: no parameters, nothing between kernels
-  emit tests/models/states.lua "$work/states" --no-check && compile "cc $strict" "$work/states" states_net example.c &&
+  emit tests/models/states.lua "$work/states" --no-check &&
+    compile "cc $strict" "$work/states" states_net example.c &&
     (cd "$work/states" && ./example)
 }
 ok "LeNet is emitted" writes
@@ -47,10 +57,12 @@ for compiler in g++ clang++; do
   else skip "$compiler takes it as C++" "there is no $compiler"; fi
 done
 if [ -d "$cuda/include/nvtx3" ]; then
-  ok "with NVTX ranges" builds "gcc -std=c11 -Wall -Wextra -Werror -DLENET_NVTX -isystem $cuda/include"
+  ok "with NVTX ranges" \
+    builds "gcc -std=c11 -Wall -Wextra -Werror -DLENET_NVTX -isystem $cuda/include"
 else skip "with NVTX ranges" "there are no headers of NVTX"; fi
 ok "it gives the bits of nngen run" same_bits
-if [ "$NNGEN_DEVICE" = sim ] && [ -e "$cuda/lib64/stubs/libcuda.so" ]; then ok "linked with libcuda it runs unchanged" by_libcuda
+if [ "$NNGEN_DEVICE" = sim ] && [ -e "$cuda/lib64/stubs/libcuda.so" ]; then
+  ok "linked with libcuda it runs unchanged" by_libcuda
 else skip "linked with libcuda it runs unchanged" "wants libcusim, and the stub of libcuda"; fi
 ok "lines have at most 100 columns" columns
 ok "its Makefile builds it" by_make

@@ -8,53 +8,89 @@ touch "$work/file"
 ok "no folder" fails 2 "nngen emit wants a folder, as in: nngen emit models/lenet.lua -o out" emit
 ok "a file for a folder" fails 2 "$work/file: is a file; it wants a folder" emit -o "$work/file"
 ok "a folder that cannot be" fails 5 "No such file" emit -o /proc/no/where $quick
-ok "an unknown GPU" fails 2 "--arch sm_12: wants a list of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch sm_80,sm_12
+ok "an unknown GPU" fails 2 "--arch sm_12: wants a list of sm_80, sm_90a, sm_100a" \
+  emit -o "$work/a" --arch sm_80,sm_12
 ok "no GPU" fails 2 "wants a list of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
-ok "a name that is none of C's" fails 2 "--name 3d: wants letters, digits and _" emit -o "$work/a" --name 3d
-ok "a name that the C has itself" fails 2 "--name launch: is a word of the C around it" emit -o "$work/a" --name launch
-ok "weights that are not there" fails 5 "nowhere.safetensors" emit -o "$work/a" --weights nowhere.safetensors
-ok "two that exclude each other" fails 2 "one of the two" emit -o "$work/a" --kernels-only --weights-in-code
+ok "a name that is none of C's" fails 2 "--name 3d: wants letters, digits and _" \
+  emit -o "$work/a" --name 3d
+ok "a name that the C has itself" fails 2 "--name launch: is a word of the C around it" \
+  emit -o "$work/a" --name launch
+ok "weights that are not there" fails 5 "nowhere.safetensors" \
+  emit -o "$work/a" --weights nowhere.safetensors
+ok "two that exclude each other" fails 2 "one of the two" emit -o "$work/a" --kernels-only \
+  --weights-in-code
 ok "an option of another verb" fails 2 "unknown option --graph" emit -o "$work/a" --graph
-ok "a mistake in the model" fails 2 "did you mean" build/nngen emit tests/errors/unknown_layer.lua -o "$work/a"
-ok "batches that are no numbers" fails 2 "--set batch=1,x: wants up to 8 whole numbers" emit -o "$work/a" --set batch=1,x
+ok "a mistake in the model" fails 2 "did you mean" \
+  build/nngen emit tests/errors/unknown_layer.lua -o "$work/a"
+ok "batches that are no numbers" fails 2 "--set batch=1,x: wants up to 8 whole numbers" \
+  emit -o "$work/a" --set batch=1,x
 ok "a batch twice" fails 2 "--set batch=1,8,1: 1 is there twice" emit -o "$work/a" --set batch=1,8,1
-ok "states of each batch's own" fails 2 "has another shape in each batch" build/nngen emit models/gpt2.lua -o "$work/a" --set batch=1,2
+ok "states of each batch's own" fails 2 "has another shape in each batch" \
+  build/nngen emit models/gpt2.lua -o "$work/a" --set batch=1,2
 ok "nothing is left of these" test ! -e "$work/a"
+alone() { # what is written speaks of the network, not of what wrote it
+  emit -o "$work/g" --no-check --quiet --arch sm_80 --dtype fp16 &&
+    ! grep -nE 'libcusim|NVRTC|nngen' "$work"/g/*.{cu,c,h} |
+      grep -vE 'ritten by nngen emit from models|[Bb]y nngen emit[.;]'
+}
+ok "no word about nngen in what it writes" alone
 foreign() { # a file that somebody else wrote stays
   mkdir -p "$work/b" && echo 'int x;' >"$work/b/lenet.cu" &&
-    fails 2 "lenet.cu is there, and nngen emit did not write it" emit -o "$work/b" $quick && grep -q 'int x' "$work/b/lenet.cu" &&
+    fails 2 "lenet.cu is there, and nngen emit did not write it" emit -o "$work/b" $quick &&
+    grep -q 'int x' "$work/b/lenet.cu" &&
     [ "$(ls "$work/b")" = lenet.cu ]
 }
 ok "a foreign file stays" foreign
-over() { emit -o "$work/c" $quick && emit -o "$work/c" $quick --dtype fp16 && grep -q fp16 "$work/c/lenet.cu"; }
+over() {
+  emit -o "$work/c" $quick && emit -o "$work/c" $quick --dtype fp16 &&
+    grep -q fp16 "$work/c/lenet.cu"
+}
 ok "its own files it writes over" over
-named() { emit -o "$work/d" $quick --name digits && [ "$(ls "$work/d" | tr '\n' ' ')" = 'README.md digits.cu digits.json ' ]; }
+named() {
+  emit -o "$work/d" $quick --name digits &&
+    [ "$(ls "$work/d" | tr '\n' ' ')" = 'README.md digits.cu digits.json ' ]
+}
 ok "--name" named
-helps() { build/nngen emit --help | grep -q -- '--kernels-only' && build/nngen --help | grep -q '  emit '; }
+helps() {
+  build/nngen emit --help | grep -q -- '--kernels-only' && build/nngen --help | grep -q '  emit '
+}
 reserved() { # a model called like a word of the C around it
   build/nngen emit tests/models/states.lua -o "$work/f" $quick && [ -e "$work/f/states_net.cu" ]
 }
 ok "a model's name that the C has itself" reserved
 ok "--help" helps
-ok "an entry that there is not" fails 2 "--entry nope: the model has: infer" emit -o "$work/a" --entry nope
+ok "an entry that there is not" fails 2 "--entry nope: the model has: infer" \
+  emit -o "$work/a" --entry nope
 headers() { # a header of that name would stand in the place of C's or CUDA's
   mkdir -p "$work/h" && for name in cuda features example _x; do
-    cp models/mlp.lua "$work/h/$name.lua" && build/nngen emit "$work/h/$name.lua" -o "$work/h/$name" $quick || return
+    cp models/mlp.lua "$work/h/$name.lua" &&
+      build/nngen emit "$work/h/$name.lua" -o "$work/h/$name" $quick || return
   done
-  [ -e "$work/h/cuda/cuda_net.cu" ] && [ -e "$work/h/features/features_net.cu" ] && [ -e "$work/h/example/example_net.cu" ] && [ -e "$work/h/_x/m_x.cu" ]
+  [ -e "$work/h/cuda/cuda_net.cu" ] && [ -e "$work/h/features/features_net.cu" ] &&
+    [ -e "$work/h/example/example_net.cu" ] && [ -e "$work/h/_x/m_x.cu" ]
 }
 ok "names of headers" headers
 folders() { emit -o "$work/n/e/w" $quick && [ -e "$work/n/e/w/lenet.cu" ]; }
 ok "folders above it are made" folders
-tells() { build/nngen emit models/lenet.lua -o "$work/t" --kernels-only | grep -qx "$work/t: lenet.cu lenet.json README.md"; }
+tells() {
+  build/nngen emit models/lenet.lua -o "$work/t" --kernels-only |
+    grep -qx "$work/t: lenet.cu lenet.json README.md"
+}
 ok "it lists what it wrote" tells
 whole() { # a failure leaves the folder as it was
-  echo x >"$work/short.safetensors" && emit -o "$work/w" --quiet --no-check --arch sm_90a && cp -r "$work/w" "$work/w_before" &&
-    fails 5 "short.safetensors" emit -o "$work/w" --quiet --dtype fp16 --arch sm_90a --weights "$work/short.safetensors" &&
-    diff -r "$work/w_before" "$work/w" && fails 5 "short.safetensors" emit -o "$work/w_new" --quiet --arch sm_90a --weights "$work/short.safetensors" &&
+  echo x >"$work/short.safetensors" && emit -o "$work/w" --quiet --no-check --arch sm_90a &&
+    cp -r "$work/w" "$work/w_before" &&
+    fails 5 "short.safetensors" emit -o "$work/w" --quiet --dtype fp16 --arch sm_90a \
+      --weights "$work/short.safetensors" &&
+    diff -r "$work/w_before" "$work/w" &&
+    fails 5 "short.safetensors" emit -o "$work/w_new" --quiet --arch sm_90a \
+      --weights "$work/short.safetensors" &&
     [ ! -e "$work/w_new" ]
 }
-stale() { emit -o "$work/w" --quiet --no-check --arch sm_90a --weights-in-code && [ ! -e "$work/w/lenet.safetensors" ] && [ -e "$work/w/lenet_weights.h" ]; }
+stale() {
+  emit -o "$work/w" --quiet --no-check --arch sm_90a --weights-in-code &&
+    [ ! -e "$work/w/lenet.safetensors" ] && [ -e "$work/w/lenet_weights.h" ]
+}
 if [ -e "${CUDA_PATH:-/usr/local/cuda}/include/cuda.h" ]; then
   ok "a failure leaves the folder as it was" whole
   ok "what is written no more goes" stale
@@ -62,24 +98,32 @@ else
   skip "a failure leaves the folder as it was" "wants NVRTC"
   skip "what is written no more goes" "wants NVRTC"
 fi
-unchanged() { emit --diff "$work/c" --dtype fp16 >"$work/said" && grep -q '^14 kernels the same, 0 changed, 0 new, 0 gone' "$work/said"; }
+unchanged() {
+  emit --diff "$work/c" --dtype fp16 >"$work/said" &&
+    grep -q '^14 kernels the same, 0 changed, 0 new, 0 gone' "$work/said"
+}
 ok "--diff of the same" unchanged
 changed() { # what changed, and why
   emit -o "$work/e" $quick && emit --diff "$work/e" --set batch=2 >"$work/said" &&
-    grep -qF '  settings  -> batch=2' "$work/said" && grep -qF '  image: shape [1,1,28,28] -> [2,1,28,28]' "$work/said" &&
-    grep -q '^changed  lenet__conv1_relu' "$work/said" && grep -q '  grid \[25,1,1\] -> ' "$work/said"
+    grep -qF '  settings  -> batch=2' "$work/said" &&
+    grep -qF '  image: shape [1,1,28,28] -> [2,1,28,28]' "$work/said" &&
+    grep -q '^changed  lenet__conv1_relu' "$work/said" &&
+    grep -q '  grid \[25,1,1\] -> ' "$work/said"
 }
 ok "--diff of another batch" changed
 moved() { # lines that moved, and another path, change no kernel
   mkdir -p "$work/moved" && { echo; cat models/lenet.lua; } >"$work/moved/lenet.lua" &&
-    build/nngen emit "$work/moved/lenet.lua" --diff "$work/e" >"$work/said" && grep -q '^9 kernels the same, 0 changed' "$work/said"
+    build/nngen emit "$work/moved/lenet.lua" --diff "$work/e" >"$work/said" &&
+    grep -q '^9 kernels the same, 0 changed' "$work/said"
 }
 ok "--diff of a model in another place" moved
 library() { # a template that changed shows in its kernels
   mkdir -p "$work/tree/templates" && cp -r gen "$work/tree" && cp -r templates "$work/tree" &&
-    sed -i 's/acc\[j\] = /  acc[j] = /; s/^#pragma unroll/#pragma unroll 1/' "$work/tree/templates/window.cu" &&
+    sed -i 's/acc\[j\] = /  acc[j] = /; s/^#pragma unroll/#pragma unroll 1/' \
+      "$work/tree/templates/window.cu" &&
     NNGEN_DIR=$work/tree emit --diff "$work/e" >"$work/said" &&
-    grep -A1 '^changed' "$work/said" | grep -q 'its text' && grep -q '^7 kernels the same, 2 changed, 0 new, 0 gone' "$work/said"
+    grep -A1 '^changed' "$work/said" | grep -q 'its text' &&
+    grep -q '^7 kernels the same, 2 changed, 0 new, 0 gone' "$work/said"
 }
 ok "--diff of another template" library
 ok "--diff of a folder that holds no list" fails 5 "is no list of launches" emit --diff "$work"

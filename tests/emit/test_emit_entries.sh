@@ -9,18 +9,26 @@ floats() { tail -c "$2" "$1"; } # of a weights file, its last bytes: real number
 
 generation() (
   local dir=$work/gpt2
-  emit models/gpt2.lua "$dir" --set layers=1 && compile "cc $strict $sanitized" "$dir" gpt2 "$root/tests/emit/generate.c" || return
-  for i in 5 17 40 3 96 0 11 23 31 2 77 60 8 19 54 42; do printf "\\x$(printf %02x $i)\\0\\0\\0"; done >"$dir/input_ids.bin"
+  emit models/gpt2.lua "$dir" --set layers=1 &&
+    compile "cc $strict $sanitized" "$dir" gpt2 "$root/tests/emit/generate.c" || return
+  for i in 5 17 40 3 96 0 11 23 31 2 77 60 8 19 54 42; do
+    printf "\\x$(printf %02x $i)\\0\\0\\0"
+  done >"$dir/input_ids.bin"
   npy "$dir/input_ids.bin" '<i4' '1, 16' >"$dir/input_ids.npy"
-  run models/gpt2.lua --set layers=1 --entry prompt --input "$dir/input_ids.npy" --save "$dir/s.safetensors" &&
-    run models/gpt2.lua --set layers=1 --entry next --steps 5 --weights "$dir/s.safetensors" --output "$dir" &&
+  run models/gpt2.lua --set layers=1 --entry prompt --input "$dir/input_ids.npy" \
+    --save "$dir/s.safetensors" &&
+    run models/gpt2.lua --set layers=1 --entry next --steps 5 --weights "$dir/s.safetensors" \
+      --output "$dir" &&
     cd "$dir" && ./generate && same_elements next_logits.npy next_logits.bin
 )
 training() (
   local file=tests/emit/step.lua dir=$work/step
-  emit $file "$dir" && compile "cc $strict $sanitized" "$dir" step "$root/tests/emit/train.c" || return
-  floats "$dir/step.safetensors" 1536 >"$dir/image.bin" && npy "$dir/image.bin" '<f4' '2, 3, 8, 8' >"$dir/x.npy"
-  run $file --entry train --steps 3 --input "$dir/x.npy" --output "$dir/trained" --save "$dir/w.safetensors" &&
+  emit $file "$dir" && compile "cc $strict $sanitized" "$dir" step "$root/tests/emit/train.c" ||
+    return
+  floats "$dir/step.safetensors" 1536 >"$dir/image.bin" &&
+    npy "$dir/image.bin" '<f4' '2, 3, 8, 8' >"$dir/x.npy"
+  run $file --entry train --steps 3 --input "$dir/x.npy" --output "$dir/trained" \
+    --save "$dir/w.safetensors" &&
     run $file --weights "$dir/w.safetensors" --input "$dir/x.npy" --output "$dir" &&
     cd "$dir" && ./train && same_elements trained/loss.npy loss.bin && same_elements y.npy y.bin
 )
@@ -28,8 +36,10 @@ training() (
 model() (
   local file=$1 name=$2 input=$3 shape=$4 bytes=$5 output=$6 dir=$work/$2; shift 6
   emit "$file" "$dir" "$@" && compile "cc $strict" "$dir" "$name" example.c || return
-  floats "$dir/$name.safetensors" "$bytes" >"$dir/in.bin" && npy "$dir/in.bin" '<f4' "$shape" >"$dir/in.npy"
-  run "$file" "$@" --input "$input=$dir/in.npy" --output "$dir" && cd "$dir" && ./example in.bin && same_elements "$output.npy" "$output.bin"
+  floats "$dir/$name.safetensors" "$bytes" >"$dir/in.bin" &&
+    npy "$dir/in.bin" '<f4' "$shape" >"$dir/in.npy"
+  run "$file" "$@" --input "$input=$dir/in.npy" --output "$dir" && cd "$dir" && ./example in.bin &&
+    same_elements "$output.npy" "$output.bin"
 )
 
 batches() ( # three batches on one copy of the weights: each gives the bits of a network of its own
@@ -58,10 +68,12 @@ int main(void) {
   return fclose(out);
 }
 C
-  compile "cc $strict $sanitized" "$dir" mlp batches.c && floats "$dir/mlp.safetensors" 25088 >"$dir/all.bin" || return
+  compile "cc $strict $sanitized" "$dir" mlp batches.c &&
+    floats "$dir/mlp.safetensors" 25088 >"$dir/all.bin" || return
   [ "$(grep -c 'launch(run, "fc1", net->kernels.fc1_init' "$dir/mlp.c")" = 1 ] || return # made once
   for n in 1 8 3; do
-    head -c $((n * 3136)) "$dir/all.bin" >"$dir/in.bin" && npy "$dir/in.bin" '<f4' "$n, 784" >"$dir/in.npy" &&
+    head -c $((n * 3136)) "$dir/all.bin" >"$dir/in.bin" &&
+      npy "$dir/in.bin" '<f4' "$n, 784" >"$dir/in.npy" &&
       run models/mlp.lua --dtype fp16 --set batch=$n --input "$dir/in.npy" --output "$dir" &&
       tail -c $((n * 40)) "$dir/logits.npy" >>"$dir/wanted.bin" || return
   done
@@ -71,13 +83,37 @@ C
 ok "batches of 1, 8 and 3 in one program" batches
 ok "GPT-2 writes text on its states" generation
 ok "a network learns, and runs with what it has learned" training
-clash() { emit tests/emit/names.lua "$work/names" --no-check && compile "cc $strict" "$work/names" names example.c && compile "c++ -x c++ -Wall -Wextra -Werror" "$work/names" names example.c; }
+clash() {
+  emit tests/emit/names.lua "$work/names" --no-check &&
+    compile "cc $strict" "$work/names" names example.c &&
+    compile "c++ -x c++ -Wall -Wextra -Werror" "$work/names" names example.c
+}
 ok "entries and states named like functions around them" clash
-constant() ( emit tests/emit/doubled.lua "$work/doubled" && links="$links -lm" compile "cc $strict" "$work/doubled" doubled doubled_check.c && cd "$work/doubled" && ./doubled_check )
+constant() (
+  emit tests/emit/doubled.lua "$work/doubled" &&
+    links="$links -lm" compile "cc $strict" "$work/doubled" doubled doubled_check.c &&
+    cd "$work/doubled" && ./doubled_check
+)
 ok "an output that depends on parameters alone" constant
-shares() { [ "$(grep -c '__global__' "$work/step/step.cu")" -lt "$(grep -c '"layer"' "$work/step/step.json")" ]; }
+checks_all() ( # of a model with entries: NAME_check.c runs each, and finds which one is wrong
+  emit "$1" "$work/$2_all" "${@:4}" &&
+    links="$links -lm" compile "cc $strict $sanitized" "$work/$2_all" $2 $2_check.c &&
+    cd "$work/$2_all" && ./$2_check >said && cat said && [ "$(sed 's/:.*//' said | uniq | xargs)" = "$3" ] &&
+    truncate -s -8 $2_check.bin && printf '\0\0\0\0\0\0\360\77' >>$2_check.bin && # the last one's
+    ! ./$2_check >said && [ "$(grep -c fail said)" = 1 ] && tail -1 said | grep -q "^${3##* }: .*fail"
+)
+ok "stored results of every batch" checks_all models/mlp.lua mlp "run_b1 run_b3" --set batch=1,3
+long && ok "stored results of every entry" checks_all models/gpt2.lua gpt2 "run prompt next"
+shares() {
+  [ "$(grep -c '__global__' "$work/step/step.cu")" \
+    -lt "$(grep -c '"layer"' "$work/step/step.json")" ]
+}
 ok "layers of one shape share a kernel" shares
-compiles() { emit models/block.lua "$work/block" --entry train --set tokens=32 width=64 heads=4 --no-check && compile "cc $strict" "$work/block" block example.c; }
+compiles() {
+  emit models/block.lua "$work/block" --entry train --set tokens=32 width=64 heads=4 --no-check &&
+    compile "cc $strict" "$work/block" block example.c
+}
 long && ok "a transformer block's step of training compiles" compiles
-long && ok "ResNet-18 of 32x32 pixels in bf16" model models/resnet18.lua resnet18 image '1, 3, 32, 32' 12288 logits --set stem=cifar --dtype bf16
+long && ok "ResNet-18 of 32x32 pixels in bf16" \
+  model models/resnet18.lua resnet18 image '1, 3, 32, 32' 12288 logits --set stem=cifar --dtype bf16
 tap_done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The fat binary of nngen emit is, byte for byte, what NVIDIA's tool `fatbinary` makes of the same images.
+# The fat binary of nngen emit is, byte for byte, what NVIDIA's tool `fatbinary` makes of the same
+# images.
 . "$(dirname "$0")/../tap.sh"
 cuda=${CUDA_PATH:-/usr/local/cuda}/bin
 if [ ! -x "$cuda/nvcc" ] || [ ! -x "$cuda/fatbinary" ]; then
@@ -14,10 +15,12 @@ done
 same() { # ARCH...
   local ours=() theirs=() arch
   for arch; do
-    ours+=("$arch=$work/$arch.cubin") theirs+=("--image3=kind=elf,sm=${arch#sm_},file=$work/$arch.cubin")
+    ours+=("$arch=$work/$arch.cubin") \
+      theirs+=("--image3=kind=elf,sm=${arch#sm_},file=$work/$arch.cubin")
   done
   build/tests/emit/test_image "$work/ours" "${ours[@]}" &&
-    "$cuda/fatbinary" --create="$work/theirs" -64 --compress=false "${theirs[@]}" && cmp "$work/ours" "$work/theirs"
+    "$cuda/fatbinary" --create="$work/theirs" -64 --compress=false "${theirs[@]}" &&
+    cmp "$work/ours" "$work/theirs"
 }
 ok "machine code for one GPU" same sm_80
 ok "for three" same sm_80 sm_90a sm_100a

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Every model of models/, small: emitted, it builds as C11 and as C++ without a warning, and its example
-# gives the bits of nngen run.
+# Every model of models/, small: emitted, it builds as C11 and as C++ without a warning, and its
+# example gives the bits of nngen run, under the sanitizers.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
 without_tools "emitted models"
 
 # What example.c reads: a line for each input, "NAME BYTES DTYPE SHAPE".
-inputs_of() { sed -nE 's|^ *[a-z0-9_]+ \*(.*) = .*read_elements\(.*, ([0-9]+)\); +// ([a-z0-9]+) \((.*)\)$|\1 \2 \3 \4|p' "$1/example.c"; }
+inputs_of() {
+  sed -nE 's|^ *[a-z0-9_]+ \*(.*) = .*read_elements\(.*, ([0-9]+)\); +// ([a-z0-9]+) \((.*)\)$|\1 \2 \3 \4|p' "$1/example.c"
+}
 outputs_of() { sed -nE 's|^ *[a-z0-9_]+ \*(.*) = \([a-z0-9_]+ \*\)malloc\(.*|\1|p' "$1/example.c"; }
 
-# elements DIR NAME BYTES DTYPE: zeros and ones in turn, ones, or the last of the weights, again and again.
+# elements DIR NAME BYTES DTYPE: zeros and ones in turn, ones, or the last of the weights, again and
+# again.
 elements() {
   local tail
   case $4 in
@@ -26,19 +29,30 @@ elements() {
 # same_bits MODEL OPTIONS...
 same_bits() (
   local model=models/$1.lua dir=$work/$1 name=$1 files=() given=(); shift
-  emit "$model" "$dir" --no-check "$@" && compile "cc $strict" "$dir" "$name" example.c || return
-  c++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" || return
+  emit "$model" "$dir" --no-check "$@" && compile "cc $strict $sanitized" "$dir" "$name" example.c || return
+  c++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" ||
+    return
   if command -v clang >/dev/null; then
-    for file in "$name.c" example.c; do clang $strict -fsyntax-only -I"$cuda/include" -I"$dir" "$dir/$file" || return; done
-    clang++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" || return
+    for file in "$name.c" example.c; do
+      clang $strict -fsyntax-only -I"$cuda/include" -I"$dir" "$dir/$file" || return
+    done
+    clang++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" ||
+      return
   fi
   while read -r input bytes dtype shape; do
-    case $dtype in i32) descr='<i4' ;; bool) descr='|b1' ;; f32) descr='<f4' ;; *) echo "$dtype?"; return 1 ;; esac
+    case $dtype in
+    i32) descr='<i4' ;;
+    bool) descr='|b1' ;;
+    f32) descr='<f4' ;;
+    *) echo "$dtype?"; return 1 ;;
+    esac
     elements "$dir" "$name" "$bytes" "$dtype" >"$dir/$input.bin"
     npy "$dir/$input.bin" "$descr" "$shape" >"$dir/$input.npy"
     files+=("$input.bin") given+=(--input "$input=$dir/$input.npy")
   done < <(inputs_of "$dir")
-  [ ${#files[@]} -gt 0 ] && build/nngen "$model" "$@" $run_options --no-check --quiet "${given[@]}" --output "$dir" || return
+  [ ${#files[@]} -gt 0 ] &&
+    build/nngen "$model" "$@" $run_options --no-check --quiet "${given[@]}" --output "$dir" ||
+    return
   cd "$dir" && ./example "${files[@]}" >/dev/null || return
   outputs_of "$dir" | grep -q . || return
   for output in $(outputs_of "$dir"); do same_elements "$output.npy" "$output.bin" || return; done
@@ -47,7 +61,8 @@ same_bits() (
 for model in models/*.lua; do
   name=$(basename "$model" .lua) options=
   case $name in
-  resnet | bottleneck | mobile | inception | transformer) continue ;; # what other models are made of
+  # What other models are made of.
+  resnet | bottleneck | mobile | inception | transformer) continue ;;
   resnet18 | resnet34)
     options="--set stem=cifar size=32 --dtype bf16"
     long || continue
@@ -61,7 +76,8 @@ for model in models/*.lua; do
     esac
     long || continue
     ;;
-  resnet50 | resnext* | wide_* | fcn_* | densenet* | googlenet | inception_v3 | mobilenet_v2 | efficientnet* | convnext*)
+  resnet50 | resnext* | wide_* | fcn_* | densenet* | googlenet | inception_v3 | mobilenet_v2 | \
+    efficientnet* | convnext*)
     continue ;; # larger, of the same parts
   block) options="--set tokens=32 width=64 heads=4 --dtype fp16" ;;
   esac

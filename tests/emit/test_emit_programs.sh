@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs around emitted networks: two at once from threads, stored results, kernels launched from the
-# list by other host code, a shared library, the C++ of a caller.
+# Programs around emitted networks: two at once from threads, stored results, kernels launched from
+# the list by other host code, a shared library, the C++ of a caller.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
 without_tools "programs around emitted networks"
@@ -10,31 +10,39 @@ emit models/mlp.lua "$work/mlp" --dtype fp16
 tail -c 3136 "$work/lenet/lenet.safetensors" >"$work/image.bin"
 
 two() (
-  cd "$work" && cc $strict $sanitized -I"$cuda/include" -Ilenet -Imlp -o two "$root/tests/emit/two.c" lenet/lenet.c mlp/mlp.c \
-    $links -lpthread && ./two
+  cd "$work" && cc $strict $sanitized -I"$cuda/include" -Ilenet -Imlp -o two \
+    "$root/tests/emit/two.c" lenet/lenet.c mlp/mlp.c $links -lpthread && ./two
 )
 stored() ( # and a wrong result is told
   for name in lenet mlp; do
-    cd "$work/$name" && make -s CUDA="$cuda" LIBS="$links" CFLAGS="$strict $sanitized" check || return
+    cd "$work/$name" && make -s CUDA="$cuda" LIBS="$links" CFLAGS="$strict $sanitized" check ||
+      return
   done
   cd "$work/lenet" &&
-    truncate -s -8 lenet_check.bin && printf '\0\0\0\0\0\0\360\77' >>lenet_check.bin && ! ./lenet_check >said && grep -q fail said
+    truncate -s -8 lenet_check.bin && printf '\0\0\0\0\0\0\360\77' >>lenet_check.bin &&
+    ! ./lenet_check >said && grep -q fail said
 )
 listed() ( # the kernels alone, launched by host code of the test's own
   local dir=$work/kernels libraries=$links
   [ "$NNGEN_DEVICE" = sim ] || libraries="-lnvrtc -lcuda"
-  emit models/lenet.lua "$dir" --kernels-only && [ "$(ls "$dir" | tr '\n' ' ')" = 'README.md lenet.cu lenet.json ' ] || return
+  emit models/lenet.lua "$dir" --kernels-only &&
+    [ "$(ls "$dir" | tr '\n' ' ')" = 'README.md lenet.cu lenet.json ' ] || return
   cp "$work/lenet/lenet.safetensors" "$dir" && compile "cc $strict" "$work/lenet" lenet example.c &&
     (cd "$work/lenet" && ./example ../image.bin) && cd "$dir" &&
-    cc -std=c11 -Wall -Wextra -Werror -I"$cuda/include" -o launch "$root/tests/emit/launch.c" $libraries -ljansson &&
-    NNGEN_SIM_FRONTEND=nvrtc ./launch lenet ../image.bin && cmp probabilities_launched.bin ../lenet/probabilities.bin
+    cc -std=c11 -Wall -Wextra -Werror -I"$cuda/include" -o launch "$root/tests/emit/launch.c" \
+      $libraries -ljansson &&
+    NNGEN_SIM_FRONTEND=nvrtc ./launch lenet ../image.bin &&
+    cmp probabilities_launched.bin ../lenet/probabilities.bin
 )
 by_ctypes() ( # a shared library, called from Python
   cd "$work/lenet" && cc $strict -fPIC -shared -I"$cuda/include" -o liblenet.so lenet.c $links &&
     python3 "$root/tests/emit/by_ctypes.py" ../image.bin probabilities.bin
 )
 in_cpp() ( # spans, exceptions, handles that close themselves
-  cd "$work" && emit() { "$root/build/nngen" emit "$root/models/lenet.lua" -o cpp --lang cpp --quiet --no-check --arch "$arch"; } && emit &&
+  cd "$work" && emit() {
+    "$root/build/nngen" emit "$root/models/lenet.lua" -o cpp --lang cpp --quiet --no-check \
+      --arch "$arch"
+  } && emit &&
     cat >cpp/main.cc <<'C' || return
 #include "lenet.hpp"
 #include <cstdio>
@@ -56,7 +64,8 @@ int main() {
   net.run_host(std::span<const float, 784>(image), std::span<float, 10>(made));
   CUcontext context;
   CUdeviceptr d;
-  if (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuMemAlloc(&d, 4096)) return 4;
+  if (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuMemAlloc(&d, 4096))
+    return 4;
   cuMemcpyHtoD(d, image.data(), 3136);
   lenet_cpp::Graph graph = net.capture({d}, {d + 3136});
   graph.replay();
@@ -68,8 +77,9 @@ int main() {
   return std::fclose(out);
 }
 C
-  cd cpp && cc $strict -I"$cuda/include" -c lenet.c && $1 -std=c++20 -pedantic -Wall -Wextra -Werror -I"$cuda/include" -o main main.cc lenet.o $links &&
-    ./main && cmp made.bin ../lenet/probabilities.bin
+  cd cpp && cc $strict -I"$cuda/include" -c lenet.c &&
+    $1 -std=c++20 -pedantic -Wall -Wextra -Werror -I"$cuda/include" -o main main.cc lenet.o \
+      $links && ./main && cmp made.bin ../lenet/probabilities.bin
 )
 by_runtime() ( # host code over the CUDA runtime API; a state that begins with a constant
   local dir=$work/runtime cudart="$root/tests/emit/cudart.c $links"
@@ -81,24 +91,29 @@ local count = nn.state("count", {4}, {init = 2.5})
 nn.update(count, count + x)
 nn.output("y", count)
 LUA
-  emit models/lenet.lua "$dir" --no-check --lang cpp,cuda-runtime && emit "$work/counter.lua" "$dir/counter" --no-check --weights-in-code --lang cuda-runtime &&
+  emit models/lenet.lua "$dir" --no-check --lang cpp,cuda-runtime &&
+    emit "$work/counter.lua" "$dir/counter" --no-check --weights-in-code --lang cuda-runtime &&
     ! grep -nE '\b(cu[A-Z]|CU[a-z_])' "$dir/lenet."[ch]* "$dir/counter/counter."[ch] && cd "$dir" &&
-    cc $strict $sanitized -I"$cuda/include" -I. -Icounter -o runtime "$root/tests/emit/runtime.c" lenet.c counter/counter.c $cudart &&
+    cc $strict $sanitized -I"$cuda/include" -I. -Icounter -o runtime "$root/tests/emit/runtime.c" \
+      lenet.c counter/counter.c $cudart &&
     ./runtime ../image.bin made.bin && cmp made.bin ../lenet/probabilities.bin || return
-  echo '#include "lenet.hpp"' | c++ -std=c++20 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" -I. -x c++ - || return
+  echo '#include "lenet.hpp"' | c++ -std=c++20 -pedantic -Wall -Wextra -Werror -fsyntax-only \
+    -I"$cuda/include" -I. -x c++ - || return
   [ -e "$cuda/lib64/libcudart.so" ] || return 0
   make -s CUDA="$cuda" && readelf -d example | grep -q libcudart # NVIDIA's has all that is called
 )
 by_nvcc() ( # the kernels are CUDA C++ that nvcc takes as it is
   cd "$work/lenet" || return
   for arch in sm_80 $(long && echo sm_90a sm_100a); do
-    "$cuda/bin/nvcc" -arch=$arch -std=c++17 -Werror all-warnings -cubin -o lenet.cubin lenet.cu || return
+    "$cuda/bin/nvcc" -arch=$arch -std=c++17 -Werror all-warnings -cubin -o lenet.cubin lenet.cu ||
+      return
   done
 )
 
 ok "two networks on four threads" two
 ok "stored results: pass, and fail when they are off" stored
-if echo '#include <jansson.h>' | cc -E - >"$work/out" 2>&1; then ok "kernels launched from the list" listed
+if echo '#include <jansson.h>' | cc -E - >"$work/out" 2>&1; then
+  ok "kernels launched from the list" listed
 else skip "kernels launched from the list" "wants jansson.h"; fi
 if command -v python3 >/dev/null; then ok "Python calls it by ctypes" by_ctypes
 else skip "Python calls it by ctypes" "there is no python3"; fi

@@ -13,42 +13,58 @@ dir=$work/lenet
 
 library() ( cd "$dir" && cc $strict -fPIC -shared -I"$cuda/include" -o liblenet.so lenet.c $links; )
 by_ctypes() {
-  block by_ctypes.py >"$dir/by_ctypes.py" && library && (cd "$dir" && python3 by_ctypes.py | grep -q '^\[0\.')
+  block by_ctypes.py >"$dir/by_ctypes.py" && library &&
+    (cd "$dir" && python3 by_ctypes.py | grep -q '^\[0\.')
 }
-by_torch() { block by_torch.py >"$dir/by_torch.py" && library && (cd "$dir" && python3 by_torch.py | grep -q '^\[\[0\.'); }
+by_torch() {
+  block by_torch.py >"$dir/by_torch.py" && library &&
+    (cd "$dir" && python3 by_torch.py | grep -q '^\[\[0\.')
+}
 by_cmake() (
   local options=
-  [ "$NNGEN_DEVICE" = sim ] && options="-DCUDA_DRIVER=$root/build/libcusim.so -DCUDA_INCLUDE=$cuda/include"
-  block CMakeLists.txt >"$work/CMakeLists.txt" && cp "$dir/example.c" "$work/mine.c" && cd "$work" &&
-    cmake -S . -B made -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" $options && cmake --build made && cd "$dir" && ../made/mine
+  [ "$NNGEN_DEVICE" = sim ] &&
+    options="-DCUDA_DRIVER=$root/build/libcusim.so -DCUDA_INCLUDE=$cuda/include"
+  block CMakeLists.txt >"$work/CMakeLists.txt" &&
+    cp "$dir/example.c" "$work/mine.c" && cd "$work" &&
+    cmake -S . -B made -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" $options && cmake --build made &&
+    cd "$dir" && ../made/mine
 )
 between() ( # cudart wants a driver: on libcusim it is only built
   local driver="-lcuda"
   [ "$NNGEN_DEVICE" = sim ] && driver="-L$root/build -lcusim"
-  block between.cu >"$dir/between.cu" && cd "$dir" && "$cuda/bin/nvcc" -arch=sm_80 -Werror all-warnings -o between between.cu lenet.c $driver &&
+  block between.cu >"$dir/between.cu" && cd "$dir" &&
+    "$cuda/bin/nvcc" -arch=sm_80 -Werror all-warnings -o between between.cu lenet.c $driver &&
     { [ "$NNGEN_DEVICE" = sim ] || ./between | grep -q '^class [0-9]$'; }
 )
 top5() (
-  block top5.c >"$work/top5.c" && [ "$(wc -l <"$work/top5.c")" -le 60 ] && emit models/resnet18.lua "$work/resnet18" --no-check &&
-    cp "$work/top5.c" "$work/resnet18" && compile "cc $strict -O1" "$work/resnet18" resnet18 top5.c || return
+  block top5.c >"$work/top5.c" && [ "$(wc -l <"$work/top5.c")" -le 60 ] &&
+    emit models/resnet18.lua "$work/resnet18" --no-check &&
+    cp "$work/top5.c" "$work/resnet18" &&
+    compile "cc $strict -O1" "$work/resnet18" resnet18 top5.c || return
   long || return 0
-  python3 - "$work/resnet18/picture.png" <<'P' && cd "$work/resnet18" && ./top5 picture.png | tee said && [ "$(grep -c '^class [0-9]*: ' said)" = 5 ]
+  python3 - "$work/resnet18/picture.png" <<'P' && cd "$work/resnet18" &&
 import struct, sys, zlib
-rows = b"".join(b"\0" + bytes((x * y + c * 70) % 256 for x in range(224) for c in range(3)) for y in range(224))
-def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 224, 224, 8, 2, 0, 0, 0)) +
+rows = b"".join(b"\0" + bytes((x * y + c * 70) % 256 for x in range(224) for c in range(3))
+                for y in range(224))
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" +
+                              chunk(b"IHDR", struct.pack(">IIBBBBB", 224, 224, 8, 2, 0, 0, 0)) +
                               chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 P
+    ./top5 picture.png | tee said && [ "$(grep -c '^class [0-9]*: ' said)" = 5 ]
 )
 commands() ( # its first lines, with libcusim where there is no GPU
-  sed -n '/^## In a program without nngen/,/^`nngen emit` writes/p' README.md | sed -n 's/^    //p' |
+  sed -n '/^## In a program without nngen/,/^`nngen emit` writes/p' README.md |
+    sed -n 's/^    //p' |
     sed "s|^nngen|$root/build/nngen|; s|models/|$root/models/|; s|/usr/local/cuda|$cuda|; s|-lcuda|$links|; s|-o resnet18 .*|& --quiet --no-check|; s|#.*--quiet|--quiet|" >"$work/commands"
   cd "$work" && rm -rf resnet18 && sh -e commands && [ -x resnet18/example ]
 )
 
 if command -v python3 >/dev/null; then ok "Python by ctypes" by_ctypes
 else skip "Python by ctypes" "there is no python3"; fi
-if [ "$NNGEN_DEVICE" != sim ] && python3 -c 'import torch' 2>/dev/null; then ok "PyTorch's tensors" by_torch
+if [ "$NNGEN_DEVICE" != sim ] && python3 -c 'import torch' 2>/dev/null; then
+  ok "PyTorch's tensors" by_torch
 else skip "PyTorch's tensors" "wants torch and a GPU"; fi
 if command -v cmake >/dev/null; then ok "CMake" by_cmake
 else skip "CMake" "there is no cmake"; fi
