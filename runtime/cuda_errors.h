@@ -50,7 +50,7 @@
   CUDA_ERROR(STREAM_CAPTURE_MERGE, 902,                                                            \
              "operation would result in a merge of separate capture sequences")                    \
   CUDA_ERROR(STREAM_CAPTURE_UNMATCHED, 903, "capture was not ended in the same stream")            \
-  CUDA_ERROR(STREAM_CAPTURE_UNJOINED, 904, "capturing stream has unjoined work")                     \
+  CUDA_ERROR(STREAM_CAPTURE_UNJOINED, 904, "capturing stream has unjoined work")                   \
   CUDA_ERROR(STREAM_CAPTURE_ISOLATION, 905,                                                        \
              "dependency created on uncaptured work in another stream")                            \
   CUDA_ERROR(STREAM_CAPTURE_IMPLICIT, 906,                                                         \
@@ -59,7 +59,7 @@
              "operation not permitted on an event last recorded in a capturing stream")            \
   CUDA_ERROR(GRAPH_EXEC_UPDATE_FAILURE, 910,                                                       \
              "the graph update was not performed because of a violated constraint")                \
-  CUDA_ERROR(INVALID_CLUSTER_SIZE, 912, "invalid cluster configuration")                              \
+  CUDA_ERROR(INVALID_CLUSTER_SIZE, 912, "invalid cluster configuration")                           \
   CUDA_ERROR(UNKNOWN, 999, "unknown error")
 
 #define CUDA_ERROR_CONSTANT(name, code, text) CUDA_ERROR_##name = code,

@@ -1,7 +1,7 @@
 // nngen_data.h: files that go in and out of a model: weights, arrays, pictures, data sets, logs.
 //
-// The part of the runtime's public C API that needs no device; nngen_runtime.h includes it, and says
-// what holds for both. Each group carries the name of the file that implements it.
+// The part of the runtime's public C API that needs no device; nngen_runtime.h includes it, and
+// says what holds for both. Each group carries the name of the file that implements it.
 #ifndef NNGEN_DATA_FILES_H
 #define NNGEN_DATA_FILES_H
 

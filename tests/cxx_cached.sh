@@ -9,7 +9,8 @@ out= reads="kernels.ii device/cusim_guard.s"
 case " $* " in
   *" kernels.ii "*" -o kernels.s "*) out=kernels.s ;;
   *" kernels.ii "*" -o image.so "*) out=image.so ;;
-  *" kernels.cc "*" -o image.so "*) out=image.so reads="kernels.cc $(find device -type f | sort)" ;; # of PTX
+  # Of PTX.
+  *" kernels.cc "*" -o image.so "*) out=image.so reads="kernels.cc $(find device -type f | sort)" ;;
   *) exec "$real" "$@" ;;
 esac
 read -r key _ < <({ echo "$real $*"; cat $reads; } | sha256sum)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # run.sh TEST...: runs each test program (it speaks TAP on stdout); as each ends, prints its line
 # (with the seconds of processor time it and its children took) and what failed of it, and at last
-# one line `N passed, N failed, N skipped`. NNGEN_TEST=REGEX picks programs by name. A program that runs
-# longer than NNGEN_TEST_TIMEOUT seconds is ended: 600, in the long run 1500.
+# one line `N passed, N failed, N skipped`. NNGEN_TEST=REGEX picks programs by name. A program that
+# runs longer than NNGEN_TEST_TIMEOUT seconds is ended: 600, in the long run 1500.
 set -u
-export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 1500 || echo 600)}
+export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 1500 ||
+  echo 600)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}
 # Tests of libcusim compile by way of cxx_cached.sh. What none of them has asked for in a day goes.
@@ -18,7 +19,8 @@ one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as 
   local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH
   [[ "$1" =~ (sim|prim)/test_ ]] && path=$cxx/bin:$PATH
   {
-    time PATH=$path CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" "$1" >"$log.tap" 2>"$log.err" \
+    time PATH=$path CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" \
+      "$1" >"$log.tap" 2>"$log.err" \
       </dev/null
     rc=$?
   } 2>"$log.time"
@@ -27,12 +29,14 @@ one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as 
   local planned; planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$log.tap" | tail -1)
   local ran; ran=$(grep -cE '^(not )?ok\b' "$log.tap")
   if [ -z "$planned" ] || [ "$planned" != "$ran" ]; then
-    echo "not ok - $1 ended early: exit code $rc, ${planned:-no plan} planned, $ran ran" >>"$log.tap"
+    echo "not ok - $1 ended early: exit code $rc, ${planned:-no plan} planned, $ran ran" \
+      >>"$log.tap"
   elif [ $rc != 0 ] && ! grep -q '^not ok' "$log.tap"; then
     echo "not ok - $1 exit code $rc" >>"$log.tap"
   fi
   local s o f
-  s=$(grep -cE '^ok\b.*# *SKIP' "$log.tap"); o=$(grep -cE '^ok\b' "$log.tap"); f=$(grep -cE '^not ok\b' "$log.tap")
+  s=$(grep -cE '^ok\b.*# *SKIP' "$log.tap"); o=$(grep -cE '^ok\b' "$log.tap")
+  f=$(grep -cE '^not ok\b' "$log.tap")
   {
     printf '%-44s %4d ok %3d skipped %3d failed %6.1f s, %6.1f s of processors\n' "$1" \
       $((o - s)) "$s" "$f" "$wall" "$(awk "BEGIN { print $user + $sys }")"

@@ -16,7 +16,8 @@ ok() { # ok NAME COMMAND...: the command must succeed; its output is shown when 
     tail -15 "$work/out" | sed 's/^/#   /'
   fi
 }
-long() { [ "${NNGEN_TEST_LONG:-}" ]; } # also what takes long, and shows little that the rest does not
+# Also what takes long, and shows little that the rest does not.
+long() { [ "${NNGEN_TEST_LONG:-}" ]; }
 skip() { # skip NAME WHY
   tap_n=$((tap_n + 1))
   echo "ok $tap_n - $1 # SKIP $2"

@@ -205,7 +205,8 @@ static void tell_files(const Emission *e) {
     printf(" %s", path + strlen(e->dir) + 1);
   }
   printf("\n");
-  if (wanted_files(e) & kHost) printf("build it with: make -C %s (README.md there says more)\n", e->dir);
+  if (wanted_files(e) & kHost)
+    printf("build it with: make -C %s (README.md there says more)\n", e->dir);
 }
 
 int emit_files(Emission *e, Error *err) {

@@ -1,4 +1,5 @@
-// help.c: the verb `help`: the functions of the model language, from the comments beside them (help.lua).
+// help.c: the verb `help`: the functions of the model language, from the comments beside them
+// (help.lua).
 #include "cli.h"
 
 #include <lauxlib.h>

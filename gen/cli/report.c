@@ -342,8 +342,9 @@ static json_t *json_totals(const Totals *t) {
 static void add_result(json_t *list, const char *name, const CheckResult *c) {
   if (!c->node) return; // of another entry
   json_t *gate = isfinite(c->gate) ? json_real(c->gate) : json_null();
-  json_array_append_new(list, json_pack("{s:s s:f s:o s:b s:b}", "name", name, "error", c->relative,
-                                        "gate", gate, "passed", c->passed, "rounding", c->rounding));
+  json_array_append_new(list,
+                        json_pack("{s:s s:f s:o s:b s:b}", "name", name, "error", c->relative,
+                                  "gate", gate, "passed", c->passed, "rounding", c->rounding));
 }
 
 static json_t *json_outputs(const Run *r) {

@@ -73,8 +73,8 @@ static const char *upper(Arena *arena, const char *text) {
   return copy;
 }
 
-// The functions and structs of an entry begin with its name, its constant is the name in capitals: none may be
-// another's.
+// The functions and structs of an entry begin with its name, its constant is the name in capitals:
+// none may be another's.
 static const char *take_entry(Embed *e, Names *functions, Names *constants, const char *wanted) {
   static const char *const ends[] = {"",        "_host",         "_inputs",       "_outputs",
                                      "_capture", "_profile",      "_host_inputs", "_host_outputs"};
@@ -166,10 +166,10 @@ static const char *bare_c(Arena *arena, const char *template) {
 // example's own name.
 static const char headers[] =
     "assert complex ctype errno fenv float inttypes iso646 limits locale math memory setjmp signal "
-    "stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings tgmath "
-    "threads time uchar wchar wctype endian features unistd pthread dlfcn fcntl cuda cudart cublas "
-    "cudnn nvrtc nvtx nvml cupti cuComplex cuda_runtime cuda_fp16 cuda_bf16 cuda_runtime_api vector_types "
-    "builtin_types device_types driver_types example";
+    "stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings "
+    "tgmath threads time uchar wchar wctype endian features unistd pthread dlfcn fcntl cuda cudart "
+    "cublas cudnn nvrtc nvtx nvml cupti cuComplex cuda_runtime cuda_fp16 cuda_bf16 "
+    "cuda_runtime_api vector_types builtin_types device_types driver_types example";
 
 bool embed_reserves(const char *name) {
   Arena *arena = arena_new(NULL, NULL);

@@ -18,7 +18,7 @@ void eval_free(Graph *g, double **value);
 void eval_contract(Compiler *c, Node *n, double **value);
 enum { kEvalBlock = 1 << 22 }; // elements of a matrix that it gathers at once
 
-// ---- rounding.c: how far rounding alone may take each element ------------------------------------
+// ---- rounding.c: how far rounding alone may take each element -----------------------------------
 // Takes from the errors of got, n's elements as the device has them, what comes of values before n
 // being off by some units of roundoff. value: in double, n's and those of the inputs of group g; g
 // null: of the sources of the graph.

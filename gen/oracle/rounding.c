@@ -1,6 +1,7 @@
-// rounding.c: how far rounding alone may take a result. 1 - sigmoid(9) has few digits left, and floor(x / s) is
-// another number beside an edge, however right the kernel is. What each op makes of the errors of its inputs is seen
-// by trying: the same values again, each off by a little, up, down, and by chance.
+// rounding.c: how far rounding alone may take a result. 1 - sigmoid(9) has few digits left, and
+// floor(x / s) is another number beside an edge, however right the kernel is. What each op makes of
+// the errors of its inputs is seen by trying: the same values again, each off by a little, up,
+// down, and by chance.
 #include "oracle.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ static void nudge(void *user, const Node *n, double *value) {
     value[i] += value[i] * kUnits * by->unit * sign_of(by, n->id, i);
 }
 
-// What an element may be: within `may` of `nearest`, the one of the exact value and those behind a step that is
-// nearest to what the device has.
+// What an element may be: within `may` of `nearest`, the one of the exact value and those behind a
+// step that is nearest to what the device has.
 typedef struct Allowed {
   const double *want, *got;
   double *nearest, *may;
@@ -47,8 +48,9 @@ static Allowed allow(const double *want, const double *got, int64_t count) {
   return a;
 }
 
-// From the values of a try, and of one that is off by half as much: where that changes an element half as far, the
-// way there is smooth, and all on it is allowed; else there is a step, and what is behind it is allowed.
+// From the values of a try, and of one that is off by half as much: where that changes an element
+// half as far, the way there is smooth, and all on it is allowed; else there is a step, and what is
+// behind it is allowed.
 static void widen(Allowed *a, const double *full, const double *half) {
   for (int64_t i = 0; i < a->count; i++) {
     double change = full[i] - a->want[i], before = half[i] - a->want[i];

@@ -1,6 +1,7 @@
-// bundle.c: many small kernels become one. Maps whose launch is a good part of what they cost share one,
-// each over elements of its own, where none can wait for another: those that read sources alone run
-// first, those whose results no kernel of the entry reads, as updates of parameters, at the end.
+// bundle.c: many small kernels become one. Maps whose launch is a good part of what they cost share
+// one, each over elements of its own, where none can wait for another: those that read sources
+// alone run first, those whose results no kernel of the entry reads, as updates of parameters, at
+// the end.
 #include "pass.h"
 
 #include <string.h>

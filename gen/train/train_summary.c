@@ -135,7 +135,8 @@ int train_report_end(Train *t, TrainSummary *summary, Error *err) {
     if (ran)
       print_text(t, summary, all, count);
     else
-      printf("nothing to train: the checkpoint has all %lld steps; more --epochs or --steps go on\n",
+      printf("nothing to train: the checkpoint has all %lld steps; more --epochs or --steps "
+             "go on\n",
              (long long)t->total);
   }
   free(ms);

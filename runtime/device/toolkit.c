@@ -53,7 +53,8 @@ static void identify(Toolkit *toolkit) {
   }
   if (!id[0] || toolkit->simulator) host_stamp(toolkit->path, stamp, sizeof stamp);
   if (toolkit->simulator) host_identity(host, sizeof host);
-  const char *front = toolkit->simulator ? getenv("NNGEN_SIM_FRONTEND") : NULL; // libcusim's setting
+  const char *front = // libcusim's setting
+      toolkit->simulator ? getenv("NNGEN_SIM_FRONTEND") : NULL;
   snprintf(toolkit->identity, sizeof toolkit->identity, "%s %d %s %s %s%s%s",
            toolkit->simulator ? "cusim" : "nvrtc", toolkit->version, id, stamp, host,
            front ? " " : "", front ? front : "");
@@ -67,9 +68,9 @@ static int open_api(Toolkit *toolkit, Error *err) {
                    toolkit->path, missing);
   if (toolkit->api.nvrtcVersion(&major, &minor)) // libcusim, whose front end NVRTC is to be
     return err_set(err, ExitNoToolchain,
-                   "no NVRTC of NVIDIA's is found: neither by NNGEN_SIM_NVRTC, nor libnvrtc.so.13 or "
-                   ".12, nor below CUDA_PATH; install a CUDA toolkit or leave out --sim-frontend "
-                   "nvrtc (NNGEN_SIM_FRONTEND)");
+                   "no NVRTC of NVIDIA's is found: neither by NNGEN_SIM_NVRTC, nor libnvrtc.so.13 "
+                   "or .12, nor below CUDA_PATH; install a CUDA toolkit or leave out "
+                   "--sim-frontend nvrtc (NNGEN_SIM_FRONTEND)");
   toolkit->version = major * 1000 + minor * 10;
   identify(toolkit);
   return ExitOk;

@@ -219,8 +219,9 @@ static int load_function(Loaded *loaded, int index, const KernelImage *images, b
   return rc;
 }
 
-// Shared memory and L1 share an SM's memory: asks for as much of it as the blocks that the schedule counts
-// on need, each with the KiB that the system takes. The driver's own choice may leave room for fewer.
+// Shared memory and L1 share an SM's memory: asks for as much of it as the blocks that the schedule
+// counts on need, each with the KiB that the system takes. The driver's own choice may leave room
+// for fewer.
 static int ask_carveout(Loaded *loaded, int index, Error *err) {
   enum { SystemSmem = 1024 };
   const PlanKernel *kernel = &loaded->plan->kernels[index];

@@ -5,7 +5,8 @@
 set -u
 cd "$(dirname "$0")/../.."
 export NNGEN_DEVICE=sim NO_COLOR=1
-command -v python3 >/dev/null || { echo "make bench needs python3, for its arithmetic" >&2; exit 4; }
+command -v python3 >/dev/null ||
+  { echo "make bench needs python3, for its arithmetic" >&2; exit 4; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
@@ -13,11 +14,24 @@ field() { python3 -c "import json,sys; d=json.load(sys.stdin)
 for k in sys.argv[1].split('.'): d=d[int(k)] if k.isdigit() else d[k]
 print(d)" "$1"; }
 seconds() { # wall seconds of a command
-  local begin; begin=$(date +%s.%N); "$@" >/dev/null 2>&1; python3 -c "import sys; print(f'{float(sys.argv[2])-float(sys.argv[1]):.2f}')" "$begin" "$(date +%s.%N)"
+  local begin; begin=$(date +%s.%N); "$@" >/dev/null 2>&1
+  python3 -c "import sys; print(f'{float(sys.argv[2])-float(sys.argv[1]):.2f}')" "$begin" \
+    "$(date +%s.%N)"
 }
-api_symbols() { sed -nE 's/^(CUDA_API|NVRTC_API|NVRTC_TEXT)\((\w+), *(\w+).*/\2 \3/p' runtime/cuda_api.def; }
-api_present() { api_symbols | cut -d' ' -f2 | sort >"$work/want"; nm -D --defined-only build/libcusim.so | awk '{print $3}' | sort | comm -12 - "$work/want" | wc -l; }
-api_tested() { local n=0 name; while read -r name _; do grep -qrE "\b$name\(" tests/sim tests/prim && n=$((n + 1)); done < <(api_symbols); echo $n; }
+api_symbols() {
+  sed -nE 's/^(CUDA_API|NVRTC_API|NVRTC_TEXT)\((\w+), *(\w+).*/\2 \3/p' runtime/cuda_api.def
+}
+api_present() {
+  api_symbols | cut -d' ' -f2 | sort >"$work/want"
+  nm -D --defined-only build/libcusim.so | awk '{print $3}' | sort | comm -12 - "$work/want" | wc -l
+}
+api_tested() {
+  local n=0 name
+  while read -r name _; do
+    grep -qrE "\b$name\(" tests/sim tests/prim && n=$((n + 1))
+  done < <(api_symbols)
+  echo $n
+}
 row() { printf '| %s | %s | %s |\n' "$1" "$2" "$3"; }
 nvrtc=yes; build/nngen doctor | grep -q '^NVRTC *not found' && nvrtc=
 
@@ -43,20 +57,26 @@ with open(f"{work}/w.safetensors", "wb") as f:
 END
   local i best
   for i in 1 2 3 4 5 6; do
-    build/nngen models/resnet18.lua --dtype fp16 --json --quiet --no-check --weights "$work/w.safetensors" >"$work/ready$i.json"
+    build/nngen models/resnet18.lua --dtype fp16 --json --quiet --no-check \
+      --weights "$work/w.safetensors" >"$work/ready$i.json"
   done
   best=$(python3 -c "
 import json
 runs = [json.load(open(f'$work/ready{i}.json'))['seconds'] for i in range(2, 7)]
 s = min(runs, key=lambda s: s['ready'] - s['init'])
-print(f\"{s['ready'] - s['init']:.3f} s (device {s['device']:.3f}, Lua to plan {s['generate']:.3f}, kernels and memory {s['load']:.3f}, weights {s['parameters'] - s['init']:.3f}; init on libcusim, not counted, {s['init']:.3f})\")")
-  row "ResNet-18 fp16, process start to ready to launch, full cache, weights from a file, best of 5" "$best" "at most 0.15 s"
+print(f\"{s['ready'] - s['init']:.3f} s (device {s['device']:.3f}, Lua to plan \"
+      f\"{s['generate']:.3f}, kernels and memory {s['load']:.3f}, weights \"
+      f\"{s['parameters'] - s['init']:.3f}; init on libcusim, not counted, {s['init']:.3f})\")")
+  row "ResNet-18 fp16, process start to ready to launch, full cache, weights from a file, best of 5" \
+    "$best" "at most 0.15 s"
 }
 # Graphs that a careful engineer would write as so many kernels (tests/models/fusion.lua).
 fused_graphs() {
   local c text="" got want
-  for c in siblings dropped diamond statistics squares groups concat adam cycle gated heads branches; do
-    build/nngen tests/models/fusion.lua --json --quiet --no-check --arch sm_90a --set case=$c >"$work/f.json" 2>"$work/f.log"
+  for c in siblings dropped diamond statistics squares groups concat adam cycle gated \
+    heads branches; do
+    build/nngen tests/models/fusion.lua --json --quiet --no-check --arch sm_90a \
+      --set case=$c >"$work/f.json" 2>"$work/f.log"
     got=$(sed -n '/^{/,$p' "$work/f.json" | field work.kernels)
     want=$(cat "$work/f.json" "$work/f.log" | sed -n 's/^kernels expected //p' | head -1)
     text+="${text:+, }$c $got ($want)"
@@ -67,7 +87,11 @@ distinct_kernels() {
   local m
   for m in resnet18 resnet34; do
     build/nngen models/$m.lua --json --quiet --arch sm_90a --dtype fp16 >"$work/d.json"
-    row "$m fp16: distinct kernels compiled, of all" "$(python3 -c "import json; d=json.load(open('$work/d.json')); n=d['compiled']+d['cached']; print(n, 'of', n+d['shared'])")" "few more for ResNet-34 than for ResNet-18"
+    row "$m fp16: distinct kernels compiled, of all" "$(python3 -c "
+import json
+d = json.load(open('$work/d.json'))
+n = d['compiled'] + d['cached']
+print(n, 'of', n + d['shared'])")" "few more for ResNet-34 than for ResNet-18"
   done
 }
 # Registers of a block, as they are handed out: 8 a thread, 256 a warp. All blocks that the launch
@@ -75,10 +99,14 @@ distinct_kernels() {
 registers() {
   local a m d
   rm -f "$work"/s-*.json "$work"/c-*.json
-  for a in sm_80 sm_90a sm_100a; do for m in mlp lenet resnet18 resnet34 "resnet18 batch=32"; do for d in fp32 tf32 fp16 bf16; do
+  for a in sm_80 sm_90a sm_100a; do
+  for m in mlp lenet resnet18 resnet34 "resnet18 batch=32"; do
+  for d in fp32 tf32 fp16 bf16; do
     set -- $m
-    build/nngen models/$1.lua --json --quiet --arch $a --dtype $d ${2:+--set $2} >"$work/s-$a-$1${2:-}-$d.json"
-    build/nngen show models/$1.lua --costs --json --arch $a --dtype $d ${2:+--set $2} >"$work/c-$a-$1${2:-}-$d.json"
+    build/nngen models/$1.lua --json --quiet --arch $a \
+      --dtype $d ${2:+--set $2} >"$work/s-$a-$1${2:-}-$d.json"
+    build/nngen show models/$1.lua --costs --json --arch $a \
+      --dtype $d ${2:+--set $2} >"$work/c-$a-$1${2:-}-$d.json"
   done; done; done
   python3 - "$work" <<'END'
 import glob, json, sys
@@ -95,78 +123,116 @@ for path in glob.glob(sys.argv[1] + "/s-*.json"):
         most = max(most, asked / 65536)
 what = "4 models, ResNet-18 at batch 32 too; 4 dtypes; sm_80, sm_90a, sm_100a"
 print(f"| kernels that spill, of {kernels} ({what}) | {spills} | 0 |")
-print(f"| kernels over the registers of their launch bounds, of the same (most: {most:.0%} of an SM) | {over} | 0 |")
+print(f"| kernels over the registers of their launch bounds, of the same (most: {most:.0%} of an "
+      f"SM) | {over} | 0 |")
 END
 }
 modelled() { # what the scheduler expects, and how much is padding; nothing here is measured
   local b
-  for b in 1 32 256; do build/nngen show models/resnet18.lua --costs --json --dtype fp16 --set batch=$b >"$work/m$b.json"; done
-  for b in 1 32 256; do build/nngen show models/resnet34.lua --costs --json --dtype fp16 --set batch=$b >"$work/n$b.json"; done
+  for b in 1 32 256; do
+    build/nngen show models/resnet18.lua --costs --json --dtype fp16 \
+      --set batch=$b >"$work/m$b.json"
+  done
+  for b in 1 32 256; do
+    build/nngen show models/resnet34.lua --costs --json --dtype fp16 \
+      --set batch=$b >"$work/n$b.json"
+  done
   python3 - "$work" <<'END'
 import json, sys
 work = sys.argv[1]
 for b in (1, 32, 256):
     d = json.load(open(f"{work}/m{b}.json"))
-    print(f"| padding, ResNet-18 fp16 at 224x224, batch {b}: multiplies issued / of the model (worst layer) | "
-          f"{d['padding']:.3f} ({max(k['issued'] / k['counted'] for k in d['kernels'] if k['counted']):.2f}) | at most 1.15 |")
-print("\nModelled for an H200, fp16, not measured (floor: each kernel's FLOP at 790 TFLOP/s or bytes at 4.3 TB/s):\n")
+    print(f"| padding, ResNet-18 fp16 at 224x224, batch {b}: multiplies issued / of the model "
+          f"(worst layer) | {d['padding']:.3f} ("
+          f"{max(k['issued'] / k['counted'] for k in d['kernels'] if k['counted']):.2f}) | "
+          "at most 1.15 |")
+print("\nModelled for an H200, fp16, not measured (floor: each kernel's FLOP at 790 TFLOP/s or "
+      "bytes at 4.3 TB/s):\n")
 print("| network | batch | modelled us | floor us | ratio | images/s, modelled |")
 print("|---|---|---|---|---|---|")
 for name, letter in (("ResNet-18", "m"), ("ResNet-34", "n")):
     for b in (1, 32, 256):
         d = json.load(open(f"{work}/{letter}{b}.json"))
-        print(f"| {name} | {b} | {d['modelled_us']:.0f} | {d['floor_us']:.0f} | {d['modelled_us'] / d['floor_us']:.2f} | {b / d['modelled_us'] * 1e6:.0f} |")
-print("\nResNet-18 by layer, modelled us (floor) and padding of products; `nngen show models/resnet18.lua --costs "
-      "--dtype fp16 --set batch=N` says more:\n")
+        print(f"| {name} | {b} | {d['modelled_us']:.0f} | {d['floor_us']:.0f} | "
+              f"{d['modelled_us'] / d['floor_us']:.2f} | {b / d['modelled_us'] * 1e6:.0f} |")
+print("\nResNet-18 by layer, modelled us (floor) and padding of products; `nngen show "
+      "models/resnet18.lua --costs --dtype fp16 --set batch=N` says more:\n")
 print("| layer | batch 1 | batch 32 | batch 256 | padding, 1 / 32 / 256 |")
 print("|---|---|---|---|---|")
-batches = [{k["layer"]: k for k in json.load(open(f"{work}/m{b}.json"))["kernels"]} for b in (1, 32, 256)]
+batches = [{k["layer"]: k for k in json.load(open(f"{work}/m{b}.json"))["kernels"]}
+           for b in (1, 32, 256)]
 layers = max(batches, key=len)
-assert all(layer in layers for kernels in batches for layer in kernels), "a layer of one batch alone"
+assert all(layer in layers for kernels in batches
+           for layer in kernels), "a layer of one batch alone"
 for layer in layers: # none: computed in another one's kernel
     row = [kernels.get(layer) for kernels in batches]
     times = " | ".join(f"{k['modelled_us']:.1f} ({k['floor_us']:.1f})" if k else "" for k in row)
-    padding = " / ".join(f"{k['issued'] / k['counted']:.2f}" if k and k["counted"] else "-" for k in row)
+    padding = " / ".join(f"{k['issued'] / k['counted']:.2f}" if k and k["counted"] else "-"
+                         for k in row)
     print(f"| {layer} | {times} | {padding if padding.strip('- /') else ''} |")
 END
 }
 
-reductions() { # how much of the GPU a large sum uses, how often rows are read, how exact a variance is
-  echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {nn.config{n = 205000000}.n})))' >"$work/many.lua"
+# How much of the GPU a large sum uses, how often rows are read, how exact a variance is.
+reductions() {
+  echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {nn.config{n = 205000000}.n})))' \
+    >"$work/many.lua"
   build/nngen show "$work/many.lua" --costs --json >"$work/many.json"
   row "205 M elements summed: blocks; modelled share of an H200's 4.8 TB/s" \
-    "$(build/nngen show "$work/many.lua" --cuda | sed -nE 's|^// grid 1x([0-9]+)x1.*|\1|p' | head -1); $(python3 -c "import json; print(f\"{820e6 / 4.8e12 / json.load(open('$work/many.json'))['modelled_us'] * 1e6:.0%}\")")" "at least 85%"
+    "$(build/nngen show "$work/many.lua" --cuda | sed -nE 's|^// grid 1x([0-9]+)x1.*|\1|p' |
+      head -1); $(python3 -c "
+import json
+us = json.load(open('$work/many.json'))['modelled_us']
+print(f\"{820e6 / 4.8e12 / us * 1e6:.0%}\")")" "at least 85%"
   counted() { # counted BYTES ARGUMENTS...: bytes that libcusim counts, of BYTES
     local bytes=$1; shift
     build/nngen "$@" --quiet --no-check --count --json | sed -n '/^{/,$p' |
-      python3 -c "import json, sys; print(f\"{sum(k['counted']['distinct_bytes'] for k in json.load(sys.stdin)['kernels']) / $bytes:.3f}\")"
+      python3 -c "
+import json, sys
+kernels = json.load(sys.stdin)['kernels']
+print(f\"{sum(k['counted']['distinct_bytes'] for k in kernels) / $bytes:.3f}\")"
   }
   local long=tests/models/long_rows.lua
-  row "bytes counted / the input's, 20.5 M elements summed" "$(counted 82e6 "$work/many.lua" --set n=20500000)" "at most 1.01"
+  row "bytes counted / the input's, 20.5 M elements summed" \
+    "$(counted 82e6 "$work/many.lua" --set n=20500000)" "at most 1.01"
   row "bytes counted / one read and one write: layer norm over 1024; softmax over 32 000; over channels" \
-    "$(counted 524288 $long --set only=layer_norm rows=64 columns=1024); $(counted 768000 $long --set only=softmax columns=32000); $(counted 32256 $long --set only=channels)" "1; rows longer than registers hold: 1.5"
+    "$(counted 524288 $long --set only=layer_norm rows=64 columns=1024); $(
+      counted 768000 $long --set only=softmax columns=32000); $(
+      counted 32256 $long --set only=channels)" "1; rows longer than registers hold: 1.5"
   row "variance of mean 1e4 and deviation 1, worst error" \
-    "$(build/nngen tests/models/reduce_special.lua --quiet | sed -nE 's/^output +var.*error ([^ ]+).*/\1/p' | sort -g | tail -1)" "1e-5"
+    "$(build/nngen tests/models/reduce_special.lua --quiet |
+      sed -nE 's/^output +var.*error ([^ ]+).*/\1/p' | sort -g | tail -1)" "1e-5"
 }
 tables() {
-  echo "Measured with $(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), by \`make bench\`."
+  echo "Measured with $(nproc) cores of $(
+    sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), by \`make bench\`."
   echo
   echo "| what | figure | wanted |"
   echo "|---|---|---|"
   build/nngen models/resnet18.lua --json --quiet >"$work/cold.json"
-  row "ResNet-18 kernels, fp32, batch 1, fused (unfused)" "$(field work.kernels <"$work/cold.json") ($(field unfused.kernels <"$work/cold.json"))" "at most 23"
+  row "ResNet-18 kernels, fp32, batch 1, fused (unfused)" \
+    "$(field work.kernels <"$work/cold.json") ($(field unfused.kernels <"$work/cold.json"))" \
+    "at most 23"
   if [ $nvrtc ]; then
-    build/nngen models/resnet18.lua --json --quiet --arch sm_90a --dtype fp16 --set batch=32 >"$work/b32.json"
-    row "planned DRAM bytes, batch 32 fp16: unfused / fused (sums between blocks stay in L2, not counted)" "$(python3 -c "import json; d=json.load(open('$work/b32.json')); print(f\"{d['unfused']['bytes']/1e6:.0f} MB / {d['work']['bytes']/1e6:.0f} MB = {d['unfused']['bytes']/d['work']['bytes']:.2f}x\")")" "at least 2.5x"
+    build/nngen models/resnet18.lua --json --quiet --arch sm_90a --dtype fp16 \
+      --set batch=32 >"$work/b32.json"
+    row "planned DRAM bytes, batch 32 fp16: unfused / fused (sums between blocks stay in L2, not counted)" \
+      "$(python3 -c "
+import json
+d = json.load(open('$work/b32.json'))
+once, fused = d['unfused']['bytes'], d['work']['bytes']
+print(f\"{once / 1e6:.0f} MB / {fused / 1e6:.0f} MB = {once / fused:.2f}x\")")" "at least 2.5x"
   fi
   local m worst=0
   for m in mlp lenet resnet18 resnet34; do
     for lowering in fused unfused; do
       build/nngen show models/$m.lua --plan --lowering $lowering --dtype fp16 >"$work/plan.json"
-      worst=$(python3 -c "import json; d=json.load(open('$work/plan.json')); print(max($worst, d['arena_bytes']/max(1,d['arena_bound'])))")
+      worst=$(python3 -c "import json; d = json.load(open('$work/plan.json'))
+print(max($worst, d['arena_bytes'] / max(1, d['arena_bound'])))")
     done
   done
-  row "arena / lower bound, worst of all models and lowerings" "$(printf %.3f "$worst")" "at most 1.05"
+  row "arena / lower bound, worst of all models and lowerings" "$(printf %.3f "$worst")" \
+    "at most 1.05"
   local one two
   one=$(seconds build/nngen show tests/bench/deep.lua --set blocks=1000 --stage emit)
   two=$(seconds build/nngen show tests/bench/deep.lua --set blocks=2000 --stage emit)
@@ -176,21 +242,36 @@ tables() {
   for d in fp32:1e-5 tf32:1e-3 fp16:2e-3 bf16:1e-2; do
     gate=${d#*:} d=${d%:*}
     build/nngen models/resnet18.lua --json --quiet --check --dtype $d >"$work/r.json"
-    row "ResNet-18 logits against the oracle, $d" "$(printf %.2e "$(field outputs.0.error <"$work/r.json")")" "$gate"
+    row "ResNet-18 logits against the oracle, $d" \
+      "$(printf %.2e "$(field outputs.0.error <"$work/r.json")")" "$gate"
   done
   for d in fp32 fp16; do
     build/nngen models/resnet18.lua --json --quiet --count --no-check --dtype $d >"$work/c.json"
-    row "bytes counted / planned, worst kernel of ResNet-18 $d" "$(python3 -c "import json; print('%.3f' % max(k['counted']['distinct_bytes']/(k['bytes_read']+k['bytes_written']) for k in json.load(open('$work/c.json'))['kernels']))")" "at most 1.1"
-    row "sectors / fewest possible, ResNet-18 $d: all kernels (worst)" "$(python3 -c "import json; c=[k['counted'] for k in json.load(open('$work/c.json'))['kernels'] if k['counted']['ideal_sectors']]; print('%.3f (%.2f)' % (sum(x['sectors'] for x in c)/sum(x['ideal_sectors'] for x in c), max(x['sectors']/x['ideal_sectors'] for x in c)))")" "1 in interior tiles"
-    row "bank conflicts, all kernels of ResNet-18 $d" "$(python3 -c "import json; print(sum(k['counted']['bank_conflicts'] for k in json.load(open('$work/c.json'))['kernels']))")" "0"
+    row "bytes counted / planned, worst kernel of ResNet-18 $d" "$(python3 -c "
+import json
+print('%.3f' % max(k['counted']['distinct_bytes'] / (k['bytes_read'] + k['bytes_written'])
+                   for k in json.load(open('$work/c.json'))['kernels']))")" "at most 1.1"
+    row "sectors / fewest possible, ResNet-18 $d: all kernels (worst)" "$(python3 -c "
+import json
+c = [k['counted'] for k in json.load(open('$work/c.json'))['kernels']
+     if k['counted']['ideal_sectors']]
+print('%.3f (%.2f)' % (sum(x['sectors'] for x in c) / sum(x['ideal_sectors'] for x in c),
+                       max(x['sectors'] / x['ideal_sectors'] for x in c)))")" "1 in interior tiles"
+    row "bank conflicts, all kernels of ResNet-18 $d" "$(python3 -c "
+import json
+kernels = json.load(open('$work/c.json'))['kernels']
+print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
   done
   rm -rf "$work/cache"
-  row "\`nngen models/resnet18.lua\`, checked, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 20 s"
+  row "\`nngen models/resnet18.lua\`, checked, empty cache" \
+    "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 20 s"
   row "the same, full cache" "$(seconds build/nngen models/resnet18.lua --quiet) s" "at most 8 s"
   ready_times
   if [ $nvrtc ]; then
     rm -rf "$work/cache"
-    row "ResNet-18 fp16 for sm_90a, Lua to cubins, empty cache" "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" "at most 4 s"
+    row "ResNet-18 fp16 for sm_90a, Lua to cubins, empty cache" \
+      "$(seconds build/nngen models/resnet18.lua --quiet --arch sm_90a --dtype fp16) s" \
+      "at most 4 s"
     distinct_kernels
     fused_graphs
     reductions
@@ -198,17 +279,23 @@ tables() {
   fi
   [ -x build/tests/sim/test_planted ] && {
     build/tests/sim/test_planted >"$work/planted" 2>/dev/null
-    caught() { sed -n "s/^# $1: \\(.*\\), NNGEN_SIM_CHECK=$2 NNGEN_SIM_SEED=$3\$/\\1/p" "$work/planted"; }
-    row "libcusim: planted bugs caught, all checks (default checks: of those it is to catch)" "$(caught 'bugs caught' all 0) ($(caught 'bugs caught' basic 3))" "all"
-    row "libcusim: false alarms on their corrected twins, all checks, two seeds" "$(caught 'twins accused' all 0), $(caught 'twins accused' all 7)" "0"
+    caught() {
+      sed -n "s/^# $1: \\(.*\\), NNGEN_SIM_CHECK=$2 NNGEN_SIM_SEED=$3\$/\\1/p" "$work/planted"
+    }
+    row "libcusim: planted bugs caught, all checks (default checks: of those it is to catch)" \
+      "$(caught 'bugs caught' all 0) ($(caught 'bugs caught' basic 3))" "all"
+    row "libcusim: false alarms on their corrected twins, all checks, two seeds" \
+      "$(caught 'twins accused' all 0), $(caught 'twins accused' all 7)" "0"
   }
-  row "libcusim: symbols of the driver API and NVRTC present / called by its tests" "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
+  row "libcusim: symbols of the driver API and NVRTC present / called by its tests" \
+    "$(api_present) / $(api_tested) of $(api_symbols | wc -l)" "all"
   modelled
   tests/bench/bench_attention.py
   printf '\nWhole steps of training (entry `train`), times as modelled for an H200:\n\n'
   tests/bench/bench_training.py plans tokens
   [ $nvrtc ] && tests/bench/bench_training.py spills
-  [ -n "$(ldconfig -p | grep libnvrtc)$(ls "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so* 2>/dev/null)" ] && {
+  [ -n "$(ldconfig -p | grep libnvrtc)$(
+    ls "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so* 2>/dev/null)" ] && {
     printf '\nKernels whose PTX, of NVRTC, leaves the same bytes as their C++:\n\n'
     tests/sim/ptx_equal.sh models/lenet.lua models/mlp.lua tests/models/transformer.lua
   }
@@ -221,5 +308,8 @@ tables() {
 }
 tables | tee "$work/tables"
 if [ "${1:-}" = --update ]; then
-  awk -v file="$work/tables" '/<!-- bench begins -->/ {print; while ((getline line < file) > 0) print line; skip = 1} /<!-- bench ends -->/ {skip = 0} !skip' README.md >"$work/README" && cp "$work/README" README.md
+  awk -v file="$work/tables" '
+    /<!-- bench begins -->/ {print; while ((getline line < file) > 0) print line; skip = 1}
+    /<!-- bench ends -->/ {skip = 0} !skip' README.md >"$work/README" &&
+    cp "$work/README" README.md
 fi

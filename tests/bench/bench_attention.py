@@ -3,14 +3,15 @@
 
 bench.sh prints them into README.md. Parts: block arena tiles spills error instructions modelled
 simulated; none named: all. --quick: tiny sizes and the caller's kernel cache, for tests. Nothing
-here gates anything. Needs no GPU: figures are planned, compiled for a GPU that need not be there, or
-computed on libcusim.
+here gates anything. Needs no GPU: figures are planned, compiled for a GPU that need not be there,
+or computed on libcusim.
 """
 import glob, json, os, random, re, shutil, struct, subprocess, sys, tempfile, time
 
 BLOCK, ATTEND = "models/block.lua", "tests/models/attend.lua"
 WANTED = {"fp16": 2e-3, "bf16": 1e-2, "fp32": 1e-5}  # relative L2 error
-BLOCK_TOKENS, DOCUMENTS = 16, 4  # of the forms blocks and documents in attend.lua, which has ids below 4
+# Of the forms blocks and documents in attend.lua, which has ids below 4.
+BLOCK_TOKENS, DOCUMENTS = 16, 4
 
 
 class Sizes:
@@ -60,7 +61,8 @@ def nngen_json(*arguments, **options):
 
 
 def settings(form, tokens, depth, heads=1, queries=None, **more):
-    values = dict(form=form, B=1, H=heads, G=heads, N=queries or tokens, M=tokens, D=depth, W=depth, **more)
+    values = dict(form=form, B=1, H=heads, G=heads, N=queries or tokens, M=tokens, D=depth,
+                  W=depth, **more)
     return ["--set", *[f"{name}={value}" for name, value in values.items()]]
 
 
@@ -89,16 +91,19 @@ def block(sizes):
     rows = []
     for name, options in (("fused", []), ("`--no-flash`", ["--no-flash"]),
                           ("`--lowering unfused`", ["--lowering", "unfused"])):
-        plan = nngen_json("show", BLOCK, "--plan", "--dtype", "fp16", *options, *block_settings(sizes))
+        plan = nngen_json("show", BLOCK, "--plan", "--dtype", "fp16", *options,
+                          *block_settings(sizes))
         infer = next(e for e in plan["entries"] if e["name"] == "infer")
         kernels = [plan["kernels"][s["kernel"]] for s in infer["steps"] if s["kind"] == "launch"]
         rows.append((name, len(kernels), sum(k["bytes_read"] + k["bytes_written"] for k in kernels),
                      plan["arena_bytes"]))
     fused = rows[0]
-    table("The block of models/block.lua, fp16, batch 1: kernels, planned DRAM bytes, arena (times the fused form's):",
+    table("The block of models/block.lua, fp16, batch 1: kernels, planned DRAM bytes, "
+          "arena (times the fused form's):",
           ("form", "kernels", "planned MB", "arena MB"),
           [(name, kernels, f"{megabytes(traffic)} ({traffic / fused[2]:.2f}x)",
-            f"{megabytes(arena)} ({arena / fused[3]:.2f}x)") for name, kernels, traffic, arena in rows])
+            f"{megabytes(arena)} ({arena / fused[3]:.2f}x)")
+           for name, kernels, traffic, arena in rows])
 
 
 def arena(sizes):
@@ -107,7 +112,8 @@ def arena(sizes):
         now = [nngen_json("show", ATTEND, "--plan", "--dtype", "fp16", *options,
                           *settings("plain", tokens, 32, sizes.heads))["arena_bytes"]
                for options in ([], ["--no-flash"])]
-        cells = [megabytes(a) + (f" ({a / b:.2f}x)" if b else "") for a, b in zip(now, before or (0, 0))]
+        cells = [megabytes(a) + (f" ({a / b:.2f}x)" if b else "")
+                 for a, b in zip(now, before or (0, 0))]
         rows.append((tokens, *cells))
         before = now
     table(f"Arena of attention alone, fp16, {sizes.heads} heads of 32 (times the line before):",
@@ -117,7 +123,8 @@ def arena(sizes):
 def shares(form, sizes):  # of tiles, in percent: skipped, with conditions, plain
     text = nngen(ATTEND, "--quiet", "--dtype", "fp16", "--explain", "matmul",
                  *settings(form, sizes.tiles, 64, window=sizes.window))
-    found = re.search(r"tiles of scores: ([\d.]+) % skipped, ([\d.]+) % with conditions, ([\d.]+) % plain", text)
+    found = re.search(r"tiles of scores: ([\d.]+) % skipped, ([\d.]+) % with conditions, "
+                      r"([\d.]+) % plain", text)
     if not found:
         sys.exit(f"no tiles of scores of {form} in:\n{text}")
     return found.groups()
@@ -131,7 +138,8 @@ def store(path, shape, kind, values):  # as .npy; kind: i of 4 bytes or f
         f.write(struct.pack(f"<{len(values)}{kind}", *values))
 
 
-def bytes_read(ids_of_rows, ids_of_keys, depth, work):  # by form=documents, as libcusim counts; and its blocks
+# By form=documents, as libcusim counts; and its blocks.
+def bytes_read(ids_of_rows, ids_of_keys, depth, work):
     n = len(ids_of_rows)
     store(f"{work}/rows.npy", (1, 1, n, 1), "i", ids_of_rows)
     store(f"{work}/keys.npy", (1, 1, 1, n), "i", ids_of_keys)
@@ -144,23 +152,27 @@ def bytes_read(ids_of_rows, ids_of_keys, depth, work):  # by form=documents, as 
 
 
 def documents(sizes, work):
-    """Percent of tiles that a run skips, by what it reads of k and v; and of scores that are masked.
+    """Percent of tiles that a run skips, by what it reads of k and v; and of scores that are
+    masked.
 
-    The documents end where tiles do: in a tile with the condition, ids would be read for each score too.
+    The documents end where tiles do: in a tile with the condition, ids would be read for each
+    score too.
     """
     n, depth, length = sizes.tiles, 64, sizes.tiles // DOCUMENTS
     ids = [token // length for token in range(n)]
     none, _ = bytes_read([0] * n, [1] * n, depth, work)  # no tile
     some, blocks = bytes_read(ids, ids, depth, work)
     every_tile = blocks * n * 2 * depth * 2  # each block all k and v, of 2 bytes
-    return length, 100 * (1 - (some - none) / every_tile), 100 * (1 - DOCUMENTS * length ** 2 / n ** 2)
+    return (length, 100 * (1 - (some - none) / every_tile),
+            100 * (1 - DOCUMENTS * length ** 2 / n ** 2))
 
 
 def tiles(sizes, work):
     n = sizes.tiles
     visible = {"causal": lambda row: row + 1,
                f"window {sizes.window}": lambda row: min(row + 1, sizes.window),
-               f"blocks of {BLOCK_TOKENS}": lambda row: min(BLOCK_TOKENS, n - row // BLOCK_TOKENS * BLOCK_TOKENS)}
+               f"blocks of {BLOCK_TOKENS}":
+                   lambda row: min(BLOCK_TOKENS, n - row // BLOCK_TOKENS * BLOCK_TOKENS)}
     rows = []
     for name, keys in visible.items():
         masked = 1 - sum(keys(row) for row in range(n)) / n ** 2
@@ -169,9 +181,12 @@ def tiles(sizes, work):
           ("condition", "skipped", "with conditions", "plain", "scores masked, exactly"), rows)
     before, conditions, _ = shares("documents", sizes)
     length, skipped, masked = documents(sizes, work)
-    print("\nDocuments are told apart by tensors, so their tiles are decided at run time: before it, "
-          f"{before} % are skipped, {conditions} % have the condition. A run with {DOCUMENTS} documents of {length} "
-          f"tokens, which end where tiles do, skips {skipped:.1f} %, by the bytes that libcusim counts; {masked:.1f} % "
+    print("\nDocuments are told apart by tensors, so their tiles are decided at run time: "
+          "before it, "
+          f"{before} % are skipped, {conditions} % have the condition. "
+          f"A run with {DOCUMENTS} documents of {length} "
+          f"tokens, which end where tiles do, skips {skipped:.1f} %, "
+          f"by the bytes that libcusim counts; {masked:.1f} % "
           "of the scores are masked.")
 
 
@@ -187,17 +202,21 @@ def spills(sizes):
     rows = []
     for arch in sizes.archs:
         for dtype in sizes.dtypes:
-            kernels = [k for depth in sizes.depths for k in compiled("causal", arch, dtype, depth, sizes)]
+            kernels = [k for depth in sizes.depths
+                       for k in compiled("causal", arch, dtype, depth, sizes)]
             attention = [k["registers"] for k in kernels if k["template"] == "attend"]
             rows.append((f"{arch}, {dtype}", len(attention), len(kernels) - len(attention),
                          sum(k["spill_bytes"] > 0 for k in kernels), max(attention)))
-    table(f"Causal attention compiled for heads of {', '.join(map(str, sizes.depths))} (spills wanted: 0):",
-          ("GPU, dtype", "attention kernels", "copies before them", "kernels that spill", "registers at most"), rows)
+    table(f"Causal attention compiled for heads of {', '.join(map(str, sizes.depths))} (spills "
+          f"wanted: 0):",
+          ("GPU, dtype", "attention kernels", "copies before them", "kernels that spill",
+           "registers at most"), rows)
 
 
 def error(sizes, work):
     rows, noise = [], random.Random(0)
-    for depth in sizes.checked_depths:  # inputs of one shape are one noise: with it q, k and v would be the same
+    # Inputs of one shape are one noise: with it q, k and v would be the same.
+    for depth in sizes.checked_depths:
         for name in "kv":
             store(f"{work}/{name}{depth}.npy", (1, 1, sizes.checked, depth), "f",
                   [noise.gauss(0, 1) for _ in range(sizes.checked * depth)])
@@ -206,14 +225,19 @@ def error(sizes, work):
             errors = []
             for form in ("plain", "steep"):  # exit 1: over what is wanted, which is a figure too
                 run = nngen_json(ATTEND, "--quiet", "--json", "--check", "--dtype", dtype,
-                                 "--input", f"k={work}/k{depth}.npy", "--input", f"v={work}/v{depth}.npy",
-                                 *settings(form, sizes.checked, depth, queries=queries), codes=(0, 1))
+                                 "--input", f"k={work}/k{depth}.npy",
+                                 "--input", f"v={work}/v{depth}.npy",
+                                 *settings(form, sizes.checked, depth, queries=queries),
+                                 codes=(0, 1))
                 errors.append(next(o["error"] for o in run["outputs"] if o["name"] == "y"))
                 errors.append(next(k["error"] for k in run["kernels"] if k["template"] == "attend"))
-            rows.append((dtype, queries, depth, *[f"{e:.2e}" for e in errors], f"{WANTED[dtype]:.0e}"))
-    table(f"Relative L2 error of attention against the oracle, {sizes.checked} keys, on libcusim (steep: scores of "
+            rows.append((dtype, queries, depth, *[f"{e:.2e}" for e in errors],
+                         f"{WANTED[dtype]:.0e}"))
+    table(f"Relative L2 error of attention against the oracle, {sizes.checked} keys, "
+          f"on libcusim (steep: scores of "
           "deviation 20; in 16 bits the model's inputs are rounded first, the kernel's are not):",
-          ("dtype", "queries", "head size", "plain", "its kernel alone", "steep", "its kernel alone", "wanted at most"),
+          ("dtype", "queries", "head size", "plain", "its kernel alone", "steep",
+           "its kernel alone", "wanted at most"),
           rows)
 
 
@@ -265,11 +289,14 @@ def instructions(sizes, work):
             dump = f"{work}/{form}{depth}"
             kernel = next(k for k in compiled(form, "sm_90a", "fp16", depth, sizes, "--dump", dump)
                           if k["template"] == "attend")
-            sass = subprocess.run([*tool, f"{dump}/{kernel['name']}.cubin"], capture_output=True, text=True, check=True)
+            sass = subprocess.run([*tool, f"{dump}/{kernel['name']}.cubin"], capture_output=True,
+                                  text=True, check=True)
             length, products = main_loop(sass.stdout)
-            rows.append((f"{form}, {depth}", kernel["tile"], length, products, f"{length / products:.2f}"))
-    table("SASS of attention's main loop, sm_90a, fp16, as it stands (causal: both of its branches, with the condition "
-          "and without):", ("form, head size", "tile", "instructions", "HMMA", "instructions for each HMMA"), rows)
+            rows.append((f"{form}, {depth}", kernel["tile"], length, products,
+                         f"{length / products:.2f}"))
+    table("SASS of attention's main loop, sm_90a, fp16, as it stands (causal: "
+          "both of its branches, with the condition and without):",
+          ("form, head size", "tile", "instructions", "HMMA", "instructions for each HMMA"), rows)
 
 
 def modelled(sizes):
@@ -281,7 +308,8 @@ def modelled(sizes):
         for name, of in (("block", costs), ("its attention", attention)):
             rows.append((name, batch, f"{of['modelled_us']:.0f}", f"{of['floor_us']:.0f}",
                          f"{of['modelled_us'] / of['floor_us']:.2f}"))
-    table("The block, modelled for an H200, fp16, not measured (floor: FLOP or bytes of each kernel, at the rates above):",
+    table("The block, modelled for an H200, fp16, not measured (floor: "
+          "FLOP or bytes of each kernel, at the rates above):",
           ("what", "batch", "modelled us", "floor us", "ratio"), rows)
 
 

@@ -5,9 +5,9 @@
 //   bench_gpu model FILE DTYPE [quick] NAME=VALUE ... [-- FILE DTYPE NAME=VALUE ...] ... [--]
 //                                                      each distinct contraction of each model
 //
-// With "--" every line tells its "job", from 0, and the end of each is a line {"job":, "done": true}.
-// Every contender is a graph of many launches, replayed in turns; samples are microseconds a launch.
-// On libcusim the same code runs, and its lines say "device": "sim": no figures of a GPU.
+// With "--" every line tells its "job", from 0, and the end of each is a line {"job":, "done":
+// true}. Every contender is a graph of many launches, replayed in turns; samples are microseconds a
+// launch. On libcusim the same code runs, and its lines say "device": "sim": no figures of a GPU.
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -171,11 +171,13 @@ static Shape shape_of(const Group *g, Dtype dtype) {
 }
 
 static json_t *facts(const Group *g, int layers, const Shape *s) {
-  static const char *const forms[] = {"nn", "nt", "tn", "tt"}; // of a and b, as the library gets them
+  // Of a and b, as the library gets them.
+  static const char *const forms[] = {"nn", "nt", "tn", "tt"};
   const char *form = s->conv ? "conv" : forms[2 * s->a_transposed + s->transposed];
-  return json_pack("{s:s s:s s:i s:s s:f s:f s:I}", "form", form, "layer", g->layer, "layers", layers, "tile",
-                   tuning_tile(g->graph->arena, &g->tile), "model_us", g->tile.seconds * 1e6, "flops", g->flops,
-                   "bytes", (json_int_t)(g->bytes_read + g->bytes_written));
+  return json_pack("{s:s s:s s:i s:s s:f s:f s:I}", "form", form, "layer", g->layer, "layers",
+                   layers, "tile", tuning_tile(g->graph->arena, &g->tile), "model_us",
+                   g->tile.seconds * 1e6, "flops", g->flops, "bytes",
+                   (json_int_t)(g->bytes_read + g->bytes_written));
 }
 
 static void measure_group(Compiler *c, Group *g, int layers, Dtype dtype) {
@@ -303,19 +305,22 @@ static Plan *ceiling_plan(int64_t bytes, int copies, int launches) {
               .nentries = 1, .static_bytes = 2 * bytes};
   p->tensors = base_alloc(2, sizeof *p->tensors);
   for (int i = 0; i < 2; i++)
-    p->tensors[i] = (PlanTensor){.name = copy_text(i ? "to" : "from"), .role = RoleTemp, .dtype = DtU8,
-                                 .rank = 1, .shape = {bytes}, .bytes = bytes, .offset = i * bytes,
-                                 .value = -1, .loc = copy_text("")};
+    p->tensors[i] = (PlanTensor){.name = copy_text(i ? "to" : "from"), .role = RoleTemp,
+                                 .dtype = DtU8, .rank = 1, .shape = {bytes}, .bytes = bytes,
+                                 .offset = i * bytes, .value = -1, .loc = copy_text("")};
   p->kernels = base_alloc(1, sizeof *p->kernels);
   p->kernels[0] = (PlanKernel){.name = copy_text("empty"), .layer = copy_text("empty"),
                                .ops = copy_text(""), .class_name = copy_text("map"),
-                               .tile = copy_text(""), .names = copy_text(""), .file = copy_text("empty.cu"),
+                               .tile = copy_text(""), .names = copy_text(""),
+                               .file = copy_text("empty.cu"),
                                .source = copy_text("extern \"C\" __global__ void empty() {}\n"),
                                .loc = copy_text(""), .grid = {1, 1, 1}, .block = {32, 1, 1}};
   p->entries = base_alloc(1, sizeof *p->entries);
-  p->entries[0] = (PlanEntry){copy_text("run"), base_alloc((size_t)(copies + launches), sizeof(PlanStep)), 0};
+  p->entries[0] =
+      (PlanEntry){copy_text("run"), base_alloc((size_t)(copies + launches), sizeof(PlanStep)), 0};
   for (int i = 0; i < copies; i++)
-    p->entries[0].steps[p->entries[0].nsteps++] = (PlanStep){.kind = StepCopy, .source = 0, .target = 1};
+    p->entries[0].steps[p->entries[0].nsteps++] =
+        (PlanStep){.kind = StepCopy, .source = 0, .target = 1};
   for (int i = 0; i < launches; i++)
     p->entries[0].steps[p->entries[0].nsteps++] = (PlanStep){.kind = StepLaunch, .kernel = 0};
   return p;

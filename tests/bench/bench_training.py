@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""bench_training.py [--quick] [PART...]: the figures of whole steps of training, as Markdown tables.
+"""bench_training.py [--quick] [PART...]: the figures of whole steps of training, as Markdown
+tables.
 
-bench.sh prints them into README.md. Parts: plans tokens spills; none named: all. --quick: small sizes, for tests. Nothing here
-gates anything. Needs no GPU: figures are planned, modelled for an H200, or of machine code that NVRTC makes.
+bench.sh prints them into README.md. Parts: plans tokens spills; none named: all. --quick: small
+sizes, for tests. Nothing here gates anything. Needs no GPU: figures are planned, modelled for an
+H200, or of machine code that NVRTC makes.
 """
 import json, re, subprocess, sys
 
 STEPS = (("ResNet-18, 32x32, batch 128", "resnet18", (), ("fp32", "bf16")),
          ("ResNet-34, 32x32, batch 128", "resnet34", (), ("fp32", "bf16")),
-         ("ResNet-18, 224x224, batch 256", "resnet18", ("stem=imagenet", "size=224", "batch=256"), ("bf16",)),
+         ("ResNet-18, 224x224, batch 256", "resnet18",
+          ("stem=imagenet", "size=224", "batch=256"), ("bf16",)),
          ("autoencoder, batch 128", "autoencoder", (), ("fp32", "bf16")),
          ("transformer block, batch 8", "block", ("batch=8",), ("bf16",)))
 QUICK = (("ResNet-18, 8x8, batch 2", "resnet18", ("size=8", "width=8", "batch=2"), ("fp32",)),)
@@ -23,12 +26,14 @@ def nngen(*arguments):
 
 
 def arguments(model, dtype, settings):
-    return [f"models/{model}.lua", "--entry", "train", "--dtype", dtype, *(["--set", *settings] if settings else [])]
+    return [f"models/{model}.lua", "--entry", "train", "--dtype", dtype,
+            *(["--set", *settings] if settings else [])]
 
 
 def plan(model, dtype, settings, lowering):
     """Launches, planned bytes and the arena of the entry train."""
-    made = json.loads(nngen("show", *arguments(model, dtype, settings), "--lowering", lowering, "--plan"))
+    made = json.loads(nngen("show", *arguments(model, dtype, settings), "--lowering",
+                            lowering, "--plan"))
     steps = next(e for e in made["entries"] if e["name"] == "train")["steps"]
     kernels = [made["kernels"][s["kernel"]] for s in steps if s["kind"] == "launch"]
     return kernels, sum(k["bytes_read"] + k["bytes_written"] for k in kernels), made
@@ -41,20 +46,23 @@ def modelled(model, dtype, settings, names):
 
 
 def plans(steps):
-    print("| step | precision | kernels | unfused | GB moved | unfused | fewer | arena MB | of its bound | modelled ms | floor ms |")
+    print("| step | precision | kernels | unfused | GB moved | unfused | fewer | arena MB | "
+          "of its bound | modelled ms | floor ms |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for title, model, settings, dtypes in steps:
         for dtype in dtypes:
             kernels, moved, made = plan(model, dtype, settings, "fused")
             single, once, _ = plan(model, dtype, settings, "unfused")
             ms, floor = modelled(model, dtype, settings, {k["name"] for k in kernels})
-            print(f"| {title} | {dtype} | {len(kernels)} | {len(single)} | {moved / 1e9:.2f} | {once / 1e9:.2f} | {once / moved:.2f}x "
-                  f"| {made['arena_bytes'] / 1e6:.0f} | {made['arena_bytes'] / made['arena_bound']:.3f} | {ms:.2f} | {floor:.2f} |")
+            print(f"| {title} | {dtype} | {len(kernels)} | {len(single)} | {moved / 1e9:.2f} | "
+                  f"{once / 1e9:.2f} | {once / moved:.2f}x | {made['arena_bytes'] / 1e6:.0f} | "
+                  f"{made['arena_bytes'] / made['arena_bound']:.3f} | {ms:.2f} | {floor:.2f} |")
 
 
 def tokens(steps):
     """Scores in memory or not, in a step of the block: its arena and time, by tokens."""
-    print("\nA step of the block in bf16, batch 1, by tokens: with attention and its derivatives as kernels of their own kind, and as "
+    print("\nA step of the block in bf16, batch 1, by tokens: "
+          "with attention and its derivatives as kernels of their own kind, and as "
           "products and rows (`--no-flash`):\n")
     print("| tokens | arena MB | `--no-flash` | modelled ms | `--no-flash` |")
     print("|---|---|---|---|---|")
@@ -66,9 +74,11 @@ def tokens(steps):
             mine = next(e for e in made["entries"] if e["name"] == "train")["steps"]
             names = {made["kernels"][s["kernel"]]["name"] for s in mine if s["kind"] == "launch"}
             costs = json.loads(nngen("show", *model, "--costs", "--json"))
-            row.append((made["arena_bytes"] / 1e6, sum(k["modelled_us"] for k in costs["kernels"] if k["name"] in names) / 1e3))
-        print(f"| {count} | {row[0][0]:.0f} | {row[1][0]:.0f} ({row[1][0] / row[0][0]:.1f}x) | {row[0][1]:.2f} "
-              f"| {row[1][1]:.2f} ({row[1][1] / row[0][1]:.1f}x) |")
+            row.append((made["arena_bytes"] / 1e6,
+                        sum(k["modelled_us"] for k in costs["kernels"]
+                            if k["name"] in names) / 1e3))
+        print(f"| {count} | {row[0][0]:.0f} | {row[1][0]:.0f} ({row[1][0] / row[0][0]:.1f}x) | "
+              f"{row[0][1]:.2f} | {row[1][1]:.2f} ({row[1][1] / row[0][1]:.1f}x) |")
 
 
 def spills(steps):
@@ -79,9 +89,11 @@ def spills(steps):
         for dtype in dtypes:
             found = []
             for arch in ARCHS:
-                made = json.loads(nngen("run", *arguments(model, dtype, settings), "--arch", arch, "--json", "--quiet"))
+                made = json.loads(nngen("run", *arguments(model, dtype, settings), "--arch", arch,
+                                        "--json", "--quiet"))
                 kernels = made["kernels"]
-                found.append(f"{sum(k.get('spill_bytes', 0) > 0 for k in kernels)} of {len(kernels)}")
+                found.append(f"{sum(k.get('spill_bytes', 0) > 0 for k in kernels)} of "
+                             f"{len(kernels)}")
             print(f"| {title} | {dtype} | " + " | ".join(found) + " |")
 
 

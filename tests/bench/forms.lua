@@ -1,4 +1,5 @@
--- One matrix product whose operands lie transposed in memory (ta, tb: 1) or not; softmax: so that they are stored.
+-- One matrix product whose operands lie transposed in memory (ta, tb: 1) or not; softmax: so that
+-- they are stored.
 local nn = require "nn"
 local cfg = nn.config{m = 48, n = 32, k = 64, ta = 0, tb = 0}
 

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""make bench DEVICE=cuda: tests, ceilings, contractions and networks on a GPU, made to end within 9 minutes.
+"""make bench DEVICE=cuda: tests, ceilings, contractions and networks on a GPU, made to end within
+9 minutes.
 
 usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]]
 
 Needs a ready-made build/ (`make tests`), python3 and, for the peers, PyTorch; installs nothing.
 Every stage has its share of the seconds that are left; what would go over is left out and said so.
-Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR, after each stage anew,
-and prints the tables the README shows. Stages of one commit may be run one by one (--only): the table
-joins them. A row's "tiles" tells who chose them: "model", nngen's cost model; "tuned", what `nngen tune`
-measured in the same call (--only tune,networks). `python3 tests/bench/gpu.py --results DIR` is all that `make bench DEVICE=cuda` does.
+Writes one JSON file (device, versions, commit, clocks, raw samples) into DIR, after each stage
+anew, and prints the tables the README shows. Stages of one commit may be run one by one (--only):
+the table joins them. A row's "tiles" tells who chose them: "model", nngen's cost model; "tuned",
+what `nngen tune` measured in the same call (--only tune,networks). `python3 tests/bench/gpu.py
+--results DIR` is all that `make bench DEVICE=cuda` does.
 
---dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program works;
-its figures are none of a GPU and are stored nowhere.
+--dry-run does the same on libcusim and the CPU, tiny and few times: it shows that the program
+works; its figures are none of a GPU and are stored nowhere.
 """
 import argparse
 import glob
@@ -33,13 +35,15 @@ import table  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # A stage may take its share of what is left: these are seconds when all are run in the usual time.
-SHARES = {"ceilings": 25, "gemms": 45, "contractions": 90, "tests": 105, "tune": 55, "networks": 205}
+SHARES = {"ceilings": 25, "gemms": 45, "contractions": 90, "tests": 105, "tune": 55,
+          "networks": 205}
 COMPILE_SECONDS = 75  # of torch.compile, for one network and batch
 BATCHES = (1, 32, 256)
 
 # Of WORKLOADS C's attention block: tokens 2048, width 1024, 32 heads of 32; and large squares.
-GEMMS = [("qkv", 2048, 3072, 1024, 0), ("proj", 2048, 1024, 1024, 0), ("mlp up", 2048, 4096, 1024, 0),
-         ("mlp down", 2048, 1024, 4096, 0), ("q kT", 2048, 2048, 32, 32), ("p v", 2048, 32, 2048, 32)]
+GEMMS = [("qkv", 2048, 3072, 1024, 0), ("proj", 2048, 1024, 1024, 0),
+         ("mlp up", 2048, 4096, 1024, 0), ("mlp down", 2048, 1024, 4096, 0),
+         ("q kT", 2048, 2048, 32, 32), ("p v", 2048, 32, 2048, 32)]
 SQUARES = [("square", 4096, 4096, 4096, 0), ("square", 8192, 8192, 8192, 0)]
 
 
@@ -48,7 +52,8 @@ def note(text):
 
 
 def kill_session(leader):
-    """Ends the process and all of its session: timeout(1) puts what it runs into groups of their own."""
+    """Ends the process and all of its session: timeout(1) puts what it runs into groups of
+    their own."""
     for entry in os.listdir("/proc"):
         try:
             with open(f"/proc/{entry}/stat") as f:
@@ -72,7 +77,8 @@ def test_counts(said, programs):
     whole = re.findall(SUMMARY, said, re.M)
     passed, skipped, failed = (sum(int(line[i]) for line in ended) for i in (1, 2, 3))
     left = [path for path in programs if path not in {line[0] for line in ended}]
-    text = f"{passed} passed, {failed} failed, {skipped} skipped in the {len(ended)} of {len(programs)} programs that ended"
+    text = (f"{passed} passed, {failed} failed, {skipped} skipped in the {len(ended)} of "
+            f"{len(programs)} programs that ended")
     text += f"; not ended: {', '.join(left)}" if left else ""
     return {"tests": whole[-1] if whole else text if ended else "not finished",
             "failed_tests": re.findall(r"^ *not ok (.*)", said, re.M)[:20]}
@@ -91,12 +97,14 @@ class Bench:
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
         self.path = None  # of the JSON
-        self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")  # without a tuning.json: the cost model's tiles
-        self.tuning, self.tuned = os.path.join(self.work, "tuning.json"), set()  # tuned: (dtype, batch), in whole or in part
+        # Without a tuning.json: the cost model's tiles.
+        self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
+        # Tuned: (dtype, batch), in whole or in part.
+        self.tuning, self.tuned = os.path.join(self.work, "tuning.json"), set()
         if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are
             self.env.setdefault("VIRTUAL_ENV", sys.prefix)
 
-    # ---- running things ---------------------------------------------------------------------------
+    # ---- running things --------------------------------------------------------------------------
 
     def left(self):
         return min(self.stage_deadline, self.deadline) - time.monotonic()
@@ -106,10 +114,11 @@ class Bench:
             raise OverTime(f"{seconds:.0f} s were needed, {max(0, self.left()):.0f} s left")
 
     def run(self, *command, keep=None):
-        """The command's output; it is ended, with all it started, when the stage's time is over. What
-        it printed until then goes to `keep`."""
-        process = subprocess.Popen(command, cwd=ROOT, env=self.env, text=True, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, start_new_session=True)
+        """The command's output; it is ended, with all it started, when the stage's time is over.
+        What it printed until then goes to `keep`."""
+        process = subprocess.Popen(command, cwd=ROOT, env=self.env, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
         try:
             out, err = process.communicate(timeout=max(1, self.left()))
         except subprocess.TimeoutExpired:
@@ -122,11 +131,13 @@ class Bench:
             keep(out)
         if process.returncode:
             last = (err.strip() or out.strip()).splitlines()[-1:] or ["no message"]
-            raise RuntimeError(f"{' '.join(command)[:90]}: exit {process.returncode}: {last[0][:200]}")
+            raise RuntimeError(f"{' '.join(command)[:90]}: exit {process.returncode}: "
+                               f"{last[0][:200]}")
         return out
 
     def lines(self, into, command, **facts):
-        """Adds the JSON lines that the command prints, with `facts` in each, also when it fails later."""
+        """Adds the JSON lines that the command prints, with `facts` in each, also when it fails
+        later."""
         def keep(out):
             into.extend(dict(json.loads(line), **facts) for line in out.splitlines()
                         if line.startswith("{") and line.endswith("}"))
@@ -137,9 +148,11 @@ class Bench:
             return
         fields = ["clocks.sm", "clocks.mem", "power.draw", "temperature.gpu"]
         try:
-            text = subprocess.run(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"],
+            text = subprocess.run(["nvidia-smi", "--query-gpu=" + ",".join(fields),
+                                   "--format=csv,noheader,nounits"],
                                   capture_output=True, text=True, timeout=10).stdout.splitlines()[0]
-            self.result["clocks"].append(dict(zip(["at"] + fields, [at] + [v.strip() for v in text.split(",")])))
+            self.result["clocks"].append(
+                dict(zip(["at"] + fields, [at] + [v.strip() for v in text.split(",")])))
         except (OSError, subprocess.SubprocessError, IndexError):
             pass
 
@@ -162,24 +175,29 @@ class Bench:
             why = str(error) or repr(error)
         self.clocks(f"{name} ends")
         seconds = time.monotonic() - begin
-        self.result["stages"].append({"name": name, "seconds": round(seconds, 1), "budget": round(budget, 1), "note": why})
+        self.result["stages"].append({"name": name, "seconds": round(seconds, 1),
+                                      "budget": round(budget, 1), "note": why})
         note(f"{name}: {seconds:.0f} s" + (f"; {why}" if why else ""))
 
     def store(self, unfinished=None):
-        """Writes what there is: a run that is killed leaves the stages that ended, and the one under way as cut short."""
+        """Writes what there is: a run that is killed leaves the stages that ended, and the one
+        under way as cut short."""
         self.result["seconds"] = round(time.monotonic() - self.begin, 1)
         if self.dry:
             return
         result = self.result
         if unfinished:
-            cut = {"name": unfinished, "seconds": None, "budget": None, "note": "the run ended during it"}
+            cut = {"name": unfinished, "seconds": None, "budget": None,
+                   "note": "the run ended during it"}
             result = dict(result, stages=result["stages"] + [cut])
         try:
             if not self.path:
-                name = re.sub(r"[^a-z0-9]+", "-", self.result["device"].split(",")[0].lower()).strip("-")
+                name = re.sub(r"[^a-z0-9]+", "-",
+                              self.result["device"].split(",")[0].lower()).strip("-")
                 stamp = re.sub(r"[^0-9]", "", self.result["date"])
                 os.makedirs(self.options.results, exist_ok=True)
-                self.path = os.path.join(self.options.results, f"{name}-{stamp}-{self.result['commit'][:7]}.json")
+                self.path = os.path.join(self.options.results,
+                                         f"{name}-{stamp}-{self.result['commit'][:7]}.json")
             with open(self.path + ".part", "w") as f:
                 json.dump(result, f, indent=1)
                 f.write("\n")
@@ -187,10 +205,11 @@ class Bench:
         except OSError as error:
             note(f"cannot be stored: {error}")
 
-    # ---- facts ------------------------------------------------------------------------------------
+    # ---- facts -----------------------------------------------------------------------------------
 
     def facts(self):
-        self.result.update(device="unknown", date=time.strftime("%Y-%m-%d %H:%M", time.gmtime()), commit=self.commit())
+        self.result.update(device="unknown", date=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+                           commit=self.commit())
         self.stage_deadline = time.monotonic() + 60
         try:
             text = self.run("build/nngen", "doctor")
@@ -201,12 +220,15 @@ class Bench:
             note(f"nngen doctor: {error}")
         if not self.dry and "libcusim" in self.result["device"]:
             shutil.rmtree(self.work, ignore_errors=True)
-            note("there is no GPU here (nngen doctor says what was searched); --dry-run shows that the program works")
+            note("there is no GPU here (nngen doctor says what was searched); "
+                 "--dry-run shows that the program works")
             sys.exit(3)
         if shutil.which("nvidia-smi") and not self.dry:
             try:
-                rows = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit",
-                                       "--format=csv,noheader"], capture_output=True, text=True, timeout=20).stdout
+                rows = subprocess.run(["nvidia-smi",
+                                       "--query-gpu=name,driver_version,clocks.max.sm,power.limit",
+                                       "--format=csv,noheader"], capture_output=True, text=True,
+                                      timeout=20).stdout
                 self.result["gpu"] = rows.strip().splitlines()[0] if rows.strip() else ""
             except (OSError, subprocess.SubprocessError) as error:
                 note(f"nvidia-smi: {error}")
@@ -214,7 +236,8 @@ class Bench:
     @staticmethod
     def commit():
         try:
-            git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, timeout=20)
+            git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True,
+                                 text=True, timeout=20)
             if git.returncode == 0:
                 return git.stdout.strip()
         except (OSError, subprocess.SubprocessError):
@@ -225,7 +248,7 @@ class Bench:
         except OSError:
             return "unknown"
 
-    # ---- the stages -------------------------------------------------------------------------------
+    # ---- the stages ------------------------------------------------------------------------------
 
     def tests(self):
         if self.dry:
@@ -233,8 +256,10 @@ class Bench:
             return
         said = []
         self.result["tests"] = "not finished"
-        found = [os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tests/**/test_*.*"), recursive=True)]
-        found = ["build/" + path[:-2] if path.endswith(".c") else path for path in found if path.endswith((".c", ".sh"))]
+        found = [os.path.relpath(path, ROOT)
+                 for path in glob.glob(os.path.join(ROOT, "tests/**/test_*.*"), recursive=True)]
+        found = ["build/" + path[:-2] if path.endswith(".c") else path for path in found
+                 if path.endswith((".c", ".sh"))]
         found = [path for path in found if os.path.exists(os.path.join(ROOT, path))]
         host = re.compile(r"^(build/)?tests/(gen|errors|bench)/")  # what needs no GPU comes last
         found.sort(key=lambda path: (bool(host.match(path)), path))
@@ -248,11 +273,13 @@ class Bench:
 
     def ceilings(self):
         rows = self.result["ceilings"] = []
-        self.lines(rows, ["build/tests/bench/bench_gpu", "ceilings"] + (["quick"] if self.dry else []))
+        self.lines(rows, ["build/tests/bench/bench_gpu", "ceilings"]
+                   + (["quick"] if self.dry else []))
 
     def measure_model(self, into, model, dtype, settings, **facts):
         begin = time.monotonic()
-        command = ["build/tests/bench/bench_gpu", "model", model, dtype] + (["quick"] if self.dry else [])
+        command = (["build/tests/bench/bench_gpu", "model", model, dtype]
+                   + (["quick"] if self.dry else []))
         self.lines(into, command + settings, dtype=dtype, **facts)
         return time.monotonic() - begin
 
@@ -264,11 +291,13 @@ class Bench:
             for batch in [1] if self.dry else [1, 32, 256]:
                 self.need(1.3 * took)
                 settings = [f"batch={batch}"] + (["size=32"] if self.dry else [])
-                took = self.measure_model(rows, "models/resnet34.lua", dtype, settings, batch=batch, tiles="model")
+                took = self.measure_model(rows, "models/resnet34.lua", dtype, settings, batch=batch,
+                                          tiles="model")
 
     def gemms(self):
         """What the README shows comes first; all in one process, which one that fails ends."""
-        todo = [(d, b, g) for d in ("bf16", "fp16") for b, some in ((1, GEMMS), (1, SQUARES[:1]), (8, GEMMS), (1, SQUARES[1:]))
+        todo = [(d, b, g) for d in ("bf16", "fp16")
+                for b, some in ((1, GEMMS), (1, SQUARES[:1]), (8, GEMMS), (1, SQUARES[1:]))
                 for g in some]
         todo, why, done, rows = todo[:2] if self.dry else todo, [], set(), []
         self.result["gemms"] = rows
@@ -276,7 +305,8 @@ class Bench:
             command = ["build/tests/bench/bench_gpu", "model"]
             for dtype, batch, (name, m, n, k, heads) in todo:
                 m, n, k = (64, 48, 32) if self.dry else (m if heads else batch * m, n, k)
-                command += ["--"] * (len(command) > 2) + ["tests/bench/gemm.lua", dtype, f"m={m}", f"n={n}", f"k={k}"]
+                command += (["--"] * (len(command) > 2)
+                            + ["tests/bench/gemm.lua", dtype, f"m={m}", f"n={n}", f"k={k}"])
                 command += [f"batch={heads * batch}", "weights=0"] if heads else []
             command[4:4] = ["quick"] if self.dry else []
             command += ["--"] if len(todo) == 1 else []
@@ -305,14 +335,16 @@ class Bench:
         return f"{gemm[0]}{f' {gemm[1]}' if gemm in SQUARES else ''} {dtype} batch {batch}"
 
     def networks(self):
-        """First nngen beside PyTorch as it is, for ResNet-18 in fp16; then the same with torch.compile, in place
-        of the first figures; then the other networks, without it."""
+        """First nngen beside PyTorch as it is, for ResNet-18 in fp16; then the same with
+        torch.compile, in place of the first figures; then the other networks, without it."""
         self.result["networks"] = []
         peers = Peers(self)
         took, missed = 8, []
         key = [("resnet18", "fp16", b) for b in BATCHES]
         todo = [(*k, False) for k in key] + [(*k, True) for k in key]
-        todo += [(m, d, b, False) for m, d in (("resnet34", "fp16"), ("resnet18", "bf16"), ("resnet34", "bf16")) for b in BATCHES]
+        todo += [(m, d, b, False)
+                 for m, d in (("resnet34", "fp16"), ("resnet18", "bf16"), ("resnet34", "bf16"))
+                 for b in BATCHES]
         for model, dtype, batch, compiled in [("resnet18", "fp32", 1, True)] if self.dry else todo:
             name = f"{model} {dtype} batch {batch}" + (", torch.compile" if compiled else "")
             begin, spent = time.monotonic(), peers.compile_seconds
@@ -330,52 +362,59 @@ class Bench:
             raise OverTime("; ".join(missed))
 
     def nngen_samples(self, model, dtype, batch, graph, tuned=False):
-        command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json", "--quiet", "--no-check",
-                   "--repeat", "2" if self.dry else "100", "--warmup", "20", "--set", f"batch={batch}"]
+        command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json",
+                   "--quiet", "--no-check", "--repeat", "2" if self.dry else "100", "--warmup",
+                   "20", "--set", f"batch={batch}"]
         command += (["size=32"] if self.dry else []) + (["--graph"] if graph else [])
         command += ["--tuning", self.tuning] if tuned else []
         return json.loads(self.run(*command))["timing"]["samples_ms"]
 
     def measure_network(self, peers, model, dtype, batch, compiled):
-        """Contenders in turns: nngen with the cost model's tiles, with the tuned ones (ResNet-34 has ResNet-18's shapes), then each
-        variant of PyTorch, three times."""
+        """Contenders in turns: nngen with the cost model's tiles, with the tuned ones (ResNet-34
+        has ResNet-18's shapes), then each variant of PyTorch, three times."""
         samples = {}
-        missing = peers.prepare(compiled, model=model, batch=batch, dtype=dtype, size=32 if self.dry else 224)
+        missing = peers.prepare(compiled, model=model, batch=batch, dtype=dtype,
+                                size=32 if self.dry else 224)
         for turn in range(1 if self.dry else 3):
             for graph in (True, False) if turn == 0 else (True,):
                 who = ("nngen", "graph" if graph else "launched")
                 samples.setdefault(who, []).append(self.nngen_samples(model, dtype, batch, graph))
             if (dtype, batch) in self.tuned and os.path.exists(self.tuning):
-                samples.setdefault(("nngen", "graph, tuned"), []).append(self.nngen_samples(model, dtype, batch, True, True))
+                samples.setdefault(("nngen", "graph, tuned"),
+                                   []).append(self.nngen_samples(model, dtype, batch, True, True))
             for line in peers.ask(do="sample", runs=2 if self.dry else 30):
                 if "variant" in line:
                     samples.setdefault(("torch", line["variant"]), []).append(line["samples_ms"])
             self.clocks(f"{model} {dtype} batch {batch}, turn {turn}")
         of = {"model": model, "dtype": dtype, "batch": batch}
-        rows = [dict(of, who=who, variant=variant, ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
+        rows = [dict(of, who=who, variant=variant,
+                     ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
                  for (who, variant), turns in samples.items()]
         for row in rows:
             if row["who"] == "nngen":
                 row["tiles"] = "tuned" if row["variant"].endswith("tuned") else "model"
-        rows += [dict(of, who="torch", variant=line["missing"], missing=line["why"]) for line in missing if "missing" in line]
-        again = {(row["who"], row["variant"]) for row in rows if "ms" in row}  # these replace earlier figures
+        rows += [dict(of, who="torch", variant=line["missing"], missing=line["why"])
+                 for line in missing if "missing" in line]
+        # These replace earlier figures.
+        again = {(row["who"], row["variant"]) for row in rows if "ms" in row}
         kept = [row for row in self.result["networks"] if any(row[key] != of[key] for key in of)
                 or ((row["who"], row["variant"]) not in again and "ms" in row)]
         self.result["networks"] = kept + rows
         peers.ask(do="forget")
 
     def tune(self):
-        """The networks' products in fp16, smallest batch first. What is stopped at its time keeps the products that it
-        has measured."""
+        """The networks' products in fp16, smallest batch first. What is stopped at its time keeps
+        the products that it has measured."""
         if self.dry:
             return  # libcusim refuses to tune
         for batch in BATCHES:
             self.tuned.add(("fp16", batch))
-            got = json.loads(self.run("build/nngen", "tune", "models/resnet18.lua", "--dtype", "fp16", "--json", "--quiet",
-                                      "--tuning", self.tuning, "--set", f"batch={batch}"))
+            got = json.loads(self.run("build/nngen", "tune", "models/resnet18.lua", "--dtype",
+                                      "fp16", "--json", "--quiet", "--tuning", self.tuning, "--set",
+                                      f"batch={batch}"))
             self.result.setdefault("tune", got).setdefault("batches", []).append(batch)
 
-    # ---- the whole --------------------------------------------------------------------------------
+    # ---- the whole -------------------------------------------------------------------------------
 
     def all(self):
         self.facts()
@@ -388,7 +427,8 @@ class Bench:
         except Exception as error:  # a table is made again from the JSON, the samples are not
             note(f"no table: {error!r}")
         if self.path:
-            note(f"stored in {self.path}; tests/bench/table.py --readme README.md puts it into the README")
+            note(f"stored in {self.path}; "
+                 f"tests/bench/table.py --readme README.md puts it into the README")
 
 
 class Peers:
@@ -404,22 +444,27 @@ class Peers:
         command = [self.python(), os.path.join(ROOT, "tests/bench/peers.py")]
         command += ["--device", "cpu", "--quick"] if self.bench.dry else ["--device", "cuda"]
         try:
-            self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=subprocess.DEVNULL, start_new_session=True)
+            self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                            start_new_session=True)
         except OSError as error:
             self.absent, self.process = f"PyTorch: {error}", None
             self.bench.result["peers"] = {"missing": self.absent}
             return
         self.answers = queue.Queue()
-        threading.Thread(target=self.read, args=(self.process.stdout, self.answers), daemon=True).start()
+        threading.Thread(target=self.read, args=(self.process.stdout, self.answers),
+                         daemon=True).start()
         facts = self.ask(do="info")
-        self.bench.result["peers"] = next((line for line in facts if "torch" in line), {"missing": self.absent})
+        self.bench.result["peers"] = next((line for line in facts if "torch" in line),
+                                          {"missing": self.absent})
 
     def python(self):
-        for candidate in (os.environ.get("NNGEN_PEERS_PYTHON"), sys.executable, "python3", "/usr/bin/python3"):
+        for candidate in (os.environ.get("NNGEN_PEERS_PYTHON"), sys.executable, "python3",
+                          "/usr/bin/python3"):
             try:
-                if candidate and subprocess.run([candidate, "-c", "import torch, torchvision"], capture_output=True,
-                                                timeout=max(1, min(60, self.bench.left()))).returncode == 0:
+                if candidate and subprocess.run(
+                        [candidate, "-c", "import torch, torchvision"], capture_output=True,
+                        timeout=max(1, min(60, self.bench.left()))).returncode == 0:
                     return candidate
             except (OSError, subprocess.SubprocessError) as error:
                 note(f"{candidate}: {error}")
@@ -457,7 +502,8 @@ class Peers:
         return lines
 
     def prepare(self, compiled, **network):
-        """The network's variants. When max-autotune does not end in time, mode=reduce-overhead instead, from then on."""
+        """The network's variants. When max-autotune does not end in time, mode=reduce-overhead
+        instead, from then on."""
         lines = self.ask(do="prepare", **network)
         modes = (["max-autotune"] if self.late is None else []) + ["reduce-overhead"]
         missing = []
@@ -500,7 +546,8 @@ def main():
     options = parser.parse_args()
     for needed in ("build/nngen", "build/tests/bench/bench_gpu"):
         if not os.path.exists(os.path.join(ROOT, needed)):
-            sys.exit(f"bench: {needed} is missing; `make tests` builds it, on a machine with the packages")
+            sys.exit(f"bench: {needed} is missing; `make tests` builds it, "
+                     f"on a machine with the packages")
     Bench(options).all()
 
 

@@ -61,7 +61,8 @@ enum { kWorkspace = 256 << 20, kElements = 1 << 21 }; // bytes; random elements,
 #define DNN(l, call, ...) library_check((l), (int)(l)->call##_p(__VA_ARGS__), "cuDNN", #call)
 
 static bool library_check(Libraries *l, int status, const char *library, const char *call) {
-  if (status && !l->why[0]) snprintf(l->why, sizeof l->why, "%s: %s gives %d", library, call, status);
+  if (status && !l->why[0])
+    snprintf(l->why, sizeof l->why, "%s: %s gives %d", library, call, status);
   return !status;
 }
 
@@ -179,12 +180,16 @@ static bool call_dnn(Libraries *l, const Shape *s) {
 static bool describe_conv(Libraries *l, const Shape *s) {
   cudnnDataType_t type = s->dtype == DtBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
   const cudnnTensorFormat_t nhwc = CUDNN_TENSOR_NHWC;
-  return DNN(l, cudnnCreateTensorDescriptor, &l->xd) && DNN(l, cudnnCreateTensorDescriptor, &l->yd) &&
+  return DNN(l, cudnnCreateTensorDescriptor, &l->xd) &&
+         DNN(l, cudnnCreateTensorDescriptor, &l->yd) &&
          DNN(l, cudnnCreateFilterDescriptor, &l->wd) &&
          DNN(l, cudnnCreateConvolutionDescriptor, &l->cd) &&
-         DNN(l, cudnnSetTensor4dDescriptor, l->xd, nhwc, type, s->x[0], s->x[1], s->x[2], s->x[3]) &&
-         DNN(l, cudnnSetTensor4dDescriptor, l->yd, nhwc, type, s->y[0], s->y[1], s->y[2], s->y[3]) &&
-         DNN(l, cudnnSetFilter4dDescriptor, l->wd, type, nhwc, s->w[0], s->w[1], s->w[2], s->w[3]) &&
+         DNN(l, cudnnSetTensor4dDescriptor, l->xd, nhwc, type, s->x[0], s->x[1], s->x[2],
+             s->x[3]) &&
+         DNN(l, cudnnSetTensor4dDescriptor, l->yd, nhwc, type, s->y[0], s->y[1], s->y[2],
+             s->y[3]) &&
+         DNN(l, cudnnSetFilter4dDescriptor, l->wd, type, nhwc, s->w[0], s->w[1], s->w[2],
+             s->w[3]) &&
          DNN(l, cudnnSetConvolution2dDescriptor, l->cd, s->pad[0], s->pad[1], s->stride[0],
              s->stride[1], s->dilation[0], s->dilation[1], CUDNN_CROSS_CORRELATION,
              CUDNN_DATA_FLOAT) &&

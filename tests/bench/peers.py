@@ -7,8 +7,9 @@ usage: peers.py [--device cuda|cpu] [--quick]
 Requests:  {"do": "info"}
            {"do": "prepare", "model": "resnet18", "batch": 1, "dtype": "fp16"}
            {"do": "compile", "mode": "max-autotune"}
-                                             torch.compile of the prepared network, which can take minutes;
-                                             or "reduce-overhead", which takes less and has its own graphs
+                                             torch.compile of the prepared network, which can take
+                                             minutes; or "reduce-overhead", which takes less and
+                                             has its own graphs
            {"do": "sample", "runs": 50}      times every prepared variant once more, in turns
            {"do": "forget"}                  frees the model
            {"do": "conv", "x": [n,c,h,w], "w": [k,c,r,s], "stride": .., "pad": .., "dtype": ..}
@@ -16,7 +17,8 @@ Requests:  {"do": "info"}
 
 Variants of a network: eager, eager channels_last, torch.compile (max-autotune), each launched and,
 on a GPU, replayed as one CUDA graph. Times are between device events, milliseconds a run. Weights
-and inputs are random; inference only. A variant that this PyTorch does not have is told, not guessed.
+and inputs are random; inference only. A variant that this PyTorch does not have is told, not
+guessed.
 """
 import argparse
 import json
@@ -107,13 +109,15 @@ class Peers:
             self.variants[name] = run
             say(prepared=name, seconds=time.perf_counter() - begin)
         except Exception as why:  # an operator, a backend, memory: the others go on
-            say(missing=name, why=str(why).strip().splitlines()[0][:200] if str(why).strip() else repr(why))
+            say(missing=name,
+                why=str(why).strip().splitlines()[0][:200] if str(why).strip() else repr(why))
 
     def prepare(self, model, batch, dtype, size=224):
         import torchvision
         self.variants = {}
-        net = getattr(torchvision.models, model)(weights=None) if hasattr(torchvision.models, "get_model") \
-            else getattr(torchvision.models, model)(pretrained=False)
+        net = (getattr(torchvision.models, model)(weights=None)
+               if hasattr(torchvision.models, "get_model")
+               else getattr(torchvision.models, model)(pretrained=False))
         net = net.eval().to(self.device, DTYPES[dtype])
         last = getattr(torchvision.models, model)().eval()
         last.load_state_dict(net.state_dict())
@@ -155,8 +159,10 @@ class Peers:
     # ---- one convolution ------------------------------------------------------------------------
 
     def conv(self, x, w, stride, pad, dtype, runs=50):
-        image = torch.randn(*x, device=self.device).to(DTYPES[dtype]).contiguous(memory_format=torch.channels_last)
-        weight = torch.randn(*w, device=self.device).to(DTYPES[dtype]).contiguous(memory_format=torch.channels_last)
+        image = torch.randn(*x, device=self.device).to(DTYPES[dtype]).contiguous(
+            memory_format=torch.channels_last)
+        weight = torch.randn(*w, device=self.device).to(DTYPES[dtype]).contiguous(
+            memory_format=torch.channels_last)
 
         def run():
             with torch.no_grad():
@@ -170,10 +176,13 @@ class Peers:
             for _ in range(inner):
                 run()
         timed = self.as_graph(many) if self.gpu else many
-        say(variant="conv2d", samples_us=[ms * 1e3 / inner for ms in self.time_runs(timed, 2 if self.quick else runs)])
+        say(variant="conv2d",
+            samples_us=[ms * 1e3 / inner
+                        for ms in self.time_runs(timed, 2 if self.quick else runs)])
 
     def info(self):
-        facts = {"torch": torch.__version__, "device": self.device, "threads": torch.get_num_threads()}
+        facts = {"torch": torch.__version__, "device": self.device,
+                 "threads": torch.get_num_threads()}
         if self.gpu:
             facts.update(name=torch.cuda.get_device_name(), cuda=torch.version.cuda,
                          cudnn=torch.backends.cudnn.version())
@@ -194,7 +203,8 @@ def serve(peers):
                 if peers.gpu:
                     torch.cuda.empty_cache()
             else:
-                {"info": peers.info, "prepare": peers.prepare, "compile": peers.compile, "sample": peers.sample,
+                {"info": peers.info, "prepare": peers.prepare, "compile": peers.compile,
+                 "sample": peers.sample,
                  "conv": peers.conv}[do](**request)
         except Exception as why:
             say(error=f"{do}: {why}"[:300])
@@ -203,7 +213,8 @@ def serve(peers):
 
 def main():
     parser = argparse.ArgumentParser(description="PyTorch's times, measured beside nngen")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cuda", "cpu"])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu",
+                        choices=["cuda", "cpu"])
     parser.add_argument("--quick", action="store_true", help="as few runs as show that it works")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():

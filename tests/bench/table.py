@@ -2,7 +2,8 @@
 """The README's figures of GPUs, as Markdown, from the stored results of `make bench DEVICE=cuda`.
 
 usage: table.py [FILE.json]              the tables of one result, or of the newest stored
-       table.py --readme README.md       puts the newest between <!-- gpu begins --> and <!-- gpu ends -->
+       table.py --readme README.md       puts the newest between <!-- gpu begins --> and
+                                         <!-- gpu ends -->
 
 Without a stored result there is one line: not measured yet. Nothing here is computed from anything
 but the samples in the file.
@@ -52,7 +53,8 @@ def geomean(values):
 def opening(result):
     peers = result.get("peers") or {}
     clocks = [c for c in result.get("clocks", []) if str(c.get("clocks.sm", "")).isdigit()]
-    facts = [result.get("device", "no device"), result.get("gpu"), f"PyTorch {peers['torch']}" if "torch" in peers else None,
+    facts = [result.get("device", "no device"), result.get("gpu"),
+             f"PyTorch {peers['torch']}" if "torch" in peers else None,
              f"commit {(result.get('commit') or 'unknown')[:10]}", result.get("date")]
     if clocks:
         speeds = [int(c["clocks.sm"]) for c in clocks]
@@ -81,22 +83,26 @@ def ceilings(result):
         elif line.get("bytes"):
             rows.append([name, ratio(line["bytes"], us, 2, " TB/s, read and write", 1e-6)])
         elif line.get("flops"):
-            rows.append([f"{name}, {line.get('who', '-')}", ratio(line["flops"], us, 0, " TFLOP/s", 1e-6)])
+            rows.append([f"{name}, {line.get('who', '-')}",
+                         ratio(line["flops"], us, 0, " TFLOP/s", 1e-6)])
         else:
-            rows.append([name, f"{fixed(us)} us a launch; {fixed(line.get('enqueue_us'))} us of the host"])
+            rows.append([name, f"{fixed(us)} us a launch; "
+                               f"{fixed(line.get('enqueue_us'))} us of the host"])
     return table(["ceiling", "figure"], rows) if rows else ""
 
 
 def networks(result):
     groups = {}
     for line in result.get("networks", []):
-        groups.setdefault((line.get("model", "-"), line.get("dtype", "-"), line.get("batch")), []).append(line)
-    columns = ["graph", "graph, tuned", "launched", "eager", "eager channels_last", "eager channels_last, graph", "compile",
-               "compile, graph"]
+        groups.setdefault((line.get("model", "-"), line.get("dtype", "-"), line.get("batch")),
+                          []).append(line)
+    columns = ["graph", "graph, tuned", "launched", "eager", "eager channels_last",
+               "eager channels_last, graph", "compile", "compile, graph"]
     rows, instead = [], False
     for (model, dtype, batch), lines in groups.items():
         ms = {line.get("variant"): line["ms"] for line in lines if known(line.get("ms"))}
-        peers = [line["ms"] for line in lines if line.get("who") == "torch" and known(line.get("ms"))]
+        peers = [line["ms"] for line in lines if line.get("who") == "torch"
+                 and known(line.get("ms"))]
         if "graph" not in ms:
             continue
         cells = [number(ms.get(c)) for c in columns]
@@ -104,16 +110,20 @@ def networks(result):
             cells[-1], instead = number(ms["reduce-overhead"]) + " (ro)", True
         best = min(peers, default=None)
         ratios = [ratio(best, ms["graph"], 2, "x"), ratio(best, ms.get("graph, tuned"), 2, "x")]
-        rows.append([model, dtype, str(batch)] + cells + ratios + [number(batch / ms["graph"] * 1e3 if known(batch) else None)])
-    head = ["network", "dtype", "batch", "nngen, graph", "nngen tuned, graph", "nngen", "eager", "channels_last", "the same, graph",
-            "max-autotune", "the same, graph", "best peer / nngen", "best peer / tuned", "images/s"]
-    absent = sorted({f"{line.get('model')} {line.get('dtype')} batch {line.get('batch')}, {line.get('variant')}: {line['missing']}"
+        rows.append([model, dtype, str(batch)] + cells + ratios
+                    + [number(batch / ms["graph"] * 1e3 if known(batch) else None)])
+    head = ["network", "dtype", "batch", "nngen, graph", "nngen tuned, graph", "nngen", "eager",
+            "channels_last", "the same, graph", "max-autotune", "the same, graph",
+            "best peer / nngen", "best peer / tuned", "images/s"]
+    absent = sorted({f"{line.get('model')} {line.get('dtype')} batch {line.get('batch')}, "
+                     f"{line.get('variant')}: {line['missing']}"
                      for line in result.get("networks", []) if "missing" in line})
-    more = "\n\n(ro): `torch.compile` mode=reduce-overhead, with its own CUDA graphs, where max-autotune did not end in time." \
-        if instead else ""
+    more = ("\n\n(ro): `torch.compile` mode=reduce-overhead, with its own CUDA graphs, where "
+            "max-autotune did not end in time.") if instead else ""
     more += f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
-    return ("Milliseconds a batch, medians; nngen's tiles are its cost model's, `tuned`: those that `nngen tune` measured as the "
-            "fastest:\n\n" + table(head, rows) if rows else "") + more
+    return ("Milliseconds a batch, medians; nngen's tiles are its cost model's, `tuned`: "
+            "those that `nngen tune` measured as the fastest:\n\n" + table(head, rows)
+            if rows else "") + more
 
 
 def pairs(lines):
@@ -131,12 +141,14 @@ def contraction_rows(lines, label):
         if ours.get("missing"):
             continue
         us, library = ours.get("us"), (theirs or {}).get("us")
-        rows.append([label(ours), ours.get("name") or "-", ours.get("tile") or "-", fixed(us), ratio(ours.get("flops"), us, 0, "", 1e-6),
-                     fixed(ours.get("model_us")), fixed(library) if known(library) else "-", ratio(library, us, 2, "x")])
+        rows.append([label(ours), ours.get("name") or "-", ours.get("tile") or "-", fixed(us),
+                     ratio(ours.get("flops"), us, 0, "", 1e-6), fixed(ours.get("model_us")),
+                     fixed(library) if known(library) else "-", ratio(library, us, 2, "x")])
     return rows
 
 
-HEAD = ["layer", "shape", "tile", "nngen us", "TFLOP/s", "model us", "library us", "library / nngen"]
+HEAD = ["layer", "shape", "tile", "nngen us", "TFLOP/s", "model us", "library us",
+        "library / nngen"]
 
 
 def contractions(result, whole):
@@ -148,19 +160,25 @@ def contractions(result, whole):
     left_out = [line for line in lines if "missing" in line and line.get("who") == "nngen"]
     lines = [line for line in lines if line not in left_out]
     for dtype, batch in batches:
-        some = [line for line in lines if (line.get("dtype", "-"), line.get("batch", 0)) == (dtype, batch)]
-        ratios = [b["us"] / a["us"] for a, b in pairs(some) if b and known(b.get("us")) and known(a.get("us"))]
+        some = [line for line in lines
+                if (line.get("dtype", "-"), line.get("batch", 0)) == (dtype, batch)]
+        ratios = [b["us"] / a["us"] for a, b in pairs(some)
+                  if b and known(b.get("us")) and known(a.get("us"))]
         mean = geomean(ratios)
-        means.append([dtype, str(batch), str(len(pairs(some))), f"{mean:.2f}x" if mean else "not measured",
+        means.append([dtype, str(batch), str(len(pairs(some))),
+                      f"{mean:.2f}x" if mean else "not measured",
                       f"{min(ratios):.2f}x" if ratios else "-"])
         if whole or (dtype, batch) == ("fp16", 32):
-            out.append(f"ResNet contractions, {dtype}, batch {batch} (nngen with its cost model's tiles and the fused epilogue, "
+            out.append(f"ResNet contractions, {dtype}, "
+                       f"batch {batch} (nngen with its cost model's tiles and the fused epilogue, "
                        "cuDNN the convolution alone):\n\n"
                        + table(HEAD, contraction_rows(some, lambda line: line.get("layer") or "-")))
     if left_out:
-        told = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}" for line in left_out})
+        told = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}"
+                       for line in left_out})
         out.append(f"Not among them: {'; '.join(told)}.")
-    out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean", "worst"], means))
+    out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean",
+                         "worst"], means))
     return "\n\n".join(out)
 
 
@@ -168,8 +186,10 @@ def gemms(result, whole):
     lines = result.get("gemms", [])
     if not whole:
         lines = [line for line in lines if line.get("dtype") == "bf16"]
-    rows = contraction_rows(lines, lambda line: f"{line.get('gemm', '-')}, batch {line.get('batch', '-')}")
-    return "Matrix products (attention block, large squares):\n\n" + table(HEAD, rows) if rows else ""
+    rows = contraction_rows(lines,
+                            lambda line: f"{line.get('gemm', '-')}, batch {line.get('batch', '-')}")
+    return ("Matrix products (attention block, large squares):\n\n" + table(HEAD, rows)
+            if rows else "")
 
 
 def tune(result):
@@ -178,13 +198,14 @@ def tune(result):
         return ""
     us = [fixed(t.get(key), 1) for key in ("us_by_model", "us_by_best")]
     by = [fixed(t.get(key)) for key in ("modelled_by_measured", "worst_modelled_by_measured")]
-    return (f"Cost model, ResNet-18 fp16 batch 1: its tiles take {us[0]} us, the fastest measured {us[1]} us; modelled / measured "
+    return (f"Cost model, ResNet-18 fp16 batch 1: its tiles take {us[0]} us, "
+            f"the fastest measured {us[1]} us; modelled / measured "
             f"{by[0]} in the geometric mean, {by[1]} at worst.")
 
 
 def text(result, whole=False):
-    parts = [opening(result), stages(result), networks(result), contractions(result, whole), gemms(result, whole),
-             ceilings(result), tune(result)]
+    parts = [opening(result), stages(result), networks(result), contractions(result, whole),
+             gemms(result, whole), ceilings(result), tune(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -201,12 +222,14 @@ def read(path):
     return result
 
 
-STAGES = {"tests": ["tests", "failed_tests"], "ceilings": ["ceilings"], "gemms": ["gemms"], "contractions": ["contractions"],
+STAGES = {"tests": ["tests", "failed_tests"], "ceilings": ["ceilings"], "gemms": ["gemms"],
+          "contractions": ["contractions"],
           "tune": ["tune"], "networks": ["networks", "peers"]}
 
 
 def worth(result, name):
-    """How much of a stage a result has: (0, 0) nothing; (1, lines) cut short or failed; (2, 0) all of it."""
+    """How much of a stage a result has: (0, 0) nothing; (1, lines) cut short or failed; (2, 0) all
+    of it."""
     data = result.get(STAGES[name][0])
     if not data or data in ("not run", "not finished"):
         return 0, 0
@@ -215,8 +238,8 @@ def worth(result, name):
 
 
 def join(results):
-    """One result of several of the same device and commit, oldest first: of each stage the last whole one, or
-    the longest that was cut short. An empty or failed stage replaces nothing."""
+    """One result of several of the same device and commit, oldest first: of each stage the last
+    whole one, or the longest that was cut short. An empty or failed stage replaces nothing."""
     joined, of = {"stages": [], "clocks": []}, {}
     kept = {key for keys in STAGES.values() for key in keys} | {"stages", "clocks"}
     for result in results:
@@ -243,7 +266,8 @@ def newest(folder):
         return None
     stored.sort(key=lambda result: result.get("date") or "")
     last = stored[-1]
-    return join([result for result in stored if all(result.get(key) == last.get(key) for key in ("device", "commit"))])
+    return join([result for result in stored
+                 if all(result.get(key) == last.get(key) for key in ("device", "commit"))])
 
 
 def main():
@@ -262,7 +286,8 @@ def main():
         sys.exit("table: a dry run or a synthetic result does not go into a README")
     with open(options.readme) as f:
         old = f.read()
-    new, count = re.subn(r"(<!-- gpu begins -->\n).*?(<!-- gpu ends -->)", lambda m: m[1] + out + "\n" + m[2], old, flags=re.S)
+    new, count = re.subn(r"(<!-- gpu begins -->\n).*?(<!-- gpu ends -->)",
+                         lambda m: m[1] + out + "\n" + m[2], old, flags=re.S)
     if not count:
         sys.exit(f"table: {options.readme} has no <!-- gpu begins --> ... <!-- gpu ends -->")
     with open(options.readme, "w") as f:

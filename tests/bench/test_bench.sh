@@ -4,45 +4,64 @@
 . "$(dirname "$0")/../tap.sh"
 table() { python3 tests/bench/table.py "$@"; }
 nothing_measured() { # no stored result: no figure
-  mkdir -p "$work/empty" && table --results "$work/empty" >"$work/o" && [ "$(cat "$work/o")" = "Times on GPUs: not measured yet." ]
+  mkdir -p "$work/empty" && table --results "$work/empty" >"$work/o" &&
+    [ "$(cat "$work/o")" = "Times on GPUs: not measured yet." ]
 }
 has() { grep -qF -- "$1" "$work/o" || { echo "no line with: $1"; cat "$work/o"; return 1; }; }
 synthetic() {
-  table tests/bench/fixture_synthetic.json --whole >"$work/o" && has "**Synthetic figures, made up for a test: nothing was measured.**" &&
-    has "Tests on the device: 3 passed, 0 failed, 1 skipped." && has "left out: resnet34 fp16 batch 256" &&
+  table tests/bench/fixture_synthetic.json --whole >"$work/o" &&
+    has "**Synthetic figures, made up for a test: nothing was measured.**" &&
+    has "Tests on the device: 3 passed, 0 failed, 1 skipped." &&
+    has "left out: resnet34 fp16 batch 256" &&
     has "| resnet18 | fp16 | 32 | 0.5 | - | 0.6 | 2 | - | - | - | 0.75 | 1.50x | - | 64000 |" &&
-    has "Not measured: resnet18 fp16 batch 32, compile: a reason." && has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
+    has "Not measured: resnet18 fp16 batch 32, compile: a reason." &&
+    has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
     has "| layer1.0.conv1 | fp16 conv A | 64x64 | 10.00 | 200 | 8.00 | 20.00 | 2.00x |" &&
     has "| qkv, batch 8 | bf16 matmul D | 128x128 | 100.00 | 500 | 90.00 | 90.00 | 0.90x |" &&
-    has "| copy | 4.00 TB/s, read and write |" && has "| product fp16 8192, cuBLAS | 500 TFLOP/s |" &&
-    has "| product bf16 8192 | not measured: no library |" && has "modelled / measured 0.80 in the geometric mean"
+    has "| copy | 4.00 TB/s, read and write |" &&
+    has "| product fp16 8192, cuBLAS | 500 TFLOP/s |" &&
+    has "| product bf16 8192 | not measured: no library |" &&
+    has "modelled / measured 0.80 in the geometric mean"
 }
 not_in_readme() { # neither a synthetic result nor a dry run gets into a README, or counts as stored
-  cp README.md "$work/R.md" && fails 1 "does not go into a README" table tests/bench/fixture_synthetic.json --readme "$work/R.md" &&
-    cmp -s README.md "$work/R.md" && mkdir -p "$work/r" && cp tests/bench/fixture_synthetic.json "$work/r/" &&
+  cp README.md "$work/R.md" && fails 1 "does not go into a README" \
+    table tests/bench/fixture_synthetic.json --readme "$work/R.md" &&
+    cmp -s README.md "$work/R.md" && mkdir -p "$work/r" &&
+    cp tests/bench/fixture_synthetic.json "$work/r/" &&
     fails 1 "a dry run or a synthetic result is among the stored ones" table --results "$work/r"
 }
 readme_is_current() { # the README shows what is stored, or that nothing was measured
   cp README.md "$work/R.md" && table --readme "$work/R.md" && diff README.md "$work/R.md"
 }
-ask() { printf '%s\n' '{"do":"info"}' '{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","size":32}' \
-  '{"do":"compile"}' '{"do":"sample","runs":2}' '{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}' '{"do":"nonsense"}' '{"do":"quit"}'; }
+ask() {
+  printf '%s\n' '{"do":"info"}' \
+    '{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","size":32}' \
+    '{"do":"compile"}' '{"do":"sample","runs":2}' \
+    '{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}' \
+    '{"do":"nonsense"}' '{"do":"quit"}'
+}
 peers() {
-  ask | $python tests/bench/peers.py --device cpu --quick >"$work/o" && has '"variant": "eager channels_last"' && has '"variant": "conv2d"' &&
+  ask | $python tests/bench/peers.py --device cpu --quick >"$work/o" &&
+    has '"variant": "eager channels_last"' && has '"variant": "conv2d"' &&
     has '"done": "compile"' && has '"done": "sample"' && has '"error": "nonsense'
 }
 dry_run() { # everything runs, says that it is none of a GPU, stores nothing
-  ls tests/bench/results >"$work/before" && env -u NNGEN_DEVICE python3 tests/bench/gpu.py --dry-run >"$work/o" 2>"$work/e" &&
-    ls tests/bench/results | cmp - "$work/before" && has "**Dry run on libcusim and the CPU: these are no figures of a GPU.**" &&
+  ls tests/bench/results >"$work/before" &&
+    env -u NNGEN_DEVICE python3 tests/bench/gpu.py --dry-run >"$work/o" 2>"$work/e" &&
+    ls tests/bench/results | cmp - "$work/before" &&
+    has "**Dry run on libcusim and the CPU: these are no figures of a GPU.**" &&
     has "| layer1.0.conv1 | fp16 conv" && has "| launches in a graph |" &&
-    has "Not among them: fc at batch 1: a product with a vector is no contraction kernel." || { cat "$work/e"; return 1; }
+    has "Not among them: fc at batch 1: a product with a vector is no contraction kernel." ||
+    { cat "$work/e"; return 1; }
 }
 forms() { # the library gets the form that the kernel has, also of several models in one process
-  NNGEN_DEVICE=sim build/tests/bench/bench_gpu model tests/bench/forms.lua fp16 quick -- tests/bench/forms.lua fp16 ta=1 -- \
+  NNGEN_DEVICE=sim build/tests/bench/bench_gpu model tests/bench/forms.lua fp16 quick \
+    -- tests/bench/forms.lua fp16 ta=1 -- \
     tests/bench/forms.lua fp16 tb=1 -- tests/bench/forms.lua fp16 ta=1 tb=1 >"$work/o" || return 1
   local job=0 form
   for form in nn tn nt tt; do
-    grep -q "\"who\":\"nngen\".*\"form\":\"$form\".*\"job\":$job}" "$work/o" || { echo "job $job is not $form"; cat "$work/o"; return 1; }
+    grep -q "\"who\":\"nngen\".*\"form\":\"$form\".*\"job\":$job}" "$work/o" ||
+      { echo "job $job is not $form"; cat "$work/o"; return 1; }
     has "{\"job\":$job,\"done\":true}" || return 1
     job=$((job + 1))
   done
@@ -50,7 +69,8 @@ forms() { # the library gets the form that the kernel has, also of several model
 runner() { # a line as each program ends, and the failed one's details; then the sum
   printf '#!/bin/sh\necho "ok 1 - a"; echo "1..1"\n' >"$work/quick"
   printf '#!/bin/sh\nsleep 20; echo "ok 1 - b"; echo "1..1"\n' >"$work/slow"
-  printf '#!/bin/sh\necho "not ok 1 - c d"; echo "# why"; echo said >&2; echo "1..1"; exit 1\n' >"$work/bad"
+  printf '#!/bin/sh\necho "not ok 1 - c d"; echo "# why"; echo said >&2; echo "1..1"; exit 1\n' \
+    >"$work/bad"
   chmod +x "$work/quick" "$work/slow" "$work/bad"
   NNGEN_TEST= NNGEN_JOBS=2 timeout 3 tests/run.sh "$work/slow" "$work/quick" "$work/bad" >"$work/o"
   has "$work/quick" && has "not ok 1 - c d" && has "stderr: said" && has "# why" || return 1
@@ -61,27 +81,38 @@ attention() { # the tables of attention, in tiny sizes: each has all its rows, a
   tests/bench/bench_attention.py --quick >"$work/o" || return 1
   grep -q "^Instructions .* is installed" "$work/o" && rows="3 2 3 1 1 4 2"
   grep -q "NVRTC is not installed" "$work/o" && rows="3 2 3 1 4 2"
-  has "before it, 0.0 % are skipped, 100.0 % have the condition" && has "skips 75.0 %" && has "; 75.0 % of the scores" || return 1
+  has "before it, 0.0 % are skipped, 100.0 % have the condition" && has "skips 75.0 %" &&
+    has "; 75.0 % of the scores" || return 1
   awk -F'|' -v want="$rows" '/^\|---/ {body = 1; tables++; next} !/^\|/ {body = 0}
-    body {rows[tables]++; for (i = 3; i < NF; i++) if ($i !~ /[0-9]/) {print "no number: " $0; bad = 1}}
+    body {rows[tables]++
+      for (i = 3; i < NF; i++) if ($i !~ /[0-9]/) {print "no number: " $0; bad = 1}}
     END {for (t = 1; t <= tables; t++) got = got (t > 1 ? " " : "") rows[t]
-      if (got != want) {print "rows of the tables: " got ", want " want; bad = 1} exit bad}' "$work/o"
+      if (got != want) {print "rows of the tables: " got ", want " want; bad = 1}
+      exit bad}' "$work/o"
 }
 training() { # the tables of training steps, in tiny sizes
-  tests/bench/bench_training.py --quick plans tokens >"$work/o" && grep -qE "^\| 1024 \| [0-9]+ \| [0-9]+ \\([3-9]" "$work/o" && grep -qE '^\| ResNet-18, 8x8, batch 2 \| fp32 \| [0-9]+ \| [0-9]+ .*x \|' "$work/o"
+  tests/bench/bench_training.py --quick plans tokens >"$work/o" &&
+    grep -qE "^\| 1024 \| [0-9]+ \| [0-9]+ \\([3-9]" "$work/o" &&
+    grep -qE '^\| ResNet-18, 8x8, batch 2 \| fp32 \| [0-9]+ \| [0-9]+ .*x \|' "$work/o"
 }
 main_loop() { # in what either disassembler prints: the loop inside, not the one around it
   cat >"$work/main_loop.py" <<'END'
 import sys
 sys.path.insert(0, "tests/bench")
 from bench_attention import main_loop
-lines = ["MOV R1, R2", "LDSM R4, [R5]", "HMMA.16816.F32 R8, R4, R6, R8", "HMMA.16816.F32 R8, R4, R6, R8",
-         "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}", "BRA {after}", "EXIT"]
+lines = ["MOV R1, R2", "LDSM R4, [R5]", "HMMA.16816.F32 R8, R4, R6, R8",
+         "HMMA.16816.F32 R8, R4, R6, R8", "@P0 BRA {inner}", "FADD R1, R1, R2", "@!P1 BRA {outer}",
+         "BRA {after}", "EXIT"]
 labels = {1: "inner", 0: "outer", 8: "after"}
 nvdisasm = "".join((f".L_x_{labels[i]}:\n" if i in labels else "") +
-    f"        /*{16 * i:04x}*/      {t.format(inner='`(.L_x_inner)', outer='`(.L_x_outer)', after='`(.L_x_after)')} ;\n" for i, t in enumerate(lines))
-cuobjdump = "".join(f"        /*{16 * i:04x}*/      {t.format(inner='0x10', outer='0x0', after='0x80')} ;      /* 0x0000000a00ff0b82 */\n"
-    "                                              /* 0x000fe20000000800 */\n" for i, t in enumerate(lines))
+    f"        /*{16 * i:04x}*/      "
+    f"{t.format(inner='`(.L_x_inner)', outer='`(.L_x_outer)', after='`(.L_x_after)')} ;\n"
+    for i, t in enumerate(lines))
+cuobjdump = "".join(
+    f"        /*{16 * i:04x}*/      {t.format(inner='0x10', outer='0x0', after='0x80')} ;      "
+    "/* 0x0000000a00ff0b82 */\n"
+    "                                              /* 0x000fe20000000800 */\n"
+    for i, t in enumerate(lines))
 assert main_loop(nvdisasm) == (4, 2), main_loop(nvdisasm)
 assert main_loop(cuobjdump) == (4, 2), main_loop(cuobjdump)
 END
@@ -104,10 +135,13 @@ else
   ok "no stored result, no figure" nothing_measured
   ok "a result becomes a table" synthetic
   ok "a synthetic result stays out of the README" not_in_readme
-  ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" table "$work/other.json"
+  ok "a file that is no result" fails 1 "no result of make bench DEVICE=cuda" \
+    table "$work/other.json"
   ok "the README shows what is stored" readme_is_current
   while read -r case name; do
-    if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then skip "$name" "it needs libcusim"; continue; fi
+    if [ "$case $NNGEN_DEVICE" = "wrong_interpreter cuda" ]; then
+      skip "$name" "it needs libcusim"; continue
+    fi
     mkdir -p "$work/$case" && ok "$name" python3 tests/bench/test_gpu.py "$case" "$work/$case"
   done <<'END'
 each_stage_is_stored what was measured is stored after each stage, whatever comes later
@@ -121,9 +155,21 @@ shares a stage has its share of the time that is left
 joined a stage that was cut short replaces no whole one
 compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
 END
-  if [ "$python" ]; then ok "PyTorch's side, on the CPU" peers; else skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"; fi
-  if ! build/nngen doctor | grep -q '^device .*libcusim'; then skip "no GPU, no result" "there is a GPU"
-  else ok "no GPU, no result" fails 3 "there is no GPU here" python3 tests/bench/gpu.py --results "$work/none"; fi
-  if [ $NNGEN_DEVICE = sim ]; then ok "a dry run" dry_run; else skip "a dry run" "it needs libcusim"; fi
+  if [ "$python" ]; then
+    ok "PyTorch's side, on the CPU" peers
+  else
+    skip "PyTorch's side, on the CPU" "python3-torch and python3-torchvision are not installed"
+  fi
+  if ! build/nngen doctor | grep -q '^device .*libcusim'; then
+    skip "no GPU, no result" "there is a GPU"
+  else
+    ok "no GPU, no result" fails 3 "there is no GPU here" python3 tests/bench/gpu.py \
+      --results "$work/none"
+  fi
+  if [ $NNGEN_DEVICE = sim ]; then
+    ok "a dry run" dry_run
+  else
+    skip "a dry run" "it needs libcusim"
+  fi
 fi
 tap_done

@@ -18,10 +18,12 @@ NNGEN = {"name": "n", "who": "nngen", "us": 1, "dtype": "bf16", "batch": 1}
 
 
 def bench(only=None, seconds=100, dry=False):
-    b = gpu.Bench(types.SimpleNamespace(results=WORK + "/results", dry_run=dry, seconds=seconds, only=only))
+    b = gpu.Bench(types.SimpleNamespace(results=WORK + "/results", dry_run=dry,
+                                        seconds=seconds, only=only))
     if not dry:
         b.result.update(device="Made-up GPU, sm_00", date="2000-01-01 00:00", commit="0123456789")
-        b.facts = b.tests = b.tune = b.contractions = b.networks = b.gemms = b.ceilings = lambda: None
+        b.facts = b.tests = b.tune = b.contractions = b.networks = b.gemms = b.ceilings = \
+            lambda: None
     return b
 
 
@@ -50,7 +52,8 @@ def each_stage_is_stored():  # also when a later one is killed, and when the tab
         raise ZeroDivisionError
     b.contractions, table.text = breaks, breaks
     b.all()
-    assert [s["note"] for s in stored()["stages"] if s["name"] == "contractions"] == ["ZeroDivisionError()"]
+    assert [s["note"] for s in stored()["stages"]
+            if s["name"] == "contractions"] == ["ZeroDivisionError()"]
 
 
 def holes():  # any field may be missing, any time may be 0
@@ -69,7 +72,8 @@ def holes():  # any field may be missing, any time may be 0
                     table.text(dict(whole, **{stage: lines}), whole=True)
     for key in whole:
         table.text({k: v for k, v in whole.items() if k != key}, whole=True)
-    assert "its tiles take - us, the fastest measured 100.0 us" in table.text(dict(whole, tune={"us_by_best": 100}))
+    assert "its tiles take - us, the fastest measured 100.0 us" in table.text(
+        dict(whole, tune={"us_by_best": 100}))
     assert table.text({"schema_version": 1})
 
 
@@ -101,7 +105,8 @@ def partial_tests():
     del b.tests
     os.makedirs(WORK + "/tests/a")
     os.makedirs(WORK + "/tests/gen")
-    for name, text in (("a/test_bad", "echo 'not ok 1 - b c'; echo 1..1"), ("a/test_good", "echo 'ok 1 - b'; echo 1..1"),
+    for name, text in (("a/test_bad", "echo 'not ok 1 - b c'; echo 1..1"),
+                       ("a/test_good", "echo 'ok 1 - b'; echo 1..1"),
                        ("gen/test_slow", "sleep 60")):
         with open(f"{WORK}/tests/{name}.sh", "w") as f:
             f.write("#!/bin/sh\n" + text + "\n")
@@ -111,11 +116,13 @@ def partial_tests():
     b.env["NNGEN_TEST"] = ""
     b.all()
     got = stored()
-    assert got["tests"] == "1 passed, 1 failed, 0 skipped in the 2 of 3 programs that ended; not ended: tests/gen/test_slow.sh", got
+    assert got["tests"] == ("1 passed, 1 failed, 0 skipped in the 2 of 3 programs that ended; "
+                            "not ended: tests/gen/test_slow.sh"), got
     assert got["failed_tests"] == ["1 - b c"], got
 
 
-def gemm_order():  # bf16 first; a failing product is named and the others go on; what had no time is named
+# bf16 first; a failing product is named and the others go on; what had no time is named.
+def gemm_order():
     b, calls = bench(only=["gemms"]), []
     del b.gemms
 
@@ -129,10 +136,13 @@ def gemm_order():  # bf16 first; a failing product is named and the others go on
     b.lines = lines
     b.all()
     got = stored()
-    assert [(r["gemm"], r["dtype"]) for r in got["gemms"]] == [("qkv", "bf16"), ("mlp up", "bf16"), ("mlp down", "bf16")], got
+    assert [(r["gemm"], r["dtype"]) for r in got["gemms"]] == [("qkv", "bf16"), ("mlp up", "bf16"),
+                                                               ("mlp down", "bf16")], got
     why = got["stages"][0]["note"]
-    assert "proj bf16 batch 1: broken" in why and "left out: q kT bf16 batch 1" in why and "square 8192 fp16 batch 1" in why, why
-    assert "bf16" in calls[0] and "fp16" in calls[0] and calls[0].index("bf16") < calls[0].index("fp16")
+    assert ("proj bf16 batch 1: broken" in why and "left out: q kT bf16 batch 1" in why
+            and "square 8192 fp16 batch 1" in why), why
+    assert ("bf16" in calls[0] and "fp16" in calls[0]
+            and calls[0].index("bf16") < calls[0].index("fp16"))
 
 
 def shares():  # of what is left: a stage that ends early leaves its time to the others
@@ -144,23 +154,30 @@ def shares():  # of what is left: a stage that ends early leaves its time to the
 
 def joined():
     def result(date, note=None, **data):
-        stages = [{"name": name, "seconds": 1, "budget": 1, "note": note} for name in data if name != "peers"]
+        stages = [{"name": name, "seconds": 1, "budget": 1, "note": note} for name in data
+                  if name != "peers"]
         return dict(data, schema_version=1, device="d", commit="c", date=date, stages=stages)
     os.makedirs(WORK + "/r")
-    rows = [{"model": "m", "dtype": "fp16", "batch": b, "who": "nngen", "variant": "graph", "ms": b} for b in (1, 2)]
-    runs = [result("1", networks=rows, gemms=[NNGEN], tests="1 passed, 0 failed, 0 skipped", peers={"torch": "1"}),
-            result("2", "cut", networks=[], ceilings=[], gemms=[NNGEN, NNGEN], tests="not finished", peers={"missing": "x"}),
+    rows = [{"model": "m", "dtype": "fp16", "batch": b, "who": "nngen", "variant": "graph", "ms": b}
+            for b in (1, 2)]
+    runs = [result("1", networks=rows, gemms=[NNGEN], tests="1 passed, 0 failed, 0 skipped",
+                   peers={"torch": "1"}),
+            result("2", "cut", networks=[], ceilings=[], gemms=[NNGEN, NNGEN], tests="not finished",
+                   peers={"missing": "x"}),
             result("3", "cut", networks=rows[:1]), result("4", tune={"us_by_best": 1})]
     for i, run in enumerate(runs):
         with open(f"{WORK}/r/{i}.json", "w") as f:
             json.dump(run, f)
     got = table.newest(WORK + "/r")
-    assert got["networks"] == rows and got["gemms"] == [NNGEN] and got["peers"] == {"torch": "1"} and got["tune"], got
+    assert (got["networks"] == rows and got["gemms"] == [NNGEN] and got["peers"] == {"torch": "1"}
+            and got["tune"]), got
     assert got["tests"].startswith("1 passed") and got["date"] == "4", got
     assert {s["name"]: s["note"] for s in got["stages"]}["networks"] is None, got
 
 
-def tuned_tiles():  # the networks are measured with both, and each row tells which; a tune that is cut short is used too
+# The networks are measured with both, and each row tells which; a tune that is cut short is used
+# too.
+def tuned_tiles():
     os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/no-such-python"
     gpu.Peers.python = lambda _: WORK + "/no-such-python"
     b, calls = bench(only=["tune", "networks"], seconds=100), []
@@ -178,13 +195,17 @@ def tuned_tiles():  # the networks are measured with both, and each row tells wh
     b.run = run
     b.all()
     got = stored()
-    rows = {(r["model"], r["dtype"], r["batch"], r["variant"]): (r["tiles"], r["ms"]) for r in got["networks"] if r["who"] == "nngen"}
+    rows = {(r["model"], r["dtype"], r["batch"], r["variant"]): (r["tiles"], r["ms"])
+            for r in got["networks"] if r["who"] == "nngen"}
     for network in (("resnet18", "fp16", 1), ("resnet34", "fp16", 32)):
-        assert rows[(*network, "graph")] == ("model", 0.5) and rows[(*network, "graph, tuned")] == ("tuned", 0.25), rows
-    assert ("resnet18", "fp16", 256, "graph, tuned") not in rows and ("resnet18", "bf16", 1, "graph, tuned") not in rows, rows
+        assert (rows[(*network, "graph")] == ("model", 0.5)
+                and rows[(*network, "graph, tuned")] == ("tuned", 0.25)), rows
+    assert (("resnet18", "fp16", 256, "graph, tuned") not in rows
+            and ("resnet18", "bf16", 1, "graph, tuned") not in rows), rows
     assert got["tune"]["batches"] == [1] and "batch=32" in got["stages"][0]["note"], got
     named = {command[command.index("--tuning") + 1] for command in calls if "--tuning" in command}
-    assert len(named) == 1 and not named.pop().startswith(b.env["NNGEN_CACHE_DIR"]), "the model's tiles would be the tuned ones"
+    assert (len(named) == 1 and not named.pop().startswith(b.env["NNGEN_CACHE_DIR"])
+            ), "the model's tiles would be the tuned ones"
     assert "| resnet18 | fp16 | 1 | 0.5 | 0.25 | 0.5 |" in table.text(got), table.text(got)
 
 
@@ -221,17 +242,21 @@ def compile_falls_back():  # the key comparison is there before torch.compile is
         measure(peers, *what)
     b.measure_network = measured
     b.all()
-    assert [o[2:] for o in order[:6]] == [(1, False), (32, False), (256, False), (1, True), (32, True), (256, True)], order
+    assert [o[2:] for o in order[:6]] == [(1, False), (32, False), (256, False), (1, True),
+                                          (32, True), (256, True)], order
     assert {o[:2] for o in order[:6]} == {("resnet18", "fp16")}
     got = stored()
     said = table.text(got)
-    assert "| resnet18 | fp16 | 256 | 0.5 | - | 0.5 | - | 1 | 1 | - | 1 (ro) | 2.00x | - | 512000 |" in said, said
-    assert "mode=reduce-overhead" in said and "compile: torch.compile mode=max-autotune took over 2 s" in said, said
-    assert len([r for r in got["networks"] if r["batch"] == 1 and r["model"] == "resnet18" and r["dtype"] == "fp16"
-                and r["variant"] == "graph"]) == 1
+    assert ("| resnet18 | fp16 | 256 | 0.5 | - | 0.5 | - | 1 | 1 | - | 1 (ro) | 2.00x | - | "
+            "512000 |" in said), said
+    assert ("mode=reduce-overhead" in said
+            and "compile: torch.compile mode=max-autotune took over 2 s" in said), said
+    assert len([r for r in got["networks"] if r["batch"] == 1 and r["model"] == "resnet18"
+                and r["dtype"] == "fp16" and r["variant"] == "graph"]) == 1
     assert gone[0].absent
     measure(gone[0], "resnet18", "fp16", 1, False)  # PyTorch is gone: its earlier figures stay
-    assert any(r["variant"] == "eager channels_last" and r["batch"] == 1 for r in b.result["networks"])
+    assert any(r["variant"] == "eager channels_last" and r["batch"] == 1
+               for r in b.result["networks"])
 
 
 globals()[CASE]()

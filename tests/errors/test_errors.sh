@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Every bad model and command line of cases.txt, with its exact exit code and message.
 #
-# cases.txt holds blocks: a line "## NAME: [VARIABLE=VALUE ...] ARGUMENTS", then "=> CODE", then what
-# stderr must be.
+# cases.txt holds blocks: a line "## NAME: [VARIABLE=VALUE ...] ARGUMENTS", then "=> CODE", then
+# what stderr must be.
 # BLESS=1 rewrites it from what happens now: read the difference before committing it.
 set -u
 cd "$(dirname "$0")/../.."
@@ -17,7 +17,9 @@ plain() { # what differs by machine, compiler and key is made the same
 }
 run() { # run NAME ARGUMENTS: stderr to $work/got, after "=> CODE"
   local args=$2 variables=
-  while [[ "$args" =~ ^([A-Z_]+=[^ ]*)\ (.*)$ ]]; do variables+=" ${BASH_REMATCH[1]}" args=${BASH_REMATCH[2]}; done
+  while [[ "$args" =~ ^([A-Z_]+=[^ ]*)\ (.*)$ ]]; do
+    variables+=" ${BASH_REMATCH[1]}" args=${BASH_REMATCH[2]}
+  done
   eval "timeout 60 env $variables build/nngen $args" >"$work/out" 2>"$work/err" </dev/null
   local code=$?
   { echo "=> $code"; plain "$work/err"; } >"$work/got"
@@ -28,7 +30,8 @@ while IFS= read -r line; do
   name=${line#\#\# } args=${name#*: } name=${name%%: *}
   n=$((n + 1))
   run "$name" "$args"
-  awk -v want="$line" '$0 == want {on = 1; next} /^## / {on = 0} on' "$cases" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' >"$work/want"
+  awk -v want="$line" '$0 == want {on = 1; next} /^## / {on = 0} on' "$cases" |
+    sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' >"$work/want"
   if [ "${BLESS:-}" ]; then
     { echo "$line"; cat "$work/got"; echo; } >>"$work/new"
   elif cmp -s "$work/got" "$work/want"; then

@@ -1,5 +1,5 @@
-// check_cutlass.c PTX LIBRARY: runs a CUTLASS GEMM or convolution of halves, whose parameters its own
-// host code in LIBRARY makes, against a reference.
+// check_cutlass.c PTX LIBRARY: runs a CUTLASS GEMM or convolution of halves, whose parameters its
+// own host code in LIBRARY makes, against a reference.
 #include "tests/sim/device.h"
 
 #include <time.h>
@@ -19,21 +19,22 @@ static float random_value(void) { // eighths: halves hold them, and their produc
   return (float)((int)(state >> 28) - 8) / 8;
 }
 
-// What the library computes: a GEMM, D = A * B + C / 2; or, where it has a conv_shape (n, h, w, c, k, r,
-// s, pad), a convolution of images A with filters B. Both sums are exact.
+// What the library computes: a GEMM, D = A * B + C / 2; or, where it has a conv_shape (n, h, w, c,
+// k, r, s, pad), a convolution of images A with filters B. Both sums are exact.
 static float reference(const int *conv, const float *fa, const float *fb, int i) {
   float sum = 0;
   if (!conv) {
     for (int k = 0; k < K; k++) sum += fa[i / N * K + k] * fb[i % N * K + k];
     return sum;
   }
-  int h = conv[1], w = conv[2], c = conv[3], k = i % conv[4], q = i / conv[4] % w, p = i / conv[4] / w % h,
-      n = i / conv[4] / w / h;
+  int h = conv[1], w = conv[2], c = conv[3], k = i % conv[4], q = i / conv[4] % w,
+      p = i / conv[4] / w % h, n = i / conv[4] / w / h;
   for (int r = 0; r < conv[5]; r++)
     for (int s = 0; s < conv[6]; s++) {
       int y = p + r - conv[7], x = q + s - conv[7];
       if (y < 0 || y >= h || x < 0 || x >= w) continue;
-      const float *pixel = fa + ((n * h + y) * w + x) * c, *filter = fb + ((k * conv[5] + r) * conv[6] + s) * c;
+      const float *pixel = fa + ((n * h + y) * w + x) * c,
+                  *filter = fb + ((k * conv[5] + r) * conv[6] + s) * c;
       for (int j = 0; j < c; j++) sum += pixel[j] * filter[j];
     }
   return sum;
@@ -48,8 +49,8 @@ static char *entry_name(const char *ptx) {
 
 int main(int argc, char **argv) {
   if (argc < 3 || !device_open()) return 2;
-  typedef int (*MakeParams)(CUdeviceptr, CUdeviceptr, CUdeviceptr, CUdeviceptr, int, int, int, void *,
-                            int *, int *, int *, int *);
+  typedef int (*MakeParams)(CUdeviceptr, CUdeviceptr, CUdeviceptr, CUdeviceptr, int, int, int,
+                            void *, int *, int *, int *, int *);
   void *library = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
   MakeParams make = library ? (MakeParams)dlsym(library, "make_params") : NULL;
   const int *conv = library ? dlsym(library, "conv_shape") : NULL;
@@ -73,8 +74,9 @@ int main(int argc, char **argv) {
   clock_gettime(CLOCK_MONOTONIC, &t1);
   OK(cuModuleGetFunction(&f, module, entry_name(ptx)));
   OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, smem));
-  CUresult r = cuLaunchKernel(f, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2],
-                              (unsigned)threads, 1, 1, (unsigned)smem, NULL, (void *[]){params}, NULL);
+  CUresult r =
+      cuLaunchKernel(f, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], (unsigned)threads,
+                     1, 1, (unsigned)smem, NULL, (void *[]){params}, NULL);
   if (r == CUDA_SUCCESS) r = cuCtxSynchronize();
   clock_gettime(CLOCK_MONOTONIC, &t2);
   if (r == CUDA_SUCCESS) OK(cuMemcpyDtoH(got, dd, sizeof got));

@@ -54,8 +54,10 @@ static bool load(const char *name, int arch, Kernel *kernel) {
   CUresult r = cuModuleLoadDataEx(&module, ptx, 2, options, (void *[]){log, (void *)sizeof log});
   if (r == CUDA_SUCCESS) r = cuModuleGetFunction(&kernel->f, module, symbol);
   if (r == CUDA_SUCCESS)
-    OK(cuFuncSetAttribute(kernel->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->shared));
-  if (r != CUDA_SUCCESS) printf("not ok - %s sm_%d does not load: %d %s\n", name, arch, r, log), failed++;
+    OK(cuFuncSetAttribute(kernel->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                          kernel->shared));
+  if (r != CUDA_SUCCESS)
+    printf("not ok - %s sm_%d does not load: %d %s\n", name, arch, r, log), failed++;
   free(ptx);
   free(json);
   return r == CUDA_SUCCESS;
@@ -66,8 +68,8 @@ static CUresult launch(const Kernel *k, unsigned x, unsigned y, void **params, i
   if (k->scratch) scratch = device_upload(NULL, (size_t)k->scratch * x * y);
   params[count] = &scratch;
   params[count + 1] = &profile;
-  CUresult r = cuLaunchKernel(k->f, x, y, 1, 32u * (unsigned)k->warps, 1, 1, (unsigned)k->shared, NULL,
-                              params, NULL);
+  CUresult r = cuLaunchKernel(k->f, x, y, 1, 32u * (unsigned)k->warps, 1, 1, (unsigned)k->shared,
+                              NULL, params, NULL);
   return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
 }
 
@@ -97,14 +99,16 @@ static void check_rows(const char *name, int arch) {
   for (int r = 0; r < kRows; r++) {
     double sum = 0, square = 0, most = -1e30;
     for (int c = 0; c < kCols; c++) most = fmax(most, x[r * kCols + c]);
-    for (int c = 0; c < kCols; c++) sum += softmax ? exp(x[r * kCols + c] - most) : x[r * kCols + c];
+    for (int c = 0; c < kCols; c++)
+      sum += softmax ? exp(x[r * kCols + c] - most) : x[r * kCols + c];
     for (int c = 0; c < kCols; c++) square += pow(x[r * kCols + c] - sum / kCols, 2);
     for (int c = 0; c < kCols; c++)
-      want[r * kCols + c] = softmax ? exp(x[r * kCols + c] - most) / sum
-                                    : (x[r * kCols + c] - sum / kCols) / sqrt(square / kCols + 1e-5) * w[c] + b[c];
+      want[r * kCols + c] =
+          softmax ? exp(x[r * kCols + c] - most) / sum
+                  : (x[r * kCols + c] - sum / kCols) / sqrt(square / kCols + 1e-5) * w[c] + b[c];
   }
-  CUdeviceptr dx = device_upload(x, sizeof x), dw = device_upload(w, sizeof w), db = device_upload(b, sizeof b),
-              out = device_upload(NULL, sizeof got);
+  CUdeviceptr dx = device_upload(x, sizeof x), dw = device_upload(w, sizeof w),
+              db = device_upload(b, sizeof b), out = device_upload(NULL, sizeof got);
   int n = kCols, stride = kCols;
   CUresult r = softmax ? launch(&k, kRows, 1, (void *[6]){&out, &dx, &stride, &n}, 4)
                        : launch(&k, kRows, 1, (void *[7]){&out, &dx, &dw, &db, &n}, 5);
@@ -118,8 +122,10 @@ static void check_add(int arch) {
   if (!load("add", arch, &k)) return;
   static float x[kCount], y[kCount], got[kCount];
   static double want[kCount];
-  for (int i = 0; i < kCount; i++) x[i] = random_value(), y[i] = random_value(), want[i] = x[i] + y[i];
-  CUdeviceptr dx = device_upload(x, sizeof x), dy = device_upload(y, sizeof y), out = device_upload(NULL, sizeof got);
+  for (int i = 0; i < kCount; i++)
+    x[i] = random_value(), y[i] = random_value(), want[i] = x[i] + y[i];
+  CUdeviceptr dx = device_upload(x, sizeof x), dy = device_upload(y, sizeof y),
+              out = device_upload(NULL, sizeof got);
   int n = kCount;
   CUresult r = launch(&k, (kCount + 1023) / 1024, 1, (void *[6]){&dx, &dy, &out, &n}, 4);
   if (r == CUDA_SUCCESS) OK(cuMemcpyDtoH(got, out, sizeof got));
@@ -134,7 +140,8 @@ static void check_histogram(int arch) {
   float got[kBins];
   double want[kBins] = {0};
   memset(bins, 0, sizeof bins);
-  for (int i = 0; i < kCount; i++) x[i] = (int)((random_value() + 1) * kBins / 2) % kBins, want[x[i]]++;
+  for (int i = 0; i < kCount; i++)
+    x[i] = (int)((random_value() + 1) * kBins / 2) % kBins, want[x[i]]++;
   CUdeviceptr dx = device_upload(x, sizeof x), out = device_upload(bins, sizeof bins);
   int n = kCount;
   CUresult r = launch(&k, (kCount + 255) / 256, 1, (void *[5]){&dx, &out, &n}, 3);
@@ -152,16 +159,22 @@ static void check_matmul(const char *name, int arch, int kind, int tile, bool tm
   static uint16_t halves[M * N], ha[M * K], hb[K * N];
   static uint8_t ba[M * K], bb[K * N];
   static double want[M * N];
-  for (int i = 0; i < M * K; i++) a[i] = random_value(), ha[i] = to_half(a[i]), ba[i] = (uint8_t)((to_half(a[i]) + 0x80) >> 8);
-  for (int i = 0; i < K * N; i++) b[i] = random_value(), hb[i] = to_half(b[i]), bb[i] = (uint8_t)((to_half(b[i]) + 0x80) >> 8);
-  for (int i = 0; i < M * K; i++) a[i] = kind == 32 ? a[i] : kind == 16 ? from_half(ha[i]) : from_e5m2(ba[i]);
-  for (int i = 0; i < K * N; i++) b[i] = kind == 32 ? b[i] : kind == 16 ? from_half(hb[i]) : from_e5m2(bb[i]);
+  for (int i = 0; i < M * K; i++)
+    a[i] = random_value(), ha[i] = to_half(a[i]), ba[i] = (uint8_t)((to_half(a[i]) + 0x80) >> 8);
+  for (int i = 0; i < K * N; i++)
+    b[i] = random_value(), hb[i] = to_half(b[i]), bb[i] = (uint8_t)((to_half(b[i]) + 0x80) >> 8);
+  for (int i = 0; i < M * K; i++)
+    a[i] = kind == 32 ? a[i] : kind == 16 ? from_half(ha[i]) : from_e5m2(ba[i]);
+  for (int i = 0; i < K * N; i++)
+    b[i] = kind == 32 ? b[i] : kind == 16 ? from_half(hb[i]) : from_e5m2(bb[i]);
   memset(want, 0, sizeof want);
   for (int m = 0; m < M; m++)
     for (int i = 0; i < K; i++)
       for (int n = 0; n < N; n++) want[m * N + n] += (double)a[m * K + i] * b[i * N + n];
-  CUdeviceptr da = device_upload(kind == 32 ? (void *)a : kind == 16 ? (void *)ha : ba, (size_t)(M * K * kind / 8));
-  CUdeviceptr db = device_upload(kind == 32 ? (void *)b : kind == 16 ? (void *)hb : bb, (size_t)(K * N * kind / 8));
+  CUdeviceptr da = device_upload(kind == 32 ? (void *)a : kind == 16 ? (void *)ha : ba,
+                                 (size_t)(M * K * kind / 8));
+  CUdeviceptr db = device_upload(kind == 32 ? (void *)b : kind == 16 ? (void *)hb : bb,
+                                 (size_t)(K * N * kind / 8));
   CUdeviceptr out = device_upload(NULL, sizeof got);
   int sizes[] = {M, N, K};
   CUresult r = launch(&k, (unsigned)(M / tile), (unsigned)(N / tile),
@@ -188,7 +201,8 @@ static void check_flash(int arch) {
     double sum = 0;
     for (int c = 0; c < N; c++) {
       double dot = 0;
-      for (int d = 0; d < D; d++) dot += (double)from_half(in[0][r * D + d]) * from_half(in[1][c * D + d]);
+      for (int d = 0; d < D; d++)
+        dot += (double)from_half(in[0][r * D + d]) * from_half(in[1][c * D + d]);
       sum += p[c] = exp2(dot * scale);
     }
     for (int d = 0; d < D; d++) {

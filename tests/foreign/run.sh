@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# run.sh: kernels of others' compilers, run as PTX against references in C: Triton's and CUTLASS's (by
-# nvcc) for sm_80 and sm_90a. Wheels go into build/foreign; what is out of reach is told
+# run.sh: kernels of others' compilers, run as PTX against references in C: Triton's and CUTLASS's
+# (by nvcc) for sm_80 and sm_90a. Wheels go into build/foreign; what is out of reach is told
 # as skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 work=build/foreign env=build/foreign/env failed=0
 mkdir -p $work/triton $work/cutlass
-compile() { gcc -I. -Iruntime -D_GNU_SOURCE -O1 -Wall -Wextra -o "$work/$1" "tests/foreign/$1.c" -lcmocka -ldl -lm; }
+compile() {
+  gcc -I. -Iruntime -D_GNU_SOURCE -O1 -Wall -Wextra -o "$work/$1" "tests/foreign/$1.c" \
+    -lcmocka -ldl -lm
+}
 
 if ! $env/bin/python -c 'import triton, cutlass_library' 2>/dev/null; then
   python3 -m venv $env >$work/pip.log 2>&1 &&
@@ -20,7 +23,8 @@ else
   echo "1..0 # SKIP Triton's wheel is out of reach"
 fi
 
-cutlass=$($env/bin/python -c 'import cutlass_library, os; print(os.path.dirname(cutlass_library.__file__))' 2>/dev/null)/source
+cutlass=$($env/bin/python -c \
+  'import cutlass_library, os; print(os.path.dirname(cutlass_library.__file__))' 2>/dev/null)/source
 nvcc=${CUDA_PATH:-/usr/local/cuda}/bin/nvcc
 if [ -d "$cutlass/include" ] && [ -x "$nvcc" ]; then
   echo "1..4"
@@ -28,21 +32,28 @@ if [ -d "$cutlass/include" ] && [ -x "$nvcc" ]; then
   for pair in Cooperative:TmaWarpSpecializedCooperative Pingpong:TmaWarpSpecialized; do
     stem=$work/cutlass/gemm_${pair%%:*}
     flags=(-std=c++17 -I"$cutlass/include" -I"$cutlass/tools/util/include" --expt-relaxed-constexpr
-           -DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1 "-DSCHEDULE=KernelTmaWarpSpecialized${pair%%:*}"
+           -DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL=1
+           "-DSCHEDULE=KernelTmaWarpSpecialized${pair%%:*}"
            "-DEPILOGUE=${pair##*:}" -w)
-    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_90a -DDEVICE_ONLY -lineinfo -ptx tests/foreign/cutlass_gemm.cu -o "$stem.ptx"
-    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_90a --shared -cudart shared \
+    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_90a -DDEVICE_ONLY -lineinfo \
+      -ptx tests/foreign/cutlass_gemm.cu -o "$stem.ptx"
+    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_90a \
+      --shared -cudart shared \
       tests/foreign/cutlass_gemm.cu -o "$stem.so" -Lbuild -lcusim
-    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" "$stem.so" || failed=1
+    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" \
+      "$stem.so" || failed=1
   done
   for kind in gemm conv; do
     stem=$work/cutlass/sm80_$kind
     flags=(-std=c++17 -I"$cutlass/include" --expt-relaxed-constexpr -w)
     [ $kind = conv ] && flags+=(-DCONV)
-    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_80 -DDEVICE_ONLY -lineinfo -ptx tests/foreign/cutlass_sm80.cu -o "$stem.ptx"
-    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_80 --shared -cudart shared \
+    [ -f "$stem.ptx" ] || "$nvcc" "${flags[@]}" -arch=sm_80 -DDEVICE_ONLY -lineinfo \
+      -ptx tests/foreign/cutlass_sm80.cu -o "$stem.ptx"
+    [ -f "$stem.so" ] || "$nvcc" "${flags[@]}" -Xcompiler -fPIC -arch=compute_80 \
+      --shared -cudart shared \
       tests/foreign/cutlass_sm80.cu -o "$stem.so" -Lbuild -lcusim
-    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" "$stem.so" || failed=1
+    LD_LIBRARY_PATH=$PWD/build:${CUDA_PATH:-/usr/local/cuda}/lib64 $work/check_cutlass "$stem.ptx" \
+      "$stem.so" || failed=1
   done
 else
   echo "1..0 # SKIP CUTLASS or nvcc is out of reach"

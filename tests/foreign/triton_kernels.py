@@ -101,25 +101,33 @@ JOBS = [
     ("softmax", softmax, {"o": F, "x": F, "stride": I, "n": I}, {"B": 512}, (80, 90)),
     ("layernorm", layernorm, {"o": F, "x": F, "w": F, "b": F, "n": I}, {"B": 512}, (80, 90)),
     ("histogram", histogram, {"x": "*i32", "o": "*i32", "n": I}, {"B": 256}, (80, 90)),
-    ("matmul32", matmul, {"a": F, "b": F, "c": F, **PRODUCT}, {"BM": 64, "BN": 64, "BK": 32}, (80, 90)),
-    ("matmul16", matmul, {"a": H, "b": H, "c": F, **PRODUCT}, {"BM": 64, "BN": 64, "BK": 32}, (80, 90)),
-    ("matmul8", matmul, {"a": E, "b": E, "c": F, **PRODUCT}, {"BM": 64, "BN": 64, "BK": 64}, (80, 90)),
-    ("matmul_tma", matmul_tma, {"a": H, "b": H, "c": H, **PRODUCT}, {"BM": 128, "BN": 128, "BK": 64}, (90,)),
-    ("flash", flash, {"q": H, "k": H, "v": H, "o": F, "scale": "fp32", "N": I}, {"D": 64, "BM": 64, "BN": 64}, (80, 90)),
+    ("matmul32", matmul, {"a": F, "b": F, "c": F, **PRODUCT},
+     {"BM": 64, "BN": 64, "BK": 32}, (80, 90)),
+    ("matmul16", matmul, {"a": H, "b": H, "c": F, **PRODUCT},
+     {"BM": 64, "BN": 64, "BK": 32}, (80, 90)),
+    ("matmul8", matmul, {"a": E, "b": E, "c": F, **PRODUCT},
+     {"BM": 64, "BN": 64, "BK": 64}, (80, 90)),
+    ("matmul_tma", matmul_tma, {"a": H, "b": H, "c": H, **PRODUCT},
+     {"BM": 128, "BN": 128, "BK": 64}, (90,)),
+    ("flash", flash, {"q": H, "k": H, "v": H, "o": F, "scale": "fp32", "N": I},
+     {"D": 64, "BM": 64, "BN": 64}, (80, 90)),
 ]
 
 
 def build(name, kernel, types, constants, arch, folder):
     signature = {**types, **{k: "constexpr" for k in constants}}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, t in enumerate(types.values()) if t[0] == "*" or t == I}
-    made = compile_kernel(ASTSource(kernel, signature, constants, aligned), target=GPUTarget("cuda", arch, 32),
+    aligned = {(i,): [["tt.divisibility", 16]] for i, t in enumerate(types.values())
+               if t[0] == "*" or t == I}
+    made = compile_kernel(ASTSource(kernel, signature, constants, aligned),
+                          target=GPUTarget("cuda", arch, 32),
                           options={"num_warps": 4, "num_stages": 3})
     stem = f"{folder}/{name}_{arch}"
     with open(stem + ".ptx", "w") as f:
         f.write(made.asm["ptx"])
     m = made.metadata
     with open(stem + ".json", "w") as f:
-        json.dump({"name": m.name, "shared": m.shared, "warps": m.num_warps, "gs": m.global_scratch_size}, f)
+        json.dump({"name": m.name, "shared": m.shared, "warps": m.num_warps,
+                   "gs": m.global_scratch_size}, f)
 
 
 for job in JOBS:

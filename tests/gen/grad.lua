@@ -1,5 +1,5 @@
--- A case for each rule of nn.grad: inputs a (and b, c), all in one loss; tests/gen/test_grad.c holds the
--- gradients to central differences.
+-- A case for each rule of nn.grad: inputs a (and b, c), all in one loss; tests/gen/test_grad.c
+-- holds the gradients to central differences.
 local nn = require "nn"
 local cfg = nn.config{case = "add"}
 local cases, op = {}, nn.op
@@ -21,15 +21,20 @@ function cases.mul() return a(2, 1, 4) * b(3, 1) - a() end
 function cases.shared() local x = a(5); return x * x / (x + 2) end -- read several times
 function cases.functions()
   local x = a(6)
-  return nn.exp(x) + nn.log(x) * x:sqrt() + x:tanh() * x:sigmoid() + x:silu() + x:gelu() + nn.rsqrt(x) + x ^ 2
+  return nn.exp(x) + nn.log(x) * x:sqrt() + x:tanh() * x:sigmoid() + x:silu() + x:gelu()
+    + nn.rsqrt(x) + x ^ 2
 end
 function cases.choices()
   local x, y = a(8), b(8)
-  return op.max(x, y) + op.where(op.gt(x, 1), x * y, y) + op.min(x, 1) * nn.abs(x - 0.9) + nn.relu(x - 1)
+  return op.max(x, y) + op.where(op.gt(x, 1), x * y, y) + op.min(x, 1) * nn.abs(x - 0.9)
+    + nn.relu(x - 1)
 end
 function cases.sums() local x = a(3, 4, 2); return x:sum({1, 3}) * x:mean(2, true):sum() end
 function cases.extremes() local x = a(3, 7); return x:amax(2) * 2 + x:amin(2) end
-function cases.norms() local x = a(4, 6); return (x - x:mean(2, true)) * nn.rsqrt(x:var(2, true) + 0.1) * b(6) end
+function cases.norms()
+  local x = a(4, 6)
+  return (x - x:mean(2, true)) * nn.rsqrt(x:var(2, true) + 0.1) * b(6)
+end
 function cases.softmax() return a(3, 5):softmax() * b(3, 5) + a():logsumexp(2, true) end
 function cases.prod() return a(2, 5):prod(2) end
 function cases.scan() return a(3, 6):cumsum(2) * b(3, 6) end
@@ -37,21 +42,32 @@ function cases.products() return a(3, 6):cumprod(2) * b(3, 6) end
 function cases.matmul() return a(2, 3, 4):matmul(b(4, 5)) end
 function cases.batched() return a(2, 3, 4):matmul(b(2, 4, 5)):matmul(c(5, 2)) end
 function cases.conv()
-  return op.conv2d(a(2, 4, 7, 6), b(6, 2, 3, 2), {stride = {2, 1}, pad = {1, 0, 0, 1}, dilation = {1, 2}, groups = 2})
+  return op.conv2d(a(2, 4, 7, 6), b(6, 2, 3, 2),
+                   {stride = {2, 1}, pad = {1, 0, 0, 1}, dilation = {1, 2}, groups = 2})
 end
-function cases.transposed() return op.conv2d_data(a(1, 4, 3, 3), b(4, 2, 3, 3), {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {5, 5}}) end
-function cases.filter() return op.conv2d_filter(a(1, 3, 3, 3), b(1, 2, 5, 5), {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {3, 3}}) end
+function cases.transposed()
+  return op.conv2d_data(a(1, 4, 3, 3), b(4, 2, 3, 3),
+                        {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {5, 5}})
+end
+function cases.filter()
+  return op.conv2d_filter(a(1, 3, 3, 3), b(1, 2, 5, 5),
+                          {stride = {2, 2}, pad = {1, 1, 1, 1}, size = {3, 3}})
+end
 function cases.pooled() return a(1, 3, 6, 5):avg_pool2d{kernel = 2} * b(3, 1, 1) end
 function cases.max_pooled() return a(2, 3, 7, 6):max_pool2d{kernel = {2, 3}} * b(3, 1, 1) end
-function cases.max_pooled_over() return a(2, 3, 7, 6):max_pool2d{kernel = 3, stride = 2, pad = 1} * b(3, 1, 1) end
+function cases.max_pooled_over()
+  return a(2, 3, 7, 6):max_pool2d{kernel = 3, stride = 2, pad = 1} * b(3, 1, 1)
+end
 function cases.max_pooled_dilated()
-  return a(1, 2, 8, 7):max_pool2d{kernel = {2, 3}, stride = {3, 1}, dilation = {3, 2}, pad = 1} * b(2, 1, 1)
+  return a(1, 2, 8, 7):max_pool2d{kernel = {2, 3}, stride = {3, 1}, dilation = {3, 2}, pad = 1}
+    * b(2, 1, 1)
 end
 function cases.max_pooled_dense() return a(1, 2, 5, 7):max_pool2d{kernel = {3, 2}, stride = 1} end
 function cases.moved()
   local x = a(2, 3, 4)
   local y = x:permute{3, 1, 2}:reshape{4, 6}
-  return nn.concat({nn.slice(y, 2, 2, 4), y:exp()}, 2) * b(4, 9) + op.pad(nn.slice(y, 2, 1, 3), {dims = {0, 2}, ends = {0, 4}})
+  return nn.concat({nn.slice(y, 2, 2, 4), y:exp()}, 2) * b(4, 9)
+    + op.pad(nn.slice(y, 2, 1, 3), {dims = {0, 2}, ends = {0, 4}})
 end
 function cases.gathered()
   local ids = nn.input("ids", {2, 3}, {dtype = "i32", below = 4})
@@ -65,7 +81,8 @@ function cases.top() local values = a(3, 6):topk(2); return values * b(3, 2) end
 function cases.stopped() local x = a(4); return x * nn.stop_gradient(x * 1) end
 function cases.network() -- convolutions, a sum of two branches, a pool, a cross-entropy
   local ids = nn.input("ids", {2}, {dtype = "i32", below = 3})
-  local x = nn.relu(op.conv2d(a(2, 2, 6, 6), b(3, 2, 3, 3), {stride = {2, 2}, pad = {1, 1, 1, 1}}) - 4)
+  local x = nn.relu(op.conv2d(a(2, 2, 6, 6), b(3, 2, 3, 3),
+                              {stride = {2, 2}, pad = {1, 1, 1, 1}}) - 4)
   x = (x + nn.relu(op.conv2d(x, c(3, 3, 3, 3), {pad = {1, 1, 1, 1}}) - 30)):avg_pool2d{kernel = 3}
   local logits = x:reshape{2, 3} * 0.3
   return logits:logsumexp(2) - nn.take_along(logits, ids:reshape{2, 1}, 2):reshape{2}
@@ -88,7 +105,9 @@ function cases.batch_norm_twice()
 end
 function cases.custom() -- a rule of the model's own, here the true one
   local x, w = a(3, 4), b(4)
-  return nn.custom_gradient(x * x * w, {x, w}, function(g) return g * x * w * 2, (g * x * x):sum(1) end) + x
+  return nn.custom_gradient(x * x * w, {x, w}, function(g)
+    return g * x * w * 2, (g * x * x):sum(1)
+  end) + x
 end
 
 local y = cases[cfg.case]()

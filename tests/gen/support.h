@@ -15,7 +15,8 @@
 // A compiler with ops loaded and no model yet.
 static inline void open_compiler(Compiler *c, Error *err, const char *lowering, const char *dtype) {
   *c = (Compiler){.error = err, .templates = compile_templates};
-  c->options = (Options){.model = "test.lua", .lowering = lowering, .dtype = dtype, .arch = arch_default()};
+  c->options =
+      (Options){.model = "test.lua", .lowering = lowering, .dtype = dtype, .arch = arch_default()};
 
   c->arena = arena_new(NULL, NULL);
   c->graph = graph_new(c, "test");
@@ -25,10 +26,11 @@ static inline void open_compiler(Compiler *c, Error *err, const char *lowering, 
 }
 
 // The model of a file, compiled up to `stage` (null: all). Fails the test with its message.
-static inline void compile_file(Compiler *c, const char *path, const char *lowering, const char *dtype,
-                                const char *stage) {
+static inline void compile_file(Compiler *c, const char *path, const char *lowering,
+                                const char *dtype, const char *stage) {
   static Error err;
-  Options o = {.model = path, .lowering = lowering, .dtype = dtype, .arch = arch_default(), .stage = stage};
+  Options o = {
+      .model = path, .lowering = lowering, .dtype = dtype, .arch = arch_default(), .stage = stage};
   if (compile_model(c, &o, &err)) fail_msg("%s", err.message);
 }
 

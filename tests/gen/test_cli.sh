@@ -10,37 +10,48 @@ reads_back() { # the IR printed after a stage is a model itself
   done
 }
 json_holds() { # json_holds KEY...: the keys are there, and the text is JSON
-  build/nngen models/mlp.lua --quiet --json >"$work/j" && for key; do grep -q "\"$key\":" "$work/j" || return 1; done &&
+  build/nngen models/mlp.lua --quiet --json >"$work/j" &&
+    for key; do grep -q "\"$key\":" "$work/j" || return 1; done &&
     { ! command -v python3 >/dev/null || python3 -m json.tool <"$work/j" >/dev/null; }
 }
 moved() { # the binary and libcusim.so, copied elsewhere, run without the tree
   mkdir -p "$work/away" && cp build/nngen build/libcusim.so models/mlp.lua "$work/away/" &&
     (cd "$work/away" && unset NNGEN_DIR && ./nngen mlp.lua --quiet --no-cache)
 }
-static_binary() { ! ldd build/nngen | grep -vE 'linux-vdso|libc\.so|libm\.so|libdl\.so|libpthread\.so|ld-linux'; }
+static_binary() {
+  ! ldd build/nngen | grep -vE 'linux-vdso|libc\.so|libm\.so|libdl\.so|libpthread\.so|ld-linux'
+}
 labels() {
-  seq 1 10 | sed 's/^/digit /' >"$work/names" && build/nngen models/lenet.lua --quiet --labels "$work/names" >"$work/o" &&
+  seq 1 10 | sed 's/^/digit /' >"$work/names" &&
+    build/nngen models/lenet.lua --quiet --labels "$work/names" >"$work/o" &&
     [ "$(grep -c '% *digit ' "$work/o")" = 5 ]
 }
 piped() { # results on stdout, nothing but warnings on stderr, no progress bar in a pipe
   build/nngen models/mlp.lua >"$work/o" 2>"$work/e" && [ ! -s "$work/e" ] && [ -s "$work/o" ]
 }
 output_reads() { # an output written as npy is an input again
-  build/nngen models/mlp.lua --quiet --set inputs=10 --output "$work/n" && build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy"
+  build/nngen models/mlp.lua --quiet --set inputs=10 --output "$work/n" &&
+    build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy"
 }
 if [ $NNGEN_DEVICE = sim ]; then
-  ok "tune refuses without a GPU" fails 3 "tune measures on a GPU, and here is only libcusim" build/nngen tune models/mlp.lua
+  ok "tune refuses without a GPU" fails 3 "tune measures on a GPU, and here is only libcusim" \
+    build/nngen tune models/mlp.lua
 fi
-ok "--tuning names a file that is not there" fails 5 "nngen tune MODEL --tuning $work/none.json makes it" build/nngen models/mlp.lua --tuning "$work/none.json"
+ok "--tuning names a file that is not there" \
+  fails 5 "nngen tune MODEL --tuning $work/none.json makes it" build/nngen models/mlp.lua \
+  --tuning "$work/none.json"
 echo '{"schema_version": 1, "devices": {"X": {"p": {"tiel": 1}}}}' >"$work/bad.json"
-ok "--tuning with a mistake in it" fails 5 'bad.json:1: unknown key "tiel"; did you mean "tile"?' build/nngen models/mlp.lua --tuning "$work/bad.json"
+ok "--tuning with a mistake in it" fails 5 'bad.json:1: unknown key "tiel"; did you mean "tile"?' \
+  build/nngen models/mlp.lua --tuning "$work/bad.json"
 ok "--help" build/nngen --help
 ok "run --help" build/nngen run --help
 ok "the IR of a stage reads back" reads_back
-ok "show --dot is for graphviz" bash -c 'build/nngen show models/lenet.lua --dot | grep -q "^digraph lenet {"'
+ok "show --dot is for graphviz" \
+  bash -c 'build/nngen show models/lenet.lua --dot | grep -q "^digraph lenet {"'
 ok "show --plan is JSON" bash -c 'build/nngen show models/mlp.lua --plan | grep -q "\"kernels\""'
 ok "--json" json_holds schema_version kernels unfused arena_bound outputs error
-ok "--explain shows the candidates" bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
+ok "--explain shows the candidates" \
+  bash -c 'build/nngen models/mlp.lua --dtype fp16 --explain fc1 | grep -q "candidates"'
 explained() { # explained WORD KERNEL...: these are explained, and no others
   local word=$1; shift
   build/nngen models/resnet18.lua --explain "$word" | grep '^resnet18__' |
@@ -50,16 +61,21 @@ ok "--explain takes a layer" explained layer1.0.conv1 layer1_0_conv1_bn1_relu
 ok "--explain takes a layer that was fused" explained layer1.0.bn2 layer1_0_conv2_bn2_add_relu
 ok "--explain takes a symbol" explained layer1_0_conv1_bn1_relu layer1_0_conv1_bn1_relu
 ok "--explain takes a whole name before a part of one" explained conv1 conv1_bn1_relu
-ok "--explain shows all that match" explained layer2_0_conv layer2_0_conv1_bn1_relu layer2_0_conv2_bn2
-one_kernel() { [ "$(build/nngen show models/resnet18.lua --kernel "$1" | grep -c __global__)" = 1 ]; }
+ok "--explain shows all that match" explained layer2_0_conv layer2_0_conv1_bn1_relu \
+  layer2_0_conv2_bn2
+one_kernel() {
+  [ "$(build/nngen show models/resnet18.lua --kernel "$1" | grep -c __global__)" = 1 ]
+}
 ok "--kernel takes a layer" one_kernel layer2.1.conv1
-ok "--set name=value and dtype" bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
+ok "--set name=value and dtype" \
+  bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
 ok "--labels prints the five best" labels
 ok "the binary moves to another place" moved
 ok "the binary is static but for libc" static_binary
 ok "results to stdout, progress to a terminal only" piped
 ok "--output and --input are the same format" output_reads
-ok "--dump writes sources and the plan" bash -c "build/nngen models/mlp.lua --quiet --dump $work/d && ls $work/d/*.cu $work/d/mlp.plan.json"
+ok "--dump writes sources and the plan" bash -c \
+  "build/nngen models/mlp.lua --quiet --dump $work/d && ls $work/d/*.cu $work/d/mlp.plan.json"
 ok "doctor" build/nngen doctor
 is_json() { # is_json KEY COMMAND...: prints JSON that has the key
   local key=$1; shift
@@ -85,7 +101,8 @@ columns() { # every row ends under its header's last column, and a name that is 
     /^$/ {if (rows) exit} END {exit bad || !rows}' "$work/table"
 }
 run_table() {
-  build/nngen "$@" --quiet --no-check >"$work/table" && columns "tile" && columns "grid x block" && columns " regs"
+  build/nngen "$@" --quiet --no-check >"$work/table" && columns "tile" && columns "grid x block" &&
+    columns " regs"
 }
 costs_table() {
   build/nngen show "$@" --costs >"$work/table" && columns "tile" && columns " modelled"
@@ -97,5 +114,6 @@ ok "a name that is cut has a mark" grep -q '^a_scope_with[^ ]*\.\. ' "$work/tabl
 ok "columns of --costs with long names" costs_table "$work/long.lua"
 ok "a name that --costs cuts has a mark" grep -q '^a_scope_with[^ ]*\.\. ' "$work/table"
 ok "cache ls, verify" bash -c 'build/nngen cache ls && build/nngen cache verify'
-ok "at most 23 kernels in resnet18" bash -c '[ $(build/nngen show models/resnet18.lua | grep -c "^# kernel.*infer") -le 23 ]'
+ok "at most 23 kernels in resnet18" \
+  bash -c '[ $(build/nngen show models/resnet18.lua | grep -c "^# kernel.*infer") -le 23 ]'
 tap_done

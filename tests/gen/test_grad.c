@@ -5,10 +5,9 @@
 
 static const char *const cases[] = {
     "add", "mul", "shared", "functions", "choices", "sums", "extremes", "norms", "softmax", "prod",
-    "scan", "products", "matmul", "batched", "conv", "transposed", "filter", "pooled", "max_pooled", "max_pooled_over", "max_pooled_dilated",
-    "max_pooled_dense", "moved", "gathered",
-    "chosen", "top", "network", "twice",
-    "batch_norm", "batch_norm_twice", "custom"};
+    "scan", "products", "matmul", "batched", "conv", "transposed", "filter", "pooled", "max_pooled",
+    "max_pooled_over", "max_pooled_dilated", "max_pooled_dense", "moved", "gathered", "chosen",
+    "top", "network", "twice", "batch_norm", "batch_norm_twice", "custom"};
 
 static Compiler c;
 
@@ -16,8 +15,9 @@ static void open_case(const char *name) {
   static const char *names[1] = {"case"}, *values[1];
   static Error err;
   values[0] = name;
-  Options o = {.model = "tests/gen/grad.lua", .lowering = "fused", .dtype = "fp32", .arch = arch_default(),
-               .stage = "shape", .nset = 1, .set_name = names, .set_value = values};
+  Options o = {.model = "tests/gen/grad.lua", .lowering = "fused", .dtype = "fp32",
+               .arch = arch_default(), .stage = "shape", .nset = 1, .set_name = names,
+               .set_value = values};
   if (compile_model(&c, &o, &err)) fail_msg("%s: %s", name, err.message);
 }
 
@@ -74,8 +74,8 @@ static void check_input(const char *name, const Node *x) {
   for (int64_t e = 0; e < type_count(&x->type); e++) {
     double want = (loss_at(x, e, 1e-6) - loss_at(x, e, -1e-6)) / 2e-6;
     if (!(fabs(want - got[e]) <= 1e-5 + 1e-3 * fabs(want)))
-      fail_msg("%s: the gradient of element %lld of %s is %g, differences give %g", name, (long long)e, x->name,
-               got[e], want);
+      fail_msg("%s: the gradient of element %lld of %s is %g, differences give %g", name,
+               (long long)e, x->name, got[e], want);
   }
   free(got);
 }
@@ -86,7 +86,8 @@ static void differences(void **state) {
   open_case(name);
   for (int i = 0; i < c.original->nnodes; i++) {
     const Node *n = c.original->nodes[i];
-    if (n->op->cls != OpSource || n->op->form != SourceInput || !dtype_is_float(n->type.dtype)) continue;
+    if (n->op->cls != OpSource || n->op->form != SourceInput || !dtype_is_float(n->type.dtype))
+      continue;
     check_input(name, n);
     checked++;
   }
@@ -103,7 +104,8 @@ static void stops(void **state) { // d(x * stop(x)) = x, not 2 x
     if (c.original->nodes[i]->op->form == SourceInput && c.original->nodes[i]->op->cls == OpSource)
       a = c.original->nodes[i];
   double whole = (loss_at(a, 0, 1e-6) - loss_at(a, 0, -1e-6)) / 2e-6;
-  assert_true(fabs(2 * x[0] - whole) < 1e-4); // half of it goes through the factor that is not stopped
+  // Half of it goes through the factor that is not stopped.
+  assert_true(fabs(2 * x[0] - whole) < 1e-4);
   free(x);
   compile_close(&c);
 }

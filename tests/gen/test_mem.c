@@ -53,7 +53,8 @@ static void models_near_bound(void **state) {
       compile_file(&c, path, lowerings[j], "fp16", NULL);
       Plan *p = plan_build(&c);
       double ratio = (double)p->arena_bytes / (double)(p->arena_bound ? p->arena_bound : 1);
-      if (ratio > 1.05) fail_msg("%s %s: the arena is %.3f of its bound", models[i], lowerings[j], ratio);
+      if (ratio > 1.05)
+        fail_msg("%s %s: the arena is %.3f of its bound", models[i], lowerings[j], ratio);
       plan_free(p);
       compile_close(&c);
     }

@@ -25,7 +25,8 @@ static void maps_trace(void **state) {
   int traced = 0;
   for (int i = 0; i < c.nops; i++) {
     const Op *op = c.ops[i];
-    if (op->ref == LUA_NOREF || op->typing == TypeDraw || op->typing == TypeWhole) continue; // draws are integer arithmetic
+    if (op->ref == LUA_NOREF || op->typing == TypeDraw || op->typing == TypeWhole)
+      continue; // draws are integer arithmetic
     lua_getglobal(c.lua, "trace");
     lua_rawgeti(c.lua, LUA_REGISTRYINDEX, op->ref);
     lua_pushinteger(c.lua, op->cls == OpMap ? op->nin : 2);
@@ -44,7 +45,8 @@ static void check_grad(const Op *op, const double *x) {
   lua_pushnumber(c.lua, 1);
   lua_pushnumber(c.lua, y);
   for (int i = 0; i < op->nin; i++) lua_pushnumber(c.lua, x[i]);
-  if (lua_pcall(c.lua, op->nin + 2, LUA_MULTRET, 0)) fail_msg("%s: %s", op->name, lua_tostring(c.lua, -1));
+  if (lua_pcall(c.lua, op->nin + 2, LUA_MULTRET, 0))
+    fail_msg("%s: %s", op->name, lua_tostring(c.lua, -1));
   assert_int_equal(lua_gettop(c.lua) - top, op->nin);
   for (int i = 0; i < op->nin; i++) {
     if (lua_isnil(c.lua, top + 1 + i)) continue;
@@ -62,7 +64,8 @@ static void gradients(void **state) {
   int checked = 0;
   for (int i = 0; i < c.nops; i++)
     for (int p = 0; p < 3; p++)
-      if (c.ops[i]->cls == OpMap && c.ops[i]->grad != LUA_NOREF) check_grad(c.ops[i], points[p]), checked++;
+      if (c.ops[i]->cls == OpMap && c.ops[i]->grad != LUA_NOREF)
+        check_grad(c.ops[i], points[p]), checked++;
   assert_true(checked >= 60);
 }
 
@@ -78,7 +81,8 @@ static void erf_and_tanh(void **state) {
 
 static void nan_propagates(void **state) {
   (void)state;
-  static const char *const names[] = {"max", "min", "relu", "abs", "add", "reduce_max", "window_max"};
+  static const char *const names[] = {"max", "min", "relu", "abs", "add", "reduce_max",
+                                      "window_max"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const Op *op = op_need(&c, names[i]);
     for (int side = 0; side < (op->cls == OpMap ? op->nin : 2); side++) {
@@ -86,7 +90,8 @@ static void nan_propagates(void **state) {
       int n = op->cls == OpMap ? op->nin : 2;
       for (int j = 0; j < n; j++) lua_pushnumber(c.lua, j == side ? NAN : 1);
       assert_int_equal(lua_pcall(c.lua, n, 1, 0), LUA_OK);
-      if (!isnan(lua_tonumber(c.lua, -1))) fail_msg("%s drops a NaN in input %d", names[i], side + 1);
+      if (!isnan(lua_tonumber(c.lua, -1)))
+        fail_msg("%s drops a NaN in input %d", names[i], side + 1);
       lua_pop(c.lua, 1);
     }
   }

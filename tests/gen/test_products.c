@@ -1,5 +1,6 @@
-// test_products.c: contractions and their index maps against plain loops, which know convolution from its
-// definition: out[n, o, p, q] = sum of x[n, c, p * stride + r * dilation - pad, ..] * w[o, c, r, s].
+// test_products.c: contractions and their index maps against plain loops, which know convolution
+// from its definition: out[n, o, p, q] = sum of x[n, c, p * stride + r * dilation - pad, ..] * w[o,
+// c, r, s].
 #include "support.h"
 
 #include <math.h>
@@ -71,11 +72,13 @@ static void check(const Case *k, const char *name, int first, int second, int re
   c.graph = graph_new(&c, "test");
   int P = positions(k, 0), Q = positions(k, 1);
   Node *of[3] = {source("x", k->n, k->channels, k->h, k->w),
-                 source("w", k->out, k->channels / k->groups, k->r, k->s), source("y", k->n, k->out, P, Q)};
+                 source("w", k->out, k->channels / k->groups, k->r, k->s),
+                 source("y", k->n, k->out, P, Q)};
   Attr attr = {.groups = k->groups, .size = {result == X ? k->h : k->r, result == X ? k->w : k->s}};
   for (int i = 0; i < 2; i++) attr.stride[i] = k->stride[i], attr.dilation[i] = k->dilation[i];
   for (int i = 0; i < 4; i++) attr.pad[i] = k->pad[i];
-  Node *n = graph_add(c.graph, op_need(&c, name), 2, (Node *[]){of[first], of[second]}, &attr, NULL);
+  Node *n =
+      graph_add(c.graph, op_need(&c, name), 2, (Node *[]){of[first], of[second]}, &attr, NULL);
   shape_infer(&c, n);
   assert_true(type_same_shape(&n->type, &of[result]->type));
   int64_t count = type_count(&n->type);
@@ -104,16 +107,18 @@ static void image_gradients(void **state) {
 }
 static void filter_gradients(void **state) {
   (void)state;
-  for (size_t i = 0; i < LENGTH(cases); i++) check(&cases[i], "conv2d_filter", Y, X, W, into_filter);
+  for (size_t i = 0; i < LENGTH(cases); i++)
+    check(&cases[i], "conv2d_filter", Y, X, W, into_filter);
 }
 
-// A stride cuts the gradient by the image into phases without products of zeros: together as many as
-// the convolution has, but for the borders.
+// A stride cuts the gradient by the image into phases without products of zeros: together as many
+// as the convolution has, but for the borders.
 static void phases(void **state) {
   (void)state;
   c.graph = graph_new(&c, "test");
   Node *y = source("y", 1, 8, 8, 8), *w = source("w", 8, 4, 3, 3);
-  Attr attr = {.stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1, .size = {16, 16}};
+  Attr attr = {
+      .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1, .size = {16, 16}};
   Node *n = graph_add(c.graph, op_need(&c, "conv2d_data"), 2, (Node *[]){y, w}, &attr, NULL);
   shape_infer(&c, n);
   assert_int_equal(maps_phases(n), 4);
@@ -128,8 +133,9 @@ static void phases(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(image_gradients),
-                                     cmocka_unit_test(filter_gradients), cmocka_unit_test(phases)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(convolutions), cmocka_unit_test(image_gradients),
+      cmocka_unit_test(filter_gradients), cmocka_unit_test(phases)};
   open_compiler(&c, &err, "fused", "fp32");
   return cmocka_run_group_tests_name("products", tests, NULL, NULL);
 }

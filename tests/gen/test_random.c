@@ -1,5 +1,5 @@
-// test_random.c: Philox4x32-10 against the known answers of Random123 (kat_vectors): the oracle's, and
-// the kernels' on the device at hand.
+// test_random.c: Philox4x32-10 against the known answers of Random123 (kat_vectors): the oracle's,
+// and the kernels' on the device at hand.
 #include "support.h"
 
 #include <lauxlib.h>
@@ -24,7 +24,8 @@ static void oracle(void **state) {
     lua_getglobal(c.lua, "philox");
     for (int i = 0; i < 6; i++) lua_pushinteger(c.lua, known[v][i]);
     assert_int_equal(lua_pcall(c.lua, 6, 4, 0), LUA_OK);
-    for (int i = 0; i < 4; i++) assert_int_equal((uint32_t)lua_tointeger(c.lua, i - 4), known[v][6 + i]);
+    for (int i = 0; i < 4; i++)
+      assert_int_equal((uint32_t)lua_tointeger(c.lua, i - 4), known[v][6 + i]);
     lua_pop(c.lua, 4);
   }
   compile_close(&c);
@@ -33,9 +34,11 @@ static void oracle(void **state) {
 // One thread per vector; a plan of one kernel, whose input and output are the words as integers.
 static const char kSource[] =
     "#include \"lib/prim.cuh\"\n#include \"lib/random.cuh\"\n"
-    "extern \"C\" __global__ void known_answers(const int *__restrict__ in, int *__restrict__ out) {\n"
+    "extern \"C\" __global__ void known_answers(const int *__restrict__ in, "
+    "int *__restrict__ out) {\n"
     "  const int *w = in + threadIdx.x * 6;\n"
-    "  const Philox p = nn_philox(Philox{{unsigned(w[0]), unsigned(w[1]), unsigned(w[2]), unsigned(w[3])}},\n"
+    "  const Philox p = nn_philox(Philox{{unsigned(w[0]), unsigned(w[1]), "
+    "unsigned(w[2]), unsigned(w[3])}},\n"
     "                             unsigned(w[4]), unsigned(w[5]));\n"
     "  for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = int(p.word[i]);\n}\n";
 
@@ -43,7 +46,8 @@ static void kernels(void **state) {
   (void)state;
   static Compiler c;
   static Error err;
-  Options o = {.model = "models/mlp.lua", .lowering = "fused", .dtype = "fp32", .arch = arch_default()};
+  Options o = {
+      .model = "models/mlp.lua", .lowering = "fused", .dtype = "fp32", .arch = arch_default()};
   if (compile_model(&c, &o, &err)) fail_msg("%s", err.message);
   Plan *plan = plan_build(&c); // for its headers: one kernel of it is replaced by ours
   PlanTensor tensors[2] = {
@@ -52,9 +56,10 @@ static void kernels(void **state) {
       {.name = "out", .role = RoleOutput, .dtype = DtI32, .rank = 1, .shape = {kVectors * 4},
        .offset = 256, .bytes = kVectors * 16, .value = -1, .loc = ""}};
   PlanArg args[2] = {{"in", 0, false}, {"out", 1, true}};
-  PlanKernel kernel = {.name = "known_answers", .layer = "philox", .ops = "draw", .class_name = "map",
-                       .tile = "", .source = (char *)kSource, .names = "", .file = "k00_philox.cu",
-                       .loc = "", .grid = {1, 1, 1}, .block = {kVectors, 1, 1}, .args = args, .nargs = 2};
+  PlanKernel kernel = {.name = "known_answers", .layer = "philox", .ops = "draw",
+                       .class_name = "map", .tile = "", .source = (char *)kSource, .names = "",
+                       .file = "k00_philox.cu", .loc = "", .grid = {1, 1, 1},
+                       .block = {kVectors, 1, 1}, .args = args, .nargs = 2};
   PlanStep step = {.kind = StepLaunch};
   PlanEntry entry = {.name = "infer", .steps = &step, .nsteps = 1};
   Plan ours = *plan;
@@ -67,14 +72,16 @@ static void kernels(void **state) {
   assert_true(device_parse(name ? name : "sim", &where.kind));
   Device *device;
   Loaded *loaded;
-  if (device_open(&where, &device, &err) || load_plan(device, &ours, &(JitOptions){0}, &loaded, &err))
+  if (device_open(&where, &device, &err) ||
+      load_plan(device, &ours, &(JitOptions){0}, &loaded, &err))
     fail_msg("%s", err.message);
   int32_t in[kVectors * 6], out[kVectors * 4];
   for (int i = 0; i < kVectors * 6; i++) in[i] = (int32_t)known[i / 6][i % 6];
   if (tensor_write(loaded, 0, in, sizeof in, &err) || run_entry(loaded, "infer", &err) ||
       tensor_read(loaded, 1, out, sizeof out, &err))
     fail_msg("%s", err.message);
-  for (int i = 0; i < kVectors * 4; i++) assert_int_equal((uint32_t)out[i], known[i / 4][6 + i % 4]);
+  for (int i = 0; i < kVectors * 4; i++)
+    assert_int_equal((uint32_t)out[i], known[i / 4][6 + i % 4]);
   load_close(loaded);
   device_close(device);
   plan_free(plan);

@@ -35,7 +35,8 @@ static void round_trips(void **state) {
       char *text = graph_text(c.graph);
       strip_comments(text);
       char *again = graph_text(text_read(&c, text));
-      if (strcmp(text, again)) fail_msg("%s after %s: the text changes when read back", path, p->name);
+      if (strcmp(text, again))
+        fail_msg("%s after %s: the text changes when read back", path, p->name);
       free(text);
       free(again);
       compile_close(&c);

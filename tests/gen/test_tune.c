@@ -52,24 +52,32 @@ static void write_text(const char *path, const char *text) {
 
 static void refused_files(void **state) {
   (void)state;
-  static const char *const rows[][2] = { // text, message after the file's name
+  static const char *const rows[][2] = {
+      // text, message after the file's name
       {"{\n  \"schema_version\": 1,\n  oops\n}", ":3: no JSON: "},
       {"", ":1: no JSON: "},
       {"[]", ":1: a tuning file is a JSON object"},
-      {"{\"schema_version\": 1,\n \"device\": {}}", ":2: unknown key \"device\"; did you mean \"devices\"?"},
+      {"{\"schema_version\": 1,\n \"device\": {}}",
+       ":2: unknown key \"device\"; did you mean \"devices\"?"},
       {"{\n\"devices\": {},\n\"schema_version\": 9}", ":3: schema_version must be 1"},
       {"{\"schema_version\": 1,\n \"devices\": 3}", ":2: \"devices\" is an object"},
       {"{\"schema_version\": 1, \"devices\": {\n\"X\": [] }}", ":2: a device holds an object"},
-      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\n\"p\": 1}}}", ":3: an entry is an object"},
-      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"us\": 1}}}}", ":2: this entry has no \"tile\""},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\n\"p\": 1}}}",
+       ":3: an entry is an object"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"us\": 1}}}}",
+       ":2: this entry has no \"tile\""},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"p\": {\n\"tiel\": \"a\"}}}}",
        ":3: unknown key \"tiel\"; did you mean \"tile\"?"},
-      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": 4}}}}", ":2: \"tile\" is a text"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": 4}}}}",
+       ":2: \"tile\" is a text"},
       {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\n\"tile\": \"64x64 warp 32x32\"}}}}",
-       ":2: this is no tile, as in \"64x32 warps 32x16 stages 4 parts 1\"; --explain KERNEL prints"},
-      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n\"fp16 konv 1x2\": {\"tile\": \"" TILE_A "\"}}}}",
+       ":2: this is no tile, as in \"64x32 warps 32x16 stages 4 parts 1\"; "
+       "--explain KERNEL prints"},
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\n"
+       "\"fp16 konv 1x2\": {\"tile\": \"" TILE_A "\"}}}}",
        ":2: this key is no problem, as in \"fp16 matmul "},
-      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": {\"tile\": \"" TILE_A "\",\n\"us\": -1}}}}",
+      {"{\"schema_version\": 1, \"devices\": {\"X\": {\"p\": "
+       "{\"tile\": \"" TILE_A "\",\n\"us\": -1}}}}",
        ":2: a time is a number of microseconds"},
       {"{\"schema_version\": 1, \"devices\": {}, \"devices\": {}}", ":1: no JSON: duplicate"},
   };
@@ -202,14 +210,15 @@ static int stored_products(const char *path) { // problems in the file; 0: there
   int count = 0;
   const char *device;
   json_t *problems;
-  json_object_foreach(json_object_get(root, "devices"), device, problems) count += (int)json_object_size(problems);
+  json_object_foreach(json_object_get(root, "devices"), device, problems)
+    count += (int)json_object_size(problems);
   json_decref(root);
   return count;
 }
 
 // When it is asked for the times of a problem, all earlier ones are in the file.
-static int each_is_stored(void *user, Loaded *loaded, const Variants *v, double *us, double *us_cold,
-                          Error *err) {
+static int each_is_stored(void *user, Loaded *loaded, const Variants *v, double *us,
+                          double *us_cold, Error *err) {
   assert_int_equal(stored_products(in_dir("each.json")), *(int *)user);
   return made_up(user, loaded, v, us, us_cold, err);
 }
@@ -230,16 +239,18 @@ static Device *open_device(void) {
   return device;
 }
 
-static void compile_tuned(Compiler *c, const char *dtype, const Tuning *tuning, const char *device) {
+static void compile_tuned(Compiler *c, const char *dtype, const Tuning *tuning,
+                          const char *device) {
   static Error err;
-  Options o = {.model = in_dir("m.lua"), .lowering = "fused", .dtype = dtype, .arch = arch_default(),
-               .tuning = tuning, .device = device};
+  Options o = {.model = in_dir("m.lua"), .lowering = "fused", .dtype = dtype,
+               .arch = arch_default(), .tuning = tuning, .device = device};
   if (compile_model(c, &o, &err)) fail_msg("%s", err.message);
 }
 
 static int tune(Compiler *c, Device *device, Tuning *tuning, int *calls, TuneReport *report,
                 Error *err) {
-  TuneOptions options = {.timer = made_up, .user = calls, .most = 8, .launches = 2, .flush_bytes = 4096,
+  TuneOptions options = {.timer = made_up, .user = calls, .most = 8, .launches = 2,
+                         .flush_bytes = 4096,
                          .jit = {.cache_dir = in_dir("cache"), .log = {on_log, NULL}},
                          .log = {on_log, NULL}};
   return tune_model(c, device, &options, tuning, report, err);
@@ -320,8 +331,10 @@ static void stored_each(void **state) {
   TuneReport report;
   int calls = 0;
   compile_tuned(&c, "fp16", NULL, NULL);
-  TuneOptions options = {.timer = each_is_stored, .user = &calls, .most = 2, .launches = 2, .path = in_dir("each.json"),
-                         .jit = {.cache_dir = in_dir("cache"), .log = {on_log, NULL}}, .log = {on_log, NULL}};
+  TuneOptions options = {.timer = each_is_stored, .user = &calls, .most = 2, .launches = 2,
+                         .path = in_dir("each.json"),
+                         .jit = {.cache_dir = in_dir("cache"), .log = {on_log, NULL}},
+                         .log = {on_log, NULL}};
   options.path = strdup(options.path);
   if (tune_model(&c, device, &options, tuning, &report, &err)) fail_msg("%s", err.message);
   assert_int_equal(stored_products(options.path), 3);
@@ -356,9 +369,10 @@ static void stale(void **state) {
 static void plant(const char *condition) {
   char command[2048];
   snprintf(command, sizeof command,
-           "rm -rf %s/tree && mkdir -p %s/tree && cp --parents gen/*/*.lua %s/tree/ && cp -r templates "
-           "%s/tree/ && for f in %s/tree/templates/contract*.cu; do sed -i '1i //@ for _, t in ipairs(%s and "
-           "k.tails or {}) do t.body = string.gsub(t.body, \"acc%%[\", \"1.5f * acc[\") end' $f; done",
+           "rm -rf %s/tree && mkdir -p %s/tree && cp --parents gen/*/*.lua %s/tree/ && "
+           "cp -r templates %s/tree/ && for f in %s/tree/templates/contract*.cu; do "
+           "sed -i '1i //@ for _, t in ipairs(%s and k.tails or {}) do "
+           "t.body = string.gsub(t.body, \"acc%%[\", \"1.5f * acc[\") end' $f; done",
            dir, dir, dir, dir, dir, condition);
   assert_int_equal(system(command), 0);
   setenv("NNGEN_DIR", in_dir("tree"), 1);
@@ -408,9 +422,9 @@ static int clean(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refused_files), cmocka_unit_test(missing_file), cmocka_unit_test(damaged_files),
-      cmocka_unit_test(write_and_merge), cmocka_unit_test(tunes), cmocka_unit_test(stored_each),
-      cmocka_unit_test(stale), cmocka_unit_test(wrong_candidates),
+      cmocka_unit_test(refused_files), cmocka_unit_test(missing_file),
+      cmocka_unit_test(damaged_files), cmocka_unit_test(write_and_merge), cmocka_unit_test(tunes),
+      cmocka_unit_test(stored_each), cmocka_unit_test(stale), cmocka_unit_test(wrong_candidates),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
 }

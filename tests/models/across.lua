@@ -11,7 +11,8 @@ function cases.norm() -- of each pixel over its channels, with the statistics as
   local m = x:mean(2, true)
   local d = x - m
   local v = (d * d):mean(2, true)
-  nn.output("y", d * nn.rsqrt(v + 1e-5) * nn.param("gain", {cfg.channels, 1, 1}, {"uniform", 0.5, 1.5}) + x)
+  nn.output("y", d * nn.rsqrt(v + 1e-5)
+                 * nn.param("gain", {cfg.channels, 1, 1}, {"uniform", 0.5, 1.5}) + x)
   nn.output("mean", m)
 end
 function cases.two() -- three sweeps
@@ -23,7 +24,8 @@ function cases.groups() -- group norm of a convolution, with a weight and an off
   local y = x:conv2d("conv", {out = 32, kernel = 3, pad = 1})
   local g = y:reshape{cfg.batch, 4, 8, cfg.height, cfg.width}
   local d = g - g:mean({3, 4, 5}, true)
-  local z = (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{cfg.batch, 32, cfg.height, cfg.width}
+  local z = (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5))
+            :reshape{cfg.batch, 32, cfg.height, cfg.width}
   local gain = nn.param("gain", {32, 1, 1}, {"uniform", 0.5, 1.5})
   nn.output("y", (z * gain + nn.param("offset", {32, 1, 1})):relu())
 end

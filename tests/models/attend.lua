@@ -1,6 +1,7 @@
 -- attend.lua: attention written by hand, in the forms that become one kernel.
 local nn = require "nn"
-local c = nn.config{form = "plain", B = 2, H = 3, G = 3, N = 33, M = 47, D = 40, W = 40, window = 40}
+local c = nn.config{form = "plain", B = 2, H = 3, G = 3, N = 33, M = 47, D = 40, W = 40,
+                    window = 40}
 local B, H, G, N, M, D, W = c.B, c.H, c.G, c.N, c.M, c.D, c.W
 local q = nn.input("q", {B, H, N, D})
 local k = nn.input("k", {B, G, M, D})
@@ -37,13 +38,17 @@ local forms = {
   unscaled = function() return softmax(q:matmul(k:transpose())) end,
   causal = function() return safe(seen(key:le(last))) end,
   window = function() return safe(seen(key:le(last):logical_and(key:gt(last - c.window)))) end,
-  prefix = function() return softmax(seen(key:le(last):logical_or(key:lt(ids("prefix", 1, 1, M + 1) + 1)))) end,
+  prefix = function()
+    return softmax(seen(key:le(last):logical_or(key:lt(ids("prefix", 1, 1, M + 1) + 1))))
+  end,
   lengths = function() return safe(seen(key:lt(ids("lengths", 1, 1, M)))) end,
   documents = function() return safe(seen(ids("of_row", N, 1, 4):eq(ids("of_key", 1, M, 4)))) end,
   blocks = function() return safe(seen((key // 16):eq(row // 16))) end,
   keep = function() return safe(seen(nn.input("keep", {N, M}, {dtype = "bool"}))) end,
   added = function() return safe(s + nn.where(key:le(last), 0, -math.huge)) end,
-  alibi = function() return softmax(s + (key - row):to("f32") * (nn.input("slope", per_head(1, 1)) * 0.05)) end,
+  alibi = function()
+    return softmax(s + (key - row):to("f32") * (nn.input("slope", per_head(1, 1)) * 0.05))
+  end,
   bias = function() return softmax(s + nn.input("bias", per_head(N, M))) end,
   softcap = function()
     s = (s * 0.2):tanh() * 5
@@ -55,7 +60,9 @@ local forms = {
     local p = softmax(seen(key:le(last)))
     return p * nn.random({N, M}, {kind = "bernoulli", p = 0.75, seed = 3}):to("f32") * (1 / 0.75)
   end,
-  dropped = function() return nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.5}), softmax(s), 0) end,
+  dropped = function()
+    return nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.5}), softmax(s), 0)
+  end,
   twice = function() -- a condition that two layers share
     local condition = key:le(last)
     local p = softmax(seen(condition))

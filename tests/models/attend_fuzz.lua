@@ -1,7 +1,8 @@
 -- attend_fuzz.lua: attention with a random score: nngen tests/models/attend_fuzz.lua --set seed=17.
 -- Scores are maps of products, positions, ids and small tensors; conditions mask some of them, some
--- rows have no key at all. gradients=true: the derivatives of q, k and v are outputs too, each plus what it
--- belongs to: where each row sees one key they are 0, which no relative error is measured by.
+-- rows have no key at all. gradients=true: the derivatives of q, k and v are outputs too, each plus
+-- what it belongs to: where each row sees one key they are 0, which no relative error is measured
+-- by.
 local nn = require "nn"
 local cfg = nn.config{seed = 1, gradients = false}
 
@@ -17,7 +18,8 @@ local B, G, R = random(2), random(3), pick{1, 1, 2, 3}
 local N, M = pick{1, 2, 7, 16, 17, 33, 64, 65, 100, 130}, pick{2, 5, 16, 31, 64, 77, 128, 129, 200}
 local D, W = pick{8, 16, 24, 40, 64}, pick{8, 16, 32, 48}
 local H = G * R
-local q, k, v = nn.input("q", {B, H, N, D}), nn.input("k", {B, G, M, D}), nn.input("v", {B, G, M, W})
+local q, k, v = nn.input("q", {B, H, N, D}), nn.input("k", {B, G, M, D}),
+  nn.input("v", {B, G, M, W})
 local wanted, lead = {q, k, v}, {B, H}
 if R > 1 then
   q, k, v = q:reshape{B, G, R, N, D}, k:reshape{B, G, 1, M, D}, v:reshape{B, G, 1, M, W}
@@ -41,8 +43,10 @@ local function position() -- an integer of a row or a key
   local x = pick{row, key}
   for _ = 1, random(3) - 1 do
     x = pick{function() return x + random(40) - 20 end, function() return x * random(3) end,
-             function() return x // pick{2, 7, 16, 32} end, function() return x % pick{3, 16, 50} end,
-             function() return nn.abs(x - random(60)) end, function() return nn.max(x, random(50)) end}()
+             function() return x // pick{2, 7, 16, 32} end,
+             function() return x % pick{3, 16, 50} end,
+             function() return nn.abs(x - random(60)) end,
+             function() return nn.max(x, random(50)) end}()
   end
   return x
 end
@@ -54,8 +58,10 @@ end
 local function operand() return sometimes(4) and id() or position() end
 local function compared()
   local a, b = operand(), pick{operand, operand, function() return random(M) end}()
-  return pick{function() return a:lt(b) end, function() return a:le(b) end, function() return a:gt(b) end,
-              function() return a:ge(b) end, function() return a:eq(b) end, function() return a:ne(b) end}()
+  return pick{function() return a:lt(b) end, function() return a:le(b) end,
+              function() return a:gt(b) end,
+              function() return a:ge(b) end, function() return a:eq(b) end,
+              function() return a:ne(b) end}()
 end
 local function condition(depth)
   if depth == 0 or sometimes(2) then return compared() end
@@ -84,7 +90,9 @@ local e = (s - shift):exp()
 local sum = e:sum(-1, true)
 local p = e / nn.where(sum:eq(0), 1, sum)
 if sometimes(3) then p = p * nn.input(name("share"), shape(pick{1, N}, pick{1, M})) end
-if sometimes(4) then p = nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.75, seed = cfg.seed}), p, 0) * (4 / 3) end
+if sometimes(4) then
+  p = nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.75, seed = cfg.seed}), p, 0) * (4 / 3)
+end
 local y = p:matmul(v)
 if sometimes(3) then y = y * nn.input(name("gate"), {N, 1}) + 1 end
 if sometimes(2) then y = cfg.gradients and y:tanh() or y:relu() end
@@ -93,5 +101,7 @@ if sometimes(2) then nn.output("lse", shift + sum:log()) end
 nn.output("y", y)
 if cfg.gradients then
   local loss = (y * nn.input("dy", y.shape)):sum()
-  for i, g in ipairs(nn.grad(loss, wanted)) do nn.output("d" .. ("qkv"):sub(i, i), g + wanted[i]) end
+  for i, g in ipairs(nn.grad(loss, wanted)) do
+    nn.output("d" .. ("qkv"):sub(i, i), g + wanted[i])
+  end
 end

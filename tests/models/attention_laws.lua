@@ -2,7 +2,8 @@
 local nn = require "nn"
 local cfg = nn.config{case = "prefix", batch = 2, heads = 6, groups = 3, tokens = 17, depth = 8}
 local B, H, G, N, D = cfg.batch, cfg.heads, cfg.groups, cfg.tokens, cfg.depth
-local q, k, v = nn.input("q", {B, H, N, D}), nn.input("k", {B, G, N, D}), nn.input("v", {B, G, N, D})
+local q, k, v = nn.input("q", {B, H, N, D}), nn.input("k", {B, G, N, D}),
+  nn.input("v", {B, G, N, D})
 local laws = {}
 
 local function first(x, n) return nn.slice(x, 3, 1, n) end
@@ -31,7 +32,8 @@ function laws.permuted()
   local ids = nn.input("ids", {B, N}, {dtype = "i32", below = 3})
   local function turned(x, axis) return nn.gather(x, order, axis) end
   return q:attention(k, v, {bias = bias, documents = {ids, ids}}),
-         q:attention(turned(k, 3), turned(v, 3), {bias = turned(bias, 4), documents = {ids, turned(ids, 2)}})
+         q:attention(turned(k, 3), turned(v, 3),
+                     {bias = turned(bias, 4), documents = {ids, turned(ids, 2)}})
 end
 
 -- Keys in two parts, joined by their log-sum-exp; a query may see none of the second part.
@@ -39,8 +41,10 @@ function laws.split()
   local cut, size = 6, N - 6
   local lengths = nn.input("lengths", {B}, {dtype = "i32", below = N + 1})
   local whole = q:attention(k, v, {lengths = nn.max(lengths, 1)})
-  local a, of_a = q:attention(first(k, cut), first(v, cut), {lengths = nn.max(lengths, 1), lse = true})
-  local b, of_b = q:attention(nn.slice(k, 3, cut + 1, N), nn.slice(v, 3, cut + 1, N), {lengths = lengths - cut, lse = true})
+  local a, of_a = q:attention(first(k, cut), first(v, cut),
+                              {lengths = nn.max(lengths, 1), lse = true})
+  local b, of_b = q:attention(nn.slice(k, 3, cut + 1, N), nn.slice(v, 3, cut + 1, N),
+                              {lengths = lengths - cut, lse = true})
   local most = nn.max(of_a, of_b)
   local in_a, in_b = nn.exp(of_a - most), nn.exp(of_b - most)
   local function each(x) return x:reshape{B, H, N, 1} end
@@ -51,14 +55,17 @@ end
 function laws.groups()
   local owner = nn.floordiv(nn.index({H}, 1), H // G)
   local options = {alibi = true, score = function(s, at) return s + at.head * 0.1 end}
-  return q:attention(k, v, options), q:attention(nn.gather(k, owner, 2), nn.gather(v, owner, 2), options)
+  return q:attention(k, v, options),
+    q:attention(nn.gather(k, owner, 2), nn.gather(v, owner, 2), options)
 end
 
 -- Options that say nothing.
 function laws.void()
   return q:attention(k, v),
-         q:attention(k, v, {window = N, lengths = nn.index({B}, 1) * 0 + N, dropout = {p = 0}, scale = 1 / math.sqrt(D),
-                            score = function(s) return s end, keep = function(at) return at.key:ge(0) end})
+         q:attention(k, v, {window = N, lengths = nn.index({B}, 1) * 0 + N, dropout = {p = 0},
+                            scale = 1 / math.sqrt(D),
+                            score = function(s) return s end,
+                            keep = function(at) return at.key:ge(0) end})
 end
 
 -- These are not equal: the probabilities with dropout, and without.

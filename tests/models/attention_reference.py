@@ -4,7 +4,8 @@
 usage: attention_reference.py inputs FOLDER [NAME=SIZE ...]   writes the inputs of attention.lua
        attention_reference.py check FOLDER OUT GATE           compares each output in OUT
        attention_reference.py equal ONE OTHER GATE            compares two files
-       attention_reference.py dropout ONE OTHER GATE P        ONE is OTHER / (1 - P), or 0 in a share P of all places
+       attention_reference.py dropout ONE OTHER GATE P        ONE is OTHER / (1 - P), or 0 in a
+                                                              share P of all places
 """
 import ast
 import itertools
@@ -51,7 +52,8 @@ def read(path):
     size = struct.unpack("<H", data[8:10])[0]
     header = ast.literal_eval(data[10:10 + size].decode())
     count = math.prod(header["shape"])
-    return Array(header["shape"], struct.unpack("<%d%s" % (count, TYPES[header["descr"]]), data[10 + size:]))
+    return Array(header["shape"],
+                 struct.unpack("<%d%s" % (count, TYPES[header["descr"]]), data[10 + size:]))
 
 
 def write_inputs(folder, sizes):
@@ -59,7 +61,8 @@ def write_inputs(folder, sizes):
     b, h, g, n, m = (sizes[k] for k in ("batch", "heads", "groups", "queries", "keys"))
 
     def floats(name, *shape):
-        write(f"{folder}/{name}.npy", Array(shape, [random.gauss(0, 1) for _ in range(math.prod(shape))]), "<f4")
+        write(f"{folder}/{name}.npy",
+              Array(shape, [random.gauss(0, 1) for _ in range(math.prod(shape))]), "<f4")
 
     def integers(name, values, *shape):
         write(f"{folder}/{name}.npy", Array(shape, values), "<i4")
@@ -74,8 +77,10 @@ def write_inputs(folder, sizes):
     integers("valid", [max(m - 3 * i, 0) if i else 0 for i in range(b)], b)  # the first has no key
     integers("opening", [i * 2 % (m + 1) for i in range(b)], b)
     integers("key_ids", [j * 3 // m for _ in range(b) for j in range(m)], b, m)
-    integers("query_ids", [(i * 4 // n + k) % 4 for k in range(b) for i in range(n)], b, n)  # 3 has no key
-    write(f"{folder}/seen.npy", Array((b, 1, n, m), [random.random() < 0.6 for _ in range(b * n * m)]), "|b1")
+    # 3 has no key.
+    integers("query_ids", [(i * 4 // n + k) % 4 for k in range(b) for i in range(n)], b, n)
+    write(f"{folder}/seen.npy",
+          Array((b, 1, n, m), [random.random() < 0.6 for _ in range(b * n * m)]), "|b1")
     write(f"{folder}/row_seen.npy", Array((n, 1), [i % 3 != 1 for i in range(n)]), "|b1")
     with open(f"{folder}/sizes.json", "w") as f:
         json.dump(sizes, f)
@@ -89,11 +94,13 @@ class Inputs:
             if file.endswith(".npy"):
                 setattr(self, file[:-4], read(f"{folder}/{file}"))
         s = self.sizes
-        self.B, self.H, self.G, self.N, self.M = s["batch"], s["heads"], s["groups"], s["queries"], s["keys"]
+        self.B, self.H, self.G, self.N, self.M = (s["batch"], s["heads"], s["groups"],
+                                                  s["queries"], s["keys"])
         self.D, self.V, self.R = s["depth"], s["values"], self.H // self.G
 
 
-# For each case: the score of query i and key j (p is i's position among the keys), and whether it is visible.
+# For each case: the score of query i and key j (p is i's position among the keys), and whether it
+# is visible.
 def cases(x):
     behind = x.M - x.N
 
@@ -152,22 +159,26 @@ def cases(x):
 
 
 def probabilities(x, case):
-    """For each (b, h, i): the probability of each visible key, and the logarithm of the sum of exp(score)."""
+    """For each (b, h, i): the probability of each visible key, and the logarithm of the sum of
+    exp(score)."""
     score, seen = cases(x)[case]
     for b, h, i in itertools.product(range(x.B), range(x.H), range(x.N)):
         row = {}
         for j in range(x.M):
             if seen(b, h, i, j):
-                s = sum(x.q[b, h, i, c] * x.k[b, h // x.R, j, c] for c in range(x.D)) / math.sqrt(x.D)
+                s = sum(x.q[b, h, i, c] * x.k[b, h // x.R, j, c]
+                        for c in range(x.D)) / math.sqrt(x.D)
                 row[j] = score(s, b, h, i, j)
         most = max(row.values(), default=0)
         e = {j: math.exp(s - most) for j, s in row.items()}
         total = sum(e.values())
-        yield (b, h, i), {j: p / total for j, p in e.items()}, most + math.log(total) if e else -math.inf
+        yield (b, h, i), {j: p / total
+                          for j, p in e.items()}, most + math.log(total) if e else -math.inf
 
 
 def attend(x, case):
-    """The outputs of a case: (B, H, N, V), zeros for a query that sees no key, and log-sum-exp (B, H, N)."""
+    """The outputs of a case: (B, H, N, V), zeros for a query that sees no key, and log-sum-exp
+    (B, H, N)."""
     y, lse = [], []
     for (b, h, _), row, log in probabilities(x, case):
         y += [sum(p * x.v[b, h // x.R, j, c] for j, p in row.items()) for c in range(x.V)]

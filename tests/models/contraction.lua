@@ -2,8 +2,9 @@
 --   nngen tests/models/contraction.lua --set seed=17 count=20
 -- or of given shapes, as a failing run prints them:
 --   nngen tests/models/contraction.lua --set 'shapes=conv 2 3 9 7 5 3 3 2 1 1 0 1 1 1; matmul 2 5 7 3 0 1'
--- conv, data, filter: a convolution, its gradients by the image and by the filter, all of: images, channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups
--- matmul: batch, m, n, k, whether a and b are given transposed (2: and were made by another kernel, whose
+-- conv, data, filter: a convolution, its gradients by the image and by the filter, all of: images,
+-- channels, height, width, outputs, kernel (2), stride (2), pad (2), dilation (2), groups matmul:
+-- batch, m, n, k, whether a and b are given transposed (2: and were made by another kernel, whose
 -- output is read as it lies; inputs of 16 bits are converted, and turned on the way)
 local nn = require "nn"
 local cfg = nn.config{seed = 1, count = 16, most = 160, shapes = "", exact = 0}
@@ -30,11 +31,13 @@ local function random_conv()
   local h = math.max(1, (r - 1) * dh + 1 - 2 * ph) + random(16) - 1
   local w = math.max(1, (s - 1) * dw + 1 - 2 * pw) + random(16) - 1
   local kinds = {"conv", "conv", "data", "filter"}
-  return string.format("%s %d %d %d %d %d %d %d %d %d %d %d %d %d %d", kinds[random(4)], random(3), c, h, w, out, r, s,
+  return string.format("%s %d %d %d %d %d %d %d %d %d %d %d %d %d %d", kinds[random(4)], random(3),
+                       c, h, w, out, r, s,
                        random(3), random(3), ph, pw, dh, dw, groups)
 end
 local function random_matmul()
-  return string.format("matmul %d %d %d %d %d %d", random(3), size(cfg.most), size(cfg.most), size(cfg.most * 2),
+  return string.format("matmul %d %d %d %d %d %d", random(3), size(cfg.most), size(cfg.most),
+                       size(cfg.most * 2),
                        random(3) - 1, random(3) - 1)
 end
 
@@ -65,7 +68,8 @@ end
 local function moved(y)
   local n, d = y.shape, divisor(y.shape[#y.shape == 4 and 2 or 3])
   if #n == 4 then
-    y = y:reshape{n[1], d, n[2] // d, n[3], n[4]}:permute{1, 3, 4, 2, 5}:reshape{n[1], n[2] // d, n[3] * d, n[4]}
+    y = y:reshape{n[1], d, n[2] // d, n[3], n[4]}:permute{1, 3, 4, 2, 5}
+         :reshape{n[1], n[2] // d, n[3] * d, n[4]}
     return nn.slice(y, 3, math.min(2, n[3] * d), n[3] * d)
   end
   y = y:reshape{n[1], n[2], n[3] // d, d}:permute{2, 1, 4, 3}:reshape{n[2], n[1] * d, n[3] // d}
@@ -76,14 +80,16 @@ local make = {}
 function make.conv(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g)
   local x = source("x" .. i, {n, c, h, w})
   local f = weight("w" .. i, {out, c // g, r, s})
-  local y = nn.op.conv2d(x, f, {stride = {sh, sw}, pad = {ph, pw, ph, pw}, dilation = {dh, dw}, groups = g})
+  local y = nn.op.conv2d(x, f, {stride = {sh, sw}, pad = {ph, pw, ph, pw}, dilation = {dh, dw},
+                                groups = g})
   if i % 3 == 1 then y = nn.relu(y + 1) end
   return y
 end
 -- A convolution's shapes, and numbers where its result has elements.
 local function gradient(i, n, c, h, w, out, r, s, sh, sw, ph, pw, dh, dw, g)
   local p, q = (h + 2 * ph - dh * (r - 1) - 1) // sh + 1, (w + 2 * pw - dw * (s - 1) - 1) // sw + 1
-  return source("g" .. i, {n, out, p, q}), {stride = {sh, sw}, pad = {ph, pw, ph, pw}, dilation = {dh, dw}, groups = g}
+  return source("g" .. i, {n, out, p, q}),
+    {stride = {sh, sw}, pad = {ph, pw, ph, pw}, dilation = {dh, dw}, groups = g}
 end
 function make.data(i, n, c, h, w, out, r, s, ...)
   local dy, o = gradient(i, n, c, h, w, out, r, s, ...)
@@ -101,12 +107,14 @@ end
 local function matrix(name, batch, rows, columns, turned)
   if turned == 0 then return source(name, {batch, rows, columns}) end
   if turned == 1 then return nn.transpose(source(name, {batch, columns, rows})) end
-  return nn.transpose(nn.matmul(source(name, {batch, columns, 4}), source(name .. "_row", {batch, 4, rows})))
+  return nn.transpose(nn.matmul(source(name, {batch, columns, 4}),
+                                source(name .. "_row", {batch, 4, rows})))
 end
 function make.matmul(i, batch, m, n, k, ta, tb)
   local a = matrix("a" .. i, batch, m, k, ta)
   local b = i % 2 == 0 and weight("w" .. i, {k, n}) or matrix("b" .. i, batch, k, n, tb)
-  if m * n < 64 then a, b = nn.abs(a), nn.abs(b) end -- all of a few outputs may cancel: no scale is left
+  -- All of a few outputs may cancel: no scale is left.
+  if m * n < 64 then a, b = nn.abs(a), nn.abs(b) end
   return nn.matmul(a, b)
 end
 

@@ -27,7 +27,8 @@ local cases = {
     nn.output("z", f(-2, x))
     nn.output("w", f(-1e-30, x))
   end,
-  -- More products than a grid has blocks along z: one product of many rows, many small ones, groups.
+  -- More products than a grid has blocks along z: one product of many rows, many small ones,
+  -- groups.
   batches = function()
     local x = nn.input("x0", {70000, 4, 8})
     nn.output("y", x:linear("l", {out = 4}))

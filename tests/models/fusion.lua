@@ -40,7 +40,8 @@ end
 function cases.heads()
   local x = nn.input("x", {2, 12, 32})
   local function heads(t) return t:reshape{2, 12, 4, 8}:permute{1, 3, 2, 4} end
-  local q, k, v = heads(x:linear("q", {out = 32})), heads(x:linear("k", {out = 32})), heads(x:linear("v", {out = 32}))
+  local q, k, v = heads(x:linear("q", {out = 32})), heads(x:linear("k", {out = 32})),
+    heads(x:linear("v", {out = 32}))
   nn.output("scores", q:matmul(nn.transpose(k)))
   nn.output("values", v)
   at_most(3)
@@ -72,7 +73,8 @@ function cases.groups() -- a group norm: its reshapes are no kernels
   nn.output("y", (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{2, 32, 14, 14}:relu())
   at_most(2)
 end
--- A concat is no kernel: those that make its parts write them where it lies, and a part is read there.
+-- A concat is no kernel: those that make its parts write them where it lies, and a part is read
+-- there.
 function cases.concat()
   local x = nn.input("x", {1, 16, 16, 16})
   local a = x:conv2d("c1", {out = 24, kernel = 3, pad = 1}):relu()
@@ -91,9 +93,12 @@ function cases.parts() -- of odd sizes, along several axes, one of them an outpu
   at_most(4)
 end
 function cases.adam() -- several outputs of one domain
-  local p, g, m, v = nn.input("p", {1024}), nn.input("g", {1024}), nn.input("m", {1024}), nn.input("v", {1024})
+  local p, g, m, v = nn.input("p", {1024}), nn.input("g", {1024}), nn.input("m", {1024}),
+    nn.input("v", {1024})
   local m2, v2 = m * 0.9 + g * 0.1, v * 0.999 + nn.abs(g) * 0.001
-  nn.output("m2", m2); nn.output("v2", v2); nn.output("p2", p - 0.001 * m2 / (nn.sqrt(nn.abs(v2)) + 1e-2))
+  nn.output("m2", m2)
+  nn.output("v2", v2)
+  nn.output("p2", p - 0.001 * m2 / (nn.sqrt(nn.abs(v2)) + 1e-2))
   at_most(1)
 end
 function cases.cycle() -- siblings that would wait for themselves

@@ -1,7 +1,7 @@
 -- A random model: nngen tests/models/fuzz.lua --set seed=17. Every seed is a valid model that uses
 -- layers and ops in odd shapes; values stay near 1, so that errors show and nothing overflows.
--- inputs=1: what is broadcast is computed from inputs; moves=1: contractions that store through moves;
--- scans=1: scans and largest elements;
+-- inputs=1: what is broadcast is computed from inputs; moves=1: contractions that store through
+-- moves; scans=1: scans and largest elements;
 -- names=1: layers and inputs are named after what kernels are written with, and after each other.
 local nn = require "nn"
 local cfg = nn.config{seed = 1, ops = 10, moves = 0, inputs = 0, names = 0, scans = 0}
@@ -18,12 +18,14 @@ local hostile = {
   "register", "default", "constexpr", "asm", "main", "NULL", "errno", "linux", "NAN", "assert",
   "threadIdx", "blockIdx", "blockDim", "warpSize", "__global__", "__shared__", "_Bool", "half",
   "nn_exp", "nn_float", "nn_load", "nn_sync", "Vec", "f16", "bf16", "T", "Product", "Smem", "smem",
-  "acc", "tid", "row", "column", "lane", "warp", "part", "product", "stage", "tile", "item", "missing",
+  "acc", "tid", "row", "column", "lane", "warp", "part", "product", "stage", "tile",
+  "item", "missing",
   "kLanes", "kThreads", "kM", "kRowBytes", "m", "n", "k", "i", "j", "x", "c", "h", "w", "m0", "n0",
   "a_row", "b_offset", "a_missing", "own_sums", "own_arrived", "g_x", "g_image", "relu_out", "sum",
   "row_reduce_max", "kept_exp", "exp", "relu", "add", "conv2d", "softmax", "weight", "bias", "d0",
   "swizzled", "row_reduce", "sum_parts", "std", "y0", "j1", "2", "7up", "if", "else"}
-local count, used, turn = 0, {}, cfg.seed -- names have a sequence of their own: the model stays the same
+-- Names have a sequence of their own: the model stays the same.
+local count, used, turn = 0, {}, cfg.seed
 local function next_name(n)
   turn = (turn * 1103515245 + 12345) % 2147483648
   return turn // 65536 % n + 1
@@ -45,7 +47,8 @@ local function any(rank)
   return fit[random(#fit)]
 end
 
--- A tensor that broadcasts with x: x's shape with some dimensions 1; a parameter, or made of an input.
+-- A tensor that broadcasts with x: x's shape with some dimensions 1; a parameter, or made of an
+-- input.
 local function partner(x)
   local dims = {}
   for i, d in ipairs(x.shape) do dims[i] = random(3) == 1 and 1 or d end
@@ -55,8 +58,11 @@ end
 
 local steps = {
   function() return pick{nn.relu, nn.tanh, nn.sigmoid, nn.abs, nn.gelu, nn.silu, nn.neg}(any()) end,
-  function() local x = any(); return pick{function(a, b) return a + b end, function(a, b) return a - b end,
-                                          function(a, b) return a * b end, nn.max, nn.min}(x, partner(x)) end,
+  function()
+    local x = any()
+    return pick{function(a, b) return a + b end, function(a, b) return a - b end,
+                function(a, b) return a * b end, nn.max, nn.min}(x, partner(x))
+  end,
   function() local x = any(); return x / (nn.abs(partner(x)) + 1) end,
   function() local x = any(); return x + nn.tanh(x) * 0.5 end,
   function()
@@ -64,29 +70,39 @@ local steps = {
     local groups = x.shape[2] % 2 == 0 and random(2) or 1
     local k = pick{1, 3, {3, 1}, 2}
     if x.shape[3] < 3 or x.shape[4] < 3 then k = 1 end
-    return x:conv2d(name("conv"), {out = groups * random(12), kernel = k, stride = random(2), pad = random(2),
+    return x:conv2d(name("conv"),
+                    {out = groups * random(12), kernel = k, stride = random(2), pad = random(2),
                                    groups = groups, bias = random(2) == 1})
   end,
-  function() local x = any(4); return x:conv2d(name("depthwise"), {out = x.shape[2], kernel = 3, pad = 1, groups = x.shape[2]}) end,
+  function()
+    local x = any(4)
+    return x:conv2d(name("depthwise"), {out = x.shape[2], kernel = 3, pad = 1, groups = x.shape[2]})
+  end,
   function() local x = any(4); return x:batch_norm2d(name("bn")) end,
   function()
     local x = any(4)
     if x.shape[3] < 2 or x.shape[4] < 2 then return x end
-    return pick{nn.max_pool2d, nn.avg_pool2d}(x, {kernel = 2, stride = random(2), pad = random(2) - 1,
-                                                                             ceil_mode = random(2) == 1})
+    return pick{nn.max_pool2d, nn.avg_pool2d}(
+      x, {kernel = 2, stride = random(2), pad = random(2) - 1, ceil_mode = random(2) == 1})
   end,
   -- Means of what has one sign: where terms cancel, the rounding of the terms is all that is left.
   function() return nn.abs(any(4)):global_avg_pool() end,
   function()
     local x = any(4)
-    return nn.abs(x):adaptive_avg_pool2d{random(math.min(3, x.shape[3])), random(math.min(3, x.shape[4]))}
+    return nn.abs(x):adaptive_avg_pool2d{random(math.min(3, x.shape[3])),
+                                         random(math.min(3, x.shape[4]))}
   end,
-  function() local x = any(); return x:linear(name("fc"), {out = random(40), bias = random(2) == 1}) end,
+  function()
+    local x = any()
+    return x:linear(name("fc"), {out = random(40), bias = random(2) == 1})
+  end,
   function() local x = any(); return x:softmax(random(#x.shape)) end,
   function() local x = any(); return x:layer_norm(name("ln")) end,
   function() local x = any(); return nn.abs(x):mean(random(#x.shape), true) end,
   function() local x = any(); return x:amax(-1, true) + x end,
-  function() return any(4):permute(pick{{1, 3, 4, 2}, {2, 1, 3, 4}, {1, 2, 4, 3}, {4, 3, 2, 1}}) end,
+  function()
+    return any(4):permute(pick{{1, 3, 4, 2}, {2, 1, 3, 4}, {1, 2, 4, 3}, {4, 3, 2, 1}})
+  end,
   function() return any():flatten() end,
   function()
     local x = any()
@@ -99,7 +115,8 @@ local steps = {
 if cfg.moves == 1 then -- two more, of contractions that store through moves
   steps[#steps + 1] = function()
     local x, k, s = any(4), random(4), random(3)
-    return x:conv_transpose2d(name("up"), {out = random(12), kernel = k, stride = s, pad = random((k + 1) // 2) - 1,
+    return x:conv_transpose2d(name("up"), {out = random(12), kernel = k, stride = s,
+                                           pad = random((k + 1) // 2) - 1,
                                            output_pad = random(s) - 1})
   end
   steps[#steps + 1] = function() -- heads

@@ -8,8 +8,10 @@ function cases.rows()
   local table = nn.param("table", {11, 24}, {"normal", 0, 1})
   nn.output("rows", table:gather(ids))
   nn.output("shifted", nn.gather(table, (ids + 4) % 11) * 2)
-  nn.output("columns", nn.gather(nn.input("x", {4, 9, 7}), nn.input("at", {6}, {dtype = "i64", below = 9}), 2))
-  nn.output("inner", nn.gather(nn.input("z", {8, 13}), nn.input("last", {2, 3}, {dtype = "u8", below = 13}), -1))
+  nn.output("columns",
+            nn.gather(nn.input("x", {4, 9, 7}), nn.input("at", {6}, {dtype = "i64", below = 9}), 2))
+  nn.output("inner", nn.gather(nn.input("z", {8, 13}),
+                               nn.input("last", {2, 3}, {dtype = "u8", below = 13}), -1))
   nn.output("integers", nn.gather(nn.index({11, 3}, 1) * 100 + nn.index({11, 3}, 2), ids))
 end
 function cases.along()
@@ -22,7 +24,8 @@ function cases.along()
 end
 function cases.embedding() -- tokens, positions and a norm, as a language model begins
   local tokens = nn.input("tokens", {2, 16}, {dtype = "i64", below = 100})
-  local x = tokens:embedding("wte", {count = 100, size = 32}) + nn.index({16}, 1):embedding("wpe", {count = 16, size = 32})
+  local x = tokens:embedding("wte", {count = 100, size = 32})
+    + nn.index({16}, 1):embedding("wpe", {count = 16, size = 32})
   x = x:layer_norm("ln"):linear("q", {out = 48})
   nn.output("y", x:relu())
 end
@@ -32,6 +35,7 @@ function cases.scatter()
   nn.output("hot", nn.one_hot(ids, 9))
 end
 function cases.outside() -- ids that the table has not
-  nn.output("y", nn.gather(nn.input("x", {5, 8}), nn.input("ids", {4}, {dtype = "i32", below = 100}) + 5))
+  nn.output("y", nn.gather(nn.input("x", {5, 8}),
+                           nn.input("ids", {4}, {dtype = "i32", below = 100}) + 5))
 end
 cases[cfg.case]()

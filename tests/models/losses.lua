@@ -5,8 +5,10 @@ local p = nn.input("p", {6, 5}) -- 0 to 1
 local labels = nn.input("labels", {6}, {dtype = "i32"}) -- some are -100
 local weight = nn.input("weight", {5})
 local cases = {
-  mse = nn.mse_loss(x, y), mse_sum = nn.mse_loss(x, y, {reduction = "sum"}), mse_none = nn.mse_loss(x, y, {reduction = "none"}),
-  l1 = nn.l1_loss(x, y), huber = nn.huber_loss(x, y), huber_half = nn.huber_loss(x, y, {delta = 0.5}),
+  mse = nn.mse_loss(x, y), mse_sum = nn.mse_loss(x, y, {reduction = "sum"}),
+  mse_none = nn.mse_loss(x, y, {reduction = "none"}),
+  l1 = nn.l1_loss(x, y), huber = nn.huber_loss(x, y),
+  huber_half = nn.huber_loss(x, y, {delta = 0.5}),
   bce = nn.bce_with_logits(x, p), bce_pos = nn.bce_with_logits(x, p, {pos_weight = 3}),
   ce = nn.cross_entropy(x, labels), ce_none = nn.cross_entropy(x, labels, {reduction = "none"}),
   ce_smooth = nn.cross_entropy(x, labels, {label_smoothing = 0.1}),

@@ -1,4 +1,5 @@
--- Infinities and NaN among the inputs of contractions: they spread to the sums that read them, no further.
+-- Infinities and NaN among the inputs of contractions: they spread to the sums that read them, no
+-- further.
 local nn = require "nn"
 local x = nn.input("x", {2, 16, 9, 11})
 local huge = nn.where(nn.gt(x, 2.2), 1 / 0, x)

@@ -1,4 +1,5 @@
--- A small regression, whose gradients are known by hand, under each optimizer; and every schedule as a list.
+-- A small regression, whose gradients are known by hand, under each optimizer; and every schedule
+-- as a list.
 local nn = require "nn"
 local cfg = nn.config{case = "sgd", clip = 0.0}
 local cases = {
@@ -9,7 +10,8 @@ local cases = {
   adamw = {optimizer = "adamw", weight_decay = 0.05},
   lion = {optimizer = "lion", weight_decay = 0.05},
   muon = {optimizer = "muon"},
-  groups = {optimizer = "sgd", groups = {{match = "*.bias", lr = 0.005}}, weight_decay = 0.1, no_decay = {"layer.bias"}},
+  groups = {optimizer = "sgd", groups = {{match = "*.bias", lr = 0.005}}, weight_decay = 0.1,
+            no_decay = {"layer.bias"}},
   scaled = {optimizer = "sgd", momentum = 0.9, loss_scaling = true},
 }
 local x, y = nn.input("x", {8, 4}), nn.input("y", {8, 3})

@@ -31,7 +31,8 @@ local reductions = {
   mean_square = function(axes) return given:mean_square(axes) end,
   product = function(axes) return nn.where(given:ge(0), 2, 0.5):product(axes) end,
 }
-for _, name in ipairs{"sum", "mean", "amax", "amin", "prod", "all", "any", "var", "std", "argmax", "argmin",
+for _, name in ipairs{"sum", "mean", "amax", "amin", "prod", "all", "any", "var", "std",
+                      "argmax", "argmin",
                       "logsumexp", "mean_square", "product"} do
   if cfg.only == "" or cfg.only == name then
     for at, axes in ipairs{{1}, {2}, {3}, {1, 2}, {2, 3}, {1, 3}, {1, 2, 3}} do

@@ -1,8 +1,10 @@
--- Right kernels whose results rounding may take far from the oracle's: few digits are left of 1 - sigmoid(9), and beside an
--- edge floor gives the next number. wrong = true: a kernel that is off beside it, which is found.
+-- Right kernels whose results rounding may take far from the oracle's: few digits are left of 1 -
+-- sigmoid(9), and beside an edge floor gives the next number. wrong = true: a kernel that is off
+-- beside it, which is found.
 local nn = require "nn"
 local cfg = nn.config{case = "digits", wrong = false}
-local i = nn.index({64, 32}, 1):to("f32") * 32 + nn.index({64, 32}, 2):to("f32") + nn.input("zero", {64, 32}) * 0
+local i = nn.index({64, 32}, 1):to("f32") * 32 + nn.index({64, 32}, 2):to("f32")
+  + nn.input("zero", {64, 32}) * 0
 if cfg.wrong then nn.op_row{name = "off", cuda = "$1 * 1.0001f", ref = function(x) return x end} end
 local function made(x) return cfg.wrong and nn.op.off(x) or x end
 local y

@@ -1,5 +1,5 @@
--- Scans along an axis of length `length`, with `outer` rows before it and `inner` elements behind it in
--- memory; with maps over the same elements before and after. --set case=NAME
+-- Scans along an axis of length `length`, with `outer` rows before it and `inner` elements behind
+-- it in memory; with maps over the same elements before and after. --set case=NAME
 local nn = require "nn"
 local cfg = nn.config{case = "plain", outer = 3, length = 100, inner = 5}
 local dims = {cfg.outer, cfg.length, cfg.inner}

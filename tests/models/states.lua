@@ -32,7 +32,9 @@ function cases.cache() -- keys and values of earlier steps, by position
   local at = nn.state("at", {1}, {dtype = "i32"})
   local keys, values = nn.state("keys", {B, H, T, D}), nn.state("values", {B, H, T, D})
   local x = nn.input("x", {B, 1, H * D})
-  local function heads(name) return x:linear(name, {out = H * D}):reshape{B, 1, H, D}:permute{1, 3, 2, 4} end
+  local function heads(name)
+    return x:linear(name, {out = H * D}):reshape{B, 1, H, D}:permute{1, 3, 2, 4}
+  end
   local here = nn.eq(nn.index({1, 1, T, 1}, 3), at)
   local k, v = nn.where(here, heads("k"), keys), nn.where(here, heads("v"), values)
   local s = heads("q"):matmul(k:transpose()) * D ^ -0.5
@@ -42,7 +44,8 @@ function cases.cache() -- keys and values of earlier steps, by position
   nn.update(values, v)
   nn.update(at, at + 1)
 end
-function cases.descent() -- a parameter that is updated: it is not folded, and infer sees the new one
+-- A parameter that is updated: it is not folded, and infer sees the new one.
+function cases.descent()
   local x, y = nn.input("x", {16, 4}), nn.input("y", {16, 1})
   local w = nn.param("w", {4, 1}, {"normal", 0, 1})
   local function predict() return x:matmul(w) end
@@ -54,7 +57,9 @@ function cases.descent() -- a parameter that is updated: it is not folded, and i
   end)
 end
 function cases.shared() -- entries that declare the same parameter and state
-  local function predict() return nn.input("x", {3, 4}):matmul(nn.param("w", {4, 2}, {"normal", 0, 1})) end
+  local function predict()
+    return nn.input("x", {3, 4}):matmul(nn.param("w", {4, 2}, {"normal", 0, 1}))
+  end
   nn.output("y", predict() + nn.state("seen", {3, 2}))
   nn.entry("look", function()
     local seen = nn.state("seen", {3, 2})

@@ -31,10 +31,12 @@ def main(verb, *args):
         return
     after, changed, _ = read(args[1])
     for name in header:
-        moves = name in ("__metadata__", "train.step", "train.loss_scale", "train.good_steps") or "running_" in name
+        moves = (name in ("__metadata__", "train.step", "train.loss_scale", "train.good_steps")
+                 or "running_" in name)
         if not moves and tensor(header, body, name) != tensor(after, changed, name):
             sys.exit("%s has changed" % name)
-    before, now = (struct.unpack("<f", tensor(h, b, "train.loss_scale"))[0] for h, b in ((header, body), (after, changed)))
+    before, now = (struct.unpack("<f", tensor(h, b, "train.loss_scale"))[0]
+                   for h, b in ((header, body), (after, changed)))
     if now != before / 2:
         sys.exit("the scale went from %g to %g" % (before, now))
 

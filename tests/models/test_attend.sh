@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Attention as one kernel (attend.lua): every form of score against the oracle, shapes, what is skipped,
-# and what keeps it from being one kernel.
+# Attention as one kernel (attend.lua): every form of score against the oracle, shapes, what is
+# skipped, and what keeps it from being one kernel.
 . "$(dirname "$0")/../tap.sh"
 model=tests/models/attend.lua
 run() { build/nngen $model --quiet --check --set "$@"; }
 kernels() { # of the layers, without copies of inputs to 16 bits
-  build/nngen show $model --stage fuse --dtype ${dtype:-fp16} --set "$@" | grep '^# kernel' | grep -vcE ': copy( and [0-9]+ more)?, '
+  build/nngen show $model --stage fuse --dtype ${dtype:-fp16} --set "$@" | grep '^# kernel' |
+    grep -vcE ': copy( and [0-9]+ more)?, '
 }
 one() { # one FORM SETTINGS...: attention is one kernel, and right
   local form=$1; shift
@@ -23,7 +24,10 @@ ok "all heads share their keys, bf16" one window G=1 N=9 M=80 D=64 W=64
 ok "scores of deviation 20, bf16" one steep
 dtype=fp16
 ok "one query: parts of the keys" one causal G=2 H=8 N=1 M=2048 B=1
-parts() { build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set form=lengths G=1 H=2 N=3 M=4000 B=1 | grep -q '"tile": "[^"]* parts 16"'; }
+parts() {
+  build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set form=lengths G=1 H=2 \
+    N=3 M=4000 B=1 | grep -q '"tile": "[^"]* parts 16"'
+}
 ok "few rows are cut into parts of the keys" parts
 ok "parts without a key" one lengths G=1 H=2 N=3 M=1000 B=2 D=24
 ok "one key" run form=causal M=1 N=5 --dtype fp16
@@ -34,37 +38,50 @@ if long; then
     ok "$form, grouped heads, bf16" one $form H=6 G=2 N=50 M=65 D=16 W=32
   done
   dtype=fp16
-  for size in 16 32 48 64 80 96 128 160 256; do ok "heads of $size" one plain D=$size W=$size N=17 M=129; done
-  for size in 8 32 36 64 96 128 256; do ok "heads of $size, fp32" run form=window D=$size W=$size N=17 M=65; done
+  for size in 16 32 48 64 80 96 128 160 256; do
+    ok "heads of $size" one plain D=$size W=$size N=17 M=129
+  done
+  for size in 8 32 36 64 96 128 256; do
+    ok "heads of $size, fp32" run form=window D=$size W=$size N=17 M=65
+  done
   for seed in 1 2 3 4 5; do
-    ok "thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $model --quiet --check --dtype fp16 --set form=window N=200 M=200
+    ok "thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $model --quiet --check \
+      --dtype fp16 --set form=window N=200 M=200
   done
   for tile in 1 2 3 4 5 6 7 8; do
     ok "tile $tile" run form=causal N=150 M=150 --dtype fp16 --candidate $tile
     ok "tile $tile, fp32" run form=causal N=150 M=150 --candidate $tile
   done
-  for rows in 1 17 127 128 129; do ok "$rows rows" run form=causal N=$rows M=$rows --dtype fp16; done
+  for rows in 1 17 127 128 129; do
+    ok "$rows rows" run form=causal N=$rows M=$rows --dtype fp16
+  done
 fi
 same() { # same FORM SETTINGS: with --no-flash the same results, within what 16 bits allow
   run "$@" --dtype fp16 --no-flash
 }
-ok "--no-flash keeps scores in memory" [ "$(build/nngen show $model --stage fuse --dtype fp16 --no-flash | grep '^# kernel' | grep -vcE ': copy( and [0-9]+ more)?, ')" -ge 3 ]
+ok "--no-flash keeps scores in memory" [ "$(build/nngen show $model --stage fuse --dtype fp16 \
+  --no-flash | grep '^# kernel' | grep -vcE ': copy( and [0-9]+ more)?, ')" -ge 3 ]
 ok "and is right" same form=causal
 ok "tf32 keeps scores in memory" [ "$(dtype=tf32 kernels form=plain)" -ge 3 ]
 ok "a condition that two layers read is computed by each" [ "$(kernels form=twice)" = 2 ]
 ok "two layers" run form=twice --dtype fp16
 large="H=32 G=32 N=16384 M=16384 B=1 D=32 W=32 form=causal"
-ok "more than 2^31 scores, which are never in memory" build/nngen show $model --cuda --dtype fp16 --set $large
-ok "but not in memory" fails 2 "(1, 32, 16384, 16384) has more than 2^31 elements" build/nngen show $model --cuda --dtype fp16 --no-flash --set $large
+ok "more than 2^31 scores, which are never in memory" build/nngen show $model --cuda \
+  --dtype fp16 --set $large
+ok "but not in memory" fails 2 "(1, 32, 16384, 16384) has more than 2^31 elements" \
+  build/nngen show $model --cuda --dtype fp16 --no-flash --set $large
 shares() { # shares LEAST-SKIPPED MOST-SKIPPED LEAST-PLAIN FORM SETTINGS...: of tiles, in percent
   local least=$1 most=$2 plain=$3 form=$4 got; shift 4
-  got=$(build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set form=$form "$@" 2>&1 | grep "tiles of scores")
+  got=$(build/nngen $model --quiet --device sim --dtype fp16 --explain matmul \
+    --set form=$form "$@" 2>&1 | grep "tiles of scores")
   echo "$got"
   echo "$got" | awk -v least=$least -v most=$most -v plain=$plain '
-    {ok = $5 >= least && $5 <= most && $10 >= plain && $5 + $7 + $10 > 99.8} END {exit !ok}' FS='[ %]+'
+    {ok = $5 >= least && $5 <= most && $10 >= plain && $5 + $7 + $10 > 99.8}
+    END {exit !ok}' FS='[ %]+'
 }
 square="B=1 D=64 W=64 H=1 G=1"
-ok "causal skips nearly half, and has few tiles with the condition" shares 45 50 45 causal $square N=4096 M=4096
+ok "causal skips nearly half, and has few tiles with the condition" \
+  shares 45 50 45 causal $square N=4096 M=4096
 ok "causal, more keys than queries" shares 20 25 65 causal $square N=2048 M=4096
 ok "a window's work is linear in its width" shares 90 93.8 3 window $square N=4096 M=4096 window=256
 ok "and again" shares 95 96.9 0 window $square N=4096 M=4096 window=128
@@ -73,8 +90,10 @@ ok "grouped heads, causal" shares 25 48 25 causal B=1 H=4 G=2 N=320 M=320
 ok "what tensors say is not known before" shares 0 0 0 lengths
 ok "no conditions" shares 0 0 100 alibi
 spills() { # spills ARCH HEAD FORM DTYPE: does any kernel?
-  build/nngen $model --quiet --arch $1 --dtype $4 --set D=$2 W=$2 H=8 G=8 N=2048 M=2048 form=$3 --json >"$work/json" || return 2
-  grep -q '"spill_bytes": [1-9]' "$work/json" && { grep -B5 '"spill_bytes": [1-9]' "$work/json"; return 0; }
+  build/nngen $model --quiet --arch $1 --dtype $4 --set D=$2 W=$2 H=8 G=8 N=2048 M=2048 form=$3 \
+    --json >"$work/json" || return 2
+  grep -q '"spill_bytes": [1-9]' "$work/json" &&
+    { grep -B5 '"spill_bytes": [1-9]' "$work/json"; return 0; }
   grep -q '"spill_bytes": 0' "$work/json" && return 1
 }
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then

@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
-# Attention with random scores (attend_fuzz.lua) against the oracle, as one kernel each; and its derivatives, as
-# one kernel each, without scores in memory. A failing seed is printed; try it with:
+# Attention with random scores (attend_fuzz.lua) against the oracle, as one kernel each; and its
+# derivatives, as one kernel each, without scores in memory. A failing seed is printed; try it with:
 # build/nngen tests/models/attend_fuzz.lua --check --dtype fp16 --set seed=N gradients=true
 . "$(dirname "$0")/../tap.sh"
 first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-8}
 dtypes=(fp16 fp32 bf16)
 attended() { # attended SEED DTYPE: with one of the candidate tiles
-  build/nngen tests/models/attend_fuzz.lua --quiet --check --dtype $2 --candidate $(($1 % 29 + 1)) --set seed=$1 >"$work/log" || { cat "$work/log"; return 1; }
+  build/nngen tests/models/attend_fuzz.lua --quiet --check --dtype $2 --candidate $(($1 % 29 + 1)) \
+    --set seed=$1 >"$work/log" || { cat "$work/log"; return 1; }
   grep -q " attend  " "$work/log" || { echo "it is not one kernel"; return 1; }
 }
 # Rounding to 16 bits twice, forward and back, may cost derivatives three times the gate of a model.
 near() { # near LOG: what is wrong with it are outputs that are near
-  grep -q "^checked " "$1" && awk '/^output.*WRONG/ { split($0, w, /relative error |\(gate |\)/); bad = bad || w[3] > 3 * w[4] } END { exit bad }' "$1"
+  grep -q "^checked " "$1" && awk '
+    /^output.*WRONG/ { split($0, w, /relative error |\(gate |\)/); bad = bad || w[3] > 3 * w[4] }
+    END { exit bad }' "$1"
 }
 differentiated() { # differentiated SEED DTYPE: of one query there are no rows of scores to speak of
-  build/nngen tests/models/attend_fuzz.lua --quiet --check --dtype $2 --candidate $(($1 % 17 + 1)) --set seed=$1 gradients=true >"$work/log" ||
+  build/nngen tests/models/attend_fuzz.lua --quiet --check --dtype $2 --candidate $(($1 % 17 + 1)) \
+    --set seed=$1 gradients=true >"$work/log" ||
     { [ $? = 1 ] && [ $2 != fp32 ] && near "$work/log"; } || { cat "$work/log"; return 1; }
   grep -qE "^output +dq \(.*, 1, [0-9]+\)" "$work/log" && return
-  [ "$(grep -c " weigh  " "$work/log")" = 3 ] && ! grep " contract " "$work/log" || { cat "$work/log"; echo "derivatives are not three kernels"; return 1; }
+  [ "$(grep -c " weigh  " "$work/log")" = 3 ] && ! grep " contract " "$work/log" ||
+    { cat "$work/log"; echo "derivatives are not three kernels"; return 1; }
 }
 for ((i = first; i < first + count; i++)); do
   export NNGEN_SIM_SEED=$((i % 4))

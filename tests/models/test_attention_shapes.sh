@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# nn.attention of odd shapes (attention.lua), against the oracle and against what it means; then what holds of it
-# whatever it computes (attention_laws.lua).
+# nn.attention of odd shapes (attention.lua), against the oracle and against what it means; then
+# what holds of it whatever it computes (attention_laws.lua).
 . "$(dirname "$0")/../tap.sh"
 . tests/models/attention.sh
 some=causal,causal_window,two_documents,together
@@ -19,7 +19,8 @@ inputs point queries=1 keys=1 heads=1 groups=1 depth=1 values=1
 ok "one query and one key of one number" both plain,lengths,gradient fp32 1e-5
 
 law() { # law CASE DTYPE GATE VERB: the two outputs of attention_laws.lua, compared
-  build/nngen tests/models/attention_laws.lua --quiet --check --dtype $2 --set case=$1 --output "$work/$1" &&
+  build/nngen tests/models/attention_laws.lua --quiet --check --dtype $2 --set case=$1 \
+    --output "$work/$1" &&
     $reference ${4:-equal} "$work/$1/one.npy" "$work/$1/other.npy" $3 ${5:-}
 }
 ok "a causal row is the row of a run that ends there" law prefix fp32 1e-5

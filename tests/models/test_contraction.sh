@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Contractions of random shapes (contraction.lua) against the oracle, in every dtype, with tiles that
-# the model puts in any place, under several thread orders. A failing shape is made smaller while
-# it still fails. Thousands: make fuzz NNGEN_FUZZ_COUNT=N
+# Contractions of random shapes (contraction.lua) against the oracle, in every dtype, with tiles
+# that the model puts in any place, under several thread orders. A failing shape is made smaller
+# while it still fails. Thousands: make fuzz NNGEN_FUZZ_COUNT=N
 . "$(dirname "$0")/../tap.sh"
 first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 8 || echo 4)}
 dtypes=(fp32 fp16 bf16 tf32)
 model=tests/models/contraction.lua
 
-fails() { # fails SHAPE OPTIONS...: is the result of this one shape wrong, or the run ended by a fault?
+# fails SHAPE OPTIONS...: is the result of this one shape wrong, or the run ended by a fault?
+fails() {
   local shape=$1; shift
   build/nngen $model --quiet --check --set "shapes=$shape" "$@" >"$work/one" 2>&1
   case $? in 1 | 3) return 0 ;; *) return 1 ;; esac
 }
-smaller() { # smaller SHAPE OPTIONS...: prints a shape that fails too, with no number that can be less
+# smaller SHAPE OPTIONS...: prints a shape that fails too, with no number that can be less.
+smaller() {
   local words=($1) again=1 i n try; shift
   while [ $again = 1 ]; do
     again=0
@@ -50,35 +52,44 @@ done
 unset NNGEN_SIM_SEED
 
 exact() { # whole numbers: every product and sum is exact, so is the result
-  build/nngen $model --quiet --check --set exact=1 most=64 "$@" >"$work/log" 2>&1 || { tail -2 "$work/log"; return 1; }
-  awk '/^output +y/ {n++} /^output +y/ && !/error 0.00e\+00/ {print; bad = 1} END {exit bad || !n}' "$work/log"
+  build/nngen $model --quiet --check --set exact=1 most=64 "$@" >"$work/log" 2>&1 ||
+    { tail -2 "$work/log"; return 1; }
+  awk \
+    '/^output +y/ {n++} /^output +y/ && !/error 0.00e\+00/ {print; bad = 1} END {exit bad || !n}' \
+    "$work/log"
 }
 ok "whole numbers are exact, fp32" exact --dtype fp32 --set seed=3 count=10
 ok "whole numbers are exact, tf32" exact --dtype tf32 --set seed=4 count=10
 ok "whole numbers are exact, fp16" exact --dtype fp16 --set seed=5 count=10
 
 for dtype in fp32 fp16; do
-  ok "infinities and NaN spread as IEEE 754 says, $dtype" build/nngen tests/models/nonfinite.lua --quiet --check --dtype $dtype
+  ok "infinities and NaN spread as IEEE 754 says, $dtype" build/nngen tests/models/nonfinite.lua \
+    --quiet --check --dtype $dtype
 done
 
 # Every tile, with 1 to 16 parts of k as they fit, and two rings each.
 candidates() { # candidates DTYPE: all of them, until the first one comes again
   local n first now
   for ((n = 1; n <= 512; n++)); do
-    now=$(build/nngen show $model --set "shapes=$2" --dtype $1 --candidate $n --costs | awk '/^y1|^matmul|^conv/ {print $2, $4, $6, $8; exit}')
+    now=$(build/nngen show $model --set "shapes=$2" --dtype $1 --candidate $n --costs |
+      awk '/^y1|^matmul|^conv/ {print $2, $4, $6, $8; exit}')
     [ "$now" = "$first" ] && break
     [ $n = 1 ] && first=$now
     echo "$n $now"
   done
 }
-each() { # each DTYPE SHAPE STEP [LONG]: every STEP-th candidate (LONG-th, else every second one, with the long tests), each under another thread order, none with a bank conflict
+# each DTYPE SHAPE STEP [LONG]: every STEP-th candidate (LONG-th, else every second one, with the
+# long tests), each under another thread order, none with a bank conflict.
+each() {
   local n tile tried=0 count= step=$3
   long && step=${4:-2}
   [ $NNGEN_DEVICE = sim ] && count=--count
   while read -r n tile; do
     [ $((n % step)) = 0 ] || continue
-    NNGEN_SIM_SEED=$n build/nngen $model --quiet --check $count --set "shapes=$2" --dtype $1 --candidate $n >"$work/log" 2>&1 &&
-      sed -n '/^counted by/,/^$/p' "$work/log" | awk 'NR > 1 && NF && $NF != 0 {bad = 1} END {exit bad}' ||
+    NNGEN_SIM_SEED=$n build/nngen $model --quiet --check $count --set "shapes=$2" --dtype $1 \
+      --candidate $n >"$work/log" 2>&1 &&
+      sed -n '/^counted by/,/^$/p' "$work/log" |
+      awk 'NR > 1 && NF && $NF != 0 {bad = 1} END {exit bad}' ||
       { echo "candidate $n ($tile):"; tail -4 "$work/log"; return 1; }
     tried=$((tried + 1))
   done < <(candidates "$@")
@@ -96,35 +107,51 @@ most_parts() { # most_parts SHAPE: the largest number of parts of k among the ca
   candidates fp16 "$1" | awk '{print $NF}' | sort -n | tail -1
 }
 no_more_parts() { # a product in many parts, the same one when it is refused
-  [ $(most_parts "matmul 1 64 64 4096 0 1") -gt 1 ] || { echo "the one product is not cut"; return 1; }
+  [ $(most_parts "matmul 1 64 64 4096 0 1") -gt 1 ] ||
+    { echo "the one product is not cut"; return 1; }
   [ "$(most_parts "$1")" = 1 ] || { echo "$1 has parts"; return 1; }
 }
-ok "phases without a tap, and nothing else" build/nngen $model --quiet --check --dtype fp32 --set "shapes=data 1 1 1 2 1 1 2 2 1 1 0 1 1 1;data 2 8 2 2 8 1 1 3 3 0 0 1 1 1"
+ok "phases without a tap, and nothing else" build/nngen $model --quiet --check --dtype fp32 \
+  --set "shapes=data 1 1 1 2 1 1 2 2 1 1 0 1 1 1;data 2 8 2 2 8 1 1 3 3 0 0 1 1 1"
 ok "no parts of k where it is short" no_more_parts "matmul 1 64 64 100 0 1"
-ok "filters of more taps than bits tell of are gathered" build/nngen $model --quiet --check --dtype fp16 \
+ok "filters of more taps than bits tell of are gathered" build/nngen $model --quiet --check \
+  --dtype fp16 \
   --set "shapes=conv 1 8 3 40 16 1 31 1 1 0 3 1 1 1;conv 1 8 3 40 16 1 30 1 1 0 3 1 1 1"
-pairs() { # pairs DTYPE: odd channels and even strides; with zeros in front, behind, neither; in parts that nobody reads
-  build/nngen $model --quiet --check --dtype $1 --set exact=1 "shapes=conv 2 3 14 14 20 7 7 2 2 3 3 1 1 1;conv 1 3 9 16 8 3 3 2 2 1 1 1 1 1;conv 1 5 8 14 8 3 3 3 4 0 0 1 1 1;conv 2 1 6 20 8 4 5 1 2 2 1 1 1 1;conv 1 7 5 10 8 1 2 1 6 0 1 1 1 1;conv 1 3 9 16 8 3 3 2 2 1 1 2 1 1"
+# pairs DTYPE: odd channels and even strides; with zeros in front, behind, neither; in parts that
+# nobody reads.
+pairs() {
+  build/nngen $model --quiet --check --dtype $1 \
+    --set exact=1 "shapes=conv 2 3 14 14 20 7 7 2 2 3 3 1 1 1; conv 1 3 9 16 8 3 3 2 2 1 1 1 1 1; \
+      conv 1 5 8 14 8 3 3 3 4 0 0 1 1 1; conv 2 1 6 20 8 4 5 1 2 2 1 1 1 1; \
+      conv 1 7 5 10 8 1 2 1 6 0 1 1 1 1; conv 1 3 9 16 8 3 3 2 2 1 1 2 1 1"
 }
 ok "pairs of odd channels, fp16" pairs fp16
 ok "pairs of odd channels, bf16" pairs bf16
 groups() { # groups DTYPE: of few channels, which are packed: all, some, as many as there can be
-  build/nngen $model --quiet --check --dtype $1 --set exact=1 "shapes=conv 2 6 9 8 10 3 3 2 2 1 1 1 1 2;conv 1 128 7 7 128 3 3 1 1 1 1 1 1 32;conv 1 32 6 6 64 3 3 1 1 1 1 1 1 32;conv 2 10 5 6 15 2 3 1 2 0 1 2 1 5"
+  build/nngen $model --quiet --check --dtype $1 \
+    --set exact=1 "shapes=conv 2 6 9 8 10 3 3 2 2 1 1 1 1 2; \
+      conv 1 128 7 7 128 3 3 1 1 1 1 1 1 32; conv 1 32 6 6 64 3 3 1 1 1 1 1 1 32; \
+      conv 2 10 5 6 15 2 3 1 2 0 1 2 1 5"
 }
 ok "packed groups, fp16" groups fp16
 ok "packed groups, tf32" groups tf32
 vectors() { # vectors DTYPE: of one row, of one column, of both, and with nothing to add up
-  build/nngen $model --quiet --check --dtype $1 --set "shapes=matmul 1 1 100 70 0 0;matmul 1 1 64 513 0 1;matmul 1 33 1 70 0 0;matmul 2 33 1 70 1 1;matmul 3 1 9 70 0 0;matmul 1 1 1 40 0 0;matmul 1 1 7 1 0 0;matmul 1 1 100 70 2 2;matmul 2 30 20 1 0 0"
+  build/nngen $model --quiet --check --dtype $1 \
+    --set "shapes=matmul 1 1 100 70 0 0; matmul 1 1 64 513 0 1; matmul 1 33 1 70 0 0; \
+      matmul 2 33 1 70 1 1; matmul 3 1 9 70 0 0; matmul 1 1 1 40 0 0; matmul 1 1 7 1 0 0; \
+      matmul 1 1 100 70 2 2; matmul 2 30 20 1 0 0"
 }
 ok "products of vectors, fp32" vectors fp32
 ok "products of vectors, fp16" vectors fp16
 same_bits() { # same_bits OPTIONS...: whatever order threads and blocks run in
   local seed
   for seed in 0 1 2 3; do
-    NNGEN_SIM_SEED=$seed build/nngen $model --quiet --no-check --output "$work/bits$seed" "$@" >"$work/log" || return
+    NNGEN_SIM_SEED=$seed build/nngen $model --quiet --no-check --output "$work/bits$seed" \
+      "$@" >"$work/log" || return
     grep -q ' /[0-9]' "$work/log" || { echo "no kernel has parts of k"; return 1; }
     for file in "$work"/bits0/*.npy; do cmp "$file" "$work/bits$seed/${file##*/}" || return; done
   done
 }
-ok "parts of k and sums of columns give the same bits in every order" same_bits --set "shapes=;matmul 1 33 40 4000 0 0;conv 1 160 5 7 24 3 3 1 1 1 1 1 1 1"
+ok "parts of k and sums of columns give the same bits in every order" \
+  same_bits --set "shapes=;matmul 1 33 40 4000 0 0;conv 1 160 5 7 24 3 3 1 1 1 1 1 1 1"
 tap_done

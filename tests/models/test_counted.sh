@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# What libcusim counts in the kernels of the models: the planned bytes, no bank conflicts, whole sectors.
+# What libcusim counts in the kernels of the models: the planned bytes, no bank conflicts, whole
+# sectors.
 . "$(dirname "$0")/../tap.sh"
 [ $NNGEN_DEVICE = sim ] || { skip "counters" "only libcusim counts"; tap_done; exit; }
-# Runs a model, counted, and gives one line for each kernel: name, bytes planned, bytes counted, bank
-# conflicts, sectors, sectors at best. Each model runs once.
+# Runs a model, counted, and gives one line for each kernel: name, bytes planned, bytes counted,
+# bank conflicts, sectors, sectors at best. Each model runs once.
 counts() { # counts ARGUMENTS...
   local kept="$work/${*//[^a-z0-9]/_}"
   [ -s "$kept" ] || build/nngen "$@" --quiet --count --json >"$work/j" || return
   [ -s "$kept" ] || tr -d ' ,"' <"$work/j" | awk -F: '$1 == "kernels" {on = 1} !on {next}
-    $1 == "name" {name = $2} $1 == "bytes_read" && !counted {planned = $2} $1 == "bytes_written" && !counted {planned += $2}
-    $1 == "counted" {counted = 1} $1 == "distinct_bytes" {bytes = $2} $1 == "bank_conflicts" {conflicts = $2}
+    $1 == "name" {name = $2} $1 == "bytes_read" && !counted {planned = $2}
+    $1 == "bytes_written" && !counted {planned += $2}
+    $1 == "counted" {counted = 1} $1 == "distinct_bytes" {bytes = $2}
+    $1 == "bank_conflicts" {conflicts = $2}
     $1 == "sectors" {sectors = $2} $1 == "ideal_sectors" {ideal = $2}
-    $1 == "divergent_branches" {print name, planned, bytes, conflicts, sectors, ideal; counted = 0}' >"$kept"
+    $1 == "divergent_branches" {print name, planned, bytes, conflicts, sectors, ideal; counted = 0}
+    ' >"$kept"
   cat "$kept"
 }
 each() { # each CONDITION ARGUMENTS...: it holds of every kernel, and there are kernels
@@ -20,9 +24,11 @@ each() { # each CONDITION ARGUMENTS...: it holds of every kernel, and there are 
   awk '!('"$condition"') {print; bad = 1} END {exit bad || !NR}' "$work/counts"
 }
 # planned: within 1 %. whole: the stem apart, at most 5 % more sectors than the bytes need.
-planned='$3 <= 1.01 * $2 && $3 >= 0.99 * $2' clean='$4 == 0' whole='$1 ~ /__(conv1|fc|image)/ || $5 <= 1.05 * $6'
+planned='$3 <= 1.01 * $2 && $3 >= 0.99 * $2' clean='$4 == 0' \
+  whole='$1 ~ /__(conv1|fc|image)/ || $5 <= 1.05 * $6'
 for dtype in fp32 fp16; do
-  ok "planned bytes are counted bytes, unfused lenet $dtype" each "$planned" models/lenet.lua --dtype $dtype --lowering unfused
+  ok "planned bytes are counted bytes, unfused lenet $dtype" each "$planned" models/lenet.lua \
+    --dtype $dtype --lowering unfused
 done
 for dtype in fp32 fp16 tf32; do
   ok "no bank conflicts in lenet, $dtype" each "$clean" models/lenet.lua --dtype $dtype
@@ -34,17 +40,22 @@ for dtype in fp32 fp16 $(long && echo tf32 bf16); do
   ok "whole sectors in resnet18, $dtype" each "$whole" $network
 done
 for shape in "case=maps" "case=every length=500" "outer=2 inner=1 length=40000"; do
-  ok "planned bytes are counted bytes, scans, $shape" each "$planned" tests/models/scan.lua --set $shape
+  ok "planned bytes are counted bytes, scans, $shape" \
+    each "$planned" tests/models/scan.lua --set $shape
 done
 for shape in "case=maps" "case=every length=500 k=64" "outer=2 inner=1 length=40000"; do
-  ok "planned bytes are counted bytes, topk, $shape" each "$planned" tests/models/topk.lua --set $shape
+  ok "planned bytes are counted bytes, topk, $shape" \
+    each "$planned" tests/models/topk.lua --set $shape
 done
 for case in softmax norm; do
-  ok "planned bytes are counted bytes, rows across memory, $case" each "$planned" tests/models/across.lua --set case=$case
+  ok "planned bytes are counted bytes, rows across memory, $case" \
+    each "$planned" tests/models/across.lua --set case=$case
 done
 for dtype in fp32 bf16; do
   block="models/block.lua --entry train --dtype $dtype --set tokens=192 width=96 heads=3"
-  ok "planned bytes are counted bytes, attention's derivatives $dtype" each "\$1 !~ /attention/ || $planned" $block
-  ok "no bank conflicts in attention's derivatives, $dtype" each "\$1 !~ /attention/ || $clean" $block
+  ok "planned bytes are counted bytes, attention's derivatives $dtype" \
+    each "\$1 !~ /attention/ || $planned" $block
+  ok "no bank conflicts in attention's derivatives, $dtype" \
+    each "\$1 !~ /attention/ || $clean" $block
 done
 tap_done

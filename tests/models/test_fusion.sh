@@ -2,14 +2,19 @@
 # What is fused (fusion.lua): the kernels of each graph, against the oracle.
 . "$(dirname "$0")/../tap.sh"
 fused() { # fused OPTIONS...: at most as many kernels as the model says, and right
-  build/nngen tests/models/fusion.lua --quiet --check "$@" >"$work/log" 2>&1 || { tail -3 "$work/log"; return 1; }
-  awk '/^kernels expected/ {want = $3} /^kernels .* ops/ {got = $5} END {if (!want || got > want) print got, "kernels, at most", want; exit !want || got > want}' "$work/log"
+  build/nngen tests/models/fusion.lua --quiet --check "$@" >"$work/log" 2>&1 ||
+    { tail -3 "$work/log"; return 1; }
+  awk '/^kernels expected/ {want = $3} /^kernels .* ops/ {got = $5}
+    END {if (!want || got > want) print got, "kernels, at most", want
+      exit !want || got > want}' "$work/log"
 }
-for case in siblings dropped diamond statistics squares groups concat parts adam cycle gated heads branches; do
+for case in siblings dropped diamond statistics squares groups concat parts adam cycle gated \
+  heads branches; do
   ok "$case" fused --set case=$case
 done
 for case in siblings statistics concat parts cycle gated heads branches; do
   ok "$case, bf16" fused --set case=$case --dtype bf16
-  ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case --lowering unfused
+  ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \
+    --lowering unfused
 done
 tap_done

@@ -6,13 +6,16 @@ first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-24}
 dtypes=(fp32 fp16 bf16 tf32)
 for ((i = first; i < first + count; i++)); do
   dtype=${dtypes[i % 4]}
-  ok "seed $i $dtype" build/nngen tests/models/fuzz.lua --quiet --set seed=$i moves=$((i / 4 % 2)) inputs=$((i / 8 % 2)) names=$((i / 2 % 2)) scans=$((i / 4 % 3 / 2)) --dtype $dtype
-  [ $((i % 4)) = 0 ] && ok "seed $i unfused" build/nngen tests/models/fuzz.lua --quiet --set seed=$i --lowering unfused
+  ok "seed $i $dtype" build/nngen tests/models/fuzz.lua --quiet --set seed=$i moves=$((i / 4 % 2)) \
+    inputs=$((i / 8 % 2)) names=$((i / 2 % 2)) scans=$((i / 4 % 3 / 2)) --dtype $dtype
+  [ $((i % 4)) = 0 ] && ok "seed $i unfused" build/nngen tests/models/fuzz.lua --quiet \
+    --set seed=$i --lowering unfused
 done
 for seed in 1024 1077 1102 1125 1127 1137; do # found bugs once
   ok "seed $seed again" build/nngen tests/models/fuzz.lua --quiet --set seed=$seed
 done
 for seed in 26 48; do
-  ok "seed $seed again, of inputs" build/nngen tests/models/fuzz.lua --quiet --set seed=$seed inputs=1
+  ok "seed $seed again, of inputs" build/nngen tests/models/fuzz.lua --quiet \
+    --set seed=$seed inputs=1
 done
 tap_done

@@ -12,7 +12,8 @@ kernels() { # the embeddings and the norm are one kernel, the product another
 }
 ok "embeddings are part of the norm" kernels
 if [ "$NNGEN_DEVICE" = sim ]; then
-  ok "an id outside the table ends the launch" fails 3 "an id is inside its table" run --set case=outside
+  ok "an id outside the table ends the launch" fails 3 "an id is inside its table" \
+    run --set case=outside
 else
   ok "an id outside the table is found by the check" fails 2 "is not 0 to 4" run --set case=outside
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Text from GPT-2 (models/gpt2.lua): a token a run, of keys and values that states hold, is what whole
-# prompts give; seeded draws; a full context.
+# Text from GPT-2 (models/gpt2.lua): a token a run, of keys and values that states hold, is what
+# whole prompts give; seeded draws; a full context.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen models/gpt2.lua --quiet "$@"; }
 text() { # text FILE: count, then the tokens of the state
@@ -17,9 +17,12 @@ P
 }
 written() { # written STEPS OPTIONS...: the text after a prompt of 6 tokens and some steps
   local steps=$1; shift
-  run "$@" --set tokens=6 $settings --entry prompt --save "$work/a.safetensors" >"$work/log" || { cat "$work/log"; return 1; }
-  run "$@" --set tokens=6 $settings --entry next --graph --steps $steps --weights "$work/a.safetensors" \
-    --output "$work/next" --save "$work/b.safetensors" >"$work/log" || { cat "$work/log"; return 1; }
+  run "$@" --set tokens=6 $settings --entry prompt --save "$work/a.safetensors" >"$work/log" ||
+    { cat "$work/log"; return 1; }
+  run "$@" --set tokens=6 $settings --entry next --graph --steps $steps \
+    --weights "$work/a.safetensors" --output "$work/next" \
+    --save "$work/b.safetensors" >"$work/log" ||
+    { cat "$work/log"; return 1; }
   text "$work/b.safetensors"
 }
 ids() { # ids TOKEN...: a npy file of (1, count) i32
@@ -28,25 +31,31 @@ import struct, sys
 ids = [int(x) for x in sys.argv[2:]]
 header = "{'descr': '<i4', 'fortran_order': False, 'shape': (1, %d), }" % len(ids)
 header += ' ' * (63 - (10 + len(header)) % 64) + '\n'
-open(sys.argv[1], 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode() + struct.pack('<%di' % len(ids), *ids))
+open(sys.argv[1], 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) +
+                              header.encode() + struct.pack('<%di' % len(ids), *ids))
 P
 }
-# The logits of the last step are those that the whole text gives there; and the most likely token, where
-# none was drawn, is the one that was written.
+# The logits of the last step are those that the whole text gives there; and the most likely token,
+# where none was drawn, is the one that was written.
 matches() { # matches STEPS DTYPE MOST-ERROR
   local steps=$1 list count
   list=($(written $steps --dtype $2)) || { echo "${list[*]}"; return 1; }
   count=${list[0]}
   [ $count = $((7 + steps)) ] || { echo "$count tokens, not $((7 + steps))"; return 1; }
   ids "${list[@]:1:count}"
-  run --dtype $2 --set tokens=$count --weights "$work/a.safetensors" --input input_ids="$work/ids.npy" --output "$work/npy" >"$work/log" || { cat "$work/log"; return 1; }
-  python3 - "$work/npy/logits.npy" "$work/next/next_logits.npy" $count $3 "$settings" "${list[@]:1:count}" <<'P'
+  run --dtype $2 --set tokens=$count --weights "$work/a.safetensors" \
+    --input input_ids="$work/ids.npy" --output "$work/npy" >"$work/log" ||
+    { cat "$work/log"; return 1; }
+  python3 - "$work/npy/logits.npy" "$work/next/next_logits.npy" $count $3 "$settings" \
+    "${list[@]:1:count}" <<'P'
 import struct, sys
 def load(path):
     data = open(path, 'rb').read()
     at = 10 + struct.unpack('<H', data[8:10])[0]
     return struct.unpack('<%df' % ((len(data) - at) // 4), data[at:])
-whole, last, count, most, drawn, ids = load(sys.argv[1]), load(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), sys.argv[5], [int(x) for x in sys.argv[6:]]
+whole, last, count, most, drawn, ids = (
+    load(sys.argv[1]), load(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), sys.argv[5],
+    [int(x) for x in sys.argv[6:]])
 vocab = len(last)
 want = whole[(count - 2) * vocab:(count - 1) * vocab]
 error = (sum((a - b) ** 2 for a, b in zip(want, last)) / sum(a * a for a in want)) ** 0.5

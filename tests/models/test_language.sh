@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# BERT, GPT-2 and LLaMA, small: each kernel against the oracle, and the outputs of weights under their
-# public names against what the architecture means (transformers_reference.py, plain Python) and, where it
-# is installed, against the code they come from (torch_transformers.py).
+# BERT, GPT-2 and LLaMA, small: each kernel against the oracle, and the outputs of weights under
+# their public names against what the architecture means (transformers_reference.py, plain Python)
+# and, where it is installed, against the code they come from (torch_transformers.py).
 . "$(dirname "$0")/../tap.sh"
 . tests/models/transformers.sh
 
@@ -10,7 +10,8 @@ means bert $tiny
 published bert transformers $tiny
 half bert --set $tiny
 ok "BERT has 108 891 648 parameters without its pooler" count bert 108891648 --set size=base
-ok "names of bert-base-uncased" named bert bert.encoder.layer.1.output.LayerNorm.gamma --set prefix=bert gamma=true
+ok "names of bert-base-uncased" named bert bert.encoder.layer.1.output.LayerNorm.gamma \
+  --set prefix=bert gamma=true
 
 tiny="batch=2 tokens=9 vocab=31 positions=12 layers=2 heads=3 width=24"
 means gpt2 $tiny

@@ -12,7 +12,8 @@ for dtype in fp32 tf32 fp16 bf16; do
       tf32fused | bf16fused | fp32unfused | fp16unfused) small=true ;;
       *) small=long ;;
     esac
-    $small && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o --set size=32 batch=2
+    $small && ok "resnet18 at 32x32, $dtype $lowering" run models/resnet18.lua $o \
+      --set size=32 batch=2
     ok "what parameters alone give, $dtype $lowering" run tests/models/fixed.lua $o
   done
   ok "every map, $dtype" run tests/models/all_maps.lua --dtype $dtype
@@ -23,10 +24,12 @@ long && ok "resnet34" run models/resnet34.lua --dtype bf16 --set size=64
 ok "resnet18 at 224x224, fp32" run models/resnet18.lua
 ok "resnet18 at 224x224, fp16, as a graph" run models/resnet18.lua --dtype fp16 --graph --repeat 2
 for seed in 1 2 3; do
-  ok "lenet fp16 under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen models/lenet.lua --quiet --dtype fp16
+  ok "lenet fp16 under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen models/lenet.lua \
+    --quiet --dtype fp16
 done
 same_bits() { # the same seed gives the same bits
-  build/nngen models/lenet.lua --quiet --output "$work/a" && build/nngen models/lenet.lua --quiet --output "$work/b" &&
+  build/nngen models/lenet.lua --quiet --output "$work/a" &&
+    build/nngen models/lenet.lua --quiet --output "$work/b" &&
     cmp "$work/a/probabilities.npy" "$work/b/probabilities.npy"
 }
 ok "the same run twice, the same bits" same_bits

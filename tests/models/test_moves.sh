@@ -1,24 +1,28 @@
 #!/usr/bin/env bash
-# Stores through moves (moves.lua): against the oracle, in as many kernels as each case says, with the
-# bytes that were planned; under several thread orders and tiles.
+# Stores through moves (moves.lua): against the oracle, in as many kernels as each case says, with
+# the bytes that were planned; under several thread orders and tiles.
 . "$(dirname "$0")/../tap.sh"
 model=tests/models/moves.lua
 stored() { # stored OPTIONS...
   build/nngen $model --quiet --check "$@" >"$work/log" 2>&1 || { tail -3 "$work/log"; return 1; }
-  awk '/^kernels expected/ {want = $3} /^kernels .* ops/ {got = $5} END {if (got > want) print got, "kernels, at most", want; exit !want || got > want}' "$work/log"
+  awk '/^kernels expected/ {want = $3} /^kernels .* ops/ {got = $5}
+    END {if (got > want) print got, "kernels, at most", want; exit !want || got > want}' "$work/log"
 }
 for dtype in fp32 fp16 $(long && echo bf16 tf32); do
   ok "stored in place, $dtype" stored --dtype $dtype
 done
 for place in 3 $(long && echo 2 4 5); do
-  ok "stored in place, candidate $place, fp16" env NNGEN_SIM_SEED=$place build/nngen $model --quiet --check --dtype fp16 --candidate $place
+  ok "stored in place, candidate $place, fp16" env NNGEN_SIM_SEED=$place build/nngen $model \
+    --quiet --check --dtype fp16 --candidate $place
 done
 ok "unfused: a layer's own moves alone" build/nngen $model --quiet --check --lowering unfused
 planned_is_counted() { # each kernel touches the bytes it was planned to touch, within 1 %
   [ $NNGEN_DEVICE = sim ] || return 0
   build/nngen $model --quiet --no-check --count --json "$@" >"$work/j" || return
-  sed -n '/^{/,$p' "$work/j" | tr -d ' ,"' | awk -F: '$1 == "bytes_read" && !n {r = $2; n = 1; next} $1 == "bytes_written" && n == 1 {w = $2; n = 2}
-    $1 == "distinct_bytes" {kernels++; e = ($2 - r - w) / (r + w); if (e > 0.01 || e < -0.01) {print "planned", r + w, "counted", $2; bad = 1}}
+  sed -n '/^{/,$p' "$work/j" | tr -d ' ,"' | awk -F: '
+    $1 == "bytes_read" && !n {r = $2; n = 1; next} $1 == "bytes_written" && n == 1 {w = $2; n = 2}
+    $1 == "distinct_bytes" {kernels++; e = ($2 - r - w) / (r + w)
+      if (e > 0.01 || e < -0.01) {print "planned", r + w, "counted", $2; bad = 1}}
     $1 == "name" {n = 0} END {exit bad || kernels < 30}'
 }
 long && ok "planned bytes are counted bytes, fp32" planned_is_counted

@@ -3,8 +3,10 @@
 # embedded ones). The checks must find every one: a run that still passes is a failed test.
 . "$(dirname "$0")/../tap.sh"
 plant() { # plant FILE SED-EXPRESSION: a fresh copy with the fault in it
-  rm -rf "$work/tree" && mkdir -p "$work/tree" && cp --parents gen/*/*.lua "$work/tree/" && cp -r templates "$work/tree/" &&
-    sed -i "$2" "$work/tree/$1" && ! cmp -s "$1" "$work/tree/$1" || { echo "the fault did not change $1"; return 1; }
+  rm -rf "$work/tree" && mkdir -p "$work/tree" && cp --parents gen/*/*.lua "$work/tree/" &&
+    cp -r templates "$work/tree/" &&
+    sed -i "$2" "$work/tree/$1" && ! cmp -s "$1" "$work/tree/$1" ||
+    { echo "the fault did not change $1"; return 1; }
 }
 found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fails
   plant "$1" "$2" || return 1
@@ -31,75 +33,143 @@ ok "no fault, no complaint about sums of columns" sums
 ok "no fault, no complaint about a ring" ring
 ok "no fault, no complaint about parts of k" split
 ok "no fault, no complaint about reductions" run tests/models/reduce.lua
-ok "epilogue: relu that cuts at 0.01" found gen/lang/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
-ok "epilogue: the addition loses its second input" found gen/lang/ops.lua 's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' run models/lenet.lua
-ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua 's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
-ok "index maps: the gradient by the image is padded on the other side" found gen/lang/ops.lua 's/r\*dilation1 + pad1/r*dilation1 - pad1/' build/tests/gen/test_products
-ok "source: an operand across k begins a chunk late" found templates/lib/source.cuh 's/kTileK \* kTileK + chunk \* kPiece/kTileK * kTileK + (chunk ^ 1) * kPiece/' shapes fp16 "filter 1 64 6 6 64 3 3 1 1 1 1 1 1 1"
-ok "pairs: the second half of the columns is the first" found templates/lib/order.cuh 's#? 0 : kN / 2#? 0 : 0#' run tests/models/fusion.lua --set case=gated
-ok "pairs: both outputs are the first" found templates/lib/epilogue.cuh 's#kHalf + column));#column));#' run tests/models/fusion.lua --set case=gated
-ok "reference: an oracle that is wrong itself" found gen/lang/ops.lua 's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' run models/mlp.lua
-ok "fma: columns of b exchanged" found templates/lib/fma.cuh 's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' run models/lenet.lua
-ok "contract: rows begin a tap too late" found templates/lib/source.cuh 's/Map::row(r, batch)/Map::row(r + 1, batch)/' run models/lenet.lua
-ok "contract: the wait is missing" found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' ring
-ok "contract: the wait is one group short" found templates/contract.cu 's/kStages - 2>/kStages - 1>/' ring
-ok "contract: the staged outputs have no barrier" found templates/contract.cu '/product.stage/{n;s/nn_sync();//}' ring
-ok "contract: the ring's barrier is missing" found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' ring
-ok "contract: columns of taps outside the image count as inside" found templates/contract.cu 's/return bits;/return bits \& 31;/' run models/lenet.lua
-ok "mma, swapped: columns are not the rows that are staged" found templates/lib/mma.cuh 's#return kSwapped ? .*: j;#return j;#' shapes fp16 "matmul 1 8 64 64 0 1"
-ok "mma: the halves of k of b exchanged" found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' ring
-ok "split k: a part is added twice" found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' split
-ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh 's/if (!last_to_arrive(count, kParts, last)) return false;/if (part) return false;/' split
-ok "split k: the count is not taken back" found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
-ok "sums of columns: the last row of blocks is forgotten" found templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
-ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh 's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' run tests/models/reduce.lua
-ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh 's/for (; e < end; e += step)/for (; e + step < end; e += step)/' run tests/models/reduce.lua
-ok "reduce: a barrier is missing" found templates/lib/reduce.cuh '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' run tests/models/reduce.lua
-ok "reduce: a run that is never added" found templates/lib/reduce.cuh 's/acc\[o\] = combine(acc\[o\], run\[o\]);/;/' run tests/models/reduce.lua
+ok "epilogue: relu that cuts at 0.01" \
+  found gen/lang/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
+ok "epilogue: the addition loses its second input" found gen/lang/ops.lua \
+  's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' \
+  run models/lenet.lua
+ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua \
+  's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
+ok "index maps: the gradient by the image is padded on the other side" \
+  found gen/lang/ops.lua 's/r\*dilation1 + pad1/r*dilation1 - pad1/' build/tests/gen/test_products
+ok "source: an operand across k begins a chunk late" found templates/lib/source.cuh \
+  's/kTileK \* kTileK + chunk \* kPiece/kTileK * kTileK + (chunk ^ 1) * kPiece/' \
+  shapes fp16 "filter 1 64 6 6 64 3 3 1 1 1 1 1 1 1"
+ok "pairs: the second half of the columns is the first" found templates/lib/order.cuh \
+  's#? 0 : kN / 2#? 0 : 0#' run tests/models/fusion.lua --set case=gated
+ok "pairs: both outputs are the first" found templates/lib/epilogue.cuh \
+  's#kHalf + column));#column));#' run tests/models/fusion.lua --set case=gated
+ok "reference: an oracle that is wrong itself" found gen/lang/ops.lua \
+  's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' \
+  run models/mlp.lua
+ok "fma: columns of b exchanged" found templates/lib/fma.cuh \
+  's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' \
+  run models/lenet.lua
+ok "contract: rows begin a tap too late" \
+  found templates/lib/source.cuh 's/Map::row(r, batch)/Map::row(r + 1, batch)/' run models/lenet.lua
+ok "contract: the wait is missing" \
+  found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' ring
+ok "contract: the wait is one group short" \
+  found templates/contract.cu 's/kStages - 2>/kStages - 1>/' ring
+ok "contract: the staged outputs have no barrier" \
+  found templates/contract.cu '/product.stage/{n;s/nn_sync();//}' ring
+ok "contract: the ring's barrier is missing" \
+  found templates/contract.cu 's/nn_sync();  \/\/ this block.*//' ring
+ok "contract: columns of taps outside the image count as inside" \
+  found templates/contract.cu 's/return bits;/return bits \& 31;/' run models/lenet.lua
+ok "mma, swapped: columns are not the rows that are staged" found templates/lib/mma.cuh \
+  's#return kSwapped ? .*: j;#return j;#' shapes fp16 "matmul 1 8 64 64 0 1"
+ok "mma: the halves of k of b exchanged" \
+  found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' ring
+ok "split k: a part is added twice" \
+  found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' split
+ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh \
+  's/if (!last_to_arrive(count, kParts, last)) return false;/if (part) return false;/' split
+ok "split k: the count is not taken back" \
+  found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
+ok "sums of columns: the last row of blocks is forgotten" \
+  found templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
+ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh \
+  's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' run tests/models/reduce.lua
+ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh \
+  's/for (; e < end; e += step)/for (; e + step < end; e += step)/' run tests/models/reduce.lua
+ok "reduce: a barrier is missing" found templates/lib/reduce.cuh \
+  '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' \
+  run tests/models/reduce.lua
+ok "reduce: a run that is never added" found templates/lib/reduce.cuh \
+  's/acc\[o\] = combine(acc\[o\], run\[o\]);/;/' run tests/models/reduce.lua
 heads() { run tests/models/attend.lua --dtype fp16 --set form=$1 N=150 M=150; }
 ok "no fault, no complaint about attention" heads causal
-ok "attention: sums do not follow a larger score" found templates/lib/attend_softmax.cuh 's/nn_fma(sum\[r\], correction\[r\], added)/sum[r] + added/' heads causal
-ok "attention: outputs do not follow a larger score" found templates/lib/attend_softmax.cuh 's/Sums::out(r, c) \*= correction\[r\]/Sums::out(r, c) *= 1.f/' heads causal
-ok "attention: a tile with a condition counts as plain" found templates/lib/span.cuh 's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi/a.lo <= b.lo ? 1. : 0., a.lo <= b.hi/' heads causal
-ok "attention: one masked tile too many" found templates/lib/span.cuh 's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0./a.hi <= b.lo ? 1. : 0., a.hi <= b.hi ? 1. : 0./' heads causal
-ok "attention: keys past the last one count" found templates/attend.cu 's/cut_scores<Warp::Tile>(scores, kKeys % kTileKeys, -nn_inf())/;/' heads plain
-ok "attention: a tile is overwritten while it is read" found templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' heads causal
+ok "attention: sums do not follow a larger score" found templates/lib/attend_softmax.cuh \
+  's/nn_fma(sum\[r\], correction\[r\], added)/sum[r] + added/' heads causal
+ok "attention: outputs do not follow a larger score" found templates/lib/attend_softmax.cuh \
+  's/Sums::out(r, c) \*= correction\[r\]/Sums::out(r, c) *= 1.f/' heads causal
+ok "attention: a tile with a condition counts as plain" found templates/lib/span.cuh \
+  's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi/a.lo <= b.lo ? 1. : 0., a.lo <= b.hi/' heads causal
+ok "attention: one masked tile too many" found templates/lib/span.cuh \
+  's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0./a.hi <= b.lo ? 1. : 0., a.hi <= b.hi ? 1. : 0./' \
+  heads causal
+ok "attention: keys past the last one count" found templates/attend.cu \
+  's/cut_scores<Warp::Tile>(scores, kKeys % kTileKeys, -nn_inf())/;/' heads plain
+ok "attention: a tile is overwritten while it is read" \
+  found templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' heads causal
 derived() { run tests/models/weigh.lua --dtype fp16 --set case=$1; }
 ok "no fault, no complaint about attention's derivatives" derived plain
-ok "attention's derivatives: keys past the last one count" found templates/weigh.cu 's/cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f)/;/' derived low
-ok "attention's derivatives: powers to the base of e" found templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' derived plain
-ok "attention's derivatives: a tile is overwritten while it is read" found templates/weigh.cu 's/nn_sync();  \/\/ this tile.*//' derived fused_projection
-ok "attention's derivatives: rows begin a tile late" found templates/weigh.cu 's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' derived lengths
+ok "attention's derivatives: keys past the last one count" \
+  found templates/weigh.cu 's/cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f)/;/' derived low
+ok "attention's derivatives: powers to the base of e" \
+  found templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' derived plain
+ok "attention's derivatives: a tile is overwritten while it is read" \
+  found templates/weigh.cu 's/nn_sync();  \/\/ this tile.*//' derived fused_projection
+ok "attention's derivatives: rows begin a tile late" found templates/weigh.cu \
+  's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' \
+  derived lengths
 parts() { run tests/models/reduce.lua --set only=sum rows=2 columns=30 depth=1000; }
 ok "no fault, no complaint about parts of a reduction" parts
-ok "reduce: a part is forgotten" found templates/lib/reduce.cuh 's/int p = row; p < kParts/int p = row; p < kParts - 1/' parts
-ok "reduce: the last part ends too early" found templates/reduce.cu 's/kReduced - begin < kPart ? kReduced/kReduced - begin < kPart ? kReduced - kLanes/' parts
-ok "reduce: parts are read before they have arrived" found templates/lib/reduce.cuh 's/if (!last_to_arrive(arrived, kParts, last)) return false;/if (part) return false;/' parts
-ok "rowwise: the butterfly stops early" found templates/lib/reduce.cuh 's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
+ok "reduce: a part is forgotten" \
+  found templates/lib/reduce.cuh 's/int p = row; p < kParts/int p = row; p < kParts - 1/' parts
+ok "reduce: the last part ends too early" found templates/reduce.cu \
+  's/kReduced - begin < kPart ? kReduced/kReduced - begin < kPart ? kReduced - kLanes/' parts
+ok "reduce: parts are read before they have arrived" found templates/lib/reduce.cuh \
+  's/if (!last_to_arrive(arrived, kParts, last)) return false;/if (part) return false;/' parts
+ok "rowwise: the butterfly stops early" found templates/lib/reduce.cuh \
+  's/offset = kWarp .* 2; offset > 0/offset = kWarp \/ 2; offset > 1/' run models/lenet.lua
 scan() { run tests/models/scan.lua --set "$@"; }
 in_parts() { scan outer=2 inner=1 length=40000; }
 ok "no fault, no complaint about scans" scan case=every
 ok "no fault, no complaint about scans in parts" in_parts
-ok "scan: a lane adds itself in place of the one before" found templates/lib/scan.cuh 's/if (lane >= by)/if (lane > by)/' scan length=200 inner=1
-ok "scan: the carry is dropped after 16 chunks" found templates/lib/scan.cuh 's/carry = combine(carry, level);/;/' scan length=40001 outer=200 inner=1
-ok "scan: an owner adds its own total" found templates/lib/scan.cuh 's/if (o == owner) others = total;/if (o == owner + 1) others = total;/' scan length=200
-ok "scan: a barrier is missing" found templates/lib/scan.cuh '/shared\[owner \* Tile::kColumns + column\] = total/{n;s/nn_sync();//}' scan length=200
-ok "scan: a part is forgotten" found templates/lib/scan.cuh 's/int p = row; p < part/int p = row + 1; p < part/' in_parts
-ok "scan: nobody waits for the parts before" found templates/lib/scan.cuh 's/nn_atomic_add(marks + p, 0) == 0/false/' env NNGEN_SIM_THREADS=16 build/nngen tests/models/scan.lua --quiet --check --set outer=1 inner=1 length=100000
-ok "scan: the marks are not taken back" found templates/lib/scan.cuh 's/counts\[b\] = 0/counts[b] += 0/' in_parts
+ok "scan: a lane adds itself in place of the one before" \
+  found templates/lib/scan.cuh 's/if (lane >= by)/if (lane > by)/' scan length=200 inner=1
+ok "scan: the carry is dropped after 16 chunks" found templates/lib/scan.cuh \
+  's/carry = combine(carry, level);/;/' scan length=40001 outer=200 inner=1
+ok "scan: an owner adds its own total" found templates/lib/scan.cuh \
+  's/if (o == owner) others = total;/if (o == owner + 1) others = total;/' scan length=200
+ok "scan: a barrier is missing" found templates/lib/scan.cuh \
+  '/shared\[owner \* Tile::kColumns + column\] = total/{n;s/nn_sync();//}' scan length=200
+ok "scan: a part is forgotten" \
+  found templates/lib/scan.cuh 's/int p = row; p < part/int p = row + 1; p < part/' in_parts
+ok "scan: nobody waits for the parts before" found templates/lib/scan.cuh \
+  's/nn_atomic_add(marks + p, 0) == 0/false/' env NNGEN_SIM_THREADS=16 build/nngen \
+  tests/models/scan.lua --quiet --check --set outer=1 inner=1 length=100000
+ok "scan: the marks are not taken back" \
+  found templates/lib/scan.cuh 's/counts\[b\] = 0/counts[b] += 0/' in_parts
 topk() { run tests/models/topk.lua --set "$@"; }
 ok "no fault, no complaint about topk" topk case=special k=40
-ok "topk: the higher of two equal places wins" found templates/lib/select.cuh 's/unsigned(~place); *$/unsigned(place);/; s/int(~unsigned(key))/int(unsigned(key))/' topk case=special k=40
-ok "topk: NaN is no number to find" found templates/lib/select.cuh 's/nn_isnan(x) ? 0xffffffffu/nn_isnan(x) ? 0u/' topk case=special k=40
-ok "topk: what did not fit is forgotten" found templates/lib/select.cuh 's/if (lane < count) waiting\[lane\] = .*/;/' topk case=rising k=64 length=300 inner=1
-ok "topk: the last that wait are forgotten" found templates/lib/select.cuh 's/if (count) take(count);/;/' topk length=40
-ok "topk: a step of the network is left out" found templates/lib/select.cuh 's/int by = kWarp \/ 2; by > 0; by \/= 2) key/int by = kWarp \/ 4; by > 0; by \/= 2) key/' topk k=30
-ok "topk: a warp's list is not merged" found templates/lib/select.cuh 's/if (warp < half) merge_list/if (warp < half \&\& warp) merge_list/' topk k=20 outer=1 inner=1 length=2000
-ok "topk: a part is forgotten" found templates/lib/select.cuh 's/p < kParts; p +=/p < kParts - 1; p +=/' topk k=20 outer=1 inner=1 length=30000
+ok "topk: the higher of two equal places wins" found templates/lib/select.cuh \
+  's/unsigned(~place); *$/unsigned(place);/; s/int(~unsigned(key))/int(unsigned(key))/' \
+  topk case=special k=40
+ok "topk: NaN is no number to find" found templates/lib/select.cuh \
+  's/nn_isnan(x) ? 0xffffffffu/nn_isnan(x) ? 0u/' topk case=special k=40
+ok "topk: what did not fit is forgotten" found templates/lib/select.cuh \
+  's/if (lane < count) waiting\[lane\] = .*/;/' topk case=rising k=64 length=300 inner=1
+ok "topk: the last that wait are forgotten" \
+  found templates/lib/select.cuh 's/if (count) take(count);/;/' topk length=40
+ok "topk: a step of the network is left out" found templates/lib/select.cuh \
+  's/int by = kWarp \/ 2; by > 0; by \/= 2) key/int by = kWarp \/ 4; by > 0; by \/= 2) key/' \
+  topk k=30
+ok "topk: a warp's list is not merged" found templates/lib/select.cuh \
+  's/if (warp < half) merge_list/if (warp < half \&\& warp) merge_list/' \
+  topk k=20 outer=1 inner=1 length=2000
+ok "topk: a part is forgotten" found templates/lib/select.cuh \
+  's/p < kParts; p +=/p < kParts - 1; p +=/' topk k=20 outer=1 inner=1 length=30000
 across() { run tests/models/across.lua --set channels=300 "$@"; }
 ok "no fault, no complaint about rows across memory" across
-ok "rows across memory: the result is read before it is there" found templates/lib/reduce.cuh '/part\[column\] = acc\[0\];/{n;s/nn_sync();//}' across
-ok "rows across memory: a thread's part is forgotten" found templates/lib/reduce.cuh 's/join_rows<kRows, kColumns, false>(acc, part, row, column);/;/' across
-ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' run models/lenet.lua
-ok "map: the last vector is dropped" found templates/map.cu 's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
+ok "rows across memory: the result is read before it is there" \
+  found templates/lib/reduce.cuh '/part\[column\] = acc\[0\];/{n;s/nn_sync();//}' across
+ok "rows across memory: a thread's part is forgotten" found templates/lib/reduce.cuh \
+  's/join_rows<kRows, kColumns, false>(acc, part, row, column);/;/' across
+ok "window: one tap too few" found templates/window.cu 's/r < \$(H.kernel)/r < $(H.kernel) - 1/' \
+  run models/lenet.lua
+ok "map: the last vector is dropped" found templates/map.cu \
+  's/if (i >= kCount) return/if (i + kLanes >= kCount) return/' run tests/models/fixed.lua
 tap_done

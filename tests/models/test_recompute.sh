@@ -14,28 +14,41 @@ def read(name):
     plan = json.load(open("%s/%s.json" % (sys.argv[1], name)))
     steps = next(e for e in plan["entries"] if e["name"] == "train")["steps"]
     of = [plan["kernels"][s["kernel"]] for s in steps if s["kind"] == "launch"]
-    return plan["arena_bytes"], sum(k["flops"] for k in of), sum(k["name"].endswith("_again") for k in of)
+    return (plan["arena_bytes"], sum(k["flops"] for k in of),
+            sum(k["name"].endswith("_again") for k in of))
 free, tight = read("free"), read("tight")
-facts = {"bytes": tight[0], "arena": tight[0] / free[0], "flops": tight[1] / free[1], "again": tight[2]}
+facts = {"bytes": tight[0], "arena": tight[0] / free[0], "flops": tight[1] / free[1],
+         "again": tight[2]}
 if not eval(sys.argv[2], facts):
     sys.exit("%s: %s" % (sys.argv[2], {k: v for k, v in facts.items() if k != "__builtins__"}))
 P
 }
-ok "ResNet-18: nothing again where nothing limits" plan resnet18 "flops == 1 and again == 0" --recompute auto
-ok "ResNet-18 in 600 MB: little again" plan resnet18 "bytes <= 6e8 and flops <= 1.06 and again > 0" --memory 600M
+ok "ResNet-18: nothing again where nothing limits" plan resnet18 "flops == 1 and again == 0" \
+  --recompute auto
+ok "ResNet-18 in 600 MB: little again" \
+  plan resnet18 "bytes <= 6e8 and flops <= 1.06 and again > 0" --memory 600M
 ok "ResNet-18 in 400 MB of 659" plan resnet18 "bytes <= 4e8 and flops <= 1.15" --memory 0.4G
 ok "ResNet-34 in half of its memory" plan resnet34 "arena <= 0.5 and flops <= 1.35" --memory 550M
 ok "autoencoder, all again" plan autoencoder "arena <= 0.75 and again > 3" --recompute all
 step() { # the step of a small network, each kernel and each result against the oracle
-  build/nngen tests/models/recompute.lua --entry train --quiet --check "$@" >"$work/log" 2>&1 || { tail -5 "$work/log"; return 1; }
+  build/nngen tests/models/recompute.lua --entry train --quiet --check "$@" >"$work/log" 2>&1 ||
+    { tail -5 "$work/log"; return 1; }
   grep -q "_again  *" "$work/log" || { echo "nothing is computed again"; return 1; }
 }
-lists() { # what waits for the backward part, what it computes again; the bytes are those of the values
+# What waits for the backward part, what it computes again; the bytes are those of the values.
+lists() {
   build/nngen show models/autoencoder.lua --entry train --memory 20M >"$work/list" &&
-    grep -qE '^# train, at kernel [0-9]+, where most is in memory: [0-9.]+ MB wait for later kernels$' "$work/list" &&
-    grep -qE '^#   %[0-9]+: [0-9.]+ MB, made by kernel [0-9]+ autoencoder__[a-z0-9_]+, read last by kernel [0-9]+$' "$work/list" &&
-    grep -qE '^#   %[0-9]+: [0-9.]+ MB, computed again by kernel [0-9]+ autoencoder__[a-z0-9_]+_again$' "$work/list" &&
-    build/nngen show models/autoencoder.lua --entry train >"$work/list" && ! grep 'computed again' "$work/list"
+    grep -qE \
+      '^# train, at kernel [0-9]+, where most is in memory: [0-9.]+ MB wait for later kernels$' \
+      "$work/list" &&
+    grep -qE \
+      '^#   %[0-9]+: [0-9.]+ MB, made by kernel [0-9]+ autoencoder__[a-z0-9_]+, read last by kernel [0-9]+$' \
+      "$work/list" &&
+    grep -qE \
+      '^#   %[0-9]+: [0-9.]+ MB, computed again by kernel [0-9]+ autoencoder__[a-z0-9_]+_again$' \
+      "$work/list" &&
+    build/nngen show models/autoencoder.lua --entry train >"$work/list" &&
+    ! grep 'computed again' "$work/list"
 }
 ok "show lists what waits and what is computed again" lists
 ok "a step, all again" step --recompute all
@@ -45,8 +58,11 @@ too_small() { # too_small MESSAGE OPTIONS...
   build/nngen show models/autoencoder.lua --entry train --plan "$@" >/dev/null 2>"$work/err"; rc=$?
   [ $rc = 2 ] && grep -qE "$message" "$work/err" || { echo "exit $rc"; cat "$work/err"; return 1; }
 }
-ok "less memory than a step can do with" too_small "take at least [0-9]+ bytes, --memory says 1000;" --memory 1K
+ok "less memory than a step can do with" \
+  too_small "take at least [0-9]+ bytes, --memory says 1000;" --memory 1K
 ok "no bytes" too_small "^nngen: --memory much: wants bytes, as 500M or 2G" --memory much
-ok "no such policy" too_small "^nngen: --recompute some: wants one of none, auto, all" --recompute some
-ok "none again, and less memory than that needs" too_small "take at least" --recompute none --memory 20M
+ok "no such policy" too_small "^nngen: --recompute some: wants one of none, auto, all" \
+  --recompute some
+ok "none again, and less memory than that needs" \
+  too_small "take at least" --recompute none --memory 20M
 tap_done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every reduction along every kind of axes (reduce.lua), and of NaN, infinities, ties and large means
-# (reduce_special.lua): against the oracle, in every dtype, under several thread orders.
+# Every reduction along every kind of axes (reduce.lua), and of NaN, infinities, ties and large
+# means (reduce_special.lua): against the oracle, in every dtype, under several thread orders.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen "$@" --quiet --check; }
 all=tests/models/reduce.lua special=tests/models/reduce_special.lua
@@ -9,7 +9,9 @@ ok "every reduction, unfused" run $all --lowering unfused
 ok "every reduction, odd shape" run $all --set rows=3 columns=7 depth=5
 ok "NaN, infinities, ties and large means" run $special
 ok "the same of rows longer than registers hold" run $special --set columns=40000
-for seed in 1 2; do ok "under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $special --quiet --check; done
+for seed in 1 2; do
+  ok "under thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $special --quiet --check
+done
 kernels() { # kernels WANT ARGUMENTS...: so many kernels are made
   local want=$1 got; shift
   got=$(build/nngen show "$@" | grep -c '^# kernel.*reduce_')
@@ -30,48 +32,74 @@ two() { # two NAME: kernels of infer, however long the rows are
   [ "$got" = 2 ] || { echo "$got kernels"; return 1; }
 }
 for name in softmax log_softmax layer_norm; do ok "$name reads them twice" two $name; done
-across() { # across SETTINGS...: rows across memory and what reads their results are one kernel, which is right
+# across SETTINGS...: rows across memory and what reads their results are one kernel, which is
+# right.
+across() {
   local got; got=$(build/nngen show tests/models/across.lua --set "$@" | grep -c '^# kernel.*infer')
   [ "$got" = 1 ] && run tests/models/across.lua --set "$@" || { echo "$got kernels"; return 1; }
 }
-for shape in "" "channels=300 height=5 width=3" "channels=2000 height=1 width=9" "batch=1 channels=3 height=40 width=33"; do
-  for case in softmax norm two; do ok "$case across memory, ${shape:-as it is}" across case=$case $shape; done
+for shape in "" "channels=300 height=5 width=3" "channels=2000 height=1 width=9" \
+  "batch=1 channels=3 height=40 width=33"; do
+  for case in softmax norm two; do
+    ok "$case across memory, ${shape:-as it is}" across case=$case $shape
+  done
 done
-groups() { # a group norm behind a convolution is one kernel: reshapes there and back, a weight for each channel
-  kernels 1 tests/models/across.lua --set case=groups "$@" && run tests/models/across.lua --set case=groups "$@"
+# A group norm behind a convolution is one kernel: reshapes there and back, a weight for each
+# channel.
+groups() {
+  kernels 1 tests/models/across.lua --set case=groups "$@" &&
+    run tests/models/across.lua --set case=groups "$@"
 }
 ok "group norm, behind a convolution" groups
 ok "group norm of an odd image, behind a convolution" groups height=13 width=11
 ok "rows across memory, fp16" run tests/models/across.lua --set case=norm --dtype fp16
 for seed in 1 2; do
-  ok "rows across memory, all checks, thread order $seed" env NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$seed build/nngen tests/models/across.lua --quiet --check
+  ok "rows across memory, all checks, thread order $seed" \
+    env NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$seed build/nngen tests/models/across.lua --quiet --check
 done
 wide() { # wide NAME COLUMNS: rows as long as registers hold, and longer, are one kernel
-  local got; got=$(build/nngen show tests/models/wide_rows.lua --set only=$1 columns=$2 | grep -c '^# kernel.*infer')
-  [ "$got" = 1 ] && run tests/models/wide_rows.lua --set only=$1 columns=$2 || { echo "$got kernels"; return 1; }
+  local got
+  got=$(build/nngen show tests/models/wide_rows.lua --set only=$1 columns=$2 |
+    grep -c '^# kernel.*infer')
+  [ "$got" = 1 ] && run tests/models/wide_rows.lua --set only=$1 columns=$2 ||
+    { echo "$got kernels"; return 1; }
 }
 for columns in 700 20001 32000; do
-  for name in residual softmax many; do ok "$name over $columns columns is one kernel" wide $name $columns; done
+  for name in residual softmax many; do
+    ok "$name over $columns columns is one kernel" wide $name $columns
+  done
 done
 ok "states of several words, over 32000 columns" run tests/models/wide_rows.lua --set only=places
 by_hand() { # a softmax written out, over rows that registers do not hold: it reads them twice
-  local got; got=$(build/nngen show tests/models/wide_rows.lua --set only=softmax columns=$1 | grep -c '^# kernel.*infer')
-  [ "$got" = 2 ] && run tests/models/wide_rows.lua --set only=softmax columns=$1 || { echo "$got kernels"; return 1; }
+  local got
+  got=$(build/nngen show tests/models/wide_rows.lua --set only=softmax columns=$1 |
+    grep -c '^# kernel.*infer')
+  [ "$got" = 2 ] && run tests/models/wide_rows.lua --set only=softmax columns=$1 ||
+    { echo "$got kernels"; return 1; }
 }
 ok "a softmax by hand over 100000 columns is two kernels" by_hand 100000
-sum_first() { # a sum that leaves the model, and the statistics of it: one kernel for these, one for the rest
-  local got; got=$(build/nngen show tests/models/wide_rows.lua --set only=residual columns=100000 | grep -c '^# kernel.*infer')
-  [ "$got" = 2 ] && run tests/models/wide_rows.lua --set only=residual columns=100000 || { echo "$got kernels"; return 1; }
+# A sum that leaves the model, and the statistics of it: one kernel for these, one for the rest.
+sum_first() {
+  local got
+  got=$(build/nngen show tests/models/wide_rows.lua --set only=residual columns=100000 |
+    grep -c '^# kernel.*infer')
+  [ "$got" = 2 ] && run tests/models/wide_rows.lua --set only=residual columns=100000 ||
+    { echo "$got kernels"; return 1; }
 }
 ok "a layer norm of a sum over 100000 columns is two kernels" sum_first
 twice() { # the bytes that libcusim counts: two reads of x and one write, within 2 %
-  build/nngen $long --quiet --no-check --count --json --set only=softmax columns=50000 >"$work/j" || return
-  tr -d ' ,"' <"$work/j" | awk -F: '$1 == "distinct_bytes" {sum += $2} END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
+  build/nngen $long --quiet --no-check --count --json --set only=softmax columns=50000 >"$work/j" ||
+    return
+  tr -d ' ,"' <"$work/j" | awk -F: '$1 == "distinct_bytes" {sum += $2}
+    END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
 }
 [ $NNGEN_DEVICE = sim ] && ok "as libcusim counts" twice
-whole() { # the sum of many elements: blocks for the whole GPU, at 85 % of its DRAM's rate as modelled
-  echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {205000000})))' >"$work/many.lua"
-  build/nngen show "$work/many.lua" --costs --json | tr -d ' ,"' | awk -F: '$1 == "modelled_us" {us = $2} $1 == "bound" {exit !(us < 820e6 / (0.85 * 4.8e12) * 1e6)}' &&
+# The sum of many elements: blocks for the whole GPU, at 85 % of its DRAM's rate as modelled.
+whole() {
+  echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {205000000})))' \
+    >"$work/many.lua"
+  build/nngen show "$work/many.lua" --costs --json | tr -d ' ,"' | awk -F: \
+    '$1 == "modelled_us" {us = $2} $1 == "bound" {exit !(us < 820e6 / (0.85 * 4.8e12) * 1e6)}' &&
     build/nngen show "$work/many.lua" --cuda | grep -qE '^// grid 1x([2-9][0-9]{2}|[0-9]{4})x1 '
 }
 ok "205 M elements use the whole GPU" whole

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# Rounding alone fails no check, where results have few digits left or stand beside a step; a kernel that is off does.
+# Rounding alone fails no check, where results have few digits left or stand beside a step; a kernel
+# that is off does.
 . "$(dirname "$0")/../tap.sh"
-run() { build/nngen tests/models/rounding.lua --quiet --set "case=$1" "wrong=${2:-false}" "${@:3}"; }
-says() { run "$1" >"$work/said" && grep -q '; rounding alone may do it) ok$' "$work/said" || { cat "$work/said"; return 1; }; }
+run() {
+  build/nngen tests/models/rounding.lua --quiet --set "case=$1" "wrong=${2:-false}" "${@:3}"
+}
+says() {
+  run "$1" >"$work/said" && grep -q '; rounding alone may do it) ok$' "$work/said" ||
+    { cat "$work/said"; return 1; }
+}
 for case in digits edges difference; do
   ok "rounding: $case" says $case
   ok "rounding: $case, a wrong kernel" fails 1 "wrong result" run $case true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Batches become rows of one product where the right operand is the same for all of them, however the
-# left one lies.
+# Batches become rows of one product where the right operand is the same for all of them, however
+# the left one lies.
 . "$(dirname "$0")/../tap.sh"
 explain() { build/nngen "$1" --quiet --device sim --dtype fp16 --explain "$2" 2>/dev/null; }
 product() { # product MODEL LAYER: "m N, n N, k N, batch N"
@@ -21,7 +21,10 @@ tuned() { # tuned MODEL LAYER KEY: a tuning file names the product, not the shap
   explain "$1" "$2" | grep -F "in a tuning file: \"fp16 matmul $3\""
 }
 ok "the key of a linear layer" tuned $block __qkv "20x32 by 32x96 transposed"
-attention_key() { explain $block __matmul_permute_reshape | grep -F "in a tuning file: \"fp16 attention 4x10x16 to 4x10x16 by 4x10x16\""; }
+attention_key() {
+  explain $block __matmul_permute_reshape |
+    grep -F "in a tuning file: \"fp16 attention 4x10x16 to 4x10x16 by 4x10x16\""
+}
 ok "the key of attention" attention_key
 ok "the key of all rows" tuned $rows __permuted1 "60x24 by 24x20 transposed"
 for dtype in fp32 tf32 fp16 bf16; do

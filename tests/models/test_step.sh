@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# Whole steps of training as plans: every kernel against the oracle, in every precision, and how few of them there are.
+# Whole steps of training as plans: every kernel against the oracle, in every precision, and how few
+# of them there are.
 . "$(dirname "$0")/../tap.sh"
-step() { build/nngen tests/models/step.lua --quiet --check --entry train "$@" >"$work/log" 2>&1 || { tail -4 "$work/log"; return 1; }; }
-ok "a step, every access checked" env NNGEN_SIM_CHECK=all build/nngen tests/models/step.lua --quiet --check --entry train --set batch=2 size=8
+step() {
+  build/nngen tests/models/step.lua --quiet --check --entry train "$@" >"$work/log" 2>&1 ||
+    { tail -4 "$work/log"; return 1; }
+}
+ok "a step, every access checked" env NNGEN_SIM_CHECK=all build/nngen tests/models/step.lua \
+  --quiet --check --entry train --set batch=2 size=8
 ok "a step, gradients clipped by their norm" step --set optimizer_clip=0.5
 ok "a step, unfused" step --lowering unfused
 for dtype in tf32 bf16; do ok "a step, $dtype" step --dtype $dtype; done
@@ -10,16 +15,21 @@ ok "a step, fp16 with a scaled loss" step --dtype fp16 --set loss_scaling=true
 ok "an evaluation" build/nngen tests/models/step.lua --quiet --check --entry eval
 skips() { # a loss that overflows fp16 changes nothing but the scale, which is halved
   local at=$work/skip
-  build/nngen tests/models/step.lua --quiet --no-check --entry train --dtype fp16 --set loss_scaling=true --save "$at.1" >/dev/null || return
+  build/nngen tests/models/step.lua --quiet --no-check --entry train --dtype fp16 \
+    --set loss_scaling=true --save "$at.1" >/dev/null || return
   python3 tests/models/step_weights.py scale "$at.1" 1e38 "$at.2" || return
-  build/nngen tests/models/step.lua --quiet --no-check --entry train --dtype fp16 --set loss_scaling=true --weights "$at.2" --save "$at.3" >/dev/null || return
+  build/nngen tests/models/step.lua --quiet --no-check --entry train --dtype fp16 \
+    --set loss_scaling=true --weights "$at.2" --save "$at.3" >/dev/null || return
   python3 tests/models/step_weights.py skipped "$at.2" "$at.3"
 }
 ok "a step whose gradients overflow is left out, and the scale halved" skips
-plan() { # plan MODEL CONDITION OPTIONS...: of the entry train, in Python: kernels, copies, arena, bytes, unfused bytes
+# plan MODEL CONDITION OPTIONS...: of the entry train, in Python: kernels, copies, arena, bytes,
+# unfused bytes.
+plan() {
   local model=$1 condition=$2; shift 2
   build/nngen show models/$model.lua --entry train --plan "$@" >"$work/fused.json" &&
-    build/nngen show models/$model.lua --entry train --plan --lowering unfused "$@" >"$work/unfused.json" || return
+    build/nngen show models/$model.lua --entry train --plan \
+      --lowering unfused "$@" >"$work/unfused.json" || return
   python3 - "$work" "$condition" <<'P'
 import json, sys
 def read(name):
@@ -28,25 +38,37 @@ def read(name):
     of = [plan["kernels"][s["kernel"]] for s in steps if s["kind"] == "launch"]
     return plan, steps, of, sum(k["bytes_read"] + k["bytes_written"] for k in of)
 plan, steps, of, moved = read("fused")
-facts = {"kernels": len(of), "copies": len(steps) - len(of), "arena": plan["arena_bytes"] / plan["arena_bound"],
+facts = {"kernels": len(of), "copies": len(steps) - len(of),
+         "arena": plan["arena_bytes"] / plan["arena_bound"],
          "fewer": read("unfused")[3] / moved, "ops": [k["ops"] for k in of]}
 if not eval(sys.argv[2], facts):
-    sys.exit("%s: %s" % (sys.argv[2], {k: v for k, v in facts.items() if k not in ("ops", "__builtins__")}))
+    sys.exit("%s: %s" % (sys.argv[2], {k: v for k, v in facts.items()
+                                       if k not in ("ops", "__builtins__")}))
 P
 }
-ok "ResNet-18, CIFAR, batch 128: at most 120 kernels, half the bytes" plan resnet18 "kernels <= 120 and copies == 0 and arena <= 1.1 and fewer >= 2"
+ok "ResNet-18, CIFAR, batch 128: at most 120 kernels, half the bytes" \
+  plan resnet18 "kernels <= 120 and copies == 0 and arena <= 1.1 and fewer >= 2"
 ok "ResNet-34: twice the layers" plan resnet34 "kernels <= 215 and copies == 0 and fewer >= 2"
-ok "a convolution's kernel makes the scale of the batch norm behind it" plan resnet18 "sum('conv2d+' in o and 'rsqrt' in o for o in ops) >= 15"
-ok "weights are updated in the epilogues of their gradients" plan resnet18 "sum('conv2d_filter' in o and o.endswith('sub') for o in ops) >= 15"
-ok "small updates are one launch" plan resnet18 "sum('+sub and ' in o and o.endswith(' more') for o in ops) == 1"
+ok "a convolution's kernel makes the scale of the batch norm behind it" \
+  plan resnet18 "sum('conv2d+' in o and 'rsqrt' in o for o in ops) >= 15"
+ok "weights are updated in the epilogues of their gradients" \
+  plan resnet18 "sum('conv2d_filter' in o and o.endswith('sub') for o in ops) >= 15"
+ok "small updates are one launch" \
+  plan resnet18 "sum('+sub and ' in o and o.endswith(' more') for o in ops) == 1"
 ok "autoencoder: at most 36 kernels, no copies" plan autoencoder "kernels <= 36 and copies == 0"
-ok "block: derivatives of attention are written among those of q, k and v" plan block "kernels <= 34 and copies == 0 and arena <= 1.1 and not any('concat' in o or o == 'permute' for o in ops)" --dtype bf16
+ok "block: derivatives of attention are written among those of q, k and v" plan block \
+  "kernels <= 34 and copies == 0 and arena <= 1.1 and not any('concat' in o or o == 'permute' for o in ops)" \
+  --dtype bf16
 linear() { # of twice the tokens scores are four times as many: they are not in memory
   local bytes=()
   for tokens in 1024 2048; do
-    bytes+=("$(build/nngen show models/block.lua --entry train --plan --set tokens=$tokens "$@" | sed -n 's/^ "arena_bytes": \([0-9]*\),$/\1/p')")
+    bytes+=("$(build/nngen show models/block.lua --entry train --plan --set tokens=$tokens "$@" |
+      sed -n 's/^ "arena_bytes": \([0-9]*\),$/\1/p')")
   done
-  [ "${bytes[1]}" -gt 0 ] && [ $((bytes[1] * 2)) -le $((bytes[0] * 5)) ] || { echo "arena: ${bytes[*]} bytes"; return 1; }
+  [ "${bytes[1]}" -gt 0 ] && [ $((bytes[1] * 2)) -le $((bytes[0] * 5)) ] ||
+    { echo "arena: ${bytes[*]} bytes"; return 1; }
 }
-for dtype in fp32 bf16; do ok "block: the arena of a step grows as tokens do, $dtype" linear --dtype $dtype; done
+for dtype in fp32 bf16; do
+  ok "block: the arena of a step grows as tokens do, $dtype" linear --dtype $dtype
+done
 tap_done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The largest elements of rows (topk.lua): against a sort of the files that went in, and against the oracle.
+# The largest elements of rows (topk.lua): against a sort of the files that went in, and against the
+# oracle.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/topk.lua --quiet --check --set "$@"; }
 values() { # values NAME TYPE COUNT: of an output, a line each
@@ -8,12 +9,16 @@ values() { # values NAME TYPE COUNT: of an output, a line each
 # The values and places of each row, one after the other, beside what a stable sort of x gives.
 sorted() { # sorted DTYPE K LENGTH OUTER INNER
   local k=$2 length=$3 outer=$4 inner=$5
-  run k=$k length=$length outer=$outer inner=$inner --dtype $1 --output "$work/npy" >"$work/log" || { cat "$work/log"; return 1; }
+  run k=$k length=$length outer=$outer inner=$inner --dtype $1 --output "$work/npy" >"$work/log" ||
+    { cat "$work/log"; return 1; }
   values x_out f4 $((outer * length * inner)) | awk -v n=$length -v inner=$inner '
     {print int((NR - 1) / (n * inner)) * inner + (NR - 1) % inner, int((NR - 1) / inner) % n, $1}' |
-    sort -k1,1n -k3,3gr -k2,2n | awk -v k=$k '$1 != row {row = $1; n = 0} n++ < k {print $1, $3, $2}' >"$work/want"
-  paste <(values values f4 $((outer * k * inner))) <(values places d4 $((outer * k * inner))) | awk -v n=$k -v inner=$inner '
-    {print int((NR - 1) / (n * inner)) * inner + (NR - 1) % inner, int((NR - 1) / inner) % n, $1, $2}' |
+    sort -k1,1n -k3,3gr -k2,2n |
+    awk -v k=$k '$1 != row {row = $1; n = 0} n++ < k {print $1, $3, $2}' >"$work/want"
+  paste <(values values f4 $((outer * k * inner))) <(values places d4 $((outer * k * inner))) |
+    awk -v n=$k -v inner=$inner '
+    {print int((NR - 1) / (n * inner)) * inner + (NR - 1) % inner, int((NR - 1) / inner) % n,
+      $1, $2}' |
     sort -k1,1n -k2,2n | awk '{print $1, $3, $4}' >"$work/got"
   [ -s "$work/want" ] && diff "$work/want" "$work/got" | head -5 && cmp "$work/want" "$work/got"
 }
@@ -38,7 +43,8 @@ ok "maps, unfused" run case=maps --lowering unfused # 16 bits would round what i
 ok "special, rows in parts" run case=special k=40 inner=1 length=20000
 ok "rising, rows in parts" run case=rising k=64 inner=1 outer=1 length=30000
 one() { # values and places, and the maps around them, are one kernel
-  local got; got=$(build/nngen show tests/models/topk.lua --set case=maps "$@" | grep -c '^# kernel')
+  local got
+  got=$(build/nngen show tests/models/topk.lua --set case=maps "$@" | grep -c '^# kernel')
   [ "$got" = 1 ] || { echo "$got kernels"; return 1; }
 }
 ok "values, places and maps are one kernel" one

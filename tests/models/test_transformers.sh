@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A transformer block and the Vision Transformer, small: each kernel against the oracle, and the outputs
-# of weights under their public names against what the architecture means (transformers_reference.py,
-# plain Python) and, where it is installed, against the code they come from (torch_transformers.py).
+# A transformer block and the Vision Transformer, small: each kernel against the oracle, and the
+# outputs of weights under their public names against what the architecture means
+# (transformers_reference.py, plain Python) and, where it is installed, against the code they come
+# from (torch_transformers.py).
 . "$(dirname "$0")/../tap.sh"
 . tests/models/transformers.sh
 
@@ -13,8 +14,10 @@ ok "block, a step of training with dropout" small block fp32 --entry train --set
 drops() { # of the same weights, the loss of the second step is another one
   local from= i loss all=
   for i in 1 2; do
-    build/nngen models/block.lua --quiet --no-check --entry train --set $tiny dropout=0.5 lr=0 $from \
-      --save "$work/w$i.safetensors" --output "$work/drops" >"$work/log" 2>&1 || { tail -3 "$work/log"; return 1; }
+    build/nngen models/block.lua --quiet --no-check --entry train \
+      --set $tiny dropout=0.5 lr=0 $from --save "$work/w$i.safetensors" \
+      --output "$work/drops" >"$work/log" 2>&1 ||
+      { tail -3 "$work/log"; return 1; }
     from="--weights $work/w$i.safetensors"
     loss=$(tail -c 4 "$work/drops/train.loss.npy" | od -An -tx4) all+=$loss
   done

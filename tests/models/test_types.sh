@@ -8,37 +8,50 @@ for case in integers bools sums borders index random; do
   ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done
 ok "conversions" run --set case=conversions
-ok "conversions, unfused" run --set case=conversions --lowering unfused # 16 bits would round what is cut
+# 16 bits would round what is cut.
+ok "conversions, unfused" run --set case=conversions --lowering unfused
 ok "squares that leave 16 bits are only summed, fp16" run --set case=variance --dtype fp16
-ok "squares that leave 16 bits are only summed, fp16, unfused" run --set case=variance --dtype fp16 --lowering unfused
+ok "squares that leave 16 bits are only summed, fp16, unfused" \
+  run --set case=variance --dtype fp16 --lowering unfused
 exact() { # exact OUTPUT...: the same bits as the oracle's
   run --set case=random >"$work/log" || return
-  for name; do grep -q "^output *$name .* error 0.00e+00 " "$work/log" || { grep "^output *$name" "$work/log"; return 1; }; done
+  for name; do
+    grep -q "^output *$name .* error 0.00e+00 " "$work/log" ||
+      { grep "^output *$name" "$work/log"; return 1; }
+  done
 }
 ok "the oracle draws the same bits" exact uniform again mask
 differ() { # two draws of one seed are not one
-  run --set case=random --output "$work/draws" >/dev/null && ! cmp -s "$work/draws/uniform.npy" "$work/draws/again.npy"
+  run --set case=random --output "$work/draws" >/dev/null &&
+    ! cmp -s "$work/draws/uniform.npy" "$work/draws/again.npy"
 }
 ok "draws are never merged" differ
 again() { # the same in every lowering and tile
-  run --set case=random --output "$work/fused" >/dev/null && run --set case=random --lowering unfused --output "$work/unfused" >/dev/null &&
-    cmp "$work/fused/dropout.npy" "$work/unfused/dropout.npy" && cmp "$work/fused/normal.npy" "$work/unfused/normal.npy"
+  run --set case=random --output "$work/fused" >/dev/null &&
+    run --set case=random --lowering unfused --output "$work/unfused" >/dev/null &&
+    cmp "$work/fused/dropout.npy" "$work/unfused/dropout.npy" &&
+    cmp "$work/fused/normal.npy" "$work/unfused/normal.npy"
 }
 ok "draws are the same in every lowering" again
 policy() { # what nn.precision says of a part is what that part's products read
   run --set case=policy --dtype fp16 >/dev/null &&
-    build/nngen show tests/models/types.lua --set case=policy --dtype fp16 --stage prec >"$work/ir" &&
+    build/nngen show tests/models/types.lua --set case=policy --dtype fp16 \
+      --stage prec >"$work/ir" &&
     grep -E 'add.*: f32\(16,48\).*"wide"' "$work/ir" && grep -E 'relu.*: f32' "$work/ir" &&
-    build/nngen show tests/models/types.lua --set case=policy --dtype fp16 --cuda --kernel wide | grep -q 'using T = float' &&
-    build/nngen show tests/models/types.lua --set case=policy --dtype fp16 --cuda --kernel narrow | grep -q 'using T = f16'
+    build/nngen show tests/models/types.lua --set case=policy --dtype fp16 --cuda --kernel wide |
+    grep -q 'using T = float' &&
+    build/nngen show tests/models/types.lua --set case=policy --dtype fp16 --cuda --kernel narrow |
+    grep -q 'using T = f16'
 }
 ok "precision of a part of a model" policy
 descr() { # descr TYPE FILE
   head -c 128 "$2" | grep -q "'descr': '$1'" || { head -c 128 "$2"; return 1; }
 }
 types_out() {
-  run --set case=conversions --output "$work/types" >/dev/null && descr '<i4' "$work/types/i32.npy" &&
-    descr '|u1' "$work/types/u8.npy" && descr '|b1' "$work/types/flag.npy" && descr '<f4' "$work/types/half.npy"
+  run --set case=conversions --output "$work/types" >/dev/null &&
+    descr '<i4' "$work/types/i32.npy" &&
+    descr '|u1' "$work/types/u8.npy" && descr '|b1' "$work/types/flag.npy" &&
+    descr '<f4' "$work/types/half.npy"
 }
 ok "outputs are written in their own dtype" types_out
 npy() { # npy DESCR SHAPE BYTES...: an npy file of these bytes (octal) on stdout
@@ -58,7 +71,10 @@ exact_ids() { # 16777217 is no float
 }
 ok "integers of a file are exact" exact_ids
 npy '<i4' '3,' '\001\000\000\000\005\000\000\000\000\312\232\073' >"$work/over.npy"
-ok "an integer that the input has not" fails 5 "element 2 of 'ids' is 1000000000, not 0 to 999999999" build/nngen "$work/ids.lua" --input ids="$work/over.npy"
+ok "an integer that the input has not" \
+  fails 5 "element 2 of 'ids' is 1000000000, not 0 to 999999999" build/nngen "$work/ids.lua" \
+  --input ids="$work/over.npy"
 npy '<f4' '3,' '\000\000\200\077\000\000\200\077\000\000\200\077' >"$work/floats.npy"
-ok "floats where integers are wanted" fails 5 "'ids' wants i32, the file holds floats" build/nngen "$work/ids.lua" --input ids="$work/floats.npy"
+ok "floats where integers are wanted" fails 5 "'ids' wants i32, the file holds floats" \
+  build/nngen "$work/ids.lua" --input ids="$work/floats.npy"
 tap_done

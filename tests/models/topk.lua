@@ -1,5 +1,5 @@
--- The k largest elements along an axis of length `length`, with `outer` rows before it and `inner` elements
--- behind it in memory. --set case=NAME
+-- The k largest elements along an axis of length `length`, with `outer` rows before it and `inner`
+-- elements behind it in memory. --set case=NAME
 local nn = require "nn"
 local cfg = nn.config{case = "plain", k = 5, outer = 3, length = 100, inner = 5}
 local dims = {cfg.outer, cfg.length, cfg.inner}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares outputs of attention.lua with PyTorch's scaled_dot_product_attention.
 
-usage: torch_attention.py INPUTS OUT GATE   (folders, as attention_reference.py and nngen write them)
+usage: torch_attention.py INPUTS OUT GATE   (folders, as attention_reference.py and nngen write
+                                            them)
 """
 import sys
 
@@ -19,7 +20,8 @@ def main():
 
     q, k, v = load("q"), load("k"), load("v")
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
-    options = {"plain": {}, "causal": {"is_causal": True}, "scale": {"scale": 0.7}, "bias": {"attn_mask": load("head_bias")},
+    options = {"plain": {}, "causal": {"is_causal": True}, "scale": {"scale": 0.7},
+               "bias": {"attn_mask": load("head_bias")},
                "mask": {"attn_mask": load("seen")}}
     bad = 0
     for name, given in options.items():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Random weights, inputs and outputs of the transformers of models/, as their published code computes them.
+"""Random weights, inputs and outputs of the transformers of models/, as their published code
+computes them.
 
 usage: torch_transformers.py MODEL FOLDER SETTING=NUMBER ...   (as transformers_reference.py)
 """
@@ -18,14 +19,16 @@ def vit(batch, image, patch, layers, heads, width, inner, classes):
     from torchvision.models.vision_transformer import VisionTransformer
 
     net = VisionTransformer(image, patch, layers, heads, width, inner, num_classes=classes)
-    return net, {"image": torch.randn(batch, 3, image, image)}, lambda net, image: {"logits": net(image)}
+    return (net, {"image": torch.randn(batch, 3, image, image)},
+            lambda net, image: {"logits": net(image)})
 
 
 def bert(batch, tokens, vocab, positions, layers, heads, width, inner):
     from transformers import BertConfig, BertModel
 
-    net = BertModel(BertConfig(vocab_size=vocab, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-                               intermediate_size=inner, max_position_embeddings=positions), add_pooling_layer=False)
+    net = BertModel(BertConfig(vocab_size=vocab, hidden_size=width, num_hidden_layers=layers,
+                               num_attention_heads=heads, intermediate_size=inner,
+                               max_position_embeddings=positions), add_pooling_layer=False)
 
     def run(net, **inputs):
         hidden, mask = net(**inputs).last_hidden_state, inputs["attention_mask"].double()[..., None]
@@ -45,15 +48,17 @@ def logits(net, input_ids):
 def gpt2(batch, tokens, vocab, positions, layers, heads, width):
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    config = GPT2Config(vocab_size=vocab, n_positions=positions, n_embd=width, n_layer=layers, n_head=heads)
+    config = GPT2Config(vocab_size=vocab, n_positions=positions, n_embd=width, n_layer=layers,
+                        n_head=heads)
     return GPT2LMHeadModel(config), {"input_ids": torch.randint(vocab, (batch, tokens))}, logits
 
 
 def llama(batch, tokens, vocab, layers, heads, groups, width, inner, theta):
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(vocab_size=vocab, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
-                         num_attention_heads=heads, num_key_value_heads=groups, rope_theta=theta, rms_norm_eps=1e-5)
+    config = LlamaConfig(vocab_size=vocab, hidden_size=width, intermediate_size=inner,
+                         num_hidden_layers=layers, num_attention_heads=heads,
+                         num_key_value_heads=groups, rope_theta=theta, rms_norm_eps=1e-5)
     return LlamaForCausalLM(config), {"input_ids": torch.randint(vocab, (batch, tokens))}, logits
 
 
@@ -66,12 +71,16 @@ def main():
         scale = 0.3 if p.dim() == 1 else p[0].numel() ** -0.5
         p.data.normal_(1 if p.dim() == 1 and key.endswith("weight") else 0, scale)
     weights = Weights()
-    state = net.state_dict().items()  # GPT-2 is published without the prefix of the model that has its head
-    weights.drawn = {k.removeprefix("transformer."): as_given(v) for k, v in state if v.is_floating_point()}
+    # GPT-2 is published without the prefix of the model that has its head.
+    state = net.state_dict().items()
+    weights.drawn = {k.removeprefix("transformer."): as_given(v) for k, v in state
+                     if v.is_floating_point()}
     net.double().eval()
     with torch.no_grad():
-        outputs = run(net, **{k: v.double() if v.is_floating_point() else v for k, v in inputs.items()})
-    save(folder, weights, {k: as_given(v) for k, v in inputs.items()}, {k: as_given(v) for k, v in outputs.items()})
+        outputs = run(net,
+                      **{k: v.double() if v.is_floating_point() else v for k, v in inputs.items()})
+    save(folder, weights, {k: as_given(v) for k, v in inputs.items()},
+         {k: as_given(v) for k, v in outputs.items()})
 
 
 main()

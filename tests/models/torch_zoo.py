@@ -2,8 +2,9 @@
 """Writes a torchvision network's random weights as safetensors, an input, and its logits as npy.
 
 usage: torch_zoo.py MODEL FOLDER SIZE [SETTING=VALUE...]
-MODEL is the name of a file of models/; settings are those it takes. The folder gets weights.safetensors, image.npy
-and want.npy, the logits. Exit code 77: torch or torchvision is not installed.
+MODEL is the name of a file of models/; settings are those it takes. The folder gets
+weights.safetensors, image.npy and want.npy, the logits. Exit code 77: torch or torchvision is not
+installed.
 """
 import sys
 
@@ -17,8 +18,10 @@ except ImportError:
 from safetensors_file import write_safetensors  # noqa: E402
 
 
-# Of each layer's variance: so that the picture still matters at the end, and rounding does not grow on the way.
-GAIN = {"mobilenet_v2": 1, "mobilenet_v3": 1.5, "efficientnet_b0": 1.85, "googlenet": 1.5, "vgg16": 1.5}
+# Of each layer's variance: so that the picture still matters at the end, and rounding does not grow
+# on the way.
+GAIN = {"mobilenet_v2": 1, "mobilenet_v3": 1.5, "efficientnet_b0": 1.85, "googlenet": 1.5,
+        "vgg16": 1.5}
 
 
 def build(model, o):
@@ -34,9 +37,11 @@ def build(model, o):
         return getattr(models, model)(num_classes=10, aux_logits=False, init_weights=False,
                                       transform_input=o.get("transform_input") != "false")
     if model == "fcn_resnet50":
-        return models.segmentation.fcn_resnet50(num_classes=10, weights_backbone=None, aux_loss=False)
+        return models.segmentation.fcn_resnet50(num_classes=10, weights_backbone=None,
+                                                aux_loss=False)
     if model == "vgg16":
-        net = models.vgg16_bn(num_classes=10) if o.get("batch_norm") == "true" else models.vgg16(num_classes=10)
+        net = (models.vgg16_bn(num_classes=10) if o.get("batch_norm") == "true"
+               else models.vgg16(num_classes=10))
         hidden = int(o.get("hidden", 4096))
         net.classifier[0] = torch.nn.Linear(512 * 7 * 7, hidden)
         net.classifier[3] = torch.nn.Linear(hidden, hidden)

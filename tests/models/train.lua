@@ -1,5 +1,5 @@
--- A step of training, whole: loss, gradients by nn.grad, and the update of every parameter are one entry, with
--- a momentum of each parameter as a state. --set case=mlp|conv
+-- A step of training, whole: loss, gradients by nn.grad, and the update of every parameter are one
+-- entry, with a momentum of each parameter as a state. --set case=mlp|conv
 local nn = require "nn"
 local cfg = nn.config{case = "mlp", batch = 16, rate = 0.05}
 local cases = {}
@@ -20,11 +20,13 @@ local function descend(loss, rate, momentum)
 end
 
 function cases.mlp()
-  local x, labels = nn.input("x", {cfg.batch, 24}), nn.input("labels", {cfg.batch}, {dtype = "i32", below = 5})
+  local x, labels = nn.input("x", {cfg.batch, 24}),
+    nn.input("labels", {cfg.batch}, {dtype = "i32", below = 5})
   return x:linear("up", {out = 32}):gelu():layer_norm("norm"):linear("down", {out = 5}), labels
 end
 function cases.conv()
-  local x, labels = nn.input("x", {cfg.batch, 4, 12, 12}), nn.input("labels", {cfg.batch}, {dtype = "i32", below = 5})
+  local x, labels = nn.input("x", {cfg.batch, 4, 12, 12}),
+    nn.input("labels", {cfg.batch}, {dtype = "i32", below = 5})
   x = x:conv2d("c1", {out = 16, kernel = 3, pad = 1, stride = 2}):relu()
   x = (x + x:conv2d("c2", {out = 16, kernel = 3, pad = 1}):relu()):avg_pool2d{kernel = 2}
   return x:flatten():linear("head", {out = 5}), labels

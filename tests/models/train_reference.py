@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Losses, optimizers and schedules by their formulas, in plain Python and doubles; with PyTorch where it is installed.
+"""Losses, optimizers and schedules by their formulas, in plain Python and doubles; with PyTorch
+where it is installed.
 
-usage: train_reference.py losses FOLDER            writes the inputs of losses.lua, and what it should give
-       train_reference.py optim FOLDER CASE CLIP   writes inputs and weights of optim.lua; W.npy and B.npy after 20 steps
+usage: train_reference.py losses FOLDER            writes the inputs of losses.lua, and what it
+                                                   should give
+       train_reference.py optim FOLDER CASE CLIP   writes inputs and weights of optim.lua; W.npy and
+                                                   B.npy after 20 steps
        train_reference.py schedules FOLDER         what optim.lua's schedules should give
        train_reference.py compare FOLDER OUT GATE  every expected array beside the one in OUT
-       train_reference.py weights FILE FOLDER GATE layer.weight and layer.bias of a safetensors file beside W and B
+       train_reference.py weights FILE FOLDER GATE layer.weight and layer.bias of a safetensors file
+                                                   beside W and B
 """
 import json
 import math
@@ -35,7 +39,7 @@ def normal(count, deviation=1.0):
     return rounded([random.gauss(0, deviation) for _ in range(count)])
 
 
-# ---- losses ---------------------------------------------------------------------------------------------
+# ---- losses --------------------------------------------------------------------------------------
 
 
 def log_softmax(row):
@@ -61,18 +65,23 @@ def cross_entropy(x, labels, smoothing=0.0, weight=None, ignore=-100):
 def loss_values(x, y, p, labels, weight):
     flat = [(a, b) for r, s in zip(x, y) for a, b in zip(r, s)]
     huber = lambda d, k: d * d / 2 if d <= k else k * (d - k / 2)
-    bce = lambda a, t, w: (1 - t) * a + (1 + (w - 1) * t) * (math.log1p(math.exp(-abs(a))) + max(-a, 0))
+    bce = lambda a, t, w: ((1 - t) * a
+                           + (1 + (w - 1) * t) * (math.log1p(math.exp(-abs(a))) + max(-a, 0)))
     logits = [(a, t) for r, s in zip(x, p) for a, t in zip(r, s)]
     n = len(flat)
     out = {
-        "mse": sum((a - b) ** 2 for a, b in flat) / n, "mse_sum": sum((a - b) ** 2 for a, b in flat),
+        "mse": sum((a - b) ** 2 for a, b in flat) / n,
+        "mse_sum": sum((a - b) ** 2 for a, b in flat),
         "mse_none": [(a - b) ** 2 for a, b in flat], "l1": sum(abs(a - b) for a, b in flat) / n,
         "huber": sum(huber(abs(a - b), 1) for a, b in flat) / n,
         "huber_half": sum(huber(abs(a - b), 0.5) for a, b in flat) / n,
-        "bce": sum(bce(a, t, 1) for a, t in logits) / n, "bce_pos": sum(bce(a, t, 3) for a, t in logits) / n,
-        "accuracy": [float(max(range(5), key=row.__getitem__) == label) for row, label in zip(x, labels)],
+        "bce": sum(bce(a, t, 1) for a, t in logits) / n,
+        "bce_pos": sum(bce(a, t, 3) for a, t in logits) / n,
+        "accuracy": [float(max(range(5), key=row.__getitem__) == label)
+                     for row, label in zip(x, labels)],
     }
-    for name, options in {"ce": {}, "ce_smooth": {"smoothing": 0.1}, "ce_weight": {"weight": weight},
+    for name, options in {"ce": {}, "ce_smooth": {"smoothing": 0.1},
+                          "ce_weight": {"weight": weight},
                           "ce_both": {"weight": weight, "smoothing": 0.2}}.items():
         each, total = cross_entropy(x, labels, **options)
         out[name] = sum(each) / total
@@ -85,9 +94,11 @@ def losses(folder):
     random.seed(3)
     rows = lambda values: [values[i * 5:i * 5 + 5] for i in range(6)]
     x, y = normal(30, 2), normal(30)
-    p, weight = rounded([random.random() for _ in range(30)]), rounded([random.random() + 0.5 for _ in range(5)])
+    p, weight = (rounded([random.random() for _ in range(30)]),
+                 rounded([random.random() + 0.5 for _ in range(5)]))
     labels = [0, 4, -100, 2, 2, 1]
-    for name, shape, values in (("x", (6, 5), x), ("y", (6, 5), y), ("p", (6, 5), p), ("weight", (5,), weight)):
+    for name, shape, values in (("x", (6, 5), x), ("y", (6, 5), y), ("p", (6, 5), p),
+                                ("weight", (5,), weight)):
         save(folder + "/in", name, shape, values)
     save(folder + "/in", "labels", (6,), labels, "<i4")
     made = loss_values(rows(x), rows(y), rows(p), labels, weight)
@@ -115,17 +126,19 @@ def check_losses(folder, x, y, p, weight, labels, made):
     f = torch.nn.functional
     x, y, p = (torch.tensor(v, dtype=torch.float64).reshape(6, 5) for v in (x, y, p))
     weight, labels = torch.tensor(weight, dtype=torch.float64), torch.tensor(labels)
-    same = {"mse": f.mse_loss(x, y), "l1": f.l1_loss(x, y), "huber": f.huber_loss(x, y), "huber_half": f.huber_loss(x, y, delta=0.5),
+    same = {"mse": f.mse_loss(x, y), "l1": f.l1_loss(x, y), "huber": f.huber_loss(x, y),
+            "huber_half": f.huber_loss(x, y, delta=0.5),
             "bce": f.binary_cross_entropy_with_logits(x, p),
             "bce_pos": f.binary_cross_entropy_with_logits(x, p, pos_weight=torch.tensor([3.0])),
-            "ce": f.cross_entropy(x, labels), "ce_smooth": f.cross_entropy(x, labels, label_smoothing=0.1),
+            "ce": f.cross_entropy(x, labels),
+            "ce_smooth": f.cross_entropy(x, labels, label_smoothing=0.1),
             "ce_weight": f.cross_entropy(x, labels, weight=weight),
             "ce_both": f.cross_entropy(x, labels, weight=weight, label_smoothing=0.2)}
     for name, value in same.items():
         assert abs(value.item() - made[name]) < 1e-9, (name, value.item(), made[name])
 
 
-# ---- optimizers ------------------------------------------------------------------------------------------
+# ---- optimizers ----------------------------------------------------------------------------------
 
 
 def transpose(m):
@@ -178,7 +191,8 @@ class Optimizer:
         self.m = [0.9 * a + 0.1 * b for a, b in zip(self.m, g)]
         self.v = [0.999 * a + 0.001 * b * b for a, b in zip(self.v, g)]
         one, two = 1 - 0.9 ** self.t, 1 - 0.999 ** self.t
-        return [a * (1 - 0.02 * decay) - 0.02 * m / one / (math.sqrt(v / two) + 1e-8) for a, m, v in zip(p, self.m, self.v)]
+        return [a * (1 - 0.02 * decay) - 0.02 * m / one / (math.sqrt(v / two) + 1e-8)
+                for a, m, v in zip(p, self.m, self.v)]
 
     def adam(self, p, g): return self.moments(p, [a + 0.05 * b for a, b in zip(g, p)], 0)
     def adamw(self, p, g): return self.moments(p, g, 0.05)
@@ -201,7 +215,8 @@ class Optimizer:
 
 def gradients(x, y, w, b):
     n = len(y) * len(y[0])
-    d = [[2 * (sum(u * v for u, v in zip(row, weights)) + bias - t) / n for weights, bias, t in zip(w, b, target)]
+    d = [[2 * (sum(u * v for u, v in zip(row, weights)) + bias - t) / n
+          for weights, bias, t in zip(w, b, target)]
          for row, target in zip(x, y)]
     dw = [[sum(d[i][j] * x[i][k] for i in range(len(x))) for k in range(4)] for j in range(3)]
     return [v for r in dw for v in r], [sum(d[i][j] for i in range(len(x))) for j in range(3)]
@@ -224,7 +239,8 @@ def optim(folder, case, clip):
     x, y, w, b = normal(32), normal(24), normal(12), normal(3)
     save(folder + "/in", "x", (8, 4), x)
     save(folder + "/in", "y", (8, 3), y)
-    safetensors(folder + "/weights.safetensors", {"layer.weight": ([3, 4], w), "layer.bias": ([3], b)})
+    safetensors(folder + "/weights.safetensors",
+                {"layer.weight": ([3, 4], w), "layer.bias": ([3], b)})
     x, y = [x[i * 4:i * 4 + 4] for i in range(8)], [y[i * 3:i * 3 + 3] for i in range(8)]
     of_w, of_b = Optimizer(case, "layer.weight", (3, 4)), Optimizer(case, "layer.bias", (3,))
     first = (list(w), list(b))
@@ -247,9 +263,11 @@ def check_optimizer(case, x, y, first, w, b):
         layer.weight.copy_(torch.tensor(first[0]).reshape(3, 4))
         layer.bias.copy_(torch.tensor(first[1]))
     o = torch.optim
-    made = {"sgd": lambda p: o.SGD(p, lr=0.02), "momentum": lambda p: o.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.05),
+    made = {"sgd": lambda p: o.SGD(p, lr=0.02),
+            "momentum": lambda p: o.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.05),
             "nesterov": lambda p: o.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.05),
-            "adam": lambda p: o.Adam(p, lr=0.02, weight_decay=0.05), "adamw": lambda p: o.AdamW(p, lr=0.02, weight_decay=0.05)}
+            "adam": lambda p: o.Adam(p, lr=0.02, weight_decay=0.05),
+            "adamw": lambda p: o.AdamW(p, lr=0.02, weight_decay=0.05)}
     if case not in made:
         return
     step = made[case](layer.parameters())
@@ -262,7 +280,7 @@ def check_optimizer(case, x, y, first, w, b):
         assert max(abs(a - c) for a, c in zip(ours, theirs.flatten().tolist())) < 1e-9, case
 
 
-# ---- schedules ---------------------------------------------------------------------------------------------
+# ---- schedules -----------------------------------------------------------------------------------
 
 
 def schedules(folder):
@@ -274,7 +292,8 @@ def schedules(folder):
     cycle = []
     for t in range(n):
         low, last, peak = 1 / 25, 1 / 25e4, 0.3 * n - 1
-        cycle.append(1 - (1 - low) * half(t / peak) if t <= peak else last + (1 - last) * half((t - peak) / (n - 1 - peak)))
+        cycle.append(1 - (1 - low) * half(t / peak) if t <= peak
+                     else last + (1 - last) * half((t - peak) / (n - 1 - peak)))
     save(folder, "one_cycle", (n,), cycle)
     if torch:
         p = torch.nn.Parameter(torch.zeros(1))
@@ -287,21 +306,23 @@ def schedules(folder):
                 s.step()
 
 
-# ---- comparing ---------------------------------------------------------------------------------------------
+# ---- comparing -----------------------------------------------------------------------------------
 
 
 def close(name, want, got, gate):
     scale = math.sqrt(sum(v * v for v in want)) or 1.0
     error = math.sqrt(sum((a - b) ** 2 for a, b in zip(want, got))) / scale
     if len(want) != len(got) or not error <= gate:
-        sys.exit("%s: relative error %.3g, gate %g: want %s, got %s" % (name, error, gate, want[:4], list(got)[:4]))
+        sys.exit("%s: relative error %.3g, gate %g: want %s, got %s"
+                 % (name, error, gate, want[:4], list(got)[:4]))
 
 
 def compare(folder, out, gate):
     names = sorted(os.listdir(folder))
     assert names
     for name in names:
-        close(name, read(os.path.join(folder, name)).values, read(os.path.join(out, name)).values, gate)
+        close(name, read(os.path.join(folder, name)).values,
+              read(os.path.join(out, name)).values, gate)
 
 
 def weights(path, folder, gate):

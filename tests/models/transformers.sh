@@ -7,9 +7,11 @@ parity() { # parity SCRIPT MODEL SETTINGS...: outputs as the script has them, in
   local script=$1 model=$2 folder=$work/$1.$2 files= name; shift 2
   mkdir -p "$folder" && $python tests/models/$script $model "$folder" "$@" || return
   for name in "$folder"/in/*.npy; do files+=" --input $(basename $name .npy)=$name"; done
-  small $model fp32 --set "$@" $files --weights "$folder/weights.safetensors" --output "$folder/got" || return
+  small $model fp32 --set "$@" $files --weights "$folder/weights.safetensors" \
+    --output "$folder/got" || return
   for name in "$folder"/out/*.npy; do
-    python3 tests/models/attention_reference.py equal "$folder/got/${name##*/}" "$name" 1e-5 || return
+    python3 tests/models/attention_reference.py equal "$folder/got/${name##*/}" "$name" 1e-5 ||
+      return
   done
 }
 count() { # count MODEL NUMBER OPTIONS...: so many parameters
@@ -27,7 +29,9 @@ published() { # published MODEL PACKAGE SETTINGS...
   if [ "$python" ]; then ok "$name" parity torch_transformers.py "$1" "${@:3}"
   else skip "$name" "PyTorch and $2 are not installed"; fi
 }
-half() { for dtype in fp16 $(long && echo bf16 tf32); do ok "$1 $dtype" small $1 $dtype "${@:2}"; done; }
+half() {
+  for dtype in fp16 $(long && echo bf16 tf32); do ok "$1 $dtype" small $1 $dtype "${@:2}"; done
+}
 named() { # named MODEL PARAMETER OPTIONS...: the model has a parameter of that name
   build/nngen show models/$1.lua "${@:3}" --plan | grep -q "\"name\": *\"$2\""
 }

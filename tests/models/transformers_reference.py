@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Random weights, inputs and outputs of the transformers of models/, in plain Python, one element at a time.
+"""Random weights, inputs and outputs of the transformers of models/, in plain Python, one element
+at a time.
 
 usage: transformers_reference.py MODEL FOLDER SETTING=NUMBER ...   (settings of models/MODEL.lua)
 Writes FOLDER/weights.safetensors, FOLDER/in/NAME.npy and FOLDER/out/NAME.npy.
@@ -25,9 +26,11 @@ class Weights:
         size = row or shape[-1]
         if name not in self.drawn:
             deviation = 1 / math.sqrt(size) if len(shape) > 1 else 0.3
-            self.drawn[name] = shape, [random.gauss(around, deviation) for _ in range(math.prod(shape))]
+            self.drawn[name] = shape, [random.gauss(around, deviation)
+                                       for _ in range(math.prod(shape))]
         values = self.drawn[name][1]
-        return [values[i:i + size] for i in range(0, len(values), size)] if len(shape) > 1 else values
+        return ([values[i:i + size] for i in range(0, len(values), size)] if len(shape) > 1
+                else values)
 
     def linear(self, name, x, out, bias=True, mark="."):
         """x (N, in) @ weight (out, in) transposed."""
@@ -42,7 +45,8 @@ class Weights:
     def save(self, path):
         header, at = {}, 0
         for name, (shape, values) in self.drawn.items():
-            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * len(values)]}
+            header[name] = {"dtype": "F32", "shape": shape,
+                            "data_offsets": [at, at + 4 * len(values)]}
             at += 4 * len(values)
         text = json.dumps(header).encode()
         text += b" " * (-len(text) % 8)
@@ -75,17 +79,20 @@ def gelu(v):
 
 
 def attend(q, k, v, heads, visible=lambda i, j: True):
-    """Rows of H * D each; k and v may have fewer heads, each for several of q that stand together."""
+    """Rows of H * D each; k and v may have fewer heads, each for several of q that stand
+    together."""
     size, out = len(q[0]) // heads, [[] for _ in q]
     for h in range(heads):
         g = h // (heads * size // len(k[0]))
         for i, row in enumerate(q):
-            scores = {j: dot(row[h * size:(h + 1) * size], key[g * size:(g + 1) * size]) / math.sqrt(size)
+            scores = {j: dot(row[h * size:(h + 1) * size], key[g * size:(g + 1) * size])
+                      / math.sqrt(size)
                       for j, key in enumerate(k) if visible(i, j)}
             most = max(scores.values(), default=0)
             e = {j: math.exp(s - most) for j, s in scores.items()}
             total = sum(e.values())
-            out[i] += [sum(p / total * v[j][g * size + c] for j, p in e.items()) for c in range(size)]
+            out[i] += [sum(p / total * v[j][g * size + c] for j, p in e.items())
+                       for c in range(size)]
     return out
 
 
@@ -94,7 +101,7 @@ def thirds(x):
     return ([row[i * size:(i + 1) * size] for row in x] for i in range(3))
 
 
-# ---- models: weights and settings -> inputs and outputs by name, each (shape, values) --------------------
+# ---- models: weights and settings -> inputs and outputs by name, each (shape, values) ------------
 
 
 def normals(*shape):
@@ -113,7 +120,8 @@ def flat(batches):
 
 def block(w, batch, tokens, width, heads):
     def one(x):
-        y = attend(*thirds(w.linear("attn.qkv", w.layer_norm("norm1", x), 3 * width, bias=False)), heads)
+        y = attend(*thirds(w.linear("attn.qkv", w.layer_norm("norm1", x), 3 * width, bias=False)),
+                   heads)
         x = add(x, w.linear("attn.proj", y, width))
         y = each(gelu, w.linear("mlp.fc1", w.layer_norm("norm2", x), 4 * width))
         return add(x, each(gelu, w.linear("mlp.fc2", y, width)))
@@ -128,13 +136,15 @@ def vit(w, batch, image, patch, layers, heads, width, inner, classes):
         x = [w("class_token", 1, 1, width)[0]]
         for top in range(0, image, patch):
             for left in range(0, image, patch):
-                cut = [v for c in pixels for row in c[top:top + patch] for v in row[left:left + patch]]
+                cut = [v for c in pixels for row in c[top:top + patch]
+                       for v in row[left:left + patch]]
                 x.append([dot(cut, out) for out in kernel])
         x[1:] = [[a + b for a, b in zip(row, w("conv_proj.bias", width))] for row in x[1:]]
         x = add(x, w("encoder.pos_embedding", 1, len(x), width))
         for i in range(layers):
             at = f"encoder.layers.encoder_layer_{i}."
-            y = w.linear(at + "self_attention.in_proj", w.layer_norm(at + "ln_1", x, 1e-6), 3 * width, mark="_")
+            y = w.linear(at + "self_attention.in_proj", w.layer_norm(at + "ln_1", x, 1e-6),
+                         3 * width, mark="_")
             y = attend(*thirds(y), heads)
             x = add(x, w.linear(at + "self_attention.out_proj", y, width))
             y = each(gelu, w.linear(at + "mlp.0", w.layer_norm(at + "ln_2", x, 1e-6), inner))
@@ -166,20 +176,24 @@ def bert(w, batch, tokens, vocab, positions, layers, heads, width, inner):
         x = w.layer_norm(at + "LayerNorm", x, 1e-12)
         for i in range(layers):
             at = f"encoder.layer.{i}."
-            q, k, v = (w.linear(at + "attention.self." + name, x, width) for name in ("query", "key", "value"))
+            q, k, v = (w.linear(at + "attention.self." + name, x, width)
+                       for name in ("query", "key", "value"))
             y = attend(q, k, v, heads, lambda i, j: mask[j])
             y = w.linear(at + "attention.output.dense", y, width)
             x = w.layer_norm(at + "attention.output.LayerNorm", add(x, y), 1e-12)
-            y = w.linear(at + "output.dense", each(gelu, w.linear(at + "intermediate.dense", x, inner)), width)
+            y = w.linear(at + "output.dense",
+                         each(gelu, w.linear(at + "intermediate.dense", x, inner)), width)
             x = w.layer_norm(at + "output.LayerNorm", add(x, y), 1e-12)
         mean = [dot(column, mask) / sum(mask) for column in zip(*x)]
         return x, [[v / math.sqrt(dot(mean, mean)) for v in mean]]
 
     words, types = ids(vocab, batch, tokens), ids(2, batch, tokens)
     mask = (batch, tokens), [int(i < tokens - 3 * b) for b in range(batch) for i in range(tokens)]
-    hidden, means = zip(*(one(*given) for given in zip(batches(words), batches(mask), batches(types))))
+    hidden, means = zip(*(one(*given)
+                          for given in zip(batches(words), batches(mask), batches(types))))
     return ({"input_ids": words, "attention_mask": mask, "token_type_ids": types},
-            {"hidden": ((batch, tokens, width), flat(hidden)), "embedding": ((batch, width), flat(means))})
+            {"hidden": ((batch, tokens, width), flat(hidden)),
+             "embedding": ((batch, width), flat(means))})
 
 
 def causal(i, j):
@@ -199,14 +213,17 @@ def gpt2(w, batch, tokens, vocab, positions, layers, heads, width):
         x = add(x, w("wpe.weight", positions, width)[:tokens])
         for i in range(layers):
             at = f"h.{i}."
-            y = attend(*thirds(product(at + "attn.c_attn", w.layer_norm(at + "ln_1", x), 3 * width)), heads, causal)
+            y = attend(*thirds(product(at + "attn.c_attn", w.layer_norm(at + "ln_1", x),
+                                       3 * width)), heads, causal)
             x = add(x, product(at + "attn.c_proj", y, width))
             y = each(gelu_tanh, product(at + "mlp.c_fc", w.layer_norm(at + "ln_2", x), 4 * width))
             x = add(x, product(at + "mlp.c_proj", y, width))
-        return [[dot(row, word) for word in w("wte.weight", vocab, width)] for row in w.layer_norm("ln_f", x)]
+        return [[dot(row, word) for word in w("wte.weight", vocab, width)]
+                for row in w.layer_norm("ln_f", x)]
 
     words = ids(vocab, batch, tokens)
-    return {"input_ids": words}, {"logits": ((batch, tokens, vocab), flat(one(x) for x in batches(words)))}
+    return {"input_ids": words}, {"logits": ((batch, tokens, vocab),
+                                             flat(one(x) for x in batches(words)))}
 
 
 def llama(w, batch, tokens, vocab, layers, heads, groups, width, inner, theta):
@@ -214,18 +231,22 @@ def llama(w, batch, tokens, vocab, layers, heads, groups, width, inner, theta):
 
     def rms_norm(name, x):
         weight = w(name + ".weight", width, around=1.0)
-        return [[v * c / math.sqrt(dot(row, row) / width + 1e-5) for v, c in zip(row, weight)] for row in x]
+        return [[v * c / math.sqrt(dot(row, row) / width + 1e-5) for v, c in zip(row, weight)]
+                for row in x]
 
     def linear(name, x, out):
         return w.linear(name, x, out, bias=False)
 
-    def rotary(x):  # the pair (c, c + size / 2) of a head is a complex number, turned by place * theta ** (-2 c / size)
+    # The pair (c, c + size / 2) of a head is a complex number, turned by
+    # place * theta ** (-2 c / size).
+    def rotary(x):
         turned = [row[:] for row in x]
         for place, row in enumerate(turned):
             for first in range(0, len(row), size):
                 for c in range(first, first + size // 2):
                     angle = place * theta ** (-2 * (c - first) / size)
-                    z = complex(row[c], row[c + size // 2]) * complex(math.cos(angle), math.sin(angle))
+                    z = (complex(row[c], row[c + size // 2])
+                         * complex(math.cos(angle), math.sin(angle)))
                     row[c], row[c + size // 2] = z.real, z.imag
         return turned
 
@@ -235,8 +256,10 @@ def llama(w, batch, tokens, vocab, layers, heads, groups, width, inner, theta):
             at = f"model.layers.{i}."
             y = rms_norm(at + "input_layernorm", x)
             counts = {"q": heads, "k": groups, "v": groups}
-            q, k, v = (linear(at + f"self_attn.{name}_proj", y, n * size) for name, n in counts.items())
-            x = add(x, linear(at + "self_attn.o_proj", attend(rotary(q), rotary(k), v, heads, causal), width))
+            q, k, v = (linear(at + f"self_attn.{name}_proj", y, n * size)
+                       for name, n in counts.items())
+            x = add(x, linear(at + "self_attn.o_proj",
+                              attend(rotary(q), rotary(k), v, heads, causal), width))
             y = rms_norm(at + "post_attention_layernorm", x)
             gate, up = linear(at + "mlp.gate_proj", y, inner), linear(at + "mlp.up_proj", y, inner)
             y = [[a / (1 + math.exp(-a)) * b for a, b in zip(r, s)] for r, s in zip(gate, up)]
@@ -244,7 +267,8 @@ def llama(w, batch, tokens, vocab, layers, heads, groups, width, inner, theta):
         return linear("lm_head", rms_norm("model.norm", x), vocab)
 
     words = ids(vocab, batch, tokens)
-    return {"input_ids": words}, {"logits": ((batch, tokens, vocab), flat(one(x) for x in batches(words)))}
+    return {"input_ids": words}, {"logits": ((batch, tokens, vocab),
+                                             flat(one(x) for x in batches(words)))}
 
 
 MODELS = {"block": block, "vit": vit, "bert": bert, "gpt2": gpt2, "llama": llama}
@@ -255,7 +279,8 @@ def save(folder, weights, inputs, outputs):
     for part, tensors in (("in", inputs), ("out", outputs)):
         os.makedirs(f"{folder}/{part}", exist_ok=True)
         for key, (shape, values) in tensors.items():
-            write(f"{folder}/{part}/{key}.npy", Array(shape, values), "<i4" if isinstance(values[0], int) else "<f4")
+            write(f"{folder}/{part}/{key}.npy", Array(shape, values),
+                  "<i4" if isinstance(values[0], int) else "<f4")
 
 
 def main():

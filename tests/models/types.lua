@@ -88,7 +88,8 @@ function cases.random()
   nn.output("normal", nn.random({5, 3, 11}, {kind = "normal", seed = 3, step = 12}))
   nn.output("mask", nn.random({40, 40}, {kind = "bernoulli", p = 0.25}))
   local x = nn.input("x", {8, 64})
-  local keep = nn.random({8, 64}, {kind = "bernoulli", p = 0.9, seed = 1, step = nn.input("step", {1}, {dtype = "i32"})})
+  local keep = nn.random({8, 64}, {kind = "bernoulli", p = 0.9, seed = 1,
+                                   step = nn.input("step", {1}, {dtype = "i32"})})
   nn.output("dropout", x * keep / 0.9)
   nn.output("dropped", nn.exp(x * keep):sum(2))
 end

@@ -1,5 +1,5 @@
--- weigh.lua: derivatives of products whose weights are maps of products: attention in many forms, and
--- what only looks like it (case=...). Outputs are the value and, where `list` is given, each
+-- weigh.lua: derivatives of products whose weights are maps of products: attention in many forms,
+-- and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
 -- derivative plus what it belongs to.
 local nn = require "nn"
 local cfg = nn.config{case = "plain"}
@@ -34,13 +34,22 @@ function cases.lse()
   local o, lse = x:attention(y, z, {lse = true})
   return o * lse:reshape{B, H, N, 1}, {x, y, z}
 end
-function cases.grouped() local x, y, z = q(6), k(2), v(2); return x:attention(y, z, {causal = true}), {x, y, z} end
+function cases.grouped()
+  local x, y, z = q(6), k(2), v(2)
+  return x:attention(y, z, {causal = true}), {x, y, z}
+end
 function cases.one_key()
   local x, y, z = q(), nn.input("k", {B, H, 1, D}), nn.input("v", {B, H, 1, W})
   return x:attention(y, z, {}), {x, y, z}
 end
-function cases.odd_values() local x, y, z = q(), k(), v(H, 7); return x:attention(y, z, {}), {x, y, z} end
-function cases.deep() local x, y, z = q(1, 256), k(1, 256), v(1, 256); return x:attention(y, z, {}), {x, y, z} end
+function cases.odd_values()
+  local x, y, z = q(), k(), v(H, 7)
+  return x:attention(y, z, {}), {x, y, z}
+end
+function cases.deep()
+  local x, y, z = q(1, 256), k(1, 256), v(1, 256)
+  return x:attention(y, z, {}), {x, y, z}
+end
 function cases.low() -- scores of -144: what is past the last key would have a weight of infinity
   local x, y, z = q(), k(), v()
   return (x * 0 + 6):attention(y * 0 - 6, z, {}), {x, y, z}
@@ -61,7 +70,10 @@ function cases.entropy()
   local p = weights(x, y)
   return p:matmul(z) - (p * (p + 1e-9):log()):sum(-1, true), {x, y, z}
 end
-function cases.shared_keys() local x, y, z = q(), k(1), v(); return weights(x, y):matmul(z), {x, y, z} end
+function cases.shared_keys()
+  local x, y, z = q(), k(1), v()
+  return weights(x, y):matmul(z), {x, y, z}
+end
 function cases.learned_keys()
   local x, y, z = q(), nn.input("k", {1, H, M, D}), v()
   return weights(x, y):matmul(z), {x, y, z}
@@ -72,7 +84,9 @@ function cases.mixed_heads() -- weights of all heads and queries, for each key
 end
 function cases.fused_projection() -- heads as permutations, without a reshape behind them
   local x = nn.input("x", {B, 40, 3 * 2 * D})
-  local function part(i) return x:slice(3, i * 2 * D + 1, (i + 1) * 2 * D):reshape{B, 40, 2, D}:permute{1, 3, 2, 4} end
+  local function part(i)
+    return x:slice(3, i * 2 * D + 1, (i + 1) * 2 * D):reshape{B, 40, 2, D}:permute{1, 3, 2, 4}
+  end
   return part(0):attention(part(1), part(2), {}):permute{1, 3, 2, 4}:reshape{B, 40, 2 * D}, {x}
 end
 function cases.exponentials() -- of a product, which is no attention
@@ -80,7 +94,8 @@ function cases.exponentials() -- of a product, which is no attention
   return (x:matmul(a) * 0.1):exp():matmul(b), {x, a, b}
 end
 function cases.other_batches() -- v with its batches exchanged is not v turned
-  local x, z, a = nn.input("x", {3, 3, N, M}), nn.input("v", {3, 3, M, W}), nn.input("a", {3, 3, N, W})
+  local x, z, a = nn.input("x", {3, 3, N, M}), nn.input("v", {3, 3, M, W}),
+    nn.input("a", {3, 3, N, W})
   local p = x:softmax()
   return p:matmul(z) + (p * a:matmul(z:permute{2, 1, 4, 3})):sum(4, true)
 end
@@ -95,14 +110,19 @@ end
 function cases.trained() -- two entries, and scores divided by a parameter that is trained
   local function network(x, y, z)
     local scores = x:linear("q_proj", {out = D}):matmul(y:linear("k_proj", {out = D}):transpose())
-    return (scores / nn.param("tau", {H, 1, 1}, {"constant", 2})):softmax():matmul(z:linear("v_proj", {out = W}))
+    return (scores / nn.param("tau", {H, 1, 1}, {"constant", 2})):softmax()
+           :matmul(z:linear("v_proj", {out = W}))
   end
-  nn.train(B, function() return {loss = (network(q(), k(), v()) ^ 2):mean()} end, {optimizer = "sgd", lr = 0.1})
+  nn.train(B, function()
+    return {loss = (network(q(), k(), v()) ^ 2):mean()}
+  end, {optimizer = "sgd", lr = 0.1})
   return network(q(), k(), v())
 end
 
 local y, list = cases[cfg.case]()
 nn.output("y", y)
 if list then
-  for i, g in ipairs(nn.grad((y * nn.input("dy", y.shape)):sum(), list)) do nn.output("d" .. i, g + list[i]) end
+  for i, g in ipairs(nn.grad((y * nn.input("dy", y.shape)):sum(), list)) do
+    nn.output("d" .. i, g + list[i])
+  end
 end

@@ -1,5 +1,5 @@
--- Rows near the most that a block keeps in registers, with one to four values of each element needed in
--- several sweeps: what finds no room is read again. --set columns=N rows=N only=NAME
+-- Rows near the most that a block keeps in registers, with one to four values of each element
+-- needed in several sweeps: what finds no room is read again. --set columns=N rows=N only=NAME
 local nn = require "nn"
 local cfg = nn.config{rows = 2, columns = 32000, only = ""}
 local dims = {cfg.rows, cfg.columns}

@@ -14,17 +14,20 @@ print(sum(math.prod(t["shape"]) for t in json.load(sys.stdin)["tensors"]
 oracle() { # oracle DTYPE SIZE MODEL SETTINGS... [-- OPTIONS...]
   local dtype=$1 size=$2 model=$3 set=; shift 3
   while [ $# -gt 0 ] && [ "$1" != -- ]; do set+=" $1"; shift; done
-  build/nngen models/$model.lua --quiet --check --dtype $dtype --set batch=2 classes=10 size=$size $set "${@:2}"
+  build/nngen models/$model.lua --quiet --check --dtype $dtype --set batch=2 classes=10 \
+    size=$size $set "${@:2}"
 }
 made() { # made SIZE MODEL SETTINGS...: weights, a picture and logits of torchvision
   folder=$work/${*:2}
   folder=${folder//[ =]/_}
-  [ -f "$folder/want.npy" ] || { mkdir -p "$folder" && $python tests/models/torch_zoo.py "$2" "$folder" $1 "${@:3}"; }
+  [ -f "$folder/want.npy" ] || { mkdir -p "$folder" &&
+    $python tests/models/torch_zoo.py "$2" "$folder" $1 "${@:3}"; }
 }
 same() { # same DTYPE GATE SIZE MODEL SETTINGS...: logits as torchvision's, too
   local dtype=$1 gate=$2 folder; shift 2
-  made "$@" && oracle $dtype "$@" -- --input image="$folder/image.npy" --weights "$folder/weights.safetensors" \
-    --output "$folder" && $python tests/models/compare_npy.py "$folder/want.npy" "$folder/logits.npy" $gate
+  made "$@" && oracle $dtype "$@" -- --input image="$folder/image.npy" \
+    --weights "$folder/weights.safetensors" --output "$folder" &&
+    $python tests/models/compare_npy.py "$folder/want.npy" "$folder/logits.npy" $gate
 }
 small() { # small SIZE MODEL SETTINGS...
   if [ -z "$python" ]; then

@@ -5,9 +5,12 @@
 nvrtc=$(build/nngen doctor | sed -n 's/^NVRTC *\([^,]*\), version.*/\1/p')
 for arch in sm_80 sm_90a sm_100a; do
   for test in threads matrix scalar; do
-    if [ "$NNGEN_DEVICE" = cuda ]; then skip "$test $arch" "the tests themselves run on a GPU"; continue; fi
+    if [ "$NNGEN_DEVICE" = cuda ]; then
+      skip "$test $arch" "the tests themselves run on a GPU"; continue
+    fi
     if [ -z "$nvrtc" ]; then skip "$test $arch" "NVRTC is not installed"; continue; fi
-    ok "$test $arch" env NNGEN_TEST_NVRTC="$nvrtc" NNGEN_SIM_DEVICE=$arch DEVICE=sim build/tests/prim/test_$test
+    ok "$test $arch" env NNGEN_TEST_NVRTC="$nvrtc" NNGEN_SIM_DEVICE=$arch DEVICE=sim \
+      build/tests/prim/test_$test
   done
 done
 tap_done

@@ -6,7 +6,8 @@ enum { kRows = 64, kDepth = 64, kThreads = 128 };
 
 static const char head[] =
     "#include \"lib/prim.cuh\"\n"
-    "struct Smem { alignas(1024) bf16 a[128 * 64]; alignas(1024) bf16 b[128 * 64]; alignas(8) Mbar bar; };\n";
+    "struct Smem { alignas(1024) bf16 a[128 * 64]; alignas(1024) bf16 b[128 * 64]; "
+    "alignas(8) Mbar bar; };\n";
 
 static uint16_t brain(float x) { // of small whole numbers: exact
   uint32_t bits;
@@ -20,8 +21,8 @@ static float small_random(void) {
   return (float)((int)(state >> 28) - 8);
 }
 
-// `row: offsets of columns 0, 8, 16, ..` of a block of layouts.txt; rows beyond it go on by 8 rows of
-// `stride` bytes.
+// `row: offsets of columns 0, 8, 16, ..` of a block of layouts.txt; rows beyond it go on by 8 rows
+// of `stride` bytes.
 static int offsets[128][16], per_row;
 static void read_offsets(const char *title, int rows, int stride) {
   char *text = file_read("tests/prim/layouts.txt"), *at = text ? strstr(text, title) : NULL;
@@ -30,7 +31,8 @@ static void read_offsets(const char *title, int rows, int stride) {
     int row, used, n;
     at = strchr(at, '\n') + 1;
     assert_int_equal(sscanf(at, "%d:%n", &row, &used), 1);
-    for (per_row = 0; at[used] != '\n' && sscanf(at + used, " %d%n", &offsets[r][per_row], &n) == 1; per_row++)
+    for (per_row = 0; at[used] != '\n' && sscanf(at + used, " %d%n", &offsets[r][per_row], &n) == 1;
+         per_row++)
       used += n;
   }
   for (int r = 16; r < rows; r++)
@@ -48,12 +50,14 @@ static void test_bulk(void **state) {
            "  NN_SMEM(Smem, s); float *x = reinterpret_cast<float *>(s.a);\n"
            "  if (threadIdx.x == 0) { nn_mbar_init(&s.bar, 1); nn_mbar_init_fence(); }\n"
            "  nn_sync();\n"
-           "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, 1024); nn_bulk_load(x, in, 512, &s.bar);\n"
+           "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, 1024); "
+           "nn_bulk_load(x, in, 512, &s.bar);\n"
            "    nn_bulk_load(x + 128, in + 128, 512, &s.bar); }\n"
            "  nn_mbar_wait(&s.bar, 0);\n"
            "  for (int i = threadIdx.x; i < 256; i += 128) x[i] *= 2;\n"
            "  nn_fence_proxy_async(); nn_sync();\n"
-           "  if (threadIdx.x == 0) { nn_bulk_store(out, x, 1024); nn_bulk_commit(); nn_bulk_wait<0>(); }\n"
+           "  if (threadIdx.x == 0) { nn_bulk_store(out, x, 1024); nn_bulk_commit(); "
+           "nn_bulk_wait<0>(); }\n"
            "}\n");
   CUfunction f = device_function(source, "k");
   float x[256], y[256];
@@ -67,8 +71,8 @@ static void test_bulk(void **state) {
 typedef CUresult (*Encode)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
                            const uint32_t *, const uint32_t *, int, int, int, int);
 
-static void make_map(void *map, CUdeviceptr at, uint64_t columns, uint64_t rows, uint32_t box_columns,
-                     uint32_t box_rows, int swizzle) {
+static void make_map(void *map, CUdeviceptr at, uint64_t columns, uint64_t rows,
+                     uint32_t box_columns, uint32_t box_rows, int swizzle) {
   static Encode encode;
   if (!encode) {
     void *library = on_gpu() ? dlopen("libcuda.so.1", RTLD_NOW) : sim_open();
@@ -76,8 +80,9 @@ static void make_map(void *map, CUdeviceptr at, uint64_t columns, uint64_t rows,
     assert_non_null(encode);
   }
   enum { kBfloat = 9 };
-  OK(encode(map, kBfloat, 2, (void *)(uintptr_t)at, (uint64_t[]){columns, rows}, (uint64_t[]){columns * 2},
-            (uint32_t[]){box_columns, box_rows}, (uint32_t[]){1, 1}, 0, swizzle, 0, 0));
+  OK(encode(map, kBfloat, 2, (void *)(uintptr_t)at, (uint64_t[]){columns, rows},
+            (uint64_t[]){columns * 2}, (uint32_t[]){box_columns, box_rows}, (uint32_t[]){1, 1}, 0,
+            swizzle, 0, 0));
 }
 
 static void test_tensor(void **state) {
@@ -89,8 +94,10 @@ static void test_tensor(void **state) {
                {"# K-major 32B swizzle", 16, 1, 256}};
   char source[4096];
   snprintf(source, sizeof source, "%s%s", head,
-           "extern \"C\" __global__ void k(const __grid_constant__ TensorMap map, int x, int y, int bytes,\n"
-           "                               const __grid_constant__ TensorMap to, unsigned short *out) {\n"
+           "extern \"C\" __global__ void k(const __grid_constant__ TensorMap map, int x, int y, "
+           "int bytes,\n"
+           "                               const __grid_constant__ TensorMap to, "
+           "unsigned short *out) {\n"
            "  NN_SMEM(Smem, s);\n"
            "  if (threadIdx.x == 0) { nn_mbar_init(&s.bar, 1); nn_mbar_init_fence(); }\n"
            "  nn_sync();\n"
@@ -99,7 +106,8 @@ static void test_tensor(void **state) {
            "  nn_mbar_wait(&s.bar, 0);\n"
            "  for (int i = threadIdx.x; i < bytes / 2; i += 128) out[i] = s.a[i].bits;\n"
            "  nn_fence_proxy_async(); nn_sync();\n"
-           "  if (threadIdx.x == 0) { nn_tensor_store(&to, 0, 0, s.a); nn_bulk_commit(); nn_bulk_wait<0>(); }\n"
+           "  if (threadIdx.x == 0) { nn_tensor_store(&to, 0, 0, s.a); nn_bulk_commit(); "
+           "nn_bulk_wait<0>(); }\n"
            "}\n");
   CUfunction f = device_function(source, "k");
   enum { kColumns = 80, kTall = 40 };
@@ -133,7 +141,8 @@ static void accumulator_place(int thread, int value, int *row, int *column) {
   static int places[kThreads][16][2];
   static bool ready;
   if (!ready) {
-    char *text = file_read("tests/prim/layouts.txt"), *at = strstr(text, "# wgmma m64nNk16 accumulator");
+    char *text = file_read("tests/prim/layouts.txt"),
+         *at = strstr(text, "# wgmma m64nNk16 accumulator");
     for (int t = 0; t < kThreads; t++) {
       int used, n, l;
       at = strchr(at, '\n') + 1;
@@ -148,20 +157,23 @@ static void accumulator_place(int thread, int value, int *row, int *column) {
   *column = places[thread][value % 16][1] + value / 16 * 32;
 }
 
-// The tiles of A (64 x 64) and B (N x 64), K-major and swizzled as the title says, of `columns` in k
-// each; the kernel makes 64 x N x columns.
+// The tiles of A (64 x 64) and B (N x 64), K-major and swizzled as the title says, of `columns` in
+// k each; the kernel makes 64 x N x columns.
 static void product(const char *title, const char *mode, int columns, int stride, int n) {
   char source[4096];
   snprintf(source, sizeof source,
-           "%sextern \"C\" __global__ void k(const unsigned short *a, const unsigned short *b, float *out) {\n"
+           "%sextern \"C\" __global__ void k(const unsigned short *a, const unsigned short *b, "
+           "float *out) {\n"
            "  NN_SMEM(Smem, s);\n"
-           "  for (int i = threadIdx.x; i < 128 * 64; i += 128) s.a[i].bits = a[i], s.b[i].bits = b[i];\n"
+           "  for (int i = threadIdx.x; i < 128 * 64; i += 128) "
+           "s.a[i].bits = a[i], s.b[i].bits = b[i];\n"
            "  nn_fence_proxy_async(); nn_sync();\n"
            "  float d[%d];\n"
            "  nn_wgmma_fence();\n"
            "  for (int k = 0; k < %d; k++)\n"
            "    nn_wgmma_m64k16<%d, false, false>(d, nn_wgmma_tile(s.a + 16 * k, %d, 0, %s),\n"
-           "                                      nn_wgmma_tile(s.b + 16 * k, %d, 0, %s), k != 0, bf16());\n"
+           "                                      "
+           "nn_wgmma_tile(s.b + 16 * k, %d, 0, %s), k != 0, bf16());\n"
            "  nn_wgmma_commit(); nn_wgmma_wait<0>();\n"
            "  for (int i = 0; i < %d; i++) out[threadIdx.x * %d + i] = d[i];\n}\n",
            head, n / 2, columns / 16, n, stride, mode, stride, mode, n / 2, n / 2);
@@ -186,7 +198,8 @@ static void product(const char *title, const char *mode, int columns, int stride
       accumulator_place(t, v, &row, &column);
       for (int k = 0; k < columns; k++) want += a[row][k] * b[column][k];
       if (((float *)got)[t * n / 2 + v] != want)
-        fail_msg("%s: thread %d, value %d: %g, not %g", title, t, v, ((float *)got)[t * n / 2 + v], want);
+        fail_msg("%s: thread %d, value %d: %g, not %g", title, t, v, ((float *)got)[t * n / 2 + v],
+                 want);
     }
 }
 

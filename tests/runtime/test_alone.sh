@@ -19,14 +19,16 @@ expect() { # expect NAME CODE PATTERN COMMAND...
   if [ $rc = "$code" ] && grep -qE "$pattern" <<<"$got"; then echo "ok $n - $name"
   else
     echo "not ok $n - $name"
-    printf 'exit code %s, not %s, or nothing like %s in:\n%s\n' $rc "$code" "$pattern" "$got" | sed 's/^/# /'
+    printf 'exit code %s, not %s, or nothing like %s in:\n%s\n' $rc "$code" "$pattern" "$got" |
+      sed 's/^/# /'
     failed=1
   fi
 }
 if ldconfig -p 2>/dev/null | grep -q libcusim; then
   echo "ok 1 - no simulator # SKIP libcusim is installed on this system"; n=1
 else
-  expect "no simulator" 3 "^nngen: libcusim: not found; searched: $work/bin $work/bin/../lib ld.so" \
+  expect "no simulator" 3 \
+    "^nngen: libcusim: not found; searched: $work/bin $work/bin/../lib ld.so" \
     bin/nngen models/mlp.lua
 fi
 expect "doctor" 0 "^libcusim +not found" bin/nngen doctor

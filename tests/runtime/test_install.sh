@@ -20,7 +20,8 @@ runs() ( # from another folder, on an installed model, with the libcusim that wa
 )
 resnet() (cd "$there" && "$nngen" show "$models/resnet18.lua" --cuda >/dev/null)
 example() { # the C of README's section "In your own program"
-  sed -n '/^## In your own program/,/^## In a program without/p' README.md | sed -n '/^```c$/,/^```$/p' |
+  sed -n '/^## In your own program/,/^## In a program without/p' README.md |
+    sed -n '/^```c$/,/^```$/p' |
     sed '1d;$d' >"$there/classify.c"
   [ -s "$there/classify.c" ]
 }

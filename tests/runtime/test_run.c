@@ -107,7 +107,9 @@ static void stored_orders(void **state) {
       tensor_from_floats(&tensor, values, stored);
       tensor_to_floats(&tensor, stored, back);
       for (int i = 0; i < 120; i++)
-        assert_true(back[i] == (d == DtBool ? values[i] != 0 : d == DtU8 && values[i] < 0 ? 0 : values[i]));
+        assert_true(back[i] == (d == DtBool                  ? values[i] != 0
+                                : d == DtU8 && values[i] < 0 ? 0
+                                                             : values[i]));
     }
   PlanTensor last = {.dtype = DtF32, .rank = 4, .shape = {2, 3, 4, 5}, .order = {0, 2, 3, 1}};
   float stored[120];

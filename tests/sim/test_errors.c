@@ -134,8 +134,9 @@ static void test_included_first(void **state) {
 
   nvrtcProgram program;
   const char *name = "sub/given.h", *text = "#define GIVEN 5\n", *given[] = {"-include", name};
-  assert_int_equal(nvrtcCreateProgram(&program, "static_assert(GIVEN == 5, \"\");", "x.cu", 1, &text,
-                                      &name), 0);
+  assert_int_equal(nvrtcCreateProgram(&program, "static_assert(GIVEN == 5, \"\");", "x.cu", 1,
+                                      &text, &name),
+                   0);
   assert_int_equal(nvrtcCompileProgram(program, 2, given), 0);
   nvrtcDestroyProgram(&program);
 }

@@ -37,7 +37,8 @@ static void test_refused(void **state) {
   (void)state;
   CUmodule module;
   assert_int_equal(load("sass", &module, 0), CUDA_ERROR_NO_BINARY_FOR_GPU);
-  for (size_t cut = 20; cut < 200; cut += 60) assert_int_not_equal(load("zstd", &module, cut), CUDA_SUCCESS);
+  for (size_t cut = 20; cut < 200; cut += 60)
+    assert_int_not_equal(load("zstd", &module, cut), CUDA_SUCCESS);
 }
 
 int main(int argc, char **argv) {

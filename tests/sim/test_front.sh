@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Kernels through NVIDIA's NVRTC and PTX in place of the host's compiler: the tests of primitives, of
-# a foreign program, and models against the oracle. NNGEN_TEST_LONG=1: also the API and the
+# Kernels through NVIDIA's NVRTC and PTX in place of the host's compiler: the tests of primitives,
+# of a foreign program, and models against the oracle. NNGEN_TEST_LONG=1: also the API and the
 # planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that nobody uses; README.md).
 set -u
 tests=(prim/test_scalar prim/test_threads prim/test_matrix prim/test_hopper sim/test_foreign)
-[ "${NNGEN_TEST_LONG:-}" = 1 ] && tests+=(sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3")
+[ "${NNGEN_TEST_LONG:-}" = 1 ] &&
+  tests+=(sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3")
 models=("lenet.lua" "mlp.lua --dtype bf16")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 export NNGEN_SIM_FRONTEND=nvrtc
-ls "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so* >/dev/null 2>&1 || ldconfig -p | grep -q libnvrtc ||
+ls "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so* >/dev/null 2>&1 ||
+  ldconfig -p | grep -q libnvrtc ||
   { echo "1..0 # SKIP NVIDIA's NVRTC is not installed"; exit 0; }
 echo "1..$((${#tests[@]} + ${#models[@]} + 2))"
 n=0
@@ -34,7 +36,8 @@ done
 by_option() {
   local kept rc
   kept=$(mktemp -d)
-  env -u NNGEN_SIM_FRONTEND NNGEN_SIM_KEEP=1 TMPDIR="$kept" build/nngen models/mlp.lua --device sim \
+  env -u NNGEN_SIM_FRONTEND NNGEN_SIM_KEEP=1 TMPDIR="$kept" build/nngen models/mlp.lua \
+    --device sim \
     --no-cache --sim-frontend "$1" && ls "$kept"/*/source.ptx
   rc=$?
   rm -rf "$kept"

@@ -42,7 +42,8 @@ static char *write_kernel(const Line *lines, int n) {
   size_t bytes;
   FILE *f = open_memstream(&source, &bytes);
   fputs(prologue, f);
-  for (int i = 0; i < n; i++) fprintf(f, "#line %d \"line\"\nout[%d] = (%s);\n", i, i, lines[i].text);
+  for (int i = 0; i < n; i++)
+    fprintf(f, "#line %d \"line\"\nout[%d] = (%s);\n", i, i, lines[i].text);
   fputs("}\n", f);
   fclose(f);
   return source;
@@ -112,7 +113,8 @@ static void test_conversions(void **state) {
       {"__half_as_ushort(__float2half(-nan))", 0x7fff},
       {"__bfloat16_as_ushort(__float2bfloat16(nan))", 0x7fff},
       {"__half_as_ushort(__double2half(1.00048828125 * dtwo / 2 + 1e-12))", 0x3c01},
-      {"__half_as_ushort(__double2half(dbig)) + __half_as_ushort(__double2half(-1 / dbig))", 0xfc00},
+      {"__half_as_ushort(__double2half(dbig)) + __half_as_ushort(__double2half(-1 / dbig))",
+       0xfc00},
       {"__bfloat16_as_ushort(__int2bfloat16_rn(0x1010000 + i + 2))", 0x4b81},
       {"__bfloat16_as_ushort(__int2bfloat16_rn(0x40400000 + i + 2))", 0x4e81},
       {"__bfloat16_as_ushort(__ll2bfloat16_rn((ll << 22 | ll << 14) - i)) == 0x5e81", 1},

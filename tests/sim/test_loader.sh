@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program linked with the toolkit's libcuda and libnvrtc starts on libcusim under their names, and the
-# loader says nothing.
+# A program linked with the toolkit's libcuda and libnvrtc starts on libcusim under their names, and
+# the loader says nothing.
 set -u
 cd "$(dirname "$0")/../.."
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
@@ -19,5 +19,10 @@ gcc -o "$work/p" "$work/p.c" -L"$toolkit" -L"$toolkit/stubs" -lcuda -lnvrtc
 for soname in $(objdump -p "$work/p" | awk '$1 == "NEEDED" && $2 ~ /cuda|nvrtc/ {print $2}'); do
   ln -s "$PWD/build/libcusim.so" "$work/$soname"
 done
-if LD_LIBRARY_PATH=$work "$work/p" 2>"$work/said"; then echo "ok 1 - starts"; else echo "not ok 1 - starts"; fi
-[ -s "$work/said" ] && echo "not ok 2 - in silence" && sed 's/^/# /' "$work/said" || echo "ok 2 - in silence"
+if LD_LIBRARY_PATH=$work "$work/p" 2>"$work/said"; then
+  echo "ok 1 - starts"
+else
+  echo "not ok 1 - starts"
+fi
+[ -s "$work/said" ] && echo "not ok 2 - in silence" && sed 's/^/# /' "$work/said" ||
+  echo "ok 2 - in silence"

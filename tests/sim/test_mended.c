@@ -1,5 +1,5 @@
-// test_mended.c: what foreign programs found: kernels that are right and were accused, and faults that
-// were not seen, with all checks.
+// test_mended.c: what foreign programs found: kernels that are right and were accused, and faults
+// that were not seen, with all checks.
 #include "tests/sim/device.h"
 
 #include "sim/graph_nodes.h"
@@ -11,8 +11,9 @@ typedef struct Case {
   const char *report; // null: nothing is said
 } Case;
 
-#define KERNEL(text) "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern \"C\" __global__ void k(float *x) {\n" \
-                     "  int t = threadIdx.x;\n" text "\n}\n"
+#define KERNEL(text)                                                                               \
+  "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern \"C\" __global__ void k(float *x) {\n"   \
+  "  int t = threadIdx.x;\n" text "\n}\n"
 
 // Macros by which NVRTC is told from the host's compilers, and headers that are built in.
 static const char environment[] =
@@ -20,17 +21,21 @@ static const char environment[] =
     "#if defined(__GNUC__) || defined(__clang__) || defined(__linux__) || defined(__NVCC__) || "
     "defined(__x86_64__) || defined(unix)\n#error the host shows\n#endif\n"
     "#ifndef NULL\n#error no NULL\n#endif\n"
-    "extern \"C\" __global__ void k(float *x) { x[threadIdx.x] = 63 - threadIdx.x + 0 * CUDART_PI_F; }\n";
+    "extern \"C\" __global__ void k(float *x) "
+    "{ x[threadIdx.x] = 63 - threadIdx.x + 0 * CUDART_PI_F; }\n";
 
 static const Case cases[] = {
     {"shared halves",
-     KERNEL("__shared__ half s[64]; s[t] = __float2half(t); __syncthreads(); x[t] = __half2float(s[63 - t]);"),
+     KERNEL("__shared__ half s[64]; s[t] = __float2half(t); __syncthreads(); "
+            "x[t] = __half2float(s[63 - t]);"),
      64, CUDA_SUCCESS, NULL},
     {"shared pairs of halves",
-     KERNEL("__shared__ half2 s[64]; s[t] = __float2half2_rn(t); __syncthreads(); x[t] = __low2float(s[63 - t]);"),
+     KERNEL("__shared__ half2 s[64]; s[t] = __float2half2_rn(t); __syncthreads(); "
+            "x[t] = __low2float(s[63 - t]);"),
      64, CUDA_SUCCESS, NULL},
     {"shared bfloats",
-     KERNEL("__shared__ __nv_bfloat16 s[64]; s[t] = __float2bfloat16(t); __syncthreads(); x[t] = __bfloat162float(s[63 - t]);"),
+     KERNEL("__shared__ __nv_bfloat16 s[64]; s[t] = __float2bfloat16(t); __syncthreads(); "
+            "x[t] = __bfloat162float(s[63 - t]);"),
      64, CUDA_SUCCESS, NULL},
     {"a shared class with a constructor",
      "struct P { float a; __device__ P() {} __device__ P(float v) : a(v) {} };\n"
@@ -71,7 +76,8 @@ static void run(const void *user) {
 
 static void test_cases(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) device_child(all_checks, run, &cases[i]);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    device_child(all_checks, run, &cases[i]);
 }
 
 // ---- a barrier of the grid ----------------------------------------------------------------------
@@ -103,7 +109,8 @@ static void run_grid(const void *user) {
   enum { kBlocks = 4, kThreads = 64 };
   CUfunction f = device_function(source, "k");
   unsigned zeros[2] = {0};
-  CUdeviceptr x = device_upload(NULL, kBlocks * kThreads * 4), count = device_upload(zeros, sizeof zeros);
+  CUdeviceptr x = device_upload(NULL, kBlocks * kThreads * 4),
+              count = device_upload(zeros, sizeof zeros);
   OK(cuLaunchCooperativeKernel(f, kBlocks, 1, 1, kThreads, 1, 1, 0, NULL, (void *[]){&x, &count}));
   OK(cuCtxSynchronize());
 }
@@ -190,7 +197,8 @@ static void preset(const void *user) {
 static const char all_meet[] =
     "extern \"C\" __global__ void k(unsigned *count, unsigned *seen) {\n"
     "  __syncthreads();\n"
-    "  if (threadIdx.x == 0) { atomicAdd(count, 1); while (*(volatile unsigned *)count < gridDim.x); }\n"
+    "  if (threadIdx.x == 0) { atomicAdd(count, 1); "
+    "while (*(volatile unsigned *)count < gridDim.x); }\n"
     "  __syncthreads();\n"
     "  if (threadIdx.x == 1 && *(volatile unsigned *)count == gridDim.x) atomicAdd(seen, 1);\n}\n";
 
@@ -249,7 +257,8 @@ static void test_calls(void **state) {
 static void test_headers(void **state) {
   (void)state;
   char *image, *log;
-  assert_int_equal(device_compile("#include <stdio.h>\n", "a.cu", &image, &log), NVRTC_ERROR_COMPILATION);
+  assert_int_equal(device_compile("#include <stdio.h>\n", "a.cu", &image, &log),
+                   NVRTC_ERROR_COMPILATION);
   assert_non_null(strstr(log, "stdio.h"));
   free(log);
 }
@@ -267,10 +276,12 @@ static void count_up(void *data) {
 static void run_graph(const void *user) {
   (void)user;
   void *sim = sim_open();
-  CUresult (*copy_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMCPY3D *, CUcontext);
+  CUresult (*copy_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMCPY3D *,
+                        CUcontext);
   CUresult (*fill_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
                         const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
-  CUresult (*host_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
+  CUresult (*host_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+                        const CUDA_HOST_NODE_PARAMS *);
   CUresult (*empty_node)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
   *(void **)&copy_node = dlsym(sim, "cuGraphAddMemcpyNode");
   *(void **)&fill_node = dlsym(sim, "cuGraphAddMemsetNode");
@@ -287,9 +298,9 @@ static void run_graph(const void *user) {
   OK(fill_node(&fill, graph, NULL, 0, &filled, NULL));
   OK(empty_node(&none, graph, &fill, 1));
   // Two rows of two elements of device memory, of four each, to the host's rows of four.
-  CUDA_MEMCPY3D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = x, .srcPitch = 8, .srcXInBytes = 2,
-                        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out, .dstPitch = 8,
-                        .WidthInBytes = 4, .Height = 2, .Depth = 1};
+  CUDA_MEMCPY3D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = x, .srcPitch = 8,
+                        .srcXInBytes = 2, .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out,
+                        .dstPitch = 8, .WidthInBytes = 4, .Height = 2, .Depth = 1};
   OK(copy_node(&copy, graph, &none, 1, &rows, NULL));
   OK(host_node(&host, graph, &copy, 1, &(CUDA_HOST_NODE_PARAMS){count_up, &calls}));
   rows.dstPitch = 2;
@@ -330,11 +341,10 @@ static void test_libraries(void **state) {
 
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_grid_barrier),
-                                     cmocka_unit_test_setup(test_calls, device_setup),
-                                     cmocka_unit_test(test_largest_grids), cmocka_unit_test(test_names),
-                                     cmocka_unit_test(test_headers),
-                                     cmocka_unit_test(test_graph_nodes),
-                                     cmocka_unit_test(test_libraries)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cases), cmocka_unit_test(test_grid_barrier),
+      cmocka_unit_test_setup(test_calls, device_setup), cmocka_unit_test(test_largest_grids),
+      cmocka_unit_test(test_names), cmocka_unit_test(test_headers),
+      cmocka_unit_test(test_graph_nodes), cmocka_unit_test(test_libraries)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);
 }

@@ -43,7 +43,8 @@ static const char whole[] = HEAD
     "targets: .branchtargets even, odd;\n and.b32 %r17, %r15, 1;\n brx.idx %r17, targets;\n"
     "even: add.u32 %r16, %r16, 1000;\n bra.uni done;\nodd: add.u32 %r16, %r16, 2000;\n"
     "done: setp.eq.u32 %p1|%p2, %r1, 5;\n"
-    " ld.param.u32 %r18, [pair+4];\n @%p1 add.u32 %r16, %r16, %r18;\n @!%p1 add.u32 %r16, %r16, 1;\n"
+    " ld.param.u32 %r18, [pair+4];\n @%p1 add.u32 %r16, %r16, %r18;\n"
+    " @!%p1 add.u32 %r16, %r16, 1;\n"
     " {\n .reg .b32 t;\n mov.b32 t, %r16;\n mov.b32 %r19, t;\n }\n"
     " ld.param.u64 %rd8, [out];\n mul.wide.u32 %rd9, %r1, 4;\n add.s64 %rd10, %rd8, %rd9;\n"
     " st.global.u32 [%rd10], %r19;\n ret;\n}\n";
@@ -86,7 +87,7 @@ static void test_globals(void **state) {
 // ---- what is refused ----------------------------------------------------------------------------
 
 #define BODY(text)                                                                                 \
-  HEAD ".entry k(.param .u64 a)\n{\n.reg .b32 %r<5>;\n.reg .pred %p<2>;\n.reg .f32 %f<3>;\n" text   \
+  HEAD ".entry k(.param .u64 a)\n{\n.reg .b32 %r<5>;\n.reg .pred %p<2>;\n.reg .f32 %f<3>;\n" text  \
        "\nret;\n}\n"
 
 typedef struct Refused {
@@ -96,11 +97,13 @@ typedef struct Refused {
 } Refused;
 
 static const Refused refused[] = {
-    {".version 11.0\n.target sm_90\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "line 1: error: PTX of version 11.0"},
+    {".version 11.0\n.target sm_90\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+     "line 1: error: PTX of version 11.0"},
     {".version 9.4\n.target sm_120\n.address_size 64\n", CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_120"},
     {".version 8.6\n.target sm_100a\n.address_size 64\n", CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_100a"},
     {".version 8.6\n.address_size 64\n", CUDA_ERROR_INVALID_PTX, "no .target"},
-    {".version 8.6\n.target sm_90\n.address_size 32\n", CUDA_ERROR_INVALID_PTX, "line 3: error: addresses"},
+    {".version 8.6\n.target sm_90\n.address_size 32\n", CUDA_ERROR_INVALID_PTX,
+     "line 3: error: addresses"},
     {BODY("frobnicate.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "line 9: error: frobnicate.u32"},
     {BODY("bra nowhere;"), CUDA_ERROR_INVALID_PTX, "line 9: error: there is no nowhere"},
     {BODY("add.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "operand 3 is missing"},
@@ -111,14 +114,17 @@ static const Refused refused[] = {
     {BODY("tex.1d.v4.f32.s32 {%f1, %f1, %f1, %f1}, [a, {%r1}];"), CUDA_ERROR_INVALID_PTX, "tex.1d"},
     {BODY("call nothing, ();"), CUDA_ERROR_INVALID_PTX, "nothing"},
     {BODY("mov.u32 %r1, %clusterfoo;"), CUDA_ERROR_INVALID_PTX, "%clusterfoo"},
-    {BODY("x: add.u32 %r1, %r1, 1;\nx: bra x;"), CUDA_ERROR_INVALID_PTX, "line 10: error: x is there twice"},
+    {BODY("x: add.u32 %r1, %r1, 1;\nx: bra x;"), CUDA_ERROR_INVALID_PTX,
+     "line 10: error: x is there twice"},
     {BODY("ld.global.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "`[address]` is awaited"},
-    {BODY("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1}, %r1, 0;"),
+    {BODY("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+          "{%f1}, {%r1}, {%r1}, {%f1}, %r1, 0;"),
      CUDA_ERROR_INVALID_PTX, "mma.sp"},
     {BODY("/* never"), CUDA_ERROR_INVALID_PTX, "a comment that does not end"},
     {HEAD ".entry k()\n{\n.reg .b32 %r<5>;\nadd.u32 %r1, %r1,", CUDA_ERROR_INVALID_PTX, "line 7"},
     {HEAD ".tex .u64 t;\n", CUDA_ERROR_INVALID_PTX, "textures"},
-    {HEAD ".extern .func f();\n.entry k()\n{\ncall f, ();\n}\n", CUDA_ERROR_INVALID_PTX, "declared and not defined"},
+    {HEAD ".extern .func f();\n.entry k()\n{\ncall f, ();\n}\n", CUDA_ERROR_INVALID_PTX,
+     "declared and not defined"},
 };
 
 static void test_refused(void **state) {
@@ -143,11 +149,11 @@ static void test_refused(void **state) {
 
 // A thread's address is out + 4 * tid + offset; what it does there follows.
 #define AT(offset, what)                                                                           \
-  HEAD ".file 1 \"model.cu\"\n.entry k(.param .u64 out)\n{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"    \
-       ".reg .pred %p<4>;\n.shared .align 16 .b8 s[1024];\n"                                          \
-       "mov.u32 %r1, %tid.x;\nld.param.u64 %rd1, [out];\nmul.wide.u32 %rd2, %r1, 4;\n"               \
-       "add.s64 %rd3, %rd1, %rd2;\nadd.s64 %rd4, %rd3, " offset ";\nshl.b32 %r2, %r1, 2;\n"          \
-       "mov.u32 %r3, s;\nadd.u32 %r4, %r3, %r2;\nxor.b32 %r5, %r4, 4;\nmov.u32 %r6, 1;\n" what       \
+  HEAD ".file 1 \"model.cu\"\n.entry k(.param .u64 out)\n{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n" \
+       ".reg .pred %p<4>;\n.shared .align 16 .b8 s[1024];\n"                                       \
+       "mov.u32 %r1, %tid.x;\nld.param.u64 %rd1, [out];\nmul.wide.u32 %rd2, %r1, 4;\n"             \
+       "add.s64 %rd3, %rd1, %rd2;\nadd.s64 %rd4, %rd3, " offset ";\nshl.b32 %r2, %r1, 2;\n"        \
+       "mov.u32 %r3, s;\nadd.u32 %r4, %r3, %r2;\nxor.b32 %r5, %r4, 4;\nmov.u32 %r6, 1;\n" what     \
        "\nret;\n}\n"
 
 typedef struct Fault {
@@ -159,23 +165,25 @@ typedef struct Fault {
 #define SWAP(wait)                                                                                 \
   "st.shared.u32 [%r4], %r1;\n" wait "\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%rd3], %r6;"
 #define ASYNC(wait)                                                                                \
-  "st.global.u32 [%rd3], %r1;\n.shared .align 16 .b8 c[256];\nmov.u32 %r7, c;\nadd.u32 %r7, %r7, %r2;\n" \
-  "cp.async.ca.shared.global [%r7], [%rd3], 4;\n" wait "\nld.shared.u32 %r8, [%r7];\n"                \
+  "st.global.u32 [%rd3], %r1;\n.shared .align 16 .b8 c[256];\nmov.u32 %r7, c;\n"                   \
+  "add.u32 %r7, %r7, %r2;\n"                                                                       \
+  "cp.async.ca.shared.global [%r7], [%rd3], 4;\n" wait "\nld.shared.u32 %r8, [%r7];\n"             \
   "setp.ne.u32 %p1, %r8, %r1;\n@%p1 trap;"
 #define BAR(init)                                                                                  \
-  ".shared .align 8 .b64 bar;\nsetp.eq.u32 %p1, %r1, 0;\n" init "\nbar.sync 0;\n.reg .b64 %x;\n"        \
-  "mbarrier.arrive.shared.b64 %x, [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n"      \
+  ".shared .align 8 .b64 bar;\nsetp.eq.u32 %p1, %r1, 0;\n" init "\nbar.sync 0;\n.reg .b64 %x;\n"   \
+  "mbarrier.arrive.shared.b64 %x, [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n" \
   "@!%p2 bra w;"
 #define BULK(expected, bytes, distance)                                                            \
-  "st.global.u32 [%rd3], %r1;\n.shared .align 8 .b64 bar;\nsetp.eq.u32 %p1, %r1, 0;\n"                  \
-  "@%p1 mbarrier.init.shared.b64 [bar], 1;\nfence.mbarrier_init.release.cluster;\nbar.sync 0;\n"       \
-  "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], " expected ";\n"                               \
-  "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s+" distance "], [%rd1], "  \
-  bytes ", [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra w;\n"              \
+  "st.global.u32 [%rd3], %r1;\n.shared .align 8 .b64 bar;\nsetp.eq.u32 %p1, %r1, 0;\n"             \
+  "@%p1 mbarrier.init.shared.b64 [bar], 1;\nfence.mbarrier_init.release.cluster;\nbar.sync 0;\n"   \
+  "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], " expected ";\n"                            \
+  "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "                        \
+  "[s+" distance "], [%rd1], " bytes ", [bar];\n"                                                  \
+  "w: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra w;\n"                          \
   "ld.shared.u32 %r8, [%r4];\nsetp.ne.u32 %p3, %r8, %r1;\n@%p3 trap;"
 #define STORE(fence)                                                                               \
-  "st.shared.u32 [%r4], %r1;\n" fence "\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n"                      \
-  "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;\n"                              \
+  "st.shared.u32 [%r4], %r1;\n" fence "\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n"                  \
+  "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;\n"                           \
   "@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;"
 static const Fault faults[] = {
     {"past the end", AT("0", ".loc 1 77 0\nst.global.u32 [%rd4+256], %r6;"), "all",
@@ -209,21 +217,26 @@ static const Fault faults[] = {
      CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds"},
     {"cp.async without a wait", AT("0", ASYNC("")), "basic", CUDA_ERROR_LAUNCH_FAILED, "trapped"},
     {"cp.async with its wait", AT("0", ASYNC("cp.async.wait_all;")), "basic", CUDA_SUCCESS, NULL},
-    {"mbarrier that is none", AT("0", BAR("")), "basic", CUDA_ERROR_LAUNCH_FAILED, "never initialised"},
-    {"mbarrier", AT("0", BAR("@%p1 mbarrier.init.shared.b64 [bar], 64;")), "all", CUDA_SUCCESS, NULL},
+    {"mbarrier that is none", AT("0", BAR("")), "basic", CUDA_ERROR_LAUNCH_FAILED,
+     "never initialised"},
+    {"mbarrier", AT("0", BAR("@%p1 mbarrier.init.shared.b64 [bar], 64;")), "all", CUDA_SUCCESS,
+     NULL},
     {"mbarrier for one more", AT("0", BAR("@%p1 mbarrier.init.shared.b64 [bar], 65;")), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "never completes"},
-    {"bulk copy, bytes too many", AT("0", BULK("512", "256", "0")), "basic", CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
-    {"bulk copy, bytes too few", AT("0", BULK("128", "256", "0")), "basic", CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
+    {"bulk copy, bytes too many", AT("0", BULK("512", "256", "0")), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
+    {"bulk copy, bytes too few", AT("0", BULK("128", "256", "0")), "basic",
+     CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
     {"bulk copy", AT("0", BULK("256", "256", "0")), "basic", CUDA_SUCCESS, NULL},
-    {"bulk copy, misaligned", AT("0", BULK("256", "256", "8")), "basic", CUDA_ERROR_MISALIGNED_ADDRESS,
-     "not aligned to 16"},
+    {"bulk copy, misaligned", AT("0", BULK("256", "256", "8")), "basic",
+     CUDA_ERROR_MISALIGNED_ADDRESS, "not aligned to 16"},
     {"bulk store, no proxy fence", AT("0", STORE("")), "race", CUDA_ERROR_LAUNCH_FAILED,
      "without fence.proxy.async"},
     {"bulk store", AT("0", STORE("fence.proxy.async.shared::cta;")), "all", CUDA_SUCCESS, NULL},
-    {"a tensor map of nothing", AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
-      "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"), "basic",
-     CUDA_ERROR_ILLEGAL_INSTRUCTION, "tensor map"},
+    {"a tensor map of nothing",
+     AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
+             "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"),
+     "basic", CUDA_ERROR_ILLEGAL_INSTRUCTION, "tensor map"},
     {"not in its mask", AT("0", "shfl.sync.bfly.b32 %r6, %r1, 1, 31, 0xf;"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "not in its own mask"},
 };
@@ -259,23 +272,27 @@ static const char *accumulator(bool early) {
   static char texts[2][8192];
   char *text = texts[early], *at = text;
   static const char wait[] = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
-  at += sprintf(at, ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n{\n"
-                    ".reg .f32 %%d<9>;\n.reg .b32 %%r<9>;\n.reg .b64 %%rd<9>;\n.reg .pred %%p<4>;\n"
-                    ".shared .align 1024 .b8 s[4096];\nmov.u32 %%r1, %%tid.x;\nld.param.u64 %%rd1, [out];\n"
-                    "mov.u32 %%r3, s;\nshl.b32 %%r4, %%r1, 2;\nadd.u32 %%r5, %%r3, %%r4;\nmov.u32 %%r6, 0;\n");
+  at += sprintf(at, ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n"
+                    "{\n.reg .f32 %%d<9>;\n.reg .b32 %%r<9>;\n.reg .b64 %%rd<9>;\n"
+                    ".reg .pred %%p<4>;\n.shared .align 1024 .b8 s[4096];\nmov.u32 %%r1, %%tid.x;\n"
+                    "ld.param.u64 %%rd1, [out];\nmov.u32 %%r3, s;\nshl.b32 %%r4, %%r1, 2;\n"
+                    "add.u32 %%r5, %%r3, %%r4;\nmov.u32 %%r6, 0;\n");
   for (int i = 0; i < 4096; i += 512) at += sprintf(at, "st.shared.u32 [%%r5+%d], %%r6;\n", i);
-  at += sprintf(at, "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%r7, %%r3, 4;\ncvt.u64.u32 %%rd2, %%r7;\n"
+  at += sprintf(at, "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%r7, %%r3, 4;\n"
+                    "cvt.u64.u32 %%rd2, %%r7;\n"
                     "or.b64 %%rd2, %%rd2, 0x0000001000080000;\nwgmma.fence.sync.aligned;\n"
-                    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%%d1, %%d2, %%d3, %%d4}, %%rd2, %%rd2, 0, 1, 1, 0, 0;\n");
-  at += sprintf(at, "%smov.f32 %%d5, %%d1;\nsetp.eq.u32 %%p1, %%r1, 0;\nadd.f32 %%d6, %%d5, %%d2;\n%s"
-                    "@%%p1 st.global.f32 [%%rd1], %%d6;\nret;\n}\n", early ? "" : wait, early ? wait : "");
+                    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+                    "{%%d1, %%d2, %%d3, %%d4}, %%rd2, %%rd2, 0, 1, 1, 0, 0;\n");
+  at += sprintf(at, "%smov.f32 %%d5, %%d1;\nsetp.eq.u32 %%p1, %%r1, 0;\nadd.f32 %%d6, %%d5, %%d2;\n"
+                    "%s@%%p1 st.global.f32 [%%rd1], %%d6;\nret;\n}\n",
+                early ? "" : wait, early ? wait : "");
   return text;
 }
 
 static void test_accumulators(void **state) {
   (void)state;
-  const Fault early = {"accumulator read early", accumulator(true), "basic", CUDA_ERROR_LAUNCH_FAILED,
-                       "before wgmma.wait_group"},
+  const Fault early = {"accumulator read early", accumulator(true), "basic",
+                       CUDA_ERROR_LAUNCH_FAILED, "before wgmma.wait_group"},
               late = {"accumulator", accumulator(false), "all", CUDA_SUCCESS, NULL};
   device_child(set_checks, run_group, &early);
   device_child(set_checks, run_group, &late);
@@ -287,9 +304,12 @@ static void test_accumulators(void **state) {
   ".reg .b32 %r<4>;\n.reg .pred %p<2>;\nmov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 128;\n"       \
   "@%p1 bra A;\nsetmaxnreg.inc.sync.aligned.u32 " more ";\nbra B;\nA:\n" first "\nB:\nret;\n}\n"
 static const Fault registers[] = {
-    {"registers given up", GROUPS("setmaxnreg.dec.sync.aligned.u32 40;", "232"), "all", CUDA_SUCCESS, NULL},
-    {"registers not given up", GROUPS("", "232"), "basic", CUDA_ERROR_LAUNCH_FAILED, "that no warp of its block gives up"},
-    {"all registers there are", GROUPS("setmaxnreg.dec.sync.aligned.u32 32;", "240"), "all", CUDA_SUCCESS, NULL},
+    {"registers given up", GROUPS("setmaxnreg.dec.sync.aligned.u32 40;", "232"), "all",
+     CUDA_SUCCESS, NULL},
+    {"registers not given up", GROUPS("", "232"), "basic", CUDA_ERROR_LAUNCH_FAILED,
+     "that no warp of its block gives up"},
+    {"all registers there are", GROUPS("setmaxnreg.dec.sync.aligned.u32 32;", "240"), "all",
+     CUDA_SUCCESS, NULL},
     {"eight more than there are", GROUPS("setmaxnreg.dec.sync.aligned.u32 40;", "240"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "setmaxnreg"},
 };
@@ -388,7 +408,8 @@ static void test_damaged(void **state) {
   for (long i = 0; i < count; i++) {
     size_t length = sizeof whole - 1, bytes;
     memcpy(text, whole, sizeof whole);
-    for (uint64_t k = next_random() % 4 + 1; k > 0 && length > 1; k--) length = damage(text, length);
+    for (uint64_t k = next_random() % 4 + 1; k > 0 && length > 1; k--)
+      length = damage(text, length);
     text[length] = 0;
     CUresult r = translate(text, log, sizeof log, &bytes);
     right += r == CUDA_SUCCESS;

@@ -125,7 +125,8 @@ static const Row rows[] = {
     {"pw", "testp.infinite.f32 %d, %a", 0xff800000, 0, 0, 1},
     // f64
     {"ddd", "add.rp.f64 %d, %a, %b", D_ONE, 1, 0, D_ONE + 1},
-    {"dddd", "fma.rn.f64 %d, %a, %b, %c", D_ONE + 1, D_ONE + 1, 0xbff0000000000002ull, 0x3970000000000000ull},
+    {"dddd", "fma.rn.f64 %d, %a, %b, %c", D_ONE + 1, D_ONE + 1, 0xbff0000000000002ull,
+     0x3970000000000000ull},
     {"ddd", "div.rn.f64 %d, %a, %b", D_ONE, 0x4008000000000000ull, 0, 0x3fd5555555555555ull},
     {"ddd", "max.f64 %d, %a, %b", D_ONE, 0x7ff8000000000000ull, 0, D_ONE},
     // 16 bits: 0x3c01 * 0x3c01 is 1 + 2^-9 + 2^-20; with c it rounds once
@@ -219,9 +220,9 @@ static void test_values(void **state) {
   (void)state;
   char *text = calloc(1 << 20, 1);
   size_t n = 0;
-  append(&text, &n, ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, "
-                    ".param .u64 out)\n{\n.reg .b64 %%rd<3>;\nld.param.u64 %%rd1, [in];\n"
-                    "ld.param.u64 %%rd2, [out];\n");
+  append(&text, &n, ".version 8.6\n.target sm_90\n.address_size 64\n"
+                    ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .b64 %%rd<3>;\n"
+                    "ld.param.u64 %%rd1, [in];\nld.param.u64 %%rd2, [out];\n");
   for (int i = 0; i < kRows; i++) write_row(&text, &n, i);
   append(&text, &n, "ret;\n}\n");
   uint64_t in[kRows][4] = {0}, out[kRows];

@@ -52,7 +52,8 @@ static const Case cases[] = {
     {"the same without the barrier",
      "if (t >= 32) { x[i] = t; return; } __syncwarp(); y[i] = x[i + 32];", "race on global memory"},
     {"atomics of threads that leave before a barrier",
-     "__shared__ int s; if (t == 0) s = 0; __syncthreads(); if (t >= 32) { atomicAdd(&s, 1); return; }"
+     "__shared__ int s; if (t == 0) s = 0; __syncthreads(); "
+     "if (t >= 32) { atomicAdd(&s, 1); return; }"
      "__syncthreads(); y[i] = s;",
      NULL},
     {"a loop that compares and swaps, whose first read is plain",
@@ -66,8 +67,8 @@ static const Case cases[] = {
      NULL},
     {"a plain read of what others add to", "int old = *x; y[i] = old; atomicAdd(x, 1);",
      "race on global memory"},
-    {"a plain read, and a swap elsewhere", "int old = *x; atomicCAS(x + 1, old, 1); atomicExch(x, t);",
-     "race on global memory"},
+    {"a plain read, and a swap elsewhere",
+     "int old = *x; atomicCAS(x + 1, old, 1); atomicExch(x, t);", "race on global memory"},
     {"a plain read of what others swap, alone", "if (t == 40) y[i] = *x; else atomicCAS(x, t, 1);",
      "race on global memory"},
     {"warps that rely on volatile",

@@ -4,7 +4,8 @@
 set -u
 tests=(prim/test_threads prim/test_matrix sim/test_foreign sim/test_reports)
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
-[ -e build/libcusim_ucontext.so ] || { echo "1..0 # SKIP build/libcusim_ucontext.so is not built"; exit 0; }
+[ -e build/libcusim_ucontext.so ] ||
+  { echo "1..0 # SKIP build/libcusim_ucontext.so is not built"; exit 0; }
 echo "1..${#tests[@]}"
 n=0
 for t in "${tests[@]}"; do

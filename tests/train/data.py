@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Small data sets as NumPy arrays, made without NumPy.
 
-usage: data.py FOLDER TRAIN TEST [CLASSES [SIZE [CHANNELS [NOISE]]]]   random pictures whose brightness tells their class
-       data.py --digits FOLDER    the digits of scikit-learn: every fifth for the test; exit 3: not installed
-       data.py --labels FOLDER LABEL                            the first training label becomes LABEL
+usage: data.py FOLDER TRAIN TEST [CLASSES [SIZE [CHANNELS [NOISE]]]]
+           random pictures whose brightness tells their class
+       data.py --digits FOLDER
+           the digits of scikit-learn: every fifth for the test; exit 3: not installed
+       data.py --labels FOLDER LABEL
+           the first training label becomes LABEL
 """
 import csv
 import gzip
@@ -15,7 +18,8 @@ import sys
 
 
 def save(path, descr, shape, data):
-    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (descr, ", ".join(map(str, shape)))
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (
+        descr, ", ".join(map(str, shape)))
     header += " " * (-(len(header) + 11) % 64) + "\n"
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
@@ -44,7 +48,8 @@ def digits(folder):
     for split, part in (("train", [r for i, r in enumerate(rows) if i % 5]), ("test", rows[::5])):
         pixels = bytes(min(255, v * 16) for row in part for v in row[:64])
         save(f"{folder}/{split}_images.npy", "|u1", (len(part), 1, 8, 8), pixels)
-        save(f"{folder}/{split}_labels.npy", "<i4", (len(part),), struct.pack("<%di" % len(part), *(row[64] for row in part)))
+        save(f"{folder}/{split}_labels.npy", "<i4", (len(part),),
+             struct.pack("<%di" % len(part), *(row[64] for row in part)))
 
 
 if sys.argv[1] == "--digits":
@@ -58,7 +63,8 @@ elif sys.argv[1] == "--labels":
 else:
     random.seed(1)
     folder, train, test = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    classes, size, channels, noise = (int(v) for v in (sys.argv[4:] + ["4", "8", "1", "30"][len(sys.argv) - 4:]))
+    classes, size, channels, noise = (
+        int(v) for v in (sys.argv[4:] + ["4", "8", "1", "30"][len(sys.argv) - 4:]))
     os.makedirs(folder, exist_ok=True)
     make(folder, "train", train, classes, size, channels, noise)
     make(folder, "test", test, classes, size, channels, noise)

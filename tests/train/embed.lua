@@ -1,9 +1,11 @@
--- The pixels themselves as embedding, and darker pictures as reconstruction: what an evaluation makes of them is known.
+-- The pixels themselves as embedding, and darker pictures as reconstruction: what an evaluation
+-- makes of them is known.
 local nn = require "nn"
 local cfg = nn.config{batch = 8}
 nn.output("y", nn.input("x", {4}):relu())
 nn.train(cfg.batch, function()
   local x = nn.images{cfg.batch, 1, 8, 8, classes = 4}
-  local d = x:flatten():linear("fc", {out = 1}) - 1.0 -- every batch has its own gradient, a sum of the examples'
+  -- Every batch has its own gradient, a sum of the examples'.
+  local d = x:flatten():linear("fc", {out = 1}) - 1.0
   return {loss = (d * d):mean(), embedding = x, reconstruction = x * 0.5}
 end, {lr = 0.01})

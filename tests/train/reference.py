@@ -2,7 +2,8 @@
 """What a training run should make, in plain Python.
 
 usage: reference.py mar DATA            mean average recall at 5 of the test pictures' pixels
-       reference.py ema DECAY FILE...   ema of conv1.weight after steps 1, 2, ...; the last file holds it
+       reference.py ema DECAY FILE...   ema of conv1.weight after steps 1, 2, ...; the last file
+                                        holds it
        reference.py log FILE KEY        the last value of KEY in a log
        reference.py summary FILE        a --json summary is whole
 """
@@ -26,7 +27,8 @@ def mar(folder):
     rows = [[v / 255 for v in pixels[i * size:(i + 1) * size]] for i in range(shape[0])]
     total = 0.0
     for i, row in enumerate(rows):
-        far = sorted((sum((a - b) ** 2 for a, b in zip(row, other)), j) for j, other in enumerate(rows) if j != i)
+        far = sorted((sum((a - b) ** 2 for a, b in zip(row, other)), j)
+                     for j, other in enumerate(rows) if j != i)
         total += sum(labels[j] == labels[i] for _, j in far[:5]) / 5
     print(total / len(rows))
 
@@ -54,10 +56,12 @@ def summary(path):
     assert set(s["ms_phases"]) == {"forward", "loss", "backward", "optimizer_step"}, s
     assert all(v > 0 for v in s["ms_phases"].values()), s
     assert abs(sum(s["ms_phases"].values()) - s["ms_kernels"]) < 1e-6 * s["ms_kernels"] + 1e-9
-    assert 0 < s["examples_per_second"] == run["batch"] * 1e3 / s["ms_step"] or abs(s["examples_per_second"] * s["ms_step"] / run["batch"] / 1e3 - 1) < 1e-6
+    assert (0 < s["examples_per_second"] == run["batch"] * 1e3 / s["ms_step"]
+            or abs(s["examples_per_second"] * s["ms_step"] / run["batch"] / 1e3 - 1) < 1e-6)
     assert s["peak_bytes"] > run["arena_bytes"]
     shares = [o["share"] for o in s["operations"]]
-    assert shares == sorted(shares, reverse=True) and sum(shares) <= 1 + 1e-6 and len(shares) == 8, shares
+    assert (shares == sorted(shares, reverse=True) and sum(shares) <= 1 + 1e-6
+            and len(shares) == 8), shares
 
 
 def main(mode, *rest):

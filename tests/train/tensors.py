@@ -15,7 +15,9 @@ def read(path):
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + length])
     header.pop("__metadata__", None)
-    return {name: (t["shape"], data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]]) for name, t in header.items()}
+    return {name: (t["shape"],
+                   data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]])
+            for name, t in header.items()}
 
 
 def main(mode, path, *rest):

@@ -1,42 +1,58 @@
 #!/usr/bin/env bash
-# Training learns: every model that can be trained learns one batch by heart, a small network learns real digits to
-# the accuracy that is known for it, and a ResNet's losses and weights follow PyTorch's.
+# Training learns: every model that can be trained learns one batch by heart, a small network learns
+# real digits to the accuracy that is known for it, and a ResNet's losses and weights follow
+# PyTorch's.
 . "$(dirname "$0")/train.sh"
 
 # learns MODEL LOSS OPTIONS...: the loss of the last step is below LOSS
 learns() {
   local model=$1 most=$2; shift 2
-  build/nngen train models/$model.lua --quiet --out-dir "$work/$model" --save-every 1000 "$@" >"$work/said" || { cat "$work/said"; return 1; }
+  build/nngen train models/$model.lua --quiet --out-dir "$work/$model" \
+    --save-every 1000 "$@" >"$work/said" || { cat "$work/said"; return 1; }
   python3 -c "
 import json, sys
-losses = [step['loss'] for step in map(json.loads, open('$work/$model/log.jsonl')) if 'loss' in step]
+losses = [step['loss'] for step in map(json.loads, open('$work/$model/log.jsonl'))
+          if 'loss' in step]
 print('from %g to %g in %d steps' % (losses[0], losses[-1], len(losses)))
 sys.exit(not losses[-1] < ($most))"
 }
 python3 tests/train/data.py "$work/one" 16 1 10 8 3
-resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false --schedule constant --warmup 0"
+resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
+  --schedule constant --warmup 0"
 ok "one batch by heart, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
 ok "one batch by heart, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps 26
 python3 tests/train/data.py "$work/four" 4 1 4 32 3 5
-ok "one batch by heart, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 --set width=4 latent=16 --lr 0.01 --steps 46
-ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 heads=2 --steps 20
+ok "one batch by heart, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
+  --set width=4 latent=16 --lr 0.01 --steps 46
+ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 \
+  heads=2 --steps 20
 
 digits() { # linear classifiers reach 0.95 to 0.97 of these
-  build/nngen train tests/train/tiny.lua --quiet --data "$work/digits" --batch 32 --set classes=10 width=16 flip=false --epochs 6 --out-dir "$work/digits.run" &&
-    python3 -c "import sys; sys.exit(not $(python3 tests/train/reference.py log "$work/digits.run/log.jsonl" eval_accuracy) > 0.96)"
+  build/nngen train tests/train/tiny.lua --quiet --data "$work/digits" --batch 32 \
+    --set classes=10 width=16 flip=false --epochs 6 --out-dir "$work/digits.run" &&
+    python3 -c "import sys; sys.exit(not $(python3 tests/train/reference.py log \
+      "$work/digits.run/log.jsonl" eval_accuracy) > 0.96)"
 }
-if python3 tests/train/data.py --digits "$work/digits" || /usr/bin/python3 tests/train/data.py --digits "$work/digits"; then ok "real digits" digits
+if python3 tests/train/data.py --digits "$work/digits" ||
+  /usr/bin/python3 tests/train/data.py --digits "$work/digits"; then
+  ok "real digits" digits
 else skip "real digits" "scikit-learn is not installed"; fi
 
-# In a data set of one batch the order is the same everywhere. At much larger rates, or with norms over few values, a
-# rounding that turns one ReLU the other way moves losses by more than the gate, also between two runs of PyTorch.
+# In a data set of one batch the order is the same everywhere. At much larger rates, or with norms
+# over few values, a rounding that turns one ReLU the other way moves losses by more than the gate,
+# also between two runs of PyTorch.
 beside() {
-  local resnet="--data $work/larger --batch 16 --set width=4 size=16 augment=false --schedule constant --warmup 0"
+  local resnet="--data $work/larger --batch 16 --set width=4 size=16 augment=false \
+    --schedule constant --warmup 0"
   python3 tests/train/data.py "$work/larger" 16 1 10 16 3
   build/nngen train models/resnet18.lua --quiet $resnet --lr 0 --steps 1 --out-dir "$work/begin" &&
-    build/nngen train models/resnet18.lua --quiet $resnet --lr 0.003 --steps 50 --save-every 1000 --out-dir "$work/end" || return
-  /usr/bin/python3 tests/train/torch_resnet.py "$work/larger" "$work/begin/resnet18_final_weights.safetensors" "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" 0.003
+    build/nngen train models/resnet18.lua --quiet $resnet --lr 0.003 --steps 50 --save-every 1000 \
+      --out-dir "$work/end" || return
+  /usr/bin/python3 tests/train/torch_resnet.py "$work/larger" \
+    "$work/begin/resnet18_final_weights.safetensors" \
+    "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" 0.003
 }
-if /usr/bin/python3 -c 'import torch' 2>/dev/null; then ok "50 steps of a ResNet beside PyTorch" beside
+if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+  ok "50 steps of a ResNet beside PyTorch" beside
 else skip "50 steps of a ResNet beside PyTorch" "there is no torch"; fi
 tap_done

@@ -8,59 +8,87 @@ at=$work/run
 ok "no data" fails 2 "is trained on pictures: give --data DIR" run
 ok "unknown data" fails 5 "$work/none" run --data "$work/none"
 ok "an empty folder" fails 5 "$work/empty" run --data "$(mkdir "$work/empty"; echo "$work/empty")"
-ok "a data set smaller than a batch" fails 5 "its 84 pictures for training are fewer than a batch of 100; give a smaller --batch" run $data --batch 100
-cp -r "$work/data" "$work/labels"; python3 tests/train/data.py "$work/three" 84 20 3;  python3 tests/train/data.py --labels "$work/labels" 4
+ok "a data set smaller than a batch" fails 5 \
+  "its 84 pictures for training are fewer than a batch of 100; give a smaller --batch" \
+  run $data --batch 100
+cp -r "$work/data" "$work/labels"; python3 tests/train/data.py "$work/three" 84 20 3
+python3 tests/train/data.py --labels "$work/labels" 4
 ok "a label out of range" fails 5 "train_labels.npy" run --data "$work/labels"
 ok "another precision" fails 2 "--amp int8: wants fp16 or bf16" run $data --amp int8
 ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
-ok "a pattern that fits nothing" fails 2 "--freeze 'layer9.*' fits no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" run $data --freeze 'layer9.*'
+ok "a pattern that fits nothing" fails 2 \
+  "--freeze 'layer9.*' fits no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
+  run $data --freeze 'layer9.*'
 ok "everything frozen" fails 2 "no parameter to train" run $data --freeze '*'
-ok "a model that does not say how" fails 2 "does not say how it is trained" run $data --set case=no_train
+ok "a model that does not say how" fails 2 "does not say how it is trained" \
+  run $data --set case=no_train
 ok "no parameters" fails 2 "no parameter to train" run $data --set case=no_parameters
 ok "a loss of no parameter" fails 2 "the loss depends on no parameter" run $data --set case=apart
 ok "no loss" fails 2 "returns {loss = a tensor, ...}" run $data --set case=no_loss
-ok "going on from nothing" fails 5 "there is no checkpoint $at/tiny_last.safetensors; leave out --resume to begin" run $data --resume --out-dir "$at"
-ok "a folder that cannot be made" fails 5 "--out-dir $work/no/where" run $data --out-dir "$work/no/where"
+ok "going on from nothing" \
+  fails 5 "there is no checkpoint $at/tiny_last.safetensors; leave out --resume to begin" \
+  run $data --resume --out-dir "$at"
+ok "a folder that cannot be made" fails 5 "--out-dir $work/no/where" \
+  run $data --out-dir "$work/no/where"
 
 # ---- a loss that is not finite ------------------------------------------------------------------
 bad() { # the step and the layer are named; the checkpoint stays as it was
-  train --epochs 1 --out-dir "$work/bad" && cp "$work/bad/tiny_last.safetensors" "$work/kept" || return
-  fails 1 "step 13: the first value that is infinite: 'bn1' of the layer conv1" run $data --epochs 2 --lr 1e14 --resume --out-dir "$work/bad" &&
+  train --epochs 1 --out-dir "$work/bad" && cp "$work/bad/tiny_last.safetensors" "$work/kept" ||
+    return
+  fails 1 "step 13: the first value that is infinite: 'bn1' of the layer conv1" \
+    run $data --epochs 2 --lr 1e14 --resume --out-dir "$work/bad" &&
     cmp "$work/kept" "$work/bad/tiny_last.safetensors"
 }
 ok "a learning rate that blows up" bad
-ok "the same, from the beginning" fails 1 "there is no checkpoint yet" run $data --lr 1e14 --out-dir "$work/bad2"
+ok "the same, from the beginning" fails 1 "there is no checkpoint yet" \
+  run $data --lr 1e14 --out-dir "$work/bad2"
 
 # ---- checkpoints -------------------------------------------------------------------------------
 train --epochs 2 --out-dir "$at" >/dev/null || exit
 last=$at/tiny_last.safetensors
 cp -r "$at" "$work/good"
 restore() { rm -rf "$at"; cp -r "$work/good" "$at"; }
-ok "another batch" fails 2 "was made with --batch 8, not 4" run $data --resume --out-dir "$at" --batch 4
-ok "another seed" fails 2 "was made with --seed 0, not 5" run $data --resume --out-dir "$at" --seed 5
-ok "another precision than the checkpoint's" fails 2 "was made in fp32, this run is in bf16" run $data --resume --out-dir "$at" --amp bf16
-ok "another width" fails 5 "the model (tests/train/tiny.lua:8) needs 6x1x3x3" run $data --resume --out-dir "$at" --set width=6
-other() { sed 's/0.1)/0.2)/' tests/train/tiny.lua >"$work/other.lua"; cp "$last" "$at/other_last.safetensors"
-  fails 5 "is of the model tiny, not other" build/nngen train "$work/other.lua" $data --quiet --resume --out-dir "$at"; }
+ok "another batch" fails 2 "was made with --batch 8, not 4" \
+  run $data --resume --out-dir "$at" --batch 4
+ok "another seed" fails 2 "was made with --seed 0, not 5" \
+  run $data --resume --out-dir "$at" --seed 5
+ok "another precision than the checkpoint's" fails 2 "was made in fp32, this run is in bf16" \
+  run $data --resume --out-dir "$at" --amp bf16
+ok "another width" fails 5 "the model (tests/train/tiny.lua:8) needs 6x1x3x3" \
+  run $data --resume --out-dir "$at" --set width=6
+other() {
+  sed 's/0.1)/0.2)/' tests/train/tiny.lua >"$work/other.lua"
+  cp "$last" "$at/other_last.safetensors"
+  fails 5 "is of the model tiny, not other" build/nngen train "$work/other.lua" $data --quiet \
+    --resume --out-dir "$at"
+}
 ok "a checkpoint of another model" other
 plain() { restore; cp "$at/tiny_final_weights.safetensors" "$last"; rm -f "$last.previous"
   fails 5 "no checksums" run $data --resume --out-dir "$at"; }
 ok "weights that are no checkpoint" plain
-damaged() { # damaged COMMAND...: does it to the last checkpoint; the run goes on from the one before, and says so
+# damaged COMMAND...: does it to the last checkpoint; the run goes on from the one before, and says
+# so.
+damaged() {
   restore; "$@" || return
-  run $data --epochs 2 --resume --out-dir "$at" 2>"$work/said" >"$work/out1" || { cat "$work/said"; return 1; }
+  run $data --epochs 2 --resume --out-dir "$at" 2>"$work/said" >"$work/out1" ||
+    { cat "$work/said"; return 1; }
   grep -q "warning: .*going on from '.*previous'" "$work/said" || { cat "$work/said"; return 1; }
   same_run "$work/good" "$at"
 }
-flip() { printf '\x55' | dd of="$last" bs=1 seek=$(($(stat -c %s "$last") - 50)) conv=notrunc status=none; }
+flip() {
+  printf '\x55' | dd of="$last" bs=1 seek=$(($(stat -c %s "$last") - 50)) conv=notrunc status=none
+}
 ok "cut short: the one before" damaged truncate -s -100 "$last"
 ok "flipped: the one before" damaged flip
 ok "missing: the one before" damaged rm "$last"
-gone() { restore; truncate -s -9 "$last"; truncate -s -9 "$last.previous"; cp -r "$at" "$work/both"
-  fails 5 "tiny_last.safetensors" run $data --resume --out-dir "$at" && diff -r -x .lock "$work/both" "$at"; }
+gone() {
+  restore; truncate -s -9 "$last"; truncate -s -9 "$last.previous"; cp -r "$at" "$work/both"
+  fails 5 "tiny_last.safetensors" run $data --resume --out-dir "$at" &&
+    diff -r -x .lock "$work/both" "$at"
+}
 ok "both damaged: an error, and nothing is touched" gone
 
-# ---- a full disk, stood in for by a limit of a file's size ----------------------------------------
+# ---- a full disk, stood in for by a limit of a file's size ---------------------------------------
 full() (
   wide="--set width=2048"; full=$work/full
   train $wide --epochs 1 --out-dir "$full" || return
@@ -68,8 +96,11 @@ full() (
   trap '' XFSZ; ulimit -f 800 # KiB: less than a checkpoint, more than a kernel
   run $data $wide --epochs 2 --resume --out-dir "$full" 2>"$work/said" >"$work/out1"
   code=$?
-  [ $code = 0 ] && grep -q "warning: the checkpoint is not written: .*File too large; training goes on, the one before is kept" "$work/said" &&
-    grep -q '^epoch 2' "$work/out1" && cmp "$work/kept" "$last" && ! ls "$full" | grep tmp || { echo "exit $code"; cat "$work/said" "$work/out1"; ls -la "$full"; return 1; }
+  [ $code = 0 ] && grep -q \
+    "warning: the checkpoint is not written: .*File too large; training goes on, the one before is kept" \
+    "$work/said" &&
+    grep -q '^epoch 2' "$work/out1" && cmp "$work/kept" "$last" && ! ls "$full" | grep tmp ||
+    { echo "exit $code"; cat "$work/said" "$work/out1"; ls -la "$full"; return 1; }
 )
 ok "a full disk: training goes on, the checkpoint before stays" full
 
@@ -86,18 +117,25 @@ ok "two processes on one folder" two
 
 # ---- --init -------------------------------------------------------------------------------------
 init=$work/good/tiny_final_weights.safetensors
-ok "a head of another size" fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:12) needs 3x64" run --data "$work/three" --init "$init" --set classes=3 --out-dir "$work/init"
-ok "a pattern of --reset that fits nothing" fails 2 "--reset 'head' fits no parameter" run $data --init "$init" --reset head
+ok "a head of another size" \
+  fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:12) needs 3x64" \
+  run --data "$work/three" --init "$init" --set classes=3 --out-dir "$work/init"
+ok "a pattern of --reset that fits nothing" fails 2 "--reset 'head' fits no parameter" \
+  run $data --init "$init" --reset head
 ok "--reset without weights" fails 2 "--reset is for the weights of --init" run $data --reset fc
 ok "--resume and --init" fails 2 "leave out --init" run $data --resume --init "$init"
 head() { # the rest of the weights starts from the file, the head from the seed
   python3 tests/train/data.py "$work/five" 84 20 5
-  build/nngen train tests/train/tiny.lua --quiet --data "$work/five" --set classes=5 --init "$init" --reset fc --freeze 'conv1*' --steps 3 --out-dir "$work/head" &&
-    python3 tests/train/tensors.py same "$init" "$work/head/tiny_final_weights.safetensors" conv1.weight
+  build/nngen train tests/train/tiny.lua --quiet --data "$work/five" --set classes=5 \
+    --init "$init" --reset fc --freeze 'conv1*' --steps 3 --out-dir "$work/head" &&
+    python3 tests/train/tensors.py same "$init" \
+      "$work/head/tiny_final_weights.safetensors" conv1.weight
 }
 ok "a head of another size, from the seed" head
 anew() { # weights alone start optimizer and steps anew; so do those of a checkpoint
-  train --steps 5 --init "$init" --out-dir "$work/a" && train --steps 5 --init "$last" --out-dir "$work/b" && cmp "$work/a/tiny_last.safetensors" "$work/b/tiny_last.safetensors"
+  train --steps 5 --init "$init" --out-dir "$work/a" &&
+    train --steps 5 --init "$last" --out-dir "$work/b" &&
+    cmp "$work/a/tiny_last.safetensors" "$work/b/tiny_last.safetensors"
 }
 restore
 ok "weights without the optimizer's states" anew

@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
-# A run that is stopped, by a signal or killed at any moment, and goes on with --resume ends as one that was never
-# stopped: checkpoints, weights and log to the bit. So do runs with any number of loader threads.
+# A run that is stopped, by a signal or killed at any moment, and goes on with --resume ends as one
+# that was never stopped: checkpoints, weights and log to the bit. So do runs with any number of
+# loader threads.
 . "$(dirname "$0")/train.sh"
 options="--epochs 40 --seed 3 --set width=8"
 
 whole() { train $options --out-dir "$work/whole" && [ "$(steps_of "$work/whole" | wc -l)" = 440 ]; }
 ok "a run of 400 steps, 40 evaluations" whole
-again() { train $options --out-dir "$work/again" --workers 1 && same_run "$work/whole" "$work/again"; }
+again() {
+  train $options --out-dir "$work/again" --workers 1 && same_run "$work/whole" "$work/again"
+}
 ok "the same bits again, with one thread" again
-threads() { train $options --out-dir "$work/threads" --workers 7 && same_run "$work/whole" "$work/threads"; }
+threads() {
+  train $options --out-dir "$work/threads" --workers 7 && same_run "$work/whole" "$work/threads"
+}
 ok "the same bits with seven threads" threads
-other() { train $options --seed 4 --out-dir "$work/other" && ! cmp -s "$work/whole/tiny_last.safetensors" "$work/other/tiny_last.safetensors"; }
+other() {
+  train $options --seed 4 --out-dir "$work/other" &&
+    ! cmp -s "$work/whole/tiny_last.safetensors" "$work/other/tiny_last.safetensors"
+}
 ok "other bits of another seed" other
 
 # stopped SIGNAL CODE LINES...: stopped after these lines of the log, one after the other
@@ -19,12 +27,14 @@ stopped() {
   rm -rf "$at"
   for line in "$@"; do
     begin "$at" $options $resume
-    logged "$at" $line || [ $resume ] || { cat "$at.err"; echo "ended before line $line"; return 1; }
+    logged "$at" $line || [ $resume ] ||
+      { cat "$at.err"; echo "ended before line $line"; return 1; }
     kill -$signal $run 2>/dev/null
     wait $run; got=$?
     [ $got = 0 ] && [ $resume ] && break # on a busy machine it may end before the signal comes
     [ $got = $code ] || { cat "$at.err"; echo "exit $got, want $code"; return 1; }
-    grep -q "stopped after step [0-9]* of 400; --resume goes on" "$at.err" || { cat "$at.err"; return 1; }
+    grep -q "stopped after step [0-9]* of 400; --resume goes on" "$at.err" ||
+      { cat "$at.err"; return 1; }
     resume=--resume
   done
   train $options --out-dir "$at" --resume && same_run "$work/whole" "$at"
@@ -33,7 +43,8 @@ ok "SIGTERM in the middle, then on" stopped TERM 143 57 200 341
 ok "SIGINT in the middle, then on" stopped INT 130 9 40 222
 
 mixed() { # what else a run keeps: the loss's scale, averages, gradients that are not used yet
-  local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 --optimizer adamw"
+  local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 \
+    --optimizer adamw"
   train $with --out-dir "$work/m1" || return
   begin "$work/m2" $with
   logged "$work/m2" 40 && kill -TERM $run
@@ -42,12 +53,16 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
 }
 ok "fp16, averages, accumulated gradients" mixed
 
-killed() { # killed TIMES: at random moments, each time going on (or beginning anew, before there is a checkpoint)
+# killed TIMES: at random moments, each time going on (or beginning anew, before there is a
+# checkpoint).
+killed() {
   local i resume tries ms got at=$work/killed
   for ((i = 0; i < $1; i++)); do
     rm -rf "$at"
     for ((tries = 0;; tries++)); do # later each time: a busy machine takes long to begin
-      resume=; [ -e "$at/tiny_last.safetensors" ] || [ -e "$at/tiny_last.safetensors.previous" ] && resume=--resume
+      resume=
+      [ -e "$at/tiny_last.safetensors" ] || [ -e "$at/tiny_last.safetensors.previous" ] &&
+        resume=--resume
       begin "$at" $options $resume
       ms=$((RANDOM % 900 + 60 * tries))
       sleep $((ms / 1000)).$(printf %03d $((ms % 1000)))
@@ -67,18 +82,23 @@ if long; then ok "killed at random moments, 8 runs" killed 8; fi
 # What a checkpoint in the middle of an epoch holds goes on, the means of the epoch too.
 middle() {
   python3 tests/train/data.py "$work/more" 1600 8 # 200 steps in an epoch
-  train --data "$work/more" --epochs 1 --out-dir "$work/mean" | sed -n '/^epoch/s/ [0-9:]*$//p' >"$work/want"
+  train --data "$work/more" --epochs 1 --out-dir "$work/mean" |
+    sed -n '/^epoch/s/ [0-9:]*$//p' >"$work/want"
   begin "$work/part" --data "$work/more" --epochs 1
   logged "$work/part" 3 && kill -TERM $run
   wait $run
-  train --data "$work/more" --epochs 1 --out-dir "$work/part" --resume | sed -n '/^epoch/s/ [0-9:]*$//p' >"$work/got" &&
+  train --data "$work/more" --epochs 1 --out-dir "$work/part" --resume |
+    sed -n '/^epoch/s/ [0-9:]*$//p' >"$work/got" &&
     [ -s "$work/want" ] && diff "$work/want" "$work/got"
 }
 ok "means of an epoch that was cut in two" middle
 finished() { # there is nothing left to do, and nothing changes
-  cp -r "$work/whole" "$work/finished" && build/nngen train tests/train/tiny.lua --data "$work/data" $options --out-dir "$work/finished" --resume &&
+  cp -r "$work/whole" "$work/finished" &&
+    build/nngen train tests/train/tiny.lua --data "$work/data" $options \
+      --out-dir "$work/finished" --resume &&
     same_run "$work/whole" "$work/finished" &&
-    build/nngen train tests/train/tiny.lua --data "$work/data" $options --out-dir "$work/finished" --resume --json --quiet | grep -q '"steps": 400'
+    build/nngen train tests/train/tiny.lua --data "$work/data" $options --out-dir "$work/finished" \
+      --resume --json --quiet | grep -q '"steps": 400'
 }
 ok "a finished run goes on: nothing to train" finished
 further() { # a longer run of a finished one

@@ -1,21 +1,32 @@
 #!/usr/bin/env bash
-# What a run makes beside weights: mar_at_5 and pictures, moving averages, the summary, sweeps, early stops, ranges for
-# profilers.
+# What a run makes beside weights: mar_at_5 and pictures, moving averages, the summary, sweeps,
+# early stops, ranges for profilers.
 . "$(dirname "$0")/train.sh"
 reference() { python3 tests/train/reference.py "$@"; }
-close() { python3 -c "import sys; a, b = $1, $2; sys.exit(not abs(a - b) <= $3)" || { echo "$1, want $2"; return 1; }; }
+close() {
+  python3 -c "import sys; a, b = $1, $2; sys.exit(not abs(a - b) <= $3)" ||
+    { echo "$1, want $2"; return 1; }
+}
 
-embed() { build/nngen train tests/train/embed.lua --quiet --data "$1" --steps 3 --out-dir "$2" "${@:3}"; }
+embed() {
+  build/nngen train tests/train/embed.lua --quiet --data "$1" --steps 3 --out-dir "$2" "${@:3}"
+}
 mar() {
   python3 tests/train/data.py "$work/near" 16 $1 4 && embed "$work/near" "$work/mar" &&
-    close "$(reference log "$work/mar/log.jsonl" eval_mar_at_5)" "$(reference mar "$work/near")" 1e-6
+    close "$(reference log "$work/mar/log.jsonl" eval_mar_at_5)" \
+      "$(reference mar "$work/near")" 1e-6
 }
 ok "mar_at_5 of 45 examples" mar 45
 ok "mar_at_5 of 8 examples, one batch" mar 8
-saved() { ! python3 tests/train/tensors.py list "$work/mar/embed_last.safetensors" | grep neighbours; }
+saved() {
+  ! python3 tests/train/tensors.py list "$work/mar/embed_last.safetensors" | grep neighbours
+}
 ok "mar_at_5 of 4 examples" mar 4
 ok "checkpoints hold no embeddings" saved
-picture() { [ "$(head -c 4 "$work/mar/reconstructions_0001.png" | tail -c 3)" = PNG ] && ! ls "$work/mar" | grep 0003; }
+picture() {
+  [ "$(head -c 4 "$work/mar/reconstructions_0001.png" | tail -c 3)" = PNG ] &&
+    ! ls "$work/mar" | grep 0003
+}
 ok "a PNG of each validation" picture
 
 ema() {
@@ -27,10 +38,13 @@ ema() {
   reference ema 0.35 $files
 }
 ok "moving averages of weights" ema
-averaged() { # an evaluation of averages with decay 0 is that of the weights; with a long one it is not
-  train --steps 10 --out-dir "$work/plain" && train --steps 10 --ema 1e-9 --out-dir "$work/short" && train --steps 10 --ema 0.99 --out-dir "$work/long" || return
+# An evaluation of averages with decay 0 is that of the weights; with a long one it is not.
+averaged() {
+  train --steps 10 --out-dir "$work/plain" && train --steps 10 --ema 1e-9 --out-dir "$work/short" &&
+    train --steps 10 --ema 0.99 --out-dir "$work/long" || return
   local plain; plain=$(reference log "$work/plain/log.jsonl" eval_loss)
-  close "$(reference log "$work/short/log.jsonl" eval_loss)" "$plain" 1e-6 && ! close "$(reference log "$work/long/log.jsonl" eval_loss)" "$plain" 1e-3
+  close "$(reference log "$work/short/log.jsonl" eval_loss)" "$plain" 1e-6 &&
+    ! close "$(reference log "$work/long/log.jsonl" eval_loss)" "$plain" 1e-3
 }
 ok "evaluations take them" averaged
 ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
@@ -38,68 +52,114 @@ ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
 accumulate() { # of two batches of 8: the same as one of 16, but for rounding
   local set="--steps 24 --lr 0.005 --schedule cosine --warmup 3"
   python3 tests/train/data.py "$work/even" 96 8
-  embed "$work/even" "$work/b16" --batch 16 $set --steps 12 && embed "$work/even" "$work/b8" --batch 8 --accumulate 2 $set &&
-    paste <(python3 tests/train/tensors.py values "$work/b16/embed_final_weights.safetensors" fc.weight) <(python3 tests/train/tensors.py values "$work/b8/embed_final_weights.safetensors" fc.weight) |
-    awk '{d = $1 - $2; sum += $1 * $1; far += d * d} END {print sqrt(far / sum); exit !(NR == 64 && far < 1e-8 * sum)}'
+  embed "$work/even" "$work/b16" --batch 16 $set --steps 12 &&
+    embed "$work/even" "$work/b8" --batch 8 --accumulate 2 $set &&
+    paste \
+      <(python3 tests/train/tensors.py values "$work/b16/embed_final_weights.safetensors" \
+        fc.weight) \
+      <(python3 tests/train/tensors.py values "$work/b8/embed_final_weights.safetensors" \
+        fc.weight) |
+    awk '{d = $1 - $2; sum += $1 * $1; far += d * d}
+      END {print sqrt(far / sum); exit !(NR == 64 && far < 1e-8 * sum)}'
 }
 ok "gradients of two steps, accumulated" accumulate
-ok "accumulated never" fails 2 "accumulate = 0: wants 1 or more" embed "$work/even" "$work/none" --accumulate 0
+ok "accumulated never" fails 2 "accumulate = 0: wants 1 or more" embed "$work/even" "$work/none" \
+  --accumulate 0
 ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 3 --amp fp16
 
 patience() {
   train --epochs 30 --lr 0 --patience 3 --out-dir "$work/patience" >"$work/said" &&
-    grep -q "stopped: no better in 3 evaluations" "$work/said" && [ "$(grep -c '^epoch' "$work/said")" = 4 ]
+    grep -q "stopped: no better in 3 evaluations" "$work/said" &&
+    [ "$(grep -c '^epoch' "$work/said")" = 4 ]
 }
 ok "an early stop" patience
-summary() { train --steps 10 --out-dir "$work/json" --json >"$work/json.txt" && reference summary "$work/json.txt"; }
+summary() {
+  train --steps 10 --out-dir "$work/json" --json >"$work/json.txt" &&
+    reference summary "$work/json.txt"
+}
 ok "the summary as JSON" summary
-text() { train --steps 10 --out-dir "$work/json" >"$work/text" && grep -q "^speed .* examples/s" "$work/text" && grep -q "by events: forward .*, loss .*, backward .*, optimizer_step" "$work/text"; }
+text() {
+  train --steps 10 --out-dir "$work/json" >"$work/text" &&
+    grep -q "^speed .* examples/s" "$work/text" &&
+    grep -q "by events: forward .*, loss .*, backward .*, optimizer_step" "$work/text"
+}
 ok "the summary as text" text
 sweep() {
-  mkdir "$work/here"; cp tests/train/tiny.lua "$work/here/one.lua"; cp tests/train/tiny.lua "$work/here/two.lua"
-  build/nngen train "$work/here/one.lua" --data "$work/data" --steps 3 --sweep batch=4,8 model=one,two >"$work/said" || return
+  mkdir "$work/here"; cp tests/train/tiny.lua "$work/here/one.lua"
+  cp tests/train/tiny.lua "$work/here/two.lua"
+  build/nngen train "$work/here/one.lua" --data "$work/data" --steps 3 \
+    --sweep batch=4,8 model=one,two >"$work/said" || return
   [ "$(wc -l <"$work/said")" = 5 ] && grep -q '^8 *two ' "$work/said" && [ ! -e one_train ] &&
-    train --steps 3 --sweep batch=4,8 lr=0.1,0.2,0.3 --json | python3 -c 'import json, sys; rows = json.load(sys.stdin)["sweep"]; assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backward"] > 0'
+    train --steps 3 --sweep batch=4,8 lr=0.1,0.2,0.3 --json | python3 -c '
+import json, sys
+rows = json.load(sys.stdin)["sweep"]
+assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backward"] > 0'
 }
 ok "sweeps" sweep
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
 
 readme() { # its model, as it stands there
   awk '/^-- small.lua/ {on = 1} /^```/ {on = 0} on' README.md >"$work/small.lua"
-  python3 tests/train/data.py "$work/small" 32 16 10 32 3 && build/nngen train "$work/small.lua" --quiet --data "$work/small" --epochs 2 --out-dir "$work/small.run" &&
-    build/nngen "$work/small.lua" --quiet --weights "$work/small.run/small_final_weights.safetensors"
+  python3 tests/train/data.py "$work/small" 32 16 10 32 3 &&
+    build/nngen train "$work/small.lua" --quiet --data "$work/small" --epochs 2 \
+      --out-dir "$work/small.run" &&
+    build/nngen "$work/small.lua" --quiet \
+      --weights "$work/small.run/small_final_weights.safetensors"
 }
 ok "the README's model" readme
-events() { train --steps 12 --tensorboard --out-dir "$work/board" && ls "$work"/board/events.out.tfevents.* >/dev/null; }
+events() {
+  train --steps 12 --tensorboard --out-dir "$work/board" &&
+    ls "$work"/board/events.out.tfevents.* >/dev/null
+}
 ok "TensorBoard's events" events
 
-# ---- ranges ---------------------------------------------------------------------------------------
+# ---- ranges --------------------------------------------------------------------------------------
 nvtx=
-for folder in "${CUDA_PATH:-/none}/include" /usr/local/cuda/include; do [ -e "$folder/nvtx3/nvToolsExt.h" ] && nvtx=$folder; done
-if [ ! "$nvtx" ] || ! cc -shared -fPIC -I"$nvtx" -o "$work/tool.so" tests/train/nvtx_tool.c 2>/dev/null; then
+for folder in "${CUDA_PATH:-/none}/include" /usr/local/cuda/include; do
+  [ -e "$folder/nvtx3/nvToolsExt.h" ] && nvtx=$folder
+done
+if [ ! "$nvtx" ] ||
+  ! cc -shared -fPIC -I"$nvtx" -o "$work/tool.so" tests/train/nvtx_tool.c 2>/dev/null; then
   skip "ranges" "there are no NVTX headers, or no compiler"
 else
-  ranges() { NVTX_INJECTION64_PATH=$work/tool.so NVTX_RANGES=$work/ranges "$@" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
+  ranges() {
+    NVTX_INJECTION64_PATH=$work/tool.so NVTX_RANGES=$work/ranges "$@" >"$work/said" 2>&1 ||
+      { cat "$work/said"; return 1; }
+  }
   one() { # exactly one step is marked, and nothing is written
-    ranges train --profile-one-step --warmup-iters 3 --out-dir "$work/profile" && [ ! -e "$work/profile" ] || return
+    ranges train --profile-one-step --warmup-iters 3 --out-dir "$work/profile" &&
+      [ ! -e "$work/profile" ] || return
     sed -n '/^train_step/,$p' "$work/ranges" | grep -vE '^    ' | uniq >"$work/got"
-    [ "$(grep -c '^train_step 00c853' "$work/got")" = 1 ] && [ "$(sed -n '2,4p' "$work/got" | tr -d '\n')" = "  data_unpack 00bcd4  forward ffeb3b  loss ff9800" ] &&
-      grep -q '^  backward' "$work/got" && grep -q '^  optimizer_step' "$work/got" || { cat "$work/ranges"; return 1; }
+    [ "$(grep -c '^train_step 00c853' "$work/got")" = 1 ] &&
+      [ "$(sed -n '2,4p' "$work/got" | tr -d '\n')" = \
+        "  data_unpack 00bcd4  forward ffeb3b  loss ff9800" ] &&
+      grep -q '^  backward' "$work/got" && grep -q '^  optimizer_step' "$work/got" ||
+      { cat "$work/ranges"; return 1; }
   }
   ok "one step is marked, with its phases" one
   layers() { # of the autoencoder: the workload's hierarchy
     python3 tests/train/data.py "$work/photos" 4 4 4 32 3
-    ranges build/nngen train models/autoencoder.lua --quiet --data "$work/photos" --batch 4 --set width=4 latent=8 --steps 1 --nvtx layer --out-dir "$work/ranged" || return
+    ranges build/nngen train models/autoencoder.lua --quiet --data "$work/photos" --batch 4 \
+      --set width=4 latent=8 --steps 1 --nvtx layer --out-dir "$work/ranged" || return
     local want
-    for want in 'memory ff00ff' '  allocation ff00ff' '  weights loading ff00ff' 'training_step 00c853' '  data_unpack 00bcd4' '  forward ffeb3b' '    encoder ' '    decoder ' \
-      '  loss ff9800' '  backward ' '  optimizer_step ' 'validation 2196f3' '  forward ffeb3b' '  mar_at_5 9c27b0' '  reconstructions e91e63'; do
+    for want in 'memory ff00ff' '  allocation ff00ff' '  weights loading ff00ff' \
+      'training_step 00c853' '  data_unpack 00bcd4' '  forward ffeb3b' '    encoder ' \
+      '    decoder ' \
+      '  loss ff9800' '  backward ' '  optimizer_step ' 'validation 2196f3' '  forward ffeb3b' \
+        '  mar_at_5 9c27b0' '  reconstructions e91e63'; do
       grep -q "^$want" "$work/ranges" || { echo "no '$want' in:"; cat "$work/ranges"; return 1; }
     done
   }
   ok "the autoencoder's ranges" layers
-  off() { rm -f "$work/ranges"; ranges train --steps 3 --nvtx off --out-dir "$work/off" && [ ! -s "$work/ranges" ]; }
+  off() {
+    rm -f "$work/ranges"
+    ranges train --steps 3 --nvtx off --out-dir "$work/off" && [ ! -s "$work/ranges" ]
+  }
   ok "no ranges with --nvtx off" off
 fi
-same() { train --steps 12 --nvtx layer --out-dir "$work/layer" && train --steps 12 --nvtx off --out-dir "$work/model" && same_run "$work/layer" "$work/model"; }
+same() {
+  train --steps 12 --nvtx layer --out-dir "$work/layer" &&
+    train --steps 12 --nvtx off --out-dir "$work/model" && same_run "$work/layer" "$work/model"
+}
 ok "the same bits kernel by kernel" same
 tap_done

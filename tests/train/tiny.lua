@@ -1,5 +1,5 @@
--- A small network with all that training keeps between steps: running statistics, momentum, random pictures and
--- dropout by the step. 8x8 pictures of one channel. --set case=...: one that is wrong.
+-- A small network with all that training keeps between steps: running statistics, momentum, random
+-- pictures and dropout by the step. 8x8 pictures of one channel. --set case=...: one that is wrong.
 local nn = require "nn"
 local cfg = nn.config{batch = 8, width = 4, case = "", head = "fc", lr0 = 0.05, schedule0 = "cosine", classes = 4, flip = true}
 local B = cfg.batch
@@ -12,7 +12,8 @@ end
 if cfg.case ~= "no_parameters" then nn.output("logits", network(nn.input("image", {B, 1, 8, 8}))) end
 if cfg.case ~= "no_train" then
   nn.train(B, function()
-    local x, labels = nn.images{B, 1, 8, 8, classes = cfg.classes, crop = cfg.flip and 1 or 0, flip = cfg.flip, mean = 0.5, std = 0.25}
+    local x, labels = nn.images{B, 1, 8, 8, classes = cfg.classes, crop = cfg.flip and 1 or 0,
+                                flip = cfg.flip, mean = 0.5, std = 0.25}
     local logits = cfg.case == "no_parameters" and x:mean{2, 3} or network(x)
     local loss = logits:cross_entropy(labels, {reduction = "none"})
     if cfg.case == "apart" then loss = (x * x):mean{2, 3, 4} end

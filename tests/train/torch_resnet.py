@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The training of a small ResNet-18 (models/resnet.lua, stem=cifar) beside PyTorch's, from the same weights and batches.
+"""The training of a small ResNet-18 (models/resnet.lua, stem=cifar) beside PyTorch's, from the same
+weights and batches.
 
-usage: torch_resnet.py DATA BEGIN END LOG LR   pictures as .npy; weights before and after; the log with a loss for each step
+usage: torch_resnet.py DATA BEGIN END LOG LR   pictures as .npy; weights before and after; the log
+                                               with a loss for each step
 """
 import json
 import struct
@@ -22,7 +24,8 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(out)
         self.downsample = None
         if stride != 1 or inputs != out:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, out, 1, stride, bias=False),
+                                            nn.BatchNorm2d(out))
 
     def forward(self, x):
         y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
@@ -52,7 +55,8 @@ class ResNet(nn.Module):
 def npy(path, dtype):
     data = bytearray(open(path, "rb").read())
     length = struct.unpack("<H", data[8:10])[0]
-    return torch.frombuffer(data, dtype=dtype, offset=10 + length).reshape(eval(data[10:10 + length])["shape"])
+    return torch.frombuffer(data, dtype=dtype,
+                            offset=10 + length).reshape(eval(data[10:10 + length])["shape"])
 
 
 def tensor(shape, data):
@@ -71,14 +75,16 @@ def main(folder, begin, end, log, rate):
     names = [name for name, _ in model.named_parameters()]
     model.load_state_dict({name: tensor(*before[name]) for name in names}, strict=False)
     steps = [json.loads(line) for line in open(log) if '"loss"' in line and "eval_loss" not in line]
-    optimizer = torch.optim.SGD(model.parameters(), lr=float(rate), momentum=0.9, nesterov=True, weight_decay=5e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=float(rate), momentum=0.9, nesterov=True,
+                                weight_decay=5e-4)
     worst_loss = 0.0
     for step in steps:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
-        if "-v" in sys.argv: print(step["step"], loss.item(), step["loss"], abs(step["loss"] - loss.item()) / abs(loss.item()))
+        if "-v" in sys.argv: print(step["step"], loss.item(), step["loss"],
+                                   abs(step["loss"] - loss.item()) / abs(loss.item()))
         worst_loss = max(worst_loss, abs(step["loss"] - loss.item()) / abs(loss.item()))
     worst, where = 0.0, ""
     for name, value in model.state_dict().items():
@@ -87,7 +93,8 @@ def main(folder, begin, end, log, rate):
         far = (tensor(*after[name]) - value).norm().item() / value.norm().item()
         if far > worst:
             worst, where = far, name
-    print("%d steps to a loss of %g: losses within %.2g, weights within %.2g (%s)" % (len(steps), loss.item(), worst_loss, worst, where))
+    print("%d steps to a loss of %g: losses within %.2g, weights within %.2g (%s)"
+          % (len(steps), loss.item(), worst_loss, worst, where))
     sys.exit(not (len(steps) == 50 and worst_loss < 1e-4 and worst < 1e-3))
 
 

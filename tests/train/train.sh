@@ -1,8 +1,10 @@
 # train.sh: what the tests of `nngen train` share. Source it in place of tap.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
-python3 tests/train/data.py "$work/data" 84 20 # 10 batches of 8 in an epoch, the last 4 pictures are dropped
+# 10 batches of 8 in an epoch, the last 4 pictures are dropped.
+python3 tests/train/data.py "$work/data" 84 20
 train() { build/nngen train tests/train/tiny.lua --data "$work/data" --quiet "$@"; }
-steps_of() { sed -E 's/,"seconds":[^,}]*//' "$1/log.jsonl"; } # of a log, without what differs by the clock
+# Of a log, without what differs by the clock.
+steps_of() { sed -E 's/,"seconds":[^,}]*//' "$1/log.jsonl"; }
 same_run() { # same_run A B: checkpoints, weights and logs are equal, to the bit
   local file
   for file in last best final_weights; do
@@ -13,7 +15,8 @@ same_run() { # same_run A B: checkpoints, weights and logs are equal, to the bit
 # begin FOLDER OPTIONS...: starts a run in the background; its process is $run
 begin() {
   local folder=$1; shift
-  build/nngen train tests/train/tiny.lua --data "$work/data" --quiet --out-dir "$folder" "$@" >"$folder.out" 2>"$folder.err" </dev/null &
+  build/nngen train tests/train/tiny.lua --data "$work/data" --quiet \
+    --out-dir "$folder" "$@" >"$folder.out" 2>"$folder.err" </dev/null &
   run=$!
 }
 # logged FOLDER N: waits until the log has N lines; fails when the run ends before

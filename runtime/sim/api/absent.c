@@ -1,5 +1,5 @@
-// absent.c: the rest of cuda.h: so that a program starts which looks all its symbols up. Each answers
-// CUDA_ERROR_NOT_SUPPORTED, with one line the first time.
+// absent.c: the rest of cuda.h: so that a program starts which looks all its symbols up. Each
+// answers CUDA_ERROR_NOT_SUPPORTED, with one line the first time.
 #include "sim/api/api.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-// fatbin.c: the PTX inside of a fat binary as nvcc writes it: plain, or compressed by LZ4 or Zstandard,
-// whose libraries are opened when one asks for them.
+// fatbin.c: the PTX inside of a fat binary as nvcc writes it: plain, or compressed by LZ4 or
+// Zstandard, whose libraries are opened when one asks for them.
 //
 // A header of 16 bytes, then entries: what kind, for which GPU, how many bytes, how compressed.
 #include "sim/api/api.h"
@@ -90,7 +90,8 @@ static const Entry *choose(const char *begin, size_t bytes, uint32_t arch, bool 
         entry->header_bytes > bytes - at - entry->bytes)
       return best;
     *others |= entry->kind != kPtx || entry->arch > arch;
-    if (entry->kind == kPtx && entry->arch <= arch && (!best || entry->arch > best->arch)) best = entry;
+    if (entry->kind == kPtx && entry->arch <= arch && (!best || entry->arch > best->arch))
+      best = entry;
     at += entry->header_bytes + entry->bytes;
   }
   return best;

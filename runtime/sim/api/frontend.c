@@ -105,8 +105,10 @@ static int translate_options(int count, const char *const *words, const char **o
 static void take_log(nvrtcProgram program, Text *log) {
   size_t bytes = 0;
   char *text = NULL;
-  if (vendor.nvrtcGetProgramLogSize(program, &bytes) == NVRTC_SUCCESS && (text = calloc(bytes + 1, 1)))
-    if (vendor.nvrtcGetProgramLog(program, text) == NVRTC_SUCCESS) text_append(log, text, strlen(text));
+  if (vendor.nvrtcGetProgramLogSize(program, &bytes) == NVRTC_SUCCESS &&
+      (text = calloc(bytes + 1, 1)))
+    if (vendor.nvrtcGetProgramLog(program, text) == NVRTC_SUCCESS)
+      text_append(log, text, strlen(text));
   free(text);
 }
 

@@ -86,7 +86,8 @@ static CUresult find_params(const Launch *launch, void **params, void **extra,
              : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }
 
-// Copies the parameters' values: pointers first, behind them the values as a buffer of all has them.
+// Copies the parameters' values: pointers first, behind them the values as a buffer of all has
+// them.
 static CUresult take_params(Launch *launch, void **params, void **extra) {
   enum { kAlign = 128 }; // a tensor map's is 64
   const CusimKernel *kernel = launch->function->kernel;
@@ -132,11 +133,14 @@ static CUresult check_cluster(const Launch *launch, const unsigned dim[3], unsig
   for (int i = 0; i < 3; i++) {
     if (launch->grid[i] % dim[i])
       return sim_refuse(CUDA_ERROR_INVALID_VALUE,
-                        "kernel %s: a grid of (%u,%u,%u) blocks is not made of clusters of (%u,%u,%u)",
-                        f->name, launch->grid[0], launch->grid[1], launch->grid[2], dim[0], dim[1], dim[2]);
+                        "kernel %s: a grid of (%u,%u,%u) blocks is not made of clusters of "
+                        "(%u,%u,%u)",
+                        f->name, launch->grid[0], launch->grid[1], launch->grid[2], dim[0], dim[1],
+                        dim[2]);
     if (own[0] && own[i] != dim[i])
       return sim_refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
-                        "kernel %s: it is for clusters of (%u,%u,%u) blocks", f->name, own[0], own[1], own[2]);
+                        "kernel %s: it is for clusters of (%u,%u,%u) blocks", f->name, own[0],
+                        own[1], own[2]);
   }
   if (size > 1 && f->static_smem && !f->kernel->from_ptx)
     return sim_refuse(CUDA_ERROR_NOT_SUPPORTED,
@@ -231,7 +235,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem,
                         CUstream stream, void **params, void **extra) {
   return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
-                (unsigned[]){block_x, block_y, block_z}, smem, false, false, NULL, stream, params, extra);
+                (unsigned[]){block_x, block_y, block_z}, smem, false, false, NULL, stream, params,
+                extra);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
@@ -239,7 +244,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
                                    unsigned block_z, unsigned smem, CUstream stream,
                                    void **params) {
   return submit(function, (unsigned[]){grid_x, grid_y, grid_z},
-                (unsigned[]){block_x, block_y, block_z}, smem, true, false, NULL, stream, params, NULL);
+                (unsigned[]){block_x, block_y, block_z}, smem, true, false, NULL, stream, params,
+                NULL);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
@@ -257,6 +263,6 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
   }
   unsigned grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
   unsigned block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
-  return submit(function, grid, block, config->sharedMemBytes, cooperative, early, cluster, config->hStream,
-                params, extra);
+  return submit(function, grid, block, config->sharedMemBytes, cooperative, early, cluster,
+                config->hStream, params, extra);
 }

@@ -1,11 +1,12 @@
-// library.c: the newer names of modules and functions: a library is its module, a kernel its function.
+// library.c: the newer names of modules and functions: a library is its module, a kernel its
+// function.
 #include "sim/api/api.h"
 
 #include <stdlib.h>
 
-CUresult cuLibraryLoadData(CUmodule *library, const void *code, CUjit_option *options, void **values,
-                           unsigned count, void *library_options, void **library_values,
-                           unsigned library_count) {
+CUresult cuLibraryLoadData(CUmodule *library, const void *code, CUjit_option *options,
+                           void **values, unsigned count, void *library_options,
+                           void **library_values, unsigned library_count) {
   (void)library_options, (void)library_values, (void)library_count;
   return cuModuleLoadDataEx(library, code, count, options, values);
 }
@@ -109,8 +110,8 @@ static void call_back(void *data) {
   callback.function(callback.stream, sim_error_take(), callback.data);
 }
 
-CUresult cuStreamAddCallback(CUstream stream, void (*function)(CUstream, CUresult, void *), void *data,
-                             unsigned flags) {
+CUresult cuStreamAddCallback(CUstream stream, void (*function)(CUstream, CUresult, void *),
+                             void *data, unsigned flags) {
   if (!function || flags) return CUDA_ERROR_INVALID_VALUE;
   Callback *callback = malloc(sizeof *callback);
   if (!callback) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -79,7 +79,8 @@ static CUresult store_image(const void *image, int *fd) {
   if (!memcmp(head.e_ident, ELFMAG, SELFMAG) && head.e_machine == EM_CUDA)
     return sim_refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
                       "the kernel image is a GPU's machine code: libcusim takes PTX (of NVRTC "
-                      "-arch=compute_90a and nvrtcGetPTX, of nvcc -ptx or -gencode code=compute_90a)");
+                      "-arch=compute_90a and nvrtcGetPTX, of nvcc -ptx or -gencode "
+                      "code=compute_90a)");
   if (!length)
     return sim_refuse(CUDA_ERROR_INVALID_IMAGE,
                       "the kernel image is none that libcusim's NVRTC made on such a host");

@@ -1,5 +1,5 @@
-// ptx_image.c: what a program gives as an image, where it is PTX: text at an address, read with care,
-// or inside of a fat binary (fatbin.c).
+// ptx_image.c: what a program gives as an image, where it is PTX: text at an address, read with
+// care, or inside of a fat binary (fatbin.c).
 #include "sim/api/api.h"
 
 #include <stdlib.h>

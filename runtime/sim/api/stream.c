@@ -58,7 +58,8 @@ static CUresult add_legacy_deps(Op *op) {
 static Op *early_follower(Op *op) {
   Op *next = op->next;
   if (!next || !sim_settings()->seed || sim_error_take() != CUDA_SUCCESS) return NULL;
-  if (op->work.kind != WorkKernel || next->work.kind != WorkKernel || !next->work.launch->early) return NULL;
+  if (op->work.kind != WorkKernel || next->work.kind != WorkKernel || !next->work.launch->early)
+    return NULL;
   for (int i = 0; i < next->ndeps; i++)
     if (!next->deps[i]->done) return NULL;
   return op->work.launch->function->kernel->triggers && !op->work.launch->before ? next : NULL;

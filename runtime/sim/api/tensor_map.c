@@ -1,4 +1,5 @@
-// tensor_map.c: tensor maps, which describe a tensor in global memory and the box that a copy moves.
+// tensor_map.c: tensor maps, which describe a tensor in global memory and the box that a copy
+// moves.
 #include "sim/api/api.h"
 
 #include <string.h>

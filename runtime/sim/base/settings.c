@@ -105,7 +105,8 @@ static void read_frontend(void) {
   if (!name || !*name || !strcmp(name, "host") || !strcmp(name, "cxx")) return;
   sim_current_settings.nvrtc = !strcmp(name, "nvrtc");
   if (!sim_current_settings.nvrtc)
-    fprintf(stderr, "libcusim: NNGEN_SIM_FRONTEND=%s is left out: it takes cxx or nvrtc; cxx taken\n",
+    fprintf(stderr,
+            "libcusim: NNGEN_SIM_FRONTEND=%s is left out: it takes cxx or nvrtc; cxx taken\n",
             name);
 }
 

@@ -1,5 +1,6 @@
-// cc.h: from CUDA C++ to a kernel image, by the host's C++ compiler: what the files give each other,
-// in the order a program passes through them: compile.c -> rewrite.c -> kernels.c -> assembly.c.
+// cc.h: from CUDA C++ to a kernel image, by the host's C++ compiler: what the files give each
+// other, in the order a program passes through them: compile.c -> rewrite.c -> kernels.c ->
+// assembly.c.
 #ifndef CUSIM_CC_H
 #define CUSIM_CC_H
 
@@ -8,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-// ---- tokens (tokens.c) ---------------------------------------------------------------------------
+// ---- tokens (tokens.c) --------------------------------------------------------------------------
 
 typedef struct Token {
   const char *begin, *end; // of the source; empty where it ends

@@ -164,9 +164,11 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
                                   "-fno-unroll-loops", "-fno-optimize-sibling-calls", "-S",
                                   "kernels.ii", "-o", "kernels.s", NULL});
-  if (!clang) args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
+  if (!clang)
+    args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
   Text before = {0}, after = {0};
-  bool ok = run_in(folder, &args, log) == 0 && folder_read_output(folder, "kernels.s", &before, log);
+  bool ok =
+      run_in(folder, &args, log) == 0 && folder_read_output(folder, "kernels.s", &before, log);
   if (ok) assembly_count(before.data, &after);
   ok = ok && !after.failed && folder_write(folder, "counted.s", after.data, after.length, log);
   text_free(&before);
@@ -230,17 +232,20 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
 #endif
   if (job->checks & CusimTrace) args_add(&args, "-fsanitize=thread");
   if (job->checks & CusimTrace && marks.clang)
-    args_add_all(&args, (const char *[]){moved_bytes, "-mllvm", "-tsan-distinguish-volatile=1", NULL});
+    args_add_all(&args,
+                 (const char *[]){moved_bytes, "-mllvm", "-tsan-distinguish-volatile=1", NULL});
   else if (job->checks & CusimTrace && marks.fills_registers) // GCC 11 and newer know it
     args_add(&args, "--param=tsan-distinguish-volatile=1");
-  if (job->checks == CusimTrace) args_add(&args, "-fsanitize=alignment"); // branches, not to be counted
+  if (job->checks == CusimTrace)
+    args_add(&args, "-fsanitize=alignment"); // branches, not to be counted
   for (const char *const *o = job->options; *o; o++)
     if (!is_for_source(*o)) args_add(&args, *o);
   if (job->checks & CusimCount)
     return make_assembly(&args, marks.clang, folder, log) &&
            link_image(compiler, marks.clang && job->checks & CusimTrace, folder, log);
-  args_add_all(&args, (const char *[]){"kernels.ii", "-x", "assembler", "device/cusim_guard.s", "-x",
-                                  "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  args_add_all(&args,
+               (const char *[]){"kernels.ii", "-x", "assembler", "device/cusim_guard.s", "-x",
+                                "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
   return run_in(folder, &args, log) == 0;
 }
 

@@ -169,8 +169,9 @@ static const char *number_barrier(Rewriter *r, Token t) {
   return close.end;
 }
 
-// `while (*flag == 0) {}` and `while (*flag == 0);` wait for another block: the others get its turn.
-// Behind } it may be the end of a `do` that computes, and stays; behind ; both are written alike.
+// `while (*flag == 0) {}` and `while (*flag == 0);` wait for another block: the others get its
+// turn. Behind } it may be the end of a `do` that computes, and stays; behind ; both are written
+// alike.
 static const char *rewrite_spin(Rewriter *r, Token t) {
   Token open = peek(r, t.end);
   if (*open.begin != '(' || !r->last.end || *r->last.begin == '}') return NULL;

@@ -21,7 +21,8 @@ void fault_describe(uintptr_t address, char *text, size_t size);
 void fault_deadlock(Block *block) __attribute__((noreturn));
 void fault_misaligned(const void *address, int alignment, const void *pc)
     __attribute__((noreturn));
-// The block has written beside its shared memory of so many bytes: `where`, "past the end of static".
+// The block has written beside its shared memory of so many bytes: `where`, "past the end of
+// static".
 void fault_shared(const Block *block, const char *where, size_t bytes);
 // In a signal's handler: the running fiber continues in `where`, which gives its block up.
 void fault_continue(void *context, void (*where)(void));

@@ -1,6 +1,6 @@
-// signals.c: what the host's signals tell of a running kernel: a touched guard page, a wild pointer,
-// a division by zero. The handler continues the thread in fault_resume, on the fiber's own stack,
-// so that the report is written by ordinary code.
+// signals.c: what the host's signals tell of a running kernel: a touched guard page, a wild
+// pointer, a division by zero. The handler continues the thread in fault_resume, on the fiber's own
+// stack, so that the report is written by ordinary code.
 #include "sim/check/check.h"
 
 #include <signal.h>

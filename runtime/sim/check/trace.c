@@ -372,10 +372,12 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   const Worker *worker = sim_worker;
   if (on_stack(fiber, address)) return;
   bool shared = is_shared(worker, address, bytes);
-  if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address)) return;
+  if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address))
+    return;
   const Allocation *a = shared ? NULL : memory_find(address);
   bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
-  if (!shared && !global && (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
+  if (!shared && !global &&
+      (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
     if (kind == AccessAtomic && settings->race) { // in the grid's workspace
       trace_grid(fiber->block);
       fiber->block->atomic_open[fiber->self.linear] = true;

@@ -118,7 +118,7 @@ static inline void compare(const volatile void *address, int bytes, const void *
     atomic(p, bits / 8, true, PC);                                                                 \
     return builtin(p, v, __ATOMIC_SEQ_CST);                                                        \
   }
-#define COMPARE(T, bits, name, announce)                                                                     \
+#define COMPARE(T, bits, name, announce)                                                           \
   EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed);        \
   EXPORT int __tsan_atomic##bits##_##name(volatile T *p, T *e, T v, int order, int failed) {       \
     (void)order, (void)failed;                                                                     \

@@ -28,10 +28,11 @@ static void release(Block *block, BlockBarrier *barrier, int last) {
   barrier->count = barrier->arrived = 0;
 }
 
-// ---- one barrier from several places --------------------------------------------------------------
+// ---- one barrier from several places ------------------------------------------------------------
 
-// Pairs of addresses known to be one line: copies that the compiler made of it. Asking for lines is slow, so
-// what one thread has learned all know; each keeps the last pairs it met, and asks them first.
+// Pairs of addresses known to be one line: copies that the compiler made of it. Asking for lines is
+// slow, so what one thread has learned all know; each keeps the last pairs it met, and asks them
+// first.
 enum { kPairs = 64, kSharedPairs = 4096 };
 typedef struct Pair {
   const void *a, *b; // in this order: a < b
@@ -82,7 +83,7 @@ static void compare_places(BlockBarrier *barrier, int place, const void *pc) {
   *known = pair;
 }
 
-// ---- arriving and waiting -------------------------------------------------------------------------
+// ---- arriving and waiting -----------------------------------------------------------------------
 
 static inline __attribute__((always_inline)) BlockBarrier *arrive(Fiber *fiber, int id, int threads,
                                                                   int place, const void *pc) {

@@ -43,8 +43,8 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
   return fiber;
 }
 
-// Nothing of the block can run: another block of the cluster that can, or the same, a waiter of which
-// was freed. Else it reports a deadlock.
+// Nothing of the block can run: another block of the cluster that can, or the same, a waiter of
+// which was freed. Else it reports a deadlock.
 static Block *stall(Block *block) {
   const Cluster *c = block->cluster;
   Block *next = c->size > 1 ? cluster_next(block) : NULL;
@@ -189,7 +189,8 @@ static void run_threads(Fiber *volatile fiber_here) {
   Block *volatile block = fiber->block;
   do {
     start_thread(fiber, block->start);
-    if (__builtin_setjmp(fiber->exit) == 0) block->launch->function->kernel->enter(block->launch->params);
+    if (__builtin_setjmp(fiber->exit) == 0)
+      block->launch->function->kernel->enter(block->launch->params);
     end_thread(fiber);
   } while (next_in_warp(block));
 }
@@ -216,10 +217,12 @@ void fiber_main(void) {
 
 // The built-in variables that are the same in the whole block: the one of that rank in the cluster
 // number index.
-static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index, unsigned rank) {
+static CusimThread place(const Worker *worker, const Launch *launch, unsigned long index,
+                         unsigned rank) {
   const unsigned *dim = launch->cluster;
   CusimThread self = {.smem = worker->cluster.smem[rank], .smem_static = launch->smem_static};
-  unsigned in_grid[3], in_cluster[3] = {rank % dim[0], rank / dim[0] % dim[1], rank / dim[0] / dim[1]};
+  unsigned in_grid[3],
+      in_cluster[3] = {rank % dim[0], rank / dim[0] % dim[1], rank / dim[0] / dim[1]};
   for (int i = 0; i < 3; i++) {
     unsigned clusters = launch->grid[i] / dim[i];
     in_grid[i] = (unsigned)(index % clusters);
@@ -288,7 +291,8 @@ static void recover(Worker *worker) {
 
 static void no_memory(Launch *launch) {
   int none = 0;
-  if (!atomic_load(&launch->error)) fputs("libcusim: no memory for the stack of a thread\n", stderr);
+  if (!atomic_load(&launch->error))
+    fputs("libcusim: no memory for the stack of a thread\n", stderr);
   atomic_compare_exchange_strong(&launch->error, &none, CUDA_ERROR_OUT_OF_MEMORY);
 }
 

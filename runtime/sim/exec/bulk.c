@@ -1,4 +1,5 @@
-// bulk.c: the copies of sm_90's asynchronous proxy: bulk and tensor, into shared memory and out of it.
+// bulk.c: the copies of sm_90's asynchronous proxy: bulk and tensor, into shared memory and out of
+// it.
 //
 // A load lands as late as the program allows: when its mbarrier is all that the block waits for. A
 // store reads shared memory when its thread waits for its group, or ends. What a copy moves counts
@@ -102,7 +103,9 @@ static void reduce_16(void *to, const void *from, int how, bool brain) {
 
 static void reduce_bits(unsigned char *to, const unsigned char *from, int bytes, int how) {
   for (int i = 0; i < bytes; i++)
-    to[i] = how == ReduceAnd ? to[i] & from[i] : how == ReduceOr ? to[i] | from[i] : to[i] ^ from[i];
+    to[i] = how == ReduceAnd  ? to[i] & from[i]
+            : how == ReduceOr ? to[i] | from[i]
+                              : to[i] ^ from[i];
 }
 
 static void move_element(unsigned char *to, const unsigned char *from, int type, int how) {
@@ -277,7 +280,8 @@ static void check(const BulkCopy *copy) {
   bool odd = copy->tensor ? smem % 128 : (smem | gmem | copy->bytes) % 16;
   if (odd)
     fault_raise(CUDA_ERROR_MISALIGNED_ADDRESS, copy->pc,
-                "a bulk copy of %u bytes, shared memory at %p, global memory at %p: not aligned to %d",
+                "a bulk copy of %u bytes, shared memory at %p, global memory at %p: not aligned "
+                "to %d",
                 copy->bytes, (void *)smem, (void *)gmem, copy->tensor ? 128 : 16);
 }
 
@@ -351,8 +355,8 @@ void cusim_store_async(void *smem, const void *values, int bytes, unsigned long 
   if ((uintptr_t)smem % (unsigned)bytes) fault_misaligned(smem, bytes, pc);
   if (sim_settings()->trace)
     for (int i = 0; i < bytes; i += kWidest)
-      trace_access(fiber, (uintptr_t)smem + (unsigned)i, bytes - i < kWidest ? bytes - i : kWidest, true,
-                   AccessAsync, pc);
+      trace_access(fiber, (uintptr_t)smem + (unsigned)i, bytes - i < kWidest ? bytes - i : kWidest,
+                   true, AccessAsync, pc);
   memcpy(smem, values, (size_t)bytes);
   mbar_complete(fiber->block, bar, bytes, (int)fiber->self.linear, pc);
 }

@@ -79,7 +79,8 @@ void meeting_exit(Fiber *fiber) {
 
 void cusim_missing_lane(int reader, int source) {
   fault_raise(CUDA_ERROR_LAUNCH_FAILED, fiber_running()->block->work_pc,
-              "lane %d shuffles from lane %d, which its mask names and which has exited or is not there",
+              "lane %d shuffles from lane %d, which its mask names and which has exited or is "
+              "not there",
               reader, source);
 }
 

@@ -33,7 +33,8 @@ static unsigned char *map_smem(void) {
   return map + kRedZone + bytes; // its end
 }
 
-static __thread unsigned char *smem_ends[kMostCluster]; // by rank in a cluster; null: not mapped yet
+// By rank in a cluster; null: not mapped yet.
+static __thread unsigned char *smem_ends[kMostCluster];
 
 static void free_worker(void *data) { // when its thread exits
   Worker *worker = data;
@@ -88,7 +89,8 @@ static bool make_blocks(Worker *worker, const Launch *launch) {
 
 static void place_smem(Worker *worker, const Launch *launch) {
   const struct CUmod_st *module = launch->function->module;
-  size_t rounded = ((size_t)smem_bytes(launch) + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
+  size_t rounded =
+      ((size_t)smem_bytes(launch) + kSmemAlignment - 1) & ~(size_t)(kSmemAlignment - 1);
   for (int r = 0; r < worker->cluster.size; r++) worker->cluster.smem[r] = smem_ends[r] - rounded;
   worker->tls_bytes = module->tls_bytes;
   TlsIndex index = {module->tls_module, 0};
@@ -126,7 +128,8 @@ static void check_guards(const Worker *worker, const Launch *launch) {
     if (!is_poison(smem + smem_bytes(launch), smem_ends[r]))
       fault_shared(worker->cluster.blocks[r], "past the end of dynamic", smem_bytes(launch));
     if (!is_poison(smem_low(worker, r), smem))
-      fault_shared(worker->cluster.blocks[r], "before the beginning of dynamic", smem_bytes(launch));
+      fault_shared(worker->cluster.blocks[r], "before the beginning of dynamic",
+                   smem_bytes(launch));
   }
 }
 
@@ -165,8 +168,9 @@ static struct {
           .work = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
 
-// The blocks of a cooperative launch begin together: who spins for the others keeps a processor from
-// them, and one after the other would come by the pool's lock at the pace of their time slices.
+// The blocks of a cooperative launch begin together: who spins for the others keeps a processor
+// from them, and one after the other would come by the pool's lock at the pace of their time
+// slices.
 static struct {
   sem_t open;
   atomic_int arrived;
@@ -289,8 +293,8 @@ static void *run_alone(void *launch) {
   return NULL;
 }
 
-// Runs the launch that this one began before, on an OS thread of its own: this one's blocks stay where
-// they are. For the race check the two are one launch.
+// Runs the launch that this one began before, on an OS thread of its own: this one's blocks stay
+// where they are. For the race check the two are one launch.
 static void run_before(Launch *launch) {
   static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&once);

@@ -32,7 +32,8 @@ void cusim_early_read(void) {
 }
 
 // vprintf of device code: its values lie one behind the other, each aligned to its size.
-static const unsigned char *take(const unsigned char *values, const unsigned char **at, size_t size) {
+static const unsigned char *take(const unsigned char *values, const unsigned char **at,
+                                 size_t size) {
   size_t offset = ((size_t)(*at - values) + size - 1) / size * size;
   *at = values + offset + size;
   return values + offset;

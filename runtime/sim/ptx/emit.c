@@ -1,8 +1,9 @@
-// emit.c: a module as C++ text: variables, functions, kernels, and the table that the image exports.
+// emit.c: a module as C++ text: variables, functions, kernels, and the table that the image
+// exports.
 //
-// What the text stands on is device/cusim_ptx.h. Names: G_n a variable in global or constant memory,
-// S_n the shared address of one in shared memory, F_n a function, K_n a kernel; registers keep
-// their own. A function takes its results' and parameters' addresses in one array.
+// What the text stands on is device/cusim_ptx.h. Names: G_n a variable in global or constant
+// memory, S_n the shared address of one in shared memory, F_n a function, K_n a kernel; registers
+// keep their own. A function takes its results' and parameters' addresses in one array.
 #include "sim/ptx/ptx.h"
 
 #include <ctype.h>
@@ -45,7 +46,7 @@ static void name_all(PtxModule *m) {
   }
 }
 
-// ---- shared memory: where each variable lies, and what each kernel reaches -----------------------
+// ---- shared memory: where each variable lies, and what each kernel reaches ----------------------
 
 typedef struct Reach {
   PtxVar **vars; // in shared memory, of the module and of functions
@@ -167,7 +168,8 @@ static void declare_var(Emitter *e, const PtxVar *var) {
   if (var->type.bits < 8)
     ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "%s: no variable has this type", var->name);
   if (var->external)
-    ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "%s is declared and not defined", var->name);
+    ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "%s is declared and not defined",
+             var->name);
   text_print(e->out, "extern \"C\" { extern __attribute__((visibility(\"default\"))) u%d %s[%zu] ",
              var->type.bits, var->c_name, var->count ? var->count : 1);
   bool named = strspn(var->name, kPlain) == strlen(var->name); // not `$str`, which an assembler

@@ -46,7 +46,7 @@ static void infix(Emitter *e, const char *op, PtxType type) {
   emit_end(e, need_op(e, 0), type);
 }
 
-// ---- floating point: the name of a function by its modifiers -------------------------------------
+// ---- floating point: the name of a function by its modifiers ------------------------------------
 
 // "x_fma" and what changes it: _rz, _rm, _rp; template arguments: ftz, sat.
 static void call_float(Emitter *e, const char *name, int count, const char *more) {
@@ -286,7 +286,8 @@ static void emit_logic(Emitter *e) {
 
 static void emit_lop3(Emitter *e) {
   PtxType u = ptx_type_of("u32");
-  if (instr_has(e->instr, "BoolOp") || need_op(e, 0)->kind == OpPair) emit_fail(e, "with a predicate");
+  if (instr_has(e->instr, "BoolOp") || need_op(e, 0)->kind == OpPair)
+    emit_fail(e, "with a predicate");
   if (need_op(e, 4)->kind != OpInt) emit_fail(e, "the table is a constant");
   const PtxType types[] = {u, u, u};
   emit_begin(e, need_op(e, 0), u);

@@ -42,7 +42,8 @@ static bool in_words(const char *words, const char *part) {
 
 void only_parts(Emitter *e, int first, int end, const char *words) {
   for (int i = first; i < end; i++)
-    if (!in_words(words, e->instr->part[i])) emit_fail(e, "`.%s` is not known here", e->instr->part[i]);
+    if (!in_words(words, e->instr->part[i]))
+      emit_fail(e, "`.%s` is not known here", e->instr->part[i]);
 }
 
 PtxSpace instr_space(const Instr *instr) {
@@ -187,7 +188,8 @@ static void emit_constant(Emitter *e, const Operand *op, PtxType type) {
   else if (is_integer(type))
     text_print(e->out, "(%s)%llu%s", type.name, (unsigned long long)bits, tail);
   else
-    text_print(e->out, "%s{(%s)0x%llx%s}", type.name, int_name(type), (unsigned long long)bits, tail);
+    text_print(e->out, "%s{(%s)0x%llx%s}", type.name, int_name(type), (unsigned long long)bits,
+               tail);
 }
 
 static bool is_kernel_param(const Emitter *e, const PtxVar *var) {
@@ -238,8 +240,9 @@ void emit_address(Emitter *e, const Operand *op, PtxSpace space) {
   if (base->kind == OpReg && e->func->regs[base->reg].type.bits == 32) wide = ptx_type_of("u32");
   if (base->kind == OpVar && space == SpaceGeneric && base->var->space != SpaceGlobal)
     space = base->var->space;
-  const char *before = space == SpaceShared ? "(SB + (u32)(" : space == SpaceParam ? "(PB + (u32)("
-                                                                                    : "(u8 *)(u64)((";
+  const char *before = space == SpaceShared  ? "(SB + (u32)("
+                       : space == SpaceParam ? "(PB + (u32)("
+                                             : "(u8 *)(u64)((";
   bool local = base->kind == OpVar && space == SpaceParam && !is_kernel_param(e, base->var);
   if (local) before = "(u8 *)((";
   text_print(e->out, "%s", before);
@@ -344,7 +347,8 @@ void emit_instr(Emitter *e, const Instr *instr) {
   const EmitRow *row = find_row(instr);
   if (!row) emit_fail(e, "this instruction is not known");
   if (instr->pred >= 0)
-    text_print(e->out, "if (%s%s) { ", instr->pred_not ? "!" : "", e->func->regs[instr->pred].c_name);
+    text_print(e->out, "if (%s%s) { ", instr->pred_not ? "!" : "",
+               e->func->regs[instr->pred].c_name);
   row->emit(e);
   if (instr->pred >= 0) text_print(e->out, " }");
 }
@@ -371,7 +375,8 @@ static void count_uses(PtxFunc *func, const Instr *instr, const Operand *op) {
 static void choose_kinds(PtxFunc *func) {
   for (int i = 0; i < func->nbody; i++)
     for (int k = 0; k < func->body[i].nops; k++)
-      if (!instr_has(&func->body[i], "sync")) count_uses(func, &func->body[i], &func->body[i].op[k]);
+      if (!instr_has(&func->body[i], "sync"))
+        count_uses(func, &func->body[i], &func->body[i].op[k]);
   for (int i = 0; i < func->nregs; i++) {
     PtxReg *reg = &func->regs[i];
     bool wide = reg->type.bits == 32 || reg->type.bits == 64;

@@ -11,7 +11,8 @@ static void emit_bra(Emitter *e) {
 
 static const Instr *label_named(Emitter *e, const Operand *op) {
   for (int i = 0; op->kind == OpLabel && i < e->func->nbody; i++)
-    if (e->func->body[i].label && !strcmp(e->func->body[i].label, op->name)) return &e->func->body[i];
+    if (e->func->body[i].label && !strcmp(e->func->body[i].label, op->name))
+      return &e->func->body[i];
   emit_fail(e, "a list of targets or a prototype is awaited");
 }
 
@@ -30,13 +31,15 @@ static void emit_call(Emitter *e) {
   const Instr *in = e->instr;
   int at = in->nops && in->op[0].kind == OpList && in->nops > 1 ? 1 : 0;
   const Operand *results = at ? &in->op[0] : NULL, *callee = need_op(e, at);
-  const Operand *params = at + 1 < in->nops && in->op[at + 1].kind == OpList ? &in->op[at + 1] : NULL;
+  const Operand *params =
+      at + 1 < in->nops && in->op[at + 1].kind == OpList ? &in->op[at + 1] : NULL;
   const Operand *lists[] = {results, params};
   text_print(e->out, "{ u8 *const A_[] = {");
   for (int l = 0; l < 2; l++)
     for (int i = 0; lists[l] && i < lists[l]->nparts; i++) {
       const Operand *op = &lists[l]->parts[i];
-      if (op->kind != OpVar || op->var->space != SpaceParam) emit_fail(e, "arguments are parameters");
+      if (op->kind != OpVar || op->var->space != SpaceParam)
+        emit_fail(e, "arguments are parameters");
       text_print(e->out, "%s, ", op->var->c_name);
     }
   text_print(e->out, "0}; ");
@@ -91,7 +94,10 @@ static void emit_bar(Emitter *e) {
     PtxType type = instr_has(in, "popc") ? ptx_type_of("u32") : ptx_type_of("pred");
     if (in->nops < 3) emit_fail(e, "operands are missing");
     emit_begin(e, need_op(e, 0), type);
-    text_print(e->out, "x_bar_red_%s(", instr_has(in, "popc") ? "popc" : instr_has(in, "and") ? "and" : "or");
+    text_print(e->out, "x_bar_red_%s(",
+               instr_has(in, "popc")  ? "popc"
+               : instr_has(in, "and") ? "and"
+                                      : "or");
     operand_or(e, 1, "0");
     text_print(e->out, ", ");
     if (in->nops > 3) operand_or(e, 2, "0");

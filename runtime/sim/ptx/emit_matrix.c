@@ -95,7 +95,8 @@ static const MmaForm *find_form(const Instr *in) {
   const char *const *types = &in->part[in->nparts - 4]; // d, a, b, c
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
     if (instr_has(in, forms[i].shape) && !strcmp(types[1], forms[i].a) &&
-        !strcmp(types[2], forms[i].b) && !strcmp(types[3], forms[i].cd) && !strcmp(types[0], forms[i].cd))
+        !strcmp(types[2], forms[i].b) && !strcmp(types[3], forms[i].cd) &&
+        !strcmp(types[0], forms[i].cd))
       return &forms[i];
   return NULL;
 }
@@ -154,7 +155,8 @@ bool emit_wide_run(Emitter *e, const Instr *instr, int *count) {
   }
   e->instr = instr;
   if (!n) return false;
-  only_parts(e, 1, instr->nparts - 4, "sync aligned row col m16n8k4 m16n8k8 m16n8k16 m16n8k32 kind::f8f6f4");
+  only_parts(e, 1, instr->nparts - 4,
+             "sync aligned row col m16n8k4 m16n8k8 m16n8k16 m16n8k32 kind::f8f6f4");
   int words = 2 * form->ncd + form->na + form->nb;
   text_print(e->out, "{ u32 t_[%d] = {", slots->count);
   PtxType u32 = ptx_type_of("u32");

@@ -9,7 +9,8 @@ static const char kHints[] = // that change nothing here
     "L2::evict_normal level::eviction_priority unified mmio";
 static const char kSpaces[] = "global shared shared::cta shared::cluster const local param "
                               "param::entry param::func";
-static const char kOrders[] = "weak volatile relaxed acquire release acq_rel sc cta cluster gpu sys";
+static const char kOrders[] =
+    "weak volatile relaxed acquire release acq_rel sc cta cluster gpu sys";
 
 static void check_parts(Emitter *e, int end, const char *more) {
   char words[1024];
@@ -118,7 +119,10 @@ static PtxType part_type(Emitter *e, PtxType whole, int n) {
 static PtxType register_type(Emitter *e, PtxType type) {
   (void)e;
   if (type.kind == KindPred || type.kind == KindFloat || type.bits == 128) return type;
-  return ptx_type_of(type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : type.bits == 8 ? "u8" : "u64");
+  return ptx_type_of(type.bits == 16   ? "u16"
+                     : type.bits == 32 ? "u32"
+                     : type.bits == 8  ? "u8"
+                                       : "u64");
 }
 
 static void emit_mov(Emitter *e) {
@@ -128,8 +132,13 @@ static void emit_mov(Emitter *e) {
   if (to->kind == OpVector && from->kind == OpVector) emit_fail(e, "between vectors");
   if (to->kind == OpVector) { // unpack
     PtxType part = part_type(e, type, to->nparts);
-    text_print(e->out, "{ %s t_ = ", type.bits == 128 ? "b128" : type.bits == 64 ? "u64" : type.bits == 32 ? "u32" : "u16");
-    emit_value(e, from, type.kind == KindFloat ? ptx_type_of(type.bits == 64 ? "u64" : "u32") : type);
+    text_print(e->out, "{ %s t_ = ",
+               type.bits == 128  ? "b128"
+               : type.bits == 64 ? "u64"
+               : type.bits == 32 ? "u32"
+                                 : "u16");
+    emit_value(e, from,
+               type.kind == KindFloat ? ptx_type_of(type.bits == 64 ? "u64" : "u32") : type);
     text_print(e->out, ";");
     for (int i = 0; i < to->nparts; i++) {
       if (to->parts[i].kind == OpSink) continue;
@@ -162,7 +171,8 @@ static void emit_cvta(Emitter *e) {
   PtxType type = instr_type(e, 0);
   bool to = instr_has(e->instr, "to");
   PtxSpace space = instr_space(e->instr);
-  only_parts(e, 1, e->instr->nparts - 1, "to global shared shared::cta shared::cluster const local param param::entry");
+  only_parts(e, 1, e->instr->nparts - 1,
+             "to global shared shared::cta shared::cluster const local param param::entry");
   bool cluster = instr_has(e->instr, "shared::cluster");
   const char *base = space == SpaceShared ? "SB" : space == SpaceParam ? "PB" : NULL;
   PtxType u64 = ptx_type_of("u64"), result = type.bits == 32 ? ptx_type_of("u32") : u64;
@@ -182,8 +192,10 @@ static void emit_isspacep(Emitter *e) {
   emit_begin(e, need_op(e, 0), ptx_type_of("pred"));
   const char *space = e->instr->part[1];
   text_print(e->out, "x_isspacep_%s((u8 *)",
-             !strcmp(space, "shared::cta") ? "shared" : !strcmp(space, "shared::cluster") ? "cluster"
-             : !strncmp(space, "param", 5) ? "param" : space);
+             !strcmp(space, "shared::cta")       ? "shared"
+             : !strcmp(space, "shared::cluster") ? "cluster"
+             : !strncmp(space, "param", 5)       ? "param"
+                                                 : space);
   emit_value(e, need_op(e, 1), ptx_type_of("u64"));
   text_print(e->out, ")");
   emit_end(e, need_op(e, 0), ptx_type_of("pred"));
@@ -196,7 +208,8 @@ static void emit_nothing(Emitter *e) {
 // ---- atomics ------------------------------------------------------------------------------------
 
 static const char *atomic_op(Emitter *e) {
-  static const char *const known[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"};
+  static const char *const known[] = {"add", "min", "max", "inc",  "dec",
+                                      "and", "or",  "xor", "exch", "cas"};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (instr_has(e->instr, known[i])) return known[i];
   emit_fail(e, "which operation?");
@@ -207,9 +220,16 @@ static void emit_atom(Emitter *e) {
   bool reads = !strcmp(e->instr->part[0], "atom");
   check_parts(e, e->instr->nparts - 1, "add min max inc dec and or xor exch cas noftz v2 v4 v8");
   const char *op = atomic_op(e);
-  int n = instr_has(e->instr, "v2") ? 2 : instr_has(e->instr, "v4") ? 4 : instr_has(e->instr, "v8") ? 8 : 1;
+  int n = instr_has(e->instr, "v2")   ? 2
+          : instr_has(e->instr, "v4") ? 4
+          : instr_has(e->instr, "v8") ? 8
+                                      : 1;
   bool cas = !strcmp(op, "cas");
-  if (type.kind == KindBits) type = type.bits == 128 ? type : ptx_type_of(type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : "u64");
+  if (type.kind == KindBits)
+    type = type.bits == 128 ? type
+                            : ptx_type_of(type.bits == 16   ? "u16"
+                                          : type.bits == 32 ? "u32"
+                                                            : "u64");
   int at = reads ? 1 : 0;
   text_print(e->out, "{ u8 *a_ = ");
   address(e, need_op(e, at));
@@ -218,7 +238,8 @@ static void emit_atom(Emitter *e) {
   for (int i = 0; i < n; i++) {
     const Operand *to = reads ? (n > 1 ? &need_op(e, 0)->parts[i] : need_op(e, 0)) : NULL;
     const Operand *value = need_op(e, at + 1);
-    if (n > 1 && (value->kind != OpVector || value->nparts != n)) emit_fail(e, "as many values as it says");
+    if (n > 1 && (value->kind != OpVector || value->nparts != n))
+      emit_fail(e, "as many values as it says");
     if (to && n > 1 && need_op(e, 0)->nparts != n) emit_fail(e, "as many registers as it says");
     if (n > 1) value = &value->parts[i];
     if (to) emit_begin(e, to, type);

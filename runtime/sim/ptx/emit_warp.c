@@ -59,7 +59,8 @@ static void emit_match(Emitter *e) {
   bool all = instr_has(in, "all");
   const Operand *to = need_op(e, 0), *pred = NULL;
   if (to->kind == OpPair) pred = &to->parts[1], to = &to->parts[0];
-  text_print(e->out, all ? "{ int all_; u32 t_ = __match_all_sync(" : "{ u32 t_ = __match_any_sync(");
+  text_print(e->out,
+             all ? "{ int all_; u32 t_ = __match_all_sync(" : "{ u32 t_ = __match_any_sync(");
   value(e, 2, "u32");
   text_print(e->out, ", ");
   value(e, 1, instr_type(e, 0).bits == 64 ? "u64" : "u32");

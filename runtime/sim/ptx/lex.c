@@ -44,7 +44,8 @@ static const char *name_end(const char *p) {
 
 static const char *number_end(const char *p) {
   while (isalnum((unsigned char)*p) || *p == '.' ||
-         ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E') && isdigit((unsigned char)p[1])))
+         ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E') &&
+          isdigit((unsigned char)p[1])))
     p++;
   return p;
 }

@@ -285,7 +285,8 @@ static int product(Parser *p, int out[3]) {
 
 static void parse_limits(Parser *p, PtxFunc *func) {
   for (;;) {
-    if (parse_take(p, ".maxntid") || parse_take(p, ".reqntid")) func->limits.threads = product(p, NULL);
+    if (parse_take(p, ".maxntid") || parse_take(p, ".reqntid"))
+      func->limits.threads = product(p, NULL);
     else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)need_integer(p);
     else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)need_integer(p);
     else if (parse_take(p, ".reqnctapercluster")) product(p, func->cluster);

@@ -1,5 +1,5 @@
-// ptx.h: from PTX to a kernel image: text -> tokens -> a small typed form (parse.c, parse_body.c) ->
-// C text (emit.c and its parts) -> the host's compiler (translate.c). Stands on base alone.
+// ptx.h: from PTX to a kernel image: text -> tokens -> a small typed form (parse.c, parse_body.c)
+// -> C text (emit.c and its parts) -> the host's compiler (translate.c). Stands on base alone.
 //
 // All that is parsed lives in one arena, until the module's text has been made.
 #ifndef CUSIM_PTX_H
@@ -242,8 +242,8 @@ typedef struct EmitRow {
   const char *name; // its first pieces: "cp.async.bulk"
   void (*emit)(Emitter *e);
 } EmitRow;
-extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[], emit_control_rows[],
-    emit_warp_rows[], emit_matrix_rows[], emit_wmma_rows[], emit_hopper_rows[],
+extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[],
+    emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_wmma_rows[], emit_hopper_rows[],
     emit_cluster_rows[], emit_wgmma_rows[];
 
 // The value of an operand as this type; text like `(s32)r1`.

@@ -1,5 +1,5 @@
-// state.h: what there is while kernels run: memory, modules, launches, blocks, threads. Structs that
-// the rooms above read and change, and who is where.
+// state.h: what there is while kernels run: memory, modules, launches, blocks, threads. Structs
+// that the rooms above read and change, and who is where.
 //
 // OS threads that run blocks touch only their Worker and the Launch they are given.
 #ifndef CUSIM_STATE_H
@@ -129,7 +129,9 @@ typedef struct CopyEntry { // an asynchronous copy that has not landed, or an ar
   const void *pc;
 } CopyEntry;
 
-typedef enum WaitKind { WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes, WaitCluster, WaitRegisters } WaitKind;
+typedef enum WaitKind {
+  WaitNone, WaitMeeting, WaitBarrier, WaitMbar, WaitTryMbar, WaitLanes, WaitCluster, WaitRegisters
+} WaitKind;
 
 // One CUDA thread at a time; when it ends, the fiber takes the next thread of the block. Or all
 // threads of blocks that run as a loop.
