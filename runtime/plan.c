@@ -16,6 +16,7 @@ enum { FormatVersion = 1 };
 
 typedef enum FieldKind {
   FieldText,
+  FieldMaybeText, // left out where it is null
   FieldInt,
   FieldInt64,
   FieldReal,
@@ -54,7 +55,7 @@ enum { CountIsThree = 0 }; // count_offset of grid and block; no count member st
 static const char *const dtypes[] = {"f32", "f16", "bf16", "f64", "i32", "u8", "i64", "bool", NULL};
 static const char *const roles[] = {"input", "output", "param", "temp", "state", NULL};
 static const char *const spaces[] = {"static", "arena", "init", NULL};
-static const char *const inits[] = {"none", "constant", "normal", "uniform", NULL};
+static const char *const inits[] = {"none", "constant", "normal", "uniform", "table", NULL};
 static const char *const kinds[] = {"launch", "copy", "memset", "library", "host", NULL};
 
 static const Field tensor_fields[] = {
@@ -71,6 +72,7 @@ static const Field tensor_fields[] = {
     ENUM(PlanTensor, init, inits),
     FIELD(PlanTensor, init_a, FieldReal),
     FIELD(PlanTensor, init_b, FieldReal),
+    FIELD(PlanTensor, table, FieldMaybeText),
     FIELD(PlanTensor, loc, FieldText),
     END};
 static const Field arg_fields[] = {FIELD(PlanArg, name, FieldText),
@@ -146,7 +148,8 @@ static json_t *write_list(const Field *field, const void *record) {
 static json_t *write_field(const Field *field, const void *record) {
   const char *at = (const char *)record + field->offset;
   switch (field->kind) {
-  case FieldText: {
+  case FieldText:
+  case FieldMaybeText: {
     const char *text = *(const char *const *)at;
     return json_string(text ? text : "");
   }
@@ -168,6 +171,8 @@ static json_t *write_field(const Field *field, const void *record) {
 static json_t *write_struct(const Field *fields, const void *record) {
   json_t *object = json_object();
   for (const Field *field = fields; field->name; field++) {
+    if (field->kind == FieldMaybeText && !*(char *const *)((const char *)record + field->offset))
+      continue;
     json_t *value = write_field(field, record);
     if (!value || json_object_set_new(object, field->name, value)) return json_decref(object), NULL;
   }
@@ -257,6 +262,9 @@ static int read_field(Reader *reader, const Field *field, json_t *value, void *r
   int64_t number = 0;
   int rc;
   switch (field->kind) {
+  case FieldMaybeText:
+    if (!value) return ExitOk;
+    // fall through
   case FieldText:
     if (!json_is_string(value)) return wrong(reader, "a text");
     *(char **)at = heap_copy(json_string_value(value));
@@ -323,7 +331,8 @@ int plan_read(Plan **plan, const char *text, size_t length, Error *err) {
 static void free_struct(const Field *fields, void *record) {
   for (const Field *field = fields; field->name; field++) {
     char **at = (char **)((char *)record + field->offset);
-    if (field->kind != FieldText && field->kind != FieldStructs) continue;
+    bool text = field->kind == FieldText || field->kind == FieldMaybeText;
+    if (!text && field->kind != FieldStructs) continue;
     for (int i = 0; field->kind == FieldStructs && *at && i < array_length(field, record); i++)
       free_struct(field->fields, *at + (size_t)i * field->size);
     free(*at);

@@ -66,7 +66,7 @@ typedef enum Space {
 typedef enum Role { RoleInput, RoleOutput, RoleParam, RoleTemp, RoleState } Role;
 
 // How a parameter is filled when no weights file names it. Seeded by (plan seed, parameter name).
-typedef enum InitKind { InitNone, InitConstant, InitNormal, InitUniform } InitKind;
+typedef enum InitKind { InitNone, InitConstant, InitNormal, InitUniform, InitTable } InitKind;
 
 typedef struct PlanTensor {
   char *name;  // input, output, or parameter name; for RoleTemp the value's name in the model
@@ -80,6 +80,7 @@ typedef struct PlanTensor {
   int value;                  // id of the IR value it holds, or -1
   InitKind init;              // RoleParam and RoleState only
   double init_a, init_b;      // constant: a; normal: mean a, std b; uniform: from a to b
+  char *table; // InitTable: the elements, row-major, 8 hexadecimal digits each: the bits of an f32
   char *loc;                  // "resnet18.lua:12"
 } PlanTensor;
 

@@ -112,6 +112,12 @@ static int check_shape(const PlanTensor *tensor, int index, Error *err) {
   return ExitOk;
 }
 
+static bool is_table(const PlanTensor *tensor) {
+  size_t digits = tensor->table ? strspn(tensor->table, "0123456789abcdef") : 0, count = 1;
+  for (int d = 0; d < tensor->rank; d++) count *= (size_t)tensor->shape[d];
+  return digits == 8 * count && tensor->table && !tensor->table[digits];
+}
+
 static int check_tensor(const Plan *plan, int index, Names *names, Error *err) {
   const PlanTensor *tensor = &plan->tensors[index];
   int64_t space = space_bytes(plan, tensor->space);
@@ -131,6 +137,8 @@ static int check_tensor(const Plan *plan, int index, Names *names, Error *err) {
          index, (long long)tensor->offset, (long long)tensor->bytes, (long long)space, Align);
   if (!isfinite(tensor->init_a) || !isfinite(tensor->init_b))
     FAIL("tensors[%d]: init is not finite", index);
+  if (tensor->init == InitTable && !is_table(tensor))
+    FAIL("tensors[%d]: table is not of 8 hexadecimal digits for each element", index);
   return ExitOk;
 }
 

@@ -407,6 +407,7 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
                  .no_flash = cli->no_flash,
                  .recompute = cli->recompute,
                  .memory = memory,
+                 .read_numbers = cli_read_numbers,
                  .trains =
                      !strcmp(cli->verb, "train") ||
                      (cli->entry && (!strcmp(cli->entry, "train") || !strcmp(cli->entry, "eval")))};

@@ -46,6 +46,7 @@ int cli_number(const char *option, const char *text, int64_t fallback, int64_t *
 void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all verbs
 
 int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
+int cli_read_numbers(const char *path, Numbers *numbers, Error *err); // Options.read_numbers
 
 int cli_device(const Cli *cli, Device **device, Error *err); // open.c: --device, --ordinal
 

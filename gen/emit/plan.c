@@ -48,6 +48,7 @@ static int add_tensor(Builder *b, const Node *n) {
   t->init = t->role == RoleParam || t->role == RoleState ? (InitKind)n->attr.init : InitNone;
   t->init_a = n->attr.init_a;
   t->init_b = n->attr.init_b;
+  if (t->init == InitTable) t->table = copy_text(b->c->tables[n->attr.table - 1]);
   t->loc = loc_text(n->loc);
   return b->tensor_of[n->id] = p->ntensors++;
 }

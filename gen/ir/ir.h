@@ -29,6 +29,7 @@ typedef struct Traced Traced;   // eval.c
 typedef struct Setting Setting; // lang.h: one of nn.config
 typedef struct Usage Usage;     // lang.h: what the model file has used of its limits
 typedef struct Tuning Tuning;   // sched.h: measured tiles
+typedef struct Numbers Numbers; // lang.h: of an .npy beside the model
 
 // ---- the graph ------------------------------------------------------------------------------
 
@@ -51,7 +52,7 @@ typedef struct Type {
 typedef struct Attr {
   double value;          // const: every element
   double init_a, init_b; // param: see PlanTensor
-  int64_t init;          // param: InitKind
+  int64_t init, table;   // param: InitKind; its numbers in Compiler.tables, from 1
   int64_t axes;          // reduce: bit d set = dimension d becomes 1
   int64_t kernel[2];     // window: height, width
   int64_t stride[2];     // window, conv
@@ -139,6 +140,7 @@ typedef struct Options {        // what the user asked of a compilation
   int nset; // --set name=value
   const char **set_name, **set_value;
   const char *stage;     // show: stop after this pass
+  int (*read_numbers)(const char *path, Numbers *numbers, Error *err);
   const Tuning *tuning;  // measured tiles; null: the model alone decides
   const char *device;    // whose measurements count
   int candidate, level;  // contractions take the tile in this place, from 1 (0: the best)
@@ -157,18 +159,15 @@ struct Compiler {
   Graph *original;                  // as the model wrote it: what the oracle evaluates
   const struct Template *templates; // compile/templates.c; ends with a null name
   Op **ops;
-  int nops;
   Names *reserved;   // words of templates/: kernels name nothing so
   Traced **programs; // what `ref` of the ops computes, as far as asked
-  int nprograms;
   Setting *settings;
-  int nsettings;
-  int ncalls;
+  const char **tables;  // of params: see PlanTensor.table
   const char **entries; // names; 0: infer
-  int nentries;
+  int nops, nprograms, nsettings, ntables, nentries;
   int entry;           // that the next output or update belongs to
   const char *scope;   // where the next node stands in the model, as nn.lua says
-  int call;            // 0: every op is a call of its own
+  int call, ncalls;    // call 0: every op is a call of its own
   Precision precision; // of the next node
   Usage *usage;
   Error *error;

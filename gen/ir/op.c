@@ -24,6 +24,7 @@ const AttrField attr_fields[] = {
     FIELD(dims, -1, false),
     FIELD(ends, -1, false),
     FIELD(dtype, 1, false),
+    {"table", offsetof(Attr, table), 1, false, true},
     {"below", offsetof(Attr, below), 1, false, true},
 };
 #undef FIELD

@@ -36,6 +36,14 @@ int front_push_node(lua_State *lua, Node *n);            // as a tensor; returns
 Node *front_place_node(lua_State *lua, Node *n); // with line, name, precision and call; returns n
 
 // ---- sources.c ---------------------------------------------------------------------------------
+// What an .npy beside the model holds, as nn.tensor reads it. `values` is the caller's, to be freed.
+struct Numbers {
+  int rank;
+  int64_t shape[MaxRank];
+  double *values; // row-major
+  bool whole;     // integers or booleans
+};
+
 extern const luaL_Reg source_functions[]; // of core; ends with null names
 
 // ---- rows.c: ops.lua and op_row{...} -----------------------------------------------------------

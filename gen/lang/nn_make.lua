@@ -110,16 +110,43 @@ local function read(v, axis, dims, list)
   for i = 1, n do read(v[i], axis + 1, dims, list) end
 end
 
--- The numbers of nested tables: up to 64 of them become part of the kernels that use them.
+-- Numbers that the plan holds and no weights file: a source that is read, tensor_1 and so on. Equal
+-- ones are one.
+local tables, ntables = {}, 0
+local function stored(dims, list)
+  local key = table.concat(dims, " ") .. ":" .. table.concat(list, " ")
+  if not tables[key] then
+    ntables = ntables + 1
+    tables[key] = tools.placed("", core.table, "tensor_" .. ntables, dims, list)
+    tools.buffers[core.id(tables[key])] = true
+  end
+  return tables[key]
+end
+
+local kMostNumbers = 1 << 20
+local kMostWhole = 1 << 24 -- every whole number up to it is an f32
+
+-- The numbers of nested tables, {{1, 2}, {3, 4}}: floats, or integers where all are. Up to 64 of them
+-- become part of the kernels that use them; more, up to 2^20, are kept beside the parameters, integers
+-- among them up to 2^24. Or those of a file of NumPy's beside the model, "places.npy".
 define_here("tensor(numbers: any, {dtype: string = nil})", "torch.tensor", function(numbers, o)
   local dims, list = {}, {}
-  read(numbers, 1, dims, list)
+  if type(numbers) == "string" then dims, list = core.numbers(numbers)
+  else read(numbers, 1, dims, list) end
   local float = false
   for _, v in ipairs(list) do float = float or math.type(v) == "float" end
-  local most = 64
-  if #list > most then
-    fail("tensor: %d numbers: wants at most %d; larger tables are parameters, " ..
-         "nn.param(\"name\", shape), from --weights", #list, most)
+  if #list > kMostNumbers then
+    fail("tensor: %d numbers: wants at most %d; larger ones are parameters, " ..
+         "nn.param(\"name\", shape), from --weights", #list, kMostNumbers)
+  end
+  if #list > 64 then
+    for i, v in ipairs(list) do
+      if not float and (v > kMostWhole or v < -kMostWhole) then
+        fail("tensor: number %d is %d: of more than 64 integers each is at most 2^24", i, v)
+      end
+    end
+    local x = stored(dims, list)
+    return of_dtype(float and x or nn.to(x, "i32"), o.dtype)
   end
   for i, v in ipairs(list) do list[i] = float and v + 0.0 or v end
   -- Halves, down to single numbers: as many comparisons as there are bits of the place.

@@ -34,7 +34,7 @@
 
 -- sources
 op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
-op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b"}}
+op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b", "table"}}
 op{name = "state", class = "source", form = "state", nin = 0, attrs = {"init", "init_a", "init_b"}}
 op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
 op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis"}}

@@ -3,6 +3,7 @@
 #include "lang.h"
 
 #include <lauxlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 static Type read_shape(lua_State *lua, int at, const char *what) {
@@ -146,6 +147,63 @@ static int lua_param(lua_State *lua) { // param(name, shape, kind, a, b)
   return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
 }
 
+static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param that is not loaded
+  Compiler *c = front_compiler(lua);
+  Type t = read_shape(lua, 2, "tensor");
+  size_t count = (size_t)type_count(&t);
+  if (lua_rawlen(lua, 3) != count) die("table: %zu numbers", (size_t)lua_rawlen(lua, 3));
+  char *text = arena_alloc(c->arena, 8 * count + 1);
+  for (size_t i = 0; i < count; i++) {
+    lua_rawgeti(lua, 3, (lua_Integer)i + 1);
+    float value = (float)lua_tonumber(lua, -1);
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    snprintf(text + 8 * i, 9, "%08x", bits);
+    lua_pop(lua, 1);
+  }
+  c->tables = arena_grow(c->arena, c->tables, c->ntables, sizeof *c->tables);
+  c->tables[c->ntables++] = text;
+  Attr attr = {.init = InitTable, .table = c->ntables};
+  return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
+}
+
+// numbers(file) -> its sizes, its numbers in a row, integers where all are: an .npy beside the model.
+static int lua_numbers(lua_State *lua) {
+  enum { kMostNumbers = 1 << 20 };
+  Compiler *c = front_compiler(lua);
+  const char *name = luaL_checkstring(lua, 1), *slash = strrchr(c->options.model, '/');
+  size_t n = strlen(name);
+  if (strchr(name, '/') || n < 5 || strcmp(name + n - 4, ".npy"))
+    err_at(c, front_here(lua), "tensor: '%s' is not the name of an .npy beside the model", name);
+  int folder = slash ? (int)(slash - c->options.model) + 1 : 0;
+  Numbers numbers = {0};
+  Error err = {0};
+  const char *path = arena_printf(c->arena, "%.*s%s", folder, c->options.model, name);
+  if (!c->options.read_numbers || c->options.read_numbers(path, &numbers, &err))
+    err_at(c, front_here(lua), "tensor: %s", err.message);
+  size_t count = 1;
+  lua_createtable(lua, numbers.rank, 0);
+  for (int d = 0; d < numbers.rank; d++) {
+    count *= (size_t)numbers.shape[d];
+    lua_pushinteger(lua, numbers.shape[d]);
+    lua_rawseti(lua, -2, d + 1);
+  }
+  if (!count || count > kMostNumbers) {
+    free(numbers.values);
+    err_at(c, front_here(lua), "tensor: %s: %zu numbers: wants 1 to %d", path, count, kMostNumbers);
+  }
+  lua_newtable(lua);
+  for (size_t i = 0; i < count; i++) {
+    if (numbers.whole)
+      lua_pushinteger(lua, (lua_Integer)numbers.values[i]);
+    else
+      lua_pushnumber(lua, numbers.values[i]);
+    lua_rawseti(lua, -2, (lua_Integer)i + 1);
+  }
+  free(numbers.values);
+  return 2;
+}
+
 static int lua_full(lua_State *lua) { // full(shape, value): a constant
   Compiler *c = front_compiler(lua);
   Type t = read_shape(lua, 1, "full");
@@ -222,6 +280,8 @@ static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outp
 const luaL_Reg source_functions[] = {
     {"input", lua_input},
     {"param", lua_param},
+    {"table", lua_table},
+    {"numbers", lua_numbers},
     {"output", lua_output},
     {"full", lua_full},
     {"index", lua_index},

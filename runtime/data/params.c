@@ -35,6 +35,16 @@ static void fill_normal(uint64_t key, double mean, double deviation, float *valu
   }
 }
 
+// The plan's own numbers (PlanTensor.table, which plan_check has looked at).
+static void fill_table(const PlanTensor *tensor, float *values) {
+  for (int64_t i = 0; i < tensor_count(tensor); i++) {
+    char digits[9] = {0};
+    memcpy(digits, tensor->table + 8 * i, 8);
+    uint32_t bits = (uint32_t)strtoul(digits, NULL, 16);
+    memcpy(&values[i], &bits, sizeof bits);
+  }
+}
+
 static int seeded(const Params *params, const PlanTensor *tensor, float *values, Error *err) {
   uint64_t key = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), params->seed);
   int64_t count = tensor_count(tensor);
@@ -42,7 +52,9 @@ static int seeded(const Params *params, const PlanTensor *tensor, float *values,
   if (tensor->init == InitNone)
     return err_set(err, ExitBadInput, "parameter '%s' (%s) has no initial value: give --weights",
                    tensor->name, tensor->loc);
-  if (tensor->init == InitNormal)
+  if (tensor->init == InitTable)
+    fill_table(tensor, values);
+  else if (tensor->init == InitNormal)
     fill_normal(key, a, b, values, count);
   else
     for (int64_t i = 0; i < count; i++)
@@ -74,8 +86,9 @@ bool params_has(const PlanTensor *tensor) {
   return tensor->role == RoleParam || tensor->role == RoleState;
 }
 
-// A state that a file of weights does not name begins anew.
+// A state that a file of weights does not name begins anew; the plan's own numbers are no weights.
 static bool begins_anew(const Params *params, const PlanTensor *tensor) {
+  if (tensor->init == InitTable) return true;
   if (params->anew && params->anew(params->user, tensor)) return true;
   return tensor->role == RoleState && tensor->init != InitNone &&
          !weights_find(params->weights, tensor->name);

@@ -103,6 +103,7 @@ checks_all() ( # of a model with entries: NAME_check.c runs each, and finds whic
     ! ./$2_check >said && [ "$(grep -c fail said)" = 1 ] && tail -1 said | grep -q "^${3##* }: .*fail"
 )
 ok "stored results of every batch" checks_all models/mlp.lua mlp "run_b1 run_b3" --set batch=1,3
+ok "numbers of the model itself" checks_all tests/models/tables.lua tables "masked rows"
 long && ok "stored results of every entry" checks_all models/gpt2.lua gpt2 "run prompt next"
 shares() {
   [ "$(grep -c '__global__' "$work/step/step.cu")" \
