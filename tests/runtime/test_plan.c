@@ -90,6 +90,10 @@ static void bad_init(Plan *p) {
 static void bad_model(Plan *p) {
   set_text(&p->model, "a/b");
 }
+static void bad_table(Plan *p) {
+  p->tensors[SmallW].init = InitTable;
+  p->tensors[SmallW].table = strdup("3f800000");
+}
 static void bad_space(Plan *p) {
   p->arena_bytes = -1;
 }
@@ -118,6 +122,7 @@ static void checks(void **state) {
       {bad_target, "plan: entry infer: steps[0].target = -1 does not do"},
       {bad_init, "plan: entry infer: steps[1] uses a tensor that is freed after init"},
       {bad_model, "plan: model is no plain name"},
+      {bad_table, "plan: tensors[3]: table is not of 8 hexadecimal digits for each element"},
       {bad_space, "plan: a space of -1 bytes"},
   };
   for (int i = 0; i < COUNT(bads); i++) {
