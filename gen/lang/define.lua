@@ -273,9 +273,27 @@ local function is_named(v, argument)
   return next(v) == nil and not (argument and takes_list[argument.kind])
 end
 
+-- Sizes or axes that end the arguments may be given one by one: x:view(2, -1). They become a list.
+local function joined(parsed, n, given)
+  local at = 0
+  while parsed[at + 1] and not parsed[at + 1].by_name do at = at + 1 end
+  local kind = at > 0 and parsed[at].kind
+  if n <= at or kind ~= "sizes" and kind ~= "axes" then return n end
+  local options = type(given[n]) == "table" and 1 or 0
+  local list = {}
+  for i = at, n - options do
+    if type(given[i]) ~= "number" then return n end
+    list[#list + 1] = given[i]
+  end
+  if #list < 2 then return n end
+  given[at], given[at + 1] = list, options == 1 and given[n] or nil
+  return at + options
+end
+
 -- The values of the arguments, in their order, from what a call was given.
 local function collect(name, parsed, ...)
-  local n, given, values, named = select("#", ...), {...}, {}, nil
+  local given, values, named = {...}, {}, nil
+  local n = joined(parsed, select("#", ...), given)
   local last = parsed[n] and not parsed[n].by_name and parsed[n] or nil
   if n > 0 and is_named(given[n], last) then
     named, n = given[n], n - 1
@@ -345,6 +363,7 @@ local function passed(parsed, values, f)
 end
 
 local is_layer = {} -- by name: does it take one?
+local in_torch = {} -- by PyTorch's name, ReLU: what it is here
 
 local function declare_one(into, text, f, here)
   local parsed = prepared(text)
@@ -368,6 +387,10 @@ end
 -- of its own.
 local function declare(into, text, torch, f, here)
   for _, variant in ipairs(signature.variants(text, torch)) do
+    local name = string.match(variant.text, "^[%w_]+")
+    for word in string.gmatch(variant.torch, "%.([%w_]+)") do
+      in_torch[word] = in_torch[word] or name
+    end
     declare_one(into, (string.gsub(variant.text, "%s+", " ")),
                 variant.rank and f(variant.rank) or f, here)
   end
@@ -412,7 +435,7 @@ end
 return {
   fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within,
       placed = placed,
-  declare = declare, is_layer = is_layer, options = options, REQUIRED = REQUIRED, tensor = tensor,
+  declare = declare, is_layer = is_layer, in_torch = in_torch, options = options, REQUIRED = REQUIRED, tensor = tensor,
       whole = whole,
   count = count, each = each, axis = axis, bits_of = bits_of, layouts = layouts,
 }

@@ -151,6 +151,21 @@ static int run_model(lua_State *lua) {
   return 0;
 }
 
+// What those who know other languages mean, where Lua's own message does not say it.
+static const char *with_hint(Compiler *c, const char *text) {
+  static const struct {
+    const char *part, *hint;
+  } hints[] = {
+      {"near '!'", "not equal is ~= in Lua, and nn.ne(a, b) of tensors"},
+      {"near 'repeat'", "repeat is a word of Lua; x:tile{2, 1} repeats"},
+      {"expected near '='", "named arguments stand in a table, as in f{axis = 2}"},
+      {"a nil value (global '", "a model file has nn, and of Lua string, table, math and utf8"},
+  };
+  for (size_t i = 0; i < LENGTH(hints); i++)
+    if (strstr(text, hints[i].part)) return arena_printf(c->arena, "%s; %s", text, hints[i].hint);
+  return text;
+}
+
 // Turns Lua's own message "file:line: text" into ours, with the line quoted.
 static void report(Compiler *c, int status) {
   if (c->error->code) longjmp(c->recover, 1); // err_at was here
@@ -166,9 +181,9 @@ static void report(Compiler *c, int status) {
   const char *colon = strstr(text, ".lua:");
   if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
     char *file = arena_printf(c->arena, "%.*s.lua", (int)(colon - text), text);
-    err_at(c, (Loc){file, line}, "%s", colon + used);
+    err_at(c, (Loc){file, line}, "%s", with_hint(c, colon + used));
   }
-  if (c->error_loc.file) err_at(c, c->error_loc, "%s", text);
+  if (c->error_loc.file) err_at(c, c->error_loc, "%s", with_hint(c, text));
   err_code(c, ExitUsage, "%s: %s", path, text);
 }
 

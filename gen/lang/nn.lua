@@ -253,6 +253,7 @@ local at_run_time = "values are known at run time alone"
 local by_values = "its size would depend on values"
 local one_gpu = "models are compiled for the GPU at hand"
 local elsewhere = {
+  T = "x:t(), or x:permute of more dimensions", mT = "x:transpose() exchanges the last two",
   cuda = one_gpu, cpu = one_gpu, backward = "nn.grad(loss, {x, ...}) gives derivatives",
   item = at_run_time, numpy = at_run_time, tolist = at_run_time,
   double = "there are no doubles; f32 is the widest",
@@ -262,7 +263,11 @@ local elsewhere = {
   masked_select = by_values .. "; nn.where keeps the shape",
 }
 local function no_function(name)
-  if elsewhere[name] then fail("there is no layer or op '%s': %s", name, elsewhere[name]) end
+  local other = elsewhere[name] or math.type(name) and
+                "elements are x:select(axis, i), x:slice(axis, first, last) or x:at(i, j)"
+  if other then fail("there is no layer or op '%s': %s", tostring(name), other) end
+  local here = tools.in_torch[name] or tools.in_torch[string.match(tostring(name), "^(.-)_?$")]
+  if here then fail("there is no layer or op '%s': PyTorch's is nn.%s here", name, here) end
   local near = core.nearest(tostring(name), tools.sorted_keys(nn))
   fail("there is no layer or op '%s'%s", tostring(name),
        near and meant(near) or "; nngen help lists them")

@@ -28,3 +28,9 @@ if case == "numbers" then nn.output("z", nn.tensor{{1, 2}, {3}} + x) end
 if case == "sort" then nn.output("z", (x:flatten():sort())) end
 if case == "heads" then nn.output("z", x:flatten(3):multi_head_attention("a", {heads = 5})) end
 if case == "states" then nn.output("z", (x:flatten(3):lstm("l", {hidden = 4, h = x}))) end
+if case == "module" then nn.output("z", nn.ReLU()(x)) end
+if case == "in place" then nn.output("z", x:sigmoid_()) end
+if case == "element" then nn.output("z", x[1]) end
+if case == "transposed" then nn.output("z", x.T) end
+if case == "torch" then nn.output("z", torch.relu(x)) end
+if case == "sizes" then nn.output("z", x:view(2, "4")) end
