@@ -82,10 +82,10 @@ static double *make_input(const PlanTensor *t, int64_t below, uint64_t *state) {
   return values;
 }
 
-// The inputs or outputs of an entry, as the plan's tensors; to be freed.
-static int *border(const Source *source, int entry, bool outputs, int *count) {
+// The "inputs", "outputs" or "states" of an entry, as the plan's tensors; to be freed.
+static int *border(const Source *source, int entry, const char *kind, int *count) {
   int *tensors = base_alloc((size_t)source->e->plan->ntensors + 1, sizeof *tensors);
-  *count = embed_border(source->e->embed, entry, outputs, tensors);
+  *count = embed_border(source->e->embed, entry, kind, tensors);
   return tensors;
 }
 
@@ -139,21 +139,53 @@ static const double *output_value(const Source *source, double **value, const ch
   die("no output '%s'", name);
 }
 
+// Is the plan's entry, from 0 and without `init`, the model's entry of this name? `infer` is run, and
+// of several batch sizes there is a _b8 behind.
+static bool is_entry(const Plan *plan, int entry, const char *name) {
+  int at = 0;
+  for (; at < plan->nentries; at++)
+    if (strcmp(plan->entries[at].name, "init") && !entry--) break;
+  const char *own = plan->entries[at].name;
+  if (!strcmp(name, "infer")) return !strcmp(own, "infer") || !strncmp(own, "run_b", 5);
+  size_t n = strlen(name);
+  return !strncmp(own, name, n) && (!own[n] || !strncmp(own + n, "_b", 2));
+}
+
+// What a state holds after a run of an entry.
+static const double *state_value(const Source *source, double **value, int entry,
+                                 const char *name) {
+  const Graph *g = source->compiler->original;
+  for (int i = 0; i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    if (!strcmp(u->state->name, name) &&
+        is_entry(source->e->plan, entry, source->compiler->entries[u->entry]))
+      return value[u->value->id];
+  }
+  die("no update of state '%s'", name);
+}
+
+static bool put_doubles(FILE *file, const PlanTensor *t, const double *values) {
+  size_t count = (size_t)tensor_count(t);
+  return fwrite(values, sizeof *values, count, file) == count;
+}
+
 static bool put_entry(Source *source, int entry, double **value, FILE *file) {
   const PlanTensor *all = source->e->plan->tensors;
-  int count, noutputs;
-  int *inputs = border(source, entry, false, &count);
-  int *outputs = border(source, entry, true, &noutputs);
+  int count, noutputs, nstates;
+  int *inputs = border(source, entry, "inputs", &count);
+  int *outputs = border(source, entry, "outputs", &noutputs);
+  int *states = border(source, entry, "states", &nstates);
   bool ok = true;
-  for (int i = 0; i < count && ok && noutputs; i++)
+  for (int i = 0; i < count && ok && noutputs + nstates; i++)
     ok = put_values(file, source->e, inputs[i], source->inputs[inputs[i]]);
-  for (int i = 0; i < noutputs && ok; i++) {
-    const double *wanted = output_value(source, value, all[outputs[i]].name);
-    size_t elements = (size_t)tensor_count(&all[outputs[i]]);
-    ok = fwrite(wanted, sizeof *wanted, elements, file) == elements;
-  }
+  for (int i = 0; i < noutputs && ok; i++)
+    ok = put_doubles(file, &all[outputs[i]], output_value(source, value, all[outputs[i]].name));
+  for (int i = 0; i < nstates && ok; i++)
+    ok = put_doubles(file, &all[states[i]],
+                     state_value(source, value, entry, all[states[i]].name));
   free(inputs);
   free(outputs);
+  free(states);
   return ok;
 }
 
@@ -162,7 +194,7 @@ static bool put_compilation(Source *source, FILE *file) {
   Plan *plan = source->e->plan;
   uint64_t state = 1;
   for (int entry = source->first; entry < source->end; entry++) {
-    int count, *inputs = border(source, entry, false, &count);
+    int count, *inputs = border(source, entry, "inputs", &count);
     for (int i = 0; i < count; i++) {
       const PlanTensor *t = &plan->tensors[inputs[i]];
       if (!source->inputs[inputs[i]])

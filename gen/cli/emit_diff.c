@@ -3,6 +3,7 @@
 // another.
 #include "cli.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static char *value_text(const json_t *value) {
 
 // "  KEY OLD -> NEW" when they differ; returns whether they do.
 static bool tell_change(const char *what, const json_t *old, const json_t *new) {
-  if (old && new &&json_equal(old, new)) return false;
+  if (old && new && json_equal(old, new)) return false;
   char *before = value_text(old), *after = value_text(new);
   printf("  %s %s -> %s\n", what, before, after);
   free(before);
@@ -30,25 +31,27 @@ static bool tell_change(const char *what, const json_t *old, const json_t *new) 
   return true;
 }
 
-static const json_t *find_named(const json_t *list, const char *name) {
-  size_t i;
-  json_t *item;
-  json_array_foreach(list, i, item) {
-    const char *other = json_string_value(json_object_get(item, "name"));
-    if (other && !strcmp(other, name)) return item;
-  }
-  return NULL;
-}
-
 static const char *name_of(const json_t *item) {
   const char *name = json_string_value(json_object_get(item, "name"));
   return name ? name : "?";
 }
 
+// The item of a list that is called as item `at` of another list: of inputs of several batch sizes
+// the one that stands in the same place among those of its name.
+static const json_t *find_like(const json_t *list, const json_t *others, size_t at) {
+  const char *name = name_of(json_array_get(others, at));
+  int nth = 0;
+  size_t i;
+  json_t *item;
+  for (i = 0; i < at; i++) nth += !strcmp(name_of(json_array_get(others, i)), name);
+  json_array_foreach(list, i, item) if (!strcmp(name_of(item), name) && !nth--) return item;
+  return NULL;
+}
+
 // ---- the network --------------------------------------------------------------------------------
 
 static void tell_settings(const Diff *d) {
-  static const char *const keys[] = {"model", "dtype", "lowering", "settings",
+  static const char *const keys[] = {"model", "cuda",  "dtype", "lowering", "settings",
                                      "archs", "ptx",   "bytes",    "library"};
   for (size_t i = 0; i < LENGTH(keys); i++)
     tell_change(keys[i], json_object_get(d->old, keys[i]), json_object_get(d->new, keys[i]));
@@ -61,22 +64,60 @@ static bool is_border(const json_t *tensor) {
 
 // Inputs, outputs, parameters, states.
 static void tell_tensors(const Diff *d) {
+  static const char *const keys[] = {"shape", "dtype", "begins_with"};
   const json_t *olds = json_object_get(d->old, "tensors"),
                *news = json_object_get(d->new, "tensors");
   size_t i;
   json_t *t;
   char what[256];
   json_array_foreach(news, i, t) {
-    const json_t *old = find_named(olds, name_of(t));
+    const json_t *old = find_like(olds, news, i);
     if (!is_border(t)) continue;
     if (!old) printf("  %s is new\n", name_of(t));
-    snprintf(what, sizeof what, "%.200s: shape", name_of(t));
-    if (old) tell_change(what, json_object_get(old, "shape"), json_object_get(t, "shape"));
-    snprintf(what, sizeof what, "%.200s: dtype", name_of(t));
-    if (old) tell_change(what, json_object_get(old, "dtype"), json_object_get(t, "dtype"));
+    for (size_t k = 0; old && k < LENGTH(keys); k++) {
+      const json_t *before = json_object_get(old, keys[k]), *after = json_object_get(t, keys[k]);
+      snprintf(what, sizeof what, "%.200s: %s", name_of(t), keys[k]);
+      if (before || after) tell_change(what, before, after);
+    }
   }
-  json_array_foreach(olds, i, t) if (is_border(t) && !find_named(news, name_of(t)))
+  json_array_foreach(olds, i, t) if (is_border(t) && !find_like(news, olds, i))
       printf("  %s is gone\n", name_of(t));
+}
+
+// An entry's steps by the names of kernels and tensors, as JSON; to be released.
+static json_t *steps(const json_t *list, const json_t *entry) {
+  static const char *const keys[] = {"launch", "copy", "to", "zero"};
+  json_t *all = json_array(), *step;
+  size_t i;
+  json_array_foreach(json_object_get(entry, "steps"), i, step) {
+    for (size_t k = 0; k < LENGTH(keys); k++) {
+      const json_t *index = json_object_get(step, keys[k]);
+      const json_t *of = json_object_get(list, k ? "tensors" : "kernels");
+      if (!index) continue;
+      const char *name = name_of(json_array_get(of, (size_t)json_integer_value(index)));
+      json_array_append_new(all, json_pack("[s, s]", keys[k], name));
+    }
+  }
+  return all;
+}
+
+static void tell_entries(const Diff *d) {
+  const json_t *olds = json_object_get(d->old, "entries"),
+               *news = json_object_get(d->new, "entries");
+  size_t i;
+  json_t *entry;
+  json_array_foreach(news, i, entry) {
+    const json_t *old = find_like(olds, news, i);
+    json_t *before = steps(d->old, old), *after = steps(d->new, entry);
+    if (!old)
+      printf("  entry %s is new\n", name_of(entry));
+    else if (!json_equal(before, after))
+      printf("  entry %s: other steps, or in another order\n", name_of(entry));
+    json_decref(before);
+    json_decref(after);
+  }
+  json_array_foreach(olds, i, entry) if (!find_like(news, olds, i))
+      printf("  entry %s is gone\n", name_of(entry));
 }
 
 // ---- kernels ------------------------------------------------------------------------------------
@@ -125,7 +166,7 @@ static void compare_kernels(Diff *d) {
   size_t i;
   json_t *k;
   json_array_foreach(news, i, k) {
-    const json_t *old = find_named(olds, name_of(k));
+    const json_t *old = find_like(olds, news, i);
     if (!old) {
       printf("new      %s\n", name_of(k));
       d->added++;
@@ -138,23 +179,43 @@ static void compare_kernels(Diff *d) {
     }
   }
   json_array_foreach(olds, i, k) {
-    if (find_named(news, name_of(k))) continue;
+    if (find_like(news, olds, i)) continue;
     printf("gone     %s\n", name_of(k));
     d->gone++;
   }
 }
 
-int emit_diff(const Emission *e, Error *err) {
-  char path[4096];
+static json_t *read_list(const char *path) {
   json_error_t where;
-  snprintf(path, sizeof path, "%s/%s.json", e->cli->diff, e->name);
-  Diff d = {.old = json_load_file(path, 0, &where)};
-  if (!json_is_object(d.old) || !json_is_array(json_object_get(d.old, "kernels"))) {
-    json_decref(d.old);
-    return err_set(err, ExitBadInput,
-                   "--diff: %s: is no list of launches: name a folder that nngen emit has written",
-                   path);
+  json_t *list = json_load_file(path, 0, &where);
+  if (json_is_array(json_object_get(list, "kernels"))) return list;
+  json_decref(list);
+  return NULL;
+}
+
+// The list of launches in a folder: of this name, or the one that is there.
+static json_t *find_list(const char *folder, const char *name) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s.json", folder, name);
+  json_t *list = read_list(path);
+  DIR *dir = list ? NULL : opendir(folder);
+  for (struct dirent *entry; dir && !list && (entry = readdir(dir));) {
+    size_t n = strlen(entry->d_name);
+    if (n < 5 || strcmp(entry->d_name + n - 5, ".json")) continue;
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    list = read_list(path);
   }
+  if (dir) closedir(dir);
+  return list;
+}
+
+int emit_diff(const Emission *e, Error *err) {
+  json_error_t where;
+  Diff d = {.old = find_list(e->cli->diff, e->name)};
+  if (!d.old)
+    return err_set(err, ExitBadInput,
+                   "--diff: %s has no list of launches: name a folder that nngen emit has written",
+                   e->cli->diff);
   embed_cuda(e->embed); // the list tells of it
   const char *text = embed_text(e->embed, "net.json");
   d.new = json_loads(text, 0, &where);
@@ -162,6 +223,7 @@ int emit_diff(const Emission *e, Error *err) {
   printf("plan\n");
   tell_settings(&d);
   tell_tensors(&d);
+  tell_entries(&d);
   compare_kernels(&d);
   printf("%d kernels the same, %d changed, %d new, %d gone\n", d.same, d.changed, d.added, d.gone);
   json_decref(d.old);

@@ -67,12 +67,11 @@ enum {
   kInCode = 8,
   kStored = 16,
   kCpp = 32,
-  kAlone = 64, // when a file is written
-  kData = kInFile | kInCode | kStored | kCpp
+  kAlone = 64 // when a file is written
 };
 
 static const struct {
-  const char *suffix, *template; // null: made otherwise
+  const char *suffix, *template; // null: made otherwise; of README.md see template_of
   int when;
 } files[] = {{".h", "net.h", kHost},
              {".c", "net.c", kHost},
@@ -85,8 +84,7 @@ static const struct {
              {"Makefile", "Makefile", kHost},
              {"CMakeLists.txt", "CMakeLists.txt", kHost},
              {"example.c", "example.c", kHost},
-             {"README.md", "README.md", kHost},
-             {"README.md", "kernels.md", kAlone},
+             {"README.md", "README.md", kHost | kAlone},
              {"_check.c", "check.c", kStored},
              {"_check.bin", NULL, kStored}};
 enum { kFiles = sizeof files / sizeof files[0] };
@@ -96,6 +94,11 @@ static int wanted_files(const Emission *e) {
   if (cli->kernels_only) return kKernels | kAlone;
   return kHost | kKernels | (cli->weights_in_code ? kInCode : kInFile) |
          (e->options.check ? kStored : 0) | (emit_has_lang(cli, "cpp") ? kCpp : 0);
+}
+
+static const char *template_of(const Emission *e, int i) {
+  bool alone = e->cli->kernels_only && !strcmp(files[i].suffix, "README.md");
+  return alone ? "kernels.md" : files[i].template;
 }
 
 static int check_files(const Emission *e, Error *err) {
@@ -189,7 +192,7 @@ static int move_parts(const Emission *e, int code, Error *err) {
       remove(part);
     else if (wanted && rename(part, path))
       code = err_set(err, ExitBadInput, "%s: %s", path, strerror(errno));
-    else if (!wanted && files[i].when & kData && !stat(path, &info) && is_ours(path))
+    else if (!wanted && !stat(path, &info) && is_ours(path))
       remove(path); // of an earlier emission with other options
   }
   if (code && e->new_folder) rmdir(e->dir);
@@ -215,7 +218,7 @@ int emit_files(Emission *e, Error *err) {
   if (code) return code;
   for (int i = 0; !code && i < kFiles; i++)
     if (files[i].template && files[i].when & wanted)
-      code = write_text(e, files[i].suffix, embed_text(e->embed, files[i].template), err);
+      code = write_text(e, files[i].suffix, embed_text(e->embed, template_of(e, i)), err);
   if (!code) code = write_text(e, ".cu", cuda, err);
   if (!code && wanted & (kInFile | kInCode)) code = write_weights(e, err);
   if (!code && wanted & kHost) code = write_images(e, cuda, err);

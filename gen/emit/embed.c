@@ -249,11 +249,11 @@ const char *embed_text(Embed *e, const char *template) {
   return out;
 }
 
-int embed_border(Embed *e, int entry, bool outputs, int *tensors) {
+int embed_border(Embed *e, int entry, const char *kind, int *tensors) {
   lua_getglobal(e->lua, "plan");
   lua_getfield(e->lua, -1, "entries");
   lua_rawgeti(e->lua, -1, entry + 1);
-  lua_getfield(e->lua, -1, outputs ? "outputs" : "inputs");
+  lua_getfield(e->lua, -1, kind);
   int count = (int)lua_rawlen(e->lua, -1);
   for (int i = 0; i < count; i++) {
     lua_rawgeti(e->lua, -1, i + 1);

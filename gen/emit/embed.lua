@@ -243,6 +243,13 @@ return function(plan)
   local _, by_init = touched(plan, init)
   for i, t in ipairs(plan.tensors) do t.index = i - 1 end
   for i, t in ipairs(plan.tensors) do t.by_init = t.role == "output" and by_init[i] end
+  local taken = {}
+  for _, t in ipairs(plan.tensors) do -- inputs of two batches are one word in C
+    local n = 1
+    t.own = t.ident
+    while taken[t.own] do n, t.own = n + 1, t.ident .. "_" .. n + 1 end
+    taken[t.own] = true
+  end
   place(plan)
   plan.inputs = list(plan, function(t) return t.role == "input" end)
   plan.outputs = list(plan, function(t) return t.role == "output" end)

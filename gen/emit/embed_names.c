@@ -111,7 +111,9 @@ void embed_name_all(Embed *e) {
       "parameters",  "profile",         "replay",        "error_string",    "outputs",
       "launch_time", "workspace",       "state_pointer", "state_read",      "state_write",
       "state",       "status",          "state_reset",   "state_bytes",     "graph_destroy",
-      "host_inputs", "workspace_bytes", "host_outputs",  "memory_bytes"};
+      "host_inputs", "workspace_bytes", "host_outputs",  "memory_bytes",
+      "synchronize", "Network",         "Graph",         "Error",
+      "Free",        "get",             "check",         "check_size"};
   Names *names = names_new(e->arena, NULL), *entries = names_new(e->arena, NULL),
         *constants = names_new(e->arena, NULL);
   names_reserve_cpp(names);
@@ -171,12 +173,43 @@ static const char headers[] =
     "cublas cudnn nvrtc nvtx nvml cupti cuComplex cuda_runtime cuda_fp16 cuda_bf16 "
     "cuda_runtime_api vector_types builtin_types device_types driver_types example";
 
+// Functions and constants of C's and POSIX's headers that the emitted programs include, or theirs do:
+// NAME is a type.
+static const char functions_of_c[] =
+    "abort abs access acos acosh alarm asin asinh at_quick_exit atan atan2 atanh atexit atof atoi "
+    "atol atoll bcmp bcopy bsearch bzero calloc cbrt ceil chdir chown clearenv clearerr clock "
+    "close confstr copysign cos cosh crypt ctermid daemon difftime div drem dup dup2 dysize ecvt "
+    "endusershell erand48 erf erfc execl execle execlp execv execve execvp exit exp exp2 expm1 "
+    "fabs faccessat fchdir fchown fclose fcvt fdim feof ferror fflush ffs fgetc fgetpos fgets "
+    "fileno finite flockfile floor fma fmax fmemopen fmin fmod fopen fork fpathconf fprintf fputc "
+    "fputs fread free freopen frexp fscanf fseek fseeko fsetpos fsync ftell ftello ftruncate "
+    "funlockfile fwrite gamma gcvt getc getchar getcwd getdelim getenv geteuid getgid getlogin "
+    "getopt getpass getpid getppid getpriority gets getsubopt getuid getw getwd gmtime hypot "
+    "ilogb index initstate isalnum isatty isinf isnan j0 j1 jn jrand48 kill l64a labs lchown "
+    "lcong48 ldexp ldiv lgamma link llabs lldiv llrint llround localtime lockf log log10 log1p "
+    "log2 logb lrand48 lrint lround lseek main malloc mblen mbstowcs mbtowc memccpy memchr memcmp "
+    "memcpy memmem memmove memset mkdtemp mkstemp mktemp mktime modf mrand48 nan nearbyint "
+    "nextafter nexttoward nice nrand48 nullptr_t on_exit open optarg opterr optind pathconf pause "
+    "pclose perror pipe popen pow pread printf profil putc putchar putenv puts putw pwrite qecvt "
+    "qsort raise rand random read readlink realloc remainder remove remquo rename rewind rindex "
+    "rint rmdir round sbrk scalb scalbln scalbn scanf seed48 select setbuf setenv setgid setlocale "
+    "setpgid setsid setstate setuid setvbuf sigaction signal significand sin sinh sleep snprintf "
+    "sprintf sqrt srand srandom sscanf stderr stdin stdout stpcpy strcasecmp strcat strchr strcmp "
+    "strcoll strcpy strcspn strdup strerror strftime strlen strncat strncmp strncpy strndup "
+    "strnlen strpbrk strrchr strsep strsignal strspn strstr strtod strtof strtok strtol strtoll "
+    "strtoul strtoull strxfrm swab symlink sync syscall sysconf system tan tanh tempnam tgamma "
+    "time tmpfile tmpnam toupper tolower trunc truncate ttyname ualarm ungetc unlink unsetenv "
+    "usleep valloc vfork vfprintf vprintf vscanf vsnprintf vsprintf vsscanf wait wcstombs wctomb "
+    "write y0 y1 yn M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 M_SQRT1_2 M_SQRT2 byte "
+    "errno environ std";
+
 bool embed_reserves(const char *name) {
   Arena *arena = arena_new(NULL, NULL);
   Names *names = names_new(arena, NULL);
   size_t length;
   names_reserve_cpp(names);
   names_reserve_words(names, headers);
+  names_reserve_words(names, functions_of_c);
   for (int i = 0; asset_name(i); i++) {
     const char *file = asset_name(i), *end = strrchr(file, '.');
     if (!strncmp(file, "templates/embed/", strlen("templates/embed/")) && end && !strcmp(end, ".c"))

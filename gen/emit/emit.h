@@ -230,9 +230,9 @@ void embed_name_all(Embed *e);         // embed_names.c: the identifiers
 bool embed_reserves(const char *name); // does the C of networks use this word itself?
 Embed *embed_open(const Plan *plan, const EmbedOptions *options); // both must outlive it
 const char *embed_text(Embed *e, const char *template);           // of templates/embed/, filled in
-// The inputs (or outputs) of an entry, from 0 and without `init`, as tensors of the plan; returns how
-// many.
-int embed_border(Embed *e, int entry, bool outputs, int *tensors);
+// The "inputs", "outputs" or written "states" of an entry, from 0 and without `init`, as tensors of
+// the plan; returns how many.
+int embed_border(Embed *e, int entry, const char *kind, int *tensors);
 const char *embed_cuda(Embed *e);                         // all kernels, and what they use of lib/
 const char *embed_hash(Arena *arena, const char *source); // of a kernel's text, in hex
 // An array of 64-bit words that holds the bytes, as C.

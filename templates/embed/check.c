@@ -1,9 +1,13 @@
-//@ local entries, most, uses = {}, 1, {}
+//@ local entries, most, uses, states = {}, 1, {}, false
 //@ for _, entry in ipairs(k.entries) do
-//@   if #entry.outputs > 0 then entries[#entries + 1] = entry end
+//@   if #entry.outputs + #entry.states > 0 then entries[#entries + 1] = entry end
 //@   for _, t in ipairs(entry.outputs) do most, uses[t.dtype] = math.max(most, t.count), true end
+//@   for _, t in ipairs(entry.states) do states, uses[t.dtype] = true, true end
 //@ end
 //@ local as_double = {f16 = "of_half(%s)", bf16 = "of_bf16(%s)"}
+//@ local function element(t, name)
+//@   return string.format(as_double[t.dtype] or "(double)%s", name .. "[i]")
+//@ end
 // $(k.name)_check.c: runs $(k.name) on stored inputs, compares what it makes with what nngen computed in double
 // precision, and prints pass or fail$(#entries > 1 and " for each function" or ""). By nngen emit.
 //
@@ -46,6 +50,12 @@ static void *read_next(FILE *file, size_t bytes) {
   exit(1);
 }
 
+static void tell(const char *name, int finite, double relative, double gate) {
+  int passed = finite && relative <= gate;
+  printf("%s: %s, relative error %.2e, may be %.0e\n", name, passed ? "pass" : "fail", relative, gate);
+  failed += !passed;
+}
+
 static void compare(const char *name, const double *wanted, const double *got, long count, double gate) {
   double error = 0, norm = 0;
   int finite = 1;
@@ -55,11 +65,29 @@ static void compare(const char *name, const double *wanted, const double *got, l
     finite = finite && got[i] - got[i] == 0;
   }
   double relative = norm > 0 ? sqrt(error / norm) : sqrt(error);
-  int passed = finite && relative <= gate;
-  printf("%s: %s, relative error %.2e, may be %.0e\n", name, passed ? "pass" : "fail", relative, gate);
-  failed += !passed;
+  tell(name, finite, relative, gate);
 }
 
+//@ if states then
+// The states that a function writes: how far they are from what they should be, beside how far they
+// have come.
+static const double kStateGate = 0.1;
+static double state_error, state_change;
+
+static void add_state(double before, double wanted, double got) {
+  state_error += (got - wanted) * (got - wanted);
+  state_change += (wanted - before) * (wanted - before);
+}
+
+static void read_state($(k.name) *net, $(k.name)_state state, void *to) {
+  $(k.name)_status status = $(k.name)_state_read(net, state, to, NULL);
+  if (!status) status = $(k.name)_synchronize(net, NULL);
+  if (!status) return;
+  fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), $(k.name)_message(net));
+  exit(1);
+}
+
+//@ end
 // Ready to run$(#k.states > 0 and ", states as they are at first" or ""), or ends the program.
 static $(k.name) *open_net(void) {
   char message[256] = "";
@@ -85,8 +113,18 @@ static void check_$(entry.ident)(FILE *file) {
   double *wanted_$(t.ident) = (double *)read_next(file, sizeof(double) * $(t.count)); // $(t.shape)
   $(t.type) *$(t.ident) = ($(t.type) *)malloc($(t.bytes));
 //@ end
+//@ for _, t in ipairs(entry.states) do
+  double *wanted_$(t.ident) = (double *)read_next(file, sizeof(double) * $(t.count)); // $(t.shape)
+  $(t.type) *before_$(t.ident) = ($(t.type) *)malloc($(t.bytes));
+  $(t.type) *after_$(t.ident) = ($(t.type) *)malloc($(t.bytes));
+//@ end
+//@ if #entry.outputs > 0 then
   double *got = (double *)malloc(sizeof(double) * $(most));
+//@ end
   $(k.name) *net = open_net();
+//@ for _, t in ipairs(entry.states) do
+  read_state(net, $(k.NAME)_STATE_$(string.upper(t.ident)), before_$(t.ident));
+//@ end
 //@ local pass = ""
 //@ for _, kind in ipairs{"inputs", "outputs"} do
 //@   if #names[kind] > 0 then
@@ -99,13 +137,30 @@ static void check_$(entry.ident)(FILE *file) {
     fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), $(k.name)_message(net));
     exit(1);
   }
+//@ local prefix = #entries > 1 and entry.ident .. ": " or ""
 //@ for _, t in ipairs(entry.outputs) do
-//@   local element = string.format(as_double[t.dtype] or "(double)%s", t.ident .. "[i]")
 //@   local gate = (as_double[t.dtype] or t.dtype == "f32" or t.dtype == "f64") and "kGate" or "0"
-  for (long i = 0; i < $(t.count); i++) got[i] = $(element);
-  compare("$(#entries > 1 and entry.ident .. ": " or "")$(t.name)", wanted_$(t.ident), got, $(t.count), $(gate));
+  for (long i = 0; i < $(t.count); i++) got[i] = $(element(t, t.ident));
+  compare("$(prefix .. t.name)", wanted_$(t.ident), got, $(t.count), $(gate));
 //@ end
+//@ if #entry.states > 0 then
+  state_error = state_change = 0;
+//@   for _, t in ipairs(entry.states) do
+  read_state(net, $(k.NAME)_STATE_$(string.upper(t.ident)), after_$(t.ident));
+  for (long i = 0; i < $(t.count); i++)
+    add_state($(element(t, "before_" .. t.ident)), wanted_$(t.ident)[i], $(element(t, "after_" .. t.ident)));
+//@   end
+  double moved = state_change > 0 ? sqrt(state_error / state_change) : sqrt(state_error);
+  tell("$(prefix)what it changed in $(#entry.states) state$(#entry.states > 1 and "s" or "")", moved - moved == 0, moved, kStateGate);
+//@ end
+//@ if #entry.outputs > 0 then
   free(got);
+//@ end
+//@ for _, t in ipairs(entry.states) do
+  free(wanted_$(t.ident));
+  free(before_$(t.ident));
+  free(after_$(t.ident));
+//@ end
 //@ for _, t in ipairs(entry.inputs) do
   free($(t.ident));
 //@ end

@@ -115,6 +115,17 @@ static void place_tensors($(k.name) *net) {
 }
 
 //@ end
+// Bytes without a pointer are a mistake: of a mapping that failed, say.
+static Status check_pointers($(k.name) *net, const $(k.name)_options *options) {
+//@ if #k.given > 0 then
+  if (!options->weights != !options->weights_bytes)
+    return fail(net, $(k.NAME)_ERROR_ARGUMENT, "weights and weights_bytes: one of the two is 0");
+//@ end
+  if (options->workspace || !options->workspace_bytes) return $(k.NAME)_OK;
+  return fail(net, $(k.NAME)_ERROR_ARGUMENT, "workspace is 0, workspace_bytes is %zu",
+              options->workspace_bytes);
+}
+
 static Status check_workspace($(k.name) *net, const $(k.name)_options *options) {
   if (!options->workspace) return $(k.NAME)_OK;
   if (options->workspace_bytes < $(k.name)_workspace_bytes())
@@ -178,7 +189,8 @@ Status $(k.name)_create($(k.name) **out, const $(k.name)_options *options) {
   if (!net) return $(k.NAME)_ERROR_HOST_MEMORY;
   if (!options) options = &defaults;
   net->allocator = options->allocator;
-  Status status = open_device(net, options);
+  Status status = check_pointers(net, options);
+  if (status == $(k.NAME)_OK) status = open_device(net, options);
   if (status == $(k.NAME)_OK) status = enter(net);
   if (status == $(k.NAME)_OK) status = leave(net, open_network(net, options));
   if (status == $(k.NAME)_OK) return status;
@@ -400,6 +412,12 @@ Status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *
   if (!to || !host) return refuse(net);
   TRY(enter(net));
   return leave(net, check(net, cuMemcpyHtoDAsync(to, host, states[state].bytes, stream), states[state].name));
+}
+
+Status $(k.name)_synchronize($(k.name) *net, CUstream stream) {
+  if (!net) return $(k.NAME)_ERROR_ARGUMENT;
+  TRY(enter(net));
+  return leave(net, check(net, cuStreamSynchronize(stream), "cuStreamSynchronize"));
 }
 
 Status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream stream) {

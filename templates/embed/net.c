@@ -17,7 +17,10 @@
 //@ end
 
 #ifdef $(k.NAME)_NVTX // ranges for profilers
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
 #include <nvtx3/nvToolsExt.h>
+#pragma GCC diagnostic pop
 #else
 #define nvtxRangePushA(name) ((void)(name))
 #define nvtxRangePop() ((void)0)

@@ -73,7 +73,7 @@ typedef struct $(k.name)_options {
 //@ if k.runtime then
   int device; // CURRENT_DEVICE: the thread's
 //@ else
-  // The context; null: the primary context of `device`, or, for CURRENT_DEVICE, the thread's current
+  // The context, which has its device; null: the primary context of `device`, or, for CURRENT_DEVICE, the thread's current
   // context, and where there is none the primary context of device 0.
   CUcontext context;
   int device;
@@ -82,7 +82,7 @@ typedef struct $(k.name)_options {
 //@ if #k.given > 0 then
   // Where parameters come from: `parameters`, else `weights`, else the file at `weights_path`.
   const $(k.name)_parameters *parameters; // read by create alone
-  const void *weights; // a safetensors file in memory
+  const void *weights; // a safetensors file in memory, of weights_bytes; both or none
   size_t weights_bytes;
   const char *weights_path; // default: $(k.weights_in_code and "null: those in the program" or k.name .. ".safetensors in the current folder")
 //@ end
@@ -112,7 +112,8 @@ const char *$(k.name)_message(const $(k.name) *net);
 // ---- run --------------------------------------------------------------------------------------
 //
 // Device pointers must be aligned to 16 bytes. The functions with a stream enqueue their work there
-// and return; they may be called while the stream is captured into a graph of the caller's.
+// and return; they may be called while the stream is captured into a graph of the caller's, but for
+// those that wait, _host and _profile: a capture is lost by them.
 
 //@ for _, entry in ipairs(k.entries) do
 //@   local function struct(list, kind, host)
@@ -183,6 +184,8 @@ $(k.name)_status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, voi
 $(k.name)_status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host, CUstream stream);
 // Sets a state to the constant that the model begins with; ARGUMENT: it begins with learned values.
 $(k.name)_status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream stream);
+// Returns when all that was enqueued on the stream is done.
+$(k.name)_status $(k.name)_synchronize($(k.name) *net, CUstream stream);
 size_t $(k.name)_state_bytes($(k.name)_state state);
 CUdeviceptr $(k.name)_state_pointer(const $(k.name) *net, $(k.name)_state state);
 

@@ -107,12 +107,12 @@ public:
   void state_read($(k.name)_state state, std::span<std::byte> to, CUstream stream = nullptr) {
     check_size(state, to.size());
     check(::$(k.name)_state_read(get(), state, to.data(), stream));
-    cuStreamSynchronize(stream);
+    check(::$(k.name)_synchronize(get(), stream));
   }
   void state_write($(k.name)_state state, std::span<const std::byte> from, CUstream stream = nullptr) {
     check_size(state, from.size());
     check(::$(k.name)_state_write(get(), state, from.data(), stream));
-    cuStreamSynchronize(stream);
+    check(::$(k.name)_synchronize(get(), stream));
   }
   void state_reset($(k.name)_state state, CUstream stream = nullptr) {
     check(::$(k.name)_state_reset(get(), state, stream));

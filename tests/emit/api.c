@@ -229,6 +229,12 @@ static void other_options(void) {
   options.device = 1000;
   expect_error(options, LENET_ERROR_DEVICE, "no device 1000");
   options = lenet_default_options();
+  options.weights_bytes = 100;
+  expect_error(options, LENET_ERROR_ARGUMENT, "one of the two is 0");
+  options = lenet_default_options();
+  options.workspace_bytes = 10;
+  expect_error(options, LENET_ERROR_ARGUMENT, "workspace is 0, workspace_bytes is 10");
+  options = lenet_default_options();
   options.allocator.allocate = refuse;
   options.allocator.release = release;
   expect_error(options, LENET_ERROR_DEVICE_MEMORY, "bytes of device memory");

@@ -19,6 +19,11 @@ ok "weights that are not there" fails 5 "nowhere.safetensors" \
   emit -o "$work/a" --weights nowhere.safetensors
 ok "two that exclude each other" fails 2 "one of the two" emit -o "$work/a" --kernels-only \
   --weights-in-code
+ok "host code of kernels alone" fails 2 "there is no host code" emit -o "$work/a" \
+  --kernels-only --lang cpp
+for name in strlen select M_PI; do
+  ok "--name $name" fails 2 "is a word of the C around it" emit -o "$work/a" --name $name
+done
 ok "an option of another verb" fails 2 "unknown option --graph" emit -o "$work/a" --graph
 ok "a mistake in the model" fails 2 "did you mean" \
   build/nngen emit tests/errors/unknown_layer.lua -o "$work/a"
@@ -89,7 +94,8 @@ whole() { # a failure leaves the folder as it was
 }
 stale() {
   emit -o "$work/w" --quiet --no-check --arch sm_90a --weights-in-code &&
-    [ ! -e "$work/w/lenet.safetensors" ] && [ -e "$work/w/lenet_weights.h" ]
+    [ ! -e "$work/w/lenet.safetensors" ] && [ -e "$work/w/lenet_weights.h" ] &&
+    emit -o "$work/w" $quick && [ "$(ls "$work/w" | tr '\n' ' ')" = 'README.md lenet.cu lenet.json ' ]
 }
 if [ -e "${CUDA_PATH:-/usr/local/cuda}/include/cuda.h" ]; then
   ok "a failure leaves the folder as it was" whole
@@ -126,7 +132,30 @@ library() { # a template that changed shows in its kernels
     grep -q '^7 kernels the same, 2 changed, 0 new, 0 gone' "$work/said"
 }
 ok "--diff of another template" library
-ok "--diff of a folder that holds no list" fails 5 "is no list of launches" emit --diff "$work"
+ok "--diff of a folder that holds no list" fails 5 "has no list of launches" emit --diff "$work"
+batches() { # inputs of two batch sizes have one name
+  emit -o "$work/two" $quick --set batch=1,8 &&
+    emit --diff "$work/two" --set batch=1,8 >"$work/said" &&
+    [ "$(head -2 "$work/said" | tail -1)" = '17 kernels the same, 0 changed, 0 new, 0 gone' ] &&
+    python3 -c 'import json, sys
+names = [t["c_name"] for t in json.load(open(sys.argv[1]))["tensors"]]
+assert len(set(names)) == len(names), names' "$work/two/lenet.json"
+}
+ok "--diff of two batch sizes, whose names in C differ" batches
+renamed() { emit --diff "$work/two" --name digits | grep -qx '  cuda lenet.cu -> digits.cu'; }
+ok "--diff of another name" renamed
+counts() { # counts ENTRY BEGINS: a model with a state
+  printf '%s\n' 'local nn = require "nn"' "local s = nn.state('s', {4}, {init = $2})" \
+    "nn.entry('$1', function() nn.output('y', s * 2.0) nn.update(s, s + 1.0) end)" \
+    >"$work/counts.lua"
+}
+beside() { # what changed beside kernels
+  counts again 1 && build/nngen emit "$work/counts.lua" -o "$work/counts" $quick &&
+    counts once 2 && build/nngen emit "$work/counts.lua" --diff "$work/counts" >"$work/said" &&
+    grep -qx '  s: begins_with 1065353216 -> 1073741824' "$work/said" &&
+    grep -qx '  entry once is new' "$work/said" && grep -qx '  entry again is gone' "$work/said"
+}
+ok "--diff of a state's first value, and of an entry" beside
 parses() { python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/d/digits.json"; }
 if command -v python3 >/dev/null; then ok "the list of launches is JSON" parses
 else skip "the list of launches is JSON" "there is no python3"; fi

@@ -84,7 +84,9 @@ ok "batches of 1, 8 and 3 in one program" batches
 ok "GPT-2 writes text on its states" generation
 ok "a network learns, and runs with what it has learned" training
 clash() {
-  emit tests/emit/names.lua "$work/names" --no-check &&
+  emit tests/emit/names.lua "$work/names" --no-check --lang cpp &&
+    echo '#include "names.hpp"' | c++ -std=c++20 -pedantic -Wall -Wextra -Werror -fsyntax-only \
+      -I"$cuda/include" -I"$work/names" -x c++ - &&
     compile "cc $strict" "$work/names" names example.c &&
     compile "c++ -x c++ -Wall -Wextra -Werror" "$work/names" names example.c
 }
@@ -102,6 +104,14 @@ checks_all() ( # of a model with entries: NAME_check.c runs each, and finds whic
     truncate -s -8 $2_check.bin && printf '\0\0\0\0\0\0\360\77' >>$2_check.bin && # the last one's
     ! ./$2_check >said && [ "$(grep -c fail said)" = 1 ] && tail -1 said | grep -q "^${3##* }: .*fail"
 )
+forgets() ( # a step of training whose updates are left out
+  emit tests/emit/step.lua "$work/forgets" && links="$links -lm" &&
+    compile "cc $strict $sanitized" "$work/forgets" step step_check.c &&
+    cd "$work/forgets" && ./step_check && ./step_check | grep -q 'it changed in 4 states: pass' &&
+    sed -i '/launch(run, "sub"/d' step.c && compile "cc -std=c11" . step step_check.c &&
+    ./step_check >said; cat said; [ "$(grep -c fail said)" = 1 ] && grep -q 'states: fail' said
+)
+ok "stored results show updates that are missing" forgets
 ok "stored results of every batch" checks_all models/mlp.lua mlp "run_b1 run_b3" --set batch=1,3
 ok "numbers of the model itself" checks_all tests/models/tables.lua tables "masked rows"
 long && ok "stored results of every entry" checks_all models/gpt2.lua gpt2 "run prompt next"

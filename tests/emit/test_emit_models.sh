@@ -59,28 +59,22 @@ same_bits() (
 )
 
 for model in models/*.lua; do
-  name=$(basename "$model" .lua) options=
+  name=$(basename "$model" .lua) options= larger=1
   case $name in
   # What other models are made of.
   resnet | bottleneck | mobile | inception | transformer) continue ;;
-  resnet18 | resnet34)
-    options="--set stem=cifar size=32 --dtype bf16"
-    long || continue
-    ;;
-  vgg16 | unet | squeezenet | mobilenet_v3)
-    case $name in
-    vgg16) options="--set size=32 hidden=64 --dtype fp16" ;;
-    unet) options="--set size=32 width=8" ;;
-    squeezenet) options="--set size=64 --dtype fp16" ;;
-    *) options="--set size=32 kind=small --dtype bf16" ;;
-    esac
-    long || continue
-    ;;
-  resnet50 | resnext* | wide_* | fcn_* | densenet* | googlenet | inception_v3 | mobilenet_v2 | \
-    efficientnet* | convnext*)
-    continue ;; # larger, of the same parts
-  block) options="--set tokens=32 width=64 heads=4 --dtype fp16" ;;
+  autoencoder | bert | gpt2 | lenet | llama | mlp | vit) larger= ;;
+  block) options="--set tokens=32 width=64 heads=4 --dtype fp16" larger= ;;
+  resnet18 | resnet34) options="--set stem=cifar size=32 --dtype bf16" ;;
+  resnet50 | resnext* | wide_* | fcn_*) options="--set size=64 width=8 --dtype fp16" ;;
+  vgg16) options="--set size=32 hidden=64 --dtype fp16" ;;
+  unet) options="--set size=32 width=8" ;;
+  squeezenet | mobilenet_v2) options="--set size=64 --dtype fp16" ;;
+  mobilenet_v3) options="--set size=32 kind=small --dtype bf16" ;;
+  inception_v3) options="--set size=96 --dtype fp16" ;;
+  densenet121 | googlenet | efficientnet* | convnext*) options="--set size=64 --dtype bf16" ;;
   esac
+  [ "$larger" ] && ! long && continue
   # shellcheck disable=SC2086 # settings
   ok "$name $options" same_bits "$name" $options
 done
