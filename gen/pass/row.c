@@ -81,6 +81,18 @@ static const Type *elements_of(const Group *k) {
   return k->tm->fusion->elements ? &last_made(k)->type : NULL;
 }
 
+// Does the reader take a row's result for more than a value that all of its elements share? A concat
+// has a place for it among others.
+static bool moves_results(const Group *rows, const Group *reader) {
+  for (int i = 0; i < reader->nnodes; i++) {
+    const Node *n = reader->nodes[i];
+    bool places = n->op->cls == OpMove && n->op->form > MoveSlice;
+    for (int j = 0; j < n->nin && places; j++)
+      if (n->in[j]->group == rows) return true;
+  }
+  return false;
+}
+
 // Rows, and what reads their results over the same elements?
 static bool joins_rows(const Group *rows, const Group *reader) {
   const Type *x = elements_of(rows), *y = elements_of(reader);
@@ -93,7 +105,8 @@ static bool joins_rows(const Group *rows, const Group *reader) {
   // A copy to another order of memory goes through one of the two across it in any case.
   bool turns = !reduces && last_made(reader)->op->flags & FlagCopy;
   bool alike = turns || !memcmp(x->order, y->order, sizeof x->order);
-  return alike && type_same_shape(x, y) && !fuse_makes_cycle(rows, reader);
+  return alike && type_same_shape(x, y) && !moves_results(rows, reader) &&
+         !fuse_makes_cycle(rows, reader);
 }
 
 static const Template *row_template(const Graph *g) {

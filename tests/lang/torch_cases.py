@@ -334,6 +334,8 @@ section("pools", {"x": floats(2, 3, 9, 10), "l": floats(2, 3, 11), "d": floats(1
     ("l:adaptive_avg_pool1d(4)", lambda x, l, d: F.adaptive_avg_pool1d(l, 4)),
     ("d:adaptive_avg_pool3d{2, 3, 4}", lambda x, l, d: F.adaptive_avg_pool3d(d, (2, 3, 4))),
     ("x:adaptive_max_pool2d{4, 3}", lambda x, l, d: F.adaptive_max_pool2d(x, (4, 3))),
+    ("x:slice(3, 1, 4):slice(4, 1, 5):adaptive_max_pool2d(3)",
+     lambda x, l, d: F.adaptive_max_pool2d(x[:, :, :4, :5], 3)),
     ("l:adaptive_max_pool1d(3)", lambda x, l, d: F.adaptive_max_pool1d(l, 3)),
     ("d:adaptive_max_pool3d(2)", lambda x, l, d: F.adaptive_max_pool3d(d, 2)),
     ("x:unfold(3)", lambda x, l, d: F.unfold(x, 3)),
