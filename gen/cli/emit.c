@@ -75,7 +75,8 @@ static int pick_name(Emission *e, Error *err) {
   bool good = isalpha((unsigned char)e->name[0]);
   for (const char *s = e->name; *s; s++) good = good && (isalnum((unsigned char)*s) || *s == '_');
   if (!good)
-    return err_set(err, ExitUsage, "--name %s: wants letters, digits and _, a letter first", e->name);
+    return err_set(err, ExitUsage, "--name %s: wants letters, digits and _, a letter first",
+                   e->name);
   if (!embed_reserves(e->name)) return ExitOk;
   if (given)
     return err_set(err, ExitUsage,
@@ -288,7 +289,8 @@ static int check_options(const Cli *cli, Error *err) {
   if (cli->kernels_only && cli->weights_in_code)
     return err_set(err, ExitUsage, "--kernels-only and --weights-in-code: one of the two");
   if (cli->kernels_only && cli->lang)
-    return err_set(err, ExitUsage, "--kernels-only and --lang: one of the two; there is no host code");
+    return err_set(err, ExitUsage,
+                   "--kernels-only and --lang: one of the two; there is no host code");
   for (const char *at = cli->lang; at && *at; at += strcspn(at, ","), at += *at == ',')
     if (!is_lang(at))
       return err_set(err, ExitUsage, "--lang %s: wants c, cpp, cuda-runtime, or cpp,cuda-runtime",

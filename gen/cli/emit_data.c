@@ -139,8 +139,8 @@ static const double *output_value(const Source *source, double **value, const ch
   die("no output '%s'", name);
 }
 
-// Is the plan's entry, from 0 and without `init`, the model's entry of this name? `infer` is run, and
-// of several batch sizes there is a _b8 behind.
+// Is the plan's entry, from 0 and without `init`, the model's entry of this name? `infer` is run,
+// and of several batch sizes there is a _b8 behind.
 static bool is_entry(const Plan *plan, int entry, const char *name) {
   int at = 0;
   for (; at < plan->nentries; at++)

@@ -173,8 +173,8 @@ static const char headers[] =
     "cublas cudnn nvrtc nvtx nvml cupti cuComplex cuda_runtime cuda_fp16 cuda_bf16 "
     "cuda_runtime_api vector_types builtin_types device_types driver_types example";
 
-// Functions and constants of C's and POSIX's headers that the emitted programs include, or theirs do:
-// NAME is a type.
+// Functions and constants of C's and POSIX's headers that the emitted programs include, or theirs
+// do: NAME is a type.
 static const char functions_of_c[] =
     "abort abs access acos acosh alarm asin asinh at_quick_exit atan atan2 atanh atexit atof atoi "
     "atol atoll bcmp bcopy bsearch bzero calloc cbrt ceil chdir chown clearenv clearerr clock "

@@ -81,8 +81,8 @@ static const Type *elements_of(const Group *k) {
   return k->tm->fusion->elements ? &last_made(k)->type : NULL;
 }
 
-// Does the reader take a row's result for more than a value that all of its elements share? A concat
-// has a place for it among others.
+// Does the reader take a row's result for more than a value that all of its elements share? A
+// concat has a place for it among others.
 static bool moves_results(const Group *rows, const Group *reader) {
   for (int i = 0; i < reader->nnodes; i++) {
     const Node *n = reader->nodes[i];

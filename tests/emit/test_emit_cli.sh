@@ -95,7 +95,8 @@ whole() { # a failure leaves the folder as it was
 stale() {
   emit -o "$work/w" --quiet --no-check --arch sm_90a --weights-in-code &&
     [ ! -e "$work/w/lenet.safetensors" ] && [ -e "$work/w/lenet_weights.h" ] &&
-    emit -o "$work/w" $quick && [ "$(ls "$work/w" | tr '\n' ' ')" = 'README.md lenet.cu lenet.json ' ]
+    emit -o "$work/w" $quick &&
+    [ "$(ls "$work/w" | tr '\n' ' ')" = 'README.md lenet.cu lenet.json ' ]
 }
 if [ -e "${CUDA_PATH:-/usr/local/cuda}/include/cuda.h" ]; then
   ok "a failure leaves the folder as it was" whole

@@ -100,7 +100,8 @@ ok "an output that depends on parameters alone" constant
 checks_all() ( # of a model with entries: NAME_check.c runs each, and finds which one is wrong
   emit "$1" "$work/$2_all" "${@:4}" &&
     links="$links -lm" compile "cc $strict $sanitized" "$work/$2_all" $2 $2_check.c &&
-    cd "$work/$2_all" && ./$2_check >said && cat said && [ "$(sed 's/:.*//' said | uniq | xargs)" = "$3" ] &&
+    cd "$work/$2_all" && ./$2_check >said && cat said &&
+    [ "$(sed 's/:.*//' said | uniq | xargs)" = "$3" ] &&
     truncate -s -8 $2_check.bin && printf '\0\0\0\0\0\0\360\77' >>$2_check.bin && # the last one's
     ! ./$2_check >said && [ "$(grep -c fail said)" = 1 ] && tail -1 said | grep -q "^${3##* }: .*fail"
 )
