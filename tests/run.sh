@@ -2,9 +2,9 @@
 # run.sh TEST...: runs each test program (it speaks TAP on stdout); as each ends, prints its line
 # (with the seconds of processor time it and its children took) and what failed of it, and at last
 # one line `N passed, N failed, N skipped`. NNGEN_TEST=REGEX picks programs by name. A program that
-# runs longer than NNGEN_TEST_TIMEOUT seconds is ended: 600, in the long run 1500.
+# runs longer than NNGEN_TEST_TIMEOUT seconds is ended: 600, in the long run 2400.
 set -u
-export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 1500 ||
+export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && echo 2400 ||
   echo 600)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}

@@ -1,81 +1,25 @@
 #!/usr/bin/env bash
-# Every model of models/, small: emitted, it builds as C11 and as C++ without a warning, and its
-# example gives the bits of nngen run, under the sanitizers.
+# Models of models/, small: emitted, each builds as C11 and as C++ without a warning, and its example
+# gives the bits of nngen run, under the sanitizers. test_emit_zoo.sh has the larger networks.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
+. tests/emit/models.sh
 without_tools "emitted models"
 
-# What example.c reads: a line for each input, "NAME BYTES DTYPE SHAPE".
-inputs_of() {
-  sed -nE 's|^ *[a-z0-9_]+ \*(.*) = .*read_elements\(.*, ([0-9]+)\); +// ([a-z0-9]+) \((.*)\)$|\1 \2 \3 \4|p' "$1/example.c"
+ok "autoencoder" same_bits autoencoder
+ok "bert" same_bits bert
+ok "block in fp16" same_bits block --set tokens=32 width=64 heads=4 --dtype fp16
+ok "gpt2" same_bits gpt2
+ok "lenet" same_bits lenet
+ok "llama" same_bits llama
+ok "mlp" same_bits mlp
+ok "vit" same_bits vit
+long && {
+  ok "resnet18 in bf16" same_bits resnet18 --set stem=cifar size=32 --dtype bf16
+  ok "resnet34 in bf16" same_bits resnet34 --set stem=cifar size=32 --dtype bf16
+  ok "vgg16 in fp16" same_bits vgg16 --set size=32 hidden=64 --dtype fp16
+  ok "unet" same_bits unet --set size=32 width=8
+  ok "squeezenet in fp16" same_bits squeezenet --set size=64 --dtype fp16
+  ok "mobilenet_v3 in bf16" same_bits mobilenet_v3 --set size=32 kind=small --dtype bf16
 }
-outputs_of() { sed -nE 's|^ *[a-z0-9_]+ \*(.*) = \([a-z0-9_]+ \*\)malloc\(.*|\1|p' "$1/example.c"; }
-
-# elements DIR NAME BYTES DTYPE: zeros and ones in turn, ones, or the last of the weights, again and
-# again.
-elements() {
-  local tail
-  case $4 in
-  i32) for ((i = 0; i < $3 / 4; i++)); do printf '%b' "\\0$((i % 2))\\0\\0\\0"; done ;;
-  bool) head -c "$3" /dev/zero | tr '\0' '\1' ;;
-  *)
-    tail=$1/tail.bin
-    tail -c 4096 "$1/$2.safetensors" >"$tail"
-    while cat "$tail"; do :; done 2>/dev/null | head -c "$3"
-    ;;
-  esac
-}
-
-# same_bits MODEL OPTIONS...
-same_bits() (
-  local model=models/$1.lua dir=$work/$1 name=$1 files=() given=(); shift
-  emit "$model" "$dir" --no-check "$@" && compile "cc $strict $sanitized" "$dir" "$name" example.c || return
-  c++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" ||
-    return
-  if command -v clang >/dev/null; then
-    for file in "$name.c" example.c; do
-      clang $strict -fsyntax-only -I"$cuda/include" -I"$dir" "$dir/$file" || return
-    done
-    clang++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" ||
-      return
-  fi
-  while read -r input bytes dtype shape; do
-    case $dtype in
-    i32) descr='<i4' ;;
-    bool) descr='|b1' ;;
-    f32) descr='<f4' ;;
-    *) echo "$dtype?"; return 1 ;;
-    esac
-    elements "$dir" "$name" "$bytes" "$dtype" >"$dir/$input.bin"
-    npy "$dir/$input.bin" "$descr" "$shape" >"$dir/$input.npy"
-    files+=("$input.bin") given+=(--input "$input=$dir/$input.npy")
-  done < <(inputs_of "$dir")
-  [ ${#files[@]} -gt 0 ] &&
-    build/nngen "$model" "$@" $run_options --no-check --quiet "${given[@]}" --output "$dir" ||
-    return
-  cd "$dir" && ./example "${files[@]}" >/dev/null || return
-  outputs_of "$dir" | grep -q . || return
-  for output in $(outputs_of "$dir"); do same_elements "$output.npy" "$output.bin" || return; done
-)
-
-for model in models/*.lua; do
-  name=$(basename "$model" .lua) options= larger=1
-  case $name in
-  # What other models are made of.
-  resnet | bottleneck | mobile | inception | transformer) continue ;;
-  autoencoder | bert | gpt2 | lenet | llama | mlp | vit) larger= ;;
-  block) options="--set tokens=32 width=64 heads=4 --dtype fp16" larger= ;;
-  resnet18 | resnet34) options="--set stem=cifar size=32 --dtype bf16" ;;
-  resnet50 | resnext* | wide_* | fcn_*) options="--set size=64 width=8 --dtype fp16" ;;
-  vgg16) options="--set size=32 hidden=64 --dtype fp16" ;;
-  unet) options="--set size=32 width=8" ;;
-  squeezenet | mobilenet_v2) options="--set size=64 --dtype fp16" ;;
-  mobilenet_v3) options="--set size=32 kind=small --dtype bf16" ;;
-  inception_v3) options="--set size=96 --dtype fp16" ;;
-  densenet121 | googlenet | efficientnet* | convnext*) options="--set size=64 --dtype bf16" ;;
-  esac
-  [ "$larger" ] && ! long && continue
-  # shellcheck disable=SC2086 # settings
-  ok "$name $options" same_bits "$name" $options
-done
 tap_done
