@@ -21,19 +21,22 @@ elements() {
   esac
 }
 
-# same_bits MODEL OPTIONS...
-same_bits() (
-  local model=models/$1.lua dir=$work/$1 name=$1 files=() given=(); shift
-  emit "$model" "$dir" --no-check "$@" && compile "cc $strict $sanitized" "$dir" "$name" example.c || return
+builds() { # builds MODEL OPTIONS...: by gcc and clang, as C11 and as C++
+  local dir=$work/$1 name=$1; shift
+  emit "models/$name.lua" "$dir" --no-check "$@" &&
+    compile "cc $strict $sanitized" "$dir" "$name" example.c || return
   c++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" ||
     return
-  if command -v clang >/dev/null; then
-    for file in "$name.c" example.c; do
-      clang $strict -fsyntax-only -I"$cuda/include" -I"$dir" "$dir/$file" || return
-    done
-    clang++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c" ||
-      return
-  fi
+  command -v clang >/dev/null || return 0
+  for file in "$name.c" example.c; do
+    clang $strict -fsyntax-only -I"$cuda/include" -I"$dir" "$dir/$file" || return
+  done
+  clang++ -x c++ -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$cuda/include" "$dir/$name.c"
+}
+
+same_bits() ( # same_bits MODEL OPTIONS...: its example gives those of nngen run, too
+  builds "$@" || return
+  local dir=$work/$1 name=$1 model=models/$1.lua files=() given=(); shift
   while read -r input bytes dtype shape; do
     case $dtype in
     i32) descr='<i4' ;;
