@@ -99,7 +99,7 @@ static int check_shape(const PlanTensor *tensor, int index, Error *err) {
   if (tensor->rank < 0 || tensor->rank > PlanMaxRank)
     FAIL("tensors[%d]: rank %d is not from 0 to %d", index, tensor->rank, PlanMaxRank);
   for (int i = 0; i < tensor->rank; i++) {
-    if (tensor->shape[i] < 1 || __builtin_mul_overflow(bytes, tensor->shape[i], &bytes))
+    if (tensor->shape[i] < 0 || __builtin_mul_overflow(bytes, tensor->shape[i], &bytes))
       FAIL("tensors[%d]: shape[%d] = %lld does not do", index, i, (long long)tensor->shape[i]);
     if (tensor->order[i] < 0 || tensor->order[i] >= tensor->rank)
       FAIL("tensors[%d]: order[%d] = %d is no dimension", index, i, tensor->order[i]);

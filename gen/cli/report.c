@@ -92,7 +92,8 @@ static void print_summary(const Run *r) {
          r->unfused.kernels);
   printf("work      %s (unfused %s)\n", flops_text(r->fused.flops), flops_text(r->unfused.flops));
   printf("traffic   %s planned (unfused %s, %.2fx)\n", bytes_text((double)r->fused.bytes),
-         bytes_text((double)r->unfused.bytes), (double)r->unfused.bytes / (double)r->fused.bytes);
+         bytes_text((double)r->unfused.bytes),
+         r->fused.bytes ? (double)r->unfused.bytes / (double)r->fused.bytes : 1.);
   printf("memory    arena %s, %.3f of its lower bound; parameters and borders %s\n",
          bytes_text((double)p->arena_bytes),
          p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,

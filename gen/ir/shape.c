@@ -84,12 +84,12 @@ static void infer_select(Compiler *c, Node *n) {
 static int64_t positions(Compiler *c, Node *n, int i, int64_t size, int64_t kernel) {
   const Attr *a = &n->attr;
   int64_t span = (kernel - 1) * a->dilation[i] + 1, padded = size + a->pad[i] + a->pad[i + 2];
+  const char *what = n->op->cls == OpWindow && n->name ? n->name : n->op->name; // "max_pool2d"
   if (kernel < 1 || a->stride[i] < 1 || a->dilation[i] < 1 || a->pad[i] < 0 || a->pad[i + 2] < 0)
-    err_at(c, n->loc, "%s: kernel, stride and dilation must be at least 1, pad at least 0",
-           n->op->name);
+    err_at(c, n->loc, "%s: kernel, stride and dilation must be at least 1, pad at least 0", what);
   if (padded < span)
     err_at(c, n->loc, "%s: the window (%lld with dilation %lld) is larger than the padded input %s",
-           n->op->name, (long long)kernel, (long long)a->dilation[i], shape_of(n->in[0]));
+           what, (long long)kernel, (long long)a->dilation[i], shape_of(n->in[0]));
   return (padded - span) / a->stride[i] + 1;
 }
 
@@ -196,7 +196,7 @@ static void infer_matmul(Compiler *c, Node *n) {
     if (na != nb && na != 1 && nb != 1)
       err_at(c, n->loc, "matmul: batch sizes do not broadcast: %s and %s", shape_of(n->in[0]),
              shape_of(n->in[1]));
-    dim[d] = na > nb ? na : nb;
+    dim[d] = na == 1 ? nb : na;
   }
   dim[rank - 2] = a->dim[a->rank - 2];
   dim[rank - 1] = b->dim[b->rank - 1];
@@ -230,7 +230,7 @@ static void infer_slice(Compiler *c, Node *n) {
   Type t = n->in[0]->type;
   for (int d = 0; d < t.rank; d++) {
     int64_t begin = n->attr.dims[d], end = n->attr.ends[d];
-    if (begin < 0 || end > t.dim[d] || begin >= end)
+    if (begin < 0 || end > t.dim[d] || begin > end)
       err_at(c, n->loc, "slice: %lld to %lld is not inside dimension %d of %s",
              (long long)begin + 1, (long long)end, d + 1, shape_of(n->in[0]));
     t.dim[d] = end - begin;
@@ -342,8 +342,8 @@ static void check_size(Compiler *c, Node *n) {
            (long long)n->attr.axis + 1);
   double count = 1;
   for (int d = 0; d < n->type.rank; d++) {
-    if (n->type.dim[d] < 1)
-      err_at(c, n->loc, "%s: dimension %d of %s is not positive", n->op->name, d + 1,
+    if (n->type.dim[d] < 0)
+      err_at(c, n->loc, "%s: dimension %d of %s is negative", n->op->name, d + 1,
              type_shape(&n->type).s);
     count *= (double)n->type.dim[d];
   }

@@ -91,6 +91,12 @@ local function count(what, v)
   return n
 end
 
+local function amount(what, v)
+  local n = whole(what, v)
+  if n < 0 then fail("%s = %d: wants at least 0", what, n) end
+  return n
+end
+
 -- ---- of each dimension: what is given as a number, or as a list ---------------------------------
 
 local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
@@ -194,7 +200,7 @@ end
 local checks = {
   any = function(_, v) return v end,
   tensor = tensor, tensors = tensors, axis = axis, axes = axes, whole = whole, count = count,
-      sizes = sizes,
+  amount = amount, sizes = sizes,
   value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
   number = of_type("number", "a number"),
   boolean = of_type("boolean", "true or false"),
@@ -365,11 +371,17 @@ end
 local is_layer = {} -- by name: does it take one?
 local in_torch = {} -- by PyTorch's name, ReLU: what it is here
 
+-- Signatures are read at their first call: a model calls few of all functions.
 local function declare_one(into, text, f, here)
-  local parsed = prepared(text)
-  local name, at = parsed.names[1], nil
-  for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
+  local names, inside = string.match(text, "^([%w_|]+)(%b())$")
+  local name = string.match(names, "^[%w_]+")
+  local layer = string.find(inside, ": name[,)]") ~= nil
+  local parsed, at
   local function call(...)
+    if not parsed then
+      parsed = prepared(text)
+      for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
+    end
     if at and type((select(at, ...))) ~= "string" then
       fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
     end
@@ -377,8 +389,8 @@ local function declare_one(into, text, f, here)
     if here then return passed(parsed, values, f) end
     return within(at and values[at] or depth == 0 and name or "", true, passed, parsed, values, f)
   end
-  for _, own in ipairs(parsed.names) do
-    into[own], is_layer[own] = call, is_layer[own] or at ~= nil
+  for own in string.gmatch(names, "[^|]+") do
+    into[own], is_layer[own] = call, is_layer[own] or layer
   end
 end
 
@@ -434,8 +446,7 @@ end
 
 return {
   fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within,
-      placed = placed,
-  declare = declare, is_layer = is_layer, in_torch = in_torch, options = options, REQUIRED = REQUIRED, tensor = tensor,
-      whole = whole,
+  placed = placed, declare = declare, is_layer = is_layer, in_torch = in_torch,
+  options = options, REQUIRED = REQUIRED, tensor = tensor, whole = whole, amount = amount,
   count = count, each = each, axis = axis, bits_of = bits_of, layouts = layouts,
 }

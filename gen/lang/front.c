@@ -142,7 +142,7 @@ static int lua_op(lua_State *lua) {
   Node *n = front_place_node(lua, graph_add(c->graph, op, nin, in, &attr, NULL));
   n->type.rank = length; // reshape: the rank of its result
   shape_infer(c, n);
-  return front_push_node(lua, n);
+  return front_push_node(lua, empty_replaced(c, n));
 }
 
 static int lua_shape(lua_State *lua) { // shape(tensor) -> list

@@ -35,6 +35,10 @@ void front_check_name(lua_State *lua, const char *name); // raises what is wrong
 int front_push_node(lua_State *lua, Node *n);            // as a tensor; returns 1
 Node *front_place_node(lua_State *lua, Node *n); // with line, name, precision and call; returns n
 
+// ---- empty.c -----------------------------------------------------------------------------------
+// The node just made, or the constant that it is where it or what it reads has no elements.
+Node *empty_replaced(Compiler *c, Node *n);
+
 // ---- sources.c ---------------------------------------------------------------------------------
 // What an .npy beside the model holds, as nn.tensor reads it. `values` is the caller's, to be freed.
 struct Numbers {

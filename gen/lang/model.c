@@ -68,6 +68,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_math.lua",
     "gen/lang/nn_activations.lua",
     "gen/lang/nn_shapes.lua",
+    "gen/lang/nn_parts.lua",
     "gen/lang/nn_reduce.lua",
     "gen/lang/nn_select.lua",
     "gen/lang/nn_make.lua",
@@ -89,6 +90,7 @@ const char *const front_layers[] = {
 void front_open(Compiler *c) {
   c->lua = sandbox_state(c, kMemoryLimit);
   if (!c->lua) die("out of memory");
+  lua_gc(c->lua, LUA_GCSTOP); // what is loaded here stays
   luaL_openlibs(c->lua);
   run_asset(c->lua, "gen/lang/ref.lua", 0); // what `ref` and `grad` of ops.lua are written in
   lua_pop(c->lua, 1);
@@ -120,6 +122,7 @@ void front_open(Compiler *c) {
   lua_pushcfunction(c->lua, lua_require);
   lua_setfield(c->lua, -2, "require");
   lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.sandbox");
+  lua_gc(c->lua, LUA_GCRESTART);
 }
 
 // Calls the user's function below its arguments. A mistake told by err_at goes on to whoever waits.

@@ -12,6 +12,9 @@ local function check_groups(what, o, channels)
   end
 end
 
+-- Of first values, as PyTorch has it: 1 over the root of how many products an output sums.
+local function bound_of(products) return products > 0 and 1 / math.sqrt(products) or 0 end
+
 local function convolution(rank)
   local what = "conv" .. rank .. "d"
   return function(x, o)
@@ -22,7 +25,7 @@ local function convolution(rank)
     local w = nn.param("weight", dims, {"normal", 0, math.sqrt(2 * o.groups / (o.out * taps))})
     local y = tools.convolve(what, rank, x, w, o)
     if not o.bias then return y end
-    local bound = 1 / math.sqrt(channels // o.groups * taps)
+    local bound = bound_of(channels // o.groups * taps)
     return y + tools.along(nn.param("bias", {o.out}, {"uniform", -bound, bound}), rank + 2, 2)
   end
 end
@@ -40,7 +43,7 @@ local function transposed(rank)
     local channels = shape(x)[2]
     check_groups(what, o, channels)
     local k = o.out // o.groups
-    local bound = 1 / math.sqrt(k * product(o.kernel))
+    local bound = bound_of(k * product(o.kernel))
     local init = {"uniform", -bound, bound}
     local w = nn.param("weight", {channels, k, table.unpack(o.kernel)}, init)
     local y = tools.convolve_transposed(what, rank, x, w, o)
@@ -62,7 +65,7 @@ define("linear(x: tensor, name: name, {out|out_features: count, bias: boolean = 
   local dims = shape(x)
   local inner = dims[#dims]
   if #dims < 1 then fail("linear: wants at least one dimension, not %s", tostring(x)) end
-  local bound, out = 1 / math.sqrt(inner), o.out
+  local bound, out = bound_of(inner), o.out
   local w = nn.param("weight", {out, inner}, {"uniform", -bound, bound})
   local y = nn.matmul(x, op.permute(w, {dims = {1, 0}}))
   return o.bias and y + nn.param("bias", {out}, {"uniform", -bound, bound}) or y
@@ -75,7 +78,7 @@ define([[bilinear(x: tensor, name: name, {x2: tensor, out|out_features: count,
   if #a < 1 or #b < 1 then
     fail("bilinear: wants at least one dimension, not %s and %s", tostring(x), tostring(o.x2))
   end
-  local bound = 1 / math.sqrt(a[#a])
+  local bound = bound_of(a[#a])
   local w = nn.param("weight", {o.out, a[#a], b[#b]}, {"uniform", -bound, bound})
   local bias = o.bias and nn.param("bias", {o.out}, {"uniform", -bound, bound}) or nil
   return nn.functional.bilinear(x, o.x2, w, bias)

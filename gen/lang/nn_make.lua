@@ -33,7 +33,7 @@ define_here([[arange(first|start: number, last|end_: number = nil, step: number 
   if not last then first, last = 0, first end
   if step == 0 then fail("arange: step = 0") end
   local n = math.ceil((last - first) / step)
-  if n < 1 then
+  if n < 0 then
     fail("arange: from %s to %s by steps of %s there is nothing", tostring(first), tostring(last),
          tostring(step))
   end
@@ -45,7 +45,7 @@ define_here([[arange(first|start: number, last|end_: number = nil, step: number 
   return of_dtype(x, o.dtype or not whole_numbers and "f32" or nil)
 end)
 -- `steps` numbers from first to last, both included.
-define_here("linspace(first|start: number, last|end_: number, steps: count)",
+define_here("linspace(first|start: number, last|end_: number, steps: amount)",
             "torch.linspace", function(first, last, steps)
   if steps == 1 then return nn.full({1}, first + 0.0) end
   local place = nn.index({steps}):to("f32")
@@ -54,18 +54,18 @@ define_here("linspace(first|start: number, last|end_: number, steps: count)",
                   (place - (steps - 1.0)) * gap + (last + 0.0))
 end)
 -- base to the power of linspace.
-define_here("logspace(first|start: number, last|end_: number, steps: count, base: number = 10)",
+define_here("logspace(first|start: number, last|end_: number, steps: amount, base: number = 10)",
             "torch.logspace", function(first, last, steps, base)
   return op.pow(base + 0.0, nn.linspace(first, last, steps))
 end)
 -- 1 on the diagonal, 0 elsewhere.
-define_here("eye(rows|n: count, columns|m: count = nil, {dtype: string = f32})",
+define_here("eye(rows|n: amount, columns|m: amount = nil, {dtype: string = f32})",
             "torch.eye", function(rows, columns, o)
   local dims = {rows, columns or rows}
   return nn.to(op.eq(nn.index(dims, 1), nn.index(dims, 2)), o.dtype)
 end)
 -- 1 on and below a diagonal, 0 above it.
-define_here([[tri(rows|n: count, columns|m: count = nil, diagonal: whole = 0,
+define_here([[tri(rows|n: amount, columns|m: amount = nil, diagonal: whole = 0,
             {dtype: string = f32})]], "numpy.tri", function(rows, columns, diagonal, o)
   local dims = {rows, columns or rows}
   return nn.to(op.le(nn.index(dims, 2) - nn.index(dims, 1), diagonal), o.dtype)

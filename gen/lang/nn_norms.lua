@@ -17,7 +17,7 @@ local function batch_norm(rank)
   local layout = (rank == 1 and "(N, C) or " or "") .. tools.layouts[rank]
   return function(x, o)
     local dims = shape(x)
-    local c, n = dims[2], tools.product(dims) // (dims[2] or 1)
+    local c, n = dims[2], (dims[1] or 1) * tools.product(dims, 3)
     if #dims ~= rank + 2 and not (rank == 1 and #dims == 2) then
       fail("%s: wants %s, not %s", what, layout, tostring(x))
     end
@@ -138,7 +138,7 @@ end)
 local function grouped(what, x, groups, eps)
   local dims = shape(x)
   if #dims < 2 then fail("%s: wants (N, C, ...), not %s", what, tostring(x)) end
-  if dims[2] % groups ~= 0 then
+  if dims[2] < 1 or dims[2] % groups ~= 0 then
     fail("%s: groups = %d does not divide the channels of %s", what, groups, tostring(x))
   end
   local n = tools.product(dims, 2) // groups

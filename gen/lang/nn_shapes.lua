@@ -29,20 +29,27 @@ end
 
 -- ---- sizes ------------------------------------------------------------------------------------
 
--- The same elements in rows of other sizes; one size may be -1, and follows from the others.
-define("reshape|view(x: tensor, dims: sizes)", "torch.reshape, Tensor.view", function(x, dims)
-  local elements, known, hole = product(shape(x)), 1, nil
+-- Sizes of `elements` in all, where one of them may be -1.
+local function completed(what, dims, elements, of)
+  local known, hole = 1, nil
   for i, d in ipairs(dims) do
     if d ~= -1 then known = known * d
     elseif not hole then hole = i
-    else fail("reshape: dimensions %d and %d are both -1; one follows from the others", hole, i) end
+    else
+      fail("%s: dimensions %d and %d are both -1; one follows from the others", what, hole, i)
+    end
   end
-  if not hole then return op.reshape(x, {dims = dims}) end
+  if not hole then return dims end
   if known < 1 or elements % known ~= 0 then
-    fail("reshape: no size fits -1 in (%s): %s has %d elements, no multiple of %d",
-         table.concat(dims, ", "), tostring(x), elements, known)
+    fail("%s: no size fits -1 in (%s): %s has %d elements, no multiple of %d", what,
+         table.concat(dims, ", "), of, elements, known)
   end
-  return op.reshape(x, {dims = with(dims, hole, elements // known)})
+  return with(dims, hole, elements // known)
+end
+
+-- The same elements in rows of other sizes; one size may be -1, and follows from the others.
+define("reshape|view(x: tensor, dims: sizes)", "torch.reshape, Tensor.view", function(x, dims)
+  return op.reshape(x, {dims = completed("reshape", dims, product(shape(x)), tostring(x))})
 end)
 define("view_as|reshape_as(x: tensor, y: tensor)", "Tensor.view_as", function(x, y)
   return nn.reshape(x, shape(y))
@@ -65,10 +72,10 @@ end)
 -- One dimension becomes several; one of the sizes may be -1.
 define("unflatten(x: tensor, axis: axis, sizes: sizes)",
        "torch.unflatten, nn.Unflatten", function(x, axis, sizes)
-  local dims, new, known = shape(x), {}, 1
-  for _, d in ipairs(sizes) do known = known * (d == -1 and 1 or d) end
+  local dims, new = shape(x), {}
   for i = 1, axis - 1 do new[i] = dims[i] end
-  for _, d in ipairs(sizes) do new[#new + 1] = d == -1 and dims[axis] // known or d end
+  local of = string.format("axis %d of %s", axis, tostring(x))
+  for _, d in ipairs(completed("unflatten", sizes, dims[axis], of)) do new[#new + 1] = d end
   for i = axis + 1, #dims do new[#new + 1] = dims[i] end
   if product(new) ~= product(dims) then
     fail("unflatten: (%s) is not axis %d of %s", table.concat(sizes, ", "), axis, tostring(x))
@@ -169,319 +176,12 @@ define("roll(x: tensor, shifts: any, axes: axes = nil)", "torch.roll", function(
   if #axes ~= #shifts then fail("roll: %d shifts for %d axes", #shifts, #axes) end
   for i, axis in ipairs(axes) do
     local n = shape(x)[axis]
-    local by = shifts[i] % n
+    local by = n > 0 and shifts[i] % n or 0
     if by ~= 0 then
       x = nn.concat({nn.slice(x, axis, n - by + 1, n), nn.slice(x, axis, 1, n - by)}, axis)
     end
   end
   return x
-end)
-
--- ---- parts ------------------------------------------------------------------------------------
-
-local function part(x, axis, first, last) -- elements first to last
-  local begin, ends = {}, {}
-  for i, d in ipairs(shape(x)) do begin[i], ends[i] = 0, d end
-  if first == 1 and last == ends[axis] then return x end
-  begin[axis], ends[axis] = first - 1, last
-  return op.slice(x, {dims = begin, ends = ends})
-end
-
--- Every step-th element of an axis, from the first: rows of `step` elements, of which the first
--- stays.
-local function every(x, axis, step)
-  local dims = shape(x)
-  local many = (dims[axis] + step - 1) // step
-  if many * step > dims[axis] then
-    local behind = {}
-    for i = 1, #dims do behind[i] = 0 end
-    behind[axis] = many * step - dims[axis]
-    x = op.pad(x, {dims = with(behind, axis, 0), ends = behind})
-  end
-  local rows = with(dims, axis, many)
-  table.insert(rows, axis + 1, step)
-  return op.reshape(part(op.reshape(x, {dims = rows}), axis + 1, 1, 1),
-                    {dims = with(dims, axis, many)})
-end
-
--- Elements first to last of one dimension, counted from 1, inclusive, negative ones from the end;
--- of these every step-th, backward where step is negative (then first is the higher one).
-define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step: whole = 1)",
-       "x[first:last:step]",
-       function(x, axis, first, last, step)
-  local n = shape(x)[axis]
-  if step == 0 then fail("slice: step = 0: wants at least 1, or -1 and below for backward") end
-  local from, to = first or (step > 0 and 1 or n), last or (step > 0 and n or 1)
-  if from < 0 then from = n + 1 + from end
-  if to < 0 then to = n + 1 + to end
-  local low, high = math.min(from, to), math.max(from, to)
-  if (step > 0 and from > to) or (step < 0 and from < to) or low < 1 or high > n then
-    fail("slice: elements %d to %d%s of axis %d, which has %d, in %s", first or from, last or to,
-         step ~= 1 and string.format(" by steps of %d", step) or "", axis, n, tostring(x))
-  end
-  if step > 0 then
-    return step == 1 and part(x, axis, from, to) or every(part(x, axis, from, to), axis, step)
-  end
-  local backward = nn.flip(part(x, axis, to, from), axis)
-  return step == -1 and backward or every(backward, axis, -step)
-end)
--- `length` elements from `start` on, which counts from 1.
-define("narrow(x: tensor, axis: axis, start: whole, length: count)",
-       "torch.narrow", function(x, axis, start, length)
-  return nn.slice(x, axis, start, start + length - 1)
-end)
--- One element of a dimension, from 1, negative from the end, without that dimension.
-define("select(x: tensor, axis: axis, index: whole)", "torch.select", function(x, axis, index)
-  local dims = shape(x)
-  x = nn.slice(x, axis, index, index)
-  table.remove(dims, axis)
-  return op.reshape(x, {dims = dims})
-end)
--- at(x, i, {first, last, step}, nil, ...): x[...] of PyTorch: for each dimension a place from 1
--- (which drops it), a table for slice, or nil for all; what is left out stays whole. `last` and
--- `step` may be left out.
-function nn.at(x, ...)
-  tools.tensor("at", x)
-  local given, axis = table.pack(...), 1
-  if given.n > #shape(x) then fail("at: %d places in %s", given.n, tostring(x)) end
-  for i = 1, given.n do
-    local v = given[i]
-    if v == nil then axis = axis + 1
-    elseif type(v) == "table" then x, axis = nn.slice(x, axis, v[1], v[2], v[3]), axis + 1
-    else x = nn.select(x, axis, whole("at: place " .. i, v)) end
-  end
-  return x
-end
-
-local function cut(x, axis, sizes)
-  local list, first = {}, 1
-  for i, size in ipairs(sizes) do
-    list[i] = part(x, axis, first, first + size - 1)
-    first = first + size
-  end
-  return table.unpack(list)
-end
--- Parts of `size` elements (the last one may be smaller), or of the sizes listed: as many results.
-define("split(x: tensor, size: any, axis: axis = 1)", "torch.split", function(x, size, axis)
-  local n, sizes = shape(x)[axis], {}
-  if type(size) == "table" then
-    local sum = 0
-    for i = 1, #size do sizes[i] = count("split: size " .. i, size[i]); sum = sum + size[i] end
-    if sum ~= n then
-      fail("split: sizes sum to %d, axis %d of %s has %d", sum, axis, tostring(x), n)
-    end
-  else
-    size = count("split: size", size)
-    for first = 1, n, size do sizes[#sizes + 1] = math.min(size, n - first + 1) end
-  end
-  return cut(x, axis, sizes)
-end)
--- At most `chunks` parts of equal size; the last one may be smaller.
-define("chunk(x: tensor, chunks: count, axis: axis = 1)", "torch.chunk", function(x, chunks, axis)
-  return nn.split(x, (shape(x)[axis] + chunks - 1) // chunks, axis)
-end)
--- Parts of sizes that differ by at most one.
-define("tensor_split(x: tensor, sections: count, axis: axis = 1)",
-       "torch.tensor_split", function(x, sections, axis)
-  local n, sizes = shape(x)[axis], {}
-  if sections > n then fail("tensor_split: %d sections of %d elements", sections, n) end
-  for i = 1, sections do sizes[i] = n // sections + (i <= n % sections and 1 or 0) end
-  return cut(x, axis, sizes)
-end)
-define("split_with_sizes(x: tensor, sizes: sizes, axis: axis = 1)",
-       "torch.split_with_sizes", function(x, sizes, axis) return nn.split(x, sizes, axis) end)
-define("vsplit(x: tensor, sections: count)", "torch.vsplit", function(x, sections)
-  return nn.tensor_split(x, sections, 1)
-end)
-define("hsplit(x: tensor, sections: count)", "torch.hsplit", function(x, sections)
-  return nn.tensor_split(x, sections, #shape(x) == 1 and 1 or 2)
-end)
-define("dsplit(x: tensor, sections: count)", "torch.dsplit", function(x, sections)
-  return nn.tensor_split(x, sections, 3)
-end)
--- The elements of a dimension, each without it: as many results.
-define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
-  local list = {}
-  for i = 1, shape(x)[axis] do list[i] = nn.select(x, axis, i) end
-  return table.unpack(list)
-end)
-
--- ---- several in one ---------------------------------------------------------------------------
-
--- Joined along `axis`, by default 2, the channels.
-define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
-       "torch.cat", function(list, axis)
-  axis = tools.axis("concat", #shape(list[1]) == 1 and axis == 2 and 1 or axis, list[1])
-  if #list == 1 then return list[1] end
-  local most = 64 -- of one kernel; more become several, which write beside each other
-  while #list > most do
-    local joined = {}
-    for i = 1, #list, most do
-      local last = math.min(i + most - 1, #list)
-      local args = table.move(list, i, last, 1, {})
-      args[#args + 1] = {axis = axis - 1}
-      joined[#joined + 1] = last == i and list[i] or op.concat(table.unpack(args))
-    end
-    list = joined
-  end
-  local args = table.move(list, 1, #list, 1, {})
-  args[#args + 1] = {axis = axis - 1}
-  return op.concat(table.unpack(args))
-end)
--- Joined along a new axis, which becomes the one given.
-define("stack(tensors: tensors, axis: whole = 1)", "torch.stack", function(list, axis)
-  local first, rows = list[1], {}
-  local at = axis > 0 and axis or #shape(first) + 2 + axis
-  for i, x in ipairs(list) do
-    if table.concat(shape(x), ",") ~= table.concat(shape(first), ",") then
-      fail("stack: shapes differ: %s and %s", tostring(first), tostring(x))
-    end
-    rows[i] = nn.unsqueeze(x, at)
-  end
-  return nn.concat(rows, at)
-end)
--- Beside each other: along axis 2, vectors along axis 1.
-define("hstack(tensors: tensors)", "torch.hstack", function(list)
-  return nn.concat(list, #shape(list[1]) == 1 and 1 or 2)
-end)
--- Below each other: along axis 1, vectors as rows.
-define("vstack|row_stack(tensors: tensors)", "torch.vstack", function(list)
-  for i, x in ipairs(list) do if #shape(x) == 1 then list[i] = nn.unsqueeze(x, 1) end end
-  return nn.concat(list, 1)
-end)
--- Along axis 3, matrices as (N, M, 1).
-define("dstack(tensors: tensors)", "torch.dstack", function(list)
-  for i, x in ipairs(list) do
-    if #shape(x) == 1 then x = nn.unsqueeze(x, 1) end
-    list[i] = #shape(x) == 2 and nn.unsqueeze(x, 3) or x
-  end
-  return nn.concat(list, 3)
-end)
-
--- ---- copies -----------------------------------------------------------------------------------
-
--- Dimensions of size 1 repeated to these sizes; -1 keeps one, sizes in front add dimensions.
-define("expand|broadcast_to(x: tensor, sizes: sizes)",
-       "Tensor.expand, torch.broadcast_to", function(x, sizes)
-  local dims, new, same = shape(x), {}, true
-  local ahead = #sizes - #dims
-  if ahead < 0 then
-    fail("expand: (%s) has fewer dimensions than %s", table.concat(sizes, ", "), tostring(x))
-  end
-  for i, d in ipairs(sizes) do
-    local own = dims[i - ahead] or 1
-    new[i] = d == -1 and own or d
-    if own ~= new[i] then
-      if own ~= 1 then
-        fail("expand: axis %d of %s has %d elements, not %d", i - ahead, tostring(x), own, new[i])
-      end
-      same = false
-    end
-  end
-  if ahead > 0 then
-    local wide = table.move(dims, 1, #dims, ahead + 1, {})
-    for i = 1, ahead do wide[i] = 1 end
-    x = op.reshape(x, {dims = wide})
-  end
-  if same then return x end
-  return op.where(op.ge(nn.index(new, 1), 0), x, x)
-end)
-define("expand_as(x: tensor, y: tensor)", "Tensor.expand_as", function(x, y)
-  return nn.expand(x, shape(y))
-end)
--- Each dimension this many times; numbers in front add dimensions.
-define("tile|repeat_(x: tensor, times|reps: sizes)", "torch.tile, Tensor.repeat", function(x, times)
-  local dims = shape(x)
-  while #times < #dims do table.insert(times, 1, 1) end
-  local ahead, wide, grown, final = #times - #dims, {}, {}, {}
-  for i, n in ipairs(times) do
-    count("tile: times " .. i, n)
-    local d = i > ahead and dims[i - ahead] or 1
-    wide[#wide + 1], grown[#grown + 1] = 1, n
-    wide[#wide + 1], grown[#grown + 1] = d, d
-    final[i] = n * d
-  end
-  -- Dimensions of size 1 that stay are left out: a tensor has few.
-  local a, b = {}, {}
-  for i = 1, #wide do
-    if grown[i] ~= 1 then a[#a + 1], b[#b + 1] = wide[i], grown[i] end
-  end
-  return op.reshape(nn.expand(op.reshape(x, {dims = a}), b), {dims = final})
-end)
--- Each element this many times in a row, along an axis; without one, of all elements.
-define("repeat_interleave(x: tensor, times|repeats: count, axis: any = nil)",
-       "torch.repeat_interleave", function(x, times, axis)
-  if not axis then x, axis = nn.ravel(x), 1 end
-  axis = tools.axis("repeat_interleave", axis, x)
-  local dims = shape(x)
-  local wide = nn.unsqueeze(x, axis + 1)
-  local grown = shape(wide)
-  grown[axis + 1] = times
-  return op.reshape(nn.expand(wide, grown), {dims = with(dims, axis, dims[axis] * times)})
-end)
-
--- ---- borders ----------------------------------------------------------------------------------
-
--- Places of x for a border of `before` and `behind` elements: those that the border shows.
-local function bordered(x, axis, before, behind, mode)
-  local n = shape(x)[axis]
-  local place = nn.index({n + before + behind}) - before
-  if mode == "replicate" then place = op.min(op.max(place, 0), n - 1)
-  elseif mode == "circular" then place = op.mod(place, n)
-  else
-    if before >= n or behind >= n then
-      fail("pad: reflect by %d wants more than as many elements, axis %d of %s has %d",
-           math.max(before, behind), axis, tostring(x), n)
-    end
-    place = n - 1 - op.abs(n - 1 - op.abs(place))
-  end
-  return along(x, axis, place)
-end
-
--- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad;
--- negative ones cut off. mode: "constant" with `value`, "reflect", "replicate" or "circular".
-define([[pad(x: tensor, pad: sizes, mode: constant/reflect/replicate/circular = constant,
-       value: number = 0)]],
-       [[F.pad, nn.ZeroPad2d, nn.ConstantPad1d, nn.ConstantPad2d, nn.ConstantPad3d,
-       nn.ReflectionPad1d, nn.ReflectionPad2d, nn.ReflectionPad3d, nn.ReplicationPad1d,
-       nn.ReplicationPad2d, nn.ReplicationPad3d]], function(x, pad, mode, value)
-  local dims = shape(x)
-  if #pad % 2 ~= 0 or #pad // 2 > #dims then
-    fail("pad: %d numbers for %s; wants two for each axis, from the last one on", #pad, tostring(x))
-  end
-  local before, behind, any = {}, {}, false
-  for i = 1, #dims do before[i], behind[i] = 0, 0 end
-  for i = 1, #pad // 2 do
-    local axis = #dims + 1 - i
-    local low, high = pad[2 * i - 1], pad[2 * i]
-    local first, last = 1 - math.min(low, 0), dims[axis] + math.min(high, 0)
-    if first > last then
-      fail("pad: %d and %d leave nothing of axis %d of %s", low, high, axis, tostring(x))
-    end
-    x = part(x, axis, first, last)
-    low, high = math.max(low, 0), math.max(high, 0)
-    if mode == "constant" then
-      before[axis], behind[axis] = low, high
-      any = any or low + high > 0
-    elseif low + high > 0 then
-      x = bordered(x, axis, low, high, mode)
-    end
-  end
-  if not any then return x end
-  local wide = op.pad(x, {dims = before, ends = behind})
-  if value == 0 then return wide end
-  local inside -- where x is, no matter what it holds
-  for axis = 1, #before do
-    if before[axis] + behind[axis] > 0 then
-      local row = {}
-      for i = 1, #before do row[i] = i == axis and shape(wide)[i] or 1 end
-      local place = nn.index(row, axis)
-      local here = op.ge(place, before[axis]) & op.lt(place, before[axis] + shape(x)[axis])
-      inside = inside and inside & here or here
-    end
-  end
-  if tools.is_float(x) then value = value + 0.0 end
-  return op.where(inside, wide, value)
 end)
 
 -- ---- pictures ---------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ CheckResult check_compare(const double *want, const double *got, const double *b
     if (fabs(e) > r.max_error) r.max_error = fabs(e);
   }
   // What should be nearly 0 (a sum that cancels) is compared with values of 0.003.
-  r.relative = sqrt(error / fmax(norm, 9e-6 * (double)count));
+  if (count) r.relative = sqrt(error / fmax(norm, 9e-6 * (double)count));
   r.passed = r.relative <= gate && !r.bad;
   return r;
 }
@@ -57,7 +57,7 @@ CheckResult check_equal(const double *want, const double *got, int64_t count, do
     if (!differ++) r.worst = i, r.want = want[i], r.got = got[i];
     r.max_error = fmax(r.max_error, fabs(want[i] - got[i]));
   }
-  r.relative = (double)differ / (double)count;
+  if (count) r.relative = (double)differ / (double)count;
   r.passed = r.relative <= share;
   r.bad = r.passed ? 0 : differ;
   return r;

@@ -152,16 +152,16 @@ static int check_tensor(const Loaded *loaded, int tensor, size_t bytes, CUdevice
     return err_set(err, ExitUsage, "tensor '%s' has %lld bytes, not %zu", t->name,
                    (long long)t->bytes, bytes);
   *at = load_pointer(loaded, tensor);
-  return *at ? ExitOk
-             : err_set(err, ExitUsage, "tensor '%s' exists only while parameters are loaded",
-                       t->name);
+  if (*at || !bytes) return ExitOk;
+  return err_set(err, ExitUsage, "tensor '%s' exists only while parameters are loaded", t->name);
 }
 
 int tensor_read(Loaded *loaded, int tensor, void *stored, size_t bytes, Error *err) {
   const Device *device = loaded->device;
   CUdeviceptr at = 0;
   int rc = check_tensor(loaded, tensor, bytes, &at, err);
-  if (!rc) rc = CU(&device->api, err, cuMemcpyDtoHAsync, stored, at, bytes, device->stream);
+  if (rc || !bytes) return rc;
+  rc = CU(&device->api, err, cuMemcpyDtoHAsync, stored, at, bytes, device->stream);
   return rc ? rc : CU(&device->api, err, cuStreamSynchronize, device->stream);
 }
 
@@ -169,7 +169,8 @@ int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, E
   const Device *device = loaded->device;
   CUdeviceptr at = 0;
   int rc = check_tensor(loaded, tensor, bytes, &at, err);
-  if (!rc) rc = CU(&device->api, err, cuMemcpyHtoDAsync, at, stored, bytes, device->stream);
+  if (rc || !bytes) return rc;
+  rc = CU(&device->api, err, cuMemcpyHtoDAsync, at, stored, bytes, device->stream);
   return rc ? rc : CU(&device->api, err, cuStreamSynchronize, device->stream);
 }
 
@@ -184,6 +185,7 @@ int tensor_put_rows(Loaded *loaded, int from, int to, int64_t row, Error *err) {
     return err_set(err, ExitUsage, "'%s' cannot be copied to row %lld of '%s'", source->name,
                    (long long)row, target->name);
   size_t bytes = (size_t)source->bytes;
+  if (!bytes) return ExitOk;
   CUdeviceptr at =
       load_pointer(loaded, to) + (CUdeviceptr)row * (bytes / (size_t)source->shape[0]);
   return CU(&device->api, err, cuMemcpyDtoDAsync, at, load_pointer(loaded, from), bytes,

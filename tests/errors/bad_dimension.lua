@@ -1,2 +1,2 @@
 local nn = require "nn"
-nn.output("y", nn.input("x", {1, 0, 8}):relu())
+nn.output("y", nn.input("x", {1, -2, 8}):relu())

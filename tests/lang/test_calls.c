@@ -68,7 +68,8 @@ static const char *any_of(const char *const *list) {
   return list[below(n)];
 }
 
-static const char *const tensors[] = {"a", "b", "m", "v", "i", "t", "s", "l", "d", "big", "a + b", "m:relu()", NULL};
+static const char *const tensors[] = {"a",     "b",        "m",    "v",    "i", "t", "s", "l", "d", "big",
+                                      "a + b", "m:relu()", "none", "hole", "flat", NULL};
 static const char *const wrong[] = {
     "nil",    "true", "false", "3.7",    "-1",     "0",        "1e9",  "1 << 40", "math.mininteger",    "'text'", "''", "{}", "{1, 2}", "{0}",
     "{-1, 3}", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{x = 1}", "{a, b}", "{{1}, {2}}", "function() end", "function(x) return x end", "nn",
@@ -84,7 +85,7 @@ static const char *argument(const char *kind, size_t n) {
 #define IS(word) (n == strlen(word) && !strncmp(kind, word, n))
   if (IS("tensor") || IS("value")) return any_of(tensors);
   if (IS("image1")) return "l";
-  if (IS("image2")) return below(2) ? "a" : "b";
+  if (IS("image2")) return below(8) ? below(2) ? "a" : "b" : "flat";
   if (IS("image3")) return "d";
   if (IS("tensors")) return below(2) ? "{a, b}" : "{v, v, v}";
   if (IS("axis") || IS("whole")) return any_of(whole);
@@ -110,7 +111,9 @@ static const char head[] = "local nn = require \"nn\"\n"
                            "local m, v, s = nn.input(\"m\", {4, 6}), nn.input(\"v\", {6}), nn.input(\"s\", {})\n"
                            "local i = nn.input(\"i\", {3, 2}, {dtype = \"i32\", below = 4})\n"
                            "local t, l = nn.input(\"t\", {4, 6}, {dtype = \"bool\"}), nn.input(\"l\", {2, 4, 9})\n"
-                           "local d, big = nn.input(\"d\", {1, 4, 3, 4, 5}), nn.input(\"big\", {1, 2, 1, 2, 1, 2, 1, 2})\n";
+                           "local d, big = nn.input(\"d\", {1, 4, 3, 4, 5}), nn.input(\"big\", {1, 2, 1, 2, 1, 2, 1, 2})\n"
+                           "local none, hole = nn.zeros{0, 6}, nn.input(\"hole\", {4, 0}) -- no elements\n"
+                           "local flat = nn.zeros{2, 4, 0, 6}\n";
 
 // A call of one function in text of at most `room` bytes.
 static void write_call(char *text, size_t room) {

@@ -705,13 +705,46 @@ layers("recurrent",
 ])
 
 
+section("empty", {"x": floats(3, 4), "e": floats(2, 0, 4), "i": ints(3, 0)}, [
+    ("e:relu() + 1", lambda x, e, i: e.relu() + 1),
+    ("e:sum(2)", lambda x, e, i: e.sum(1)),
+    ("e:sum(3)", lambda x, e, i: e.sum(2)),
+    ("e:prod()", lambda x, e, i: e.prod()),
+    ("e:mean({2, 3})", lambda x, e, i: e.mean((1, 2))),
+    ("e:logsumexp(2)", lambda x, e, i: e.logsumexp(1)),
+    ("nn.all(e:gt(0), 2):to('f32')", lambda x, e, i: e.gt(0).all(1).float()),
+    ("nn.any(e:gt(0), 2):to('f32')", lambda x, e, i: e.gt(0).any(1).float()),
+    ("e:softmax(3)", lambda x, e, i: e.softmax(2)),
+    ("e:cumsum(2)", lambda x, e, i: e.cumsum(1)),
+    ("e:view(4, -1, 2)", lambda x, e, i: e.view(4, 0, 2)),
+    ("e:flatten(1)", lambda x, e, i: e.flatten()),
+    ("e:transpose(1, 2)", lambda x, e, i: e.transpose(0, 1)),
+    ("e:sum(2):matmul(x:transpose(1, 2))", lambda x, e, i: e.sum(1) @ x.T),
+    ("nn.zeros{3, 0}:matmul(nn.zeros{0, 5}) + 1", lambda x, e, i: torch.ones(3, 5)),
+    ("nn.concat({x, nn.zeros{0, 4}, x}, 1)", lambda x, e, i: torch.cat((x, x))),
+    ("nn.stack({e, e}, 1)", lambda x, e, i: torch.stack((e, e))),
+    ("nn.pad(e, {0, 0, 1, 2}, {value = 3})", lambda x, e, i: F.pad(e, (0, 0, 1, 2), value=3)),
+    ("x:slice(1, 2, 1)", lambda x, e, i: x[1:1]),
+    ("x:narrow(2, 3, 0)", lambda x, e, i: x.narrow(1, 2, 0)),
+    ("(select(2, x:split({1, 0, 2}, 1)))", lambda x, e, i: x.split((1, 0, 2))[1]),
+    ("(select(4, x:tensor_split(4, 1)))", lambda x, e, i: x.tensor_split(4)[3]),
+    ("x:tile(0, 2)", lambda x, e, i: x.repeat(0, 2)),
+    ("x:index_select(1, i)", lambda x, e, i: x.index_select(0, i)),
+    ("nn.arange(0)", lambda x, e, i: torch.arange(0)),
+    ("nn.eye(0)", lambda x, e, i: torch.eye(0)),
+    ("e:flip(2)", lambda x, e, i: e.flip(1)),
+    ("e:roll(1, 2)", lambda x, e, i: e.roll(1, 1)),
+    ("x:masked_fill(x:gt(0), 0):slice(1, 1, 0):sum()", lambda x, e, i: torch.zeros(())),
+])
+
+
 def run(nngen, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
     inputs, cases = SECTIONS[name]
     lines = ['local nn = require "nn"']
     flags = []
     for key, value in inputs.items():
         below = ""
-        if value.dtype == torch.int32 and value.min() >= 0:
+        if value.dtype == torch.int32 and value.numel() and value.min() >= 0:
             below = ", below = %d" % (int(value.max()) + 1)
         lines.append('local %s = nn.input("%s", {%s}, {dtype = "%s"%s})'
                      % (key, key, ", ".join(map(str, value.shape)), dtypes[value.dtype], below))

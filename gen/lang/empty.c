@@ -1,0 +1,56 @@
+// empty.c: values without elements. Nothing computes them, and no pass has to know of them: a node
+// that is one, or reads one, is replaced by a constant as soon as it is made. Only sources,
+// constants, and what an entry gives or keeps can be empty further on.
+#include "lang.h"
+
+#include <lauxlib.h>
+#include <math.h>
+#include <string.h>
+
+static bool is_empty(const Node *n) {
+  return type_count(&n->type) == 0;
+}
+
+static Node *constant(Compiler *c, const Node *n, double value) {
+  Attr attr = {.value = value};
+  Node *made = graph_add(c->graph, op_need(c, "const"), 0, NULL, &attr, (Node *)n);
+  made->type = n->type;
+  return made;
+}
+
+// What a reduction gives of no element: its accumulators as they begin. A largest element, or its
+// place, there is none.
+static double reduced(Compiler *c, const Node *n) {
+  const Op *op = n->op;
+  const Monoid *m = op->acc;
+  if (isinf(m->part[0].ref_init) && !(op->flags & FlagOnline))
+    err_at(c, n->loc, "%s: %s has no elements to choose from",
+           op->name + (strncmp(op->name, "reduce_", 7) ? 0 : 7), type_shape(&n->in[0]->type).s);
+  if (op->ref_result == LUA_NOREF) return m->part[0].ref_init;
+  lua_rawgeti(c->lua, LUA_REGISTRYINDEX, op->ref_result);
+  for (int i = 0; i < m->count; i++) lua_pushnumber(c->lua, m->part[i].ref_init);
+  lua_call(c->lua, m->count, 1);
+  double value = luaL_checknumber(c->lua, -1);
+  lua_pop(c->lua, 1);
+  return value;
+}
+
+static Node *joined(Node *n) { // a concat of those that have elements
+  int count = 0;
+  for (int i = 0; i < n->nin; i++)
+    if (!is_empty(n->in[i])) n->in[count++] = n->in[i];
+  n->nin = count;
+  return count == 1 ? n->in[0] : n;
+}
+
+Node *empty_replaced(Compiler *c, Node *n) {
+  bool reads = false;
+  for (int i = 0; i < n->nin; i++) reads = reads || is_empty(n->in[i]);
+  if (is_empty(n)) return constant(c, n, 0);
+  if (!reads) return n;
+  if (n->op->cls == OpReduce) return constant(c, n, reduced(c, n));
+  if (n->op->cls == OpContract) return constant(c, n, 0);
+  if (n->op->cls == OpMove && n->op->form == MoveConcat) return joined(n);
+  if (n->op->cls == OpMove && n->op->form == MovePad) return constant(c, n, 0);
+  err_at(c, n->loc, "%s: %s has no elements to take", n->op->name, type_shape(&n->in[0]->type).s);
+}
