@@ -66,12 +66,14 @@ static void run_asset(lua_State *lua, const char *name, int nargs) {
 
 const char *const front_layers[] = {
     "gen/lang/nn_math.lua",
+    "gen/lang/nn_special.lua",
     "gen/lang/nn_activations.lua",
     "gen/lang/nn_shapes.lua",
     "gen/lang/nn_parts.lua",
     "gen/lang/nn_reduce.lua",
     "gen/lang/nn_select.lua",
     "gen/lang/nn_make.lua",
+    "gen/lang/nn_windows.lua",
     "gen/lang/nn_pool.lua",
     "gen/lang/nn_resize.lua",
     "gen/lang/nn_products.lua",

@@ -157,6 +157,26 @@ define_functional([[conv{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil, 
     return with_bias(tools.convolve("conv" .. rank .. "d", rank, x, w, o), bias)
   end
 end)
+-- A convolution of (T, N, C) along T, by the filters weight (kernel, C, O), with a bias (O).
+define_functional([[conv_tbc(x: tensor, weight: tensor, bias: tensor, pad: amount = 0)]],
+                  "F.conv_tbc", function(x, w, bias, pad)
+  if #shape(x) ~= 3 then fail("conv_tbc: wants (T, N, C), not %s", tostring(x)) end
+  want_weight("conv_tbc", 1, w)
+  local y = nn.functional.conv1d(op.permute(x, {dims = {1, 2, 0}}),
+                                 op.permute(w, {dims = {2, 1, 0}}), bias, {pad = pad})
+  return op.permute(y, {dims = {2, 0, 1}})
+end)
+-- interpolate with mode "nearest".
+define_functional("upsample_nearest(x: tensor, {size: any = nil, scale|scale_factor: any = nil})",
+                  "F.upsample_nearest", function(x, o)
+  return nn.interpolate(x, {size = o.size, scale = o.scale})
+end)
+-- interpolate with mode "bilinear" and align_corners.
+define_functional("upsample_bilinear(x: image2, {size: any = nil, scale|scale_factor: any = nil})",
+                  "F.upsample_bilinear", function(x, o)
+  return nn.interpolate(x, {size = o.size, scale = o.scale, mode = "bilinear",
+                            align_corners = true})
+end)
 -- The gradient of a convolution, by the filters weight (C, O / groups, kernel).
 define_functional([[conv_transpose{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil,
                   stride: each# = 1, pad|padding: border# = 0,

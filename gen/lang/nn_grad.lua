@@ -34,6 +34,7 @@ local function unbroadcast(g, x)
   if axes ~= 0 then g = op.reduce_sum(g, {axes = axes}) end
   return same_shape(shape(g), to) and g or op.reshape(g, {dims = to})
 end
+tools.unbroadcast = unbroadcast
 
 local function turned(x) -- the last two dimensions exchanged
   local dims, n = {}, #shape(x)

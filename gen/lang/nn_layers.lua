@@ -139,3 +139,42 @@ tools.define_here("sequential(x: tensor, name: string, layers: table)",
     return x
   end)
 end)
+
+-- ---- many classes -------------------------------------------------------------------------------
+
+-- The log-probability of each row's label among many classes, most of them rare (Grave et al.,
+-- "Efficient softmax approximation for GPUs", 2017), and the mean loss: two results. Classes below
+-- cutoffs[1] and one for each cluster behind it are in the head, cluster i from cutoffs[i] to below
+-- cutoffs[i + 1] is reached by way of in / div_value^i features. Parameters name.head.weight (and
+-- .bias with head_bias), name.tail.0.0.weight, name.tail.0.1.weight and so on.
+define([[adaptive_log_softmax_with_loss(x: tensor, name: name, labels|target: tensor,
+       {classes|n_classes: count, cutoffs: sizes, div_value: number = 4,
+       head_bias: boolean = false})]], "nn.AdaptiveLogSoftmaxWithLoss", function(x, labels, o)
+  local what, dims, cutoffs = "adaptive_log_softmax_with_loss", shape(x), {table.unpack(o.cutoffs)}
+  if #dims ~= 2 or #shape(labels) ~= 1 or shape(labels)[1] ~= dims[1] then
+    fail("%s: wants (N, C) and labels (N), not %s and %s", what, tostring(x), tostring(labels))
+  end
+  cutoffs[#cutoffs + 1] = o.classes
+  for i, c in ipairs(cutoffs) do
+    if c <= (cutoffs[i - 1] or 0) or #cutoffs < 2 then
+      fail("%s: cutoffs = {%s}: want whole numbers that rise, from 1 to below %d", what,
+           table.concat(o.cutoffs, ", "), o.classes)
+    end
+  end
+  local few, clusters = cutoffs[1], #cutoffs - 1
+  local head = nn.log_softmax(nn.linear(x, "head", {out = few + clusters, bias = o.head_bias}), 2)
+  local function chosen(rows, at) -- of each row the element at its place, those outside cut off
+    at = op.min(op.max(at, 0), shape(rows)[2] - 1)
+    return nn.squeeze(nn.take_along(rows, nn.unsqueeze(at, 2), 2), 2)
+  end
+  local y = chosen(head, labels)
+  for i = 1, clusters do
+    local low, features = cutoffs[i], math.floor(dims[2] / o.div_value ^ i)
+    if features < 1 then fail("%s: div_value = %g leaves no features", what, o.div_value) end
+    local tail = nn.linear(x, "tail." .. i - 1 .. ".0", {out = features, bias = false})
+    tail = nn.linear(tail, "tail." .. i - 1 .. ".1", {out = cutoffs[i + 1] - low, bias = false})
+    local own = chosen(nn.log_softmax(tail, 2), labels - low) + nn.select(head, 2, few + i)
+    y = op.where(op.ge(labels, low), own, y)
+  end
+  return y, -nn.mean(y)
+end)

@@ -296,7 +296,9 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   local symbols = op.where(odd, own, o.blank)
   local before = nn.pad(nn.slice(symbols, 2, 1, L - 2), {2, 0}, "constant", -1)
   local skips = odd & op.ne(symbols, before) & op.ge(place, 2)
-  local function behind(a, by) return nn.pad(nn.slice(a, 2, 1, L - by), {by, 0}, "constant", none) end
+  local function behind(a, by)
+    return nn.pad(nn.slice(a, 2, 1, L - by), {by, 0}, "constant", none)
+  end
   local function added(a, b) -- log(exp(a) + exp(b))
     local most = op.max(a, b)
     return most + op.log1p(op.exp(op.min(a, b) - most))

@@ -126,9 +126,9 @@ end
 local kMostNumbers = 1 << 20
 local kMostWhole = 1 << 24 -- every whole number up to it is an f32
 
--- The numbers of nested tables, {{1, 2}, {3, 4}}: floats, or integers where all are. Up to 64 of them
--- become part of the kernels that use them; more, up to 2^20, are kept beside the parameters, integers
--- among them up to 2^24. Or those of a file of NumPy's beside the model, "places.npy".
+-- The numbers of nested tables, {{1, 2}, {3, 4}}: floats, or integers where all are. Up to 64 of
+-- them become part of the kernels that use them; more, up to 2^20, are kept beside the parameters,
+-- integers among them up to 2^24. Or those of a file of NumPy's beside the model, "places.npy".
 define_here("tensor(numbers: any, {dtype: string = nil})", "torch.tensor", function(numbers, o)
   local dims, list = {}, {}
   if type(numbers) == "string" then dims, list = core.numbers(numbers)

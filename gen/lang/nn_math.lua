@@ -311,28 +311,6 @@ end)
 define("erf(x: tensor)", "torch.erf", op.erf)
 -- 1 - erf(x), exact where that is small.
 define("erfc(x: tensor)", "torch.erfc", op.erfc)
--- The x of which erf(x) is given, by polynomials in single precision (Giles, "Approximating the
--- erfinv function", 2010).
-define("erfinv(y: tensor)", "torch.erfinv", function(y)
-  local function polynomial(w, coefficients)
-    local p = coefficients[1] + 0.0
-    for i = 2, #coefficients do p = p * w + coefficients[i] end
-    return p
-  end
-  local detached = op.stop_gradient(y)
-  local w = -op.log1p(-(detached * detached))
-  local near = polynomial(w - 2.5, {
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941})
-  local far = polynomial(op.sqrt(w) - 3.0, {
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682})
-  local x = op.where(op.lt(w, 5.0), near, far) * detached
-  x = op.where(op.eq(op.abs(detached), 1.0), detached * math.huge, x)
-  return nn.custom_gradient(x, {y}, function(g)
-    return g * op.exp(x * x) * 0.8862269254527580
-  end)
-end)
 -- 0 below 0, 1 above, `at_zero` at it.
 define("heaviside(x: tensor, at_zero|values: value)", "torch.heaviside", function(x, at_zero)
   return op.where(op.eq(x, 0), at_zero, op.gt(x, 0):to(core.dtype(x)))

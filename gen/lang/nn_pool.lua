@@ -1,6 +1,5 @@
--- nn_pool.lua: windows over pictures, of the module `nn` (nn.lua): pooling, unfold and fold. Pools
--- of one dimension are those of two with a height of 1; of three they go over (height, width), then
--- over depth.
+-- nn_pool.lua: pooling, of the module `nn` (nn.lua). Pools of one dimension are those of two with a
+-- height of 1; of three they go over (height, width), then over depth.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, with = tools.fail, tools.define, tools.with
@@ -9,25 +8,25 @@ local fail, define, with = tools.fail, tools.define, tools.with
 
 -- With ceil_mode the last window may hang over: more padding at the bottom and right.
 local function ceil_pad(x, o)
-  local dims = shape(x)
-  for i = 1, 2 do
+  local dims, rank = shape(x), #o.kernel
+  for i = 1, rank do
     local span = (o.kernel[i] - 1) * o.dilation[i] + 1
-    local padded = dims[2 + i] + o.pad[i] + o.pad[i + 2]
+    local padded = dims[2 + i] + o.pad[i] + o.pad[i + rank]
     local over = (padded - span) % o.stride[i]
     local last = (padded - span + o.stride[i] - 1) // o.stride[i] * o.stride[i]
     if over > 0 and last < dims[2 + i] + o.pad[i] then
-      o.pad[i + 2] = o.pad[i + 2] + o.stride[i] - over
+      o.pad[i + rank] = o.pad[i + rank] + o.stride[i] - over
     end
   end
 end
 
--- o: kernel, stride and dilation of two numbers, pad of four. Returns them with the pad of
+-- o: kernel, stride and dilation of each dimension, pad of both sides. Returns them with the pad of
 -- ceil_mode, and the pad as it was given.
 local function window_of(what, x, o)
   local w = {kernel = o.kernel, stride = o.stride, dilation = o.dilation,
              pad = {table.unpack(o.pad)}}
-  for i = 1, 4 do
-    if w.pad[i] * 2 > w.kernel[(i - 1) % 2 + 1] then
+  for i = 1, #w.pad do
+    if w.pad[i] * 2 > w.kernel[(i - 1) % #w.kernel + 1] then
       fail("%s: pad is more than half of the kernel", what)
     end
   end
@@ -92,48 +91,9 @@ local function pool(what, x, o, two)
   return op.reshape(y, {dims = {N, C, shape(y)[3], h, w}})
 end
 
--- Of each window (N, C, kernel, L): where its elements are in a picture of H x W, i32 (kernel, L),
--- and which are in it.
-local function window_places(dims, o)
-  local H, W = dims[3], dims[4]
-  local k, s, d, p = o.kernel, o.stride, o.dilation, o.pad
-  local out = {}
-  for i = 1, 2 do out[i] = (dims[2 + i] + p[i] + p[i + 2] - (k[i] - 1) * d[i] - 1) // s[i] + 1 end
-  if out[1] < 1 or out[2] < 1 then
-    fail("the window (%d, %d) is larger than the padded picture (%d, %d)", k[1], k[2], H, W)
-  end
-  local tap, place = nn.index({k[1] * k[2], 1}, 1), nn.index({1, out[1] * out[2]}, 2)
-  local row = op.floordiv(tap, k[2]) * d[1] + op.floordiv(place, out[2]) * s[1] - p[1]
-  local column = op.mod(tap, k[2]) * d[2] + op.mod(place, out[2]) * s[2] - p[2]
-  local inside = (op.ge(row, 0) & op.lt(row, H)) & (op.ge(column, 0) & op.lt(column, W))
-  return op.min(op.max(row, 0), H - 1) * W + op.min(op.max(column, 0), W - 1), inside, out
-end
-
--- The elements of each window, (N, C, kernel, L); `other` where it hangs over.
-local function windows(x, o, other)
-  local dims = shape(x)
-  local places, inside, out = window_places(dims, o)
-  local flat = op.reshape(x, {dims = {dims[1], dims[2], dims[3] * dims[4]}})
-  local y = op.gather(flat, places, {axis = 2})
-  if o.pad[1] + o.pad[2] + o.pad[3] + o.pad[4] == 0 then return y, places, out end
-  return op.where(inside, y, other), places, out
-end
-
-local function max_with_places(what, x, o)
-  local w = window_of(what, x, o)
-  local dims = shape(x)
-  local y, places, out = windows(x, w, -math.huge)
-  local shaped = {dims[1], dims[2], out[1], out[2]}
-  local best = op.reduce_argmax(y, {axes = 4}) -- (N, C, 1, L)
-  local L = out[1] * out[2]
-  local tap = op.reshape(best, {dims = {dims[1], dims[2], L}})
-  local at = op.gather(op.reshape(places, {dims = {w.kernel[1] * w.kernel[2] * L}}),
-                       tap * L + nn.index({1, 1, L}, 3), {axis = 0})
-  return op.reshape(op.reduce_max(y, {axes = 4}), {dims = shaped}), op.reshape(at, {dims = shaped})
-end
-
 -- The largest element of each window; stride is by default the kernel. With return_indices a second
--- result: its place in the row, or row * W + column of the picture, as i32.
+-- result: its place in the row, row * W + column of the picture, or the like in three dimensions,
+-- as i32.
 define([[max_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# = nil,
        pad|padding: sides# = 0, dilation: each# = 1, ceil_mode: boolean = false,
        return_indices: boolean = false})]], "F.max_pool#d, nn.MaxPool#d", function(rank)
@@ -141,10 +101,7 @@ define([[max_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# =
   return function(x, kernel, o)
     local w = filled(kernel, o)
     if not o.return_indices then return pool(what, x, w, max2d) end
-    if rank == 3 then fail("%s: places are given in one and two dimensions", what) end
-    if rank == 2 then return max_with_places(what, x, w) end
-    local y, at = max_with_places(what, nn.unsqueeze(x, 3), pick(w, 0, 1))
-    return nn.squeeze(y, 3), nn.squeeze(at, 3)
+    return tools.max_with_places(x, (window_of(what, x, w)))
   end
 end)
 -- The mean of each window; padding counts unless count_include_pad is false; `divisor` in place of
@@ -158,49 +115,6 @@ define([[avg_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# =
     w.divisor = o.divisor and 1 or nil -- sums
     local y = pool(what, x, w, avg2d)
     return o.divisor and y * (1 / o.divisor) or y
-  end
-end)
--- The elements of max_pool's result x at the places that it gave, 0 elsewhere: of the size that the
--- pool was given, `size`, or of the least that gives x. Windows may overlap.
-define([[max_unpool{1,2}d(x: image#, places|indices: image#, kernel|kernel_size: each#,
-       {stride: each# = nil, pad|padding: border# = 0, size|output_size: each# = nil})]],
-       "F.max_unpool#d, nn.MaxUnpool#d", function(rank)
-  local what = "max_unpool" .. rank .. "d"
-  local function unpooled(x, places, o, size)
-    local N, C, H, W = table.unpack(shape(x))
-    local row, column = nn.index({1, 1, size[1], 1}, 3), nn.index({1, 1, 1, size[2]}, 4)
-    local flat_x = op.reshape(x, {dims = {N, C, H * W}})
-    local flat_places = op.reshape(places, {dims = {N, C, H * W}})
-    local function last(at, i) return op.floordiv(at + o.pad[i], o.stride[i]) end -- window over it
-    local y = core.full({1, 1, 1, 1}, 0.0)
-    for i = 0, (o.kernel[1] - 1) // o.stride[1] do
-      for j = 0, (o.kernel[2] - 1) // o.stride[2] do
-        local r, c = last(row, 1) - i, last(column, 2) - j
-        local inside = op.ge(r, 0) & op.lt(r, H) & op.ge(c, 0) & op.lt(c, W)
-        local window = op.min(op.max(r, 0), H - 1) * W + op.min(op.max(c, 0), W - 1)
-        window = op.reshape(window, {dims = {size[1], size[2]}})
-        local chosen = op.eq(op.gather(flat_places, window, {axis = 2}), row * size[2] + column)
-        y = op.where(chosen & inside, op.gather(flat_x, window, {axis = 2}), y)
-      end
-    end
-    return y
-  end
-  return function(x, places, kernel, o)
-    local w, size = filled(kernel, {stride = o.stride}), o.size
-    w.pad = table.move(o.pad, 1, rank, rank + 1, {table.unpack(o.pad)})
-    if table.concat(shape(x), ",") ~= table.concat(shape(places), ",") then
-      fail("%s: places %s are not of %s", what, tostring(places), tostring(x))
-    end
-    if not size then
-      size = {}
-      for i = 1, rank do
-        size[i] = (shape(x)[2 + i] - 1) * w.stride[i] - 2 * o.pad[i] + kernel[i]
-        if size[i] < 1 then fail("%s: pad = %d leaves nothing", what, o.pad[i]) end
-      end
-    end
-    if rank == 2 then return unpooled(x, places, w, size) end
-    local y = unpooled(nn.unsqueeze(x, 3), nn.unsqueeze(places, 3), pick(w, 0, 1), {1, size[1]})
-    return nn.squeeze(y, 3)
   end
 end)
 -- (sum |x|^p)^(1/p) of each window.
@@ -285,35 +199,4 @@ define("adaptive_max_pool{1,2,3}d(x: image#, size|output_size: any)",
     for i = 1, rank do x = adaptive_axis(x, 2 + i, out[i], largest) end
     return x
   end
-end)
-
--- ---- unfold and fold --------------------------------------------------------------------------
-
--- (N, C, H, W) -> (N, C * kernel, L): the elements of each of L windows.
-define([[unfold(x: image2, kernel|kernel_size: each2, {dilation: each2 = 1, pad|padding: sides2 = 0,
-       stride: each2 = 1})]], "F.unfold, nn.Unfold", function(x, kernel, o)
-  o.kernel = kernel
-  local dims = shape(x)
-  local y = windows(x, o, 0.0)
-  return op.reshape(y, {dims = {dims[1], dims[2] * kernel[1] * kernel[2], shape(y)[4]}})
-end)
--- (N, C * kernel, L) -> (N, C, height, width): the elements of windows added up where they lie.
-define([[fold(x: image1, size|output_size: each2, kernel|kernel_size: each2, {dilation: each2 = 1,
-       pad|padding: border2 = 0, stride: each2 = 1})]], "F.fold, nn.Fold",
-       function(x, size, kernel, o)
-  local N, CK, L = table.unpack(shape(x))
-  local taps = kernel[1] * kernel[2]
-  local out = {}
-  for i = 1, 2 do
-    out[i] = (size[i] + 2 * o.pad[i] - o.dilation[i] * (kernel[i] - 1) - 1) // o.stride[i] + 1
-  end
-  if CK % taps ~= 0 or out[1] * out[2] ~= L then
-    fail("fold: %s is no (N, C * %d, %d)", tostring(x), taps, out[1] * out[2])
-  end
-  local tap = op.mod(nn.index({CK, 1, 1, 1}, 1), taps)
-  local place = nn.index({1, 1, kernel[1], 1}, 3) * kernel[2] + nn.index({1, 1, 1, kernel[2]}, 4)
-  return op.conv2d_data(op.reshape(x, {dims = {N, CK, out[1], out[2]}}),
-                        op.eq(tap, place):to("f32"), {
-    stride = o.stride, pad = {o.pad[1], o.pad[2], o.pad[1], o.pad[2]}, dilation = o.dilation,
-        groups = CK // taps, size = size})
 end)

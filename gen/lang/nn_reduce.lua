@@ -138,28 +138,61 @@ define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
   return nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, keep)
 end)
 
+-- Of a place between two neighbours the one that counts, and how far it is to the one above it, as
+-- `how` has it. m: what rounds, math's or op's.
+local function quantile_place(place, how, m)
+  local low = m.floor(place)
+  if how == "lower" then return low, 0 end
+  if how == "higher" then return m.ceil(place), 0 end
+  if how == "nearest" then return m.round(place), 0 end
+  if how == "midpoint" then return low, (m.ceil(place) - low) * 0.5 end
+  return low, place - low
+end
+local of_numbers = {floor = math.floor, ceil = math.ceil, round = function(v) -- of two the even one
+  local low = math.floor(v)
+  return v - low < 0.5 and low or v - low > 0.5 and low + 1 or low + low % 2
+end}
+
 -- The q-th quantile, from 0 to 1, of at most 64 elements along an axis, between neighbours by
 -- `interpolation`; NaN where one is.
 define([[quantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
        {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
        "torch.quantile", function(x, q, axis, keep, o)
   if q < 0 or q > 1 then fail("quantile: q = %g: wants 0 to 1", q) end
-  local sorted = nn.sort(x, axis)
-  local place = q * (shape(x)[axis] - 1)
-  local low, high = math.floor(place), math.ceil(place)
-  local part = place - low
-  if o.interpolation == "lower" then part = 0.0
-  elseif o.interpolation == "higher" then part = 1.0
-  elseif o.interpolation == "midpoint" then part = 0.5
-  elseif o.interpolation == "nearest" then -- of two the even one
-    part = (part > 0.5 or part == 0.5 and low % 2 == 1) and 1.0 or 0.0
-  end
-  local a, b = nn.slice(sorted, axis, low + 1, low + 1), nn.slice(sorted, axis, high + 1, high + 1)
-  local y = high > low and a + (b - a) * part or a
+  local sorted, n = nn.sort(x, axis), shape(x)[axis]
+  local low, part = quantile_place(q * (n - 1), o.interpolation, of_numbers)
+  local a = nn.slice(sorted, axis, low + 1, low + 1)
+  local y = part > 0 and a + (nn.slice(sorted, axis, low + 2, low + 2) - a) * (part + 0.0) or a
   y = op.where(nn.any(nn.isnan(x), axis, true), 0 / 0, y)
   return keep and y or nn.squeeze(y, axis)
 end)
--- The value that occurs most often along an axis (of several the smallest), and the last place of it.
+-- The same of the elements that are not NaN; NaN where there are none.
+define([[nanquantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
+       {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
+       "torch.nanquantile", function(x, q, axis, keep, o)
+  if q < 0 or q > 1 then fail("nanquantile: q = %g: wants 0 to 1", q) end
+  local known = op.eq(x, x)
+  local sorted = nn.sort(op.where(known, x, math.huge), axis)
+  local last = nn.sum(known, axis, true):to("f32") - 1.0
+  local low, part = quantile_place(op.max(last, 0.0) * (q + 0.0), o.interpolation, op)
+  local function at(place) return nn.take_along(sorted, nn.to(place, "i32"), axis) end
+  local y = at(low)
+  if part ~= 0 then
+    local above = at(op.max(op.min(low + 1.0, last), 0.0))
+    y = op.where(op.gt(part, 0.0), y + (above - y) * part, y)
+  end
+  y = op.where(op.lt(last, 0.0), 0 / 0, y)
+  return keep and y or nn.squeeze(y, axis)
+end)
+-- The median of the elements that are not NaN, the lower one of two; of all, or along an axis.
+define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
+       "torch.nanmedian", function(x, axis, keep)
+  if not axis then x, axis = nn.ravel(x), 1 end
+  return nn.nanquantile(x, 0.5, tools.axis("nanmedian: axis", axis, x), keep,
+                        {interpolation = "lower"})
+end)
+-- The value that occurs most often along an axis (of several the smallest), and the last place of
+-- it.
 define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
        "torch.mode", function(x, axis, keep)
   local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
@@ -310,6 +343,29 @@ define("cov(x: tensor, {correction: whole = 1})", "torch.cov", function(x, o)
   if #shape(x) ~= 2 then fail("cov: wants (variables, observations), not %s", tostring(x)) end
   local d = x - nn.mean(x, 2, true)
   return op.matmul(d, nn.transpose(d)) * (1 / (shape(x)[2] - o.correction))
+end)
+-- Of rows of observations the correlation of each two.
+define("corrcoef(x: tensor)", "torch.corrcoef", function(x)
+  if #shape(x) ~= 2 then fail("corrcoef: wants (variables, observations), not %s", tostring(x)) end
+  local d = x - nn.mean(x, 2, true)
+  local rows = d * op.rsqrt(nn.sum(d * d, 2, true))
+  return nn.clamp(op.matmul(rows, nn.transpose(rows)), -1.0, 1.0)
+end)
+-- The sum over what broadcasting to x would have repeated: a tensor of these sizes.
+define("sum_to_size(x: tensor, sizes: sizes)", "Tensor.sum_to_size", function(x, sizes)
+  local dims, over = shape(x), {}
+  local ahead = #dims - #sizes
+  for i, d in ipairs(dims) do
+    local to = sizes[i - ahead]
+    if i <= ahead or to == 1 and d ~= 1 then over[#over + 1] = i
+    elseif to ~= d then
+      fail("sum_to_size: (%s) does not broadcast to %s", table.concat(sizes, ", "), tostring(x))
+    end
+  end
+  if ahead < 0 then
+    fail("sum_to_size: (%s) does not broadcast to %s", table.concat(sizes, ", "), tostring(x))
+  end
+  return op.reshape(#over > 0 and nn.sum(x, over, true) or x, {dims = sizes})
 end)
 -- Rows along an axis whose norm is above `most` scaled down to it.
 define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)",

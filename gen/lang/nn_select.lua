@@ -162,6 +162,19 @@ end)
 
 -- ---- by place ---------------------------------------------------------------------------------
 
+-- x, where the i-th part of `from` along an axis is joined by `reduce` into the part of x that
+-- ids[i] names, a vector; as scatter_reduce.
+define([[index_reduce(x: tensor, axis: axis, ids|index: tensor, from|source: tensor,
+       reduce: prod/mean/amax/amin, {include_self: boolean = true})]],
+       "Tensor.index_reduce", function(x, axis, ids, from, reduce, o)
+  local row = {}
+  for i = 1, #shape(x) do row[i] = 1 end
+  if #shape(ids) ~= 1 then fail("index_reduce: the ids want a vector, not %s", tostring(ids)) end
+  local wide = op.reshape(ids, {dims = with(row, axis, shape(ids)[1])})
+  return nn.scatter_reduce(x, axis, nn.expand(wide, with(shape(x), axis, shape(ids)[1])), from,
+                           reduce, o)
+end)
+
 -- Where column - row of the last two dimensions is at least (at most) `diagonal`.
 local function side(x, compare, diagonal)
   local dims = shape(x)
@@ -191,6 +204,23 @@ define("diagonal(x: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
   local first = math.max(-offset, 0) * columns + math.max(offset, 0)
   return op.gather(op.reshape(x, {dims = flat}), nn.index({n}) * (columns + 1) + first,
                    {axis = #flat - 1})
+end)
+-- x, whose elements on that diagonal are those of `from`.
+define("diagonal_scatter(x: tensor, from|src: tensor, offset: whole = 0, a: axis = 1, b: axis = 2)",
+       "torch.diagonal_scatter", function(x, from, offset, a, b)
+  local turned = nn.movedim(x, {a, b}, {-2, -1})
+  local dims = shape(turned)
+  local rows, columns = dims[#dims - 1], dims[#dims]
+  local row, column = nn.index({rows, columns}, 1), nn.index({rows, columns}, 2)
+  local wanted = shape(nn.diagonal(x, offset, a, b))
+  if table.concat(wanted, ",") ~= table.concat(shape(from), ",") then
+    fail("diagonal_scatter: the diagonal of %s is (%s), not %s", tostring(x),
+         table.concat(wanted, ", "), tostring(from))
+  end
+  local place = op.min(op.min(row, column), wanted[#wanted] - 1)
+  local spread = op.gather(from, place, {axis = #wanted - 1})
+  local y = op.where(op.eq(column - row, offset), spread, turned)
+  return nn.movedim(y, {-2, -1}, {a, b})
 end)
 -- The last dimension on the diagonal of a matrix, 0 elsewhere.
 define("diag_embed(x: tensor, offset: whole = 0)", "torch.diag_embed", function(x, offset)

@@ -705,6 +705,81 @@ layers("recurrent",
 ])
 
 
+TINY = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 1e-39, -1e-44, 3e38, -3.4028235e38, 1e-20,
+                     7.5, -8.0, float("inf"), float("-inf"), float("nan")])
+HOLES = floats(5, 7)
+HOLES[0, 2] = HOLES[1] = HOLES[3, 0] = HOLES[3, 5] = float("nan")
+section("special", {"p": floats(40, low=0.01, high=12), "x": floats(40, low=-9.9, high=9.9),
+                    "a": floats(40, low=0.05, high=90), "y": floats(40, low=0, high=110),
+                    "t": TINY, "h": HOLES, "i": ints(100000, 60, low=-1000), "j": ints(720, 60),
+                    "m": floats(4, 5), "k": ints(4, 3), "f": floats(3, 5)}, [
+    ("p:lgamma()", lambda p, *_: p.lgamma()),
+    ("x:lgamma()", lambda p, x, *_: x.lgamma()),
+    ("(nn.grad(p:lgamma():sum(), p))", lambda p, *_: gradient(torch.lgamma, p)),
+    ("p:digamma()", lambda p, *_: p.digamma()),
+    ("p:polygamma(1)", lambda p, *_: p.polygamma(1)),
+    ("p:polygamma(3)", lambda p, *_: p.polygamma(3)),
+    ("(nn.grad(p:digamma():sum(), p))", lambda p, *_: gradient(torch.digamma, p)),
+    ("(p + 2):mvlgamma(3)", lambda p, *_: (p + 2).mvlgamma(3)),
+    ("a:igamma(y)", lambda p, x, a, y, *_: a.double().igamma(y.double()).float()),
+    ("a:igammac(y)", lambda p, x, a, y, *_: a.double().igammac(y.double()).float()),
+    ("p:i0()", lambda p, *_: p.i0()),
+    ("x:i0()", lambda p, x, *_: x.i0()),
+    ("(nn.grad(x:i0():sum(), x))", lambda p, x, *_: gradient(torch.i0, x)),
+    ("(t:frexp())", lambda p, x, a, y, t, *_: t.frexp()[0]),
+    ("select(2, t:slice(1, 1, 14):frexp()):float()",
+     lambda p, x, a, y, t, *_: t[:14].frexp()[1].float()),
+    ("t:nextafter(9.0)", lambda p, x, a, y, t, *_: t.nextafter(torch.tensor(9.0))),
+    ("t:nextafter(-9.0)", lambda p, x, a, y, t, *_: t.nextafter(torch.tensor(-9.0))),
+    ("i:gcd(j):float()", lambda p, x, a, y, t, h, i, j, *_: i.gcd(j).float()),
+    ("(i % 1000):lcm(j):float()", lambda p, x, a, y, t, h, i, j, *_: (i % 1000).lcm(j).float()),
+    ("h:nanmedian()", lambda p, x, a, y, t, h, *_: h.nanmedian()),
+    ("h:nanmedian(2)", lambda p, x, a, y, t, h, *_: h.nanmedian(1)[0]),
+] + [
+    ("h:nanquantile(0.55, 2, {interpolation = '%s'})" % how,
+     lambda p, x, a, y, t, h, *_, how=how: h.nanquantile(0.55, 1, interpolation=how))
+    for how in ("linear", "lower", "higher", "midpoint", "nearest")
+] + [
+    ("m:quantile(0.5, 1, {interpolation = '%s'})" % how,
+     lambda p, x, a, y, t, h, i, j, m, *_, how=how: m.quantile(0.5, 0, interpolation=how))
+    for how in ("linear", "lower", "higher", "midpoint", "nearest")
+] + [
+    ("m:corrcoef()", lambda p, x, a, y, t, h, i, j, m, k, f: m.corrcoef()),
+    ("m:sum_to_size{1, 5}", lambda p, x, a, y, t, h, i, j, m, k, f: m.sum_to_size(1, 5)),
+    ("m:sum_to_size{5}", lambda p, x, a, y, t, h, i, j, m, k, f: m.sum_to_size(5)),
+    ("m:diagonal_scatter(nn.arange(4):float(), 1)",
+     lambda p, x, a, y, t, h, i, j, m, k, f: m.diagonal_scatter(torch.arange(4.0), 1)),
+] + [
+    ("m:index_reduce(1, k, f, '%s', {include_self = %s})" % (how, own),
+     lambda p, x, a, y, t, h, i, j, m, k, f, how=how, own=own:
+         m.index_reduce(0, k.long(), f, how, include_self=own == "true"))
+    for how in ("prod", "mean", "amax", "amin") for own in ("true", "false")
+])
+section("windows", {"x": floats(2, 3, 9, 10), "d": floats(1, 2, 6, 7, 8),
+                    "u": floats(2, 3, 2, low=0, high=1), "w": floats(1, 2, 3, low=0, high=1),
+                    "t": floats(7, 2, 4), "f": floats(3, 4, 5), "b": floats(5)}, [
+    ("x:fractional_max_pool2d({2, 3}, {size = {4, 3}, samples = u})",
+     lambda x, d, u, *_: F.fractional_max_pool2d(x, (2, 3), (4, 3), _random_samples=u)),
+    ("select(2, x:fractional_max_pool2d(2, {ratio = 0.5, samples = u, return_indices = true}))"
+     ":float()", lambda x, d, u, *_: F.fractional_max_pool2d(
+         x, 2, output_ratio=0.5, _random_samples=u, return_indices=True)[1].float()),
+    ("d:fractional_max_pool3d({2, 2, 3}, {size = {3, 4, 3}, samples = w})",
+     lambda x, d, u, w, *_: F.fractional_max_pool3d(d, (2, 2, 3), (3, 4, 3), _random_samples=w)),
+    ("select(2, d:max_pool3d(2, {stride = {1, 2, 2}, return_indices = true})):float()",
+     lambda x, d, *_: F.max_pool3d(d, 2, (1, 2, 2), return_indices=True)[1].float()),
+    ("nn.max_unpool3d(d:max_pool3d(2), select(2, d:max_pool3d(2, {return_indices = true})), 2, "
+     "{size = {6, 7, 8}})",
+     lambda x, d, *_: F.max_unpool3d(*F.max_pool3d(d, 2, return_indices=True), 2,
+                                     output_size=(6, 7, 8))),
+    ("nn.functional.conv_tbc(t, f, b, 1)",
+     lambda x, d, u, w, t, f, b: torch.conv_tbc(t, f, b, 1)),
+    ("nn.functional.upsample_nearest(x, {scale = 2})",
+     lambda x, *_: F.interpolate(x, scale_factor=2)),
+    ("nn.functional.upsample_bilinear(x, {size = {5, 7}})",
+     lambda x, *_: F.interpolate(x, (5, 7), mode="bilinear", align_corners=True)),
+])
+
+
 section("empty", {"x": floats(3, 4), "e": floats(2, 0, 4), "i": ints(3, 0)}, [
     ("e:relu() + 1", lambda x, e, i: e.relu() + 1),
     ("e:sum(2)", lambda x, e, i: e.sum(1)),
@@ -735,6 +810,16 @@ section("empty", {"x": floats(3, 4), "e": floats(2, 0, 4), "i": ints(3, 0)}, [
     ("e:flip(2)", lambda x, e, i: e.flip(1)),
     ("e:roll(1, 2)", lambda x, e, i: e.roll(1, 1)),
     ("x:masked_fill(x:gt(0), 0):slice(1, 1, 0):sum()", lambda x, e, i: torch.zeros(())),
+])
+
+
+layers("adaptive", {"x": floats(9, 16), "l": ints(30, 9)}, [
+    of("few", "(x:adaptive_log_softmax_with_loss('few', l, {classes = 30, cutoffs = {5, 12}}))",
+       (m := tnn.AdaptiveLogSoftmaxWithLoss(16, 30, [5, 12])), lambda x, l, m=m: m(x, l.long())[0]),
+    of("two", "select(2, x:adaptive_log_softmax_with_loss('two', l, {classes = 30, "
+       "cutoffs = {20}, div_value = 2, head_bias = true}))",
+       (m := tnn.AdaptiveLogSoftmaxWithLoss(16, 30, [20], 2, True)),
+       lambda x, l, m=m: m(x, l.long())[1]),
 ])
 
 

@@ -1,0 +1,252 @@
+-- nn_special.lua: special functions, of the module `nn` (nn.lua), made of maps that fusion joins:
+-- series and recurrences of fixed length, good to single precision.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define, is_float = tools.fail, tools.define, tools.is_float
+
+-- By Horner's rule, the coefficient of the highest power first.
+local function polynomial(w, coefficients)
+  local p = coefficients[1] + 0.0
+  for i = 2, #coefficients do p = p * w + coefficients[i] end
+  return p
+end
+
+local function floats(name, x)
+  if core.is_tensor(x) and not is_float(x) then
+    fail("%s: wants floats, not %s; x:to(\"f32\") makes them", name, core.dtype(x))
+  end
+  return x
+end
+
+-- ---- the gamma function -------------------------------------------------------------------------
+
+-- The distance to the nearest whole number keeps sin(pi x) exact where it is small.
+local function sine_of_pi(x)
+  local near = op.round(x)
+  return op.abs(op.sin((x - near) * math.pi))
+end
+
+-- Of x >= 0.5: below 4 by the recurrence, then by Stirling's series.
+local function log_gamma(x)
+  local small = op.lt(x, 4.0)
+  local z = op.where(small, x + 4.0, x)
+  local product = op.where(small, x * (x + 1.0) * ((x + 2.0) * (x + 3.0)), 1.0)
+  local u = 1.0 / z
+  local rest = polynomial(u * u, {1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12}) * u
+  local value = (z - 0.5) * op.log(z) - z + 0.91893853320467274 + rest - op.log(product)
+  return op.where(op.eq(x, math.huge), x, value)
+end
+-- Below 6 by the recurrence, then by the asymptotic series.
+local function psi(x)
+  local small, z, sum = op.lt(x, 6.0), x, 0.0
+  for k = 0, 5 do sum = 1.0 / (x + (k + 0.0)) + sum end
+  z = op.where(small, x + 6.0, x)
+  local u = 1.0 / z
+  local rest = polynomial(u * u, {1 / 240, -1 / 252, 1 / 120, -1 / 12, 0})
+  return op.log(z) - u * 0.5 + rest - op.where(small, sum, 0.0)
+end
+-- The derivative of lgamma; NaN at -1, -2, ...
+define("digamma(x: tensor)", "torch.digamma, torch.special.psi", function(x)
+  floats("digamma", x)
+  local low = op.lt(x, 0.5)
+  local folded = op.where(low, 1.0 - x, x)
+  local distance = (x - op.round(x)) * math.pi
+  local turned = op.cos(distance) / op.sin(distance) * math.pi
+  local y = psi(folded) - op.where(low, turned, 0.0)
+  y = op.where(op.lt(x, 0.0) & op.eq(distance, 0.0), 0 / 0, y)
+  return nn.custom_gradient(y, {x}, function(g) return g * nn.polygamma(x, 1) end)
+end)
+-- log |Gamma(x)|; infinite at 0, -1, -2, ...
+define("lgamma(x: tensor)", "torch.lgamma, torch.special.gammaln", function(x)
+  floats("lgamma", x)
+  local low = op.lt(x, 0.5)
+  local value = log_gamma(op.where(low, 1.0 - x, x))
+  local turned = 1.1447298858494002 - op.log(sine_of_pi(x)) - value
+  local y = op.where(op.eq(op.abs(x), math.huge), math.huge, op.where(low, turned, value))
+  return nn.custom_gradient(y, {x}, function(g) return g * nn.digamma(x) end)
+end)
+-- Hurwitz's sum of (x + k)^-s over k >= 0, of x > 0, by Euler's and Maclaurin's formula.
+local function hurwitz(s, x)
+  local sum, z = 0.0, x + 8.0
+  for k = 7, 0, -1 do sum = sum + op.pow(x + (k + 0.0), -s + 0.0) end
+  local power, u = op.pow(z, -s + 0.0), 1.0 / z
+  local odd = s * (s + 1.0) * (s + 2.0)
+  local rest = 1 / 2 + u * (s / 12 - u * u * (odd / 720 -
+                            u * u * (odd * (s + 3.0) * (s + 4.0) / 30240)))
+  return sum + power * (z * (1 / (s - 1.0)) + rest)
+end
+-- The n-th derivative of digamma; of x > 0, but for n = 1 (and 0, digamma itself).
+define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
+  floats("polygamma", x)
+  if n == 0 then return nn.digamma(x) end
+  local factor = -1.0
+  for k = 1, n do factor = -factor * k end
+  local y
+  if n == 1 then
+    local low, sine = op.lt(x, 0.5), sine_of_pi(x)
+    local value = hurwitz(2, op.where(low, 1.0 - x, x))
+    y = op.where(low, (math.pi * math.pi) / (sine * sine) - value, value)
+  else
+    y = op.where(op.gt(x, 0.0), hurwitz(n + 1, x) * factor, 0 / 0)
+  end
+  return nn.custom_gradient(y, {x}, function(g) return g * nn.polygamma(x, n + 1) end)
+end)
+-- The logarithm of the multivariate gamma function of p dimensions.
+define("mvlgamma|multigammaln(x: tensor, p: count)", "torch.mvlgamma", function(x, p)
+  local sum = p * (p - 1) / 4 * math.log(math.pi)
+  for k = 1, p do sum = nn.lgamma(x - (k - 1) / 2) + sum end
+  return sum
+end)
+
+-- ---- the incomplete gamma functions -------------------------------------------------------------
+
+-- Terms that reach single precision for a up to 100, where x is near a.
+local terms = 64
+
+-- Both shares, below and above x.
+local function shares(a, x)
+  local z = op.max(x, 1e-30)
+  local below = op.lt(z, a + 1.0)
+  local front = op.exp(op.log(z) * a - z - nn.lgamma(a)) -- x^a e^-x / Gamma(a)
+  local near = op.where(below, z, 1.0) -- of each form only what it converges for
+  local far = op.where(below, a + 1.0, z)
+  local series = 1.0
+  for k = terms, 1, -1 do series = near / (a + (k + 0.0)) * series + 1.0 end
+  local fraction = far + (2.0 * terms + 1.0) - a
+  for k = terms, 1, -1 do
+    fraction = (far + (2.0 * k - 1.0) - a) - (k + 0.0) * ((k + 0.0) - a) / fraction
+  end
+  local low, high = front * series / a, front / fraction
+  low, high = op.where(below, low, 1.0 - high), op.where(below, 1.0 - low, high)
+  local infinite, wrong = op.eq(x, math.huge), op.lt(x, 0.0) | op.lt(a, 0.0)
+  low = op.where(wrong, 0 / 0, op.where(infinite, 1.0, op.where(op.eq(x, 0.0), 0.0, low)))
+  high = op.where(wrong, 0 / 0, op.where(infinite, 0.0, op.where(op.eq(x, 0.0), 1.0, high)))
+  return low, high
+end
+local function with_density(y, a, x, sign) -- y, whose derivative by x is sign * the density
+  return nn.custom_gradient(y, {a, x}, function(g)
+    local density = op.exp(op.log(x) * (a - 1.0) - x - nn.lgamma(a))
+    return nil, tools.unbroadcast(g * density * sign, x)
+  end)
+end
+-- The regularised lower incomplete gamma function of a > 0, up to 100, and x >= 0. The gradient is
+-- by x alone.
+define("igamma|gammainc(a: tensor, x: tensor)", "torch.igamma", function(a, x)
+  local low = shares(floats("igamma", a), floats("igamma", x))
+  return with_density(low, a, x, 1.0)
+end)
+-- 1 - igamma, exact where that is small.
+define("igammac|gammaincc(a: tensor, x: tensor)", "torch.igammac", function(a, x)
+  local _, high = shares(floats("igammac", a), floats("igammac", x))
+  return with_density(high, a, x, -1.0)
+end)
+
+-- ---- Bessel functions and the inverse of erf ----------------------------------------------------
+
+-- Polynomials of Abramowitz and Stegun, 9.8.1 to 9.8.4: about 0, and from 3.75 on times
+-- exp(|x|) / sqrt(|x|).
+local function bessel(x, near, far)
+  local size = op.abs(x)
+  local small, t = op.lt(size, 3.75), x * (1 / 3.75)
+  local z = op.max(size, 3.75)
+  return small, polynomial(t * t, near), op.exp(z) * op.rsqrt(z) * polynomial(3.75 / z, far)
+end
+-- The modified Bessel function of the first kind of order 1.
+define("i1(x: tensor)", "torch.special.i1", function(x)
+  floats("i1", x)
+  local small, near, far = bessel(x,
+    {0.00032411, 0.00301532, 0.02658733, 0.15084934, 0.51498869, 0.87890594, 0.5},
+    {-0.00420059, 0.01787654, -0.02895312, 0.02282967, -0.01031555, 0.00163801, -0.00362018,
+     -0.03988024, 0.39894228})
+  local y = op.where(small, near * x, op.where(op.lt(x, 0.0), -far, far))
+  return nn.custom_gradient(y, {x}, function(g)
+    local zero = op.eq(x, 0.0)
+    return g * (nn.i0(x) - op.where(zero, 0.5, y / op.where(zero, 1.0, x)))
+  end)
+end)
+-- The same of order 0.
+define("i0(x: tensor)", "torch.i0, torch.special.i0", function(x)
+  floats("i0", x)
+  local small, near, far = bessel(x,
+    {0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0},
+    {0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319,
+     0.01328592, 0.39894228})
+  return nn.custom_gradient(op.where(small, near, far), {x}, function(g)
+    return g * nn.i1(x)
+  end)
+end)
+-- The x of which erf(x) is given, by polynomials in single precision (Giles, "Approximating the
+-- erfinv function", 2010).
+define("erfinv(y: tensor)", "torch.erfinv", function(y)
+  local detached = op.stop_gradient(y)
+  local w = -op.log1p(-(detached * detached))
+  local near = polynomial(w - 2.5, {
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941})
+  local far = polynomial(op.sqrt(w) - 3.0, {
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682})
+  local x = op.where(op.lt(w, 5.0), near, far) * detached
+  x = op.where(op.eq(op.abs(detached), 1.0), detached * math.huge, x)
+  return nn.custom_gradient(x, {y}, function(g)
+    return g * op.exp(x * x) * 0.8862269254527580
+  end)
+end)
+
+-- ---- integers, and the parts of floats ----------------------------------------------------------
+
+local function wholes(name, x)
+  if core.is_tensor(x) and is_float(x) then
+    fail("%s: wants integers, not %s; x:to(\"i32\") makes them", name, core.dtype(x))
+  end
+  return x
+end
+-- The greatest whole number that divides both, by Euclid's algorithm: 46 steps reach it for any of
+-- 32 bits.
+define("gcd(x: tensor, y: tensor)", "torch.gcd", function(x, y)
+  local a, b = op.abs(wholes("gcd", x)), op.abs(wholes("gcd", y))
+  for _ = 1, 46 do a, b = op.where(op.eq(b, 0), a, b), op.mod(a, b) end
+  return a
+end)
+-- The least whole number that both divide.
+define("lcm(x: tensor, y: tensor)", "torch.lcm", function(x, y)
+  return op.abs(op.floordiv(x, op.max(nn.gcd(x, y), 1)) * y)
+end)
+
+-- 2 to the power of a whole number from -126 to 127, exact.
+local function power_of_two(e) return op.pow(2.0, e) end
+
+-- x as mantissa * 2^exponent, with a mantissa from 0.5 to below 1 (0 of 0): two results, the
+-- exponent as i32.
+define("frexp(x: tensor)", "torch.frexp", function(x)
+  floats("frexp", x)
+  local plain = op.ne(x, 0.0) & op.lt(op.abs(x), math.huge)
+  local size = op.where(plain, op.abs(x), 0.5)
+  local tiny = op.lt(size, 0x1p-100)
+  size = op.where(tiny, size * 0x1p64, size)
+  local e = op.floor(op.log(size) * 1.4426950408889634) + 1.0 -- one off at most
+  local half = op.floor(e * 0.5) -- 2^-e may be beyond the range of floats
+  local m = size * power_of_two(-half) * power_of_two(half - e)
+  local low, high = op.lt(m, 0.5), op.ge(m, 1.0)
+  e = e - nn.to(low, "f32") + nn.to(high, "f32")
+  m = op.where(low, m * 2.0, op.where(high, m * 0.5, m))
+  local mantissa = op.where(plain, op.where(op.lt(x, 0.0), -m, m), x)
+  e = op.where(plain, e - op.where(tiny, 64.0, 0.0), 0.0)
+  return mantissa, nn.to(e, "i32")
+end)
+-- The float next to x in the direction of y.
+define("nextafter(x: tensor, y: value)", "torch.nextafter", function(x, y)
+  floats("nextafter", x)
+  local least, most = 0x1p-149, 0x1.fffffep127
+  local mantissa, e = nn.frexp(x)
+  local up = op.lt(x, y)
+  local inward = op.ne(op.lt(x, 0.0), op.ge(x, y)) -- toward 0
+  local half = inward & op.eq(op.abs(mantissa), 0.5) -- floats below a power of two are closer
+  local places = op.max(nn.to(e, "f32") - op.where(half, 25.0, 24.0), -149.0)
+  local part = op.floor(places * 0.5)
+  local step = power_of_two(part) * power_of_two(places - part)
+  local next = x + op.where(up, step, -step)
+  next = op.where(op.eq(x, 0.0), op.where(up, least, -least), next)
+  next = op.where(op.eq(op.abs(x), math.huge), op.where(up, -most, most), next)
+  return op.where(op.eq(x, y), y, op.where(op.ne(x, x) | op.ne(y, y), 0 / 0, next))
+end)

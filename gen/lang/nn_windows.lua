@@ -1,0 +1,213 @@
+-- nn_windows.lua: the elements of windows, one by one, of the module `nn` (nn.lua): places of the
+-- largest, what puts them back, windows at places by chance, unfold and fold.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define, product = tools.fail, tools.define, tools.product
+
+local function clamped(v, size) return op.min(op.max(v, 0), size - 1) end
+local function inside_of(v, size) return op.ge(v, 0) & op.lt(v, size) end
+
+-- Of windows over (N, C, ...): where their elements are among those of an image, i32 (kernel, L),
+-- which are in it, and how many windows there are along each dimension. o: kernel, stride and
+-- dilation of each dimension, pad of both sides.
+local function window_places(dims, o)
+  local out, rank = {}, #o.kernel
+  for i = 1, rank do
+    local span = (o.kernel[i] - 1) * o.dilation[i] + 1
+    out[i] = (dims[2 + i] + o.pad[i] + o.pad[i + rank] - span) // o.stride[i] + 1
+    if out[i] < 1 then
+      fail("the window (%s) is larger than the padded image (%s)", table.concat(o.kernel, ", "),
+           table.concat(dims, ", ", 3))
+    end
+  end
+  local taps, all = product(o.kernel), product(out)
+  local tap, place = nn.index({taps, 1}, 1), nn.index({1, all}, 2)
+  local at, inside = 0, nil
+  for i = 1, rank do -- the digits of tap and place
+    taps, all = taps // o.kernel[i], all // out[i]
+    local v = op.mod(op.floordiv(tap, taps), o.kernel[i]) * o.dilation[i] +
+              op.mod(op.floordiv(place, all), out[i]) * o.stride[i] - o.pad[i]
+    local fits = inside_of(v, dims[2 + i])
+    inside = inside and inside & fits or fits
+    at = clamped(v, dims[2 + i]) + at * dims[2 + i]
+  end
+  return at, inside, out
+end
+
+local function flat(x) -- (N, C, elements)
+  local dims = shape(x)
+  return op.reshape(x, {dims = {dims[1], dims[2], product(dims, 3)}})
+end
+
+-- The elements of each window, (N, C, kernel, L); `other` where it hangs over.
+local function windows(x, o, other)
+  local places, inside, out = window_places(shape(x), o)
+  local y = op.gather(flat(x), places, {axis = 2})
+  if product(o.pad) == 0 and math.max(table.unpack(o.pad)) == 0 then return y, places, out end
+  return op.where(inside, y, other), places, out
+end
+
+-- The largest element of each window, and its place.
+function tools.max_with_places(x, o)
+  local dims = shape(x)
+  local y, places, out = windows(x, o, -math.huge)
+  local best = op.reduce_argmax(y, {axes = 4}) -- (N, C, 1, L)
+  local L, taps = product(out), product(o.kernel)
+  local tap = op.reshape(best, {dims = {dims[1], dims[2], L}})
+  local at = op.gather(op.reshape(places, {dims = {taps * L}}), tap * L + nn.index({1, 1, L}, 3),
+                       {axis = 0})
+  local shaped = {dims = {dims[1], dims[2], table.unpack(out)}}
+  return op.reshape(op.reduce_max(y, {axes = 4}), shaped), op.reshape(at, shaped)
+end
+
+-- Calls f with each list of whole numbers from 0 to below those of `sizes`.
+local function each_of(sizes, f)
+  for k = 0, product(sizes) - 1 do
+    local list = {}
+    for i = #sizes, 1, -1 do list[i], k = k % sizes[i], k // sizes[i] end
+    f(list)
+  end
+end
+
+-- x (N, C, ...) at the places of an image of `size`, 0 elsewhere.
+local function unpooled(x, places, o, size)
+  local dims, rank = shape(x), #size
+  local line, last, over = 0, {}, {}
+  for i = 1, rank do
+    local ones = {}
+    for j = 1, rank do ones[j] = j == i and size[i] or 1 end
+    local at = nn.index(ones, i)
+    line = at + line * size[i]
+    last[i] = op.floordiv(at + o.pad[i], o.stride[i]) -- the last window over it
+    over[i] = (o.kernel[i] - 1) // o.stride[i] + 1    -- how many are
+  end
+  local flat_x, flat_places, y = flat(x), flat(places), nil
+  each_of(over, function(back)
+    local window, inside = 0, nil
+    for i = 1, rank do
+      local v = last[i] - back[i]
+      local fits = inside_of(v, dims[2 + i])
+      inside = inside and inside & fits or fits
+      window = clamped(v, dims[2 + i]) + window * dims[2 + i]
+    end
+    local chosen = op.eq(op.gather(flat_places, window, {axis = 2}), line)
+    y = op.where(chosen & inside, op.gather(flat_x, window, {axis = 2}), y or 0.0)
+  end)
+  return y
+end
+
+-- The elements of max_pool's result x at the places that it gave, 0 elsewhere: of the size that the
+-- pool was given, `size`, or of the least that gives x. Windows may overlap.
+define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_size: each#,
+       {stride: each# = nil, pad|padding: border# = 0, size|output_size: each# = nil})]],
+       "F.max_unpool#d, nn.MaxUnpool#d", function(rank)
+  local what = "max_unpool" .. rank .. "d"
+  return function(x, places, kernel, o)
+    local size, stride = o.size, o.stride or kernel
+    if table.concat(shape(x), ",") ~= table.concat(shape(places), ",") then
+      fail("%s: places %s are not of %s", what, tostring(places), tostring(x))
+    end
+    if not size then
+      size = {}
+      for i = 1, rank do
+        size[i] = (shape(x)[2 + i] - 1) * stride[i] - 2 * o.pad[i] + kernel[i]
+        if size[i] < 1 then fail("%s: pad = %d leaves nothing", what, o.pad[i]) end
+      end
+    end
+    return unpooled(x, places, {kernel = kernel, stride = stride, pad = o.pad}, size)
+  end
+end)
+
+-- ---- windows at places by chance ----------------------------------------------------------------
+
+-- Where windows of `kernel` begin that make `out` of `size` elements (Graham, "Fractional
+-- max-pooling", 2014), by a number from 0 to 1 of each (N, C, 1): i32 (N, C, out).
+local function chance_places(sample, size, out, kernel)
+  local last = size - kernel
+  if out == 1 then return op.where(op.ge(sample, 0), last, last) end
+  local i, alpha = nn.index({out}), last / (out - 1)
+  local first = nn.to(op.floor(sample * alpha), "i32")
+  local at = nn.to(op.floor((nn.to(i, "f32") + sample) * alpha), "i32") - first
+  return op.where(op.eq(i, out - 1), last, at)
+end
+-- The largest elements of windows whose places are drawn: of a size, or of a ratio of x's. samples
+-- (N, C, dimensions): what places are drawn from, numbers from 0 to 1; without them nn.random's,
+-- the last dimension's the first, as PyTorch's.
+define([[fractional_max_pool{2,3}d(x: image#, kernel|kernel_size: each#,
+       {size|output_size: each# = nil, ratio|output_ratio: any = nil, return_indices: boolean = false,
+       samples|_random_samples: tensor = nil, seed: whole = 0})]],
+       "F.fractional_max_pool#d, nn.FractionalMaxPool#d", function(rank)
+  local what = "fractional_max_pool" .. rank .. "d"
+  return function(x, kernel, o)
+    local dims, size = shape(x), o.size or {}
+    if (o.size == nil) == (o.ratio == nil) then fail("%s: wants size or ratio", what) end
+    for i = 1, rank do
+      local ratio = type(o.ratio) == "table" and o.ratio[i] or o.ratio
+      if not o.size then
+        if type(ratio) ~= "number" or ratio <= 0 or ratio >= 1 then
+          fail("%s: ratio wants numbers from 0 to 1", what)
+        end
+        size[i] = math.floor(dims[2 + i] * ratio)
+      end
+      if size[i] < 1 or size[i] + kernel[i] - 1 > dims[2 + i] then
+        fail("%s: %d windows of %d do not lie in axis %d of %s", what, size[i], kernel[i], 2 + i,
+             tostring(x))
+      end
+    end
+    local samples = o.samples or nn.random({dims[1], dims[2], rank}, {seed = o.seed})
+    if table.concat(shape(samples), ",") ~= table.concat({dims[1], dims[2], rank}, ",") then
+      fail("%s: samples %s: wants (%d, %d, %d)", what, tostring(samples), dims[1], dims[2], rank)
+    end
+    local begins = {} -- (N, C, 1, .., size, .., 1)
+    for i = 1, rank do
+      local of = rank == 2 and 3 - i or i
+      local at = chance_places(nn.slice(samples, 3, of, of), dims[2 + i], size[i], kernel[i])
+      local wide = {dims[1], dims[2]}
+      for j = 1, rank do wide[2 + j] = j == i and size[i] or 1 end
+      begins[i] = op.reshape(at, {dims = wide})
+    end
+    local L, y, best = product(size), nil, nil
+    each_of(kernel, function(tap)
+      local place = 0
+      for i = 1, rank do place = begins[i] + tap[i] + place * dims[2 + i] end
+      place = op.reshape(place, {dims = {dims[1], dims[2], L}})
+      local v = op.take_along(flat(x), place, {axis = 2})
+      local more = y and op.gt(v, y)
+      y, best = y and op.where(more, v, y) or v, best and op.where(more, place, best) or place
+    end)
+    local shaped = {dims = {dims[1], dims[2], table.unpack(size)}}
+    if not o.return_indices then return op.reshape(y, shaped) end
+    return op.reshape(y, shaped), op.reshape(best, shaped)
+  end
+end)
+
+-- ---- unfold and fold --------------------------------------------------------------------------
+
+-- (N, C, H, W) -> (N, C * kernel, L): the elements of each of L windows.
+define([[unfold(x: image2, kernel|kernel_size: each2, {dilation: each2 = 1, pad|padding: sides2 = 0,
+       stride: each2 = 1})]], "F.unfold, nn.Unfold", function(x, kernel, o)
+  o.kernel = kernel
+  local dims = shape(x)
+  local y = windows(x, o, 0.0)
+  return op.reshape(y, {dims = {dims[1], dims[2] * kernel[1] * kernel[2], shape(y)[4]}})
+end)
+-- (N, C * kernel, L) -> (N, C, height, width): the elements of windows added up where they lie.
+define([[fold(x: image1, size|output_size: each2, kernel|kernel_size: each2, {dilation: each2 = 1,
+       pad|padding: border2 = 0, stride: each2 = 1})]], "F.fold, nn.Fold",
+       function(x, size, kernel, o)
+  local N, CK, L = table.unpack(shape(x))
+  local taps = kernel[1] * kernel[2]
+  local out = {}
+  for i = 1, 2 do
+    out[i] = (size[i] + 2 * o.pad[i] - o.dilation[i] * (kernel[i] - 1) - 1) // o.stride[i] + 1
+  end
+  if CK % taps ~= 0 or out[1] * out[2] ~= L then
+    fail("fold: %s is no (N, C * %d, %d)", tostring(x), taps, out[1] * out[2])
+  end
+  local tap = op.mod(nn.index({CK, 1, 1, 1}, 1), taps)
+  local place = nn.index({1, 1, kernel[1], 1}, 3) * kernel[2] + nn.index({1, 1, 1, kernel[2]}, 4)
+  return op.conv2d_data(op.reshape(x, {dims = {N, CK, out[1], out[2]}}),
+                        op.eq(tap, place):to("f32"), {
+    stride = o.stride, pad = {o.pad[1], o.pad[2], o.pad[1], o.pad[2]}, dilation = o.dilation,
+        groups = CK // taps, size = size})
+end)
