@@ -1,5 +1,5 @@
 // help.c: the verb `help`: the functions of the model language, from the comments beside them
-// (help.lua).
+// (help.lua), and the ops that they are made of, from their rows (help_ops.lua).
 #include "cli.h"
 
 #include <lauxlib.h>
@@ -35,6 +35,15 @@ static void push_chunk(lua_State *lua, Arena *arena, const char *name) {
   const char *text = asset_text(arena, name, &length);
   if (!text) die("%s is missing", name);
   if (luaL_loadbufferx(lua, text, length, name, "t")) die("%s", lua_tostring(lua, -1));
+}
+
+// Leaves what help_ops.lua returns on the stack.
+static void read_ops(lua_State *lua, Arena *arena) {
+  size_t length;
+  const char *text = asset_text(arena, "gen/lang/ops.lua", &length);
+  push_chunk(lua, arena, "gen/lang/help_ops.lua");
+  lua_pushlstring(lua, text, length);
+  if (lua_pcall(lua, 1, 1, 0)) die("%s", lua_tostring(lua, -1));
 }
 
 // Leaves what help.lua returns on the stack.
@@ -85,6 +94,9 @@ int verb_help(const Cli *cli, Error *err) {
   luaL_openlibs(lua);
   read_files(lua, arena);
   int code = ExitOk;
+  bool of_ops = cli->model && (!strcmp(cli->model, "op") || !strncmp(cli->model, "op.", 3));
+  if (cli->markdown) print_text(lua, "markdown", NULL);
+  if (cli->markdown || of_ops) read_ops(lua, arena);
   if (cli->markdown)
     print_text(lua, "markdown", NULL);
   else if (!cli->model || !strcmp(cli->model, "nn"))

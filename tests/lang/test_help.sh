@@ -15,6 +15,9 @@ ok "words an argument may be" entry gelu '"none", "tanh"; by default none'
 ok "a function with its own signature" entry einsum 'einsum(equation, a, b, ...)'
 ok "a list of names" entry nn 'adaptive_avg_pool2d'
 ok "options of a verb" entry emit '--kernels-only'
+ok "an op of the table" entry op.conv2d 'op.conv2d(a, b, {stride, pad, dilation, groups})'
+ok "all ops" entry op 'op.reduce_var(a, {axes}): a.m2 / a.count'
+ok "an op that is none" fails 2 "did you mean 'op.matmul'?" build/nngen help op.mtmul
 ok "a name that is none" fails 2 "help: nn has no 'sofmax'; did you mean 'softmax'?" build/nngen help sofmax
 ok "two names" fails 2 "'b': help of one function at a time" build/nngen help a b
 tap_done
