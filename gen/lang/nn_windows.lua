@@ -134,8 +134,9 @@ end
 -- (N, C, dimensions): what places are drawn from, numbers from 0 to 1; without them nn.random's,
 -- the last dimension's the first, as PyTorch's.
 define([[fractional_max_pool{2,3}d(x: image#, kernel|kernel_size: each#,
-       {size|output_size: each# = nil, ratio|output_ratio: any = nil, return_indices: boolean = false,
-       samples|_random_samples: tensor = nil, seed: whole = 0})]],
+       {size|output_size: each# = nil, ratio|output_ratio: any = nil,
+       return_indices: boolean = false, samples|_random_samples: tensor = nil,
+       seed: whole = 0})]],
        "F.fractional_max_pool#d, nn.FractionalMaxPool#d", function(rank)
   local what = "fractional_max_pool" .. rank .. "d"
   return function(x, kernel, o)
