@@ -53,11 +53,11 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
 }
 ok "fp16, averages, accumulated gradients" mixed
 
-# killed TIMES: at random moments, each time going on (or beginning anew, before there is a
-# checkpoint).
+# killed TIMES: so often, at random moments, each time going on (or beginning anew, before there is a
+# checkpoint). A run that ends in between is compared, and another begins.
 killed() {
-  local i resume tries ms got at=$work/killed
-  for ((i = 0; i < $1; i++)); do
+  local resume tries kills=0 ms got at=$work/killed
+  while [ $kills -lt $1 ]; do
     rm -rf "$at"
     for ((tries = 0;; tries++)); do # later each time: a busy machine takes long to begin
       resume=
@@ -70,14 +70,17 @@ killed() {
       wait $run; got=$?
       [ $got = 0 ] && break
       [ $got = 137 ] || { cat "$at.err"; echo "exit $got, kill $tries"; return 1; }
+      kills=$((kills + 1))
     done 2>/dev/null
     [ -e "$at/tiny_final_weights.safetensors" ] || { cat "$at.err"; return 1; }
     same_run "$work/whole" "$at" || return
   done
+  echo "$kills kills"
 }
 RANDOM=${NNGEN_SEED:-7}
-ok "killed at random moments, then on" killed 3
-if long; then ok "killed at random moments, 8 runs" killed 8; fi
+kills=${NNGEN_TEST_KILLS:-6}
+long && kills=${NNGEN_TEST_KILLS:-20}
+ok "killed at $kills random moments, then on" killed $kills
 
 # What a checkpoint in the middle of an epoch holds goes on, the means of the epoch too.
 middle() {
