@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/$(k.unit).cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
@@ -227,35 +220,7 @@ $(o.body)
 //@ for _, c in ipairs(k.columns) do
   Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
 //@ end
-//@ local outputs = "const Vec<float, kLanes> &acc" .. (k.pair and ", const Vec<float, kLanes> &acc_2" or "")
-//@ local given = "m, n, acc" .. (k.pair and ", acc_2" or "")
-//@ for i, t in ipairs(k.tails) do
-  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, $(outputs)) {
-//@ if t.decode ~= "" then
-$(t.decode)
-//@ end
-//@ if t.moves ~= "" then
-$(t.moves)
-//@ end
-//@ if t.loads ~= "" then
-$(t.loads)
-//@ end
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-$(t.body)
-    }
-//@ if t.stores ~= "" then
-$(t.stores)
-//@ end
-  };
-//@ end
-//@ if #k.tails > 1 then
-  auto epilogue = [&](int m, int n, $(outputs)) {
-//@ for i in ipairs(k.tails) do
-    epilogue$(i)($(given));
-//@ end
-  };
-//@ end
+//@ part("parts/tails.cu")
   each_$(k.pair and "pair" or "output")<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 //@ if #k.columns > 0 then
 

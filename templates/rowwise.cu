@@ -1,14 +1,7 @@
-$(k.header)
 //@ local per_row = k.threads // k.rows
 //@ local ragged = k.across and k.row_count % k.rows ~= 0  -- the last block has fewer rows
 //@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the row's end
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 

@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/attend_$(k.unit).cuh"
 //@ if k.masking then
 #include "lib/span.cuh"
@@ -110,25 +103,7 @@ $(k.plain.body)
 //@ end
   nn_cp_async_commit();
 //@ if k.masking then
-
-  // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
-//@ if k.masking.decode ~= "" then
-$(k.masking.decode)
-//@ end
-  const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
-//@ if not k.masking.several then
-  const Span rows = {double(m0), double(last_m)};
-//@ end
-//@ if k.masking.outer ~= "" then
-$(k.masking.outer)
-//@ end
-  find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
-    const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
-    const Span keys = {double(tile * kTileKeys), double(last_key)};
-$(k.masking.inner)
-    return tile_kind($(k.masking.score), $(k.masking.plain));
-  });
-  nn_sync();
+//@ part("parts/masking.cu")
   auto next = [&](int tile) { return next_tile(smem.live, tile, kTilesKeys); };
 //@ else
   auto next = [](int tile) { return tile; };
@@ -171,32 +146,6 @@ $(k.masking.inner)
   nn_sync();  // the last tile has been read
   sums.template stage<kStaged>(smem.out, row0);
   nn_sync();
-//@ for i, t in ipairs(k.tails) do
-  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ if t.decode ~= "" then
-$(t.decode)
-//@ end
-//@ if t.moves ~= "" then
-$(t.moves)
-//@ end
-//@ if t.loads ~= "" then
-$(t.loads)
-//@ end
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-$(t.body)
-    }
-//@ if t.stores ~= "" then
-$(t.stores)
-//@ end
-  };
-//@ end
-//@ if #k.tails > 1 then
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ for i in ipairs(k.tails) do
-    epilogue$(i)(m, n, acc);
-//@ end
-  };
-//@ end
+//@ part("parts/tails.cu")
   each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
 }
