@@ -351,8 +351,9 @@ NN_DEV void nn_cp_async_mbar_arrive_noinc(Mbar *bar) {
 
 NN_DEV void nn_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 NN_DEV void nn_bulk_load(void *smem, const void *gmem, int bytes, Mbar *bar) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-               ::"r"(nn_smem_address(smem)), "l"(gmem), "r"(bytes), "r"(nn_smem_address(bar))
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1], %2, [%3];" ::"r"(nn_smem_address(smem)),
+               "l"(gmem), "r"(bytes), "r"(nn_smem_address(bar))
                : "memory");
 }
 NN_DEV void nn_bulk_store(void *gmem, const void *smem, int bytes) {
@@ -374,7 +375,8 @@ NN_DEV void nn_tensor_load(void *smem, const TensorMap *map, int x, int y, Mbar 
                : "memory");
 }
 NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+               "[%0, {%1, %2}], [%3];" ::"l"(map),
                "r"(x), "r"(y), "r"(nn_smem_address(smem))
                : "memory");
 }

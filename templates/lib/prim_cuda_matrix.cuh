@@ -141,7 +141,8 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
 }
 
 template <int M, int N>
-NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]) {
+NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M],
+                        const Vec<float, 4> (&b)[N]) {
 #pragma unroll
   for (int e = 0; e < 4; e++)
 #pragma unroll

@@ -155,7 +155,7 @@ ok "topk: what did not fit is forgotten" found templates/lib/select.cuh \
 ok "topk: the last that wait are forgotten" \
   found templates/lib/select.cuh 's/if (count) take(count);/;/' topk length=40
 ok "topk: a step of the network is left out" found templates/lib/select.cuh \
-  's/int by = kWarp \/ 2; by > 0; by \/= 2) key/int by = kWarp \/ 4; by > 0; by \/= 2) key/' \
+  's/int by = kWarp \/ 2; by > 0; by \/= 2)$/int by = kWarp \/ 4; by > 0; by \/= 2)/' \
   topk k=30
 ok "topk: a warp's list is not merged" found templates/lib/select.cuh \
   's/if (warp < half) merge_list/if (warp < half \&\& warp) merge_list/' \
