@@ -4,7 +4,7 @@
 #include "lib/scan.cuh"
 
 constexpr int kThreads = $(k.threads);
-constexpr int kColumns = $(k.columns);     // rows of a block; the other threads share their elements
+constexpr int kColumns = $(k.columns);     // rows of a block; other threads share their elements
 constexpr int kLanes = $(k.vector);        // neighbouring elements per access
 constexpr bool kTogether = $(k.together);  // rows are innermost in memory: a warp reads along them
 constexpr int kItems = $(k.items);         // accesses of a thread in flight
@@ -53,8 +53,8 @@ $(k.stores)
   State carry;
   clear(carry);
 //@ if k.parts > 1 then
-  carry = before_part<Tile>(shared, reinterpret_cast<State *>(own_states), own_arrived, kCount, i, inside, part, begin,
-                            end, block - part, take);
+  carry = before_part<Tile>(shared, reinterpret_cast<State *>(own_states), own_arrived, kCount, i,
+                            inside, part, begin, end, block - part, take);
 //@ end
   scan_range<Tile>(carry, shared, begin, end, take, put);
 //@ if k.parts > 1 then

@@ -7,15 +7,17 @@
 //@ local two = #k.products > 1
 //@ local v = k.operands[#k.operands]
 //@ local own = k.shared == 0  -- v is no rows of keys
+//@ local mapped = two and "scores of two products" or "scores"
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
-// out[m] = sum over keys of weighed(m, key) * v[key], where weights are a map of scores$(two and " of two products" or ""), computed
-// again for each tile: they are never in memory.
+// out[m] = sum over keys of weighed(m, key) * v[key]; weights, a map of $(mapped), are
+// computed again for each tile and never in memory.
 constexpr int kM = $(k.m), kN = $(k.n);  // rows, and elements of a value, of each batch
 constexpr int kKeys = $(k.keys);
 constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
 constexpr int kWarpM = $(k.warp_m);  // rows of a warp
-constexpr int kTilesM = (kM + kTileM - 1) / kTileM, kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
+constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
+              kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
 constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
 constexpr float kLog2e = 1.4426950408889634f;
@@ -58,7 +60,8 @@ struct Smem {
     float out[kTileM * kStaged];
   };
 //@ if k.masking then
-  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];  // a bit for each tile
+  // A bit for each tile.
+  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
@@ -66,7 +69,9 @@ static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
-  const int batch = blockIdx.x / kTilesM, m0 = $(k.descends and "(kTilesM - 1 - blockIdx.x % kTilesM)" or "blockIdx.x % kTilesM") * kTileM;
+//@ local tile = "blockIdx.x % kTilesM"
+//@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
+  const int batch = blockIdx.x / kTilesM, m0 = $(tile) * kTileM;
   const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
 //@ local arguments = ""
 //@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
@@ -91,7 +96,8 @@ $(k.plain.body)
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
 //@ for i = 1, #k.products do
-    load_rows<$(word("MapK", i)), kTileKeys, kThreads>(smem.$(word("k", i))[stage], $(k.operands[2 * i].pointer), tile * kTileKeys, batch);
+//@ local map, rows, base = word("MapK", i), word("k", i), k.operands[2 * i].pointer
+    load_rows<$(map), kTileKeys, kThreads>(smem.$(rows)[stage], $(base), tile * kTileKeys, batch);
 //@ end
 //@ if own then
     load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
@@ -99,7 +105,8 @@ $(k.plain.body)
     nn_cp_async_commit();
   };
 //@ for i = 1, #k.products do
-  load_rows<$(word("MapQ", i)), kTileM, kThreads>(smem.$(word("q", i)), $(k.operands[2 * i - 1].pointer), m0, batch);
+//@ local map, rows, base = word("MapQ", i), word("q", i), k.operands[2 * i - 1].pointer
+  load_rows<$(map), kTileM, kThreads>(smem.$(rows), $(base), m0, batch);
 //@ end
   nn_cp_async_commit();
 //@ if k.masking then
@@ -136,7 +143,8 @@ $(k.plain.body)
 //@ else
     apply_scores<Tile, kM, kKeys>(scores, m, key, weighed$(others));
 //@ end
-    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f);
+    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(
+        scores, kKeys % kTileKeys, 0.f);
     sums.weigh(scores, smem.$(own and "v" or word("k", k.shared // 2))[stage]);
     tile = after;
   }
