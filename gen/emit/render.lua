@@ -48,7 +48,9 @@ return function(file, k, plain)
         expected = nil
         return
       end
-      if n ~= expected and not plain then out[#out + 1] = string.format('#line %d "%s"', n, name) end
+      if n ~= expected and not plain then
+        out[#out + 1] = string.format('#line %d "%s"', n, name)
+      end
       line = gsub(line, "\n+$", "")
       out[#out + 1] = line
       expected = not find(line, "\n", 1, true) and n + 1 or nil

@@ -1,6 +1,6 @@
 // Every function of the model language called with random arguments, right and wrong ones: a model
-// compiles, or says in one message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls, from
-// the seed NNGEN_FUZZ_FIRST.
+// compiles, or says in one message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls,
+// from the seed NNGEN_FUZZ_FIRST.
 #include "tests/gen/support.h"
 
 #include <fcntl.h>
@@ -141,7 +141,7 @@ static void write_call(char *text, size_t room) {
            !below(10) ? ", 7" : "");
 }
 
-// ---- what a compilation may say -------------------------------------------------------------------
+// ---- what a compilation may say -----------------------------------------------------------------
 
 static const char *const raw[] = {"attempt to", "bad argument", "gen/lang/", "stack overflow", "internal error", "(null)", NULL};
 
