@@ -40,7 +40,8 @@ LIBS     := -Wl,-Bstatic -llua5.4 -ljansson -lxxhash -lpng16 -lz -lopenblas -Wl,
 GEN_SRC  := $(shell find gen -name '*.c')
 RUN_SRC  := $(shell find runtime -path runtime/sim -prune -o -name '*.c' -print)
 SIM_SRC  := $(shell find runtime/sim -name '*.c' -o -name '*.cc' -o -name '*.S')
-ASSETS   := $(shell find gen -name '*.lua') $(wildcard templates/*.cu templates/lib/*.cuh templates/lib/*.h templates/embed/*)
+TEMPLATES := $(addprefix templates/,*.cu parts/*.cu lib/*.cuh lib/*.h embed/*)
+ASSETS   := $(shell find gen -name '*.lua') $(wildcard $(TEMPLATES))
 SIM_ASSETS := $(shell find runtime/sim/device -type f)
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))

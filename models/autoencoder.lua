@@ -1,5 +1,6 @@
--- autoencoder.lua: a convolutional autoencoder of CIFAR-10 pictures: 3x32x32 to a latent of 128 numbers and back, by
--- strided convolutions, a linear layer each way, and transposed convolutions. nngen train models/autoencoder.lua --data DIR
+-- autoencoder.lua: a convolutional autoencoder of CIFAR-10 pictures: 3x32x32 to a latent of 128
+-- numbers and back, by strided convolutions, a linear layer each way, and transposed convolutions.
+-- nngen train models/autoencoder.lua --data DIR
 local nn = require "nn"
 local cfg = nn.config{batch = nn.trains() and 128 or 1, width = 32, latent = 128}
 local B, W = cfg.batch, cfg.width
@@ -32,5 +33,6 @@ nn.output("latent", z)
 nn.train(B, function()
   local x = nn.images{B, 3, 32, 32, flip = true} -- 0 to 1
   local made, latent = network(x)
-  return {loss = made:mse_loss(x, {reduction = "none"}):mean{2, 3, 4}, embedding = latent, reconstruction = made}
+  return {loss = made:mse_loss(x, {reduction = "none"}):mean{2, 3, 4}, embedding = latent,
+          reconstruction = made}
 end, {optimizer = "adam", lr = 1e-3, epochs = 20})

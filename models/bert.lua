@@ -1,6 +1,7 @@
--- bert.lua: BERT (Devlin et al. 2018) and what it says of a sentence: the mean over its tokens, of length 1. Names as
--- Hugging Face's BertModel: --set size=minilm takes the weights of all-MiniLM-L6-v2. Where the file says
--- bert.embeddings and LayerNorm.gamma, as that of bert-base-uncased: --set size=base prefix=bert gamma=true.
+-- bert.lua: BERT (Devlin et al. 2018) and what it says of a sentence: the mean over its tokens, of
+-- length 1. Names as Hugging Face's BertModel: --set size=minilm takes the weights of
+-- all-MiniLM-L6-v2. Where the file says bert.embeddings and LayerNorm.gamma, as that of
+-- bert-base-uncased: --set size=base prefix=bert gamma=true.
 local nn, transformer = require "nn", require "transformer"
 local own = nn.config{batch = 1, tokens = 16, prefix = "", gamma = false}
 local cfg = transformer.sizes{
@@ -18,7 +19,8 @@ local attention_mask = ids("attention_mask", 2)
 
 local function norm(x)
   if not own.gamma then return x:layer_norm("LayerNorm", {eps = 1e-12}) end
-  return x:layer_norm("LayerNorm", {eps = 1e-12, affine = false}) * nn.param("LayerNorm.gamma", {C}, {"constant", 1}) +
+  return x:layer_norm("LayerNorm", {eps = 1e-12, affine = false}) *
+         nn.param("LayerNorm.gamma", {C}, {"constant", 1}) +
          nn.param("LayerNorm.beta", {C}, {"constant", 0})
 end
 
@@ -29,9 +31,12 @@ local function embeddings()
 end
 
 local function self_attention(x)
-  local function heads(name) return transformer.split_heads(x:linear(name, {out = C}), cfg.heads, 1) end
+  local function heads(name)
+    return transformer.split_heads(x:linear(name, {out = C}), cfg.heads, 1)
+  end
   local visible = attention_mask:ne(0):reshape{B, 1, 1, N}
-  return transformer.join_heads(heads("query"):attention(heads("key"), heads("value"), {mask = visible}))
+  local q, k, v = heads("query"), heads("key"), heads("value")
+  return transformer.join_heads(q:attention(k, v, {mask = visible}))
 end
 
 -- The layer that ends each half, with what came into it.

@@ -1,6 +1,7 @@
--- block.lua: a transformer block, as PhysicsNeMo's profiling tutorial has it: layer norms come first, qkv has no
--- bias, GELU follows both layers of the perceptron. At its own sizes 12 593 152 parameters, and 68.72 GFLOP of
--- products per example. nngen train models/block.lua: SGD with momentum on random tokens made on the device.
+-- block.lua: a transformer block, as PhysicsNeMo's profiling tutorial has it: layer norms come
+-- first, qkv has no bias, GELU follows both layers of the perceptron. At its own sizes 12 593 152
+-- parameters, and 68.72 GFLOP of products per example. nngen train models/block.lua: SGD with
+-- momentum on random tokens made on the device.
 local nn, transformer = require "nn", require "transformer"
 local cfg = nn.config{batch = 1, tokens = 2048, width = 1024, heads = 32, dropout = 0.0}
 local B, N, C, H = cfg.batch, cfg.tokens, cfg.width, cfg.heads
@@ -8,7 +9,8 @@ assert(C % H == 0, "width wants to be a multiple of heads")
 
 local function attn(x)
   local q, k, v = transformer.split_heads(x:linear("qkv", {out = 3 * C, bias = false}), H, 3)
-  local y = q:attention(k, v, {dropout = {p = nn.in_training() and cfg.dropout or 0, step = nn.training_step()}})
+  local y = q:attention(k, v, {dropout = {p = nn.in_training() and cfg.dropout or 0,
+                                          step = nn.training_step()}})
   return transformer.join_heads(y):linear("proj", {out = C}):dropout(cfg.dropout)
 end
 

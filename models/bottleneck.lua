@@ -1,12 +1,13 @@
 -- bottleneck.lua: the block of the deeper ResNets, names and shapes as torchvision's.
 
--- A 3x3 convolution between two of 1x1; what leaves is four times as wide as `width`. o.groups and o.base: the 3x3
--- one has `groups` groups, each of `base` channels for every 64 of width.
+-- A 3x3 convolution between two of 1x1; what leaves is four times as wide as `width`. o.groups and
+-- o.base: the 3x3 one has `groups` groups, each of `base` channels for every 64 of width.
 local function block(x, width, stride, dilation, o)
   local out, inner = 4 * width, math.max(width * o.base // 64, 1) * o.groups
   local y = x:conv2d("conv1", {out = inner, kernel = 1, bias = false}):batch_norm2d("bn1"):relu()
-  y = y:conv2d("conv2", {out = inner, kernel = 3, stride = stride, pad = dilation, dilation = dilation,
-                         groups = o.groups, bias = false}):batch_norm2d("bn2"):relu()
+  y = y:conv2d("conv2", {out = inner, kernel = 3, stride = stride, pad = dilation,
+                         dilation = dilation, groups = o.groups, bias = false})
+  y = y:batch_norm2d("bn2"):relu()
   y = y:conv2d("conv3", {out = out, kernel = 1, bias = false}):batch_norm2d("bn3")
   if stride ~= 1 or x.shape[2] ~= out then
     x = x:conv2d("downsample.0", {out = out, kernel = 1, stride = stride, bias = false})

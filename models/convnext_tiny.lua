@@ -1,17 +1,20 @@
--- convnext_tiny.lua: ConvNeXt-T (Liu et al. 2022): a ResNet that took over what transformers do; 28.59 M parameters,
--- 4.46 GMAC per image at 224x224. Names and shapes as torchvision's.
+-- convnext_tiny.lua: ConvNeXt-T (Liu et al. 2022): a ResNet that took over what transformers do;
+-- 28.59 M parameters, 4.46 GMAC per image at 224x224. Names and shapes as torchvision's.
 local nn = require "nn"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000, width = 96}
 local eps = {eps = 1e-6}
 
 -- Layer norm over the channels of each pixel of (N, C, H, W).
-local function norm2d(x, name) return x:permute{1, 3, 4, 2}:layer_norm(name, eps):permute{1, 4, 2, 3} end
+local function norm2d(x, name)
+  return x:permute{1, 3, 4, 2}:layer_norm(name, eps):permute{1, 4, 2, 3}
+end
 
 -- A 7x7 filter for each channel, then at each pixel a perceptron, four times as wide inside.
 local function block(x)
   local C = x.shape[2]
   local y = x:conv2d("block.0", {out = C, kernel = 7, pad = 3, groups = C}):permute{1, 3, 4, 2}
-  y = y:layer_norm("block.2", eps):linear("block.3", {out = 4 * C}):gelu():linear("block.5", {out = C})
+  y = y:layer_norm("block.2", eps)
+       :linear("block.3", {out = 4 * C}):gelu():linear("block.5", {out = C})
   return x + y:permute{1, 4, 2, 3} * nn.param("layer_scale", {C, 1, 1}, 1e-6)
 end
 
@@ -20,7 +23,8 @@ local function features(x)
   for stage, blocks in ipairs{3, 3, 9, 3} do
     local layer = 2 * stage - 1
     if stage > 1 then -- twice the channels, half the size
-      x = norm2d(x, layer - 1 .. ".0"):conv2d(layer - 1 .. ".1", {out = 2 * x.shape[2], kernel = 2, stride = 2})
+      x = norm2d(x, layer - 1 .. ".0")
+          :conv2d(layer - 1 .. ".1", {out = 2 * x.shape[2], kernel = 2, stride = 2})
     end
     for i = 0, blocks - 1 do x = nn.scope(layer .. "." .. i, block, x) end
   end

@@ -1,11 +1,14 @@
--- densenet121.lua: DenseNet-121 (Huang et al. 2016): each layer reads what all layers before it in its block have
--- made; 7.98 M parameters, 2.83 GMAC per image at 224x224. Names and shapes as torchvision's.
+-- densenet121.lua: DenseNet-121 (Huang et al. 2016): each layer reads what all layers before it in
+-- its block have made; 7.98 M parameters, 2.83 GMAC per image at 224x224. Names and shapes as
+-- torchvision's.
 local nn = require "nn"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000, growth = 32}
 
 local function dense_layer(x) -- `growth` new channels
-  x = x:batch_norm2d("norm1"):relu():conv2d("conv1", {out = 4 * cfg.growth, kernel = 1, bias = false})
-  return x:batch_norm2d("norm2"):relu():conv2d("conv2", {out = cfg.growth, kernel = 3, pad = 1, bias = false})
+  x = x:batch_norm2d("norm1"):relu()
+       :conv2d("conv1", {out = 4 * cfg.growth, kernel = 1, bias = false})
+  return x:batch_norm2d("norm2"):relu()
+          :conv2d("conv2", {out = cfg.growth, kernel = 3, pad = 1, bias = false})
 end
 
 local function dense_block(x, layers)
@@ -15,7 +18,8 @@ local function dense_block(x, layers)
 end
 
 local function transition(x) -- half the channels, half the size
-  x = x:batch_norm2d("norm"):relu():conv2d("conv", {out = x.shape[2] // 2, kernel = 1, bias = false})
+  x = x:batch_norm2d("norm"):relu()
+       :conv2d("conv", {out = x.shape[2] // 2, kernel = 1, bias = false})
   return x:avg_pool2d(2)
 end
 

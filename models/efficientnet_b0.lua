@@ -1,5 +1,5 @@
--- efficientnet_b0.lua: EfficientNet-B0 (Tan and Le 2019): 5.29 M parameters, 0.39 GMAC per image at 224x224.
--- Names and shapes as torchvision's.
+-- efficientnet_b0.lua: EfficientNet-B0 (Tan and Le 2019): 5.29 M parameters, 0.39 GMAC per image at
+-- 224x224. Names and shapes as torchvision's.
 local nn, mobile = require "nn", require "mobile"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000}
 
@@ -7,8 +7,9 @@ local function stage(x, times, kernel, stride, out, blocks)
   for i = 0, blocks - 1 do
     local channels = x.shape[2]
     x = nn.scope(tostring(i), mobile.inverted_residual, x, {
-      wide = times * channels, out = out, kernel = kernel, stride = i == 0 and stride or 1, activation = nn.silu,
-      squeezed = channels // 4, squeeze_activation = nn.silu, gate = nn.sigmoid})
+      wide = times * channels, out = out, kernel = kernel, stride = i == 0 and stride or 1,
+      activation = nn.silu, squeezed = channels // 4, squeeze_activation = nn.silu,
+      gate = nn.sigmoid})
   end
   return x
 end
@@ -31,4 +32,5 @@ local function features(x)
 end
 
 local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-nn.output("logits", nn.dropout(x:global_avg_pool():flatten(), 0.2):linear("classifier.1", {out = cfg.classes}))
+x = nn.dropout(x:global_avg_pool():flatten(), 0.2)
+nn.output("logits", x:linear("classifier.1", {out = cfg.classes}))

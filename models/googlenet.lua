@@ -1,11 +1,11 @@
--- googlenet.lua: GoogLeNet (Szegedy et al. 2014) with batch norm: 6.62 M parameters, 1.50 GMAC per image at 224x224.
--- Names and shapes as torchvision's googlenet, without the auxiliary heads.
+-- googlenet.lua: GoogLeNet (Szegedy et al. 2014) with batch norm: 6.62 M parameters, 1.50 GMAC per
+-- image at 224x224. Names and shapes as torchvision's googlenet, without the auxiliary heads.
 local nn, inception = require "nn", require "inception"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000, transform_input = true}
 local conv = inception.conv
 
--- Four views of x side by side: 1x1, 3x3, 3x3 again (5x5 in the paper), and the largest of 3x3; all but the first
--- begin or end with fewer channels.
+-- Four views of x side by side: 1x1, 3x3, 3x3 again (5x5 in the paper), and the largest of 3x3; all
+-- but the first begin or end with fewer channels.
 local function block(x, ones, few2, out2, few3, out3, pooled)
   return nn.concat{
     conv(x, "branch1", ones, 1),
@@ -14,7 +14,9 @@ local function block(x, ones, few2, out2, few3, out3, pooled)
     conv(x:max_pool2d{kernel = 3, stride = 1, pad = 1}, "branch4.1", pooled, 1)}
 end
 
-local function halve(x, kernel) return x:max_pool2d{kernel = kernel, stride = 2, ceil_mode = true} end
+local function halve(x, kernel)
+  return x:max_pool2d{kernel = kernel, stride = 2, ceil_mode = true}
+end
 
 local x = nn.input("image", {cfg.batch, 3, cfg.size, cfg.size})
 if cfg.transform_input then x = inception.transform_input(x) end
@@ -34,4 +36,5 @@ for _, row in ipairs{
   x = nn.scope("inception" .. row[1], block, x, table.unpack(row, 2))
   if row.halve then x = halve(x, row.halve) end
 end
-nn.output("logits", nn.dropout(x:global_avg_pool():flatten(), 0.2):linear("fc", {out = cfg.classes}))
+x = nn.dropout(x:global_avg_pool():flatten(), 0.2)
+nn.output("logits", x:linear("fc", {out = cfg.classes}))

@@ -1,8 +1,9 @@
--- gpt2.lua: GPT-2 (Radford et al. 2019): the logits of the token that follows each one of a prompt; the entries
--- `prompt` and `next` write text: --entry prompt --save s.safetensors, then --weights s.safetensors --entry next
--- --steps 20 --graph --save t.safetensors: the state `tokens` holds it, a token more each step. Names as Hugging
--- Face's published files, whose products are stored (in, out): --set size=small takes the weights of gpt2. Where
--- the file says transformer.wte: --set prefix=transformer. The head is the table of tokens.
+-- gpt2.lua: GPT-2 (Radford et al. 2019): the logits of the token that follows each one of a prompt;
+-- the entries `prompt` and `next` write text: --entry prompt --save s.safetensors, then --weights
+-- s.safetensors --entry next --steps 20 --graph --save t.safetensors: the state `tokens` holds it,
+-- a token more each step. Names as Hugging Face's published files, whose products are stored (in,
+-- out): --set size=small takes the weights of gpt2. Where the file says transformer.wte: --set
+-- prefix=transformer. The head is the table of tokens.
 local nn, transformer = require "nn", require "transformer"
 local own = nn.config{batch = 1, tokens = 16, prefix = "", temperature = 0.0, top_k = 0, seed = 0}
 local cfg = transformer.sizes{
@@ -20,13 +21,18 @@ local function conv1d(x, name, out)
   return x:matmul(weight) + nn.param(name .. ".bias", {out}, {"constant", 0})
 end
 
-local function head_parts(x) return transformer.split_heads(conv1d(x, "c_attn", 3 * C), cfg.heads, 3) end
+local function head_parts(x)
+  return transformer.split_heads(conv1d(x, "c_attn", 3 * C), cfg.heads, 3)
+end
 
 local function mlp(x) return conv1d(conv1d(x, "c_fc", 4 * C):gelu("tanh"), "c_proj", C) end
 
--- The logits of tokens (B, n) at positions, whose heads `attend` lets see each other: (q, k, v) -> (B, H, n, D).
+-- The logits of tokens (B, n) at positions, whose heads `attend` lets see each other: (q, k, v) ->
+-- (B, H, n, D).
 local function decode(ids, positions, attend)
-  local function attn(x) return conv1d(transformer.join_heads(attend(head_parts(x))), "c_proj", C) end
+  local function attn(x)
+    return conv1d(transformer.join_heads(attend(head_parts(x))), "c_proj", C)
+  end
   local function block(x)
     x = x + nn.scope("attn", attn, x:layer_norm("ln_1"))
     return x + nn.scope("mlp", mlp, x:layer_norm("ln_2"))
@@ -44,15 +50,16 @@ local function first_positions() return nn.index({N}, 1) end
 
 nn.output("logits", nn.scope(own.prefix, decode, prompt(), first_positions(), causal))
 
--- ---- generation: states hold the tokens, and keys and values of all but the last ------------------
+-- ---- generation: states hold the tokens, and keys and values of all but the last ----------------
 
 local P, D = cfg.positions, C // cfg.heads
 local count = nn.state("count", {1}, {dtype = "i32", init = 1}) -- of tokens
 local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
 local function cache(name) return nn.state(name, {B, cfg.heads, P, D}) end
 
--- The next token of logits (B, vocab), the position-th of the text: the most likely one, or drawn from the
--- `top_k` most likely at `temperature` (by the largest sum of a logit and a Gumbel variate).
+-- The next token of logits (B, vocab), the position-th of the text: the most likely one, or drawn
+-- from the `top_k` most likely at `temperature` (by the largest sum of a logit and a Gumbel
+-- variate).
 local function choose(logits, position)
   if own.temperature == 0 then return logits:argmax(2) end
   local x = logits * (1 / own.temperature)
@@ -84,7 +91,8 @@ nn.entry("prompt", function() -- reads input_ids
   end
   local logits = nn.scope(own.prefix, decode, ids, first_positions(), attend)
   local written = N == P and ids or nn.concat({ids, nn.slice(tokens, 2, N + 1, P)}, 2)
-  append("first_token", nn.slice(logits, 2, N, N):reshape{B, cfg.vocab}, nn.index({1}, 1) + (N - 1), written)
+  append("first_token", nn.slice(logits, 2, N, N):reshape{B, cfg.vocab}, nn.index({1}, 1) + (N - 1),
+         written)
 end)
 
 nn.entry("next", function() -- one token more

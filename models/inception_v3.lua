@@ -1,5 +1,6 @@
--- inception_v3.lua: Inception v3 (Szegedy et al. 2015): 23.83 M parameters, 5.71 GMAC per image at 299x299.
--- Names and shapes as torchvision's inception_v3, without the auxiliary head. Pictures are at least 75x75.
+-- inception_v3.lua: Inception v3 (Szegedy et al. 2015): 23.83 M parameters, 5.71 GMAC per image at
+-- 299x299. Names and shapes as torchvision's inception_v3, without the auxiliary head. Pictures are
+-- at least 75x75.
 local nn, inception = require "nn", require "inception"
 local cfg = nn.config{batch = 1, size = 299, classes = 1000, transform_input = true}
 local conv = inception.conv
@@ -65,7 +66,8 @@ x = conv(x, "Conv2d_3b_1x1", 80, 1)
 x = conv(x, "Conv2d_4a_3x3", 192, 3, {pad = 0}):max_pool2d{kernel = 3, stride = 2}
 for _, mixed in ipairs{
   {"5b", block_a, 32}, {"5c", block_a, 64}, {"5d", block_a, 64},
-  {"6a", block_b}, {"6b", block_c, 128}, {"6c", block_c, 160}, {"6d", block_c, 160}, {"6e", block_c, 192},
+  {"6a", block_b}, {"6b", block_c, 128}, {"6c", block_c, 160}, {"6d", block_c, 160},
+  {"6e", block_c, 192},
   {"7a", block_d}, {"7b", block_e}, {"7c", block_e},
 } do
   x = nn.scope("Mixed_" .. mixed[1], mixed[2], x, mixed[3])

@@ -1,13 +1,18 @@
--- llama.lua: LLaMA (Touvron et al. 2023) and its kin: the logits of the token that follows each one of a prompt. RMS
--- norms, rotary positions, grouped heads, SwiGLU. Names as Hugging Face's LlamaForCausalLM: --set size=tinyllama
--- takes the weights of TinyLlama-1.1B. tied=true: the head is the table of tokens.
+-- llama.lua: LLaMA (Touvron et al. 2023) and its kin: the logits of the token that follows each one
+-- of a prompt. RMS norms, rotary positions, grouped heads, SwiGLU. Names as Hugging Face's
+-- LlamaForCausalLM: --set size=tinyllama takes the weights of TinyLlama-1.1B. tied=true: the head
+-- is the table of tokens.
 local nn, transformer = require "nn", require "transformer"
 local own = nn.config{batch = 1, tokens = 16, tied = false, eps = 1e-5}
 local cfg = transformer.sizes{
-  {"tiny", {vocab = 97, layers = 2, heads = 4, groups = 2, width = 32, inner = 88, theta = 10000.0}},
-  {"tinyllama", {vocab = 32000, layers = 22, heads = 32, groups = 4, width = 2048, inner = 5632, theta = 10000.0}},
-  {"llama2_7b", {vocab = 32000, layers = 32, heads = 32, groups = 32, width = 4096, inner = 11008, theta = 10000.0}},
-  {"llama3_8b", {vocab = 128256, layers = 32, heads = 32, groups = 8, width = 4096, inner = 14336, theta = 500000.0}},
+  {"tiny", {vocab = 97, layers = 2, heads = 4, groups = 2, width = 32, inner = 88,
+            theta = 10000.0}},
+  {"tinyllama", {vocab = 32000, layers = 22, heads = 32, groups = 4, width = 2048, inner = 5632,
+                 theta = 10000.0}},
+  {"llama2_7b", {vocab = 32000, layers = 32, heads = 32, groups = 32, width = 4096, inner = 11008,
+                 theta = 10000.0}},
+  {"llama3_8b", {vocab = 128256, layers = 32, heads = 32, groups = 8, width = 4096, inner = 14336,
+                 theta = 500000.0}},
 }
 local B, N, C = own.batch, own.tokens, cfg.width
 local D, eps = C // cfg.heads, {eps = own.eps}
@@ -32,7 +37,8 @@ local function self_attn(x)
 end
 
 local function mlp(x)
-  return linear(linear(x, "gate_proj", cfg.inner):silu() * linear(x, "up_proj", cfg.inner), "down_proj", C)
+  return linear(linear(x, "gate_proj", cfg.inner):silu() * linear(x, "up_proj", cfg.inner),
+                "down_proj", C)
 end
 
 local function layer(x)

@@ -10,7 +10,8 @@ end
 -- A convolution without bias, batch norm, and the activation, if there is one.
 local function conv_norm(x, o)
   local kernel = o.kernel or 1
-  x = x:conv2d("0", {out = o.out, kernel = kernel, stride = o.stride, pad = kernel // 2, groups = o.groups, bias = false})
+  x = x:conv2d("0", {out = o.out, kernel = kernel, stride = o.stride, pad = kernel // 2,
+                     groups = o.groups, bias = false})
   x = x:batch_norm2d("1", {eps = o.eps})
   return o.activation and o.activation(x) or x
 end
@@ -21,9 +22,9 @@ local function squeeze_excitation(x, squeezed, activation, gate)
   return x * gate(s:conv2d("fc2", {out = x.shape[2], kernel = 1}))
 end
 
--- The inverted residual block of MobileNetV3 and EfficientNet: wider by a 1x1 convolution, a filter for each channel,
--- squeeze and excitation, narrower again; added to what came in where the shapes agree.
--- o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps}
+-- The inverted residual block of MobileNetV3 and EfficientNet: wider by a 1x1 convolution, a filter
+-- for each channel, squeeze and excitation, narrower again; added to what came in where the shapes
+-- agree. o: {wide, out, kernel, stride, squeezed (0: none), activation, gate, eps}
 local function inverted_residual(x, o)
   local layers, y = 0, x
   local function add(f, ...) y, layers = nn.scope("block." .. layers, f, y, ...), layers + 1 end

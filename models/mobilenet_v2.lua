@@ -1,5 +1,6 @@
--- mobilenet_v2.lua: MobileNetV2 (Sandler et al. 2018): blocks that are narrow outside and wide inside, where each
--- channel has a filter of its own; 3.50 M parameters, 0.30 GMAC per image at 224x224. Names as torchvision's.
+-- mobilenet_v2.lua: MobileNetV2 (Sandler et al. 2018): blocks that are narrow outside and wide
+-- inside, where each channel has a filter of its own; 3.50 M parameters, 0.30 GMAC per image at
+-- 224x224. Names as torchvision's.
 local nn, mobile = require "nn", require "mobile"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000, width = 1.0}
 local function channels(n) return mobile.divisible(n * cfg.width) end
@@ -13,7 +14,8 @@ local function inverted_residual(x, out, stride, times)
   end
   if times ~= 1 then conv{out = inner, activation = nn.relu6} end
   conv{out = inner, kernel = 3, stride = stride, groups = inner, activation = nn.relu6}
-  y = y:conv2d("conv." .. layers, {out = out, kernel = 1, bias = false}):batch_norm2d("conv." .. layers + 1)
+  y = y:conv2d("conv." .. layers, {out = out, kernel = 1, bias = false})
+       :batch_norm2d("conv." .. layers + 1)
   return (stride == 1 and x.shape[2] == out) and x + y or y
 end
 
@@ -39,4 +41,5 @@ local function features(x)
 end
 
 local x = nn.scope("features", features, nn.input("image", {cfg.batch, 3, cfg.size, cfg.size}))
-nn.output("logits", nn.dropout(x:global_avg_pool():flatten(), 0.2):linear("classifier.1", {out = cfg.classes}))
+x = nn.dropout(x:global_avg_pool():flatten(), 0.2)
+nn.output("logits", x:linear("classifier.1", {out = cfg.classes}))

@@ -1,5 +1,6 @@
--- mobilenet_v3.lua: MobileNetV3 (Howard et al. 2019): --set kind=large (5.48 M parameters, 0.22 GMAC per image at
--- 224x224) or kind=small (2.54 M, 0.06 GMAC). Names as torchvision's mobilenet_v3_large and mobilenet_v3_small.
+-- mobilenet_v3.lua: MobileNetV3 (Howard et al. 2019): --set kind=large (5.48 M parameters, 0.22
+-- GMAC per image at 224x224) or kind=small (2.54 M, 0.06 GMAC). Names as torchvision's
+-- mobilenet_v3_large and mobilenet_v3_small.
 local nn, mobile = require "nn", require "mobile"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000, kind = "large"}
 
@@ -41,14 +42,17 @@ local rows = assert(kinds[cfg.kind], "kind is large or small")
 local eps = 1e-3
 
 local function features(x)
-  x = nn.scope("0", mobile.conv_norm, x, {out = 16, kernel = 3, stride = 2, activation = swish, eps = eps})
+  x = nn.scope("0", mobile.conv_norm, x,
+               {out = 16, kernel = 3, stride = 2, activation = swish, eps = eps})
   for i, row in ipairs(rows) do
     local kernel, wide, out, squeezed, activation, stride = table.unpack(row)
     x = nn.scope(tostring(i), mobile.inverted_residual, x, {
       kernel = kernel, wide = wide, out = out, stride = stride, activation = activation, eps = eps,
-      squeezed = squeezed and mobile.divisible(wide // 4) or 0, squeeze_activation = relu, gate = nn.hardsigmoid})
+      squeezed = squeezed and mobile.divisible(wide // 4) or 0, squeeze_activation = relu,
+      gate = nn.hardsigmoid})
   end
-  return nn.scope(tostring(#rows + 1), mobile.conv_norm, x, {out = 6 * x.shape[2], activation = swish, eps = eps})
+  return nn.scope(tostring(#rows + 1), mobile.conv_norm, x,
+                  {out = 6 * x.shape[2], activation = swish, eps = eps})
 end
 
 local function classifier(x)

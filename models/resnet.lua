@@ -1,4 +1,5 @@
--- resnet.lua: the ResNet family (He et al. 2015, Xie et al. 2016, Zagoruyko 2016), names and shapes as torchvision's.
+-- resnet.lua: the ResNet family (He et al. 2015, Xie et al. 2016, Zagoruyko 2016), names and shapes
+-- as torchvision's.
 local nn = require "nn"
 
 local function conv3x3(x, name, out, stride)
@@ -21,9 +22,10 @@ local function stem(x, width)
           :batch_norm2d("bn1"):relu():max_pool2d{kernel = 3, stride = 2, pad = 1}
 end
 
--- Four stages, as many blocks in each as blocks says; from the second on each halves the size and doubles the width.
--- With o.dilated the last two keep the size: their 3x3 convolutions look at pixels 2 and 4 apart instead.
--- o.block: basic_block, or another of its arguments and the distance of the pixels.
+-- Four stages, as many blocks in each as blocks says; from the second on each halves the size and
+-- doubles the width. With o.dilated the last two keep the size: their 3x3 convolutions look at
+-- pixels 2 and 4 apart instead. o.block: basic_block, or another of its arguments and the distance
+-- of the pixels.
 local function stages(x, blocks, width, o)
   local block, dilation = o.block or basic_block, 1
   for stage, count in ipairs(blocks) do
@@ -42,8 +44,9 @@ end
 
 -- build(blocks, o): blocks per stage, as in {2, 2, 2, 2}; o: options of stages.
 local function build(blocks, o)
-  local cfg = nn.config{batch = nn.trains() and 128 or 1, stem = nn.trains() and "cifar" or "imagenet", size = 0,
-                        classes = 0, width = 64, label_smoothing = 0.0, augment = true}
+  local cfg = nn.config{batch = nn.trains() and 128 or 1,
+                        stem = nn.trains() and "cifar" or "imagenet", size = 0, classes = 0,
+                        width = 64, label_smoothing = 0.0, augment = true}
   local cifar = cfg.stem == "cifar"
   assert(cifar or cfg.stem == "imagenet", "stem is imagenet or cifar")
   local size = cfg.size > 0 and cfg.size or (cifar and 32 or 224)
@@ -61,12 +64,15 @@ local function build(blocks, o)
 
   nn.output("logits", network(nn.input("image", {cfg.batch, 3, size, size})))
   nn.train(cfg.batch, function()
-    local x, labels = nn.images{cfg.batch, 3, size, size, classes = classes, crop = cfg.augment and 4 or 0, flip = cfg.augment,
+    local x, labels = nn.images{cfg.batch, 3, size, size, classes = classes,
+                                crop = cfg.augment and 4 or 0, flip = cfg.augment,
                                 mean = {0.4914, 0.4822, 0.4465}, std = {0.2470, 0.2435, 0.2616}}
     local logits = network(x)
-    return {loss = logits:cross_entropy(labels, {label_smoothing = cfg.label_smoothing, reduction = "none"}),
+    local smoothed = {label_smoothing = cfg.label_smoothing, reduction = "none"}
+    return {loss = logits:cross_entropy(labels, smoothed),
             accuracy = logits:accuracy(labels)}
-  end, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 5e-4, schedule = "cosine", warmup = 500, epochs = 20})
+  end, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 5e-4, schedule = "cosine",
+        warmup = 500, epochs = 20})
 end
 
 return {build = build, stem = stem, stages = stages}

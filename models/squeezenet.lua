@@ -1,5 +1,5 @@
--- squeezenet.lua: SqueezeNet 1.1 (Iandola et al. 2016): 1.24 M parameters, 0.35 GMAC per image at 224x224.
--- Names and shapes as torchvision's squeezenet1_1.
+-- squeezenet.lua: SqueezeNet 1.1 (Iandola et al. 2016): 1.24 M parameters, 0.35 GMAC per image at
+-- 224x224. Names and shapes as torchvision's squeezenet1_1.
 local nn = require "nn"
 local cfg = nn.config{batch = 1, size = 224, classes = 1000}
 
@@ -13,7 +13,8 @@ end
 local function features(x)
   local layer = 2 -- the convolution and its activation are 0 and 1
   x = x:conv2d("0", {out = 64, kernel = 3, stride = 2}):relu()
-  for _, fires in ipairs{{{16, 64}, {16, 64}}, {{32, 128}, {32, 128}}, {{48, 192}, {48, 192}, {64, 256}, {64, 256}}} do
+  for _, fires in ipairs{{{16, 64}, {16, 64}}, {{32, 128}, {32, 128}},
+                         {{48, 192}, {48, 192}, {64, 256}, {64, 256}}} do
     x, layer = x:max_pool2d{kernel = 3, stride = 2, ceil_mode = true}, layer + 1
     for _, sizes in ipairs(fires) do
       x, layer = nn.scope(tostring(layer), fire, x, table.unpack(sizes)), layer + 1

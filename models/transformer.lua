@@ -1,8 +1,8 @@
 -- transformer.lua: what the models of transformers share.
 local nn = require "nn"
 
--- The settings of one of some sizes, {name, settings} each, which --set size=NAME chooses; the first is the
--- default. Each setting can be given by itself too.
+-- The settings of one of some sizes, {name, settings} each, which --set size=NAME chooses; the
+-- first is the default. Each setting can be given by itself too.
 local function sizes(known)
   local wanted, names = nn.config{size = known[1][1]}.size, {}
   for i, size in ipairs(known) do

@@ -1,12 +1,16 @@
--- vgg16.lua: VGG-16 (Simonyan and Zisserman 2014): 3x3 convolutions and nothing else before three linear layers;
--- 138.36 M parameters, 15.47 GMAC per image at 224x224. Names and shapes as torchvision's vgg16, with
--- --set batch_norm=true as its vgg16_bn.
+-- vgg16.lua: VGG-16 (Simonyan and Zisserman 2014): 3x3 convolutions and nothing else before three
+-- linear layers; 138.36 M parameters, 15.47 GMAC per image at 224x224. Names and shapes as
+-- torchvision's vgg16, with --set batch_norm=true as its vgg16_bn.
 local nn = require "nn"
-local cfg = nn.config{batch = 1, size = 224, classes = 1000, batch_norm = false, width = 64, hidden = 4096}
+local cfg = nn.config{batch = 1, size = 224, classes = 1000, batch_norm = false, width = 64,
+                      hidden = 4096}
 
 local function features(x)
   local layer = 0
-  local function name() layer = layer + 1; return tostring(layer - 1) end -- the next one: "0", "1", ...
+  local function name() -- the next one: "0", "1", ...
+    layer = layer + 1
+    return tostring(layer - 1)
+  end
   for _, stage in ipairs{{2, 1}, {2, 2}, {3, 4}, {3, 8}, {3, 8}} do -- convolutions, times width
     for _ = 1, stage[1] do
       x = x:conv2d(name(), {out = stage[2] * cfg.width, kernel = 3, pad = 1})

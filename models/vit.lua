@@ -1,12 +1,15 @@
--- vit.lua: the Vision Transformer (Dosovitskiy et al. 2020), names and shapes as torchvision's state dicts have them:
--- --set size=b_16 takes the weights of vit_b_16.
+-- vit.lua: the Vision Transformer (Dosovitskiy et al. 2020), names and shapes as torchvision's
+-- state dicts have them: --set size=b_16 takes the weights of vit_b_16.
 local nn, transformer = require "nn", require "transformer"
 local batch = nn.config{batch = 1}.batch
 local cfg = transformer.sizes{
   {"tiny", {image = 32, patch = 8, layers = 2, heads = 3, width = 24, inner = 96, classes = 10}},
-  {"b_16", {image = 224, patch = 16, layers = 12, heads = 12, width = 768, inner = 3072, classes = 1000}},
-  {"b_32", {image = 224, patch = 32, layers = 12, heads = 12, width = 768, inner = 3072, classes = 1000}},
-  {"l_16", {image = 224, patch = 16, layers = 24, heads = 16, width = 1024, inner = 4096, classes = 1000}},
+  {"b_16", {image = 224, patch = 16, layers = 12, heads = 12, width = 768, inner = 3072,
+            classes = 1000}},
+  {"b_32", {image = 224, patch = 32, layers = 12, heads = 12, width = 768, inner = 3072,
+            classes = 1000}},
+  {"l_16", {image = 224, patch = 16, layers = 24, heads = 16, width = 1024, inner = 4096,
+            classes = 1000}},
 }
 local C, eps = cfg.width, {eps = 1e-6}
 local side = cfg.image // cfg.patch
@@ -30,11 +33,13 @@ local function encoder(x) -- to the class token alone
   return nn.slice(x, 2, 1, 1):layer_norm("ln", eps)
 end
 
--- The class token stands before the patches: its row of x is 0 until it is added with the positions.
+-- The class token stands before the patches: its row of x is 0 until it is added with the
+-- positions.
 local image = nn.input("image", {batch, 3, cfg.image, cfg.image})
 local class = nn.param("class_token", {1, 1, C}, {"normal", 0, 0.02})
 local places = nn.param("encoder.pos_embedding", {1, side * side + 1, C}, {"normal", 0, 0.02})
 local added = nn.concat({class + nn.slice(places, 2, 1, 1), nn.slice(places, 2, 2)}, 2)
-local x = image:conv2d("conv_proj", {out = C, kernel = cfg.patch, stride = cfg.patch}):flatten(3):transpose()
+local x = image:conv2d("conv_proj", {out = C, kernel = cfg.patch, stride = cfg.patch})
+               :flatten(3):transpose()
 x = nn.scope("encoder", encoder, nn.op.pad(x, {dims = {0, 1, 0}, ends = {0, 0, 0}}) + added)
 nn.output("logits", x:reshape{batch, C}:linear("heads.head", {out = cfg.classes}))

@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/attend_$(k.unit).cuh"
 #include "lib/attend_softmax.cuh"
 //@ if k.splits > 1 then
@@ -15,13 +8,15 @@ $(k.header)
 #include "lib/span.cuh"
 //@ end
 #include "lib/epilogue.cuh"
+//@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
-// out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]: the scores are never in memory.
+// out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]; scores are never in memory.
 constexpr int kM = $(k.m), kN = $(k.n);  // rows of queries and elements of a value, of each batch
 constexpr int kKeys = $(k.keys), kDepth = $(k.depth);
 constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
 constexpr int kWarpM = $(k.warp_m);  // rows of a warp
-constexpr int kTilesM = (kM + kTileM - 1) / kTileM, kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
+constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
+              kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
 //@ if k.splits > 1 then
 constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
 //@ end
@@ -62,7 +57,8 @@ struct Smem {
   bool last;
 //@ end
 //@ if k.masking then
-  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];  // a bit for each tile
+  // A bit for each tile.
+  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
@@ -77,7 +73,9 @@ $(k.params)) {
 //@ else
   constexpr int begin = 0, end = kTilesKeys;
 //@ end
-  const int batch = $(block) / kTilesM, m0 = $((k.descends and "(kTilesM - 1 - %s %% kTilesM)" or "%s %% kTilesM"):format(block)) * kTileM;
+//@ local tile = block .. " % kTilesM"
+//@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
+  const int batch = $(block) / kTilesM, m0 = $(tile) * kTileM;
   const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
 
   auto score = [&](int m, int key, float $(k.product)) {
@@ -108,32 +106,14 @@ $(k.weighing.body)
 
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
-    load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(k.operands[2].pointer), tile * kTileKeys, batch);
-    load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(k.operands[3].pointer), tile * kTileKeys, batch);
+    load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
+    load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
     nn_cp_async_commit();
   };
-  load_rows<MapQ, kTileM, kThreads>(smem.q, $(k.operands[1].pointer), m0, batch);
+  load_rows<MapQ, kTileM, kThreads>(smem.q, $(q.pointer), m0, batch);
   nn_cp_async_commit();
 //@ if k.masking then
-
-  // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
-//@ if k.masking.decode ~= "" then
-$(k.masking.decode)
-//@ end
-  const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
-//@ if not k.masking.several then
-  const Span rows = {double(m0), double(last_m)};
-//@ end
-//@ if k.masking.outer ~= "" then
-$(k.masking.outer)
-//@ end
-  find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
-    const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
-    const Span keys = {double(tile * kTileKeys), double(last_key)};
-$(k.masking.inner)
-    return tile_kind($(k.masking.score), $(k.masking.plain));
-  });
-  nn_sync();
+//@ part("parts/masking.cu")
   auto next = [&](int tile) { return next_tile(smem.live, tile, end); };
 //@ else
   auto next = [](int tile) { return tile; };
@@ -161,7 +141,8 @@ $(k.masking.inner)
 //@ else
     apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, score);
 //@ end
-    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(scores, kKeys % kTileKeys, -nn_inf());
+    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
+        scores, kKeys % kTileKeys, -nn_inf());
     warp.power(scores, kScale * kLog2e);
 //@ if k.weighing then
     apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, weighed);
@@ -188,44 +169,21 @@ $(k.row.body)
   nn_sync();
   if (!join_rows<kThreads, kTileM, kStaged, kSplits>(
           smem.out, smem.rows, smem.share, own_parts + block * (kSplits * kTileM * kStaged),
-          own_states + block * (kSplits * kTileM * 2), split, own_arrived + block, &smem.last, kScale * kLog2e))
+          own_states + block * (kSplits * kTileM * 2), split, own_arrived + block, &smem.last,
+          kScale * kLog2e))
     return;
   scale_rows<kThreads, kTileM, kStaged>(smem.out, smem.share, [&](int r) {
     const ScoreRow state = smem.rows[r];
     return factor(m0 + r, ScoreRow{state.most * kScale, state.sum}, true);
   });
 //@ else
-  warp.finish(kScale, [&](int r, const ScoreRow &state, bool first) { return factor(m0 + row0 + r, state, first); });
+  warp.finish(kScale, [&](int r, const ScoreRow &state, bool first) {
+    return factor(m0 + row0 + r, state, first);
+  });
   nn_sync();  // the last tile has been read
   warp.template stage<kStaged>(smem.out, row0);
   nn_sync();
 //@ end
-//@ for i, t in ipairs(k.tails) do
-  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ if t.decode ~= "" then
-$(t.decode)
-//@ end
-//@ if t.moves ~= "" then
-$(t.moves)
-//@ end
-//@ if t.loads ~= "" then
-$(t.loads)
-//@ end
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-$(t.body)
-    }
-//@ if t.stores ~= "" then
-$(t.stores)
-//@ end
-  };
-//@ end
-//@ if #k.tails > 1 then
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ for i in ipairs(k.tails) do
-    epilogue$(i)(m, n, acc);
-//@ end
-  };
-//@ end
+//@ part("parts/tails.cu")
   each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
 }

@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/$(k.unit).cuh"
 #include "lib/order.cuh"
 #include "lib/source.cuh"
@@ -135,7 +128,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
 //@ if parts then
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN), number = tile;
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN),
+            number = tile;
 //@ else
   const int tile = blockIdx.x;
 //@ end
@@ -159,7 +153,9 @@ $(k.params)) {
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
 //@ if o.copied then
-  $(o.across and "Across" or "Along")Source<$(o.map .. of_phase), T, $(tile), kThreads> $(o.name)($(o.pointer), $(origin), batch$(o.tap_run > 0 and ", smem.taps" or ""));
+//@ local source = o.across and "AcrossSource" or "AlongSource"
+//@ local args = o.pointer .. ", " .. origin .. ", batch" .. (o.tap_run > 0 and ", smem.taps" or "")
+  $(source)<$(o.map .. of_phase), T, $(tile), kThreads> $(o.name)($(args));
 //@ else
   auto $(o.name)_value = [&](int $(o.index), int k) {
 //@ if o.halves then
@@ -185,8 +181,9 @@ $(o.body)
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = ($(P)kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);
@@ -221,42 +218,16 @@ $(o.body)
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = $(k.batch > 1 and "batch * " .. k.tiles .. " + " or "")number;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split, own_arrived + tile_id, &smem.last)) return;
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
+                                                     own_arrived + tile_id, &smem.last)) return;
 //@ end
 
 //@ for _, c in ipairs(k.columns) do
   Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
 //@ end
-//@ local outputs = "const Vec<float, kLanes> &acc" .. (k.pair and ", const Vec<float, kLanes> &acc_2" or "")
-//@ local given = "m, n, acc" .. (k.pair and ", acc_2" or "")
-//@ for i, t in ipairs(k.tails) do
-  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, $(outputs)) {
-//@ if t.decode ~= "" then
-$(t.decode)
-//@ end
-//@ if t.moves ~= "" then
-$(t.moves)
-//@ end
-//@ if t.loads ~= "" then
-$(t.loads)
-//@ end
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-$(t.body)
-    }
-//@ if t.stores ~= "" then
-$(t.stores)
-//@ end
-  };
-//@ end
-//@ if #k.tails > 1 then
-  auto epilogue = [&](int m, int n, $(outputs)) {
-//@ for i in ipairs(k.tails) do
-    epilogue$(i)($(given));
-//@ end
-  };
-//@ end
-  each_$(k.pair and "pair" or "output")<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+//@ part("parts/tails.cu")
+//@ local each = k.pair and "each_pair" or "each_output"
+  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
@@ -269,7 +240,8 @@ $(t.stores)
   sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
 //@ end
   float *place = own_columns + sum_n;
-  if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, at.m, own_met + at.n * (kGroups + 1), &smem.last)) return;
+  if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, at.m,
+                                       own_met + at.n * (kGroups + 1), &smem.last)) return;
 //@ for i, c in ipairs(k.columns) do
   if (owns) $(c.pointer)[sum_n] = nn_cast<$(c.type)>(sums[$(i - 1)]);
 //@ end
@@ -295,7 +267,8 @@ $(k.params)) {
 //@ for i, phase in ipairs(k.phases) do
 //@ local last = i == #k.phases
   $(i > 1 and "else " or "")$(last and "" or ("if (number < %d)"):format(before + phase.tiles))
-  contract<Phase$(i)>(smem, number$(before > 0 and " - " .. before or ""), number, part, $(k.arguments));
+//@ local tile = before > 0 and "number - " .. before or "number"
+  contract<Phase$(i)>(smem, $(tile), number, part, $(k.arguments));
 //@ before = before + phase.tiles
 //@ end
 }

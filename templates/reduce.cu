@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
@@ -13,7 +6,7 @@ constexpr int kThreads = $(k.threads);
 constexpr int kColumns = $(k.columns);     // threads over outputs; the others share their elements
 constexpr int kRows = kThreads / kColumns;
 constexpr int kLanes = $(k.vector);        // neighbouring elements per access
-constexpr bool kTogether = $(k.together);  // they are reduced together, else an output is made of each
+constexpr bool kTogether = $(k.together);  // they are reduced together, else each makes an output
 constexpr int kOutputs = kTogether ? 1 : kLanes;
 constexpr int kStep = kTogether ? kLanes : 1;
 constexpr int kDepth = $(k.depth);         // accesses in flight
@@ -48,8 +41,9 @@ $(k.element_body)
   join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);
 //@ if k.parts > 1 then
   __shared__ bool last;
-  if (!join_parts<kParts, kRows, kColumns, kTogether>(acc, shared, reinterpret_cast<State *>(own_states), kCount,
-                                                      blockIdx.y, i, inside, row, column,
+  if (!join_parts<kParts, kRows, kColumns, kTogether>(acc, shared,
+                                                      reinterpret_cast<State *>(own_states),
+                                                      kCount, blockIdx.y, i, inside, row, column,
                                                       own_arrived + blockIdx.x, &last))
     return;
 //@ end

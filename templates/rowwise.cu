@@ -1,28 +1,24 @@
-$(k.header)
 //@ local per_row = k.threads // k.rows
 //@ local ragged = k.across and k.row_count % k.rows ~= 0  -- the last block has fewer rows
-//@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the row's end
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ local cut = per_row * k.items * k.lanes ~= k.columns   -- the last accesses lie past the end
+//@ part("parts/head.cu")
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 
-constexpr int kThreads = $(per_row);  // per row$(k.across and ", which lies across memory: neighbours have neighbouring rows" or "")
+//@ local lies = k.across and ", which lies across memory: neighbours have neighbouring rows" or ""
+constexpr int kThreads = $(per_row);  // per row$(lies)
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
-constexpr int kItems = $(k.items);    // accesses per thread: $(k.reads_again and "each sweep reads the row" or "the row stays in registers")
+//@ local stays = k.reads_again and "each sweep reads the row" or "the row stays in registers"
+constexpr int kItems = $(k.items);    // accesses per thread: $(stays)
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
 $(k.states)
 
-extern "C" __global__ void __launch_bounds__($(k.threads)$(k.threads > 256 and ", 1" or "")) $(k.name)(
+//@ local bounds = k.threads .. (k.threads > 256 and ", 1" or "")
+extern "C" __global__ void __launch_bounds__($(bounds)) $(k.name)(
 $(k.params)) {
 //@ if k.across and not ragged then
   const int tid = threadIdx.x / kRowsPerBlock;
@@ -49,7 +45,9 @@ $(k.first)
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
 //@     if ragged or cut then
-    if ($(ragged and "!inside" or "")$(ragged and cut and " || " or "")$(cut and "i >= kColumns" or "")) continue;
+//@ local past = cut and "i >= kColumns" or nil
+//@ local none = ragged and (past and "!inside || " .. past or "!inside") or past
+    if ($(none)) continue;
 //@     end
 //@     if sweep.decode ~= "" then
 $(sweep.decode)

@@ -1,17 +1,10 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/arrive.cuh"
 #include "lib/reduce.cuh"
 #include "lib/scan.cuh"
 
 constexpr int kThreads = $(k.threads);
-constexpr int kColumns = $(k.columns);     // rows of a block; the other threads share their elements
+constexpr int kColumns = $(k.columns);     // rows of a block; other threads share their elements
 constexpr int kLanes = $(k.vector);        // neighbouring elements per access
 constexpr bool kTogether = $(k.together);  // rows are innermost in memory: a warp reads along them
 constexpr int kItems = $(k.items);         // accesses of a thread in flight
@@ -60,8 +53,8 @@ $(k.stores)
   State carry;
   clear(carry);
 //@ if k.parts > 1 then
-  carry = before_part<Tile>(shared, reinterpret_cast<State *>(own_states), own_arrived, kCount, i, inside, part, begin,
-                            end, block - part, take);
+  carry = before_part<Tile>(shared, reinterpret_cast<State *>(own_states), own_arrived, kCount, i,
+                            inside, part, begin, end, block - part, take);
 //@ end
   scan_range<Tile>(carry, shared, begin, end, take, put);
 //@ if k.parts > 1 then

@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/arrive.cuh"
 #include "lib/select.cuh"
 
@@ -42,8 +35,8 @@ $(k.element_body)
   const int row = group * kColumns + Tile::column();
   const int i = row < kCount ? row : kCount - 1;
 //@ if k.parts > 1 then
-  if (!select_parts<Tile, kParts>(best, shared, reinterpret_cast<Key *>(own_keys), kCount, part, i, row < kCount,
-                                  own_arrived + group))
+  if (!select_parts<Tile, kParts>(best, shared, reinterpret_cast<Key *>(own_keys), kCount, part, i,
+                                  row < kCount, own_arrived + group))
     return;
 //@ end
   if (Tile::warp_of_row() != 0 || row >= kCount) return;

@@ -1,11 +1,4 @@
-$(k.header)
-#include "lib/prim.cuh"
-//@ if k.values then
-#include "lib/values.cuh"
-//@ end
-//@ if k.draws then
-#include "lib/random.cuh"
-//@ end
+//@ part("parts/head.cu")
 #include "lib/attend_$(k.unit).cuh"
 //@ if k.masking then
 #include "lib/span.cuh"
@@ -14,15 +7,17 @@ $(k.header)
 //@ local two = #k.products > 1
 //@ local v = k.operands[#k.operands]
 //@ local own = k.shared == 0  -- v is no rows of keys
+//@ local mapped = two and "scores of two products" or "scores"
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
-// out[m] = sum over keys of weighed(m, key) * v[key], where weights are a map of scores$(two and " of two products" or ""), computed
-// again for each tile: they are never in memory.
+// out[m] = sum over keys of weighed(m, key) * v[key]; weights, a map of $(mapped), are
+// computed again for each tile and never in memory.
 constexpr int kM = $(k.m), kN = $(k.n);  // rows, and elements of a value, of each batch
 constexpr int kKeys = $(k.keys);
 constexpr int kTileM = $(k.tile_m), kTileKeys = $(k.tile_keys);
 constexpr int kWarpM = $(k.warp_m);  // rows of a warp
-constexpr int kTilesM = (kM + kTileM - 1) / kTileM, kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
+constexpr int kTilesM = (kM + kTileM - 1) / kTileM,
+              kTilesKeys = (kKeys + kTileKeys - 1) / kTileKeys;
 constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
 constexpr float kLog2e = 1.4426950408889634f;
@@ -65,7 +60,8 @@ struct Smem {
     float out[kTileM * kStaged];
   };
 //@ if k.masking then
-  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];  // a bit for each tile
+  // A bit for each tile.
+  unsigned live[(kTilesKeys + kWarp - 1) / kWarp], plain[(kTilesKeys + kWarp - 1) / kWarp];
 //@ end
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
@@ -73,7 +69,9 @@ static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
-  const int batch = blockIdx.x / kTilesM, m0 = $(k.descends and "(kTilesM - 1 - blockIdx.x % kTilesM)" or "blockIdx.x % kTilesM") * kTileM;
+//@ local tile = "blockIdx.x % kTilesM"
+//@ if k.descends then tile = "(kTilesM - 1 - " .. tile .. ")" end
+  const int batch = blockIdx.x / kTilesM, m0 = $(tile) * kTileM;
   const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
 //@ local arguments = ""
 //@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
@@ -98,7 +96,8 @@ $(k.plain.body)
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
 //@ for i = 1, #k.products do
-    load_rows<$(word("MapK", i)), kTileKeys, kThreads>(smem.$(word("k", i))[stage], $(k.operands[2 * i].pointer), tile * kTileKeys, batch);
+//@ local map, rows, base = word("MapK", i), word("k", i), k.operands[2 * i].pointer
+    load_rows<$(map), kTileKeys, kThreads>(smem.$(rows)[stage], $(base), tile * kTileKeys, batch);
 //@ end
 //@ if own then
     load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
@@ -106,29 +105,12 @@ $(k.plain.body)
     nn_cp_async_commit();
   };
 //@ for i = 1, #k.products do
-  load_rows<$(word("MapQ", i)), kTileM, kThreads>(smem.$(word("q", i)), $(k.operands[2 * i - 1].pointer), m0, batch);
+//@ local map, rows, base = word("MapQ", i), word("q", i), k.operands[2 * i - 1].pointer
+  load_rows<$(map), kTileM, kThreads>(smem.$(rows), $(base), m0, batch);
 //@ end
   nn_cp_async_commit();
 //@ if k.masking then
-
-  // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
-//@ if k.masking.decode ~= "" then
-$(k.masking.decode)
-//@ end
-  const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
-//@ if not k.masking.several then
-  const Span rows = {double(m0), double(last_m)};
-//@ end
-//@ if k.masking.outer ~= "" then
-$(k.masking.outer)
-//@ end
-  find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
-    const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
-    const Span keys = {double(tile * kTileKeys), double(last_key)};
-$(k.masking.inner)
-    return tile_kind($(k.masking.score), $(k.masking.plain));
-  });
-  nn_sync();
+//@ part("parts/masking.cu")
   auto next = [&](int tile) { return next_tile(smem.live, tile, kTilesKeys); };
 //@ else
   auto next = [](int tile) { return tile; };
@@ -161,7 +143,8 @@ $(k.masking.inner)
 //@ else
     apply_scores<Tile, kM, kKeys>(scores, m, key, weighed$(others));
 //@ end
-    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f);
+    if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Tile>(
+        scores, kKeys % kTileKeys, 0.f);
     sums.weigh(scores, smem.$(own and "v" or word("k", k.shared // 2))[stage]);
     tile = after;
   }
@@ -171,32 +154,6 @@ $(k.masking.inner)
   nn_sync();  // the last tile has been read
   sums.template stage<kStaged>(smem.out, row0);
   nn_sync();
-//@ for i, t in ipairs(k.tails) do
-  auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ if t.decode ~= "" then
-$(t.decode)
-//@ end
-//@ if t.moves ~= "" then
-$(t.moves)
-//@ end
-//@ if t.loads ~= "" then
-$(t.loads)
-//@ end
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-$(t.body)
-    }
-//@ if t.stores ~= "" then
-$(t.stores)
-//@ end
-  };
-//@ end
-//@ if #k.tails > 1 then
-  auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
-//@ for i in ipairs(k.tails) do
-    epilogue$(i)(m, n, acc);
-//@ end
-  };
-//@ end
+//@ part("parts/tails.cu")
   each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
 }

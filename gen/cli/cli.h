@@ -168,7 +168,8 @@ typedef struct Emission {
 bool emit_has_lang(const Cli *cli, const char *name); // in the list of --lang
 int emit_files(Emission *e, Error *err);              // into the folder, compiled
 int emit_weights(const Emission *e, const char *path, Error *err);
-// Of each entry inputs, and what the oracle makes of them and of the states: what NAME_check.c reads.
+// Of each entry inputs, and what the oracle makes of them and of the states: what NAME_check.c
+// reads.
 int emit_check(Emission *e, const char *path, Error *err);
 int emit_diff(const Emission *e, Error *err); // emit_diff.c, to stdout: against the folder --diff
 

@@ -187,12 +187,6 @@ static void load(Embed *e, const char *file) { // pushes what the Lua file retur
     die("%s", lua_tostring(e->lua, -1));
 }
 
-static int part(lua_State *lua) { // part(file): its text, for another template
-  Embed *e = lua_touserdata(lua, lua_upvalueindex(1));
-  lua_pushstring(lua, embed_text(e, luaL_checkstring(lua, 1)));
-  return 1;
-}
-
 Embed *embed_open(const Plan *plan, const EmbedOptions *options) {
   Embed *e = base_alloc(1, sizeof *e);
   *e = (Embed){
@@ -203,11 +197,8 @@ Embed *embed_open(const Plan *plan, const EmbedOptions *options) {
   load(e, "gen/emit/embed.lua");
   put_plan(e);
   if (lua_pcall(e->lua, 1, 1, 0)) die("gen/emit/embed.lua: %s", lua_tostring(e->lua, -1));
-  lua_pushlightuserdata(e->lua, e);
-  lua_pushcclosure(e->lua, part, 1);
-  lua_setfield(e->lua, -2, "part");
   lua_setglobal(e->lua, "plan");
-  load(e, "gen/emit/render.lua");
+  emit_push_render(e->lua, e->arena);
   lua_setglobal(e->lua, "render");
   load(e, "gen/emit/layout.lua");
   lua_setglobal(e->lua, "layout");
@@ -233,16 +224,12 @@ static int finish_c(Embed *e) {
 }
 
 const char *embed_text(Embed *e, const char *template) {
-  size_t length;
   const char *file = arena_printf(e->arena, "templates/embed/%s", template);
-  const char *text = asset_text(e->arena, file, &length);
-  if (!text) die("%s is missing", file);
   lua_getglobal(e->lua, "render");
   lua_pushstring(e->lua, file);
-  lua_pushlstring(e->lua, text, length);
   lua_getglobal(e->lua, "plan");
   lua_pushboolean(e->lua, true);
-  if (lua_pcall(e->lua, 4, 1, 0) || (is_c(template) && finish_c(e)))
+  if (lua_pcall(e->lua, 3, 1, 0) || (is_c(template) && finish_c(e)))
     die("%s: %s", file, lua_tostring(e->lua, -1));
   const char *out = arena_dup(e->arena, lua_tostring(e->lua, -1));
   lua_settop(e->lua, 0);

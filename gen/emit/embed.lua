@@ -1,12 +1,13 @@
--- embed.lua: adds to a plan's facts (embed.c) what the templates in templates/embed/ share: where each
--- tensor is as C text, what every entry reads and writes, launches with their comments.
-local format, rep, find, sub, gsub, gmatch = string.format, string.rep, string.find, string.sub, string.gsub, string.gmatch
+-- embed.lua: adds to a plan's facts (embed.c) what the templates in templates/embed/ share: where
+-- each tensor is as C text, what every entry reads and writes, launches with their comments.
+local format, rep, find = string.format, string.rep, string.find
+local sub, gsub, gmatch = string.sub, string.gsub, string.gmatch
 
-local host_types = {f32 = "float", f16 = "uint16_t", bf16 = "uint16_t", f64 = "double", i32 = "int32_t",
-                    u8 = "uint8_t", i64 = "int64_t", bool = "uint8_t"}
+local host_types = {f32 = "float", f16 = "uint16_t", bf16 = "uint16_t", f64 = "double",
+                    i32 = "int32_t", u8 = "uint8_t", i64 = "int64_t", bool = "uint8_t"}
 
--- Text in lines of at most 100 columns, broken at blanks (\1 is one that stays); `first` stands before it, `rest`
--- before later ones.
+-- Text in lines of at most 100 columns, broken at blanks (\1 is one that stays); `first` stands
+-- before it, `rest` before later ones.
 local function wrap(text, first, rest)
   local lines, line = {}, first
   for word in gmatch(text, "%S+") do
@@ -34,7 +35,9 @@ local function describe(t)
   t.shape = t.rank == 0 and "one number" or "(" .. t.dims .. ")"
   t.what, t.type = t.dtype .. " " .. t.shape, host_types[t.dtype]
   for i, d in ipairs(t.order) do t.moved = t.moved or d ~= i - 1 end
-  if t.moved then t.what = t.what .. (order == "0,2,3,1" and ", NHWC in memory" or ", in memory order " .. order) end
+  if t.moved then
+    t.what = t.what .. (order == "0,2,3,1" and ", NHWC in memory" or ", in memory order " .. order)
+  end
 end
 
 -- Which tensors the steps touch, and how.
@@ -61,11 +64,12 @@ local function list(plan, holds)
   return found
 end
 
--- ---- launches -------------------------------------------------------------------------------------
+-- ---- launches -----------------------------------------------------------------------------------
 
 -- C text of a tensor's device pointer inside of an entry.
 local function pointer(t)
-  return t.role == "input" and "in." .. t.ident or t.role == "output" and not t.by_init and "out." .. t.ident or
+  return t.role == "input" and "in." .. t.ident or
+         t.role == "output" and not t.by_init and "out." .. t.ident or
          t.space == "static" and "at->" .. t.ident or t.ident
 end
 
@@ -90,14 +94,17 @@ local function launch(plan, step)
   what = what .. " -> " .. table.concat(to, ", ")
   return {kind = "launch", kernel = k, layer = k.layer, comment = wrap(what, "  { // ", "    // "),
           args = wrap(table.concat(args, " "), "    void *args[] = {", "                    "),
-          call = wrap(format('TRY(launch(run, "%s", net->kernels.%s, args, %d, %d, %d, %d, %d));', k.layer, same.ident,
-                      k.grid[1], k.grid[2], k.grid[3], k.block[1], k.shared), "    ", "               ")}
+          call = wrap(format('TRY(launch(run, "%s", net->kernels.%s, args, %d, %d, %d, %d, %d));',
+                             k.layer, same.ident, k.grid[1], k.grid[2], k.grid[3], k.block[1],
+                             k.shared),
+                      "    ", "               ")}
 end
 
 local function copy(source, target, bytes, why)
   return {kind = "copy", comment = "  // " .. why,
-          call = wrap(format('TRY(copy(run, "%s", %s, %s, %d));', target.name, pointer(target), pointer(source), bytes), "  ",
-                      "           ")}
+          call = wrap(format('TRY(copy(run, "%s", %s, %s, %d));', target.name, pointer(target),
+                             pointer(source), bytes),
+                      "  ", "           ")}
 end
 
 local function steps(plan, entry)
@@ -109,7 +116,9 @@ local function steps(plan, entry)
     elseif step.kind == "copy" then
       made[i] = copy(source, target, target.bytes, target.name .. " becomes " .. source.ident)
     elseif step.kind == "memset" then
-      made[i] = {kind = "memset", call = format('  TRY(clear(run, "%s", %s, %d));', target.name, pointer(target), target.bytes)}
+      made[i] = {kind = "memset",
+                 call = format('  TRY(clear(run, "%s", %s, %d));', target.name, pointer(target),
+                               target.bytes)}
     else
       error("a step that emitted code cannot run: " .. step.kind)
     end
@@ -143,31 +152,39 @@ local function add_entry(plan, entry)
     return list(plan, function(t, i) return t.role == role and holds(t, i) end)
   end
   entry.inputs = of("input", function(t, i) return read[i] end)
-  entry.outputs = of("output", function(t, i) return written[i] and not t.by_init or t.by_init and entry.name == "infer" end)
+  entry.outputs = of("output", function(t, i)
+    return written[i] and not t.by_init or t.by_init and entry.name == "infer"
+  end)
   entry.states = of("state", function(t, i) return written[i] end)
-  entry.values = list(plan, function(t, i) return (read[i] or written[i]) and (t.space == "arena" or t.space == "init") end)
+  entry.values = list(plan, function(t, i)
+    return (read[i] or written[i]) and (t.space == "arena" or t.space == "init")
+  end)
   entry.uses_memory = #list(plan, function(t, i)
-    return (read[i] or written[i] or t.by_init and entry.name == "infer") and t.space == "static" and (t.role ~= "input" and t.role ~= "output" or t.by_init)
+    return (read[i] or written[i] or t.by_init and entry.name == "infer") and
+      t.space == "static" and (t.role ~= "input" and t.role ~= "output" or t.by_init)
   end) > 0
   entry.plan_steps, entry.steps = entry.steps, steps(plan, entry)
   declare_values(plan, entry)
   if entry.name == "infer" then
     for _, t in ipairs(entry.outputs) do
       if t.by_init then
-        local step = copy(t, t, t.bytes, t.name .. " depends on parameters alone: create has made it")
+        local step = copy(t, t, t.bytes,
+                          t.name .. " depends on parameters alone: create has made it")
         step.call = gsub(step.call, "at%->" .. t.ident, "out." .. t.ident, 1)
         entry.steps[#entry.steps + 1] = step
       end
     end
   end
   entry.launches = 0
-  for _, step in ipairs(entry.steps) do entry.launches = entry.launches + (step.kind == "memset" and 0 or 1) end
+  for _, step in ipairs(entry.steps) do
+    entry.launches = entry.launches + (step.kind == "memset" and 0 or 1)
+  end
   entry.NAME = string.upper(entry.ident)
   entry.stem = entry.ident == "run" and "" or entry.ident .. "_"
   entry.prefix = plan.name .. "_" .. entry.ident
 end
 
--- ---- the whole ------------------------------------------------------------------------------------
+-- ---- the whole ----------------------------------------------------------------------------------
 
 -- Offsets in the memory of a handle: parameters as kernels read them, states, counters.
 local function place(plan)
@@ -179,7 +196,8 @@ local function place(plan)
       plan.memory_bytes = plan.memory_bytes + round_up(t.bytes)
       t.in_memory = true
     end
-    t.where = t.in_memory and "memory" or border and "caller" or t.space == "arena" and "workspace" or "scratch"
+    t.where = t.in_memory and "memory" or border and "caller" or
+              t.space == "arena" and "workspace" or "scratch"
     if border then
       t.border = plan.border_bytes
       plan.border_bytes = plan.border_bytes + round_up(t.bytes)
@@ -208,7 +226,8 @@ local function add_helpers(plan)
     for i, t in ipairs(tensors) do names[i] = t.ident end
     return table.concat(names, ", ")
   end
-  function plan.struct(entry, kind) -- the type of its inputs or outputs: lenet_inputs, gpt2_next_host_outputs
+  -- The type of its inputs or outputs: lenet_inputs, gpt2_next_host_outputs.
+  function plan.struct(entry, kind)
     return plan.name .. "_" .. entry.stem .. kind
   end
   -- Of a function of the entry: what it reads and writes, each with a comma behind.
@@ -216,7 +235,8 @@ local function add_helpers(plan)
     local text = ""
     for _, kind in ipairs{"inputs", "outputs"} do
       if #entry[kind] > 0 then
-        text = text .. format("const %s *%s, ", plan.struct(entry, (host and "host_" or "") .. kind), kind)
+        text = text .. format("const %s *%s, ",
+                              plan.struct(entry, (host and "host_" or "") .. kind), kind)
       end
     end
     return text
@@ -226,10 +246,13 @@ end
 return function(plan)
   add_helpers(plan)
   plan.NAME = string.upper(plan.name)
-  -- What device pointers are where they are counted on, and casts that the driver's integers do without.
+  -- What device pointers are where they are counted on, and casts that the driver's integers do
+  -- without.
   local runtime = plan.runtime
-  plan.address, plan.as_address = runtime and "char *" or "CUdeviceptr ", runtime and "(char *)" or ""
-  plan.as_number, plan.as_function = runtime and "(uintptr_t)" or "", runtime and "(const void *)" or ""
+  plan.address = runtime and "char *" or "CUdeviceptr "
+  plan.as_address = runtime and "(char *)" or ""
+  plan.as_number = runtime and "(uintptr_t)" or ""
+  plan.as_function = runtime and "(const void *)" or ""
   plan.made = format("Written by nngen emit from %s (%s%s), for %s.", plan.file, plan.dtype,
                      plan.settings ~= "" and ", " .. plan.settings or "", join_archs(plan.archs))
   plan.arch_text = join_archs(plan.archs)
@@ -255,14 +278,16 @@ return function(plan)
   plan.outputs = list(plan, function(t) return t.role == "output" end)
   plan.parameters = list(plan, function(t) return t.role == "param" end)
   plan.states = list(plan, function(t) return t.role == "state" end)
-  plan.given = table.move(plan.states, 1, #plan.states, #plan.parameters + 1, table.move(plan.parameters, 1, #plan.parameters, 1, {}))
+  plan.given = table.move(plan.states, 1, #plan.states, #plan.parameters + 1,
+                          table.move(plan.parameters, 1, #plan.parameters, 1, {}))
   plan.memory = list(plan, function(t) return t.in_memory end)
   for _, t in ipairs(list(plan, function(t) return t.role == "param" or t.role == "state" end)) do
     if t.moved then error("a parameter that is not row-major: " .. t.name) end
   end
   add_entry(plan, init)
   for _, entry in ipairs(plan.entries) do add_entry(plan, entry) end
-  plan.main = plan.entries[find_if(plan.entries, function(entry) return #entry.outputs > 0 end) or 1]
+  local main = find_if(plan.entries, function(entry) return #entry.outputs > 0 end)
+  plan.main = plan.entries[main or 1]
   plan.init = init
   for _, entry in ipairs{init, table.unpack(plan.entries)} do
     for _, step in ipairs(entry.steps) do
@@ -270,7 +295,9 @@ return function(plan)
       plan.clears = plan.clears or step.kind == "memset"
     end
   end
-  for _, entry in ipairs(plan.entries) do plan.host = plan.host or #entry.inputs + #entry.outputs > 0 end
+  for _, entry in ipairs(plan.entries) do
+    plan.host = plan.host or #entry.inputs + #entry.outputs > 0
+  end
   plan.distinct = {}
   for i, k in ipairs(plan.kernels) do
     if k.same == i then plan.distinct[#plan.distinct + 1] = k end

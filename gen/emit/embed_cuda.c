@@ -39,26 +39,21 @@ static void put_header(Text *t, int header);
 
 // A file's lines, without guards and includes; of the two bodies of prim.cuh the GPU's.
 static void put_lines(Text *t, const char *text) {
-  int guards = 0;
   bool skipped = false; // inside of what is for libcusim
   for (const char *line = text; *line;) {
     size_t n = strcspn(line, "\n");
     int header = included_header(t, line);
     if (begins(line, "#ifdef __CUSIM__"))
-      skipped = true, guards++;
+      skipped = true;
     else if (begins(line, "#else"))
       skipped = false;
-    else if (begins(line, "#endif"))
-      guards--;
-    else if (is_guard(line))
-      guards += begins(line, "#ifndef");
     else if (header >= 0 && !skipped)
       put_header(t, header);
-    else if (header < 0 && !begins(line, "#line") && !skipped)
+    else if (header < 0 && !skipped && !begins(line, "#endif") && !begins(line, "#line") &&
+             !is_guard(line))
       buffer_put(&t->out, "%.*s\n", (int)n, line);
     line += n + (line[n] == '\n');
   }
-  (void)guards;
 }
 
 static void put_header(Text *t, int header) {

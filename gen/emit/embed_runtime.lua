@@ -1,8 +1,9 @@
 -- embed_runtime.lua: C text over CUDA's driver API becomes text over its runtime API.
 --
--- The templates in templates/embed/ are written in the driver's words. Most have a word in the runtime
--- API that takes the same arguments; where the two differ in more than words (contexts, loading
--- kernels, launches) the templates have both. A word of the driver without one here is an error.
+-- The templates in templates/embed/ are written in the driver's words. Most have a word in the
+-- runtime API that takes the same arguments; where the two differ in more than words (contexts,
+-- loading kernels, launches) the templates have both. A word of the driver without one here is an
+-- error.
 local words = {
   CUDA_SUCCESS = "cudaSuccess",
   CUDA_ERROR_INVALID_PTX = "cudaErrorInvalidPtx",
@@ -10,7 +11,8 @@ local words = {
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = "cudaErrorUnsupportedPtxVersion",
   CU_EVENT_DEFAULT = "cudaEventDefault",
   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = "cudaFuncAttributeMaxDynamicSharedMemorySize",
-  CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = "cudaFuncAttributePreferredSharedMemoryCarveout",
+  CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT =
+    "cudaFuncAttributePreferredSharedMemoryCarveout",
   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = "cudaStreamCaptureModeThreadLocal",
   CU_STREAM_NON_BLOCKING = "cudaStreamNonBlocking",
   CUevent = "cudaEvent_t",
@@ -53,7 +55,8 @@ local directions = {
 local function copy(name, arguments)
   local direction = directions[name]
   if not direction then return end
-  return "cudaMemcpyAsync" .. string.gsub(arguments, ", ([%w_>%-]+)%)$", ", " .. direction .. ", %1)")
+  return "cudaMemcpyAsync" ..
+         string.gsub(arguments, ", ([%w_>%-]+)%)$", ", " .. direction .. ", %1)")
 end
 
 local function word(text)

@@ -286,29 +286,34 @@ static char *indented(Arena *arena, const char *text) {
   return out;
 }
 
-// Calls render(file, text, holes) of render.lua.
+static int read_asset(lua_State *lua) {
+  size_t length;
+  const char *file = luaL_checkstring(lua, 1);
+  const char *text = asset_text(lua_touserdata(lua, lua_upvalueindex(1)), file, &length);
+  if (!text) return luaL_error(lua, "%s is missing", file);
+  lua_pushlstring(lua, text, length);
+  return 1;
+}
+
+void emit_push_render(lua_State *lua, Arena *arena) {
+  size_t length;
+  const char *text = asset_text(arena, "gen/emit/render.lua", &length);
+  int bad = luaL_loadbufferx(lua, text, length, "=gen/emit/render.lua", "t");
+  lua_pushlightuserdata(lua, arena);
+  lua_pushcclosure(lua, read_asset, 1);
+  if (bad || lua_pcall(lua, 1, 1, 0)) die("%s", lua_tostring(lua, bad ? -2 : -1));
+}
+
+// The template with the holes on top of the stack.
 static const char *render(Emitter *e, const char *file) {
   lua_State *lua = e->c->lua;
-  size_t length;
-  const char *text = asset_text(e->c->arena, file, &length);
-  if (!text) die("%s is missing", file);
   lua_getfield(lua, LUA_REGISTRYINDEX, "nngen.render");
   lua_pushstring(lua, file);
-  lua_pushlstring(lua, text, length);
-  lua_pushvalue(lua, -4);
-  if (lua_pcall(lua, 3, 1, 0)) die("%s: %s", file, lua_tostring(lua, -1));
+  lua_pushvalue(lua, -3);
+  if (lua_pcall(lua, 2, 1, 0)) die("%s: %s", file, lua_tostring(lua, -1));
   const char *out = indented(e->c->arena, lua_tostring(lua, -1));
   lua_pop(lua, 1);
   return out;
-}
-
-static void open_render(Compiler *c) {
-  size_t length;
-  const char *text = asset_text(c->arena, "gen/emit/render.lua", &length);
-  if (luaL_loadbufferx(c->lua, text, length, "=gen/emit/render.lua", "t") ||
-      lua_pcall(c->lua, 0, 1, 0))
-    die("%s", lua_tostring(c->lua, -1));
-  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.render");
 }
 
 // Words of the templates and of the C++ around them. Of each operand a and b of a contraction,
@@ -373,6 +378,7 @@ void emit_group(Compiler *c, Group *g) {
 
 // Needs: tiles. Gives: Group.source.
 void emit_pass(Compiler *c) {
-  open_render(c);
+  emit_push_render(c->lua, c->arena);
+  lua_setfield(c->lua, LUA_REGISTRYINDEX, "nngen.render");
   for (int i = 0; i < c->graph->ngroups; i++) emit_group(c, c->graph->groups[i]);
 }

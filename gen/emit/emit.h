@@ -8,6 +8,7 @@
 void emit_pass(Compiler *c);            // CUDA text
 void emit_group(Compiler *c, Group *g); // again, after the pass, under another name or schedule
 const char *emit_template_file(const Group *g);
+void emit_push_render(lua_State *lua, Arena *arena); // render(file, k, plain) of render.lua
 
 // ---- plan.c, mem.c -----------------------------------------------------------------------------
 Plan *plan_build(Compiler *c);

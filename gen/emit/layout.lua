@@ -1,7 +1,8 @@
--- layout.lua: C text as a person would lay it out: lines of at most 100 columns, broken behind the argument
--- that still fits; comments behind neighbouring lines in one column. Templates cannot do that: the
--- names that fill them have any length.
-local find, sub, rep, match, gmatch = string.find, string.sub, string.rep, string.match, string.gmatch
+-- layout.lua: C text as a person would lay it out: lines of at most 100 columns, broken behind the
+-- argument that still fits; comments behind neighbouring lines in one column. Templates cannot do
+-- that: the names that fill them have any length.
+local find, sub, rep = string.find, string.sub, string.rep
+local match, gmatch = string.match, string.gmatch
 local kWidth = 100
 
 -- Where the comment behind some code begins, with the blanks before it; nil: there is none.
@@ -21,8 +22,9 @@ local function comment_at(line)
   end
 end
 
--- The last place at which the line may end, and the column at which what follows then begins. A line
--- rather ends outside of inner parentheses. `outer`: the column of one that is open from before.
+-- The last place at which the line may end, and the column at which what follows then begins. A
+-- line rather ends outside of inner parentheses. `outer`: the column of one that is open from
+-- before.
 local function break_at(line, outer)
   local open, quote, best, i = {outer}, nil, nil, 1
   while i <= kWidth and i <= #line do
@@ -35,10 +37,12 @@ local function break_at(line, outer)
       open[#open + 1] = i
     elseif c == ")" or c == "}" then
       open[#open] = nil
-    elseif (c == "," or find(sub(line, i, i + 2), "^[|&][|&] ") or find(sub(line, i - 1, i + 1), "^ [?:] ")) and
+    elseif (c == "," or find(sub(line, i, i + 2), "^[|&][|&] ") or
+            find(sub(line, i - 1, i + 1), "^ [?:] ")) and
       #open > 0 then
       local at = c == "," and i or find(c, "[?:]") and i - 2 or i + 1
-      if at <= kWidth and sub(line, at + 1, at + 1) == " " and (not best or #open <= best.depth or best.at < kWidth / 2) then
+      if at <= kWidth and sub(line, at + 1, at + 1) == " " and
+         (not best or #open <= best.depth or best.at < kWidth / 2) then
         best = {at = at, column = open[#open], depth = #open}
       end
     end
@@ -117,12 +121,18 @@ return function(text)
       lines[#lines + 1] = match(line, "^%s*") .. match(sub(line, at), "^%s*(.*)$")
       line = sub(line, 1, at - 1)
     end
-    if find(line, "^%s*//") or find(line, "^%s*#") then lines[#lines + 1] = line else put_broken(lines, line) end
+    if find(line, "^%s*//") or find(line, "^%s*#") then
+      lines[#lines + 1] = line
+    else
+      put_broken(lines, line)
+    end
   end
   local i = 1
   while i <= #lines do
     local last = i
-    while lines[last] and comment_at(lines[last]) and not find(lines[last], "^%s*[{}]") do last = last + 1 end
+    while lines[last] and comment_at(lines[last]) and not find(lines[last], "^%s*[{}]") do
+      last = last + 1
+    end
     if last > i + 1 then align(lines, i, last) end
     i = math.max(last, i + 1)
   end

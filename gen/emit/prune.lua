@@ -1,9 +1,12 @@
--- prune.lua: of a library's text, the declarations that kernels use, by name, with the comments above them.
+-- prune.lua: of a library's text, the declarations that kernels use, by name, with the comments
+-- above them.
 --
--- The text falls into items: declarations at file scope, macros, comments that stand alone. An item is
--- kept when a kernel, or an item that is kept, mentions a name that it declares; a static_assert,
--- when all that it mentions of the library is kept; a comment, when an item of its part is.
-local find, sub, match, gmatch, gsub = string.find, string.sub, string.match, string.gmatch, string.gsub
+-- The text falls into items: declarations at file scope, macros, comments that stand alone. An item
+-- is kept when a kernel, or an item that is kept, mentions a name that it declares; a
+-- static_assert, when all that it mentions of the library is kept; a comment, when an item of its
+-- part is.
+local find, sub, match = string.find, string.sub, string.match
+local gmatch, gsub = string.gmatch, string.gsub
 
 local function plain(line) -- without strings and comments
   return gsub(gsub(gsub(line, '\\"', ""), '"[^"]*"', '""'), "//.*$", "")
@@ -59,7 +62,8 @@ local function declared(code)
 end
 
 local function add(items, lines, comments, code, apart)
-  local item = {text = table.concat(lines, "\n"), comments = comments, apart = apart, used = words(code, {})}
+  local item = {text = table.concat(lines, "\n"), comments = comments, apart = apart,
+                used = words(code, {})}
   item.asserts = find(code, "^%s*static_assert") ~= nil
   item.names = item.asserts and {} or declared(code)
   items[#items + 1] = item
@@ -71,7 +75,9 @@ local function split(text)
   for line in gmatch(text, "([^\n]*)\n") do
     local bare = plain(line)
     if #lines == 0 and find(line, "^%s*$") then
-      if #comments > 0 then items[#items + 1] = {text = table.concat(comments, "\n"), rank = rank_of(comments[1])} end
+      if #comments > 0 then
+        items[#items + 1] = {text = table.concat(comments, "\n"), rank = rank_of(comments[1])}
+      end
       comments, apart = {}, true
     elseif #lines == 0 and find(line, "^//") then
       comments[#comments + 1] = line

@@ -1,12 +1,16 @@
 -- render.lua: the template engine. A line that starts with //@ is Lua, $(e) inserts the value of e;
 -- nothing else. Line n of the Lua chunk is line n of the template, so an error names the line. The
--- holes of a template are the fields of `k`.
+-- holes of a template are the fields of `k`; part(file) puts another file of templates/, with the
+-- same holes, in the place of its line.
 --
 -- The rendered text carries #line, so that a compiler's message names the template too: at the top,
--- and after anything that makes the two line counts differ; not with `plain`. emit.c indents it by its braces.
+-- and after anything that makes the two line counts differ; not with `plain`. emit.c indents it by
+-- its braces.
+local read = ... -- read(file): its text
 
 -- Methods of strings are the sandbox's bounded ones: the full library is called by name.
-local match, find, gsub, gmatch, sub = string.match, string.find, string.gsub, string.gmatch, string.sub
+local match, find, gsub = string.match, string.find, string.gsub
+local gmatch, sub = string.gmatch, string.sub
 
 local cache = {} -- file -> compiled template
 
@@ -31,22 +35,28 @@ local function compile(file, text)
     n = n + 1
     lines[n] = gsub(translate(line), "__LINE__", tostring(n))
   end
-  return assert(load("local put, k = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
+  return assert(load("local put, k, part = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
-return function(file, text, k, plain)
-  cache[file] = cache[file] or compile(file, text)
-  local out, expected = {}, nil
-  local function put(n, line)
-    if match(line, "^%s*$") and #out > 0 and out[#out] == "" then
-      expected = nil
-      return
+return function(file, k, plain)
+  local out = {}
+  local function run(name)
+    cache[name] = cache[name] or compile(name, read(name))
+    local expected
+    local function put(n, line)
+      if match(line, "^%s*$") and #out > 0 and out[#out] == "" then
+        expected = nil
+        return
+      end
+      if n ~= expected and not plain then
+        out[#out + 1] = string.format('#line %d "%s"', n, name)
+      end
+      line = gsub(line, "\n+$", "")
+      out[#out + 1] = line
+      expected = not find(line, "\n", 1, true) and n + 1 or nil
     end
-    if n ~= expected and not plain then out[#out + 1] = string.format('#line %d "%s"', n, file) end
-    line = gsub(line, "\n+$", "")
-    out[#out + 1] = line
-    expected = not find(line, "\n", 1, true) and n + 1 or nil
+    cache[name](put, k, function(part) run("templates/" .. part) end)
   end
-  cache[file](put, k)
+  run(file)
   return table.concat(out, "\n") .. "\n"
 end

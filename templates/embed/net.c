@@ -177,7 +177,7 @@ static void release($(k.name) *net, CUdeviceptr pointer) {
     cuMemFree(pointer);
 }
 
-$(k.part("weights.c"))
+//@ part("embed/weights.c")
 // ---- launches ---------------------------------------------------------------------------------
 
 // One run on its way. With `times`, an event stands before each launch, and one at the end.
@@ -228,5 +228,5 @@ static Status clear(Run *run, const char *what, CUdeviceptr to, size_t bytes) {
 }
 //@ end
 
-$(k.part("entries.c"))
-$(k.part("create.c"))
+//@ part("embed/entries.c")
+//@ part("embed/create.c")

@@ -14,8 +14,8 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
   return true;
 }
 
-// Adds the tiles that kParts blocks have staged, kValues floats each, in the order of their parts: true
-// for the last of them to arrive, whose `staged` then holds the sum. `parts` has room for all.
+// Adds the tiles that kParts blocks have staged, kValues floats each, in the order of their parts:
+// true for the last of them to arrive, whose `staged` then holds the sum. `parts` has room for all.
 template <int kThreads, int kValues, int kParts>
 __device__ inline bool sum_parts(float *staged, float *parts, int part, int *count, bool *last) {
   for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4)
@@ -34,12 +34,13 @@ __device__ inline bool sum_parts(float *staged, float *parts, int part, int *cou
   return true;
 }
 
-// Sums down the columns of a tile. Each thread brings its sums of kLanes neighbouring columns, thread
-// t those from t * kLanes % kColumns on; thread t < kColumns receives the sum of one column, in a
-// fixed order. `shared` has a place for each value.
+// Sums down the columns of a tile. Each thread brings its sums of kLanes neighbouring columns,
+// thread t those from t * kLanes % kColumns on; thread t < kColumns receives the sum of one column,
+// in a fixed order. `shared` has a place for each value.
 template <int kLanes> constexpr int kColumnChunk = kLanes < 4 ? kLanes : 4;
 
-// The column of thread t: the chunks of a vector are kept apart, so that neighbours write neighbours.
+// The column of thread t: the chunks of a vector are kept apart, so that neighbours
+// write neighbours.
 template <int kColumns, int kLanes> __device__ inline int owned_column(int t) {
   constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes;
   return t / kChunk % kPerRow * kLanes + t / kChunk / kPerRow * kChunk + t % kChunk;
@@ -47,7 +48,8 @@ template <int kColumns, int kLanes> __device__ inline int owned_column(int t) {
 
 template <int kThreads, int kColumns, int kLanes>
 __device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &part) {
-  constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes, kHalves = kLanes / kChunk;
+  constexpr int kChunk = kColumnChunk<kLanes>, kPerRow = kColumns / kLanes,
+                kHalves = kLanes / kChunk;
   const int t = threadIdx.x;
   // Rows shorter than the banks turn their halves, so that eight threads store to all banks.
   auto place = [](int row, int half, int column) {
@@ -68,11 +70,13 @@ __device__ inline float sum_columns(float *shared, const Vec<float, kLanes> &par
   return sum;
 }
 
-// Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of the
-// group to arrive, then of all groups by the last of those. True for that one, with the sums in `sum`.
-// A thread that owns a value keeps it at `place`: [sums][blocks, then groups] rows of kStride floats.
+// Adds the values of kBlocks blocks, in order: of groups of kGroup first, each by the last block of
+// the group to arrive, then of all groups by the last of those. True for that one, with the sums in
+// `sum`. A thread that owns a value keeps it at `place`: [sums][blocks, then groups] rows of
+// kStride floats.
 template <int kBlocks, int kGroup, int kStride, int kSums>
-__device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, int block, int *counts, bool *last) {
+__device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, int block,
+                                  int *counts, bool *last) {
   constexpr int kGroups = (kBlocks + kGroup - 1) / kGroup, kRows = kBlocks + kGroups;
   const int group = block / kGroup, begin = group * kGroup;
   const int size = begin + kGroup < kBlocks ? kGroup : kBlocks - begin;
@@ -86,5 +90,6 @@ __device__ inline bool sum_blocks(float (&sum)[kSums], bool owns, float *place, 
     }
     return true;
   };
-  return meet(block, counts + group, size, begin) && meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
+  return meet(block, counts + group, size, begin) &&
+         meet(kBlocks + group, counts + kGroups, kGroups, kBlocks);
 }

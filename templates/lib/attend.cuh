@@ -1,16 +1,21 @@
-// attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys. The
-// products are those of a unit, attend_mma.cuh or attend_fma.cuh, which has three parts:
-//   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane keys;
-//                          kSharing lanes that follow each other share their rows. row(r), key(c): which
-//                          row of the warp, and key of the tile, these are; at(scores, r, c): the score
-//   ScoreRows<T, depth, rows, keys>  multiply(scores, keys): scores = the warp's rows times a tile of keys
-//   ValueSums<T, width, rows, keys>  weigh(scores, values): out(r, c) += scores times a tile of values;
-//                          stage(to, row): to rows of kStaged floats (tile.cuh, staged), from `row` on
+// attend.cuh: rows of heads in shared memory, and what a warp does to its scores of rows and keys.
+// The products are those of a unit, attend_mma.cuh or attend_fma.cuh, which has three parts:
+//   ScoreTile<rows, keys>  Scores, of which each lane has those of kRowsOfLane rows and kKeysOfLane
+//                          keys; kSharing lanes that follow each other share their rows. row(r),
+//                          key(c): which row of the warp, and key of the tile, these are;
+//                          at(scores, r, c): the score
+//   ScoreRows<T, depth, rows, keys>
+//                          multiply(scores, keys): scores = the warp's rows times a tile of keys
+//   ValueSums<T, width, rows, keys>
+//                          weigh(scores, values): out(r, c) += scores times a tile of values;
+//                          stage(to, row): to rows of kStaged floats (tile.cuh, staged), from `row`
+//                          on
 #pragma once
 #include "lib/tile.cuh"
 
-// Rows of kDepth elements in shared memory, with zeros up to a multiple of 32 bytes, in chunks of 16. The 8 rows that one ldmatrix phase reads, and the chunks of a row that one copy writes, are in
-// different banks; rows at a distance of 8 turn their chunks alike.
+// Rows of kDepth elements in shared memory, with zeros up to a multiple of 32 bytes, in chunks of
+// 16. The 8 rows that one ldmatrix phase reads, and the chunks of a row that one copy writes, are
+// in different banks; rows at a distance of 8 turn their chunks alike.
 template <class T, int kDepth> struct HeadRows {
   static constexpr int kSteps = (kDepth * int(sizeof(T)) + 31) / 32, kRowChunks = 2 * kSteps;
   static constexpr int kBytes = kRowChunks * kChunkBytes;  // of a row
@@ -32,7 +37,8 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   constexpr int kCopies = (kChunksOfTile + kThreads - 1) / kThreads;
 #pragma unroll kCopies <= 8 ? kCopies : 4
   for (int i = 0; i < kCopies; ++i) {
-    const int at = i * kThreads + threadIdx.x, r = at / Rows::kRowChunks, chunk = at % Rows::kRowChunks;
+    const int at = i * kThreads + threadIdx.x, r = at / Rows::kRowChunks,
+              chunk = at % Rows::kRowChunks;
     if (kChunksOfTile % kThreads && at >= kChunksOfTile) break;
     const bool inside = row0 + r < Map::kRows;
     const T *row = base + Map::row(inside ? row0 + r : 0, batch);
@@ -48,11 +54,11 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   }
 }
 
-// Each score becomes function(m, key, score, others...), where m counts from m0 and key from key0 on: past
-// the last of kM rows and kLast keys, that of the last.
+// Each score becomes function(m, key, score, others...), where m counts from m0 and key from key0
+// on: past the last of kM rows and kLast keys, that of the last.
 template <class Tile, int kM, int kLast, class Function, class... Others>
-__device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int m0, int key0, Function function,
-                                             Others &...others) {
+__device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int m0, int key0,
+                                             Function function, Others &...others) {
 #pragma unroll
   for (int r = 0; r < Tile::kRowsOfLane; ++r)
 #pragma unroll
@@ -60,12 +66,14 @@ __device__ __forceinline__ void apply_scores(typename Tile::Scores &scores, int 
       const int m = m0 + Tile::row(r), key = key0 + Tile::key(c);
       const bool inside = kLast % Tile::kTileKeys == 0 || key < kLast;
       float &score = Tile::at(scores, r, c);
-      score = function(m < kM ? m : kM - 1, inside ? key : kLast - 1, score, Tile::at(others, r, c)...);
+      score = function(m < kM ? m : kM - 1, inside ? key : kLast - 1, score,
+                       Tile::at(others, r, c)...);
     }
 }
 
 // Those of keys from the one at `end` of the tile on.
-template <class Tile> __device__ __forceinline__ void cut_scores(typename Tile::Scores &scores, int end, float value) {
+template <class Tile>
+__device__ __forceinline__ void cut_scores(typename Tile::Scores &scores, int end, float value) {
 #pragma unroll
   for (int r = 0; r < Tile::kRowsOfLane; ++r)
 #pragma unroll

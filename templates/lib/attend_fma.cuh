@@ -2,8 +2,8 @@
 #pragma once
 #include "lib/attend.cuh"
 
-// A warp's scores of kWarpRows rows, a multiple of 4, and kKeys keys, a multiple of 8: a lane has rows
-// lane / 8 + 4 r and keys lane % 8 + 8 c.
+// A warp's scores of kWarpRows rows, a multiple of 4, and kKeys keys, a multiple of 8: a lane has
+// rows lane / 8 + 4 r and keys lane % 8 + 8 c.
 template <int kWarpRows, int kKeys> struct ScoreTile {
   static constexpr int kRowsOfLane = kWarpRows / 4, kKeysOfLane = kKeys / 8;
   static constexpr int kSharing = 8, kTileKeys = kKeys;
@@ -12,7 +12,9 @@ template <int kWarpRows, int kKeys> struct ScoreTile {
   };
   __device__ static int row(int r) { return r * 4 + threadIdx.x % kWarp / 8; }
   __device__ static int key(int c) { return c * 8 + threadIdx.x % 8; }
-  __device__ __forceinline__ static float &at(Scores &scores, int r, int c) { return scores.at[r][c]; }
+  __device__ __forceinline__ static float &at(Scores &scores, int r, int c) {
+    return scores.at[r][c];
+  }
 };
 
 // kWarpRows rows with heads of kDepth, which each tile reads.
@@ -22,7 +24,8 @@ template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> str
   const char *queries;
   int row0;
 
-  __device__ __forceinline__ ScoreRows(const char *queries, int row0) : queries(queries), row0(row0) {}
+  __device__ __forceinline__ ScoreRows(const char *queries, int row0)
+      : queries(queries), row0(row0) {}
 
   __device__ __forceinline__ void multiply(typename Tile::Scores &scores, const char *keys) const {
 #pragma unroll
@@ -42,8 +45,8 @@ template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> str
   }
 };
 
-// The outputs of kWarpRows rows: sums of values of kWidth. Of each of its rows a lane has every eighth
-// group of four.
+// The outputs of kWarpRows rows: sums of values of kWidth. Of each of its rows a lane has every
+// eighth group of four.
 template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
   using Tile = ScoreTile<kWarpRows, kKeys>;
   using Width = HeadRows<T, kWidth>;
@@ -61,16 +64,19 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
       for (int of = 0; of < 8; ++of) {
         float weights[Tile::kRowsOfLane];
 #pragma unroll
-        for (int r = 0; r < Tile::kRowsOfLane; ++r) weights[r] = nn_shfl(scores.at[r][c], lane / 8 * 8 + of);
+        for (int r = 0; r < Tile::kRowsOfLane; ++r)
+          weights[r] = nn_shfl(scores.at[r][c], lane / 8 * 8 + of);
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
           const int chunk = group * 8 + lane % 8;
           if (Width::kRowChunks % 8 && chunk >= Width::kRowChunks) continue;
-          const Vec<float, 4> four = nn_load<4>((const float *)(values + Width::at(c * 8 + of, chunk)));
+          const Vec<float, 4> four =
+              nn_load<4>((const float *)(values + Width::at(c * 8 + of, chunk)));
 #pragma unroll
           for (int r = 0; r < Tile::kRowsOfLane; ++r)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) outs[r][group * 4 + e] = nn_fma(weights[r], four[e], outs[r][group * 4 + e]);
+            for (int e = 0; e < 4; ++e)
+              outs[r][group * 4 + e] = nn_fma(weights[r], four[e], outs[r][group * 4 + e]);
         }
       }
   }

@@ -3,12 +3,12 @@
 #include "lib/arrive.cuh"
 #include "lib/attend_softmax.cuh"
 
-// Outputs of kRows rows of kStaged floats, and the state of each row's softmax, are left in memory by
-// kParts blocks. True for the last of them to arrive, whose `out` and `rows` then are those of all keys,
-// joined in the order of the parts. `share` has room for kParts x kRows.
+// Outputs of kRows rows of kStaged floats, and the state of each row's softmax, are left in memory
+// by kParts blocks. True for the last of them to arrive, whose `out` and `rows` then are those of
+// all keys, joined in the order of the parts. `share` has room for kParts x kRows.
 template <int kThreads, int kRows, int kStaged, int kParts>
-__device__ inline bool join_rows(float *out, ScoreRow *rows, float *share, float *outs, float *states, int part,
-                                 int *count, bool *last, float scale) {
+__device__ inline bool join_rows(float *out, ScoreRow *rows, float *share, float *outs,
+                                 float *states, int part, int *count, bool *last, float scale) {
   constexpr int kValues = kRows * kStaged;
   for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4)
     nn_store<4>(outs + part * kValues + at, nn_load<4>(out + at));

@@ -2,8 +2,8 @@
 #pragma once
 #include "lib/attend.cuh"
 
-// A warp's scores of kWarpRows rows, a multiple of 16, and kKeys keys: fragments of mma, of every 16 x 8 a
-// lane has two neighbours in rows lane / 4 and lane / 4 + 8.
+// A warp's scores of kWarpRows rows, a multiple of 16, and kKeys keys: fragments of mma; of every
+// 16 x 8 a lane has two neighbours in rows lane / 4 and lane / 4 + 8.
 template <int kWarpRows, int kKeys> struct ScoreTile {
   static constexpr int kTiles = kWarpRows / 16, kScores = kKeys / 8;
   static constexpr int kRowsOfLane = kTiles * 2, kKeysOfLane = kScores * 2;
@@ -19,7 +19,8 @@ template <int kWarpRows, int kKeys> struct ScoreTile {
 };
 
 // kWarpRows rows with heads of kDepth. kHeld: they stay in registers; else each tile reads them.
-template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kDepth <= 128)> struct ScoreRows {
+template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kDepth <= 128)>
+struct ScoreRows {
   using Tile = ScoreTile<kWarpRows, kKeys>;
   using Depth = HeadRows<T, kDepth>;
   unsigned query[Tile::kTiles][kHeld ? Depth::kSteps : 1][4];
@@ -31,11 +32,13 @@ template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kDepth <=
     nn_ldmatrix_x4(fragment, queries + Depth::at(row0 + i * 16 + lane % 16, step * 2 + lane / 16));
   }
 
-  __device__ __forceinline__ ScoreRows(const char *queries, int row0) : queries(queries), row0(row0) {
+  __device__ __forceinline__ ScoreRows(const char *queries, int row0)
+      : queries(queries), row0(row0) {
 #pragma unroll
     for (int i = 0; i < Tile::kTiles; ++i)
 #pragma unroll
-      for (int step = 0; kHeld && step < Depth::kSteps; ++step) load_query(query[i][kHeld ? step : 0], i, step);
+      for (int step = 0; kHeld && step < Depth::kSteps; ++step)
+        load_query(query[i][kHeld ? step : 0], i, step);
   }
 
   __device__ __forceinline__ void multiply(typename Tile::Scores &scores, const char *keys) const {
@@ -72,7 +75,8 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
   using Tile = ScoreTile<kWarpRows, kKeys>;
   using Width = HeadRows<T, kWidth>;
   static constexpr int kOuts = Width::kSteps * 2, kOutsOfLane = kOuts * 2;
-  static constexpr int kPart = kOuts % 8 == 0 ? 8 : kOuts % 6 == 0 ? 6 : kOuts % 4 == 0 ? 4 : 2;  // of kOuts, at once
+  static constexpr int kPart =  // of kOuts, at once
+      kOuts % 8 == 0 ? 8 : kOuts % 6 == 0 ? 6 : kOuts % 4 == 0 ? 4 : 2;
   float outs[kOuts / kPart][Tile::kTiles][kPart][4];
 
   __device__ __forceinline__ float &out(int r, int c) {
@@ -81,7 +85,8 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
 
   __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
     const int lane = threadIdx.x % kWarp;
-    unsigned rows[kKeys / 16][Tile::kTiles][4];  // the fragment of sums is that of an operand, two columns at a time
+    // The fragment of sums is that of an operand, two columns at a time.
+    unsigned rows[kKeys / 16][Tile::kTiles][4];
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step)
 #pragma unroll
@@ -123,6 +128,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
     for (int r = 0; r < Tile::kRowsOfLane; ++r)
 #pragma unroll
       for (int c = 0; c < kOutsOfLane; c += 2)
-        nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)), Vec<float, 2>{{out(r, c), out(r, c + 1)}});
+        nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)),
+                    Vec<float, 2>{{out(r, c), out(r, c + 1)}});
   }
 };

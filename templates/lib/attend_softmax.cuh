@@ -1,5 +1,6 @@
-// attend_softmax.cuh: attention by a warp: rows of queries against tiles of keys and values, with a softmax
-// that is corrected as larger scores come (Milakov and Gimelshein, 2018; Dao, 2023). Behind the unit's file.
+// attend_softmax.cuh: attention by a warp: rows of queries against tiles of keys and values, with a
+// softmax that is corrected as larger scores come (Milakov and Gimelshein, 2018; Dao, 2023). Behind
+// the unit's file.
 #pragma once
 
 // What the softmax of a row is made of: its largest score, and the sum of exp(score - largest).
@@ -8,11 +9,13 @@ struct ScoreRow {
 };
 
 template <class T, int kDepth, int kWidth, int kWarpRows, int kTileKeys>
-struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>, ValueSums<T, kWidth, kWarpRows, kTileKeys> {
+struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
+                     ValueSums<T, kWidth, kWarpRows, kTileKeys> {
   using Tile = ScoreTile<kWarpRows, kTileKeys>;
   using Queries = ScoreRows<T, kDepth, kWarpRows, kTileKeys>;
   using Sums = ValueSums<T, kWidth, kWarpRows, kTileKeys>;
-  static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane, kOuts = Sums::kOutsOfLane;
+  static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane,
+                       kOuts = Sums::kOutsOfLane;
   using Scores = typename Tile::Scores;
   float most[kRows], sum[kRows];  // of a row's scores, of its powers (this lane's part)
 
@@ -40,9 +43,10 @@ struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>, ValueSums<T, kW
 #pragma unroll
       for (int c = 0; c < kKeys; ++c) largest = nn_max(largest, Tile::at(scores, r, c));
 #pragma unroll
-      for (int mask = 1; mask < Tile::kSharing; mask *= 2) largest = nn_max(largest, nn_shfl_xor(largest, mask));
-      // While all keys are masked there is nothing to subtract. Products are rounded (nn_fma) before they are
-      // subtracted, so that the correction is 1 where the largest stays.
+      for (int mask = 1; mask < Tile::kSharing; mask *= 2)
+        largest = nn_max(largest, nn_shfl_xor(largest, mask));
+      // While all keys are masked there is nothing to subtract. Products are rounded (nn_fma)
+      // before they are subtracted, so that the correction is 1 where the largest stays.
       const float base = largest == -nn_inf() ? 0.f : nn_fma(largest, scale, 0.f);
       correction[r] = nn_exp2_fast(nn_fma(most[r], scale, 0.f) - base);
       changed = changed || largest != most[r];
@@ -72,8 +76,8 @@ struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>, ValueSums<T, kW
     }
   }
 
-  // `scale` makes scores of what has been compared. Calls each(row, state, first) once all keys have
-  // been seen, in the lanes that share a row, of which one is the first; the row's outputs are
+  // `scale` makes scores of what has been compared. Calls each(row, state, first) once all keys
+  // have been seen, in the lanes that share a row, of which one is the first; the row's outputs are
   // multiplied by what it gives.
   template <class Each> __device__ __forceinline__ void finish(float scale, Each each) {
     const bool first = threadIdx.x % Tile::kSharing == 0;

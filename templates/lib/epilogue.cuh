@@ -2,8 +2,8 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// Calls each(m, n, outputs) for those of the kM x kN outputs that are in the tile from (m0, n0) on, kLanes
-// neighbours along n at a time. A thread keeps its columns.
+// Calls each(m, n, outputs) for those of the kM x kN outputs that are in the tile from (m0, n0) on,
+// kLanes neighbours along n at a time. A thread keeps its columns.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ __forceinline__ void each_output(const float *staged, int m0, int n0, Each each) {
   constexpr int kAlongN = kTileN / kLanes;  // threads
@@ -16,8 +16,8 @@ __device__ __forceinline__ void each_output(const float *staged, int m0, int n0,
   }
 }
 
-// The same where columns of a product stand beside those of its other half: calls each(m, n, outputs,
-// others), n a column of half of the product, `others` those of the second half.
+// The same where columns of a product stand beside those of its other half: calls each(m, n,
+// outputs, others), n a column of half of the product, `others` those of the second half.
 template <int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
 __device__ __forceinline__ void each_pair(const float *staged, int m0, int n0, Each each) {
   constexpr int kHalf = kTileN / 2, kAlongN = kHalf / kLanes;

@@ -2,9 +2,9 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b; kAcross*: the operand lies
-// across k (tile.cuh). Lane l has the outputs of rows l / 8 + 4 i and columns l % 8 + 8 j: the 8 lanes
-// that read at once meet 8 neighbouring rows of b, in different banks, and one row of a.
+// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b; kAcross*: the operand
+// lies across k (tile.cuh). Lane l has the outputs of rows l / 8 + 4 i and columns l % 8 + 8 j: the
+// 8 lanes that read at once meet 8 neighbouring rows of b, in different banks, and one row of a.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
   static constexpr int kLanesM = 4, kLanesN = 8;
   static constexpr int kRows = kM / kLanesM, kColumns = kN / kLanesN;
@@ -18,7 +18,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   }
 
   // The values of one row at the 4 k of a step.
-  template <bool kAcross> __device__ static Vec<float, 4> four(const char *tile, int row, int step) {
+  template <bool kAcross>
+  __device__ static Vec<float, 4> four(const char *tile, int row, int step) {
     if constexpr (kAcross) {
       Vec<float, 4> values;
       for (int e = 0; e < 4; ++e)
@@ -29,8 +30,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     }
   }
 
-  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
-  template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin
+  // at row_*.
+  template <int kSteps>
+  __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 2
     for (int step = 0; step < kSteps; ++step) {
@@ -52,6 +55,7 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     for (int i = 0; i < kRows; ++i)
 #pragma unroll
       for (int j = 0; j < kColumns; ++j)
-        out[staged(stride, row + lane / kLanesN + kLanesM * i, column + lane % kLanesN + kLanesN * j)] = acc[i][j];
+        out[staged(stride, row + lane / kLanesN + kLanesM * i,
+                   column + lane % kLanesN + kLanesN * j)] = acc[i][j];
   }
 };

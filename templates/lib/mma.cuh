@@ -2,9 +2,9 @@
 #pragma once
 #include "lib/tile.cuh"
 
-// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An mma
-// has 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its 16 rows
-// are b's, its 8 columns a's.
+// The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An
+// mma has 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its
+// 16 rows are b's, its 8 columns a's.
 template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
   static constexpr bool kSwapped = kM % 16 != 0;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
@@ -37,8 +37,9 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     }
   }
 
-  // Which of 8 rows column j of an mma is. Swapped, a lane has the outputs of columns 2t and 2t + 1: as
-  // rows t and t + 4, four lanes have four neighbouring rows, which are staged in different banks.
+  // Which of 8 rows column j of an mma is. Swapped, a lane has the outputs of columns 2t and
+  // 2t + 1: as rows t and t + 4, four lanes have four neighbouring rows, which are staged in
+  // different banks.
   __device__ static int column_row(int j) { return kSwapped ? j / 2 + j % 2 * 4 : j; }
 
   // The fragments of 8 rows from `row` on and of the next 8: registers are the halves of the step's
@@ -69,13 +70,16 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
     nn_ldmatrix_x2(fragment, tile + swizzled(row + column_row(lane % 8), step * 2 + lane / 8 % 2));
   }
 
-  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin at row_*.
-  template <int kSteps> __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles, the warp's rows begin
+  // at row_*.
+  template <int kSteps>
+  __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
     const char *rows = kSwapped ? b : a, *columns = kSwapped ? a : b;
     const int row = kSwapped ? row_b : row_a, column = kSwapped ? row_a : row_b;
     constexpr bool kRowsAcross = kSwapped ? kAcrossB : kAcrossA;
     constexpr bool kColumnsAcross = kSwapped ? kAcrossA : kAcrossB;
-    static_assert(!kSwapped || !kColumnsAcross, "across k, columns keep their order and come in pairs");
+    static_assert(!kSwapped || !kColumnsAcross,
+                  "across k, columns keep their order and come in pairs");
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       unsigned fr[kRows][4], fc[kColumns][2];

@@ -1,8 +1,8 @@
 // order.cuh: which tile of a matrix product a block works on.
 #pragma once
 
-// Tiles m and n of number `tile`: a strip of some tiles along m goes through all tiles along n, so that
-// what it reads stays in L2.
+// Tiles m and n of number `tile`: a strip of some tiles along m goes through all tiles along n, so
+// that what it reads stays in L2.
 template <int kTilesM, int kTilesN> struct TileOrder {
   static constexpr int kStrip = kTilesM < 8 ? kTilesM : 8;
   int m, n;

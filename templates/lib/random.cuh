@@ -1,5 +1,5 @@
-// random.cuh: counter-based random numbers, Philox4x32-10 (Salmon et al., "Parallel random numbers: as
-// easy as 1, 2, 3", 2011): the same position, step, seed and draw give the same number anywhere.
+// random.cuh: counter-based random numbers, Philox4x32-10 (Salmon et al., "Parallel random numbers:
+// as easy as 1, 2, 3", 2011): the same position, step, seed and draw give the same number anywhere.
 #pragma once
 #include "lib/values.cuh"
 
@@ -21,7 +21,8 @@ NN_DEV Philox nn_philox(Philox c, unsigned key0, unsigned key1) {
 }
 
 NN_DEV Philox nn_draw(int position, int step, int seed, int draw) {
-  return nn_philox(Philox{{unsigned(position), 0, unsigned(draw), 0}}, unsigned(seed), unsigned(step));
+  return nn_philox(Philox{{unsigned(position), 0, unsigned(draw), 0}}, unsigned(seed),
+                   unsigned(step));
 }
 
 // In [0, 1), of 24 bits.

@@ -1,6 +1,7 @@
-// reduce.cuh: states, what a thread has accumulated so far, joined over elements, lanes, threads and
-// blocks. A kernel defines its states, of 4-byte fields, with clear(state), the state of no element,
-// and combine(a, b). All is joined in a fixed order, as a tree: the error is near that of pairwise sums.
+// reduce.cuh: states, what a thread has accumulated so far, joined over elements, lanes, threads
+// and blocks. A kernel defines its states, of 4-byte fields, with clear(state), the state of no
+// element, and combine(a, b). All is joined in a fixed order, as a tree: the error is near that of
+// pairwise sums.
 #pragma once
 
 // The first of kCount states becomes all of them together, as a tree; kCount is a power of two.
@@ -20,9 +21,9 @@ __device__ inline void add_lanes(State (&acc)[kOutputs], State (&one)[kLanes]) {
   for (int o = 0; o < kOutputs; ++o) acc[o] = combine(acc[o], one[o]);
 }
 
-// Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of kLanes
-// neighbours. Runs of kRun steps of kDepth vectors, whose loads are in flight together, are summed
-// apart: thousands of elements meet in three levels of few additions each.
+// Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of
+// kLanes neighbours. Runs of kRun steps of kDepth vectors, whose loads are in flight together, are
+// summed apart: thousands of elements meet in three levels of few additions each.
 template <int kOutputs, int kLanes, int kDepth, class State, class Take>
 __device__ inline void accumulate(State (&acc)[kOutputs], int begin, int end, int step, Take take) {
   constexpr int kRun = 16;
@@ -67,13 +68,14 @@ template <class State> __device__ inline State shuffle_state(const State &state,
 
 template <class State> __device__ inline State warp_join(State state) {
 #pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) state = combine(state, shuffle_state(state, offset));
+  for (int offset = kWarp / 2; offset > 0; offset /= 2)
+    state = combine(state, shuffle_state(state, offset));
   return state;
 }
 
 // Joins the states of the kRows threads that share outputs: row 0 of each column has them then.
-// kTogether: these threads are neighbours, kRows a multiple of a warp. `shared` has room for a state
-// of each thread and output. For all threads of the block.
+// kTogether: these threads are neighbours, kRows a multiple of a warp. `shared` has room for a
+// state of each thread and output. For all threads of the block.
 template <int kRows, int kColumns, bool kTogether, int kOutputs, class State>
 __device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row, int column) {
   constexpr int kLeft = kTogether ? kRows / kWarp : kRows;  // states of a column that are left
@@ -97,9 +99,9 @@ __device__ inline void join_rows(State (&acc)[kOutputs], State *shared, int row,
 // Joins the parts of kParts blocks in the order of the parts, by the last of them to arrive: true
 // for that one, whose row 0 then has all. `kept` has room for a state of each output and part.
 template <int kParts, int kRows, int kColumns, bool kTogether, int kOutputs, class State>
-__device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *kept, int count, int part,
-                                  int output, bool owns, int row, int column, int *arrived,
-                                  bool *last) {
+__device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *kept, int count,
+                                  int part, int output, bool owns, int row, int column,
+                                  int *arrived, bool *last) {
   if (row == 0 && owns)
     for (int o = 0; o < kOutputs; ++o) kept[part * count + output + o] = acc[o];
   if (!last_to_arrive(arrived, kParts, last)) return false;
@@ -112,8 +114,8 @@ __device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *
   return true;
 }
 
-// Joins the states of the kThreads threads of a row (one warp, or a whole block of several warps) and
-// gives the result to all of them. `part` is used once.
+// Joins the states of the kThreads threads of a row (one warp, or a whole block of several warps)
+// and gives the result to all of them. `part` is used once.
 template <int kThreads, int kParts, class State>
 __device__ inline State row_join(State state, State (&part)[kParts]) {
   state = warp_join(state);
@@ -127,7 +129,7 @@ __device__ inline State row_join(State state, State (&part)[kParts]) {
   return state;
 }
 
-// The same for rows across memory: thread t has row t % kColumns, with kRows - 1 others of the block.
+// The same for rows across memory: thread t has row t % kColumns, with kRows - 1 others.
 template <int kRows, int kColumns, class State>
 __device__ inline State column_join(const State &state, State (&part)[kRows * kColumns]) {
   if constexpr (kRows == 1) return state;

@@ -1,22 +1,24 @@
-// scan.cuh: each element of a row becomes the state of all up to it. A block walks along its rows in
-// chunks; in a chunk each owner (a warp along the row, or a thread that has a row's neighbours to itself)
-// scans a run of neighbours in registers, then the owners join: prefix sums of prefix sums, so that no
-// element is the result of more than a few dozen additions for each 16 chunks.
-// Rows in parts: every block reduces its part, leaves the result, and adds what the blocks before it have
-// left, always in one order (after Merrill and Garland, "Single-pass parallel prefix scan with decoupled
-// look-back", 2016, but that each looks at all parts: the same bits in every run).
+// scan.cuh: each element of a row becomes the state of all up to it. A block walks along its rows
+// in chunks; in a chunk each owner (a warp along the row, or a thread that has a row's neighbours
+// to itself) scans a run of neighbours in registers, then the owners join: prefix sums of prefix
+// sums, so that no element is the result of more than a few dozen additions for each 16 chunks.
+// Rows in parts: every block reduces its part, leaves the result, and adds what the blocks before
+// it have left, always in one order (after Merrill and Garland, "Single-pass parallel prefix scan
+// with decoupled look-back", 2016, but that each looks at all parts: the same bits in every run).
 #pragma once
 
 template <int kThreads, int kColumns_, int kItems_, int kLanes_, bool kTogether_> struct ScanTile {
   static constexpr int kColumns = kColumns_, kItems = kItems_, kLanes = kLanes_;
   static constexpr bool kTogether = kTogether_;
-  static constexpr int kRows = kThreads / kColumns;                   // threads of a row
-  static constexpr int kOwners = kTogether ? kRows / kWarp : kRows;   // that share a row
-  static constexpr int kStep = kTogether ? kWarp * kLanes : 1;        // elements of an access of an owner
+  static constexpr int kRows = kThreads / kColumns;                  // threads of a row
+  static constexpr int kOwners = kTogether ? kRows / kWarp : kRows;  // that share a row
+  static constexpr int kStep = kTogether ? kWarp * kLanes : 1;       // of an owner's access
   static constexpr int kRun = kItems * kStep, kChunk = kOwners * kRun;
   static_assert(kTogether || kLanes == 1, "lanes lie along the row");
   static_assert(!kTogether || kRows % kWarp == 0, "a warp has one row");
-  static __device__ int column() { return kTogether ? threadIdx.x / kRows : threadIdx.x % kColumns; }
+  static __device__ int column() {
+    return kTogether ? threadIdx.x / kRows : threadIdx.x % kColumns;
+  }
   static __device__ int row() { return kTogether ? threadIdx.x % kRows : threadIdx.x / kColumns; }
   static __device__ int owner() { return kTogether ? row() / kWarp : row(); }
   static __device__ int lane() { return kTogether ? threadIdx.x % kWarp : 0; }
@@ -41,7 +43,7 @@ template <class State> __device__ inline State last_of_warp(const State &state) 
   return other;
 }
 
-// Scans what the lanes of a warp have, kLanes neighbours each, after `before`; gives the last state.
+// Scans what the lanes of a warp have, kLanes neighbours each, after `before`: the last state.
 template <int kLanes, class State>
 __device__ inline State scan_warp(State (&one)[kLanes], const State &before) {
 #pragma unroll
@@ -60,11 +62,12 @@ __device__ inline State scan_warp(State (&one)[kLanes], const State &before) {
   return combine(before, last_of_warp(sum));
 }
 
-// Scans elements begin to end of the rows of a block, after `carry`: take(e, one) gives the states of
-// kLanes neighbours, put(e, all) takes the scanned ones. `shared` has room for a state of each thread.
-// For all threads of the block.
+// Scans elements begin to end of the rows of a block, after `carry`: take(e, one) gives the states
+// of kLanes neighbours, put(e, all) takes the scanned ones. `shared` has room for a state of each
+// thread. For all threads of the block.
 template <class Tile, class State, class Take, class Put>
-__device__ inline void scan_range(State carry, State *shared, int begin, int end, Take take, Put put) {
+__device__ inline void scan_range(State carry, State *shared, int begin, int end, Take take,
+                                  Put put) {
   constexpr int kItems = Tile::kItems, kLanes = Tile::kLanes, kLevel = 16;
   const int column = Tile::column(), owner = Tile::owner();
   State level;  // of the chunks since the carry was joined last
@@ -113,8 +116,8 @@ __device__ inline void scan_range(State carry, State *shared, int begin, int end
   }
 }
 
-// ---- rows in parts: counts[0] gives turns, counts[1] counts the blocks that are done, then a mark for each
-// block's turn whose part is reduced. All are 0 before and after a launch.
+// ---- rows in parts: counts[0] gives turns, counts[1] counts the blocks that are done, then a mark
+// for each block's turn whose part is reduced. All are 0 before and after a launch.
 
 // The turn of this block: every block of an earlier turn runs already, and may be waited for.
 __device__ inline int take_turn(int *counts, int *turn) {
@@ -123,11 +126,12 @@ __device__ inline int take_turn(int *counts, int *turn) {
   return *turn;
 }
 
-// What the parts before this one come to. `kept` has room for a state of each row and part; `first` is
-// the turn of the row's first part.
+// What the parts before this one come to. `kept` has room for a state of each row and part; `first`
+// is the turn of the row's first part.
 template <class Tile, class State, class Take>
-__device__ inline State before_part(State *shared, State *kept, int *counts, int count, int i, bool inside, int part,
-                                    int begin, int end, int first, Take take) {
+__device__ inline State before_part(State *shared, State *kept, int *counts, int count, int i,
+                                    bool inside, int part, int begin, int end, int first,
+                                    Take take) {
   constexpr int kDepth = Tile::kItems, kLanes = Tile::kLanes;
   const int row = Tile::row(), column = Tile::column();
   int *marks = counts + 2 + first;

@@ -1,31 +1,39 @@
-// select.cuh: the kBest largest elements of a row, in order. An element is a key: its value's order in the
-// upper half, its place in the lower, so that all keys differ and the result is the same whatever order
-// they are met in. Each warp keeps its best in registers, sorted across the lanes; what beats the last of
-// them waits in shared memory, and is sorted and merged by bitonic networks 32 at a time (as WarpSelect of
-// Johnson, Douze and Jegou, "Billion-scale similarity search with GPUs", 2017). Warps that share a row
-// then merge in pairs, blocks through global memory.
+// select.cuh: the kBest largest elements of a row, in order. An element is a key: its value's order
+// in the upper half, its place in the lower, so that all keys differ and the result is the same
+// whatever order they are met in. Each warp keeps its best in registers, sorted across the lanes;
+// what beats the last of them waits in shared memory, and is sorted and merged by bitonic networks
+// 32 at a time (as WarpSelect of Johnson, Douze and Jegou, "Billion-scale similarity search with
+// GPUs", 2017). Warps that share a row then merge in pairs, blocks through global memory.
 #pragma once
 
 using Key = unsigned long long;  // 0: none
 
-// The larger value has the larger key; NaN is larger than all, -0 is 0; of equal ones the lower place wins.
+// The larger value has the larger key; NaN is larger than all, -0 is 0; of equal ones the lower
+// place wins.
 NN_DEV Key select_key(float x, int place) {
   const unsigned bits = nn_bits(x + 0.f);
   const unsigned order = nn_isnan(x) ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
   return Key(order) << 32 | unsigned(~place);
 }
-NN_DEV Key select_key(int x, int place) { return Key(unsigned(x) ^ 0x80000000u) << 32 | unsigned(~place); }
+NN_DEV Key select_key(int x, int place) {
+  return Key(unsigned(x) ^ 0x80000000u) << 32 | unsigned(~place);
+}
 NN_DEV int key_place(Key key) { return int(~unsigned(key)); }
 
-template <int kThreads_, int kColumns_, int kItems_, int kLanes_, int kBest_, bool kTogether_> struct SelectTile {
-  static constexpr int kThreads = kThreads_, kColumns = kColumns_, kItems = kItems_, kLanes = kLanes_, kBest = kBest_;
+template <int kThreads_, int kColumns_, int kItems_, int kLanes_, int kBest_, bool kTogether_>
+struct SelectTile {
+  static constexpr int kThreads = kThreads_, kColumns = kColumns_, kItems = kItems_,
+                       kLanes = kLanes_, kBest = kBest_;
   static constexpr bool kTogether = kTogether_;
   static constexpr int kWarps = kThreads / kWarp / kColumns;  // of a row
-  static constexpr int kSlots = (kBest + kWarp - 1) / kWarp;  // keys of a lane; rank: slot * kWarp + lane
-  static constexpr int kStep = kWarp * kItems * kLanes;       // elements of a warp at once
+  // Keys of a lane; rank: slot * kWarp + lane.
+  static constexpr int kSlots = (kBest + kWarp - 1) / kWarp;
+  static constexpr int kStep = kWarp * kItems * kLanes;  // elements of a warp at once
   static constexpr int kWaiting = 2 * kWarp;
-  static constexpr int kPad = kColumns < 16 ? 16 / kColumns : 1;  // halves of warps write to different banks
-  static_assert(kTogether || (kLanes == 1 && kWarps == 1), "rows across memory come through shared memory");
+  // Halves of warps write to different banks.
+  static constexpr int kPad = kColumns < 16 ? 16 / kColumns : 1;
+  static_assert(kTogether || (kLanes == 1 && kWarps == 1),
+                "rows across memory come through shared memory");
   struct Best { Key key[kSlots]; };  // largest first
   struct Shared {
     Key waiting[kThreads / kWarp][kWaiting];  // then lists to be merged
@@ -68,7 +76,8 @@ template <int kSlots> __device__ inline void sort_bitonic(Key (&key)[kSlots]) {
 #pragma unroll
   for (int slot = 0; slot < kSlots; ++slot)
 #pragma unroll
-    for (int by = kWarp / 2; by > 0; by /= 2) key[slot] = exchanged(key[slot], by, (lane & by) == 0);
+    for (int by = kWarp / 2; by > 0; by /= 2)
+      key[slot] = exchanged(key[slot], by, (lane & by) == 0);
 }
 
 template <int kSlots> __device__ inline void clear_best(Key (&key)[kSlots]) {
@@ -113,7 +122,7 @@ template <class Tile> struct Search {
   __device__ void take(int keys) {
     const int lane = threadIdx.x % kWarp;
     nn_syncwarp();
-    const Key rising = sort_warp(lane < keys ? waiting[lane] : 0);  // a shuffle: all have read theirs
+    const Key rising = sort_warp(lane < keys ? waiting[lane] : 0);  // all have read theirs
     if (rising > best[kLast]) best[kLast] = rising;
     sort_bitonic(best);
     least = nn_shfl(best[kLast], (Tile::kBest - 1) % kWarp);
@@ -125,23 +134,25 @@ template <class Tile> struct Search {
 };
 
 // Merges the lists of the warps that share a row, in pairs; warp 0 of the row has the result.
-template <class Tile> __device__ inline void merge_warps(typename Tile::Best &best, typename Tile::Shared &shared) {
+template <class Tile>
+__device__ inline void merge_warps(typename Tile::Best &best, typename Tile::Shared &shared) {
   const int warp = Tile::warp_of_row(), lane = threadIdx.x % kWarp;
 #pragma unroll
   for (int half = Tile::kWarps / 2; half > 0; half /= 2) {
     if (warp >= half && warp < 2 * half)
 #pragma unroll
-      for (int slot = 0; slot < Tile::kSlots; ++slot) shared.waiting[Tile::warp()][slot * kWarp + lane] = best.key[slot];
+      for (int slot = 0; slot < Tile::kSlots; ++slot)
+        shared.waiting[Tile::warp()][slot * kWarp + lane] = best.key[slot];
     nn_sync();
     if (warp < half) merge_list(best.key, shared.waiting[Tile::warp() + half]);
   }
 }
 
-// The best of elements begin to end of each row, in warp 0 of the row; take(column, e, one) gives the keys of
-// kLanes neighbours of a row. For all threads of the block.
+// The best of elements begin to end of each row, in warp 0 of the row; take(column, e, one) gives
+// the keys of kLanes neighbours of a row. For all threads of the block.
 template <class Tile, class Take>
-__device__ inline void select_range(typename Tile::Best &best, typename Tile::Shared &shared, int begin, int end,
-                                    Take take) {
+__device__ inline void select_range(typename Tile::Best &best, typename Tile::Shared &shared,
+                                    int begin, int end, Take take) {
   constexpr int kItems = Tile::kItems, kLanes = Tile::kLanes;
   const int lane = threadIdx.x % kWarp;
   clear_best(best.key);
@@ -162,14 +173,17 @@ __device__ inline void select_range(typename Tile::Best &best, typename Tile::Sh
 #pragma unroll
       for (int item = 0; item < kItems; ++item) {
         clear_best(read[item]);
-        if (chunk + item * kWarp + place < end) take(column, chunk + item * kWarp + place, read[item]);
+        if (chunk + item * kWarp + place < end)
+          take(column, chunk + item * kWarp + place, read[item]);
       }
       nn_sync();  // all have read what was there
 #pragma unroll
-      for (int item = 0; item < kItems; ++item) shared.staged[column][item * kWarp + place] = read[item][0];
+      for (int item = 0; item < kItems; ++item)
+        shared.staged[column][item * kWarp + place] = read[item][0];
       nn_sync();
 #pragma unroll
-      for (int item = 0; item < kItems; ++item) one[item][0] = shared.staged[Tile::column()][item * kWarp + lane];
+      for (int item = 0; item < kItems; ++item)
+        one[item][0] = shared.staged[Tile::column()][item * kWarp + lane];
     }
 #pragma unroll
     for (int item = 0; item < kItems; ++item)
@@ -180,11 +194,12 @@ __device__ inline void select_range(typename Tile::Best &best, typename Tile::Sh
   merge_warps<Tile>(best, shared);
 }
 
-// The best of all parts of the rows, by the last of the kParts blocks to arrive: true for that one. `kept` has
-// room for a list of each row and part.
+// The best of all parts of the rows, by the last of the kParts blocks to arrive: true for that one.
+// `kept` has room for a list of each row and part.
 template <class Tile, int kParts>
-__device__ inline bool select_parts(typename Tile::Best &best, typename Tile::Shared &shared, Key *kept, int count,
-                                    int part, int i, bool inside, int *arrived) {
+__device__ inline bool select_parts(typename Tile::Best &best, typename Tile::Shared &shared,
+                                    Key *kept, int count, int part, int i, bool inside,
+                                    int *arrived) {
   constexpr int kList = Tile::kSlots * kWarp;
   const int warp = Tile::warp_of_row(), lane = threadIdx.x % kWarp;
   if (warp == 0 && inside)
@@ -193,7 +208,8 @@ __device__ inline bool select_parts(typename Tile::Best &best, typename Tile::Sh
       kept[(part * count + i) * kList + slot * kWarp + lane] = best.key[slot];
   if (!last_to_arrive(arrived, kParts, &shared.last)) return false;
   clear_best(best.key);
-  for (int p = warp; p < kParts; p += Tile::kWarps) merge_list(best.key, kept + (p * count + i) * kList);
+  for (int p = warp; p < kParts; p += Tile::kWarps)
+    merge_list(best.key, kept + (p * count + i) * kList);
   merge_warps<Tile>(best, shared);
   return true;
 }

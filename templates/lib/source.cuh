@@ -38,13 +38,15 @@ template <class Map> __device__ __forceinline__ Tap tap_of(int k) {
   return {Map::at(k), bits};
 }
 
-template <class Map, int kThreads> __device__ __forceinline__ void write_taps(Tap *taps, int count) {
-  for (int i = threadIdx.x; i < count; i += kThreads) write_tap(taps + i, tap_of<Map>(i * Map::kTapRun));
+template <class Map, int kThreads>
+__device__ __forceinline__ void write_taps(Tap *taps, int count) {
+  for (int i = threadIdx.x; i < count; i += kThreads)
+    write_tap(taps + i, tap_of<Map>(i * Map::kTapRun));
 }
 
-// Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how many
-// k share an entry of a table of taps (0: there is none); a whole block of k lies in one, or each
-// piece. A load may be called in kParts parts.
+// Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how
+// many k share an entry of a table of taps (0: there is none); a whole block of k lies in one, or
+// each piece. A load may be called in kParts parts.
 template <class Map, class T, int kTile, int kThreads, int kParts = 1>
 struct AlongSource : SourceShape<T, kTile, kThreads> {
   using Shape = SourceShape<T, kTile, kThreads>;
@@ -56,7 +58,8 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
   const Tap *taps;
   int row0, first, chunk, offset[kParts];
 
-  __device__ __forceinline__ AlongSource(const T *base, int row0, int batch, const Tap *taps = nullptr)
+  __device__ __forceinline__ AlongSource(const T *base, int row0, int batch,
+                                         const Tap *taps = nullptr)
       : taps(taps), row0(row0), chunk(threadIdx.x % kChunks) {
     first = kWhole ? threadIdx.x / kChunks : spread(threadIdx.x / kChunks);
 #pragma unroll
@@ -79,7 +82,8 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
       if constexpr (Map::kTapRun == 0)
         tap = tap_of<Map>(k);
       else
-        tap = read_tap(taps + block * (Shape::kTileK / Map::kTapRun) + (kByBlock ? 0 : e / Map::kTapRun));
+        tap = read_tap(taps + block * (Shape::kTileK / Map::kTapRun) +
+                       (kByBlock ? 0 : e / Map::kTapRun));
       const int step = tap.offset - offset[part];
       offset[part] += step;
 #pragma unroll
@@ -93,7 +97,8 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
         else
           inside = (Map::kDepth % Shape::kTileK == 0 || k < Map::kDepth) &&
                    (Map::kRows % kTile == 0 || row0 + r < Map::kRows);
-        copy_piece<kPiece, !Map::kBounded && !kRagged>(stage + to + i * (Shape::kAtOnce * kRowBytes), row[i], inside);
+        copy_piece<kPiece, !Map::kBounded && !kRagged>(
+            stage + to + i * (Shape::kAtOnce * kRowBytes), row[i], inside);
       }
     }
   }
@@ -146,16 +151,18 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
       for (int piece = 0; piece < kPack / kPiece; ++piece) {
         const int e = (piece * kChunks + chunk) * kPiece, r = row_of(i) + piece * kChunks * kPiece;
         const int to = across<T>(first, e / kPack) + e % kPack * int(sizeof(T));
-        bool inside = (Map::kDepth % kTileK == 0 || k < Map::kDepth) && (Map::kRows % kTile == 0 || r < Map::kRows);
+        bool inside = (Map::kDepth % kTileK == 0 || k < Map::kDepth) &&
+                      (Map::kRows % kTile == 0 || r < Map::kRows);
         if constexpr (Map::kBounded) inside = inside && Map::inside(r, k);
-        copy_piece<kPiece, !Map::kBounded && !kRagged>(stage + to + i * (Shape::kAtOnce * kRowBytes),
-                                                       from + piece * kChunks * kPiece, inside);
+        copy_piece<kPiece, !Map::kBounded && !kRagged>(
+            stage + to + i * (Shape::kAtOnce * kRowBytes), from + piece * kChunks * kPiece, inside);
       }
     }
   }
 };
 
-// Rows whose elements value(r, k) computes, 0 outside. Unrolled, they would only need more registers.
+// Rows whose elements value(r, k) computes, 0 outside. Unrolled, they would only need
+// more registers.
 template <class T, int kTile, int kThreads, class Value>
 struct ComputedSource : SourceShape<T, kTile, kThreads> {
   using Shape = SourceShape<T, kTile, kThreads>;
@@ -173,13 +180,15 @@ struct ComputedSource : SourceShape<T, kTile, kThreads> {
       if (Shape::kTail && r >= kTile) break;
       Vec<float, kPack> values;
 #pragma unroll
-      for (int e = 0; e < kPack; ++e) values[e] = value(row0 + r, block * Shape::kTileK + chunk * kPack + e);
+      for (int e = 0; e < kPack; ++e)
+        values[e] = value(row0 + r, block * Shape::kTileK + chunk * kPack + e);
       nn_store<kPack>((T *)(stage + swizzled(r, chunk)), nn_cast<T>(values));
     }
   }
 };
 
 template <class T, int kTile, int kThreads, class Value>
-__device__ __forceinline__ ComputedSource<T, kTile, kThreads, Value> computed_source(Value value, int row0) {
+__device__ __forceinline__ ComputedSource<T, kTile, kThreads, Value>
+computed_source(Value value, int row0) {
   return {value, row0};
 }

@@ -1,5 +1,5 @@
-// span.cuh: interval arithmetic: what a value can be over a tile of rows and keys. Bounds are double, in
-// which positions are exact.
+// span.cuh: interval arithmetic: what a value can be over a tile of rows and keys. Bounds are
+// double, in which positions are exact.
 #pragma once
 #include "lib/prim.cuh"
 
@@ -41,12 +41,20 @@ __device__ inline Span span_abs(Span a) {
   const double most = span_max(-a.lo, a.hi);
   return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, most};
 }
-__device__ inline Span span_max(Span a, Span b) { return {span_max(a.lo, b.lo), span_max(a.hi, b.hi)}; }
-__device__ inline Span span_min(Span a, Span b) { return {span_min(a.lo, b.lo), span_min(a.hi, b.hi)}; }
+__device__ inline Span span_max(Span a, Span b) {
+  return {span_max(a.lo, b.lo), span_max(a.hi, b.hi)};
+}
+__device__ inline Span span_min(Span a, Span b) {
+  return {span_min(a.lo, b.lo), span_min(a.hi, b.hi)};
+}
 
 // Comparisons are 0, 1, or either.
-__device__ inline Span span_lt(Span a, Span b) { return {a.hi < b.lo ? 1. : 0., a.lo < b.hi ? 1. : 0.}; }
-__device__ inline Span span_le(Span a, Span b) { return {a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0.}; }
+__device__ inline Span span_lt(Span a, Span b) {
+  return {a.hi < b.lo ? 1. : 0., a.lo < b.hi ? 1. : 0.};
+}
+__device__ inline Span span_le(Span a, Span b) {
+  return {a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0.};
+}
 __device__ inline Span span_eq(Span a, Span b) {
   const bool same = a.lo == a.hi && b.lo == b.hi && a.lo == b.lo;
   return {same ? 1. : 0., a.lo <= b.hi && b.lo <= a.hi ? 1. : 0.};
@@ -76,9 +84,10 @@ template <class Value> __device__ inline Span span_over(Span positions, Value va
   return all;
 }
 
-// ---- tiles of keys -------------------------------------------------------------------------------
+// ---- tiles of keys ----------------------------------------------------------------------------
 
-enum TileKind { kTileMasked, kTileMixed, kTilePlain };  // all scores minus infinity; some; none is masked
+// All scores are minus infinity; some; none is masked.
+enum TileKind { kTileMasked, kTileMixed, kTilePlain };
 __device__ inline TileKind tile_kind(Span score, bool plain) {
   if (score.hi == -nn_inf()) return kTileMasked;
   return plain ? kTilePlain : kTileMixed;
@@ -90,8 +99,10 @@ __device__ __forceinline__ void find_tiles(unsigned *live, unsigned *plain, Kind
   for (int begin = 0; begin < kCount; begin += kThreads) {
     const int tile = begin + threadIdx.x;
     const TileKind found = tile < kCount ? kind(tile) : kTileMasked;
-    const unsigned not_masked = nn_ballot(found != kTileMasked), all_plain = nn_ballot(found == kTilePlain);
-    if (tile < kCount && tile % kWarp == 0) live[tile / kWarp] = not_masked, plain[tile / kWarp] = all_plain;
+    const unsigned not_masked = nn_ballot(found != kTileMasked),
+                   all_plain = nn_ballot(found == kTilePlain);
+    if (tile < kCount && tile % kWarp == 0)
+      live[tile / kWarp] = not_masked, plain[tile / kWarp] = all_plain;
   }
 }
 

@@ -1,8 +1,8 @@
 // tile.cuh: tiles of a matrix product in shared memory.
 //
-// An operand tile is rows of 128 bytes along k (64 16-bit elements, or 32 floats), cut into 8 chunks
-// of 16 bytes. Chunk c of row r stands at position c ^ (r % 8): the 8 rows that one ldmatrix phase
-// reads, and the 8 chunks of a row that one copy writes, are in different banks.
+// An operand tile is rows of 128 bytes along k (64 16-bit elements, or 32 floats), cut into 8
+// chunks of 16 bytes. Chunk c of row r stands at position c ^ (r % 8): the 8 rows that one ldmatrix
+// phase reads, and the 8 chunks of a row that one copy writes, are in different banks.
 #pragma once
 
 constexpr int kRowBytes = 128;
@@ -13,14 +13,14 @@ __device__ inline int swizzled(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ (row % kChunks)) * kChunkBytes);
 }
 
-// Copies of less than a chunk: eight lanes write 32 or 64 bytes of a row that follow each other. The
-// rows that a warp writes at once are spread so that these are in different banks.
+// Copies of less than a chunk: eight lanes write 32 or 64 bytes of a row that follow each other.
+// The rows that a warp writes at once are spread so that these are in different banks.
 __device__ inline int spread(int row) {
   return row / 8 * 8 + row % 2 * 4 + row / 2 % 2 * 2 + row / 4 % 2;
 }
 
-// Where a run of k is in an image, from the first tap on, and a bit for the row and one for the column
-// of its tap; the highest bit for k past the end.
+// Where a run of k is in an image, from the first tap on, and a bit for the row and one for the
+// column of its tap; the highest bit for k past the end.
 struct alignas(8) Tap {
   int offset;
   unsigned bits;
@@ -33,8 +33,9 @@ __device__ inline Tap read_tap(const Tap *from) {
   return {both[0], unsigned(both[1])};
 }
 
-// An operand whose memory runs across k (along m or n) keeps that direction: for every 128 bytes of m
-// or n a block of rows, one for each k. Floats are read singly, by 8 neighbours in each of 4 rows.
+// An operand whose memory runs across k (along m or n) keeps that direction: for every 128 bytes of
+// m or n a block of rows, one for each k. Floats are read singly, by 8 neighbours in each
+// of 4 rows.
 template <class T> __device__ inline int across(int row, int chunk) {
   if (sizeof(T) == 2) return swizzled(row, chunk);
   return row * kRowBytes + ((chunk ^ (row % 4 * 2)) * kChunkBytes);
@@ -59,7 +60,8 @@ __device__ inline int staged(int stride, int row, int column) {
 // kLanes neighbouring outputs. With 8, two chunks: each second group of four lanes reads the later
 // one first, so that eight lanes reading at once meet all banks.
 template <int kLanes>
-__device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row, int column) {
+__device__ inline Vec<float, kLanes> read_staged(const float *out, int stride, int row,
+                                                 int column) {
   if constexpr (kLanes == 8) {
     const int flip = threadIdx.x / 4 % 2;
     const Vec<float, 4> first = nn_load<4>(out + staged(stride, row, column + flip * 4));

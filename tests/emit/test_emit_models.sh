@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Models of models/, small: emitted, each builds as C11 and as C++ without a warning, and its example
-# gives the bits of nngen run, under the sanitizers. test_emit_zoo.sh has the larger networks.
+# Models of models/, small: emitted, each builds as C11 and as C++ without a warning, and its
+# example gives the bits of nngen run, under the sanitizers. test_emit_zoo.sh has the larger
+# networks.
 . "$(dirname "$0")/../tap.sh"
 . tests/emit/emit.sh
 . tests/emit/models.sh

@@ -1,6 +1,6 @@
 // Every function of the model language called with random arguments, right and wrong ones: a model
-// compiles, or says in one message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls, from
-// the seed NNGEN_FUZZ_FIRST.
+// compiles, or says in one message what is wrong, with its line. NNGEN_FUZZ_CALLS=100000 calls,
+// from the seed NNGEN_FUZZ_FIRST.
 #include "tests/gen/support.h"
 
 #include <fcntl.h>
@@ -21,14 +21,13 @@ static int add_signature(lua_State *lua) {
   return 0;
 }
 
-static const char reader[] =
-    "local signature, text, add = ...\n"
-    "signature.declarations(text, function(what, d)\n"
-    "  if what ~= 'declared' then return end\n"
-    "  for _, variant in ipairs(signature.variants(d.text, d.torch)) do\n"
-    "    add((d.functional and 'functional.' or '') .. variant.text)\n"
-    "  end\n"
-    "end)\n";
+static const char reader[] = "local signature, text, add = ...\n"
+                             "signature.declarations(text, function(what, d)\n"
+                             "  if what ~= 'declared' then return end\n"
+                             "  for _, variant in ipairs(signature.variants(d.text, d.torch)) do\n"
+                             "    add((d.functional and 'functional.' or '') .. variant.text)\n"
+                             "  end\n"
+                             "end)\n";
 
 // The signatures in the text of one file, as signature.lua, at the top of the stack, reads them.
 static void read_signatures(lua_State *lua, Arena *arena, const char *name) {
@@ -68,16 +67,18 @@ static const char *any_of(const char *const *list) {
   return list[below(n)];
 }
 
-static const char *const tensors[] = {"a",     "b",        "m",    "v",    "i", "t", "s", "l", "d", "big",
-                                      "a + b", "m:relu()", "none", "hole", "flat", NULL};
+static const char *const tensors[] = {"a", "b",   "m",     "v",        "i",    "t",    "s",    "l",
+                                      "d", "big", "a + b", "m:relu()", "none", "hole", "flat", NULL};
 static const char *const wrong[] = {
-    "nil",    "true", "false", "3.7",    "-1",     "0",        "1e9",  "1 << 40", "math.mininteger",    "'text'", "''", "{}", "{1, 2}", "{0}",
-    "{-1, 3}", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{x = 1}", "{a, b}", "{{1}, {2}}", "function() end", "function(x) return x end", "nn",
-    "0 / 0", "math.huge", "a", "i", "{axis = 1}", "{kernel = 3, stride = 0}", "{1.5}", "{'a'}", "{nil, 2}", "print", NULL};
+    "nil", "true", "false", "3.7", "-1", "0", "1e9", "1 << 40", "math.mininteger", "'text'", "''",
+    "{}", "{1, 2}", "{0}", "{-1, 3}", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{x = 1}", "{a, b}",
+    "{{1}, {2}}", "function() end", "function(x) return x end", "nn", "0 / 0", "math.huge", "a",
+    "i", "{axis = 1}", "{kernel = 3, stride = 0}", "{1.5}", "{'a'}", "{nil, 2}", "print", NULL};
 static const char *const whole[] = {"1", "2", "3", "-1", "4", "0", "5", "7", NULL};
 static const char *const positive[] = {"1", "2", "3", "4", "6", NULL};
 static const char *const numbers[] = {"0.5", "1", "2", "1e-5", "0", "-0.5", "3", NULL};
-static const char *const lists[] = {"{1}", "{1, 2}", "{2, 3}", "{2, 3, 4, 4}", "{-1}", "{4, -1}", "{1, 1, 1, 1}", "{5}", NULL};
+static const char *const lists[] = {
+    "{1}", "{1, 2}", "{2, 3}", "{2, 3, 4, 4}", "{-1}", "{4, -1}", "{1, 1, 1, 1}", "{5}", NULL};
 
 // An argument of this kind, or now and then of any.
 static const char *argument(const char *kind, size_t n) {
@@ -90,7 +91,8 @@ static const char *argument(const char *kind, size_t n) {
   if (IS("tensors")) return below(2) ? "{a, b}" : "{v, v, v}";
   if (IS("axis") || IS("whole")) return any_of(whole);
   if (IS("count")) return any_of(positive);
-  if (IS("axes") || IS("sizes") || IS("each2") || IS("sides2")) return below(2) ? any_of(lists) : any_of(positive);
+  if (IS("axes") || IS("sizes") || IS("each2") || IS("sides2"))
+    return below(2) ? any_of(lists) : any_of(positive);
   if (IS("number")) return any_of(numbers);
   if (IS("boolean")) return below(2) ? "true" : "false";
   if (IS("name")) return "'n1'";
@@ -100,26 +102,30 @@ static const char *argument(const char *kind, size_t n) {
     bool first = below(2);
     const char *last = slash;
     for (const char *s = slash; s < kind + n; s++) last = *s == '/' ? s : last;
-    snprintf(word, sizeof word, "'%.*s'", first ? (int)(slash - kind) : (int)(kind + n - last - 1), first ? kind : last + 1);
+    snprintf(word, sizeof word, "'%.*s'", first ? (int)(slash - kind) : (int)(kind + n - last - 1),
+             first ? kind : last + 1);
     return word;
   }
   return below(3) ? any_of(positive) : below(2) ? any_of(lists) : any_of(tensors);
 }
 
-static const char head[] = "local nn = require \"nn\"\n"
-                           "local a, b = nn.input(\"a\", {2, 4, 6, 6}), nn.input(\"b\", {2, 4, 6, 6})\n"
-                           "local m, v, s = nn.input(\"m\", {4, 6}), nn.input(\"v\", {6}), nn.input(\"s\", {})\n"
-                           "local i = nn.input(\"i\", {3, 2}, {dtype = \"i32\", below = 4})\n"
-                           "local t, l = nn.input(\"t\", {4, 6}, {dtype = \"bool\"}), nn.input(\"l\", {2, 4, 9})\n"
-                           "local d, big = nn.input(\"d\", {1, 4, 3, 4, 5}), nn.input(\"big\", {1, 2, 1, 2, 1, 2, 1, 2})\n"
-                           "local none, hole = nn.zeros{0, 6}, nn.input(\"hole\", {4, 0}) -- no elements\n"
-                           "local flat = nn.zeros{2, 4, 0, 6}\n";
+static const char head[] =
+    "local nn = require \"nn\"\n"
+    "local a, b = nn.input(\"a\", {2, 4, 6, 6}), nn.input(\"b\", {2, 4, 6, 6})\n"
+    "local m, v, s = nn.input(\"m\", {4, 6}), nn.input(\"v\", {6}), nn.input(\"s\", {})\n"
+    "local i = nn.input(\"i\", {3, 2}, {dtype = \"i32\", below = 4})\n"
+    "local t, l = nn.input(\"t\", {4, 6}, {dtype = \"bool\"}), nn.input(\"l\", {2, 4, 9})\n"
+    "local d, big = nn.input(\"d\", {1, 4, 3, 4, 5}), nn.input(\"big\", {1, 2, 1, 2, 1, 2, 1, "
+    "2})\n"
+    "local none, hole = nn.zeros{0, 6}, nn.input(\"hole\", {4, 0}) -- no elements\n"
+    "local flat = nn.zeros{2, 4, 0, 6}\n";
 
 // A call of one function in text of at most `room` bytes.
 static void write_call(char *text, size_t room) {
   const char *sig = signatures[below((unsigned)nsignatures)];
   const char *open = strchr(sig, '(');
-  size_t used = (size_t)snprintf(text, room, "%slocal r = nn.%.*s(", head, (int)strcspn(sig, "|("), sig);
+  size_t used =
+      (size_t)snprintf(text, room, "%slocal r = nn.%.*s(", head, (int)strcspn(sig, "|("), sig);
   bool named = false, any = false;
   for (const char *at = open + 1; *at && *at != ')' && used < room - 200;) {
     size_t n = strcspn(at, ",)");
@@ -131,30 +137,38 @@ static void write_call(char *text, size_t room) {
     bool optional = memchr(at, '=', n) != NULL, given = !optional || below(2);
     if (given || (!named && below(3))) {
       used += (size_t)snprintf(text + used, room - used, "%s", any ? ", " : "");
-      if (named) used += (size_t)snprintf(text + used, room - used, "%.*s = ", (int)strcspn(name, "|:"), name);
-      used += (size_t)snprintf(text + used, room - used, "%s", given ? argument(kind, strcspn(kind, " ,})")) : "nil");
+      if (named)
+        used +=
+            (size_t)snprintf(text + used, room - used, "%.*s = ", (int)strcspn(name, "|:"), name);
+      used += (size_t)snprintf(text + used, room - used, "%s",
+                               given ? argument(kind, strcspn(kind, " ,})")) : "nil");
       any = true;
     } else if (!named) {
       break; // the rest is left out, but for what has a name
     }
     at += n + (at[n] == ',');
   }
-  if (named && !below(8)) used += (size_t)snprintf(text + used, room - used, "%sunheard_of = 1", any ? ", " : "");
-  snprintf(text + used, room - used, "%s%s)\nnn.output(\"y\", type(r) == \"userdata\" and r or a)\n", named ? "}" : "",
+  if (named && !below(8))
+    used += (size_t)snprintf(text + used, room - used, "%sunheard_of = 1", any ? ", " : "");
+  snprintf(text + used, room - used,
+           "%s%s)\nnn.output(\"y\", type(r) == \"userdata\" and r or a)\n", named ? "}" : "",
            !below(10) ? ", 7" : "");
 }
 
-// ---- what a compilation may say -------------------------------------------------------------------
+// ---- what a compilation may say -----------------------------------------------------------------
 
-static const char *const raw[] = {"attempt to", "bad argument", "gen/lang/", "stack overflow", "internal error", "(null)", NULL};
+static const char *const raw[] = {"attempt to",     "bad argument", "gen/lang/", "stack overflow",
+                                  "internal error", "(null)",       NULL};
 
 static bool says_why(const char *model, const Error *err, int code, const char *path) {
   if (code == ExitOk) return true;
-  bool ours = code == ExitUsage && !strncmp(err->message, path, strlen(path)) && strstr(err->message, ".lua:");
+  bool ours = code == ExitUsage && !strncmp(err->message, path, strlen(path)) &&
+              strstr(err->message, ".lua:");
   for (int i = 0; raw[i]; i++) ours = ours && !strstr(err->message, raw[i]);
   const char *line = strchr(err->message, '\n'); // one line, then the model's
   ours = ours && line && strlen(err->message) < 1000;
-  if (!ours) print_error("exit %d: %s\nof the model\n%s\n", code, err->message, model + strlen(head));
+  if (!ours)
+    print_error("exit %d: %s\nof the model\n%s\n", code, err->message, model + strlen(head));
   return ours;
 }
 
@@ -176,7 +190,11 @@ static void all_functions_answer(void **unused) {
     assert_true(pwrite(fd, model, strlen(model), 0) == (ssize_t)strlen(model));
     Compiler c;
     Error err = {0};
-    Options o = {.model = path, .lowering = "fused", .dtype = "fp32", .arch = arch_default(), .stage = i % 8 ? "fuse" : "emit"};
+    Options o = {.model = path,
+                 .lowering = "fused",
+                 .dtype = "fp32",
+                 .arch = arch_default(),
+                 .stage = i % 8 ? "fuse" : "emit"};
     int code = compile_model(&c, &o, &err);
     bad += !says_why(model, &err, code, path);
     good += code == ExitOk;

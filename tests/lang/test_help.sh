@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `nngen help`: what it prints of functions of the model language, and that models/README.md lists them as they are.
+# `nngen help`: what it prints of functions of the model language, and that models/README.md lists
+# them as they are.
 . "$(dirname "$0")/../tap.sh"
 listed() {
   build/nngen help --markdown >"$work/list" && sed -n '/^### Sources/,$p' models/README.md >"$work/readme" &&

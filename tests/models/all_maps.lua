@@ -10,7 +10,9 @@ for _, row in ipairs(nn.rows()) do
     local value
     if row.type == "draw" then value = f(nn.index({cfg.rows, cfg.size}, 2), 1, 2, 3)
     elseif row.type == "whole" then value = f(nn.index({cfg.rows, cfg.size}, 2), 3)
-    elseif row.nin == 1 then value = f(x) elseif row.nin == 2 then value = f(x, y) else value = f(nn.gt(x, y), x, y) end
+    elseif row.nin == 1 then value = f(x)
+    elseif row.nin == 2 then value = f(x, y)
+    else value = f(nn.gt(x, y), x, y) end
     nn.output(row.name, value)
   end
 end

@@ -1,4 +1,5 @@
--- Numbers of the model itself: of Lua tables and of a file, floats and integers, beside a layer with weights.
+-- Numbers of the model itself: of Lua tables and of a file, floats and integers, beside a layer
+-- with weights.
 local nn = require "nn"
 local cfg = nn.config{file = ""}
 local waves, ids, odd = {}, {}, {}

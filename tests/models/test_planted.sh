@@ -100,13 +100,13 @@ ok "attention: one masked tile too many" found templates/lib/span.cuh \
   's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0./a.hi <= b.lo ? 1. : 0., a.hi <= b.hi ? 1. : 0./' \
   heads causal
 ok "attention: keys past the last one count" found templates/attend.cu \
-  's/cut_scores<Warp::Tile>(scores, kKeys % kTileKeys, -nn_inf())/;/' heads plain
+  's/scores, kKeys % kTileKeys, -nn_inf()/scores, kTileKeys, -nn_inf()/' heads plain
 ok "attention: a tile is overwritten while it is read" \
   found templates/attend.cu 's/nn_sync();  \/\/ this tile.*//' heads causal
 derived() { run tests/models/weigh.lua --dtype fp16 --set case=$1; }
 ok "no fault, no complaint about attention's derivatives" derived plain
 ok "attention's derivatives: keys past the last one count" \
-  found templates/weigh.cu 's/cut_scores<Tile>(scores, kKeys % kTileKeys, 0.f)/;/' derived low
+  found templates/weigh.cu 's/scores, kKeys % kTileKeys, 0.f/scores, kTileKeys, 0.f/' derived low
 ok "attention's derivatives: powers to the base of e" \
   found templates/weigh.cu 's/kLog2e = 1.4426950408889634f/kLog2e = 1.f/' derived plain
 ok "attention's derivatives: a tile is overwritten while it is read" \
@@ -155,7 +155,7 @@ ok "topk: what did not fit is forgotten" found templates/lib/select.cuh \
 ok "topk: the last that wait are forgotten" \
   found templates/lib/select.cuh 's/if (count) take(count);/;/' topk length=40
 ok "topk: a step of the network is left out" found templates/lib/select.cuh \
-  's/int by = kWarp \/ 2; by > 0; by \/= 2) key/int by = kWarp \/ 4; by > 0; by \/= 2) key/' \
+  's/int by = kWarp \/ 2; by > 0; by \/= 2)$/int by = kWarp \/ 4; by > 0; by \/= 2)/' \
   topk k=30
 ok "topk: a warp's list is not merged" found templates/lib/select.cuh \
   's/if (warp < half) merge_list/if (warp < half \&\& warp) merge_list/' \

@@ -53,6 +53,12 @@ __attribute__((unused)) static void temp_remove(void) {
   assert_int_equal(system(command), 0);
 }
 
+__attribute__((unused)) static int temp_clean(void **state) { // ends a group of tests
+  (void)state;
+  temp_remove();
+  return 0;
+}
+
 __attribute__((unused)) static const char *
 temp_path(const char *name) { // valid until 16 calls later
   static char paths[16][256];
@@ -83,8 +89,7 @@ __attribute__((unused)) static char *read_bytes(const char *path, size_t *size) 
   return bytes;
 }
 
-// ---- a plan: y = relu(2 x + w), w = -p made by init; zeros of y by memset; t = y at the end
-// -------------------------
+// ---- a plan: y = relu(2 x + w), w = -p made by init; zeros of y by memset; t = y at the end ----
 
 // Tensors of the small plan, in order.
 enum { SmallX, SmallY, SmallP, SmallW, SmallT, SmallTensors };

@@ -292,12 +292,6 @@ static void oldest_go_first(void **state) {
   cache_close(&cache);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trip),      cmocka_unit_test(every_length_and_byte),
@@ -306,5 +300,5 @@ int main(void) {
       cmocka_unit_test(killed_writer),   cmocka_unit_test(listed_verified_cleared),
       cmocka_unit_test(oldest_go_first),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

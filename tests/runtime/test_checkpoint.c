@@ -377,12 +377,6 @@ static void no_memory(void **state) {
   free(fell_back);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trip),       cmocka_unit_test(cut_anywhere),
@@ -392,5 +386,5 @@ int main(void) {
       cmocka_unit_test(killed_writers),   cmocka_unit_test(between_the_renames),
       cmocka_unit_test(no_memory),        cmocka_unit_test(other_weights_are_refused),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

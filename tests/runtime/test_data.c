@@ -391,12 +391,6 @@ static void no_memory(void **state) {
   starve(use_photo, 0);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(npy_round_trip),
@@ -414,5 +408,5 @@ int main(void) {
       cmocka_unit_test(top),
       cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

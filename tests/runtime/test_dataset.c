@@ -263,12 +263,6 @@ static int make(void **state) {
   return 0;
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unknown_folders), cmocka_unit_test(options_are_checked),
@@ -276,5 +270,5 @@ int main(void) {
       cmocka_unit_test(cifar_refused),   cmocka_unit_test(arrays),
       cmocka_unit_test(arrays_refused),  cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, make, clean);
+  return cmocka_run_group_tests(tests, make, temp_clean);
 }

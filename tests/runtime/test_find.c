@@ -172,12 +172,6 @@ static int prepare(void **state) {
   return 0;
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(named_path_comes_first),
@@ -188,5 +182,5 @@ int main(void) {
       cmocka_unit_test(doctor),
       cmocka_unit_test(host_of_the_simulator),
   };
-  return cmocka_run_group_tests(tests, prepare, clean);
+  return cmocka_run_group_tests(tests, prepare, temp_clean);
 }

@@ -307,12 +307,6 @@ static int prepare(void **state) {
   return 0;
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(assembler_log),
@@ -329,5 +323,5 @@ int main(void) {
       cmocka_unit_test(builtins),
       cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, prepare, clean);
+  return cmocka_run_group_tests(tests, prepare, temp_clean);
 }

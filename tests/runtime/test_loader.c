@@ -300,12 +300,6 @@ static void no_memory(void **state) {
   dataset_close(dataset);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(order_is_of_the_seed),
@@ -320,5 +314,5 @@ int main(void) {
       cmocka_unit_test(a_broken_picture_is_named),
       cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

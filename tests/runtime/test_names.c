@@ -278,16 +278,10 @@ static void refused(void **state) {
   device_close(device);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rename_source), cmocka_unit_test(cubins),    cmocka_unit_test(layout),
       cmocka_unit_test(damaged_cubin), cmocka_unit_test(on_device), cmocka_unit_test(refused),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

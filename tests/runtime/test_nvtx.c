@@ -166,15 +166,9 @@ static void levels(void **state) {
   assert_false(nvtx_parse("all", &level));
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(off), cmocka_unit_test(model),
                                      cmocka_unit_test(layer), cmocka_unit_test(of_a_run),
                                      cmocka_unit_test(levels)};
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

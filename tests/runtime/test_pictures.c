@@ -260,12 +260,6 @@ static int make(void **state) {
   return 0;
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(folders),
@@ -278,5 +272,5 @@ int main(void) {
       cmocka_unit_test(grids_refused),
       cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, make, clean);
+  return cmocka_run_group_tests(tests, make, temp_clean);
 }

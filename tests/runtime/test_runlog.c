@@ -263,17 +263,11 @@ static void no_memory(void **state) {
   runlog_close(log);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lines),          cmocka_unit_test(cut_lines), cmocka_unit_test(cut_steps),
       cmocka_unit_test(refused),        cmocka_unit_test(events),    cmocka_unit_test(full_disk),
       cmocka_unit_test(failing_writes), cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

@@ -198,12 +198,6 @@ static void no_memory(void **state) {
   heap_fail_after(-1);
 }
 
-static int clean(void **state) {
-  (void)state;
-  temp_remove();
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refuses),    cmocka_unit_test(refuses_sizes),
@@ -211,5 +205,5 @@ int main(void) {
       cmocka_unit_test(damaged),    cmocka_unit_test(failing_writes),
       cmocka_unit_test(no_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, clean);
+  return cmocka_run_group_tests(tests, NULL, temp_clean);
 }

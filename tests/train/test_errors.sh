@@ -54,7 +54,7 @@ ok "another seed" fails 2 "was made with --seed 0, not 5" \
   run $data --resume --out-dir "$at" --seed 5
 ok "another precision than the checkpoint's" fails 2 "was made in fp32, this run is in bf16" \
   run $data --resume --out-dir "$at" --amp bf16
-ok "another width" fails 5 "the model (tests/train/tiny.lua:8) needs 6x1x3x3" \
+ok "another width" fails 5 "the model (tests/train/tiny.lua:9) needs 6x1x3x3" \
   run $data --resume --out-dir "$at" --set width=6
 other() {
   sed 's/0.1)/0.2)/' tests/train/tiny.lua >"$work/other.lua"
@@ -118,7 +118,7 @@ ok "two processes on one folder" two
 # ---- --init -------------------------------------------------------------------------------------
 init=$work/good/tiny_final_weights.safetensors
 ok "a head of another size" \
-  fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:12) needs 3x64" \
+  fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:15) needs 3x64" \
   run --data "$work/three" --init "$init" --set classes=3 --out-dir "$work/init"
 ok "a pattern of --reset that fits nothing" fails 2 "--reset 'head' fits no parameter" \
   run $data --init "$init" --reset head

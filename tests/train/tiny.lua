@@ -1,15 +1,19 @@
 -- A small network with all that training keeps between steps: running statistics, momentum, random
 -- pictures and dropout by the step. 8x8 pictures of one channel. --set case=...: one that is wrong.
 local nn = require "nn"
-local cfg = nn.config{batch = 8, width = 4, case = "", head = "fc", lr0 = 0.05, schedule0 = "cosine", classes = 4, flip = true}
+local cfg = nn.config{batch = 8, width = 4, case = "", head = "fc", lr0 = 0.05,
+                      schedule0 = "cosine", classes = 4, flip = true}
 local B = cfg.batch
 
 local function network(x)
-  x = x:conv2d("conv1", {out = cfg.width, kernel = 3, stride = 2, pad = 1, bias = false}):batch_norm2d("bn1"):relu()
+  x = x:conv2d("conv1", {out = cfg.width, kernel = 3, stride = 2, pad = 1, bias = false})
+       :batch_norm2d("bn1"):relu()
   return x:flatten():dropout(0.1):linear(cfg.head, {out = cfg.classes})
 end
 
-if cfg.case ~= "no_parameters" then nn.output("logits", network(nn.input("image", {B, 1, 8, 8}))) end
+if cfg.case ~= "no_parameters" then
+  nn.output("logits", network(nn.input("image", {B, 1, 8, 8})))
+end
 if cfg.case ~= "no_train" then
   nn.train(B, function()
     local x, labels = nn.images{B, 1, 8, 8, classes = cfg.classes, crop = cfg.flip and 1 or 0,

@@ -132,7 +132,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   float *own_sums,
   int *own_arrived) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN), number = tile;
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN),
+    number = tile;
   const int tid = threadIdx.x, warp = tid / kWarp;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
@@ -145,8 +146,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);
@@ -180,7 +182,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = number;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split, own_arrived + tile_id, &smem.last)) return;
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
+    own_arrived + tile_id, &smem.last)) return;
 
   auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
@@ -311,8 +314,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);
@@ -472,8 +476,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);

@@ -1,5 +1,5 @@
 // resnet18__layer2_0_bn1_init: add+rsqrt+neg+mul+mul+add
-// from models/resnet.lua:9
+// from models/resnet.lua:10
 //   in  g_running_mean: f32(128), layer2.0.bn1.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn1.running_var
 //   in  g_weight: f32(128), layer2.0.bn1.weight
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   nn_store<4>(g_bn1_2 + i, nn_cast<float>(bn1_2_out));
 }
 // resnet18__layer2_0_bn1_init_2: mul
-// from models/resnet.lua:9
+// from models/resnet.lua:10
 //   in  g_weight: f32(128, 64, 3, 3), layer2.0.conv1.weight
 //   in  g_bn1: f32(128, 1, 1, 1), layer2.0.bn1
 //   out g_bn1_2: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn1_in
   nn_store<4>(g_bn1_2 + i, nn_cast<bf16>(bn1_2_out));
 }
 // resnet18__layer2_0_conv1_bn1_relu: conv2d+add+relu
-// from models/resnet.lua:9
+// from models/resnet.lua:10
 //   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
 //   in  g_bn1: bf16(128, 64, 3, 3) in memory order 0,2,3,1, layer2.0.bn1
 //   in  g_bn1_2: f32(1, 128, 1, 1), layer2.0.bn1
@@ -191,8 +191,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);
@@ -237,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // resnet18__layer2_0_bn2_init: add+rsqrt+neg+mul+mul+add
-// from models/resnet.lua:10
+// from models/resnet.lua:11
 //   in  g_running_mean: f32(128), layer2.0.bn2.running_mean
 //   in  g_running_var: f32(128), layer2.0.bn2.running_var
 //   in  g_weight: f32(128), layer2.0.bn2.weight
@@ -283,7 +284,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   nn_store<4>(g_bn2_2 + i, nn_cast<float>(bn2_2_out));
 }
 // resnet18__layer2_0_bn2_init_2: mul
-// from models/resnet.lua:10
+// from models/resnet.lua:11
 //   in  g_weight: f32(128, 128, 3, 3), layer2.0.conv2.weight
 //   in  g_bn2: f32(128, 1, 1, 1), layer2.0.bn2
 //   out g_bn2_2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
@@ -316,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_bn2_in
   nn_store<4>(g_bn2_2 + i, nn_cast<bf16>(bn2_2_out));
 }
 // resnet18__layer2_0_conv2_bn2: conv2d+add
-// from models/resnet.lua:10
+// from models/resnet.lua:11
 //   in  g_relu: bf16(1, 128, 28, 28) in memory order 0,2,3,1, layer2.0.relu
 //   in  g_bn2: bf16(128, 128, 3, 3) in memory order 0,2,3,1, layer2.0.bn2
 //   in  g_bn2_2: f32(1, 128, 1, 1), layer2.0.bn2
@@ -427,8 +428,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);
@@ -472,7 +474,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // resnet18__layer2_0_downsample_1_init: add+rsqrt+neg+mul+mul+add
-// from models/resnet.lua:12
+// from models/resnet.lua:13
 //   in  g_running_mean: f32(128), layer2.0.downsample.1.running_mean
 //   in  g_running_var: f32(128), layer2.0.downsample.1.running_var
 //   in  g_weight: f32(128), layer2.0.downsample.1.weight
@@ -518,7 +520,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   nn_store<4>(g_downsample_1_2 + i, nn_cast<float>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_1_init_2: mul
-// from models/resnet.lua:12
+// from models/resnet.lua:13
 //   in  g_weight: f32(128, 64, 1, 1), layer2.0.downsample.0.weight
 //   in  g_downsample_1: f32(128, 1, 1, 1), layer2.0.downsample.1
 //   out g_downsample_1_2: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
@@ -548,7 +550,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) resnet18__layer2_0_downsa
   nn_store<4>(g_downsample_1_2 + i, nn_cast<bf16>(downsample_1_2_out));
 }
 // resnet18__layer2_0_downsample_0_downsample_1_add_relu: conv2d+add+add+relu
-// from models/resnet.lua:12, models/resnet.lua:15, models/resnet.lua:36
+// from models/resnet.lua:13, models/resnet.lua:16, models/resnet.lua:38
 //   in  g_relu: bf16(1, 64, 56, 56) in memory order 0,2,3,1, layer1.1.relu
 //   in  g_downsample_1: bf16(128, 64, 1, 1) in memory order 0,2,3,1, layer2.0.downsample.1
 //   in  g_downsample_1_2: f32(1, 128, 1, 1), layer2.0.downsample.1
@@ -640,8 +642,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+  // The last block may be shorter.
   constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
-  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;  // it may be shorter
+  constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);

@@ -1,0 +1,9 @@
+//@ -- head.cu: what every kernel begins with.
+$(k.header)
+#include "lib/prim.cuh"
+//@ if k.values then
+#include "lib/values.cuh"
+//@ end
+//@ if k.draws then
+#include "lib/random.cuh"
+//@ end
