@@ -67,8 +67,9 @@ static const char *any_of(const char *const *list) {
   return list[below(n)];
 }
 
-static const char *const tensors[] = {"a", "b",   "m",     "v",        "i",    "t",    "s",    "l",
-                                      "d", "big", "a + b", "m:relu()", "none", "hole", "flat", NULL};
+static const char *const tensors[] = {"a",     "b",        "m",    "v",    "i",    "t",
+                                      "s",     "l",        "d",    "big",  "none", "hole",
+                                      "a + b", "m:relu()", "flat", NULL};
 static const char *const wrong[] = {
     "nil", "true", "false", "3.7", "-1", "0", "1e9", "1 << 40", "math.mininteger", "'text'", "''",
     "{}", "{1, 2}", "{0}", "{-1, 3}", "{1, 2, 3, 4, 5, 6, 7, 8, 9}", "{x = 1}", "{a, b}",

@@ -24,6 +24,10 @@ ok "one batch by heart, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps
 python3 tests/train/data.py "$work/four" 4 1 4 32 3 5
 ok "one batch by heart, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
   --set width=4 latent=16 --lr 0.01 --steps 46
+python3 tests/train/data.py "$work/digit" 16 1 10 28 1
+plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
+ok "one batch by heart, lenet" learns lenet 0.01 $plain --steps 26
+ok "one batch by heart, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
 ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 \
   heads=2 --steps 20
 

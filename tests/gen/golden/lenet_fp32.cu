@@ -562,7 +562,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
 
 }
 // lenet__fc3: mul+reduce_sum+add
-// from models/lenet.lua:9
+// from models/lenet.lua:12
 //   in  g_weight: f32(10, 84), fc3.weight
 //   in  g_relu: f32(84, 1), relu
 //   in  g_bias: f32(10), fc3.bias
@@ -631,7 +631,7 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
 
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
-// from models/lenet.lua:9
+// from models/lenet.lua:12
 //   in  g_fc3: f32(1, 10), fc3
 //   out g_softmax: f32(1, 10), softmax
 // grid 1x1x1 of 32 threads, 0 bytes of dynamic shared memory

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc1_init(
   nn_store<4>(g_fc1 + i, nn_cast<f16>(fc1_out));
 }
 // mlp__x: copy
-// from models/mlp.lua:5
+// from models/mlp.lua:10
 //   in  g_x: f32(8, 784), x
 //   out g_x_2: f16(8, 784), x
 // grid 7x1x1 of 256 threads, 0 bytes of dynamic shared memory
@@ -361,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
 }
 // mlp__fc3_init: copy
-// from models/mlp.lua:7
+// from models/mlp.lua:10
 //   in  g_weight: f32(10, 256), fc3.weight
 //   out g_fc3: f16(256, 10) in memory order 1,0, fc3
 // grid 3x1x1 of 256 threads, 0 bytes of dynamic shared memory
@@ -388,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__fc3_init(
   nn_store<4>(g_fc3 + i, nn_cast<f16>(fc3_out));
 }
 // mlp__fc3: matmul+add
-// from models/mlp.lua:7
+// from models/mlp.lua:10
 //   in  g_relu: f16(8, 256), relu
 //   in  g_fc3: f16(256, 10) in memory order 1,0, fc3
 //   in  g_bias: f32(10), fc3.bias
