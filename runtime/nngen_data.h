@@ -24,6 +24,7 @@ typedef struct WeightTensor {
 
 typedef struct Weights Weights;
 
+// A safetensors file, or (PATH.json) an index of several, whose "weight_map" names each tensor's.
 int weights_open(const char *path, Weights **weights, Error *err);
 int weights_count(const Weights *weights);
 const WeightTensor *weights_at(const Weights *weights, int index); // by offset in the file

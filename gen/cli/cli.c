@@ -44,7 +44,7 @@ static const Option options[] = {
     {"memory", KindValue, AT(memory), "run show train emit", "BYTES",
      "the most that values between kernels may take, as 500M or 2G (any)"},
     {"weights", KindValue, AT(weights), "run emit", "FILE",
-     "safetensors; without it, seeded random weights"},
+     "safetensors, or an index of several (.json); else seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
      "a .png or .npy; without it, a generated image or noise"},
     {"output", KindFolder, AT(output), "run", "DIR", "write each output as DIR/NAME.npy"},

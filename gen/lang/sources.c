@@ -179,7 +179,9 @@ static int lua_numbers(lua_State *lua) {
   Numbers numbers = {0};
   Error err = {0};
   const char *path = arena_printf(c->arena, "%.*s%s", folder, c->options.model, name);
-  if (!c->options.read_numbers || c->options.read_numbers(path, &numbers, &err))
+  if (!c->options.read_numbers)
+    err_at(c, front_here(lua), "tensor: '%s': this program reads no files for a model", name);
+  if (c->options.read_numbers(path, &numbers, &err))
     err_at(c, front_here(lua), "tensor: %s", err.message);
   size_t count = 1;
   lua_createtable(lua, numbers.rank, 0);

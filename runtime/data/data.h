@@ -4,7 +4,13 @@
 
 #include "exec/exec.h"
 
-// ---- weights.c, weights_write.c ---------------------------------------------------------------
+// ---- weights.c, weights_shards.c, weights_write.c ---------------------------------------------
+
+// What the index at this path names, a JSON file beside the safetensors files that it names.
+int weights_open_index(const char *path, Weights **weights, Error *err);
+// Weights of the tensors of several files; both lists, and the files, are then its own.
+int weights_join(Weights **files, int nfiles, WeightTensor *tensors, int count, Weights **weights,
+                 Error *err);
 
 // All metadata, as pairs of key, value ended by NULL; the list is to be freed, the texts are not.
 int weights_metadata_pairs(const Weights *weights, const char ***pairs, Error *err);

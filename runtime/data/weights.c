@@ -28,6 +28,8 @@ struct Weights {
   json_t *root;     // owns the names
   WeightTensor *tensors;
   int count;
+  struct Weights **files; // of a joined one: whose tensors these are
+  int nfiles;
 };
 
 static const WeightDtype *find_dtype(const char *name) {
@@ -172,7 +174,9 @@ static int read_header(Weights *weights, Error *err) {
 }
 
 int weights_open(const char *path, Weights **out, Error *err) {
+  size_t length = strlen(path);
   *out = NULL;
+  if (length > 5 && !strcmp(path + length - 5, ".json")) return weights_open_index(path, out, err);
   Weights *weights = heap_alloc(1, sizeof *weights);
   if (!weights) return heap_error(err, "reading weights");
   weights->path = path;
@@ -186,8 +190,18 @@ int weights_open(const char *path, Weights **out, Error *err) {
   return rc;
 }
 
+int weights_join(Weights **files, int nfiles, WeightTensor *tensors, int count, Weights **out,
+                 Error *err) {
+  Weights *weights = *out = heap_alloc(1, sizeof *weights);
+  if (!weights) return heap_error(err, "reading weights");
+  *weights = (Weights){.tensors = tensors, .count = count, .files = files, .nfiles = nfiles};
+  return ExitOk;
+}
+
 void weights_close(Weights *weights) {
   if (!weights) return;
+  for (int i = 0; i < weights->nfiles; i++) weights_close(weights->files[i]);
+  free(weights->files);
   json_decref(weights->root);
   file_unview(&weights->view);
   free(weights->tensors);

@@ -118,6 +118,62 @@ static void round_trip(void **state) {
   weights_close(weights);
 }
 
+static const char *write_index(const char *text) {
+  const char *path = temp_path("w.index.json");
+  write_bytes(path, text, strlen(text));
+  return path;
+}
+
+static void write_shard(const char *file, const char *name, float value) {
+  Error err = {0};
+  WeightTensor tensor = {
+      .name = name, .dtype = "F32", .rank = 1, .shape = {1}, .data = &value, .bytes = 4};
+  assert_int_equal(weights_write(temp_path(file), &tensor, 1, NULL, &err), ExitOk);
+}
+
+static void shards(void **state) {
+  (void)state;
+  Error err = {0};
+  Weights *weights;
+  float value;
+  write_shard("one.safetensors", "a", 1);
+  write_shard("two.safetensors", "b", 2);
+  const char *path = write_index("{\"metadata\": {\"total_size\": 8}, \"weight_map\": "
+                                 "{\"a\": \"one.safetensors\", \"b\": \"two.safetensors\"}}");
+  assert_int_equal(weights_open(path, &weights, &err), ExitOk);
+  assert_int_equal(weights_count(weights), 2);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(weights_floats(weights_find(weights, i ? "b" : "a"), &value, &err), ExitOk);
+    assert_true(value == i + 1);
+  }
+  assert_null(weights_find(weights, "c"));
+  weights_close(weights);
+}
+
+static void wrong_indices(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *expected;
+  } bad[] = {
+      {"{\"weight_map\": {\"c\": \"one.safetensors\"}}", "'c' is not in one.safetensors"},
+      {"{\"weight_map\": {\"a\": \"../one.safetensors\"}}",
+       "'../one.safetensors' is not the name of a .safetensors beside it"},
+      {"{\"weight_map\": {\"a\": \"w.index.json\"}}",
+       "'w.index.json' is not the name of a .safetensors beside it"},
+      {"{\"weight_map\": {\"a\": 1}}", "the file of 'a' is no text"},
+      {"{\"weight_map\": {}}", "there is no \"weight_map\" of tensors and their files"},
+      {"{\"a\": ", "line 1: unexpected token near end of file"},
+  };
+  write_shard("one.safetensors", "a", 1);
+  for (int i = 0; i < (int)(sizeof bad / sizeof bad[0]); i++)
+    refuse(write_index(bad[i].text), bad[i].expected);
+  Error err = {0};
+  Weights *weights;
+  const char *path = write_index("{\"weight_map\": {\"a\": \"none.safetensors\"}}");
+  assert_int_not_equal(weights_open(path, &weights, &err), ExitOk);
+  assert_non_null(strstr(err.message, "none.safetensors': No such file"));
+}
+
 static void unsupported_numbers(void **state) {
   (void)state;
   Error err = {0};
@@ -202,6 +258,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refuses),    cmocka_unit_test(refuses_sizes),
       cmocka_unit_test(round_trip), cmocka_unit_test(unsupported_numbers),
+      cmocka_unit_test(shards),     cmocka_unit_test(wrong_indices),
       cmocka_unit_test(damaged),    cmocka_unit_test(failing_writes),
       cmocka_unit_test(no_memory),
   };
