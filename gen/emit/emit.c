@@ -345,14 +345,21 @@ static Names *reserved_words(Compiler *c) {
   return names;
 }
 
+// Is its expression made of what lib/values.cuh has: integers, conversions, Python's division?
+static bool needs_values(const Node *n) {
+  bool values = !dtype_is_float(n->type.dtype) || n->op->typing == TypeWhere;
+  for (int j = 0; j < n->nin; j++)
+    values = values || (!node_is_literal(n->in[j]) && !dtype_is_float(n->in[j]->type.dtype));
+  const char *cuda = n->op->cuda;
+  return values || (cuda && (strstr(cuda, "nn_mod(") || strstr(cuda, "nn_floordiv(")));
+}
+
 // Which files of lib/ the group's expressions need besides prim.cuh.
 static void put_includes(Emitter *e) {
   bool values = false, draws = false;
   for (int i = 0; i < e->g->nnodes; i++) {
     const Node *n = e->g->nodes[i];
-    values = values || !dtype_is_float(n->type.dtype);
-    for (int j = 0; j < n->nin; j++)
-      values = values || (!node_is_literal(n->in[j]) && !dtype_is_float(n->in[j]->type.dtype));
+    values = values || needs_values(n);
     draws = draws || n->op->typing == TypeDraw;
   }
   hole_bool(e, "values", values);

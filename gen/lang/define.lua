@@ -171,6 +171,7 @@ local function axes(what, v, x)
 end
 
 local function sizes(what, v)
+  if type(v) == "number" then v = {v} end
   if type(v) ~= "table" then
     fail("%s: wants sizes, as in %s{2, -1}, not %s", string.match(what, "^[^:]*"),
          string.match(what, "^[^:]*"), said(v))

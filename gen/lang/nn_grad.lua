@@ -142,7 +142,8 @@ local function of_tiles(g, node, y, x)
 end
 
 -- The `back`-th last window that may cover each place along dimension i of the image: its number,
--- kept within bounds, and whether it does, both along `axis`.
+-- kept within bounds, which of the window's elements the place is, and whether it is one, all along
+-- `axis`.
 local function covering(node, i, size, count, back, axis)
   local place, dims = nil, {1, 1, 1, 1}
   dims[axis] = size
@@ -151,12 +152,15 @@ local function covering(node, i, size, count, back, axis)
   local within = place - window * node.stride[i]
   local covers = op.ge(window, 0) & op.lt(window, count)
   covers = covers & op.lt(within, (node.kernel[i] - 1) * step + 1)
-  if step > 1 then covers = covers & op.eq(op.mod(within, step), 0) end
-  return op.reshape(op.min(op.max(window, 0), count - 1), {dims = {size}}), covers
+  if step > 1 then
+    covers = covers & op.eq(op.mod(within, step), 0)
+    within = op.floordiv(within, step)
+  end
+  return op.reshape(op.min(op.max(window, 0), count - 1), {dims = {size}}), within, covers
 end
 
--- To each element that is the largest of a window; those that several windows share get from all of
--- them. Of equal elements all get it: after relu, where that happens, these are zeros.
+-- To the first of the largest elements of each window, as torch has it; those that are the largest
+-- of several get from all of them.
 function rules.window_max(g, node, y, x)
   local k, dims, out = node.kernel, shape(x), shape(y)
   local apart = true
@@ -166,12 +170,15 @@ function rules.window_max(g, node, y, x)
   end
   if apart then return of_tiles(g, node, y, x) end
   local sum
+  local best = op.reshape(tools.largest_of_windows(x, node), {dims = out})
+  if k[1] * k[2] <= 256 then best = nn.to(best, "u8") end -- few bytes where it is kept
   for a = 0, (k[1] - 1) * node.dilation[1] // node.stride[1] do
-    local row, in_row = covering(node, 1, dims[3], out[3], a, 3)
+    local row, own_row, in_row = covering(node, 1, dims[3], out[3], a, 3)
     for b = 0, (k[2] - 1) * node.dilation[2] // node.stride[2] do
-      local column, in_column = covering(node, 2, dims[4], out[4], b, 4)
+      local column, own_column, in_column = covering(node, 2, dims[4], out[4], b, 4)
       local function at(v) return op.gather(op.gather(v, row, {axis = 2}), column, {axis = 3}) end
-      local part = op.where((in_row & in_column) & op.eq(x, at(y)), at(g), 0.0)
+      local chosen = op.eq(nn.to(at(best), "i32"), own_row * k[2] + own_column)
+      local part = op.where((in_row & in_column) & chosen, at(g), 0.0)
       sum = sum and sum + part or part
     end
   end

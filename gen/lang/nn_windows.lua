@@ -47,6 +47,11 @@ local function windows(x, o, other)
   return op.where(inside, y, other), places, out
 end
 
+-- Which element of each window is the largest, (N, C, 1, L): the first of equal ones.
+function tools.largest_of_windows(x, o)
+  return op.reduce_argmax((windows(x, o, -math.huge)), {axes = 4})
+end
+
 -- The largest element of each window, and its place.
 function tools.max_with_places(x, o)
   local dims = shape(x)
