@@ -59,11 +59,11 @@ static void both_run(const void *user) {
   free(image);
 }
 
-// What a block of `threads` leaves in out[], zeros at first, by the front end `front`: cxx or nvrtc.
-// NULL: there is no NVRTC, or no such header in its toolkit; that is printed.
+// What a block of `threads` leaves in out[], zeros at first, by the front end `front`: cxx or
+// nvrtc. NULL: there is no NVRTC, or no such header in its toolkit; that is printed.
 static void *both_get(const char *front, const char *source, int threads, size_t bytes) {
-  char *shared = mmap(NULL, bytes + sizeof(bool), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  char *shared =
+      mmap(NULL, bytes + sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(shared != MAP_FAILED);
   BothRun run = {source, front, threads, bytes, shared, (bool *)(shared + bytes)};
   device_child(both_set, both_run, &run);

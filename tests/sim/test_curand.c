@@ -44,8 +44,8 @@ static void test_integers(void **state) {
       " for (int i = 0; i < 7; i++) out[n++] = curand(&s);\n"
       " skipahead(t * 3ull, &s); out[n++] = curand(&s); skipahead(1ull << t, &s);\n"
       " out[n++] = curand(&s); skipahead_sequence(3, &s); out[n++] = curand(&s);\n"
-      " for (int i = 0; i < 3; i++) out[n++] = __float_as_uint(curand_uniform(&s));\n"
-      DOUBLE_BITS("curand_uniform_double(&s)");
+      " for (int i = 0; i < 3; i++) out[n++] = __float_as_uint(curand_uniform(&s));\n" DOUBLE_BITS(
+          "curand_uniform_double(&s)");
   char source[4096];
   snprintf(source, sizeof source, "%s%s}\n", XORWOW("unsigned"), more);
   check_bits("XORWOW", source);

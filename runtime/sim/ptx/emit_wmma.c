@@ -112,15 +112,14 @@ static void emit_store(Emitter *e) {
 }
 
 static void print_type(Emitter *e, PtxType type, int bytes) {
-  const char *number = type.kind != KindFloat ? "int" : type.bits == 64 ? "double" : "float";
-  text_print(e->out, "x_wmma_type<%s, %s, %d>, ", type.name, number, bytes / (type.bits / 8));
+  text_print(e->out, "cusim::WmmaPart<%s, %d>, ", type.name, bytes / (type.bits / 8));
 }
 
 // wmma.mma.sync.aligned.layout.layout.shape.d.c of f16; .d.a.b.c of the others
 static void emit_product(Emitter *e) {
   const Instr *in = e->instr;
-  int last = in->nparts - (instr_has(in, "satfinite") ? 2 : 1);
-  int types = 0;
+  int last = in->nparts - 1, types = 0;
+  if (!strcmp(in->part[last], "satfinite") || !strcmp(in->part[last], "rn")) last--;
   while (types < 4 && strncmp(in->part[last - types], "m", 1) != 0) types++;
   if (types != 2 && types != 4) emit_fail(e, "two types are awaited, or four");
   only_parts(e, 1, last - types,
@@ -132,12 +131,13 @@ static void emit_product(Emitter *e) {
   text_print(e->out, "{ ");
   int in_a = take_in(e, need_op(e, 1), "a_"), in_b = take_in(e, need_op(e, 2), "b_"),
       in_c = take_in(e, need_op(e, 3), "c_"), in_d = declare_out(e, need_op(e, 0));
-  text_print(e->out, "x_wmma<");
+  text_print(e->out, "cusim::wmma<");
   print_type(e, a, in_a);
   print_type(e, b, in_b);
   print_type(e, c, in_c);
   print_type(e, d, in_d);
-  text_print(e->out, "%d, %d, %d>(d_, a_, b_, c_);", s.m, s.n, s.k);
+  text_print(e->out, "%d, %d, %d, %s>(d_, a_, b_, c_);", s.m, s.n, s.k,
+             instr_has(in, "satfinite") && c.kind == KindSigned ? "true" : "false");
   give_out(e, need_op(e, 0));
   text_print(e->out, " }");
 }
