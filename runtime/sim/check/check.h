@@ -93,6 +93,7 @@ void trace_host_write(uintptr_t address, size_t bytes);
 bool flow_load(CUmodule module, const CusimBlock *rows); // false: no memory
 void flow_block(const Block *block);
 void flow_block_end(const Block *block);
+void issues_block_end(Block *block);
 
 // All do nothing unless races are looked for.
 void clock_begin(Block *block);

@@ -104,6 +104,7 @@ void trace_block_end(Block *block) {
   __atomic_fetch_add(&c->meetings, block->meetings, __ATOMIC_RELAXED);
   coalesce_block_end(c);
   flow_block_end(block);
+  issues_block_end(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------

@@ -464,6 +464,7 @@ void emit_function(Emitter *e, PtxFunc *func) {
   e->func = func;
   e->instr = NULL;
   e->file = -1;
+  e->in_block = false;
   choose_kinds(func);
   text_print(e->out, "\n");
   emit_entry_line(e, func);
@@ -481,11 +482,14 @@ void emit_function(Emitter *e, PtxFunc *func) {
     if (instr->label && any) memset(pending, 0, (size_t)func->nregs), any = false;
     if (instr->label) {
       if (!instr->ntargets && !instr->prototype) text_print(e->out, " %s:;", instr->label);
+      if (e->counts) emit_counted(e, instr);
       continue;
     }
     emit_line(e, instr);
+    if (e->counts) emit_counted(e, instr);
     follow_pending(e, instr, pending, &any);
     if (!emit_wide_run(e, instr, &run)) emit_instr(e, instr);
+    for (int k = 1; e->counts && k < run; k++) emit_counted(e, &instr[k]);
     i += run - 1;
   }
   text_print(e->out, "\n}\n");

@@ -219,6 +219,10 @@ PtxVar *module_var(const PtxModule *module, const char *name);
 
 // ---- C text -------------------------------------------------------------------------------------
 
+typedef struct BlockCounts { // instructions of a basic block, by kind
+  int kinds[CusimCountKinds];
+} BlockCounts;
+
 typedef struct Emitter {
   Ptx *ptx;
   PtxModule *module;
@@ -227,6 +231,10 @@ typedef struct Emitter {
   Text *out;
   int file, line; // that the C compiler was told
   int temps;
+  bool counts; // instructions are counted
+  bool in_block;
+  BlockCounts *blocks;
+  int nblocks, room_blocks;
 } Emitter;
 
 struct PtxJob;
@@ -235,6 +243,8 @@ void emit_function(Emitter *e, PtxFunc *func);
 void emit_instr(Emitter *e, const Instr *instr);
 void emit_fail(const Emitter *e, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
+void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
+void emit_counts(Emitter *e); // the module's table, at its end
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count);
 
 // How an instruction is written: by rows of name, function.

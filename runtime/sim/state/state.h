@@ -86,6 +86,7 @@ struct CUmod_st {
   uint64_t serial;   // of this module; addresses come again
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
+  const CusimCountTable *counts; // of PTX; null: not counting
   uint32_t *guards; // offsets in static shared memory of the compiler's own bytes, 8 each
   int nguards;
   CUfunction functions;
@@ -238,6 +239,7 @@ typedef struct Block {
   uint64_t ended;              // threads, of all blocks; never goes back
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
+  struct Issues *issues[kMaxWarps]; // of its warps; null: none yet (issues.c)
   uint32_t serial;             // of the block, over all launches (race checking)
   uint32_t last_atomic;        // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others
