@@ -1,4 +1,4 @@
-// cusim_ptx_wmma.h: wmma of PTX, and mma of f64. Fragments are those of cusim_wmma.h.
+// cusim_ptx_wmma.h: wmma of PTX. Fragments are those of cusim_wmma.h.
 #ifndef CUSIM_PTX_WMMA_H
 #define CUSIM_PTX_WMMA_H
 
@@ -49,31 +49,5 @@ template <> struct WmmaElement<tf32> {
   static float get(tf32 x) { return flt(x.v & 0xffffe000u); }
 };
 } // namespace cusim
-
-// ---- mma.m8n8k4 of f64 --------------------------------------------------------------------------
-// Lane l holds A[l / 4][l % 4], B[l % 4][l / 4], and of C and D row l / 4, columns 2 * (l % 4) and
-// next.
-
-struct x_dmma_operands {
-  double a, b, c[2];
-};
-CUSIM_UNTRACED inline void x_dmma_work(void *const *lanes, unsigned) {
-  double d[32][2];
-  for (int l = 0; l < 32; l++)
-    for (int i = 0; i < 2; i++) {
-      double sum = ((x_dmma_operands *)lanes[l])->c[i];
-      for (int k = 0; k < 4; k++)
-        sum = __builtin_fma(((x_dmma_operands *)lanes[l / 4 * 4 + k])->a,
-                            ((x_dmma_operands *)lanes[(l % 4 * 2 + i) * 4 + k])->b, sum);
-      d[l][i] = sum;
-    }
-  for (int l = 0; l < 32; l++)
-    __builtin_memcpy(((x_dmma_operands *)lanes[l])->c, d[l], sizeof d[l]);
-}
-CUSIM_FN void x_dmma(double *d, double a, double b, double c0, double c1) {
-  x_dmma_operands operands{a, b, {c0, c1}};
-  cusim_meet(~0u, x_dmma_work, &operands);
-  d[0] = operands.c[0], d[1] = operands.c[1];
-}
 
 #endif

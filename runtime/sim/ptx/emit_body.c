@@ -294,7 +294,7 @@ void emit_end(Emitter *e, const Operand *target, PtxType type) {
 static const EmitRow *find_row(const Instr *instr) {
   const EmitRow *const tables[] = {emit_arith_rows,  emit_convert_rows, emit_memory_rows,
                                    emit_control_rows, emit_warp_rows,   emit_matrix_rows,
-                                   emit_wmma_rows,    emit_hopper_rows,
+                                   emit_mma_rows,     emit_wmma_rows,    emit_hopper_rows,
                                    emit_cluster_rows, emit_wgmma_rows};
   const EmitRow *best = NULL;
   size_t length = 0;

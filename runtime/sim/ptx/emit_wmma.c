@@ -1,4 +1,4 @@
-// emit_wmma.c: wmma.load, wmma.store and wmma.mma, and mma.m8n8k4 of f64.
+// emit_wmma.c: wmma.load, wmma.store and wmma.mma.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -142,32 +142,7 @@ static void emit_product(Emitter *e) {
   text_print(e->out, " }");
 }
 
-// mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {d, d}, {a}, {b}, {c, c}
-static void emit_f64(Emitter *e) {
-  PtxType f64 = ptx_type_of("f64");
-  const Operand *d = need_op(e, 0), *c = need_op(e, 3);
-  if (d->kind != OpVector || d->nparts != 2 || c->kind != OpVector || c->nparts != 2)
-    emit_fail(e, "pairs of registers are awaited");
-  text_print(e->out, "{ double d_[2]; x_dmma(d_, ");
-  emit_value(e, part(need_op(e, 1), 0), f64);
-  text_print(e->out, ", ");
-  emit_value(e, part(need_op(e, 2), 0), f64);
-  for (int i = 0; i < 2; i++) {
-    text_print(e->out, ", ");
-    emit_value(e, &c->parts[i], f64);
-  }
-  text_print(e->out, ");");
-  for (int i = 0; i < 2; i++) {
-    text_print(e->out, " ");
-    emit_begin(e, &d->parts[i], f64);
-    text_print(e->out, "d_[%d]", i);
-    emit_end(e, &d->parts[i], f64);
-  }
-  text_print(e->out, " }");
-}
-
 const EmitRow emit_wmma_rows[] = {{"wmma.load", emit_load},
                                   {"wmma.store", emit_store},
                                   {"wmma.mma", emit_product},
-                                  {"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", emit_f64},
                                   {0}};
