@@ -86,7 +86,7 @@ static const char *text_of(const Form *q, bool predicated) {
     int count, offset;
   } lists[] = {{'a', na, 0}, {'b', groups, kA}, {'c', nc, kA + kB}, {'d', nc, kA + kB + kC}};
   at += sprintf(text,
-                ".version 8.5\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 x) {\n"
+                ".version 8.7\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 x) {\n"
                 ".reg .b%d %%a<9>, %%b<9>, %%c<9>, %%d<9>;\n.reg .b64 %%x<4>;\n"
                 ".reg .b32 %%r<4>;\n.reg .pred %%p<3>;\nld.param.u64 %%x1, [x];\n"
                 "mov.u32 %%r1, %%laneid;\nmul.wide.u32 %%x2, %%r1, %d;\n"
