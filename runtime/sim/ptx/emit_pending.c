@@ -1,5 +1,6 @@
-// emit_pending.c: accumulators that are not there yet: between wgmma and its wait, as far as straight
-// code goes. A copy of such a register is one, too; whatever else reads it is a fault, when it is run.
+// emit_pending.c: accumulators that are not there yet: between wgmma and its wait, as far as
+// straight code goes. A copy of such a register is one, too; whatever else reads it is a fault, when
+// it is run.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>

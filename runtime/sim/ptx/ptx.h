@@ -257,8 +257,8 @@ typedef struct EmitRow {
   void (*emit)(Emitter *e);
 } EmitRow;
 extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[],
-    emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_mma_rows[], emit_video_rows[], emit_wmma_rows[], emit_hopper_rows[],
-    emit_cluster_rows[], emit_wgmma_rows[];
+    emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_mma_rows[], emit_video_rows[],
+    emit_wmma_rows[], emit_hopper_rows[], emit_cluster_rows[], emit_wgmma_rows[];
 
 // The value of an operand as this type; text like `(s32)r1`.
 void emit_value(Emitter *e, const Operand *op, PtxType type);
