@@ -44,6 +44,8 @@ typedef struct Allocation {
 
 const Allocation *memory_at(int index); // by address; null past the last
 const Allocation *memory_find(uintptr_t address); // the one that holds it or its guards, or null
+// The same if this OS thread found it last, and all of the access lies inside; else null.
+const Allocation *memory_find_again(uintptr_t address, int bytes);
 Allocation *memory_find_begin(uintptr_t address);
 bool memory_inside(const Allocation *a, uintptr_t address); // not in its guards
 bool memory_insert(Allocation *a);                          // false: no memory
