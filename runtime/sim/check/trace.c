@@ -262,11 +262,11 @@ static bool on_any_stack(const Worker *worker, uintptr_t address) {
   return false;
 }
 
-// What kernels read behind the scenes: built-in variables, parameters, operands of meetings.
+// What kernels read behind the scenes: parameters, operands of meetings. (And built-in variables,
+// which trace_access passes over first.)
 static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t address) {
   const Launch *launch = fiber->block->launch;
-  return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
-         in_range(address, 1, worker, sizeof *worker) ||
+  return in_range(address, 1, worker, sizeof *worker) ||
          in_range(address, 1, launch->params, launch->params_bytes) ||
          in_range(address, 1, &launch->workspace, sizeof launch->workspace);
 }
@@ -399,6 +399,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   trace_settle();
   const Settings *settings = sim_settings();
   const Worker *worker = sim_worker;
+  if (address == (uintptr_t)&cusim_self || address - (uintptr_t)fiber < sizeof *fiber) return;
   const Allocation *a = memory_find_again(address, bytes);
   bool global = a != NULL; // where the one before it was: neither stack nor shared memory
   if (!global && on_stack(fiber, address)) return;
@@ -420,7 +421,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   bool variable = !shared && !global && is_variable(fiber, address);
   if (settings->address && !shared && !global && !variable)
     report_bounds(address, bytes, writes, pc);
-  if (settings->address && global && names_outside(fiber->block->launch, a, address, bytes))
+  if (settings->address && global && fiber->block->launch->names &&
+      names_outside(fiber->block->launch, a, address, bytes))
     report_bounds(address, bytes, writes, pc);
   if (settings->count && (shared || global)) {
     count(fiber->block->launch->function->counters, bytes, writes, shared);
