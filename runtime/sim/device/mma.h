@@ -128,10 +128,10 @@ CUSIM_FN void mma_sync(fragment<accumulator, m, n, k, To> &d,
                 : kHalf             ? !__is_same(From, int) && !__is_same(To, int)
                                     : __is_same(From, float) && __is_same(To, float),
                 "wmma: no product of these types");
-  using PartA = cusim::WmmaPart<T, a.num_elements>;
-  using PartB = cusim::WmmaPart<Other, b.num_elements>;
-  using PartC = cusim::WmmaPart<From, c.num_elements>;
-  using PartD = cusim::WmmaPart<To, d.num_elements>;
+  using PartA = cusim::WmmaPart<T, fragment<matrix_a, m, n, k, T, LayoutA>::num_elements>;
+  using PartB = cusim::WmmaPart<Other, fragment<matrix_b, m, n, k, Other, LayoutB>::num_elements>;
+  using PartC = cusim::WmmaPart<From, fragment<accumulator, m, n, k, From>::num_elements>;
+  using PartD = cusim::WmmaPart<To, fragment<accumulator, m, n, k, To>::num_elements>;
   if (kWhole && saturate)
     cusim::wmma<PartA, PartB, PartC, PartD, m, n, k, kWhole>(d.x, a.x, b.x, c.x);
   else
