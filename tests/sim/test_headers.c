@@ -1,11 +1,11 @@
 // test_headers.c: CUDA's own headers that programs include most: cooperative groups, cuda::atomic,
-// barriers, pipelines, complex numbers. NNGEN_SIM_FRONTEND=nvrtc: NVIDIA's in place of libcusim's.
+// barriers, pipelines, complex numbers, wmma; or NVIDIA's (NNGEN_SIM_FRONTEND=nvrtc).
 #include "tests/sim/device.h"
 
 typedef struct Case {
   const char *name, *source; // kernel k(float *x), which must leave x[i] == i + 1
   int blocks, threads, smem;
-  bool cooperative, ptx; // ptx: by NVIDIA's front end alone
+  bool cooperative;
 } Case;
 
 #define HEAD                                                                                       \
@@ -27,7 +27,7 @@ static const Case cases[] = {
      "   && q.ballot(t % 4 == 2) == 4u && q.meta_group_rank() == t % 32 / 4\n"
      "   && b.size() == 128 && s[127 - t] == 127 - t;\n"
      " x[i] = ok ? i + 1 : -1; }\n",
-     2, 128, 0, false, false},
+     2, 128, 0, false},
     {"reductions",
      HEAD KERNEL
      " auto w = cg::tiled_partition<32>(cg::this_thread_block());\n"
@@ -35,25 +35,25 @@ static const Case cases[] = {
      " int a = cg::reduce(w, t % 32, cg::plus<int>()), b = cg::reduce(e, t, cg::greater<int>());\n"
      " float f = cg::reduce(e, 0.5f, cg::plus<float>());\n"
      " x[i] = a == 496 && b == t / 8 * 8 + 7 && f == 4 ? i + 1 : -1; }\n",
-     1, 64, 0, false, false},
+     1, 64, 0, false},
     {"lanes that are together",
      HEAD KERNEL " if (t % 3 == 0) { auto g = cg::coalesced_threads();\n"
                  "   int n = g.size(), r = g.thread_rank(), v = g.shfl(t, 0);\n"
                  "   x[i] = n == 11 && r == (t - v) / 3 && v == (t < 32 ? 0 : 33) ? i + 1 : -1;\n"
                  " } else x[i] = i + 1; }\n",
-     1, 64, 0, false, false},
+     1, 64, 0, false},
     {"the grid",
      HEAD KERNEL " auto g = cg::this_grid(); int n = g.size();\n"
                  " for (int turn = 0; turn < 3; turn++) {\n"
                  "   x[i] = turn * 1000 + i; g.sync(); float y = x[n - 1 - i]; g.sync();\n"
                  "   if (y != turn * 1000 + n - 1 - i) { x[i] = -1; return; } }\n"
                  " x[i] = g.thread_rank() + 1; }\n",
-     6, 64, 0, true, false},
+     6, 64, 0, true},
     {"copies of a group",
      HEAD KERNEL " __shared__ float s[64]; auto b = cg::this_thread_block(); x[i] = i; b.sync();\n"
                  " cg::memcpy_async(b, s, x + blockIdx.x * 64, 256); cg::wait(b);\n"
                  " x[i] = s[t] + 1; }\n",
-     2, 64, 0, false, false},
+     2, 64, 0, false},
     {"cuda::atomic",
      "#include <cuda/atomic>\n" KERNEL
      " __shared__ cuda::atomic<int, cuda::thread_scope_block> n; __shared__ int m;\n"
@@ -63,7 +63,7 @@ static const Case cases[] = {
      " bool ok = sizeof n == 4 && n.load() == 2 * blockDim.x && r.load(cuda::memory_order_acquire) "
      "== 63;\n"
      " x[i] = ok ? i + 1 : -1; }\n",
-     2, 64, 0, false, false},
+     2, 64, 0, false},
     {"cuda::barrier",
      "#include <cuda/barrier>\n" KERNEL
      " __shared__ cuda::barrier<cuda::thread_scope_block> bar; __shared__ float s[64];\n"
@@ -73,7 +73,7 @@ static const Case cases[] = {
      "bar.arrive_and_wait();\n"
      "   if (y != turn + 63 - t) { x[i] = -1; return; } }\n"
      " x[i] = i + 1; }\n",
-     2, 64, 0, false, false},
+     2, 64, 0, false},
     {"cuda::pipeline",
      "#include <cuda/pipeline>\n#include <cuda_pipeline.h>\n" KERNEL
      " __shared__ float s[2][64]; x[i] = i; __syncthreads();\n"
@@ -88,7 +88,7 @@ static const Case cases[] = {
      " __pipeline_memcpy_async(&s[0][t], &x[i], 4); __pipeline_commit(); "
      "__pipeline_wait_prior(0);\n"
      " x[i] = (sum + s[0][t]) / 5 + 1; }\n",
-     2, 64, 0, false, false},
+     2, 64, 0, false},
     {"complex numbers",
      "#include <cuComplex.h>\n" KERNEL " cuFloatComplex a = make_cuFloatComplex(3, 4), b = "
                                        "cuCmulf(a, cuConjf(a)), c = cuCdivf(b, a);\n"
@@ -96,7 +96,7 @@ static const Case cases[] = {
      "   fabsf(cuCrealf(c) - 3) < 1e-5f && fabsf(cuCimagf(c) + 4) < 1e-5f;\n"
      " cuDoubleComplex d = cuCadd(make_cuDoubleComplex(1, 2), make_cuDoubleComplex(3, 4));\n"
      " x[i] = ok && d.x == 4 && d.y == 6 ? i + 1 : -1; }\n",
-     1, 64, 0, false, false},
+     1, 64, 0, false},
     {"nvcuda::wmma",
      "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n" KERNEL
      " __shared__ half a[256], b[256]; __shared__ float c[256];\n"
@@ -110,7 +110,7 @@ static const Case cases[] = {
      "fa, fb, fc);\n"
      " for (int j = 0; j < fc.num_elements; j++) fc.x[j] *= 2;\n"
      " wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major); __syncwarp(); x[i] = c[t] / 2; }\n",
-     1, 32, 0, false, true},
+     1, 32, 0, false},
 };
 
 static CUfunction build(const char *source) {
@@ -173,9 +173,7 @@ static void run_now(const void *user) {
 static void test_cases(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const char *front = getenv("NNGEN_SIM_FRONTEND");
     now = &cases[i];
-    if (now->ptx && (!front || strcmp(front, "nvrtc") != 0)) continue;
     device_child(checks, run_now, "basic");
     device_child(checks, run_now, "all");
     device_child(ordered, run_now, "3");

@@ -253,6 +253,50 @@ static void test_calls(void **state) {
   assert_int_equal(called, 1);
 }
 
+// Attributes of streams are kept, copied and refused as the driver does; they change nothing else.
+static void test_stream_attributes(void **state) {
+  (void)state;
+  void *sim = sim_open();
+  CUresult (*set)(CUstream, int, const void *), (*get)(CUstream, int, void *);
+  CUresult (*copy)(CUstream, CUstream);
+  *(void **)&set = dlsym(sim, "cuStreamSetAttribute");
+  *(void **)&get = dlsym(sim, "cuStreamGetAttribute");
+  *(void **)&copy = dlsym(sim, "cuStreamCopyAttributes");
+  struct Window {
+    void *base;
+    size_t bytes;
+    float ratio;
+    int hit, miss;
+  } window = {&set, 4096, 0.5f, 2, 1}, got = {0};
+  CUstream a, b;
+  int number = 0;
+  OK(cuStreamCreate(&a, 0));
+  OK(cuStreamCreate(&b, 0));
+  OK(set(a, 1, &window));
+  OK(get(b, 1, &got));
+  assert_int_equal(got.bytes, 0);
+  OK(get(b, 3, &number));
+  assert_int_equal(number, 1); // automatic
+  OK(set(a, 3, &(int){4}));
+  OK(set(a, 8, &(int){-3}));
+  OK(copy(b, a));
+  OK(get(b, 1, &got));
+  assert_memory_equal(&got, &window, sizeof got);
+  OK(get(b, 3, &number));
+  assert_int_equal(number, 4);
+  OK(cuStreamGetPriority(b, &number));
+  assert_int_equal(number, -3);
+  window.ratio = 1.5f;
+  assert_int_equal(set(a, 1, &window), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(set(a, 3, &(int){9}), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(set(a, 2, &(int){1}), CUDA_ERROR_INVALID_VALUE); // cooperative: of launches
+  assert_int_equal(get(a, 4, &got), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(set(a, 3, NULL), CUDA_ERROR_INVALID_VALUE);
+  OK(cuStreamDestroy(b));
+  assert_int_equal(copy(a, b), CUDA_ERROR_INVALID_HANDLE);
+  OK(cuStreamDestroy(a));
+}
+
 // The host's headers are none of a kernel's, as with NVRTC.
 static void test_headers(void **state) {
   (void)state;
@@ -343,7 +387,9 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_cases), cmocka_unit_test(test_grid_barrier),
-      cmocka_unit_test_setup(test_calls, device_setup), cmocka_unit_test(test_largest_grids),
+      cmocka_unit_test_setup(test_calls, device_setup),
+      cmocka_unit_test_setup(test_stream_attributes, device_setup),
+      cmocka_unit_test(test_largest_grids),
       cmocka_unit_test(test_names), cmocka_unit_test(test_headers),
       cmocka_unit_test(test_graph_nodes), cmocka_unit_test(test_libraries)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);

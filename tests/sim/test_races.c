@@ -1,9 +1,10 @@
 // test_races.c: what the race check accuses and what it must not: each case a kernel, with the
-// words of its report or none. In a process of its own, because a fault ends the device. Only on
-// libcusim.
+// words of its report or none; and what the check costs. In a process of its own, because a fault
+// ends the device. Only on libcusim.
 #include "tests/sim/device.h"
 
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kThreads = 64, kGrid = 4 };
@@ -84,6 +85,18 @@ static const Case cases[] = {
      NULL},
     {"a vector moved whole without a barrier",
      "__shared__ int4 s[64]; s[t] = ((int4 *)y)[t]; x[i] = ((int *)s)[255 - t];", "shared memory"},
+    {"what one atomic has passed on, another passes on",
+     "__shared__ int f, g; if (t == 0) f = g = 0; __syncthreads();"
+     "if (t == 0) { for (int j = 0; j < 3; j++) atomicAdd(&f, 1); x[i] = 5; atomicAdd(&f, 1); }"
+     "if (t == 32) { while (atomicAdd(&f, 0) < 4); for (int j = 0; j < 3; j++) atomicAdd(&g, 1); }"
+     "if (t == 33) { while (atomicAdd(&g, 0) < 3); y[i] = x[b * 64]; }",
+     NULL},
+    {"the same, but the one between has not looked",
+     "__shared__ int f, g; if (t == 0) f = g = 0; __syncthreads();"
+     "if (t == 0) { for (int j = 0; j < 3; j++) atomicAdd(&f, 1); x[i] = 5; atomicAdd(&f, 1); }"
+     "if (t == 32) for (int j = 0; j < 3; j++) atomicAdd(&g, 1);"
+     "if (t == 33) { while (atomicAdd(&g, 0) < 3); y[i] = x[b * 64]; }",
+     "global memory"},
     {"constants", "x[i] = table[t & 3] + table[b];", NULL},
 };
 
@@ -122,8 +135,54 @@ static void test_cases(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+// ---- what the check costs -----------------------------------------------------------------------
+
+static void all_checks(const void *user) {
+  (void)user;
+  setenv("NNGEN_SIM_CHECK", "all", 1);
+}
+
+// Seconds of processor time, at least, that 8192 threads take in which each does `body` 100 times.
+static double cost(const char *body) {
+  char source[1024];
+  double least = 1e9;
+  snprintf(source, sizeof source,
+           "extern \"C\" __global__ void k(int *x) { int t = threadIdx.x;\n"
+           "  for (int i = 0; i < 100; i++) { %s } }\n",
+           body);
+  CUfunction k = device_function(source, "k");
+  static int zeros[8192];
+  CUdeviceptr x = device_upload(zeros, sizeof zeros);
+  for (int turn = 0; turn < 4; turn++) {
+    clock_t begin = clock();
+    OK(device_run(k, 32, 256, 0, (void *[]){&x}));
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    if (seconds < least) least = seconds;
+  }
+  OK(cuMemFree(x));
+  return least;
+}
+
+static void compare_costs(const void *user) {
+  (void)user;
+  double plain = cost("x[blockIdx.x * 256 + t] = i;");
+  double one = cost("atomicAdd(x, 1);"), many = cost("atomicAdd(x + i % 64, 1);");
+  printf("# atomic operations cost %.1f and %.1f plain accesses\n", one / plain, many / plain);
+  fflush(stdout);
+  assert_true(one < 4 * plain);
+  assert_true(many < 6 * plain);
+}
+
+// Atomic operations, at one place and all over, cost a few times what plain accesses cost: not as
+// many times as the block has threads.
+static void test_cost_of_atomics(void **state) {
+  (void)state;
+  device_child(all_checks, compare_costs, NULL);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
+                                     cmocka_unit_test(test_cost_of_atomics)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

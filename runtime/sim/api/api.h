@@ -131,9 +131,38 @@ typedef struct Op {
   bool done;
 } Op;
 
+enum { // numbers of CUstreamAttrID, as cuda.h has them
+  StreamWindow = 1,
+  StreamWaiting = 3,
+  StreamPriority = 8,
+  StreamDomainMap = 9,
+  StreamDomain = 10
+};
+
+typedef struct StreamCacheWindow { // CUaccessPolicyWindow
+  void *base;
+  size_t bytes;
+  float ratio;
+  int hit, miss;
+} StreamCacheWindow;
+
+typedef struct StreamAttributes {
+  StreamCacheWindow window;
+  int waiting; // CUsynchronizationPolicy; 0: never set
+  unsigned char domains[2];
+  int domain;
+} StreamAttributes;
+
+typedef union StreamValue { // the parts of CUstreamAttrValue
+  StreamCacheWindow window;
+  int number;
+  unsigned char domains[2];
+} StreamValue;
+
 struct CUstream_st {
   unsigned flags;
   int priority;
+  StreamAttributes attributes;
   Op *head, *tail; // not yet run; tail also when done, as the last one submitted
   int pending;
   struct Capture *capture;

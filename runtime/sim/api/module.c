@@ -183,6 +183,7 @@ static CUresult open_image(CUmodule module) {
   bool counted = sim_settings()->count && !module->image->kernels->from_ptx;
   if (counted && !flow_load(module, dlsym(module->handle, "cusim_blocks")))
     return CUDA_ERROR_OUT_OF_MEMORY;
+  if (sim_settings()->count) module->counts = dlsym(module->handle, "cusim_counts");
   CUresult r = CUDA_SUCCESS;
   for (const CusimKernel *k = module->image->kernels; k->name && r == CUDA_SUCCESS; k++)
     r = add_function(module, k);

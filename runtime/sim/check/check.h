@@ -93,6 +93,7 @@ void trace_host_write(uintptr_t address, size_t bytes);
 bool flow_load(CUmodule module, const CusimBlock *rows); // false: no memory
 void flow_block(const Block *block);
 void flow_block_end(const Block *block);
+void issues_block_end(Block *block);
 
 // All do nothing unless races are looked for.
 void clock_begin(Block *block);
@@ -101,6 +102,8 @@ void clock_take(Block *block, struct Clock *from, int thread); // an acquire
 void clock_drop_slowly(struct Clock **place);
 void clock_join(const Block *block, struct Clock **place, const struct Clock *from); // adds it
 void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
+// The same at a place where each thread learns before it publishes: if it was there last, it knows.
+void clock_learn_atomic(Block *block, const struct Clock *from, int thread);
 static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
   if (!sim_settings()->race) return;
   trace_atomic_done(block, thread);

@@ -10,22 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Cell {
-  Access write, read;
+#if !defined(__clang__)
+#pragma GCC optimize("no-tree-slp-vectorize") // for record()
+#endif
+
+typedef struct Cell { // one line of the processor's cache
+  _Alignas(64) Access write;
+  Access read;
 } Cell;
 
 enum { kPageBytes = 4096, kTable = 1 << 16 };
 
 typedef struct Page {
+  Cell cells[kPageBytes / kCellBytes];
   uintptr_t base;
   struct Page *next;
-  Cell cells[kPageBytes / kCellBytes];
 } Page;
 
 // Used by one worker at a time: race checking runs the blocks one by one, but those of a
 // cooperative launch, which take turns here.
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static __thread bool mine;
+static __thread bool mine __attribute__((tls_model("initial-exec")));
 static Page *pages[kTable];
 static uint32_t block_serial, launch_serial; // of the running block; of the launch's first
 static uint32_t atomics;
@@ -37,8 +42,9 @@ static Cell *cell_of(uintptr_t address) {
     Page **at = &pages[(base >> 12) * 0x9e3779b1u % kTable];
     while (*at && (*at)->base != base) at = &(*at)->next;
     if (!*at) {
-      *at = calloc(1, sizeof **at);
+      *at = aligned_alloc(sizeof(Cell), sizeof **at);
       if (!*at) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for the race detector");
+      memset(*at, 0, sizeof **at);
       (*at)->base = base;
     }
     last = *at;
@@ -104,6 +110,7 @@ void trace_block_end(Block *block) {
   __atomic_fetch_add(&c->meetings, block->meetings, __ATOMIC_RELAXED);
   coalesce_block_end(c);
   flow_block_end(block);
+  issues_block_end(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------
@@ -114,7 +121,7 @@ static bool ordered_by_atomics(const Access *earlier, const Block *block) {
   return atomics > earlier->atomics && block->last_atomic > earlier->atomics;
 }
 
-static bool conflicts(const Access *old, const Access *now, const Block *block, bool shared) {
+static inline bool conflicts(const Access *old, const Access *now, const Block *block, bool shared) {
   if (old->block < launch_serial || !(old->bytes & now->bytes)) return false;
   if (old->atomic && now->atomic) return false;
   if (old->block == now->block) return !clock_ordered(block, old->thread, old->clock, now->thread);
@@ -185,23 +192,41 @@ static bool is_early_read(Fiber *fiber, const Cell *cell, const Access *now, Acc
   return true;
 }
 
-static void check_cell(Fiber *fiber, Cell *cell, Access now, bool writes, AccessKind kind,
-                       uintptr_t base, uintptr_t address, bool shared) {
+// Field by field: what was just stored in pieces is slow to load as a whole.
+static inline void record(Access *slot, const Access *now, uint8_t bytes) {
+  slot->pc = now->pc;
+  slot->block = now->block;
+  slot->clock = now->clock;
+  slot->atomics = now->atomics;
+  slot->thread = now->thread;
+  slot->bytes = bytes;
+  slot->atomic = now->atomic;
+  slot->async = now->async;
+}
+
+// The write before this access is not ordered with it.
+static __attribute__((noinline)) void after_write(Fiber *fiber, Cell *cell, const Access *now,
+                                                  bool writes, AccessKind kind, uintptr_t base,
+                                                  uintptr_t address, bool shared) {
+  if (!writes && is_early_read(fiber, cell, now, kind, base, address, shared)) return;
+  if (!(writes && kind == AccessPlain) || cell->write.atomic)
+    report_race(&cell->write, true, now, writes, address, shared);
+  suspect(&cell->write, now, address, shared);
+}
+
+static inline void check_cell(Fiber *fiber, Cell *cell, const Access *now, bool writes,
+                              AccessKind kind, uintptr_t base, uintptr_t address, bool shared) {
   const Block *block = fiber->block;
-  bool own = cell->read.block == now.block && cell->read.thread == now.thread;
-  if (kind == AccessCompare && own) cell->read.atomic = true; // the loop's first read
-  if (conflicts(&cell->write, &now, block, shared) &&
-      (writes || !is_early_read(fiber, cell, &now, kind, base, address, shared))) {
-    if (!(writes && kind == AccessPlain) || cell->write.atomic)
-      report_race(&cell->write, true, &now, writes, address, shared);
-    suspect(&cell->write, &now, address, shared);
-  }
-  if (writes && conflicts(&cell->read, &now, block, shared))
-    report_race(&cell->read, false, &now, writes, address, shared);
+  if (kind == AccessCompare && cell->read.block == now->block && cell->read.thread == now->thread)
+    cell->read.atomic = true; // the loop's first read
+  if (conflicts(&cell->write, now, block, shared))
+    after_write(fiber, cell, now, writes, kind, base, address, shared);
+  if (writes && conflicts(&cell->read, now, block, shared))
+    report_race(&cell->read, false, now, writes, address, shared);
   Access *slot = writes ? &cell->write : &cell->read;
-  bool same = slot->block == now.block && slot->thread == now.thread;
-  if (same && slot->clock == now.clock) now.bytes |= slot->bytes;
-  *slot = now;
+  bool same = slot->block == now->block && slot->thread == now->thread;
+  bool more = same && slot->clock == now->clock;
+  record(slot, now, now->bytes | (more ? slot->bytes : 0));
 }
 
 static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
@@ -216,7 +241,7 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
     int first = (int)(address % kCellBytes);
     int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;
     now.bytes = (uint8_t)(((1 << part) - 1) << first);
-    check_cell(fiber, cell_of(address), now, writes, kind, base, address, shared);
+    check_cell(fiber, cell_of(address), &now, writes, kind, base, address, shared);
     address += (uintptr_t)part, bytes -= part;
   }
 }
@@ -237,11 +262,11 @@ static bool on_any_stack(const Worker *worker, uintptr_t address) {
   return false;
 }
 
-// What kernels read behind the scenes: built-in variables, parameters, operands of meetings.
+// What kernels read behind the scenes: parameters, operands of meetings. (And built-in variables,
+// which trace_access passes over first.)
 static bool is_internal(const Worker *worker, const Fiber *fiber, uintptr_t address) {
   const Launch *launch = fiber->block->launch;
-  return address == (uintptr_t)&cusim_self || in_range(address, 1, fiber, sizeof *fiber) ||
-         in_range(address, 1, worker, sizeof *worker) ||
+  return in_range(address, 1, worker, sizeof *worker) ||
          in_range(address, 1, launch->params, launch->params_bytes) ||
          in_range(address, 1, &launch->workspace, sizeof launch->workspace);
 }
@@ -274,19 +299,23 @@ static void report_bounds(uintptr_t address, int bytes, bool writes, const void 
               writes ? "write" : "read", bytes, (void *)address, where);
 }
 
+static void report_unwritten(uintptr_t address, int bytes, const void *pc) {
+  char where[512];
+  fault_describe(address, where, sizeof where);
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "read of %d bytes that nobody wrote, at %p%s", bytes,
+              (void *)address, where);
+}
+
+// A bit of `written` for each byte; those of an access lie in three bytes at most.
 static void check_written(const Allocation *a, uintptr_t address, int bytes, bool writes,
                           const void *pc) {
   if (!a->written) return;
   size_t offset = address - a->begin;
-  for (size_t i = offset; i < offset + (size_t)bytes; i++) {
-    if (writes) {
-      __atomic_fetch_or(&a->written[i / 8], (uint8_t)(1u << i % 8), __ATOMIC_RELAXED);
-    } else if (!(a->written[i / 8] >> i % 8 & 1)) {
-      char where[512];
-      fault_describe(address, where, sizeof where);
-      fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "read of %d bytes that nobody wrote, at %p%s",
-                  bytes, (void *)address, where);
-    }
+  uint32_t bits = ((1u << bytes) - 1) << offset % 8; // bytes: 16 at most
+  for (uint8_t *at = &a->written[offset / 8]; bits; at++, bits >>= 8) {
+    uint8_t lacks = (uint8_t)(bits & ~*at);
+    if (lacks && !writes) report_unwritten(address, bytes, pc);
+    if (lacks) __atomic_fetch_or(at, lacks, __ATOMIC_RELAXED);
   }
 }
 
@@ -343,7 +372,7 @@ static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
   if (fiber->block->atomic_open[thread]) end_atomic(fiber->block, thread);
-  if (atomic) clock_learn(fiber->block, *atomic_clock(fiber->block, address), thread);
+  if (atomic) clock_learn_atomic(fiber->block, *atomic_clock(fiber->block, address), thread);
   check_race(fiber, address, bytes, writes, kind, pc, shared);
   if (!atomic) return;
   clock_publish(fiber->block, atomic_clock(fiber->block, address), thread);
@@ -370,12 +399,17 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   trace_settle();
   const Settings *settings = sim_settings();
   const Worker *worker = sim_worker;
-  if (on_stack(fiber, address)) return;
-  bool shared = is_shared(worker, address, bytes);
+  if (address == (uintptr_t)&cusim_self || address - (uintptr_t)fiber < sizeof *fiber) return;
+  const Allocation *a = memory_find_again(address, bytes);
+  bool global = a != NULL; // where the one before it was: neither stack nor shared memory
+  if (!global && on_stack(fiber, address)) return;
+  bool shared = !global && is_shared(worker, address, bytes);
   if (shared && fiber->block->launch->function->module->nguards && is_guard(worker, address))
     return;
-  const Allocation *a = shared ? NULL : memory_find(address);
-  bool global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
+  if (!global && !shared) {
+    a = memory_find(address);
+    global = a && in_range(address, bytes, (void *)a->begin, a->bytes);
+  }
   if (!shared && !global &&
       (is_internal(worker, fiber, address) || on_any_stack(worker, address))) {
     if (kind == AccessAtomic && settings->race) { // in the grid's workspace
@@ -387,7 +421,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   bool variable = !shared && !global && is_variable(fiber, address);
   if (settings->address && !shared && !global && !variable)
     report_bounds(address, bytes, writes, pc);
-  if (settings->address && global && names_outside(fiber->block->launch, a, address, bytes))
+  if (settings->address && global && fiber->block->launch->names &&
+      names_outside(fiber->block->launch, a, address, bytes))
     report_bounds(address, bytes, writes, pc);
   if (settings->count && (shared || global)) {
     count(fiber->block->launch->function->counters, bytes, writes, shared);
@@ -424,60 +459,4 @@ void cusim_proxy_read(const void *address, int bytes) {
   if (!sim_settings()->trace) return;
   trace_access(fiber_running(), (uintptr_t)address, bytes, false, AccessAsync, pc);
   trace_proxy_read(fiber_running(), (uintptr_t)address, bytes, pc);
-}
-
-void cusim_access(const void *address, int bytes, int writes) {
-  if (sim_settings()->trace)
-    trace_access(fiber_running(), (uintptr_t)address, bytes, writes != 0, AccessMove,
-                 __builtin_return_address(0));
-}
-
-void cusim_watch(const void *address, int bytes, int how) {
-  enum { kWidest = 16 };
-  AccessKind kind = how & CusimCompares   ? AccessCompare
-                    : how & CusimAtomic   ? AccessAtomic
-                    : how & CusimVolatile ? AccessVolatile
-                    : bytes > 8           ? AccessMove
-                                          : AccessPlain;
-  for (int i = 0; i < bytes; i += kWidest)
-    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
-                 bytes - i < kWidest ? bytes - i : kWidest, how & CusimWrites, kind,
-                 __builtin_return_address(0));
-}
-
-static void access_vector(const void *address, int bytes, bool writes, const void *pc) {
-  enum { kWidest = 16 };
-  for (int i = 0; i < bytes; i += kWidest)
-    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
-                 bytes - i < kWidest ? bytes - i : kWidest, writes, AccessMove,
-                 (const char *)pc + i);
-}
-
-void cusim_load(void *to, const void *from, int bytes) {
-  access_vector(from, bytes, false, __builtin_return_address(0));
-  memcpy(to, from, (size_t)bytes);
-}
-
-void cusim_store(void *to, const void *from, int bytes) {
-  access_vector(to, bytes, true, __builtin_return_address(0));
-  memcpy(to, from, (size_t)bytes);
-}
-
-// Memory that a copy or a fill of the host wrote.
-void trace_host_write(uintptr_t address, size_t bytes) {
-  const Allocation *a = memory_find(address);
-  if (!a || !a->written || address < a->begin) return;
-  size_t i = address - a->begin, end = i + bytes < a->bytes ? i + bytes : a->bytes;
-  for (; i < end && i % 8; i++) a->written[i / 8] |= (uint8_t)(1u << i % 8);
-  if (i < end) memset(a->written + i / 8, 0xff, (end - i) / 8);
-  for (i = i < end ? i + (end - i) / 8 * 8 : end; i < end; i++)
-    a->written[i / 8] |= (uint8_t)(1u << i % 8);
-}
-
-// ---- counters ----------------------------------------------------------------------
-
-void cusim_count_flops(int kind, long long flops) {
-  if (!sim_settings()->count) return;
-  KernelCounters *counters = fiber_running()->block->launch->function->counters;
-  __atomic_fetch_add(&counters->flops[kind], (uint64_t)flops, __ATOMIC_RELAXED);
 }

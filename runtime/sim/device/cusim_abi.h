@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 11
+#define CUSIM_ABI 12
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,6 +74,38 @@ typedef struct CusimBlock {
   unsigned short ops[CusimWidths][CusimOps];
   unsigned char branches; // it ends in a conditional jump
 } CusimBlock;
+
+// Instructions of PTX by kind, in the order of KernelCounters.instructions.
+enum CusimCountKind {
+  CusimCountInteger,
+  CusimCountFp32,
+  CusimCountFp64,
+  CusimCountFp16, // and bf16, and pairs
+  CusimCountConvert,
+  CusimCountCompare,
+  CusimCountMove,
+  CusimCountLoad,
+  CusimCountStore,
+  CusimCountAtomic,
+  CusimCountControl,
+  CusimCountBarrier,
+  CusimCountWarp,
+  CusimCountMatrix,
+  CusimCountCopy,
+  CusimCountOther,
+  CusimCountKinds
+};
+
+// What a basic block of PTX holds. An image that was built from PTX with CusimCount exports
+// cusim_counts, and announces its blocks by number.
+typedef struct CusimCounts {
+  unsigned short kinds[CusimCountKinds];
+} CusimCounts;
+typedef struct CusimCountTable {
+  int blocks;
+  const CusimCounts *rows;
+} CusimCountTable;
+void cusim_count_block(int block);
 
 // ---- meetings of lanes -----------------------------------------------------------------------
 

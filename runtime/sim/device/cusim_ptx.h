@@ -74,7 +74,13 @@ template <class P, class H> CUSIM_FN P pair(H low, H high) {
 #include "cusim_ptx_convert.h"
 #include "cusim_ptx_memory.h"
 #include "cusim_ptx_warp.h"
+#include "cusim_mma_any.h"
+#include "cusim_ptx_video.h"
 #include "cusim_ptx_wmma.h"
+
+#if CUSIM_COUNT
+#define X_BLOCK(number) cusim_count_block(number)
+#endif
 
 // All threads of the block, one after the other.
 template <CusimEntry enter> void ptx_loop(void *const *params) {

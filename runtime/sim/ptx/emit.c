@@ -273,7 +273,7 @@ static void emit_functions(Emitter *e) {
 }
 
 void emit_module(PtxModule *m, const PtxJob *job, Text *out) {
-  Emitter e = {.ptx = m->ptx, .module = m, .out = out};
+  Emitter e = {.ptx = m->ptx, .module = m, .out = out, .counts = job->checks & CusimCount};
   name_all(m);
   place_shared(m);
   text_print(out, "#include \"cusim_ptx.h\"\n");
@@ -291,6 +291,7 @@ void emit_module(PtxModule *m, const PtxJob *job, Text *out) {
       }
   emit_functions(&e);
   text_print(out, "#line 1 \"cusim-table\"\n");
+  if (e.counts) emit_counts(&e);
   for (int i = 0; i < m->nfuncs; i++)
     if (m->funcs[i]->entry && m->funcs[i]->defined) emit_kernel(&e, m->funcs[i], i);
   text_print(out, "static const CusimKernel cusim_kernels[] = {\n");

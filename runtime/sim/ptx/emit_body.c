@@ -294,8 +294,8 @@ void emit_end(Emitter *e, const Operand *target, PtxType type) {
 static const EmitRow *find_row(const Instr *instr) {
   const EmitRow *const tables[] = {emit_arith_rows,  emit_convert_rows, emit_memory_rows,
                                    emit_control_rows, emit_warp_rows,   emit_matrix_rows,
-                                   emit_wmma_rows,    emit_hopper_rows,
-                                   emit_cluster_rows, emit_wgmma_rows};
+                                   emit_mma_rows,     emit_wmma_rows,    emit_hopper_rows,
+                                   emit_cluster_rows, emit_wgmma_rows,   emit_video_rows};
   const EmitRow *best = NULL;
   size_t length = 0;
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
@@ -306,6 +306,19 @@ static const EmitRow *find_row(const Instr *instr) {
       best = row, length = n;
     }
   return best;
+}
+
+static bool is_video(const EmitRow *row) {
+  for (const EmitRow *r = emit_video_rows; r->name; r++)
+    if (r == row) return true;
+  return false;
+}
+
+static bool is_changed(const Operand *op) { // a register in it
+  if (op->select || op->minus) return true;
+  for (int i = 0; i < op->nparts; i++)
+    if (is_changed(&op->parts[i])) return true;
+  return false;
 }
 
 static const char *escape(const char *name, char text[512]) {
@@ -346,6 +359,9 @@ void emit_instr(Emitter *e, const Instr *instr) {
   e->instr = instr;
   const EmitRow *row = find_row(instr);
   if (!row) emit_fail(e, "this instruction is not known");
+  for (int i = 0; i < instr->nops; i++)
+    if (is_changed(&instr->op[i]) && !is_video(row))
+      emit_fail(e, "a part of a register, or a minus sign before one");
   if (instr->pred >= 0)
     text_print(e->out, "if (%s%s) { ", instr->pred_not ? "!" : "",
                e->func->regs[instr->pred].c_name);
@@ -410,45 +426,6 @@ static void emit_variables(Emitter *e, const PtxFunc *func) {
   }
 }
 
-// ---- accumulators that are not there yet --------------------------------------------------------
-// Between wgmma and its wait, as far as straight code goes: a copy of such a register is one, too;
-// whatever else reads it is a fault, when it is run.
-
-static bool reads_pending(const bool *pending, const Operand *op) {
-  if (op->kind == OpReg) return pending[op->reg];
-  for (int i = 0; i < op->nparts; i++)
-    if (reads_pending(pending, &op->parts[i])) return true;
-  return false;
-}
-
-static void set_pending(bool *pending, const Operand *op, bool value) {
-  if (op->kind == OpReg) pending[op->reg] = value;
-  for (int i = 0; op->kind == OpVector && i < op->nparts; i++)
-    set_pending(pending, &op->parts[i], value);
-}
-
-static void follow_pending(Emitter *e, const Instr *instr, bool *pending, bool *any) {
-  bool product = !strncmp(instr->opcode, "wgmma.mma_async", 15);
-  if (product && instr->nops) {
-    set_pending(pending, &instr->op[0], true);
-    *any = true;
-  }
-  if (!*any || product) return;
-  bool waits = !strncmp(instr->opcode, "wgmma.wait_group", 16), reads = false;
-  bool store = instr->nops && instr->op[0].kind == OpAddress;
-  for (int i = store ? 0 : 1; i < instr->nops; i++) reads |= reads_pending(pending, &instr->op[i]);
-  if (waits) {
-    memset(pending, 0, (size_t)e->func->nregs);
-    *any = false;
-  } else if (!strcmp(instr->part[0], "mov")) {
-    set_pending(pending, &instr->op[0], reads);
-  } else if (reads && instr->pred < 0) {
-    text_print(e->out, "cusim_early_read(); ");
-  } else if (instr->nops) {
-    set_pending(pending, &instr->op[0], false);
-  }
-}
-
 // A fault at a function's entry, where its variables are made (a stack that overflows), is at the
 // line of its first instruction: all up to there is one line of C.
 static void emit_entry_line(Emitter *e, const PtxFunc *func) {
@@ -464,6 +441,7 @@ void emit_function(Emitter *e, PtxFunc *func) {
   e->func = func;
   e->instr = NULL;
   e->file = -1;
+  e->in_block = false;
   choose_kinds(func);
   text_print(e->out, "\n");
   emit_entry_line(e, func);
@@ -481,11 +459,14 @@ void emit_function(Emitter *e, PtxFunc *func) {
     if (instr->label && any) memset(pending, 0, (size_t)func->nregs), any = false;
     if (instr->label) {
       if (!instr->ntargets && !instr->prototype) text_print(e->out, " %s:;", instr->label);
+      if (e->counts) emit_counted(e, instr);
       continue;
     }
     emit_line(e, instr);
-    follow_pending(e, instr, pending, &any);
+    if (e->counts) emit_counted(e, instr);
+    emit_pending(e, instr, pending, &any);
     if (!emit_wide_run(e, instr, &run)) emit_instr(e, instr);
+    for (int k = 1; e->counts && k < run; k++) emit_counted(e, &instr[k]);
     i += run - 1;
   }
   text_print(e->out, "\n}\n");

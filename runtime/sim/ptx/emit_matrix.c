@@ -1,4 +1,4 @@
-// emit_matrix.c: ldmatrix, stmatrix, movmatrix, mma.
+// emit_matrix.c: ldmatrix, stmatrix, movmatrix, runs of mma.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -127,7 +127,7 @@ static bool gather(Emitter *e, const Instr *in, const MmaForm *form, Slots *slot
     const Operand *parts = parts_of(e, o, counts[o]);
     for (int i = 0; i < counts[o]; i++) {
       if (o == 3 && parts[i].kind != OpReg) { // a constant: 0
-        if (parts[i].kind == OpReg || parts[i].bits) emit_fail(e, "a constant that is not 0");
+        if (parts[i].bits) return false;
         out[n++] = -1;
         continue;
       }
@@ -145,7 +145,7 @@ static bool gather(Emitter *e, const Instr *in, const MmaForm *form, Slots *slot
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count) {
   enum { kMostRun = 64, kWords = 16 };
   const MmaForm *form = find_form(instr);
-  if (!form || instr->pred >= 0) return false;
+  if (!form || instr->pred >= 0 || instr_has(instr, "satfinite")) return false;
   int room = (int)(e->func->body + e->func->nbody - instr), n = 0;
   int table[kMostRun][kWords];
   Slots *slots = ptx_alloc(e->ptx, sizeof *slots);
@@ -186,13 +186,7 @@ bool emit_wide_run(Emitter *e, const Instr *instr, int *count) {
   return true;
 }
 
-static void emit_mma(Emitter *e) {
-  if (!find_form(e->instr)) emit_fail(e, "this shape and these types are not done");
-  emit_fail(e, "behind a predicate, or of what are no registers");
-}
-
 const EmitRow emit_matrix_rows[] = {{"ldmatrix", emit_ldmatrix},
                                     {"stmatrix", emit_stmatrix},
                                     {"movmatrix", emit_movmatrix},
-                                    {"mma", emit_mma},
                                     {0}};

@@ -1,4 +1,4 @@
-// emit_wmma.c: wmma.load, wmma.store and wmma.mma, and mma.m8n8k4 of f64.
+// emit_wmma.c: wmma.load, wmma.store and wmma.mma.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -112,15 +112,14 @@ static void emit_store(Emitter *e) {
 }
 
 static void print_type(Emitter *e, PtxType type, int bytes) {
-  const char *number = type.kind != KindFloat ? "int" : type.bits == 64 ? "double" : "float";
-  text_print(e->out, "x_wmma_type<%s, %s, %d>, ", type.name, number, bytes / (type.bits / 8));
+  text_print(e->out, "cusim::WmmaPart<%s, %d>, ", type.name, bytes / (type.bits / 8));
 }
 
 // wmma.mma.sync.aligned.layout.layout.shape.d.c of f16; .d.a.b.c of the others
 static void emit_product(Emitter *e) {
   const Instr *in = e->instr;
-  int last = in->nparts - (instr_has(in, "satfinite") ? 2 : 1);
-  int types = 0;
+  int last = in->nparts - 1, types = 0;
+  if (!strcmp(in->part[last], "satfinite") || !strcmp(in->part[last], "rn")) last--;
   while (types < 4 && strncmp(in->part[last - types], "m", 1) != 0) types++;
   if (types != 2 && types != 4) emit_fail(e, "two types are awaited, or four");
   only_parts(e, 1, last - types,
@@ -132,42 +131,18 @@ static void emit_product(Emitter *e) {
   text_print(e->out, "{ ");
   int in_a = take_in(e, need_op(e, 1), "a_"), in_b = take_in(e, need_op(e, 2), "b_"),
       in_c = take_in(e, need_op(e, 3), "c_"), in_d = declare_out(e, need_op(e, 0));
-  text_print(e->out, "x_wmma<");
+  text_print(e->out, "cusim::wmma<");
   print_type(e, a, in_a);
   print_type(e, b, in_b);
   print_type(e, c, in_c);
   print_type(e, d, in_d);
-  text_print(e->out, "%d, %d, %d>(d_, a_, b_, c_);", s.m, s.n, s.k);
+  text_print(e->out, "%d, %d, %d, %s>(d_, a_, b_, c_);", s.m, s.n, s.k,
+             instr_has(in, "satfinite") && c.kind == KindSigned ? "true" : "false");
   give_out(e, need_op(e, 0));
-  text_print(e->out, " }");
-}
-
-// mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {d, d}, {a}, {b}, {c, c}
-static void emit_f64(Emitter *e) {
-  PtxType f64 = ptx_type_of("f64");
-  const Operand *d = need_op(e, 0), *c = need_op(e, 3);
-  if (d->kind != OpVector || d->nparts != 2 || c->kind != OpVector || c->nparts != 2)
-    emit_fail(e, "pairs of registers are awaited");
-  text_print(e->out, "{ double d_[2]; x_dmma(d_, ");
-  emit_value(e, part(need_op(e, 1), 0), f64);
-  text_print(e->out, ", ");
-  emit_value(e, part(need_op(e, 2), 0), f64);
-  for (int i = 0; i < 2; i++) {
-    text_print(e->out, ", ");
-    emit_value(e, &c->parts[i], f64);
-  }
-  text_print(e->out, ");");
-  for (int i = 0; i < 2; i++) {
-    text_print(e->out, " ");
-    emit_begin(e, &d->parts[i], f64);
-    text_print(e->out, "d_[%d]", i);
-    emit_end(e, &d->parts[i], f64);
-  }
   text_print(e->out, " }");
 }
 
 const EmitRow emit_wmma_rows[] = {{"wmma.load", emit_load},
                                   {"wmma.store", emit_store},
                                   {"wmma.mma", emit_product},
-                                  {"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", emit_f64},
                                   {0}};

@@ -158,10 +158,23 @@ static void parse_address(Parser *p, Operand *op) {
   memcpy(op->parts, parts, (size_t)op->nparts * sizeof *parts);
 }
 
+// `%r1.b0`: the register without its part, which op keeps; else -1.
+static int lookup_part(Parser *p, char *name, Operand *op) {
+  char *dot = strrchr(name, '.');
+  if (!dot || !dot[1] || !strchr("bh", dot[1]) || !dot[2]) return -1;
+  if (strspn(dot + 2, "01234567") != strlen(dot + 2)) return -1;
+  *dot = 0;
+  int found = lookup(p, name);
+  if (found >= 0 && found < kVar) return op->select = dot + 1, found;
+  *dot = '.';
+  return -1;
+}
+
 static void parse_named(Parser *p, Operand *op) {
   int line = p->now.line;
   char *name = parse_name(p);
   int found = lookup(p, name);
+  if (found < 0) found = lookup_part(p, name, op);
   op->name = name;
   if (!strcmp(name, "_")) {
     op->kind = OpSink;
@@ -200,6 +213,8 @@ static Operand parse_plain_operand(Parser *p) {
       op.bits ^= 1u << 31;
     else if (op.kind == OpDouble)
       op.bits ^= 1ull << 63;
+    else if (op.kind == OpReg)
+      op.minus = !op.minus;
     else
       parse_fail(p, "a minus sign before something that is no number");
     return op;

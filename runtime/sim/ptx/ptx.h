@@ -119,7 +119,9 @@ typedef enum OperandKind {
 
 typedef struct Operand {
   OperandKind kind;
-  bool negated; // !p, -1
+  bool negated; // !p
+  bool minus;   // -%r1, of video instructions
+  const char *select; // "b0" of %r1.b0, of video instructions; or null
   int reg;
   uint64_t bits;
   PtxVar *var;
@@ -219,6 +221,10 @@ PtxVar *module_var(const PtxModule *module, const char *name);
 
 // ---- C text -------------------------------------------------------------------------------------
 
+typedef struct BlockCounts { // instructions of a basic block, by kind
+  int kinds[CusimCountKinds];
+} BlockCounts;
+
 typedef struct Emitter {
   Ptx *ptx;
   PtxModule *module;
@@ -227,6 +233,10 @@ typedef struct Emitter {
   Text *out;
   int file, line; // that the C compiler was told
   int temps;
+  bool counts; // instructions are counted
+  bool in_block;
+  BlockCounts *blocks;
+  int nblocks, room_blocks;
 } Emitter;
 
 struct PtxJob;
@@ -235,6 +245,10 @@ void emit_function(Emitter *e, PtxFunc *func);
 void emit_instr(Emitter *e, const Instr *instr);
 void emit_fail(const Emitter *e, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
+// Before the instruction's text; pending: of each register; *any: whether there is one.
+void emit_pending(Emitter *e, const Instr *instr, bool *pending, bool *any);
+void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
+void emit_counts(Emitter *e); // the module's table, at its end
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count);
 
 // How an instruction is written: by rows of name, function.
@@ -243,8 +257,8 @@ typedef struct EmitRow {
   void (*emit)(Emitter *e);
 } EmitRow;
 extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[],
-    emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_wmma_rows[], emit_hopper_rows[],
-    emit_cluster_rows[], emit_wgmma_rows[];
+    emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_mma_rows[], emit_video_rows[],
+    emit_wmma_rows[], emit_hopper_rows[], emit_cluster_rows[], emit_wgmma_rows[];
 
 // The value of an operand as this type; text like `(s32)r1`.
 void emit_value(Emitter *e, const Operand *op, PtxType type);

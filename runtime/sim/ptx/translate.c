@@ -85,7 +85,7 @@ static bool compile(const char *folder, int checks, Text *log) {
   if (kind != HostClang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
   if (kind != HostGcc) args_add(&args, "-ftrivial-auto-var-init=pattern"); // registers
   args_add(&args, checks & CusimTrace ? "-DCUSIM_TRACE=1" : "-DCUSIM_TRACE=0");
-  args_add(&args, "-DCUSIM_COUNT=0");
+  args_add(&args, checks & CusimCount ? "-DCUSIM_COUNT=1" : "-DCUSIM_COUNT=0");
   args_add_all(&args,
                (const char *[]){"kernels.cc", "-x", "assembler", "device/cusim_guard.s", "-x",
                                 "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});

@@ -44,6 +44,8 @@ typedef struct Allocation {
 
 const Allocation *memory_at(int index); // by address; null past the last
 const Allocation *memory_find(uintptr_t address); // the one that holds it or its guards, or null
+// The same if this OS thread found it last, and all of the access lies inside; else null.
+const Allocation *memory_find_again(uintptr_t address, int bytes);
 Allocation *memory_find_begin(uintptr_t address);
 bool memory_inside(const Allocation *a, uintptr_t address); // not in its guards
 bool memory_insert(Allocation *a);                          // false: no memory
@@ -86,6 +88,7 @@ struct CUmod_st {
   uint64_t serial;   // of this module; addresses come again
   FlowBlock *blocks; // by pc; counting
   int nblocks, nbranches;
+  const CusimCountTable *counts; // of PTX; null: not counting
   uint32_t *guards; // offsets in static shared memory of the compiler's own bytes, 8 each
   int nguards;
   CUfunction functions;
@@ -238,6 +241,7 @@ typedef struct Block {
   uint64_t ended;              // threads, of all blocks; never goes back
   uint64_t random;             // state of the seeded order
   uint64_t arrivals, meetings; // of threads at barriers, of lanes at meetings; for the counters
+  struct Issues *issues[kMaxWarps]; // of its warps; null: none yet (issues.c)
   uint32_t serial;             // of the block, over all launches (race checking)
   uint32_t last_atomic;        // number of its last atomic operation
   struct Clock *known[kMaxThreads]; // what each thread knows of the others

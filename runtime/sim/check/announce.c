@@ -1,0 +1,59 @@
+// announce.c: accesses and operations that kernels and libcusim announce themselves, because the
+// compiler's instrumentation does not see them, or sees them in pieces.
+#include "sim/check/check.h"
+
+#include <string.h>
+
+void cusim_access(const void *address, int bytes, int writes) {
+  if (sim_settings()->trace)
+    trace_access(fiber_running(), (uintptr_t)address, bytes, writes != 0, AccessMove,
+                 __builtin_return_address(0));
+}
+
+void cusim_watch(const void *address, int bytes, int how) {
+  enum { kWidest = 16 };
+  AccessKind kind = how & CusimCompares   ? AccessCompare
+                    : how & CusimAtomic   ? AccessAtomic
+                    : how & CusimVolatile ? AccessVolatile
+                    : bytes > 8           ? AccessMove
+                                          : AccessPlain;
+  for (int i = 0; i < bytes; i += kWidest)
+    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
+                 bytes - i < kWidest ? bytes - i : kWidest, how & CusimWrites, kind,
+                 __builtin_return_address(0));
+}
+
+static void access_vector(const void *address, int bytes, bool writes, const void *pc) {
+  enum { kWidest = 16 };
+  for (int i = 0; i < bytes; i += kWidest)
+    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
+                 bytes - i < kWidest ? bytes - i : kWidest, writes, AccessMove,
+                 (const char *)pc + i);
+}
+
+void cusim_load(void *to, const void *from, int bytes) {
+  access_vector(from, bytes, false, __builtin_return_address(0));
+  memcpy(to, from, (size_t)bytes);
+}
+
+void cusim_store(void *to, const void *from, int bytes) {
+  access_vector(to, bytes, true, __builtin_return_address(0));
+  memcpy(to, from, (size_t)bytes);
+}
+
+// Memory that a copy or a fill of the host wrote.
+void trace_host_write(uintptr_t address, size_t bytes) {
+  const Allocation *a = memory_find(address);
+  if (!a || !a->written || address < a->begin) return;
+  size_t i = address - a->begin, end = i + bytes < a->bytes ? i + bytes : a->bytes;
+  for (; i < end && i % 8; i++) a->written[i / 8] |= (uint8_t)(1u << i % 8);
+  if (i < end) memset(a->written + i / 8, 0xff, (end - i) / 8);
+  for (i = i < end ? i + (end - i) / 8 * 8 : end; i < end; i++)
+    a->written[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
+void cusim_count_flops(int kind, long long flops) {
+  if (!sim_settings()->count) return;
+  KernelCounters *counters = fiber_running()->block->launch->function->counters;
+  __atomic_fetch_add(&counters->flops[kind], (uint64_t)flops, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,109 @@
+// test_curand.c: libcusim's curand_kernel.h gives the numbers of NVIDIA's, which runs beside it as
+// PTX: integers and uniform numbers bit for bit, normal ones to a few units of the last place.
+#include <math.h>
+
+#include "tests/sim/both.h"
+
+enum { kThreads = 32, kEach = 32 };
+
+#define KERNEL(T)                                                                                  \
+  "#include <curand_kernel.h>\nextern \"C\" __global__ void k(" T " *out) {\n"                     \
+  " int t = threadIdx.x, n = 0; out += t * 32;\n"
+// A lane's seed, subsequence and offset: small, and using all bits.
+#define START                                                                                      \
+  " unsigned long long seed = t < 8 ? t : t * 0x9e3779b97f4a7c15ull;\n"                            \
+  " unsigned long long sub = t % 4 == 0 ? 0 : t < 16 ? t : t * 0xd1342543de82ef95ull;\n"           \
+  " unsigned long long off = t % 3 == 0 ? 0 : t < 24 ? t * 5 : t * 0xaf251af3b0f025b5ull;\n"       \
+  " curand_init(seed, sub, off, &s);\n"
+#define XORWOW(T) KERNEL(T) " curandState s;\n" START
+#define PHILOX(T) KERNEL(T) " curandStatePhilox4_32_10_t s;\n" START
+#define FOUR(call)                                                                                 \
+  " { auto v = " call "; out[n++] = v.x; out[n++] = v.y; out[n++] = v.z; out[n++] = v.w; }\n"
+#define FOUR_BITS(call)                                                                            \
+  " { auto v = " call "; out[n++] = __float_as_uint(v.x); out[n++] = __float_as_uint(v.y);\n"      \
+  "   out[n++] = __float_as_uint(v.z); out[n++] = __float_as_uint(v.w); }\n"
+#define DOUBLE_BITS(call)                                                                          \
+  " { auto v = __double_as_longlong(" call "); out[n++] = unsigned(v); out[n++] = v >> 32; }\n"
+
+static void *get(const char *front, const char *source, size_t each) {
+  return both_get(front, source, kThreads, kThreads * kEach * each);
+}
+
+static void check_bits(const char *what, const char *source) {
+  unsigned *ours = get("cxx", source, 4), *theirs = get("nvrtc", source, 4);
+  if (!theirs) return;
+  for (int i = 0; i < kThreads * kEach; i++)
+    if (ours[i] != theirs[i])
+      fail_msg("%s: thread %d, number %d: %08x, not %08x", what, i / kEach, i % kEach, ours[i],
+               theirs[i]);
+}
+
+static void test_integers(void **state) {
+  (void)state;
+  static const char more[] =
+      " for (int i = 0; i < 7; i++) out[n++] = curand(&s);\n"
+      " skipahead(t * 3ull, &s); out[n++] = curand(&s); skipahead(1ull << t, &s);\n"
+      " out[n++] = curand(&s); skipahead_sequence(3, &s); out[n++] = curand(&s);\n"
+      " for (int i = 0; i < 3; i++) out[n++] = __float_as_uint(curand_uniform(&s));\n" DOUBLE_BITS(
+          "curand_uniform_double(&s)");
+  char source[4096];
+  snprintf(source, sizeof source, "%s%s}\n", XORWOW("unsigned"), more);
+  check_bits("XORWOW", source);
+  snprintf(source, sizeof source, "%s%s%s}\n", PHILOX("unsigned"), more,
+           FOUR("curand4(&s)") FOUR_BITS("curand_uniform4(&s)") " curand(&s);\n" FOUR("curand4(&s)")
+               DOUBLE_BITS("curand_uniform2_double(&s).y"));
+  check_bits("Philox", source);
+}
+
+// Without NVIDIA's: Random123's published answer for a counter and key of zeros, and XORWOW's first
+// numbers for seed 0.
+static void test_known(void **state) {
+  (void)state;
+  static const unsigned known[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+  static const char philox[] = KERNEL("unsigned") " curandStatePhilox4_32_10_t s;\n"
+                                                  " curand_init(0, 0, 0, &s);\n"
+                                                  " for (; n < 4; n++) out[n] = curand(&s); }\n";
+  static const char xorwow[] = KERNEL("unsigned") " curandState s;\n"
+                                                  " curand_init(0, 0, 0, &s);\n"
+                                                  " for (; n < 4; n++) out[n] = curand(&s); }\n";
+  assert_memory_equal(get("cxx", philox, 4), known, sizeof known);
+  static const unsigned first[] = {0xbd7f03b6, 0x703e556d, 0x845af0c5, 0x283067fd};
+  assert_memory_equal(get("cxx", xorwow, 4), first, sizeof first);
+}
+
+static void check_near(const char *what, const char *source, double unit) {
+  double *ours = get("cxx", source, 8), *theirs = get("nvrtc", source, 8), worst = 0;
+  if (!theirs) return;
+  for (int i = 0; i < kThreads * kEach; i++) {
+    double off = fabs(ours[i] - theirs[i]) / (fabs(theirs[i]) + 1) / unit;
+    if (!(off < 8) || isnan(ours[i]))
+      fail_msg("%s: thread %d, number %d: %.17g, not %.17g", what, i / kEach, i % kEach, ours[i],
+               theirs[i]);
+    worst = fmax(worst, off);
+  }
+  printf("# %s: at most %.2f units\n", what, worst);
+}
+
+static void test_normals(void **state) {
+  (void)state;
+#define ONES                                                                                       \
+  " for (int i = 0; i < 5; i++) out[n++] = F(curand_normal)(&s);\n"                                \
+  " out[n++] = F(curand_log_normal)(&s, 0.5f, 0.25f);\n"                                           \
+  " out[n++] = F(curand_normal)(&s); out[n++] = F(curand_log_normal)(&s, 0.5f, 0.25f);\n"          \
+  " { auto v = F(curand_normal2)(&s); out[n++] = v.x; out[n++] = v.y; }\n"                         \
+  " { auto v = F(curand_log_normal2)(&s, 0.5f, 0.25f); out[n++] = v.x; out[n++] = v.y; }\n"
+#define FOURS FOUR("F(curand_normal4)(&s)") FOUR("F(curand_log_normal4)(&s, 0.5f, 0.25f)")
+#define FLOATS "#define F(name) name\n"
+#define DOUBLES "#define F(name) name##_double\n"
+  check_near("XORWOW, floats", FLOATS XORWOW("double") ONES "}\n", 0x1p-24);
+  check_near("XORWOW, doubles", DOUBLES XORWOW("double") ONES "}\n", 0x1p-53);
+  check_near("Philox, floats", FLOATS PHILOX("double") ONES FOURS "}\n", 0x1p-24);
+  check_near("Philox, doubles", DOUBLES PHILOX("double") ONES FOURS "}\n", 0x1p-53);
+}
+
+int main(void) {
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_known), cmocka_unit_test(test_integers),
+                                     cmocka_unit_test(test_normals)};
+  return cmocka_run_group_tests_name("test_curand", tests, NULL, NULL);
+}
