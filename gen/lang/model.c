@@ -162,6 +162,7 @@ static const char *with_hint(Compiler *c, const char *text) {
     const char *part, *hint;
   } hints[] = {
       {"near '!'", "not equal is ~= in Lua, and nn.ne(a, b) of tensors"},
+      {"near '@'", "matrix products are a:matmul(b)"},
       {"near 'repeat'", "repeat is a word of Lua; x:tile{2, 1} repeats"},
       {"expected near '='", "named arguments stand in a table, as in f{axis = 2}"},
       {"a nil value (global '", "a model file has nn, and of Lua string, table, math and utf8"},

@@ -26,7 +26,16 @@ end
 local define_here = tools.define_here
 
 -- scope(name, f, ...): runs f; the layers that it makes are named name.*
-function nn.scope(name, f, ...) return tools.within(name, false, f, ...) end
+local function want_function(what, name, f)
+  if type(name) ~= "string" or type(f) ~= "function" then
+    fail("%s: wants a name and a function, as in nn.%s(\"a\", function() ... end), not %s and %s",
+         what, what, said(name), said(f))
+  end
+end
+function nn.scope(name, f, ...)
+  want_function("scope", name, f)
+  return tools.within(name, false, f, ...)
+end
 
 -- ---- sources and results ----------------------------------------------------------------------
 
@@ -137,6 +146,7 @@ end)
 -- is run by itself: train, eval, or any other name. Those outside of any belong to "infer". Entries
 -- share parameters and states.
 function nn.entry(name, f, ...)
+  want_function("entry", name, f)
   local outer = core.entry(name)
   local result = table.pack(f(...))
   core.entry(outer)
@@ -148,6 +158,9 @@ define_here("output(name: string, x: any)", "", function(name, x) core.output(na
 
 -- config{name = default, ...}: settings that --set name=value changes.
 function nn.config(defaults)
+  if type(defaults) ~= "table" then
+    fail("config: wants a table of settings, as in nn.config{batch = 8}, not %s", said(defaults))
+  end
   local values = {}
   local names = {}
   for name in pairs(defaults) do names[#names + 1] = name end
@@ -215,6 +228,10 @@ meta.__add, meta.__sub, meta.__mul, meta.__div = binary(op.add), binary(op.sub),
 meta.__idiv, meta.__mod = binary(op.floordiv), binary(op.mod)
 meta.__band, meta.__bor = binary(op.logical_and), binary(op.logical_or)
 meta.__bxor, meta.__bnot = binary(op.logical_xor), function(x) return op.logical_not(x) end
+meta.__shl, meta.__shr = binary(op.shift_left), binary(op.shift_right)
+meta.__call = function(x)
+  fail("a tensor is no function: %s; its sizes are x.shape, its elements x:at(i, j)", tostring(x))
+end
 meta.__pow, meta.__unm = binary(op.pow), function(x) return op.neg(x) end
 -- What Lua turns into a truth of its own before we see it.
 local function no_truth(sign, name)

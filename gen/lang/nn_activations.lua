@@ -98,7 +98,7 @@ end)
 -- x above the threshold, else value.
 define("threshold(x: tensor, threshold: number, value: number)",
        "F.threshold, nn.Threshold", function(x, threshold, value)
-  return op.where(op.gt(x, threshold), x, is_float(x) and value + 0.0 or value)
+  return op.where(op.le(x, threshold), is_float(x) and value + 0.0 or value, x)
 end)
 -- softmax((x + g) / tau) with g of Gumbel's distribution, other ones in each step of training;
 -- hard: 1 at the largest and 0 elsewhere, with the derivatives of the soft ones.

@@ -58,7 +58,15 @@ function rules.reduce_var(g, node, y, x)
   local mean = op.reduce_mean(x, {axes = node.axes})
   return rules.reduce_mean(g, node, y, x) * ((x - mean) * 2.0)
 end
-function rules.reduce_prod(g, node, y, x) return g * y / x end
+-- The product of the others: where one is 0, of it alone it is not.
+function rules.reduce_prod(g, node, y, x)
+  local zero = op.eq(x, 0.0)
+  local zeros = op.reduce_sum(zero:to("f32"), {axes = node.axes})
+  local product = op.reduce_prod(op.where(zero, 1.0, x), {axes = node.axes})
+  local others = op.where(zero, op.where(op.eq(zeros, 1.0), product, 0.0),
+                          op.where(op.eq(zeros, 0.0), product / op.where(zero, 1.0, x), 0.0))
+  return g * others
+end
 function rules.reduce_lse(g, node, y, x) return g * op.exp(x - y) end
 -- Of exp(x - largest): the largest is taken for a constant, as in softmax, where it cancels out.
 function rules.reduce_expsum(g, node, y, x)
@@ -365,6 +373,10 @@ end
 -- it is made, nn.grad takes from rule(g), one for each of them and of its shape, or nil; g has the
 -- shape of y. What rule computes is differentiated like anything else. As torch.autograd.Function.
 function nn.custom_gradient(y, inputs, rule)
+  if type(inputs) ~= "table" or type(rule) ~= "function" then
+    fail("custom_gradient: wants a tensor, a list of tensors and a function, not %s and %s",
+         tools.said(inputs), tools.said(rule))
+  end
   own_rules[core.id(tensor("custom_gradient", y))] = {inputs = inputs, rule = rule}
   return y
 end

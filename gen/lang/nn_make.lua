@@ -11,7 +11,11 @@ end
 -- Filled with a number. dtype: that of the number, f32 or i32.
 define_here("full(dims|size: sizes, value|fill_value: number, {dtype: string = nil})",
             "torch.full", function(dims, value, o)
-  local dtype = o.dtype or (math.type(value) == "integer" and "i32" or "f32")
+  local whole_number = math.type(value) == "integer"
+  if whole_number and (value > 0x7fffffff or value < -0x80000000) then
+    fail("full: %d is beyond i32; with a point, %.1f, it is a float", value, value)
+  end
+  local dtype = o.dtype or (whole_number and "i32" or "f32")
   return of_dtype(core.full(dims, value), dtype)
 end)
 define_here("zeros(dims|size: sizes, {dtype: string = f32})", "torch.zeros", function(dims, o)
@@ -159,6 +163,6 @@ define_here("tensor(numbers: any, {dtype: string = nil})", "torch.tensor", funct
     return op.where(op.lt(place, middle), a, b)
   end
   local x = pick(1, #list)
-  if not core.is_tensor(x) then x = core.full({#list}, x) end
+  if not core.is_tensor(x) then x = nn.full({#list}, x) end
   return of_dtype(op.reshape(x, {dims = dims}), o.dtype)
 end)

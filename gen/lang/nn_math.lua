@@ -152,6 +152,10 @@ local function extreme(name, of_two, reduce, place)
   return function(x, y, o)
     if y ~= nil then
       if o.axis or o.keep then fail("%s: of two tensors there is no axis", name) end
+      local axes = is_tensor(x) and is_float(x) and #core.shape(x) or 0
+      if math.type(y) == "integer" and y ~= 0 and math.abs(y) <= axes then
+        fail("%s: is %d an axis or a number? %s{axis = %d} or %s(%d.0)", name, y, name, y, name, y)
+      end
       return of_two(x, y)
     end
     if not is_tensor(x) then fail("%s: wants a tensor", name) end

@@ -117,14 +117,16 @@ define([[avg_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# =
     return o.divisor and y * (1 / o.divisor) or y
   end
 end)
--- (sum |x|^p)^(1/p) of each window.
+-- (sum x^p)^(1/p) of each window; of one that hangs over, by ceil_mode, the mean of what it has
+-- times the size of the kernel, as torch has it.
 define([[lp_pool{1,2}d(x: image#, p|norm_type: number, kernel|kernel_size: each#,
        {stride: each# = nil, ceil_mode: boolean = false})]], "F.lp_pool#d, nn.LPPool#d",
        function(rank)
   return function(x, p, kernel, o)
-    local function sum2d(what, v, w) return op.window_sum(v, (window_of(what, v, w))) end
-    local powers = op.pow(op.abs(x), p)
-    return op.pow(pool("lp_pool" .. rank .. "d", powers, filled(kernel, o), sum2d), 1 / p)
+    local w = filled(kernel, o)
+    w.count_include_pad = true
+    local means = pool("lp_pool" .. rank .. "d", op.pow(x, p + 0.0), w, avg2d)
+    return op.pow(means * (tools.product(kernel) + 0.0), 1 / p)
   end
 end)
 

@@ -36,6 +36,15 @@ local function floats(name, x)
   fail("%s: wants floats, not %s; x:to(\"f32\") makes them", name, core.dtype(x))
 end
 
+-- The power 1/p of a sum of sizes, whose derivative at 0 is 0, as torch's norm and std have it.
+local function root(sum, p)
+  local y = p == 2 and op.sqrt(sum) or op.pow(sum, 1 / p)
+  return nn.custom_gradient(y, {sum}, function(g)
+    local zero = op.eq(sum, 0.0)
+    return op.where(zero, 0.0, g * y / op.where(zero, 1.0, sum * p))
+  end)
+end
+
 -- ---- sums and the like ------------------------------------------------------------------------
 
 -- Of integers and bools exact, in i32.
@@ -279,7 +288,7 @@ end)
 define("std(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
        "torch.std", function(x, axes, keep, correction)
   local bits = bits_for(x, axes)
-  return squeeze(op.sqrt(variance("std", x, bits, correction)), bits, keep)
+  return squeeze(root(variance("std", x, bits, correction), 2), bits, keep)
 end)
 -- var and mean: two results.
 define([[var_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
@@ -299,8 +308,7 @@ define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean =
   if p == -math.huge then return nn.amin(size, axes, keep) end
   if p == 0 then return nn.sum(op.ne(x, 0):to("f32"), axes, keep) end
   if p == 1 then return nn.sum(size, axes, keep) end
-  if p == 2 then return op.sqrt(nn.sum(x * x, axes, keep)) end
-  return op.pow(nn.sum(op.pow(size, p), axes, keep), 1 / p)
+  return root(nn.sum(p == 2 and x * x or op.pow(size, p), axes, keep), p + 0.0)
 end)
 -- The norm of x - y.
 define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p)

@@ -54,6 +54,7 @@ define("digamma(x: tensor)", "torch.digamma, torch.special.psi", function(x)
   local turned = op.cos(distance) / op.sin(distance) * math.pi
   local y = psi(folded) - op.where(low, turned, 0.0)
   y = op.where(op.lt(x, 0.0) & op.eq(distance, 0.0), 0 / 0, y)
+  y = op.where(op.eq(x, 0.0), -1.0 / x, y) -- of -0.0 infinity
   return nn.custom_gradient(y, {x}, function(g) return g * nn.polygamma(x, 1) end)
 end)
 -- log |Gamma(x)|; infinite at 0, -1, -2, ...

@@ -49,7 +49,9 @@ op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", flags = {"commutes",
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
 op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, flags = {"wide"}, ref = function(a, b) return a ^ b end,
-   grad = function(g, y, a, b) return g * b * a ^ (b - 1), g * y * log(a) end}
+   grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around
+     return where(eq(b, 0), 0, g * b * a ^ (b - 1)), where(eq(a, 0) * ge(b, 0), 0, g * y * log(a))
+   end}
 op{name = "atan2", nin = 2, cuda = "nn_atan2($1, $2)", flops = 16, ref = function(a, b) return atan2(a, b) end,
    grad = function(g, y, a, b) return g * b / (a * a + b * b), -g * a / (a * a + b * b) end}
 op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},

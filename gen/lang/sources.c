@@ -221,8 +221,9 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
   front_check_name(lua, name);
   Node **n = luaL_testudata(lua, 2, kTensorType);
   if (!n)
-    err_at(front_compiler(lua), front_here(lua), "output '%s' is a %s, not a tensor", name,
-           luaL_typename(lua, 2));
+    err_at(front_compiler(lua), front_here(lua), "output '%s' is a %s, not a tensor%s", name,
+           luaL_typename(lua, 2),
+           lua_isboolean(lua, 2) ? "; nn.eq(a, b), nn.ne(a, b) and so on compare elements" : "");
   claim_name(lua, name, *n);
   graph_output(front_compiler(lua)->graph, name, *n, front_here(lua), front_compiler(lua)->entry);
   return 0;

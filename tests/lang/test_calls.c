@@ -173,6 +173,65 @@ static bool says_why(const char *model, const Error *err, int code, const char *
   return ours;
 }
 
+// Does each kernel include the file of lib/ that it calls functions of?
+static bool includes_all(const char *model, const Graph *g) {
+  static const char *const functions[] = {"nn_mod(", "nn_floordiv(", "nn_to<", "nn_value(", NULL};
+  for (int i = 0; i < g->ngroups; i++) {
+    const char *source = g->groups[i]->source;
+    if (!source || strstr(source, "lib/values.cuh") || strstr(source, "lib/random.cuh")) continue;
+    for (int j = 0; functions[j]; j++) {
+      if (!strstr(source, functions[j])) continue;
+      print_error("%s without lib/values.cuh, of the model\n%s\n", functions[j], model);
+      return false;
+    }
+  }
+  return true;
+}
+
+static int compile_text(Compiler *c, const char *text, const char *stage) {
+  char path[] = "/tmp/nngen_alone_XXXXXX.lua";
+  int fd = mkstemps(path, 4);
+  assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+  close(fd);
+  Error err = {0};
+  Options o = {.model = path, .lowering = "fused", .dtype = "fp32", .arch = arch_default(),
+               .stage = stage};
+  int code = compile_model(c, &o, &err);
+  unlink(path);
+  return code;
+}
+
+// Each map as a kernel of its own, of floats and of integers.
+static void each_map_alone(void **unused) {
+  (void)unused;
+  static const char begin[] = "local nn = require \"nn\"\n";
+  Compiler all;
+  int compiled = 0, bad = 0;
+  assert_int_equal(compile_text(&all, "require \"nn\".output(\"y\", require \"nn\".zeros(1))\n",
+                                "front"), ExitOk);
+  for (int i = 0; i < all.nops; i++) {
+    const Op *op = all.ops[i];
+    for (int ints = 0; op->cls == OpMap && ints < 2; ints++) {
+      char text[1024], args[64] = "";
+      for (int j = 0; j < op->nin; j++) strcat(args, j ? ", x" : "x");
+      snprintf(text, sizeof text,
+               "%slocal x = nn.input(\"x\", {2, 3}, {dtype = \"%s\"})\n"
+               "nn.output(\"y\", nn.op.%s(%s%s))\n",
+               begin, ints ? "i32" : "f32", op->name, args,
+               op->typing == TypeConvert ? ", {dtype = 0}" : "");
+      Compiler c;
+      bool made = compile_text(&c, text, "emit") == ExitOk;
+      compiled += made;
+      bad += made && !includes_all(text, c.graph);
+      compile_close(&c);
+    }
+  }
+  compile_close(&all);
+  print_message("%d kernels\n", compiled);
+  assert_true(compiled > 100);
+  assert_int_equal(bad, 0);
+}
+
 static void all_functions_answer(void **unused) {
   (void)unused;
   Arena *arena = arena_new(NULL, NULL);
@@ -198,6 +257,7 @@ static void all_functions_answer(void **unused) {
                  .stage = i % 8 ? "fuse" : "emit"};
     int code = compile_model(&c, &o, &err);
     bad += !says_why(model, &err, code, path);
+    bad += code == ExitOk && !includes_all(model + strlen(head), c.graph);
     good += code == ExitOk;
     compile_close(&c);
   }
@@ -210,6 +270,7 @@ static void all_functions_answer(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all_functions_answer)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_functions_answer),
+                                     cmocka_unit_test(each_map_alone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

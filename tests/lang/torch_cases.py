@@ -780,6 +780,40 @@ section("windows", {"x": floats(2, 3, 9, 10), "d": floats(1, 2, 6, 7, 8),
 ])
 
 
+TIES = torch.tensor([[[[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 2, 2], [2, 0, 2, 1]]]], dtype=torch.float)
+ZEROS = torch.tensor([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0], [4.0, 5.0, 6.0]])
+section("edges", {"q": TIES, "z": ZEROS, "x": floats(2, 3), "p": floats(2, 3, 9, 10),
+                  "l": torch.tensor([[[1.0, 3.0, 3.0, 2.0, 0.0, 5.0]]])}, [
+    ("x % 7", lambda q, z, x, p, l: x % 7),
+    ("x // 2", lambda q, z, x, p, l: torch.floor_divide(x, 2)),
+    ("(nn.grad(q:max_pool2d(3, {stride = 1, pad = 1}):sum(), q))",
+     lambda q, *_: gradient(lambda v: F.max_pool2d(v, 3, 1, 1), q)),
+    ("(nn.grad(q:max_pool2d(2, {stride = 1, dilation = 2}):sum(), q))",
+     lambda q, *_: gradient(lambda v: F.max_pool2d(v, 2, 1, 0, 2), q)),
+    ("(nn.grad(l:max_pool1d(2, {stride = 1}):sum(), l))",
+     lambda q, z, x, p, l: gradient(lambda v: F.max_pool1d(v, 2, 1), l)),
+    ("(nn.grad(p:max_pool2d({3, 2}, {stride = 2, pad = 1}):square():sum(), p))",
+     lambda q, z, x, p, l: gradient(lambda v: F.max_pool2d(v, (3, 2), 2, 1).square(), p)),
+    ("(nn.grad(z:prod(2):sum(), z))", lambda q, z, *_: gradient(lambda v: v.prod(1), z)),
+    ("(nn.grad(z:prod(), z))", lambda q, z, *_: gradient(lambda v: v.prod(), z)),
+    ("(nn.grad((z - z):norm(), z))", lambda q, z, *_: gradient(lambda v: (v - v).norm(), z)),
+    ("(nn.grad((z * 0 + 1):std(2):sum(), z))", lambda q, z, *_: torch.zeros(3, 3)),
+    ("(nn.grad(z:norm(3, 1):sum(), z))", lambda q, z, *_: gradient(lambda v: v.norm(3, 0), z)),
+    ("(nn.grad(z:pow(0):sum(), z))", lambda q, z, *_: gradient(lambda v: v.pow(0), z)),
+    ("(nn.grad(z:pow(z):sum(), z))", lambda q, z, *_: gradient(lambda v: v.pow(v), z)),
+    ("p:abs():lp_pool2d(2, 3, {ceil_mode = true})",
+     lambda q, z, x, p, l: F.lp_pool2d(p.abs(), 2, 3, ceil_mode=True)),
+    ("p:lp_pool2d(1, {2, 3})", lambda q, z, x, p, l: F.lp_pool2d(p, 1, (2, 3))),
+    ("p:lp_pool2d(3, 2)", lambda q, z, x, p, l: F.lp_pool2d(p, 3, 2)),
+    ("x:index_select(2, nn.tensor{1, 1})", lambda q, z, x, p, l: x[:, [1, 1]]),
+    ("x:view(-1)", lambda q, z, x, p, l: x.view(-1)),
+    ("x:tile(2)", lambda q, z, x, p, l: x.tile(2)),
+    ("nn.zeros(3)", lambda *_: torch.zeros(3)),
+    ("(x * (0 / 0)):threshold(0.5, 7)",
+     lambda q, z, x, p, l: F.threshold(x * float("nan"), 0.5, 7)),
+])
+
+
 section("empty", {"x": floats(3, 4), "e": floats(2, 0, 4), "i": ints(3, 0)}, [
     ("e:relu() + 1", lambda x, e, i: e.relu() + 1),
     ("e:sum(2)", lambda x, e, i: e.sum(1)),
