@@ -25,13 +25,13 @@ function tools.define_here(signature, torch, f)
 end
 local define_here = tools.define_here
 
--- scope(name, f, ...): runs f; the layers that it makes are named name.*
 local function want_function(what, name, f)
   if type(name) ~= "string" or type(f) ~= "function" then
     fail("%s: wants a name and a function, as in nn.%s(\"a\", function() ... end), not %s and %s",
          what, what, said(name), said(f))
   end
 end
+-- scope(name, f, ...): runs f; the layers that it makes are named name.*
 function nn.scope(name, f, ...)
   want_function("scope", name, f)
   return tools.within(name, false, f, ...)

@@ -44,6 +44,23 @@ static bool in_domain(const Group *k, const Type *t) {
   return (all && type_same_shape(all, t)) || type_same_shape(&k->anchor->type, t);
 }
 
+static int64_t size_from_end(const Type *t, int d) { // of the d-th dimension from the last one
+  return d < t->rank ? t->dim[t->rank - 1 - d] : 1;
+}
+
+bool legal_keeps_places(const Node *n) {
+  bool same = n->op->form == MoveReshape;
+  for (int d = 0; d < MaxRank && same; d++)
+    same = size_from_end(&n->type, d) == size_from_end(&n->in[0]->type, d);
+  return same;
+}
+
+bool legal_moved(const Node *n, const Group *k) {
+  for (; n->group == k && n->op->cls == OpMove && n->nin == 1; n = n->in[0])
+    if (!legal_keeps_places(n)) return true;
+  return false;
+}
+
 // A map of sums of columns has an element for each.
 static const char *foot_joins(const Group *k, const Node *n) {
   const Node *sum = NULL;
@@ -53,6 +70,8 @@ static const char *foot_joins(const Group *k, const Node *n) {
 }
 
 static const char *map_joins(const Group *k, const Node *n) {
+  for (int i = 0; i < n->nin && !k->ntails && !k->tm->fusion->maps; i++)
+    if (legal_moved(n->in[i], k)) return "it reads what that kernel makes from other places";
   if (k->ntails && tail_of_inputs(k, n) == kFootTail) return foot_joins(k, n);
   if (k->ntails && tail_of_inputs(k, n) < 0)
     return "it combines parts of a product that are stored apart";

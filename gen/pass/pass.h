@@ -196,11 +196,11 @@ typedef struct Fuse {
 } Fuse;
 
 const Fuse *fuse_of(const Graph *g);
-// Why n cannot be computed behind what k computes, a group of maps where `reader` reads it; null:
-// it can.
-const char *legal_epilogue(const Group *k, const Node *n);
-const char *legal_prologue(const Group *reader, const Group *k);
-bool legal_lies_alike(const Group *k, const Node *n); // a move whose elements lie as they do there
+const char *legal_epilogue(const Group *k, const Node *n); // why n does not follow k, or null
+const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
+bool legal_keeps_places(const Node *move);       // elements, broadcast, stay where they were
+bool legal_moved(const Node *n, const Group *k); // is it what k makes, in other places?
+bool legal_lies_alike(const Group *k, const Node *n); // a move whose elements lie as there
 bool legal_alone(const Group *k, const Node *n);      // nobody but n reads what k makes
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
     fusion_scan, fusion_select, fusion_attend, fusion_weigh; // legal.c

@@ -3,6 +3,7 @@
 // of the sweeps before it, and computes the maps between them.
 #include "pass.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_full(const Group *g, const Node *n) {
@@ -81,16 +82,29 @@ static const Type *elements_of(const Group *k) {
   return k->tm->fusion->elements ? &last_made(k)->type : NULL;
 }
 
-// Does the reader take a row's result for more than a value that all of its elements share? A
-// concat has a place for it among others.
-static bool moves_results(const Group *rows, const Group *reader) {
-  for (int i = 0; i < reader->nnodes; i++) {
-    const Node *n = reader->nodes[i];
-    bool places = n->op->cls == OpMove && n->op->form > MoveSlice;
-    for (int j = 0; j < n->nin && places; j++)
-      if (n->in[j]->group == rows) return true;
-  }
+static bool read_in(const Node *n, const Group *k) {
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      if (k->nodes[i]->in[j] == n) return true;
   return false;
+}
+
+// Does the reader take what the rows make from other places than those that a row has at hand? A
+// transposed or turned value is another row's; a concat has a place for it among others.
+static bool moves_results(const Group *rows, const Group *reader) {
+  bool *made = base_alloc((size_t)reader->nnodes, sizeof *made), moves = false;
+  for (int i = 0; i < reader->nnodes && !moves; i++) {
+    const Node *n = reader->nodes[i];
+    for (int j = 0; j < n->nin; j++) {
+      moves = moves || legal_moved(n->in[j], rows);
+      made[i] = made[i] || n->in[j]->group == rows;
+      for (int k = 0; k < i; k++) made[i] = made[i] || (made[k] && reader->nodes[k] == n->in[j]);
+    }
+    if (!made[i] || n->op->cls != OpMove) continue;
+    moves = moves || n->op->form > MoveSlice || (!legal_keeps_places(n) && read_in(n, reader));
+  }
+  free(made);
+  return moves;
 }
 
 // Rows, and what reads their results over the same elements?

@@ -1,2 +1,2 @@
 local nn = require "nn"
-nn.output("y", nn.input("x", {4}):reshape(4))
+nn.output("y", nn.input("x", {4}):reshape(true))

@@ -107,4 +107,14 @@ function cases.cycle() -- siblings that would wait for themselves
   nn.output("a", x:relu()); nn.output("b", x * s); nn.output("c", (x * s):sum(1))
   at_most(3)
 end
+function cases.turned() -- rows beside what other rows make: their own transpose, sums of others
+  local x, z = nn.input("x", {6, 6}), nn.input("z", {5, 5, 5})
+  local s = x:softmax(2)
+  nn.output("both", s + s:transpose(1, 2))
+  local sums = z:sum(3)
+  nn.output("others", z * sums:reshape{5, 1, 5})
+  nn.output("own", z * sums:reshape{5, 5, 1})
+  nn.output("turned", z + z:softmax(3):permute{1, 3, 2})
+  at_most(4)
+end
 cases[cfg.case]()
