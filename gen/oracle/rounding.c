@@ -89,6 +89,31 @@ static void free_all(const Graph *g, double **value) {
   free(value);
 }
 
+static double *squares(const double *x, int64_t count) {
+  double *y = base_alloc((size_t)count + 1, sizeof *y);
+  for (int64_t i = 0; i < count; i++) y[i] = x[i] * x[i];
+  return y;
+}
+
+// What rounding the operands of a product to tf32 makes of its sums: each term is off by some 2^-11
+// of its size, one up, another down. Where terms cancel, that is much beside the sum.
+static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by) {
+  Node *a = n->in[0], *b = n->in[1];
+  double *save_a = value[a->id], *save_b = value[b->id], *sums = value[n->id];
+  value[a->id] = squares(save_a, type_count(&a->type));
+  value[b->id] = a == b ? value[a->id] : squares(save_b, type_count(&b->type));
+  value[n->id] = NULL;
+  eval_node(c, n, value);
+  double unit = by->unit * 0x1p13; // of tf32, where by->unit is fp32's
+  int64_t count = type_count(&n->type);
+  for (int64_t i = 0; i < count; i++)
+    sums[i] += unit * sqrt(value[n->id][i]) * sign_of(by, n->id, i);
+  free(value[n->id]);
+  free(value[a->id]);
+  if (a != b) free(value[b->id]);
+  value[a->id] = save_a, value[b->id] = save_b, value[n->id] = sums;
+}
+
 static void run_group(const Group *g, double **value, Nudge *by) {
   Compiler *c = g->graph->c;
   for (int i = 0; i < g->nnodes; i++) {
@@ -97,6 +122,7 @@ static void run_group(const Group *g, double **value, Nudge *by) {
       if (!value[n->in[j]->id]) eval_node(c, n->in[j], value);
     eval_node(c, n, value);
     nudge(by, n, value[n->id]);
+    if (n->op->cls == OpContract && n->precision == PrecTf32) nudge_product(c, n, value, by);
   }
 }
 
