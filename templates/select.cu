@@ -8,6 +8,7 @@ constexpr int kLanes = $(k.vector);        // neighbouring elements per access
 constexpr bool kTogether = $(k.together);  // rows are innermost in memory: a warp reads along them
 constexpr int kItems = $(k.items);         // accesses of a thread in flight
 constexpr int kBest = $(k.best);           // elements to find in each row
+constexpr bool kSmallest = $(k.smallest);  // the smallest elements, or the largest
 constexpr int kCount = $(k.count);         // rows
 constexpr int kLength = $(k.length);       // elements of a row
 constexpr int kParts = $(k.parts);         // blocks that share a row

@@ -16,7 +16,7 @@ static void put_element(Select *r, const char **loads, const char **body) {
   Scope s = {.group = r->e->g, .lanes = r->e->g->tile.lanes, .indent = "      "};
   const char *value = expr_value(&s, r->anchor->in[0], r->full);
   const char *place = domain_place(arena, r->in, r->axes, r->full);
-  buffer_put(&s.body, "      one[j] = select_key(%s, %s);\n", value, place);
+  buffer_put(&s.body, "      one[j] = select_key<kSmallest>(%s, %s);\n", value, place);
   *loads = s.loads.text ? arena_dup(arena, s.loads.text) : "";
   *body = arena_dup(arena, s.body.text);
   hole_text(r->e, "element_loads", *loads);
@@ -41,6 +41,7 @@ static void put_constants(Select *r) {
   hole_bool(r->e, "together", t->together);
   hole_int(r->e, "items", t->items);
   hole_int(r->e, "best", r->anchor->attr.count);
+  hole_bool(r->e, "smallest", r->anchor->attr.smallest);
   hole_int(r->e, "count", type_count(r->in) / length);
   hole_int(r->e, "length", length);
   hole_int(r->e, "parts", t->splits);

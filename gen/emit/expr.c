@@ -170,6 +170,7 @@ const char *expr_literal(Arena *a, double v, Dtype dtype) {
   if (dtype == DtBool) return v != 0 ? "true" : "false";
   int64_t whole = isnan(v) ? 0 : (int64_t)fmin(fmax(v, INT32_MIN), INT32_MAX);
   if (whole == INT32_MIN) return "(-2147483647 - 1)";
+  if (whole == INT32_MIN) return "(-2147483647 - 1)"; // which has no literal
   return arena_printf(a, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
 }
 

@@ -62,6 +62,7 @@ typedef struct Attr {
   int64_t size[2];       // conv's gradients: height, width of an image, of a filter
   int64_t axis;          // concat, index, scan, select
   int64_t count;         // select: how many elements
+  int64_t smallest;      // select: 1: the smallest ones
   int64_t dtype;         // to: a Dtype
   int64_t below;         // input of integers: they are 0 to below - 1; 0: any
   int64_t dims[MaxRank]; // reshape: shape; permute: source of each dimension; slice: begin;

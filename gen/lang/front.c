@@ -61,7 +61,7 @@ static Node *add_const(Compiler *c, double value, bool whole) {
 static Node *to_node(lua_State *lua, int at, const Op *op) {
   if (lua_type(lua, at) == LUA_TNUMBER) {
     double value = lua_tonumber(lua, at);
-    bool whole = lua_isinteger(lua, at) && fabs(value) <= INT32_MAX;
+    bool whole = lua_isinteger(lua, at) && value >= INT32_MIN && value <= INT32_MAX;
     return add_const(front_compiler(lua), value, whole);
   }
   Node **n = luaL_testudata(lua, at, kTensorType);

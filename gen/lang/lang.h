@@ -94,6 +94,7 @@ typedef enum Code {
   CodeExpm1,
   CodeAtan,
   CodeAtan2,
+  CodeMod,
   CodeFloor,
   CodeAbs,
   CodeMax,

@@ -232,7 +232,7 @@ meta.__shl, meta.__shr = binary(op.shift_left), binary(op.shift_right)
 meta.__call = function(x)
   fail("a tensor is no function: %s; its sizes are x.shape, its elements x:at(i, j)", tostring(x))
 end
-meta.__pow, meta.__unm = binary(op.pow), function(x) return op.neg(x) end
+meta.__pow, meta.__unm = binary(function(a, b) return nn.pow(a, b) end), function(x) return op.neg(x) end
 -- What Lua turns into a truth of its own before we see it.
 local function no_truth(sign, name)
   return function(a, b)

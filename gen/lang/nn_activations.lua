@@ -8,8 +8,16 @@ local fail, define, is_float = tools.fail, tools.define, tools.is_float
 define("relu(x: tensor)", "F.relu, nn.ReLU", function(x)
   return is_float(x) and op.relu(x) or op.max(x, 0)
 end)
+-- From low to high; on both bounds the derivative is 0, where clamp's is 1.
+local function between(x, low, high)
+  local y = op.min(op.max(x, low), high)
+  if not is_float(y) then return y end
+  return nn.custom_gradient(y, {x}, function(g)
+    return op.where(op.gt(x, low) & op.lt(x, high), g, 0.0)
+  end)
+end
 -- From 0 to 6.
-define("relu6(x: tensor)", "F.relu6, nn.ReLU6", function(x) return op.min(op.relu(x), 6) end)
+define("relu6(x: tensor)", "F.relu6, nn.ReLU6", function(x) return between(x, 0, 6) end)
 define("leaky_relu(x: tensor, slope|negative_slope: number = 0.01)",
        "F.leaky_relu, nn.LeakyReLU", function(x, slope)
   return op.where(op.gt(x, 0), x, x * slope)
@@ -54,7 +62,7 @@ define("sigmoid(x: tensor)", "torch.sigmoid, nn.Sigmoid", op.sigmoid)
 define("silu|swish(x: tensor)", "F.silu, nn.SiLU", op.silu)
 
 -- log(1 + exp(x)): of no x too large, and exact where it is small.
-local function softplus(x) return op.max(x, 0.0) + op.log1p(op.exp(-op.abs(x))) end
+local function softplus(x) return op.maximum(x, 0.0) + op.log1p(op.exp(-op.abs(x))) end
 tools.softplus = softplus
 -- log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
 define("softplus(x: tensor, beta: number = 1, threshold: number = 20)",
@@ -85,11 +93,11 @@ define("hardshrink(x: tensor, lambda|lambd: number = 0.5)",
 end)
 define("hardtanh(x: tensor, low|min_val: number = -1, high|max_val: number = 1)",
        "F.hardtanh, nn.Hardtanh", function(x, low, high)
-  return op.min(op.max(x, low), high)
+  return between(x, low, high)
 end)
 -- x / 6 + 1 / 2, from 0 to 1.
 define("hardsigmoid(x: tensor)", "F.hardsigmoid, nn.Hardsigmoid", function(x)
-  return op.min(op.max(x + 3.0, 0.0), 6.0) * (1 / 6)
+  return between(x + 3.0, 0.0, 6.0) * (1 / 6)
 end)
 -- x * hardsigmoid(x).
 define("hardswish(x: tensor)", "F.hardswish, nn.Hardswish", function(x)

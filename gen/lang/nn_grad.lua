@@ -81,7 +81,18 @@ local function sum_behind(g, axis) -- of each element and those behind it
   return op.reduce_sum(g, {axes = 1 << axis}) - op.scan_sum(g, {axis = axis}) + g
 end
 function rules.scan_sum(g, node) return sum_behind(g, node.axis) end
-function rules.scan_prod(g, node, y, x) return sum_behind(g * y, node.axis) / x end
+-- Before the first 0 of a row each product holds x once. That 0 is in all behind it, whose products
+-- without it are 0 from the next one on; what stands behind it counts for nothing.
+function rules.scan_prod(g, node, y, x)
+  local along = {axis = node.axis}
+  local zero = op.eq(x, 0.0)
+  local zeros = op.scan_sum(zero:to("i32"), along)
+  local first = zero & op.eq(zeros, 1)
+  local others = op.scan_prod(op.where(first, 1.0, x), along)
+  local before = sum_behind(g * y, node.axis) / op.where(zero, 1.0, x)
+  local at_zero = sum_behind(op.where(op.eq(zeros, 0), 0.0, g * others), node.axis)
+  return op.where(first, at_zero, op.where(op.eq(zeros, 0), before, 0.0))
+end
 
 local function as_matrix(x) -- all but the last dimension as one
   local dims, rows = shape(x), 1

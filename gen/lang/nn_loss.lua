@@ -68,7 +68,7 @@ define([[bce_with_logits|binary_cross_entropy_with_logits(x: tensor, y|target: t
        {weight: tensor = nil, pos_weight: value = 1, reduction: none/mean/sum = mean})]],
        "F.binary_cross_entropy_with_logits, nn.BCEWithLogitsLoss",
        elementwise("bce_with_logits", function(x, y, o)
-  local below = op.log(op.exp(-op.abs(x)) + 1.0) + op.max(-x, 0.0) -- log(1 + exp(-x))
+  local below = op.log(op.exp(-op.abs(x)) + 1.0) + op.maximum(-x, 0.0) -- log(1 + exp(-x))
   local each = (1.0 - y) * x + below * (y * (o.pos_weight - 1.0) + 1.0)
   return o.weight and each * o.weight or each
 end))
@@ -143,7 +143,7 @@ define([[triplet_margin_loss(anchor: tensor, positive: tensor, negative: tensor,
        "F.triplet_margin_loss, nn.TripletMarginLoss", function(anchor, positive, negative, o)
   local near, far = nn.pairwise_distance(anchor, positive, o.p, o.eps),
       nn.pairwise_distance(anchor, negative, o.p, o.eps)
-  if o.swap then far = op.min(far, nn.pairwise_distance(positive, negative, o.p, o.eps)) end
+  if o.swap then far = op.minimum(far, nn.pairwise_distance(positive, negative, o.p, o.eps)) end
   return reduced(op.max(near - far + o.margin, 0.0), o.reduction)
 end)
 -- The mean over classes of the binary cross-entropy of logits x (N, C), y of 0 and 1.
@@ -195,7 +195,7 @@ define([[triplet_margin_with_distance_loss(anchor: tensor, positive: tensor, neg
        function(anchor, positive, negative, o)
   local f = o.distance or nn.pairwise_distance
   local near, far = f(anchor, positive), f(anchor, negative)
-  if o.swap then far = op.min(far, f(positive, negative)) end
+  if o.swap then far = op.minimum(far, f(positive, negative)) end
   return reduced(op.max(near - far + o.margin, 0.0), o.reduction)
 end)
 
@@ -301,7 +301,10 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   end
   local function added(a, b) -- log(exp(a) + exp(b))
     local most = op.max(a, b)
-    return most + op.log1p(op.exp(op.min(a, b) - most))
+    local y = most + op.log1p(op.exp(op.min(a, b) - most))
+    return nn.custom_gradient(y, {a, b}, function(g) -- without a step where they are equal
+      return g * op.exp(a - y), g * op.exp(b - y)
+    end)
   end
   local function of_step(t) return nn.take_along(nn.select(x, 1, t), symbols, 2) end
   local a = op.where(op.lt(place, 2), of_step(1), none)

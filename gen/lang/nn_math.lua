@@ -44,7 +44,16 @@ define("fmod(x: value, y: value)", "torch.fmod", function(x, y)
   local rest = op.mod(op.abs(x), op.abs(y))
   return op.where(op.lt(x, 0), -rest, rest)
 end)
-define("pow|float_power(x: value, y: value)", "torch.pow", both(op.pow))
+-- Of integers an integer, to 32 bits.
+define("pow(x: value, y: value)", "torch.pow", function(x, y)
+  if is_float(x) or is_float(y) then return op.pow(x, y) end
+  if math.type(y) and y < 0 then
+    fail("pow: an integer to the power %d is no integer; x:to(\"f32\") makes floats", y)
+  end
+  return op.int_pow(x, y)
+end)
+-- As floats.
+define("float_power(x: value, y: value)", "torch.float_power", both(op.pow))
 define("neg|negative(x: tensor)", "torch.neg", op.neg)
 -- x itself.
 define("positive|identity|clone|contiguous(x: tensor)",
@@ -75,7 +84,7 @@ define("ldexp(x: tensor, y: value)", "torch.ldexp", function(x, y) return x * op
 -- sqrt(x^2 + y^2), without the squares leaving the range of floats.
 define("hypot(x: value, y: value)", "torch.hypot", function(x, y)
   local a, b = op.abs(x), op.abs(y)
-  local most, least = op.max(a, b), op.min(a, b)
+  local most, least = op.maximum(a, b), op.minimum(a, b)
   local ratio = least / op.where(op.eq(most, 0), 1.0, most)
   return op.where(op.eq(most, math.huge), math.huge, most * op.sqrt(ratio * ratio + 1.0))
 end)
@@ -137,10 +146,15 @@ define("bitwise_right_shift(x: value, places: value)",
        "torch.bitwise_right_shift", bitwise("bitwise_right_shift", op.shift_right, op.shift_right))
 -- a where the condition holds, elsewhere b.
 define("where(condition: tensor, a: value, b: value)", "torch.where", op.where)
--- value where mask is true, elsewhere x.
+-- value where mask is true, elsewhere x; x keeps its dtype: for integers a number is cut toward
+-- zero.
 define("masked_fill(x: tensor, mask: tensor, value: value)",
        "Tensor.masked_fill", function(x, mask, value)
   if math.type(value) == "integer" and is_float(x) then value = value + 0.0 end
+  if math.type(value) == "float" and not is_float(x) then
+    if value - value ~= 0 then fail("masked_fill: %s holds no %g", tostring(x), value) end
+    value = value < 0 and math.ceil(value) or math.floor(value)
+  end
   return op.where(mask, value, x)
 end)
 
@@ -148,7 +162,7 @@ end)
 
 -- Of two tensors or a tensor and a number, element by element; NaN where either is. Of one tensor
 -- the largest of all elements; with `axis` the largest along it and their places, as torch.max.
-local function extreme(name, of_two, reduce, place)
+local function extreme(name, bounded, of_two, reduce, place)
   return function(x, y, o)
     if y ~= nil then
       if o.axis or o.keep then fail("%s: of two tensors there is no axis", name) end
@@ -156,20 +170,28 @@ local function extreme(name, of_two, reduce, place)
       if math.type(y) == "integer" and y ~= 0 and math.abs(y) <= axes then
         fail("%s: is %d an axis or a number? %s{axis = %d} or %s(%d.0)", name, y, name, y, name, y)
       end
-      return of_two(x, y)
+      return is_tensor(x) and is_tensor(y) and of_two(x, y) or bounded(x, y)
     end
     if not is_tensor(x) then fail("%s: wants a tensor", name) end
     if not o.axis then return nn[reduce](x, nil, o.keep) end
-    return nn[reduce](x, o.axis, o.keep), nn[place](x, o.axis, o.keep)
+    local most, at = nn[reduce](x, o.axis, true), nn[place](x, o.axis, true)
+    if math.type(o.axis) then -- the gradient is of the element at that place alone
+      local axis = tools.axis(name .. ": axis", o.axis, x)
+      nn.custom_gradient(most, {x}, function(g)
+        return op.where(op.eq(nn.index(core.shape(x), axis), at), g, 0.0)
+      end)
+    end
+    if o.keep then return most, at end
+    return nn.squeeze(most, o.axis), nn.squeeze(at, o.axis)
   end
 end
 define("max|maximum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})",
        "torch.max, torch.maximum",
-       extreme("max", op.max, "amax", "argmax"))
+       extreme("max", op.max, op.maximum, "amax", "argmax"))
 -- Likewise the smallest.
 define("min|minimum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: boolean = false})",
        "torch.min, torch.minimum",
-       extreme("min", op.min, "amin", "argmin"))
+       extreme("min", op.min, op.minimum, "amin", "argmin"))
 -- The larger one; where one is NaN the other.
 define("fmax(x: tensor, y: tensor)", "torch.fmax", function(x, y)
   return op.where(op.ne(x, x), y, op.where(op.ne(y, y), x, op.max(x, y)))
@@ -211,7 +233,10 @@ define("trunc|fix(x: tensor)", "torch.trunc", of_floats(op.trunc))
 -- To the nearest whole number, halves to the even one; with `decimals` to that many digits behind
 -- the point.
 define("round(x: tensor, {decimals: whole = 0})", "torch.round", function(x, o)
-  if not is_float(x) then return x end
+  if not is_float(x) then
+    if o.decimals ~= 0 then fail("round: %s are integers; decimals are of floats", tostring(x)) end
+    return x
+  end
   if o.decimals == 0 then return op.round(x) end
   local ten = 10.0 ^ math.abs(o.decimals)
   if o.decimals > 0 then return op.round(x * ten) / ten end
@@ -237,7 +262,7 @@ define("xlogy(x: value, y: value)", "torch.xlogy", function(x, y)
   return op.where(op.ne(y, y), y, op.where(zero, 0.0, x * op.log(op.where(zero, 1.0, y))))
 end)
 local function logaddexp(x, y, scale) -- of exp(scale * x)
-  local most = op.max(x, y)
+  local most = op.maximum(x, y)
   local apart = op.abs(x - y)
   local near = op.where(op.eq(x, y), 0.0, apart) -- of two equal infinities
   return most + op.log1p(op.exp(near * -scale)) * (1 / scale)

@@ -106,11 +106,10 @@ define("argmin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.argmin", reduces(op.reduce_argmin))
 -- The k (at most 64) largest elements along an axis and their places in it as i32, counted from 0:
 -- two tensors with k elements along the axis, the largest first; with largest = false the smallest.
--- Of equal elements the lower place stands first, NaN before all numbers.
+-- Of equal elements the lower place stands first; NaN is larger than all numbers.
 define("topk(x: tensor, k: count, axis: axis = -1, {largest: boolean = true})",
        "torch.topk", function(x, k, axis, o)
-  local key = o.largest and x or -(is_float(x) and x or x:to("f32"))
-  local places = op.topk(key, {axis = axis - 1, count = k})
+  local places = op.topk(x, {axis = axis - 1, count = k, smallest = o.largest and 0 or 1})
   return op.take_along(x, places, {axis = axis - 1}), places
 end)
 -- The elements along an axis of at most 64 in their order, and the places they had: two tensors.
@@ -141,10 +140,17 @@ define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = f
   if keep then return values, places end
   return nn.squeeze(values, axis), nn.squeeze(places, axis)
 end)
--- The middle one (of two the lower) of at most 64 elements along an axis, and its place.
+-- The middle one (of two the lower) of at most 64 elements along an axis, and its place; where one
+-- is NaN, the first of these.
 define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
        "torch.median", function(x, axis, keep)
-  return nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, keep)
+  local value, place = nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, true)
+  if is_float(x) then
+    place = op.where(nn.any(nn.isnan(x), axis, true), nn.argmax(x, axis, true), place)
+    value = op.take_along(x, place, {axis = axis - 1})
+  end
+  if keep then return value, place end
+  return nn.squeeze(value, axis), nn.squeeze(place, axis)
 end)
 
 -- Of a place between two neighbours the one that counts, and how far it is to the one above it, as
@@ -207,8 +213,9 @@ define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
   local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
   local often = nn.sum(pairs_of, axis + 1) -- how often each element occurs
   local most = op.eq(often, nn.amax(often, axis, true))
-  local value = nn.amin(op.where(most, x, math.huge), axis, true)
-  local place = nn.amax(op.where(op.eq(x, value), nn.index(shape(x), axis), -1), axis, true)
+  local least = nn.amin(op.where(most, x, is_float(x) and math.huge or 0x7fffffff), axis, true)
+  local place = nn.amax(op.where(op.eq(x, least), nn.index(shape(x), axis), 0), axis, true)
+  local value = op.take_along(x, place, {axis = axis - 1})
   if keep then return value, place end
   return nn.squeeze(value, axis), nn.squeeze(place, axis)
 end)
@@ -317,13 +324,17 @@ end)
 -- x over its norm along an axis, or over eps where that is larger.
 define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)",
        "F.normalize", function(x, p, axis, eps)
-  return x / op.max(nn.norm(x, p, axis, true), eps)
+  return x / nn.precision("fp32", function() -- 16 bits may not hold eps
+    return op.max(nn.norm(x, p, axis, true), eps)
+  end)
 end)
 -- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
 define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
        "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
-  local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
-  return nn.sum(x * y, axis) / (size(x) * size(y))
+  return nn.precision("fp32", function()
+    local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
+    return nn.sum(x * y, axis) / (size(x) * size(y))
+  end)
 end)
 -- The norm of x - y + eps along the last axis.
 define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6,

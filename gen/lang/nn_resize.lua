@@ -12,11 +12,26 @@ local function at(x, axis, places) return op.gather(x, places, {axis = axis - 1}
 -- A row of numbers along one axis of x.
 local function beside(x, axis, row) return tools.along(row, #shape(x), axis) end
 
--- scale: elements of x for one of the result.
-local function sources(n, out, scale, align)
-  local place = nn.index({out}):to("f32")
-  if align then return place * (out > 1 and (n - 1) / (out - 1) or 0.0) end
-  return (place + 0.5) * scale - 0.5
+-- Is `out` elements what the scale makes of n? Then places are fractions of whole numbers, and
+-- nothing is rounded.
+local function is_exact(n, out, scale)
+  return math.abs(scale * out - n) < 1e-9 and 2 * n * out < 2^31
+end
+
+-- The place among n elements of each element of the result, not below `least`: the element before
+-- it, and how far it is behind that one. scale: elements of x for one of the result.
+local function sources(n, out, scale, align, least)
+  local place = nn.index({out})
+  if align or is_exact(n, out, scale) then
+    local above = align and place * (n - 1) or (place * 2 + 1) * n - out
+    local below = align and math.max(out - 1, 1) or 2 * out
+    if least then above = op.max(above, least * below) end
+    return op.floordiv(above, below), op.mod(above, below):to("f32") * (1 / below)
+  end
+  local from = (place:to("f32") + 0.5) * scale - 0.5
+  if least then from = op.max(from, least + 0.0) end
+  local low = op.floor(from)
+  return low:to("i32"), from - low
 end
 
 local function cubic(t, tap) -- the weight of tap -1, 0, 1, 2 at t (Keys, a = -0.75)
@@ -29,30 +44,27 @@ end
 local resample = {}
 function resample.nearest(x, axis, n, out, scale)
   local place = nn.index({out})
-  local exact = math.abs(scale * out - n) < 1e-9 -- in whole numbers: nothing is rounded
-  local from = exact and op.floordiv(place * n, out) or op.floor(place:to("f32") * scale):to("i32")
+  local from = is_exact(n, out, scale) and op.floordiv(place * n, out)
+      or op.floor(place:to("f32") * scale):to("i32")
   return at(x, axis, op.min(from, n - 1))
 end
 resample["nearest-exact"] = function(x, axis, n, out, scale)
   local place = nn.index({out})
-  local exact = math.abs(scale * out - n) < 1e-9
-  local from = exact and op.floordiv((place * 2 + 1) * n, 2 * out)
+  local from = is_exact(n, out, scale) and op.floordiv((place * 2 + 1) * n, 2 * out)
       or op.floor((place:to("f32") + 0.5) * scale):to("i32")
   return at(x, axis, op.min(from, n - 1))
 end
 function resample.linear(x, axis, n, out, scale, align)
-  local from = op.max(sources(n, out, scale, align), 0.0)
-  local low = op.floor(from)
-  local weight, place = beside(x, axis, from - low), low:to("i32")
+  local place, weight = sources(n, out, scale, align, 0)
+  weight = beside(x, axis, weight)
   local a, b = at(x, axis, clamped(place, n)), at(x, axis, clamped(place + 1, n))
   return a * (1.0 - weight) + b * weight
 end
 function resample.cubic(x, axis, n, out, scale, align)
-  local from = sources(n, out, scale, align)
-  local low = op.floor(from)
-  local place, sum = low:to("i32"), nil
+  local place, weight = sources(n, out, scale, align)
+  local sum
   for tap = -1, 2 do
-    local part = at(x, axis, clamped(place + tap, n)) * beside(x, axis, cubic(from - low, tap))
+    local part = at(x, axis, clamped(place + tap, n)) * beside(x, axis, cubic(weight, tap))
     sum = sum and sum + part or part
   end
   return sum

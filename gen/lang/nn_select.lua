@@ -150,14 +150,21 @@ define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tens
   local function reduced(f, none)
     return f(op.where(hit, nn.unsqueeze(from, axis), none), axis + 1)
   end
+  local floats = tools.is_float(x) or tools.is_float(from)
   local self, any = o.include_self, nn.any(hit, axis + 1)
   local function own(none) return self and x or op.where(any, none, x) end
-  if reduce == "sum" then return own(0.0) + reduced(nn.sum, 0.0) end
-  if reduce == "prod" then return own(1.0) * reduced(nn.prod, 1.0) end
-  if reduce == "amax" then return op.max(own(-math.huge), reduced(nn.amax, -math.huge)) end
-  if reduce == "amin" then return op.min(own(math.huge), reduced(nn.amin, math.huge)) end
-  local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
-  return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
+  local function all(f, join, none, none_whole)
+    none = floats and none or none_whole
+    return join(own(none), reduced(f, none))
+  end
+  if reduce == "prod" then return all(nn.prod, op.mul, 1.0, 1) end
+  if reduce == "amax" then return all(nn.amax, op.maximum, -math.huge, -0x80000000) end
+  if reduce == "amin" then return all(nn.amin, op.minimum, math.huge, 0x7fffffff) end
+  local sum = all(nn.sum, op.add, 0.0, 0)
+  if reduce == "sum" then return sum end
+  local count = nn.sum(hit, axis + 1) + (self and 1 or 0)
+  if not self then count = op.max(count, 1) end
+  return floats and sum / count:to("f32") or op.floordiv(sum, count)
 end)
 
 -- ---- by place ---------------------------------------------------------------------------------

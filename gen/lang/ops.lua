@@ -4,7 +4,7 @@
 --   class   map       each output element from the same element of each input (broadcast as NumPy)
 --           reduce    combines the elements along `axes`, which become 1
 --           scan      the same of the elements up to each one along `axis`
---           select    the places of the largest elements along `axis`, as i32
+--           select    the places of the largest or smallest elements along `axis`, as i32
 --           window    combines the elements under a sliding window (pooling)
 --           contract  sums of products: matmul, conv
 --           move      the same elements elsewhere
@@ -22,7 +22,7 @@
 --   result  of acc: the value, of a.NAME; ref_result(accumulators..) the same for the oracle
 --   gives   of acc: the result's dtype, if it is no float
 --   ref     the op on Lua numbers: what the oracle computes. It may use + - * / ^, the functions of
---           `math`, erf, where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
+--           `math`, erf, mod(a, b), where(cond, a, b) and the comparisons lt, le, eq (giving 1 or 0)
 --   grad    function(g, y, x...) -> the gradient of each input, made of ops (g: of the output y)
 --   maps    contract: the index of each dimension of both operands and of the result
 --   last    contract: which of their dimensions these want innermost in memory
@@ -30,7 +30,8 @@
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
 --           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
 --           precision: exp and its like leave 16 bits soon), div, exp, max (reduce), online (reduce:
---           its accumulators are the largest element and the sum of exp(x - largest))
+--           its accumulators are the largest element and the sum of exp(x - largest)), step (the
+--           result is a whole number, which no rounding changes)
 
 -- sources
 op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
@@ -38,6 +39,8 @@ op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "
 op{name = "state", class = "source", form = "state", nin = 0, attrs = {"init", "init_a", "init_b"}}
 op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
 op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis"}}
+
+local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 end -- to 32 bits
 
 -- maps of two
 op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
@@ -52,6 +55,17 @@ op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, flags = {"wide"}, 
    grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around
      return where(eq(b, 0), 0, g * b * a ^ (b - 1)), where(eq(a, 0) * ge(b, 0), 0, g * y * log(a))
    end}
+-- Of integers, to 32 bits; of a negative exponent the reciprocal cut toward zero.
+op{name = "int_pow", nin = 2, type = "whole", cuda = "nn_pow($1, $2)", flops = 40, ref = function(a, b)
+  a, b = math.tointeger(a), math.tointeger(b)
+  if b < 0 then return a == 1 and 1 or a == -1 and (b % 2 == 0 and 1 or -1) or 0 end
+  local power = 1
+  while b > 0 do
+    if b % 2 == 1 then power = wrapped(power * a) end
+    a, b = wrapped(a * a), b // 2
+  end
+  return power
+end}
 op{name = "atan2", nin = 2, cuda = "nn_atan2($1, $2)", flops = 16, ref = function(a, b) return atan2(a, b) end,
    grad = function(g, y, a, b) return g * b / (a * a + b * b), -g * a / (a * a + b * b) end}
 op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},
@@ -60,12 +74,25 @@ op{name = "max", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"com
 op{name = "min", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {"commutes"},
    ref = function(a, b) return math.min(a, b) end,
    grad = function(g, y, a, b) return g * le(a, b), g * gt(a, b) end}
+-- The same, but equal elements share the gradient: max and min are bounds, of what they bound.
+op{name = "maximum", nin = 2, type = "arith", cuda = "nn_max($1, $2)", flags = {"commutes"},
+   ref = function(a, b) return math.max(a, b) end,
+   grad = function(g, y, a, b)
+     local both = eq(a, b) * 0.5
+     return g * (gt(a, b) + both), g * (lt(a, b) + both)
+   end}
+op{name = "minimum", nin = 2, type = "arith", cuda = "nn_min($1, $2)", flags = {"commutes"},
+   ref = function(a, b) return math.min(a, b) end,
+   grad = function(g, y, a, b)
+     local both = eq(a, b) * 0.5
+     return g * (lt(a, b) + both), g * (gt(a, b) + both)
+   end}
 
 -- Python's: toward minus infinity. By the integer 0: 0.
-op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 2,
-   ref = function(a, b) return floor(a / b) end}
-op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 3,
-   ref = function(a, b) return a - floor(a / b) * b end}
+op{name = "floordiv", nin = 2, type = "arith", cuda = "nn_floordiv($1, $2)", flops = 4,
+   ref = function(a, b) return floor(a / b) + 0 * a end} -- infinite a: NaN
+op{name = "mod", nin = 2, type = "arith", cuda = "nn_mod($1, $2)", flops = 4,
+   ref = function(a, b) return mod(a, b) end, grad = function(g, y, a, b) return g, -g * floor(a / b) end}
 
 -- comparisons, and what is made of them
 op{name = "lt", nin = 2, type = "compare", cuda = "$1 < $2", ref = function(a, b) return lt(a, b) end}
@@ -88,7 +115,6 @@ local function bits(name, sign, ref)
   op{name = name, nin = 2, type = "whole", cuda = "$1 " .. sign .. " $2",
      ref = function(a, b) return ref(math.tointeger(a), math.tointeger(b)) end}
 end
-local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 end -- to 32 bits
 bits("bit_and", "&", function(a, b) return a & b end)
 bits("bit_or", "|", function(a, b) return a | b end)
 bits("bit_xor", "^", function(a, b) return a ~ b end)
@@ -138,17 +164,18 @@ op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"ca
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,
    grad = function(g, y, x) local s = sigmoid(x); return g * (s + y * (1 - s)) end}
-op{name = "floor", cuda = "nn_floor($1)", ref = function(x) return floor(x) end}
-op{name = "ceil", cuda = "nn_ceil($1)", ref = function(x) return -floor(-x) end}
-op{name = "trunc", cuda = "nn_trunc($1)", ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end}
+local function none() return nil end -- the gradient of a step, for which PyTorch has 0
+op{name = "floor", cuda = "nn_floor($1)", flags = {"step"}, ref = function(x) return floor(x) end, grad = none}
+op{name = "ceil", cuda = "nn_ceil($1)", flags = {"step"}, ref = function(x) return -floor(-x) end, grad = none}
+op{name = "trunc", cuda = "nn_trunc($1)", flags = {"step"}, ref = function(x) return where(lt(x, 0), -floor(-x), floor(x)) end, grad = none}
 -- To the nearest whole number, of two the even one.
-op{name = "round", cuda = "nn_round($1)", ref = function(x)
+op{name = "round", cuda = "nn_round($1)", flags = {"step"}, ref = function(x)
   local down = floor(x)
   local rest, odd = x - down, down - 2 * floor(down / 2)
   return down + where(eq(rest, 0.5), odd, lt(0.5, rest))
-end}
-op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"calm"},
-   ref = function(x) return lt(0, x) - lt(x, 0) end}
+end, grad = none}
+op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"calm", "step"},
+   ref = function(x) return lt(0, x) - lt(x, 0) end, grad = none}
 
 -- To another dtype: floats are cut toward zero, as PyTorch does.
 op{name = "to", type = "convert", cuda = "$1", attrs = {"dtype"}, flops = 0, ref = function(x) return x end,
@@ -247,9 +274,9 @@ op{name = "scan_min", class = "scan", attrs = {"axis"}, cuda = "nn_min($1, $2)",
 op{name = "scan_lse", class = "scan", attrs = {"axis"}, acc = online, flops = 10, result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
 
--- the places of the `count` largest elements along one axis, in their order: equal ones as they stand, NaN
--- before all numbers
-op{name = "topk", class = "select", attrs = {"axis", "count"}, flops = 2}
+-- the places of the `count` largest elements along one axis, the largest first, or of the smallest ones;
+-- equal ones as they stand, NaN larger than all numbers
+op{name = "topk", class = "select", attrs = {"axis", "count", "smallest"}, flops = 2}
 
 -- windows
 op{name = "window_max", class = "window", attrs = {"kernel", "stride", "pad", "dilation"},

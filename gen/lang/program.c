@@ -11,7 +11,7 @@ static const char *const names[CodeCount] = {
     [CodeExp] = "exp",     [CodeLog] = "log",   [CodeSqrt] = "sqrt",  [CodeSin] = "sin",
     [CodeCos] = "cos",     [CodeTanh] = "tanh", [CodeErf] = "erf",    [CodeFloor] = "floor",
     [CodeErfc] = "erfc",   [CodeLog1p] = "log1p", [CodeExpm1] = "expm1",
-    [CodeAtan] = "atan",   [CodeAtan2] = "atan2",
+    [CodeAtan] = "atan",   [CodeAtan2] = "atan2", [CodeMod] = "mod",
     [CodeAbs] = "abs",     [CodeMax] = "max",   [CodeMin] = "min",    [CodeLt] = "lt",
     [CodeLe] = "le",       [CodeEq] = "eq",     [CodeWhere] = "where"};
 
@@ -31,6 +31,7 @@ int program_inputs(Code code) {
   case CodeDiv:
   case CodePow:
   case CodeAtan2:
+  case CodeMod:
   case CodeMax:
   case CodeMin:
   case CodeLt:

@@ -70,6 +70,12 @@ tanh = define("tanh", function(x)
   local e = 2.718281828459045 ^ (2 * x)
   return (e - 1) / (e + 1)
 end)
+-- The rest of a / b, exact, with the sign of b.
+mod = define("mod", function(a, b)
+  a, b = a + 0.0, b + 0.0
+  local rest = math.fmod(a, b)
+  return rest ~= 0 and (rest < 0) ~= (b < 0) and rest + b or rest
+end)
 -- Series about 0, continued fraction beyond 3 (Abramowitz and Stegun 7.1.6, 7.1.14).
 erf = define("erf", function(x)
   if x ~= x then return x end

@@ -18,6 +18,7 @@ static const struct {
                   {"sub", FlagSub},           {"neg", FlagNeg},   {"copy", FlagCopy},
                   {"calm", FlagCalm},         {"wide", FlagWide}, {"exp", FlagExp},
                   {"max", FlagMax},           {"stop", FlagStop}, {"div", FlagDiv},
+                  {"step", FlagStep},
                   {"online", FlagOnline}};
 
 // ---- reading a row ----------------------------------------------------------------------------

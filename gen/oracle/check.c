@@ -165,6 +165,14 @@ static double epilogue_roundoff(const Group *g) {
   return units * 0x1p-23;
 }
 
+// gate: for floats; of integers and bools the share that may differ.
+static CheckResult compare(const Node *n, const double *want, const double *got,
+                           const double *bound, double gate) {
+  int64_t count = type_count(&n->type);
+  return dtype_is_float(n->type.dtype) ? check_compare(want, got, bound, count, gate)
+                                       : check_equal(want, got, count, gate);
+}
+
 static CheckResult check_output(const Group *g, Node *out, double **value, const double *anchor,
                                 CheckRead read, void *user) {
   int64_t count = type_count(&out->type);
@@ -181,13 +189,10 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
     }
     double gate = group_gate(g, out);
-    bool floats = dtype_is_float(out->type.dtype);
-    r = floats ? check_compare(value[out->id], got, bound, count, gate)
-               : check_equal(value[out->id], got, count, gate);
-    if (floats && !r.passed) { // is it rounding alone?
+    r = compare(out, value[out->id], got, bound, gate);
+    if (!r.passed) { // is it rounding alone?
       rounding_forgive(g->graph, g, value, out, 0x1p-24, got);
-      CheckResult forgiven = check_compare(value[out->id], got, bound, count, gate);
-      if (forgiven.passed) r.passed = r.rounding = true;
+      if (compare(out, value[out->id], got, bound, gate).passed) r.passed = r.rounding = true;
     }
   }
   r.node = out;
@@ -297,17 +302,17 @@ CheckResult check_model_output(Graph *g, const Node *n, double **value, const do
   int64_t count = type_count(&n->type);
   double gate = check_model_gate(dtype);
   if (strcmp(dtype, "fp32") && jumps(g, n)) gate = INFINITY;
-  if (!dtype_is_float(n->type.dtype))
-    return check_equal(want, got, count, from_floats(n) ? kMostFlipped : 0);
-  CheckResult r = check_compare(want, got, NULL, count, gate);
-  if (r.passed) return r;
+  bool rounds = from_floats(n);
+  if (!dtype_is_float(n->type.dtype)) gate = rounds ? kMostFlipped : 0;
+  CheckResult r = compare(n, want, got, NULL, gate);
+  if (r.passed || !rounds) return r;
   double unit = !strcmp(dtype, "fp16") ? 0x1p-11 : !strcmp(dtype, "bf16") ? 0x1p-8 : 0x1p-24;
   double *forgiven = base_alloc((size_t)count + 1, sizeof *forgiven);
   memcpy(forgiven, got, sizeof *got * (size_t)count);
   rounding_forgive(g, NULL, value, n, unit, forgiven);
-  CheckResult again = check_compare(want, forgiven, NULL, count, gate);
+  bool passed = compare(n, want, forgiven, NULL, gate).passed;
   free(forgiven);
-  if (again.passed) r.passed = r.rounding = true;
+  if (passed) r.passed = r.rounding = true;
   return r;
 }
 

@@ -15,6 +15,12 @@ enum { kChunk = 512, kMostInputs = kMostAccumulators + 2 };
 
 // ---- programs ---------------------------------------------------------------------------------
 
+// The rest with the sign of b, exact.
+static double python_mod(double a, double b) {
+  double rest = fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 #define CODE(name, e)                                                                              \
   static void name(double *y, const double *a, const double *b, const double *c, int n) {          \
     (void)b, (void)c;                                                                              \
@@ -39,6 +45,7 @@ CODE(do_log1p, log1p(a[i]))
 CODE(do_expm1, expm1(a[i]))
 CODE(do_atan, atan(a[i]))
 CODE(do_atan2, atan2(a[i], b[i]))
+CODE(do_mod, python_mod(a[i], b[i]))
 CODE(do_floor, floor(a[i]))
 CODE(do_abs, fabs(a[i]))
 CODE(do_max, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
@@ -57,7 +64,7 @@ static const Compute codes[CodeCount] = {
     [CodeTanh] = do_tanh, [CodeErf] = do_erf,    [CodeFloor] = do_floor, [CodeAbs] = do_abs,
     [CodeMax] = do_max,   [CodeMin] = do_min,    [CodeLt] = do_lt,       [CodeLe] = do_le,
     [CodeEq] = do_eq,     [CodeWhere] = do_where,  [CodeErfc] = do_erfc,   [CodeLog1p] = do_log1p,
-    [CodeExpm1] = do_expm1, [CodeAtan] = do_atan, [CodeAtan2] = do_atan2};
+    [CodeExpm1] = do_expm1, [CodeAtan] = do_atan, [CodeAtan2] = do_atan2, [CodeMod] = do_mod};
 
 static void run_program(const Program *p, const double *const *in, double *out, int n) {
   double values[kMostCodes][kChunk];
@@ -223,9 +230,13 @@ static void eval_scan(Compiler *c, Node *n, double **value) {
   }
 }
 
-// Does x stand before y? NaN is the largest.
+// NaN is the largest.
 static bool is_larger(double x, double y) {
   return isnan(y) ? false : isnan(x) || x > y;
+}
+
+static bool stands_before(const Node *n, double x, double y) {
+  return n->attr.smallest ? is_larger(y, x) : is_larger(x, y);
 }
 
 static void eval_select(Compiler *c, Node *n, double **value) {
@@ -238,7 +249,7 @@ static void eval_select(Compiler *c, Node *n, double **value) {
     int64_t found = 0;
     for (int64_t i = 0; i < length; i++) { // inserted after those that are not smaller
       int64_t at = found;
-      for (; at > 0 && is_larger(x[i * step], x[(int64_t)y[(at - 1) * step] * step]); at--)
+      for (; at > 0 && stands_before(n, x[i * step], x[(int64_t)y[(at - 1) * step] * step]); at--)
         if (at < k) y[at * step] = y[(at - 1) * step];
       if (at < k) y[at * step] = (double)i;
       if (found < k) found++;
@@ -342,6 +353,11 @@ static void eval_index(const Node *n, double *y) {
   for (int64_t i = 0; i < type_count(&n->type); i++) y[i] = (double)(i / below % size);
 }
 
+// A number of a model is a float, as PyTorch computes with it: 1 // 0.1 is 9.
+static double const_value(const Node *n) {
+  return dtype_is_float(n->type.dtype) ? (float)n->attr.value : n->attr.value;
+}
+
 // Evaluates one node whose inputs have values. A constant and an index need none.
 void eval_node(Compiler *c, Node *n, double **value) {
   int64_t count = type_count(&n->type);
@@ -350,7 +366,7 @@ void eval_node(Compiler *c, Node *n, double **value) {
   if (rules[n->op->cls])
     rules[n->op->cls](c, n, value);
   else if (n->op->form == SourceConst)
-    for (int64_t i = 0; i < count; i++) value[n->id][i] = n->attr.value;
+    for (int64_t i = 0; i < count; i++) value[n->id][i] = const_value(n);
   else
     eval_index(n, value[n->id]);
 }

@@ -26,8 +26,8 @@ static double sign_of(const Nudge *n, int node, int64_t i) {
 
 static void nudge(void *user, const Node *n, double *value) {
   const Nudge *by = user;
-  bool moves = n->op->cls == OpMove || n->op->flags & FlagCopy; // exact
-  if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || moves) return;
+  bool exact = n->op->cls == OpMove || n->op->flags & (FlagCopy | FlagStep);
+  if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
   int64_t count = type_count(&n->type);
   for (int64_t i = 0; i < count; i++)
     value[i] += value[i] * kUnits * by->unit * sign_of(by, n->id, i);

@@ -37,6 +37,14 @@ bool span_false(Span s) {
   return s.lo == 0 && s.hi == 0;
 }
 
+static Span mod(Span a, Span b) {
+  double most = fmax(fabs(b.lo), fabs(b.hi));
+  if (b.lo != b.hi || b.lo == 0) return bounds(-most, most);
+  double first = floor(a.lo / b.lo);
+  if (first == floor(a.hi / b.lo)) return bounds(a.lo - first * b.lo, a.hi - first * b.lo);
+  return (Span){fmin(b.lo, 0), fmax(b.lo, 0)};
+}
+
 static Span compute(Code code, Span a, Span b, Span c) {
   switch (code) {
   case CodeAdd:
@@ -48,6 +56,8 @@ static Span compute(Code code, Span a, Span b, Span c) {
   case CodeDiv:
     if (b.lo <= 0 && b.hi >= 0) return span_any();
     return of_four(a.lo / b.lo, a.lo / b.hi, a.hi / b.lo, a.hi / b.hi);
+  case CodeMod:
+    return mod(a, b);
   case CodeNeg:
     return (Span){-a.hi, -a.lo};
   case CodeCopy:

@@ -85,6 +85,7 @@ NN_DEV float nn_atan2(float y, float x); // the angle of the point (x, y)
 NN_DEV float nn_sin(float x);
 NN_DEV float nn_cos(float x);
 NN_DEV float nn_pow(float x, float y);
+NN_DEV float nn_fmod(float a, float b);   // the rest of a / b with the sign of a, exact
 NN_DEV float nn_floor(float x);
 NN_DEV float nn_ceil(float x);
 NN_DEV float nn_round(float x); // to nearest, ties to even

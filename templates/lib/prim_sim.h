@@ -128,6 +128,7 @@ NN_DEV float nn_atan2(float y, float x) { return atan2f(y, x); }
 NN_DEV float nn_sin(float x) { return sinf(x); }
 NN_DEV float nn_cos(float x) { return cosf(x); }
 NN_DEV float nn_pow(float x, float y) { return powf(x, y); }
+NN_DEV float nn_fmod(float a, float b) { return fmodf(a, b); }
 NN_DEV float nn_floor(float x) { return __builtin_floorf(x); }
 NN_DEV float nn_ceil(float x) { return __builtin_ceilf(x); }
 NN_DEV float nn_round(float x) { return __builtin_rintf(x); }

@@ -1,6 +1,6 @@
-// select.cuh: the kBest largest elements of a row, in order. An element is a key: its value's order
-// in the upper half, its place in the lower, so that all keys differ and the result is the same
-// whatever order they are met in. Each warp keeps its best in registers, sorted across the lanes;
+// select.cuh: the kBest largest or smallest elements of a row, in order. An element is a key: its
+// value's order in the upper half, its place in the lower, so that all keys differ and the result
+// is the same whatever order they are met in. Each warp keeps its best in registers, sorted across the lanes;
 // what beats the last of them waits in shared memory, and is sorted and merged by bitonic networks
 // 32 at a time (as WarpSelect of Johnson, Douze and Jegou, "Billion-scale similarity search with
 // GPUs", 2017). Warps that share a row then merge in pairs, blocks through global memory.
@@ -8,15 +8,16 @@
 
 using Key = unsigned long long;  // 0: none
 
-// The larger value has the larger key; NaN is larger than all, -0 is 0; of equal ones the lower
-// place wins.
-NN_DEV Key select_key(float x, int place) {
+// A number whose order is that of the values; NaN is larger than all, -0 is 0.
+NN_DEV unsigned select_order(float x) {
   const unsigned bits = nn_bits(x + 0.f);
-  const unsigned order = nn_isnan(x) ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
-  return Key(order) << 32 | unsigned(~place);
+  return nn_isnan(x) ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
 }
-NN_DEV Key select_key(int x, int place) {
-  return Key(unsigned(x) ^ 0x80000000u) << 32 | unsigned(~place);
+NN_DEV unsigned select_order(int x) { return unsigned(x) ^ 0x80000000u; }
+// The larger value (kSmallest: the smaller one) has the larger key; of equal ones the lower place.
+template <bool kSmallest, class T> __device__ inline Key select_key(T x, int place) {
+  const unsigned order = select_order(x);
+  return Key(kSmallest ? ~order : order) << 32 | unsigned(~place);
 }
 NN_DEV int key_place(Key key) { return int(~unsigned(key)); }
 

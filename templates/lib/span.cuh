@@ -47,6 +47,13 @@ __device__ inline Span span_max(Span a, Span b) {
 __device__ inline Span span_min(Span a, Span b) {
   return {span_min(a.lo, b.lo), span_min(a.hi, b.hi)};
 }
+__device__ inline Span span_mod(Span a, Span b) {
+  const double most = span_abs(b).hi;
+  if (b.lo != b.hi || b.lo == 0) return {-most, most};
+  const double first = span_floor(a.lo / b.lo), last = span_floor(a.hi / b.lo);
+  if (first == last) return span_of(a.lo - first * b.lo, a.hi - first * b.lo);
+  return {span_min(b.lo, 0.), span_max(b.lo, 0.)};
+}
 
 // Comparisons are 0, 1, or either.
 __device__ inline Span span_lt(Span a, Span b) {

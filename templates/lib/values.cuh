@@ -61,5 +61,19 @@ NN_DEV int nn_mod(int a, int b) {
   const int rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-NN_DEV float nn_floordiv(float a, float b) { return nn_floor(a / b); }
-NN_DEV float nn_mod(float a, float b) { return a - nn_floor(a / b) * b; }
+// To 32 bits; of a negative exponent the reciprocal cut toward zero.
+NN_DEV int nn_pow(int base, int exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? 1 - 2 * (exponent & 1) : 0;
+  unsigned power = 1, square = unsigned(base);
+  for (; exponent; exponent >>= 1, square *= square)
+    if (exponent & 1) power *= square;
+  return int(power);
+}
+// Of floats the rest is exact; what it leaves is a multiple of b, but for rounding.
+NN_DEV float nn_mod(float a, float b) {
+  const float rest = nn_fmod(a, b);
+  return rest != 0.f && (rest < 0.f) != (b < 0.f) ? rest + b : rest;
+}
+NN_DEV float nn_floordiv(float a, float b) {
+  return b == 0.f ? a / b : nn_round((a - nn_mod(a, b)) / b);
+}

@@ -814,6 +814,89 @@ section("edges", {"q": TIES, "z": ZEROS, "x": floats(2, 3), "p": floats(2, 3, 9,
 ])
 
 
+NAN, INF = float("nan"), float("inf")
+section("ties", {"s": torch.tensor([-3.0, -1, -0.5, 0, 0.5, 1, 3, 6]),
+                 "m": torch.tensor([[1.0, 3, 3], [2, 2, 1]]),
+                 "c": torch.tensor([[2.0, 3, 0, 5, 4], [2, 0, 3, 0, 4], [1, 2, 3, 4, 5]]),
+                 "v": torch.tensor([[3.0, NAN, 1, 2], [NAN, NAN, 0, 5], [INF, -INF, 2, -0.0]]),
+                 "u": torch.tensor([1.0, 3.0, 3.0]), "q": torch.tensor([1e20, -1e20, 7.5, -7.5])}, [
+    *[(f"(nn.grad(nn.{name}(s):sum(), s))",
+       lambda s, m, c, v, u, q, f=getattr(F, name): gradient(f, s))
+      for name in ("hardtanh", "hardsigmoid", "hardswish", "relu6", "relu", "elu", "celu", "selu",
+                   "softplus", "hardshrink", "softshrink", "leaky_relu", "logsigmoid")],
+    ("(nn.grad(s:clamp(-1, 1):sum(), s))", lambda s, *_: gradient(lambda x: x.clamp(-1, 1), s)),
+    ("(nn.grad((s:round() * s):sum(), s))", lambda s, *_: gradient(lambda x: x.round() * x, s)),
+    ("(nn.grad(s:frac():sum(), s))", lambda s, *_: gradient(lambda x: x.frac(), s)),
+    ("(nn.grad((s:sign() + s:floor() + s:ceil() + s):sum(), s))",
+     lambda s, *_: gradient(lambda x: x.sign() + x.floor() + x.ceil() + x, s)),
+    ("(nn.grad((s % 2.5):square():sum(), s))", lambda s, *_: gradient(lambda x: (x % 2.5) ** 2, s)),
+    ("(nn.grad(s:fmod(2.5):square():sum(), s))",
+     lambda s, *_: gradient(lambda x: x.fmod(2.5) ** 2, s)),
+    ("(nn.grad((5.5 % u):square():sum(), u))",
+     lambda s, m, c, v, u, q: gradient(lambda x: torch.remainder(torch.tensor(5.5), x) ** 2, u)),
+    ("(nn.grad((m:max{axis = 2}):sum(), m))", lambda s, m, *_: gradient(lambda x: x.max(1)[0], m)),
+    ("(nn.grad((m:min{axis = 1}):sum(), m))", lambda s, m, *_: gradient(lambda x: x.min(0)[0], m)),
+    ("(nn.grad(m:amax(2):sum(), m))", lambda s, m, *_: gradient(lambda x: x.amax(1), m)),
+    ("(nn.grad((m:mode(2)):sum(), m))", lambda s, m, *_: gradient(lambda x: x.mode(1)[0], m)),
+    ("(nn.grad((m:median(2)):sum(), m))", lambda s, m, *_: gradient(lambda x: x.median(1)[0], m)),
+    ("(nn.grad(nn.max(m, u):square():sum(), u))",
+     lambda s, m, c, v, u, q: gradient(lambda x: torch.maximum(m, x) ** 2, u)),
+    ("(nn.grad(nn.min(u, m):square():sum(), u))",
+     lambda s, m, c, v, u, q: gradient(lambda x: torch.minimum(x, m) ** 2, u)),
+    ("(nn.grad(m:hypot(u):sum(), u))",
+     lambda s, m, c, v, u, q: gradient(lambda x: torch.hypot(m, x), u)),
+    ("(nn.grad(m:logaddexp(u):sum(), u))",
+     lambda s, m, c, v, u, q: gradient(lambda x: torch.logaddexp(m, x), u)),
+    ("(nn.grad((c:cumprod(2) * nn.arange(1, 6)):sum(), c))",
+     lambda s, m, c, *_: gradient(lambda x: x.cumprod(1) * torch.arange(1, 6), c)),
+    ("(nn.grad((s * 0):binary_cross_entropy_with_logits(s:sigmoid()), s))",
+     lambda s, *_: gradient(
+         lambda x: F.binary_cross_entropy_with_logits(x * 0, s.sigmoid(), reduction="mean"), s)),
+    ("(v:sort(2))", lambda s, m, c, v, u, q: v.sort(dim=1, stable=True)[0]),
+    ("(v:sort(2, true))", lambda s, m, c, v, u, q: v.sort(1, True)[0]),
+    ("v:argsort(2)", lambda s, m, c, v, u, q: v.sort(dim=1, stable=True)[1]),
+    ("(v:topk(2, 2, {largest = false}))",
+     lambda s, m, c, v, u, q: v.topk(2, 1, largest=False)[0]),
+    ("(v:median(2))", lambda s, m, c, v, u, q: v.median(1)[0]),
+    ("v:var(2)", lambda s, m, c, v, u, q: v.var(1)),
+    ("v:nan_to_num()", lambda s, m, c, v, u, q: v.nan_to_num()),
+    ("q:fmod(3.0)", lambda s, m, c, v, u, q: q.fmod(3)),
+    ("q % 3.0", lambda s, m, c, v, u, q: q % 3),
+    ("u // 0.1", lambda s, m, c, v, u, q: torch.floor_divide(u, 0.1)),
+    ("u % 0.1", lambda s, m, c, v, u, q: u % 0.1),
+    ("(m * 0):normalize(2, 2)", lambda s, m, c, v, u, q: F.normalize(m * 0)),
+    ("(m * 0):cosine_similarity(m, 2)", lambda s, m, c, v, u, q: F.cosine_similarity(m * 0, m)),
+])
+
+
+K = torch.tensor([[1, 2, 2], [7, 7, 1]], dtype=torch.int32)
+LARGE = torch.tensor([[2147483647, -2147483648, 2147483646, 16777217, 16777216]],
+                     dtype=torch.int32)
+section("whole", {"k": K, "e": LARGE}, [
+    ("k ^ 2", lambda k, e: k.pow(2)),
+    ("k ^ k", lambda k, e: k.pow(k)),
+    ("nn.pow(2, k)", lambda k, e: torch.pow(2, k)),
+    ("k ^ 0.5", lambda k, e: k.pow(0.5)),
+    ("(-k) ^ 3", lambda k, e: (-k).pow(3)),
+    ("k:relu6()", lambda k, e: F.relu6(k)),
+    ("k:hardtanh()", lambda k, e: F.hardtanh(k)),
+    ("k:float_power(2):to('f32')", lambda k, e: k.float_power(2).float()),
+    ("k:masked_fill(k:gt(1), 1.7)", lambda k, e: k.masked_fill(k > 1, 1.7)),
+    ("(k:mode(2))", lambda k, e: k.mode(1)[0]),
+    ("(e:sort(2))", lambda k, e: e.sort(1)[0]),
+    ("e:argsort(2)", lambda k, e: e.argsort(1)),
+    ("(e:topk(3, 2, {largest = false}))", lambda k, e: e.topk(3, 1, largest=False)[0]),
+    ("nn.max(k, -2147483648)", lambda k, e: k.clamp(min=-2147483648)),
+    *[(f"(k * 0):scatter_reduce(2, k % 3, k, '{how}')",
+       lambda k, e, how=how: (k * 0).scatter_reduce(1, (k % 3).long(), k, how))
+      for how in ("sum", "mean", "amax", "amin", "prod")],
+    *[(f"k:index_reduce(2, nn.tensor{{0, 0, 1}}, k, '{how}', {{include_self = false}})",
+       lambda k, e, how=how: k.index_reduce(1, torch.tensor([0, 0, 1]), k, how,
+                                            include_self=False))
+      for how in ("mean", "amax", "amin", "prod")],
+])
+
+
 section("empty", {"x": floats(3, 4), "e": floats(2, 0, 4), "i": ints(3, 0)}, [
     ("e:relu() + 1", lambda x, e, i: e.relu() + 1),
     ("e:sum(2)", lambda x, e, i: e.sum(1)),

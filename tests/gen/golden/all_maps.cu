@@ -1,5 +1,5 @@
-// all_maps__to_and_1_more: sigmoid+add+sigmoid+add+add+sub+mul+div+pow+atan2+max+min+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+erfc+log1p+expm1+atan+sigmoid+silu+floor+ceil+trunc+round+sign+to and 1 more
-// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:6, tests/models/all_maps.lua:14, tests/models/all_maps.lua:13, tests/models/all_maps.lua:12, tests/models/all_maps.lua:15, tests/models/all_maps.lua:13, tests/models/all_maps.lua:11
+// all_maps__to_and_1_more: sigmoid+add+sigmoid+add+add+sub+mul+div+pow+atan2+max+min+maximum+minimum+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+erfc+log1p+expm1+atan+sigmoid+silu+floor+ceil+trunc+round+sign+to and 1 more
+// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:6, tests/models/all_maps.lua:14, tests/models/all_maps.lua:12, tests/models/all_maps.lua:14, tests/models/all_maps.lua:13, tests/models/all_maps.lua:12, tests/models/all_maps.lua:15, tests/models/all_maps.lua:13, tests/models/all_maps.lua:11
 //   in  g_x: f32(3, 96), x
 //   in  g_y: f32(96), y
 //   out g_add: f32(3, 96), add
@@ -8,9 +8,12 @@
 //   out g_mul: f32(3, 96), mul
 //   out g_div: f32(3, 96), div
 //   out g_pow: f32(3, 96), pow
+//   out g_int_pow: i32(3, 96), int_pow
 //   out g_atan2: f32(3, 96), atan2
 //   out g_max: f32(3, 96), max
 //   out g_min: f32(3, 96), min
+//   out g_maximum: f32(3, 96), maximum
+//   out g_minimum: f32(3, 96), minimum
 //   out g_floordiv: f32(3, 96), floordiv
 //   out g_mod: f32(3, 96), mod
 //   out g_lt: bool(3, 96), lt
@@ -56,7 +59,7 @@
 //   out g_uniform: f32(3, 96), uniform
 //   out g_normal: f32(3, 96), normal
 // grid 2x1x1 of 256 threads, 0 bytes of dynamic shared memory
-// 79872 FLOP, 1536 bytes read, 52416 bytes written
+// 92832 FLOP, 1536 bytes read, 55872 bytes written
 #include "lib/prim.cuh"
 #include "lib/values.cuh"
 #include "lib/random.cuh"
@@ -72,9 +75,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
   float *__restrict__ g_mul,
   float *__restrict__ g_div,
   float *__restrict__ g_pow,
+  int *__restrict__ g_int_pow,
   float *__restrict__ g_atan2,
   float *__restrict__ g_max,
   float *__restrict__ g_min,
+  float *__restrict__ g_maximum,
+  float *__restrict__ g_minimum,
   float *__restrict__ g_floordiv,
   float *__restrict__ g_mod,
   bool *__restrict__ g_lt,
@@ -135,6 +141,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
     Vec<float, 4> atan2_out;
     Vec<float, 4> max_out;
     Vec<float, 4> min_out;
+    Vec<float, 4> maximum_out;
+    Vec<float, 4> minimum_out;
     Vec<float, 4> floordiv_out;
     Vec<float, 4> mod_out;
     Vec<bool, 4> lt_out;
@@ -186,6 +194,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       const float atan2 = nn_atan2(add, add_2);
       const float max_1 = nn_max(add, add_2);
       const float min_1 = nn_min(add, add_2);
+      const float maximum = nn_max(add, add_2);
+      const float minimum = nn_min(add, add_2);
       const float floordiv = nn_floordiv(add, add_2);
       const float mod = nn_mod(add, add_2);
       const bool lt = add < add_2;
@@ -231,6 +241,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       atan2_out[j] = atan2;
       max_out[j] = max_1;
       min_out[j] = min_1;
+      maximum_out[j] = maximum;
+      minimum_out[j] = minimum;
       floordiv_out[j] = floordiv;
       mod_out[j] = mod;
       lt_out[j] = lt;
@@ -278,6 +290,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
     nn_store<4>(g_atan2 + i, nn_cast<float>(atan2_out));
     nn_store<4>(g_max + i, nn_cast<float>(max_out));
     nn_store<4>(g_min + i, nn_cast<float>(min_out));
+    nn_store<4>(g_maximum + i, nn_cast<float>(maximum_out));
+    nn_store<4>(g_minimum + i, nn_cast<float>(minimum_out));
     nn_store<4>(g_floordiv + i, nn_cast<float>(floordiv_out));
     nn_store<4>(g_mod + i, nn_cast<float>(mod_out));
     nn_store<4>(g_lt + i, nn_stored<bool>(lt_out));
@@ -317,11 +331,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
     nn_store<4>(g_to + i, nn_cast<float>(to_out));
     return;
   }
-  if (blockIdx.x < 2) {  // bit_and
+  if (blockIdx.x < 2) {  // int_pow
     constexpr int kLanes = 4;
     const int i = ((blockIdx.x - 1) * kThreads + threadIdx.x) * kLanes;
     if (i >= 288) return;
     const int n = i % 96;
+    Vec<int, 4> int_pow_out;
     Vec<int, 4> bit_and_out;
     Vec<int, 4> bit_or_out;
     Vec<int, 4> bit_xor_out;
@@ -331,6 +346,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
     Vec<float, 4> normal_out;
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
+      const int int_pow = nn_pow(((n + j)), 3);
       const int bit_and = ((n + j)) & 3;
       const int bit_or = ((n + j)) | 3;
       const int bit_xor = ((n + j)) ^ 3;
@@ -338,6 +354,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       const int shift_right = ((n + j)) >> 3;
       const float uniform = nn_uniform(((n + j)), 1, 2, 3);
       const float normal = nn_normal(((n + j)), 1, 2, 3);
+      int_pow_out[j] = int_pow;
       bit_and_out[j] = bit_and;
       bit_or_out[j] = bit_or;
       bit_xor_out[j] = bit_xor;
@@ -346,6 +363,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       uniform_out[j] = uniform;
       normal_out[j] = normal;
     }
+    nn_store<4>(g_int_pow + i, nn_stored<int>(int_pow_out));
     nn_store<4>(g_bit_and + i, nn_stored<int>(bit_and_out));
     nn_store<4>(g_bit_or + i, nn_stored<int>(bit_or_out));
     nn_store<4>(g_bit_xor + i, nn_stored<int>(bit_xor_out));
