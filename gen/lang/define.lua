@@ -145,9 +145,9 @@ end
 
 -- ---- other kinds --------------------------------------------------------------------------------
 
--- From 1.
-local function axis(what, v, x)
-  local rank = core.is_tensor(x) and #shape(x)
+-- From 1, of x's or, where x has no dimensions, of a vector.
+local function axis_or_only(what, v, x)
+  local rank = core.is_tensor(x) and math.max(#shape(x), 1)
       or fail("%s: there is no tensor whose axis that is", what)
   if math.type(v) == "float" then v = math.tointeger(v) or v end
   if math.type(v) ~= "integer" then fail("%s = %s: wants a whole number", what, said(v)) end
@@ -157,13 +157,19 @@ local function axis(what, v, x)
   end
   return v > 0 and v or rank + v + 1
 end
+local function axis(what, v, x)
+  if core.is_tensor(x) and #shape(x) == 0 then
+    fail("%s: %s has no axes", string.match(what, "^[^:]*"), tostring(x))
+  end
+  return axis_or_only(what, v, x)
+end
 
 -- Each once, in their order; nil: all.
 local function axes(what, v, x)
   local list, seen = {}, {}
-  if type(v) ~= "table" then return {axis(what, v, x)} end
+  if type(v) ~= "table" then return {axis_or_only(what, v, x)} end
   for i = 1, #v do
-    list[i] = axis(what, v[i], x)
+    list[i] = axis_or_only(what, v[i], x)
     if seen[list[i]] then fail("%s: axis %d is given twice", what, list[i]) end
     seen[list[i]] = true
   end
@@ -200,8 +206,8 @@ end
 -- The check of each kind (signature.lua has what it is in words).
 local checks = {
   any = function(_, v) return v end,
-  tensor = tensor, tensors = tensors, axis = axis, axes = axes, whole = whole, count = count,
-  amount = amount, sizes = sizes,
+  tensor = tensor, tensors = tensors, axis = axis_or_only, axes = axes, whole = whole,
+  count = count, amount = amount, sizes = sizes,
   value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
   number = of_type("number", "a number"),
   boolean = of_type("boolean", "true or false"),
@@ -369,6 +375,32 @@ local function passed(parsed, values, f)
   return f(table.unpack(list, 1, n))
 end
 
+-- Is an axis given of a tensor without dimensions?
+local function wants_vector(parsed, values)
+  if not core.is_tensor(values[1]) or #shape(values[1]) > 0 then return false end
+  for i, a in ipairs(parsed) do
+    if values[i] ~= nil and (a.kind == "axis" or a.kind == "axes" and #values[i] > 0) then
+      return true
+    end
+  end
+  return false
+end
+-- `to`: the sizes that tensors of the sizes `from` are given.
+local function of_sizes(from, to, list)
+  for i = 1, list.n do
+    if core.is_tensor(list[i]) and table.concat(shape(list[i]), ",") == from then
+      list[i] = core.op.reshape(list[i], {dims = to})
+    end
+  end
+  return list
+end
+-- f of vectors of one element for tensors without dimensions, and back.
+local function of_vectors(parsed, values, f)
+  values.n = #parsed
+  local results = table.pack(passed(parsed, of_sizes("", {1}, values), f))
+  return table.unpack(of_sizes("1", {}, results), 1, results.n)
+end
+
 local is_layer = {} -- by name: does it take one?
 local in_torch = {} -- by PyTorch's name, ReLU: what it is here
 
@@ -388,7 +420,8 @@ local function declare_one(into, text, f, here)
     end
     local values = checked(name, parsed, collect(name, parsed, ...))
     if here then return passed(parsed, values, f) end
-    return within(at and values[at] or depth == 0 and name or "", true, passed, parsed, values, f)
+    local run = wants_vector(parsed, values) and of_vectors or passed
+    return within(at and values[at] or depth == 0 and name or "", true, run, parsed, values, f)
   end
   for own in string.gmatch(names, "[^|]+") do
     into[own], is_layer[own] = call, is_layer[own] or layer
@@ -449,5 +482,6 @@ return {
   fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within,
   placed = placed, declare = declare, is_layer = is_layer, in_torch = in_torch,
   options = options, REQUIRED = REQUIRED, tensor = tensor, whole = whole, amount = amount,
-  count = count, each = each, axis = axis, bits_of = bits_of, layouts = layouts,
+  count = count, each = each, image = image, axis = axis, axes = axes,
+  bits_of = bits_of, layouts = layouts,
 }

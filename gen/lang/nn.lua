@@ -1,8 +1,8 @@
 -- nn.lua: sources, results and operators, of the module `nn` of model files. Its functions are
 -- declared by define.lua, and live in the files beside this one: maps in nn_math.lua and
--- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua and nn_select.lua, constants in
--- nn_make.lua, windows in nn_windows.lua, nn_pool.lua and nn_resize.lua, products in
--- nn_products.lua, reductions in nn_reduce.lua, layers with parameters in nn_layers.lua,
+-- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua, nn_select.lua and nn_scatter.lua,
+-- constants in nn_make.lua, windows in nn_windows.lua, nn_pool.lua and nn_resize.lua, products in
+-- nn_products.lua, reductions in nn_reduce.lua, orders in nn_sort.lua, layers in nn_layers.lua,
 -- nn_norms.lua, nn_recurrent.lua and nn_transformer.lua, and as functions of tensors in
 -- nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
 -- nn_loss.lua, optimizers in nn_optim.lua, training in nn_train.lua.

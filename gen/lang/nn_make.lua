@@ -103,7 +103,6 @@ local function read(v, axis, dims, list)
     return
   end
   local n = #v
-  if n == 0 then fail("tensor: an empty table") end
   if dims[axis] and dims[axis] ~= n then
     fail("tensor: tables of %d and of %d elements along axis %d", dims[axis], n, axis)
   end
@@ -152,6 +151,7 @@ define_here("tensor(numbers: any, {dtype: string = nil})", "torch.tensor", funct
     local x = stored(dims, list)
     return of_dtype(float and x or nn.to(x, "i32"), o.dtype)
   end
+  if #list == 0 then return nn.full(dims, 0, {dtype = o.dtype or "f32"}) end
   for i, v in ipairs(list) do list[i] = float and v + 0.0 or v end
   -- Halves, down to single numbers: as many comparisons as there are bits of the place.
   local place = nn.index({#list})
