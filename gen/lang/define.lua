@@ -286,19 +286,24 @@ local function is_named(v, argument)
   return next(v) == nil and not (argument and takes_list[argument.kind])
 end
 
--- Sizes or axes that end the arguments may be given one by one: x:view(2, -1). They become a list.
+-- Sizes, axes or tensors that end the arguments may be given one by one, as in x:view(2, -1) and
+-- nn.block_diag(a, b). They become a list.
+local one_by_one = {
+  sizes = {least = 2, fits = math.type}, axes = {least = 2, fits = math.type},
+  tensors = {least = 1, fits = core.is_tensor},
+}
 local function joined(parsed, n, given)
   local at = 0
   while parsed[at + 1] and not parsed[at + 1].by_name do at = at + 1 end
-  local kind = at > 0 and parsed[at].kind
-  if n <= at or kind ~= "sizes" and kind ~= "axes" then return n end
+  local kind = at > 0 and one_by_one[parsed[at].kind]
+  if not kind or n < at then return n end
   local options = type(given[n]) == "table" and 1 or 0
   local list = {}
   for i = at, n - options do
-    if type(given[i]) ~= "number" then return n end
+    if not kind.fits(given[i]) then return n end
     list[#list + 1] = given[i]
   end
-  if #list < 2 then return n end
+  if #list < kind.least then return n end
   given[at], given[at + 1] = list, options == 1 and given[n] or nil
   return at + options
 end

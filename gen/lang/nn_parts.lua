@@ -1,4 +1,4 @@
--- nn_parts.lua: parts of tensors, several as one, copies and borders, of the module `nn` (nn.lua):
+-- nn_parts.lua: parts of tensors, copies and borders, of the module `nn` (nn.lua):
 -- moves, which become index arithmetic in the kernels that read them.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
@@ -163,58 +163,6 @@ define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
   local list = {}
   for i = 1, shape(x)[axis] do list[i] = nn.select(x, axis, i) end
   return table.unpack(list)
-end)
-
--- ---- several in one ---------------------------------------------------------------------------
-
--- Joined along `axis`, by default 2, the channels.
-define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
-       "torch.cat", function(list, axis)
-  axis = tools.axis("concat", #shape(list[1]) == 1 and axis == 2 and 1 or axis, list[1])
-  if #list == 1 then return list[1] end
-  local most = 64 -- of one kernel; more become several, which write beside each other
-  while #list > most do
-    local joined = {}
-    for i = 1, #list, most do
-      local last = math.min(i + most - 1, #list)
-      local args = table.move(list, i, last, 1, {})
-      args[#args + 1] = {axis = axis - 1}
-      joined[#joined + 1] = last == i and list[i] or op.concat(table.unpack(args))
-    end
-    list = joined
-  end
-  local args = table.move(list, 1, #list, 1, {})
-  args[#args + 1] = {axis = axis - 1}
-  return op.concat(table.unpack(args))
-end)
--- Joined along a new axis, which becomes the one given.
-define("stack(tensors: tensors, axis: whole = 1)", "torch.stack", function(list, axis)
-  local first, rows = list[1], {}
-  local at = axis > 0 and axis or #shape(first) + 2 + axis
-  for i, x in ipairs(list) do
-    if table.concat(shape(x), ",") ~= table.concat(shape(first), ",") then
-      fail("stack: shapes differ: %s and %s", tostring(first), tostring(x))
-    end
-    rows[i] = nn.unsqueeze(x, at)
-  end
-  return nn.concat(rows, at)
-end)
--- Beside each other: along axis 2, vectors along axis 1.
-define("hstack(tensors: tensors)", "torch.hstack", function(list)
-  return nn.concat(list, #shape(list[1]) == 1 and 1 or 2)
-end)
--- Below each other: along axis 1, vectors as rows.
-define("vstack|row_stack(tensors: tensors)", "torch.vstack", function(list)
-  for i, x in ipairs(list) do if #shape(x) == 1 then list[i] = nn.unsqueeze(x, 1) end end
-  return nn.concat(list, 1)
-end)
--- Along axis 3, matrices as (N, M, 1).
-define("dstack(tensors: tensors)", "torch.dstack", function(list)
-  for i, x in ipairs(list) do
-    if #shape(x) == 1 then x = nn.unsqueeze(x, 1) end
-    list[i] = #shape(x) == 2 and nn.unsqueeze(x, 3) or x
-  end
-  return nn.concat(list, 3)
 end)
 
 -- ---- copies -----------------------------------------------------------------------------------

@@ -160,11 +160,20 @@ define("isin(x|elements: tensor, tests|test_elements: tensor)", "torch.isin", fu
   return nn.any(op.eq(nn.unsqueeze(x, -1), nn.ravel(tests)), -1)
 end)
 -- How many elements lie in each of `bins` equal parts of low to high, the last one closed; those
--- beside them do not count.
-define("histc(x: tensor, bins: count, low|min: number, high|max: number)",
+-- beside them do not count. Where low is high: from the smallest element to the largest.
+define("histc(x: tensor, bins: count = 100, low|min: number = 0, high|max: number = 0)",
        "torch.histc", function(x, bins, low, high)
-  if low >= high then fail("histc: low = %g, high = %g: wants high above low", low, high) end
-  local bin = op.min(op.floor((x - low) * (bins / (high - low))), bins - 1.0)
+  if low > high then fail("histc: low = %g, high = %g: wants high above low", low, high) end
+  local scale
+  if low == high then
+    low, high = nn.amin(x), nn.amax(x)
+    local flat = op.eq(low, high)
+    low, high = op.where(flat, low - 1.0, low), op.where(flat, high + 1.0, high)
+    scale = op.div(bins + 0.0, high - low)
+  else
+    scale = bins / (high - low)
+  end
+  local bin = op.min(op.floor((x - low) * scale), bins - 1.0)
   bin = op.where(op.ge(x, low) & op.le(x, high), bin, -1.0):to("i32")
   return nn.bincount(nn.ravel(bin), bins):to("f32")
 end)

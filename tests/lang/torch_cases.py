@@ -935,8 +935,8 @@ section("parts", {"x": floats(5, 7, 3), "v": floats(9), "s": floats(1)[0], "u": 
 SMALL = torch.tensor([[[0, 2, 1], [1, 0, 3]], [[3, 3, 0], [2, 1, 1]]], dtype=torch.int32)
 section("scattered", {"x": floats(3, 4, 5), "g": SMALL, "u": floats(2, 3, 4),
                       "k": ints(90, 3, 4, 5), "m": ints(1000, 4, 6, low=-1000),
-                      "n": ints(9999, 6, 3, low=-9999), "b": ints(99, 2, 3, 6), "i": ints(4, 5), "f": floats(1, 4, 5),
-                      "h": ints(4, 1, 3, 5)}, [
+                      "n": ints(9999, 6, 3, low=-9999), "b": ints(99, 2, 3, 6), "i": ints(4, 5),
+                      "f": floats(1, 4, 5), "h": ints(4, 1, 3, 5)}, [
     ("x:gather(2, g)", lambda x, g, *_: x.gather(1, g.long())),
     ("x:take_along(g, 2)", lambda x, g, *_: x.gather(1, g.long())),
     (derives("x:gather(2, g)", "x"), lambda x, g, *_: derived(lambda x: x.gather(1, g.long()), x)),
@@ -1013,6 +1013,65 @@ section("orders", {"x": LONG, "k": ints(12, 100, 3), "w": floats(2, 70, 3), "s":
     (derives("w:sort(2)", "w"), lambda x, k, w, *_: derived(lambda w: w.sort(1)[0], w)),
     (derives("s:sort(2, true)", "s"),
      lambda x, k, w, s: derived(lambda s: s.sort(1, True)[0], s)),
+])
+
+
+section("made", {"a": floats(2, 3), "b": floats(3, 1), "v": floats(4), "w": floats(3),
+                 "s": floats(1)[0], "i": ints(9, 4), "c": floats(2, 4, 1)}, [
+    ("nn.block_diag(a, v, s, b)", lambda a, b, v, w, s, i, c: torch.block_diag(a, v, s, b)),
+    ("nn.block_diag{a, a}", lambda a, *_: torch.block_diag(a, a)),
+    (derives("nn.block_diag(a, v, b)", "a", "v", "b"),
+     lambda a, b, v, w, s, i, c: derived(torch.block_diag, a, v, b)),
+    ("nn.column_stack{w, a:t(), w}", lambda a, b, v, w, *_: torch.column_stack((w, a.t(), w))),
+    ("s:atleast_1d()", lambda a, b, v, w, s, i, c: torch.atleast_1d(s)),
+    ("v:atleast_2d()", lambda a, b, v, *_: torch.atleast_2d(v)),
+    ("s:atleast_3d()", lambda a, b, v, w, s, i, c: torch.atleast_3d(s)),
+    ("v:atleast_3d()", lambda a, b, v, *_: torch.atleast_3d(v)),
+    ("a:atleast_3d()", lambda a, *_: torch.atleast_3d(a)),
+    ("select(1, nn.broadcast_tensors(v, b, c:slice(1, 1, 1):slice(2, 1, 3)))",
+     lambda a, b, v, w, s, i, c: torch.broadcast_tensors(v, b, c[:1, :3])[0]),
+    ("select(3, nn.broadcast_tensors(v, b, c:slice(2, 1, 3)))",
+     lambda a, b, v, w, s, i, c: torch.broadcast_tensors(v, b, c[:, :3])[2]),
+    ("nn.cartesian_prod(v, w, v)", lambda a, b, v, w, *_: torch.cartesian_prod(v, w, v)),
+    ("nn.cartesian_prod(v)", lambda a, b, v, *_: torch.cartesian_prod(v)),
+    ("v:combinations()", lambda a, b, v, *_: torch.combinations(v)),
+    ("v:combinations(3, true)", lambda a, b, v, *_: torch.combinations(v, 3, True)),
+    ("v:combinations(5)", lambda a, b, v, *_: torch.combinations(v, 5)),
+    ("i:combinations(2)", lambda a, b, v, w, s, i, c: torch.combinations(i)),
+    (derives("v:combinations(2)", "v"), lambda a, b, v, *_: derived(torch.combinations, v)),
+    ("v:vander()", lambda a, b, v, *_: torch.vander(v)),
+    ("v:vander(6, true)", lambda a, b, v, *_: torch.vander(v, 6, True)),
+    ("i:vander(3)", lambda a, b, v, w, s, i, c: torch.vander(i, 3)),
+    ("v:vander(0)", lambda a, b, v, *_: torch.vander(v, 0)),
+    (derives("v:vander(3)", "v"), lambda a, b, v, *_: derived(
+        lambda v: torch.stack((v * v, v, v * 0), 1), v)),
+    ("nn.tril_indices(4, 3, 1)", lambda *_: torch.tril_indices(4, 3, 1).int()),
+    ("nn.triu_indices(20, 9, -2)", lambda *_: torch.triu_indices(20, 9, -2).int()),
+    ("nn.triu_indices(2, 2, 5)", lambda *_: torch.triu_indices(2, 2, 5).int()),
+    ("nn.range(1, 4, 0.5)", lambda *_: torch.arange(1, 4.5, 0.5)),
+    ("nn.range(5, -2, -3)", lambda *_: torch.arange(5.0, -3, -3)),
+    ("a:new_zeros(2, 3) + a:new_ones{2, 3} + a:new_full({2, 3}, 7)",
+     lambda a, *_: torch.full((2, 3), 8.0)),
+    ("i:new_full({3}, 7)", lambda a, b, v, w, s, i, c: i.new_full((3,), 7)),
+    ("a:new_tensor{1, 2}", lambda a, *_: a.new_tensor([1, 2])),
+    ("i:zeros_like{dtype = 'f32'}", lambda *_: torch.zeros(4)),
+    ("select(2, nn.meshgrid(v, w, {indexing = 'xy'}))",
+     lambda a, b, v, w, *_: torch.meshgrid(v, w, indexing="xy")[1]),
+    ("v:histc(5)", lambda a, b, v, *_: v.histc(5)),
+    ("nn.full({7}, 2.5):histc(4)", lambda *_: torch.full((7,), 2.5).histc(4)),
+    ("nn.randperm(90):sort():float()", lambda *_: torch.arange(90).float()),
+    ("nn.randint(-3, 4, {1000}):amin():float()", lambda *_: torch.tensor(-3.0)),
+    ("nn.randint(4, {1000}):amax():float()", lambda *_: torch.tensor(3.0)),
+    ("nn.full({1000}, 0.25):bernoulli():mean():sub(0.25):abs():lt(0.05):float()",
+     lambda *_: torch.ones(())),
+] + [
+    ("nn.%s_window(%d, %s)" % (name, n, str(periodic).lower()),
+     lambda *_, name=name, n=n, periodic=periodic: getattr(torch, name + "_window")(n, periodic))
+    for name in ("hann", "hamming", "bartlett", "blackman", "kaiser")
+    for n, periodic in ((0, True), (1, False), (1, True), (2, False), (13, True), (90, False))
+] + [
+    ("nn.hamming_window(8, true, 0.5, 0.25)", lambda *_: torch.hamming_window(8, True, 0.5, 0.25)),
+    ("nn.kaiser_window(9, false, 4)", lambda *_: torch.kaiser_window(9, False, 4)),
 ])
 
 
