@@ -409,27 +409,31 @@ end
 local is_layer = {} -- by name: does it take one?
 local in_torch = {} -- by PyTorch's name, ReLU: what it is here
 
+local function all(...) return ... end
+
 -- Signatures are read at their first call: a model calls few of all functions.
 local function declare_one(into, text, f, here)
   local names, inside = string.match(text, "^([%w_|]+)(%b())$")
   local name = string.match(names, "^[%w_]+")
   local layer = string.find(inside, ": name[,)]") ~= nil
   local parsed, at
-  local function call(...)
+  local function call(own, ...)
     if not parsed then
       parsed = prepared(text)
       for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
     end
     if at and type((select(at, ...))) ~= "string" then
-      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", own, own, own)
     end
-    local values = checked(name, parsed, collect(name, parsed, ...))
+    local values = checked(own, parsed, collect(own, parsed, ...))
     if here then return passed(parsed, values, f) end
     local run = wants_vector(parsed, values) and of_vectors or passed
     return within(at and values[at] or depth == 0 and name or "", true, run, parsed, values, f)
   end
   for own in string.gmatch(names, "[^|]+") do
-    into[own], is_layer[own] = call, is_layer[own] or layer
+    -- No tail call: a message names the function by how it was called (model.c).
+    into[own] = function(...) return all(call(own, ...)) end
+    is_layer[own] = is_layer[own] or layer
   end
 end
 
