@@ -110,7 +110,9 @@ void front_open(Compiler *c) {
   front_push_core(c);
   lua_pushvalue(c->lua, -1);
   run_asset(c->lua, "gen/lang/signature.lua", 0);
-  run_asset(c->lua, "gen/lang/define.lua", 2); // core, signature -> tools
+  lua_pushvalue(c->lua, -2);
+  run_asset(c->lua, "gen/lang/kinds.lua", 1);  // core -> kinds
+  run_asset(c->lua, "gen/lang/define.lua", 3); // core, signature, kinds -> tools
   lua_pushvalue(c->lua, -2);
   lua_insert(c->lua, -2);
   run_asset(c->lua, "gen/lang/nn.lua", 2); // core, tools -> nn
