@@ -9,23 +9,10 @@
 -- of several ranks is given what makes the function of a rank. The second text names what it is in
 -- PyTorch. The comment above a declaration is its entry in models/README.md and in `nngen help`
 -- (help.lua).
-local core, signature = ...
+local core, signature, kinds = ...
 local shape = core.shape
-
-local function fail(format, ...) core.fail(string.format(format, ...)) end
-
--- A value as a message shows it.
-local function said(v)
-  if core.is_tensor(v) then return tostring(v) end
-  if type(v) == "string" then return "'" .. v .. "'" end
-  if type(v) ~= "table" then return type(v) == "function" and "a function" or tostring(v) end
-  for key, element in pairs(v) do
-    if type(key) ~= "number" or type(element) ~= "number" then return "a table" end
-  end
-  return (#v > 0 and #v < 9) and "{" .. table.concat(v, ", ") .. "}" or "a table"
-end
-
-local function meant(near) return string.format("; did you mean '%s'?", near) end
+local fail, said, meant, tensor = kinds.fail, kinds.said, kinds.meant, kinds.tensor
+local checks, is_tensor, takes_list = kinds.checks, kinds.is_tensor, kinds.takes_list
 
 local function sorted_keys(t)
   local keys = {}
@@ -66,172 +53,6 @@ local function placed(name, f, ...)
   return table.unpack(result, 1, result.n)
 end
 
--- ---- kinds of arguments -----------------------------------------------------------------------
--- what: "cumsum: axis", for messages; x: the first argument, of a tensor its axes are.
-
-local function tensor(what, v)
-  if core.is_tensor(v) then return v end
-  if type(v) == "boolean" then
-    fail("%s: wants a tensor, not %s; Lua's == compares no elements, nn.eq(a, b) does", what,
-         tostring(v))
-  end
-  fail("%s: wants a tensor, not %s", what, said(v))
-end
-
-local function whole(what, v)
-  local n = type(v) == "number" and math.tointeger(v)
-  if not n then fail("%s = %s: wants a whole number", what, said(v)) end
-  return n
-end
-
--- A number of channels, features or groups.
-local function count(what, v)
-  local n = whole(what, v)
-  if n < 1 then fail("%s = %d: wants at least 1", what, n) end
-  return n
-end
-
-local function amount(what, v)
-  local n = whole(what, v)
-  if n < 0 then fail("%s = %d: wants at least 0", what, n) end
-  return n
-end
-
--- ---- of each dimension: what is given as a number, or as a list ---------------------------------
-
-local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
-local lists = {{"{length}", "{before, behind}"}, {"{height, width}", "{top, left, bottom, right}"},
-               {"{depth, height, width}", "{front, top, left, back, bottom, right}"}}
-
-local function image(rank)
-  return function(what, v)
-    if #shape(tensor(what, v)) ~= rank + 2 then
-      fail("%s: wants %s, not %s", what, layouts[rank], tostring(v))
-    end
-    return v
-  end
-end
-
--- Whole numbers of at least `least`: one for each dimension, or with `sided` one for each side:
--- those before the dimensions, then those behind.
-local function numbers(rank, least, sided)
-  local many = sided and 2 * rank or rank
-  return function(what, v)
-    local list = {}
-    if type(v) ~= "number" and (type(v) ~= "table" or #v ~= rank and #v ~= many) then
-      fail("%s = %s: wants a number, %s%s", what, said(v), lists[rank][1],
-           sided and " or " .. lists[rank][2] or "")
-    end
-    for i = 1, many do
-      list[i] = whole(what, type(v) == "number" and v or v[(i - 1) % #v + 1])
-      if list[i] < least then fail("%s = %s: wants at least %d", what, said(v), least) end
-    end
-    return list
-  end
-end
-local function each(rank) return numbers(rank, 1) end
-local function border(rank) return numbers(rank, 0) end
-local function sides(rank) return numbers(rank, 0, true) end
-local function padding(rank)
-  local by_number = sides(rank)
-  return function(what, v)
-    if v == "same" then return v end
-    if type(v) == "string" and v ~= "valid" then
-      fail("%s = %s: wants \"same\", \"valid\" or numbers", what, said(v))
-    end
-    return by_number(what, v == "valid" and 0 or v)
-  end
-end
-
--- ---- other kinds --------------------------------------------------------------------------------
-
--- From 1.
-local function axis(what, v, x)
-  local rank = core.is_tensor(x) and #shape(x)
-      or fail("%s: there is no tensor whose axis that is", what)
-  if math.type(v) == "float" then v = math.tointeger(v) or v end
-  if math.type(v) ~= "integer" then fail("%s = %s: wants a whole number", what, said(v)) end
-  if v == 0 or v > rank or v < -rank then
-    fail("%s: %s has no axis %d%s", string.match(what, "^[^:]*"), tostring(x), v,
-         v == 0 and "; they count from 1" or "")
-  end
-  return v > 0 and v or rank + v + 1
-end
-
--- Each once, in their order; nil: all.
-local function axes(what, v, x)
-  local list, seen = {}, {}
-  if type(v) ~= "table" then return {axis(what, v, x)} end
-  for i = 1, #v do
-    list[i] = axis(what, v[i], x)
-    if seen[list[i]] then fail("%s: axis %d is given twice", what, list[i]) end
-    seen[list[i]] = true
-  end
-  return list
-end
-
-local function sizes(what, v)
-  if type(v) == "number" then v = {v} end
-  if type(v) ~= "table" then
-    fail("%s: wants sizes, as in %s{2, -1}, not %s", string.match(what, "^[^:]*"),
-         string.match(what, "^[^:]*"), said(v))
-  end
-  local list = {}
-  for i = 1, #v do list[i] = whole(string.match(what, "^[^:]*") .. ": dimension " .. i, v[i]) end
-  return list
-end
-
-local function of_type(name, wants)
-  return function(what, v)
-    if type(v) ~= name then fail("%s = %s: wants %s", what, said(v), wants) end
-    return v
-  end
-end
-
-local function tensors(what, v)
-  if type(v) ~= "table" or #v == 0 then
-    fail("%s: wants a list of tensors", string.match(what, "^[^:]*"))
-  end
-  local list = {}
-  for i = 1, #v do list[i] = tensor(what .. "[" .. i .. "]", v[i]) end
-  return list
-end
-
--- The check of each kind (signature.lua has what it is in words).
-local checks = {
-  any = function(_, v) return v end,
-  tensor = tensor, tensors = tensors, axis = axis, axes = axes, whole = whole, count = count,
-  amount = amount, sizes = sizes,
-  value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
-  number = of_type("number", "a number"),
-  boolean = of_type("boolean", "true or false"),
-  string = of_type("string", "a text"),
-  table = of_type("table", "a table"),
-  ["function"] = of_type("function", "a function"),
-  name = of_type("string", "a name"),
-}
--- kinds; as a first argument they have no name in messages
-local is_tensor = {tensor = true, value = true}
-local takes_list = {tensors = true, axes = true, sizes = true, table = true, any = true}
-for rank = 1, 3 do
-  checks["image" .. rank], is_tensor["image" .. rank] = image(rank), true
-  for name, of_rank in pairs{each = each, border = border, sides = sides, padding = padding} do
-    checks[name .. rank], takes_list[name .. rank] = of_rank(rank), true
-  end
-end
-
--- Of "none/tanh": one of these words.
-local function choice(words)
-  local list = {}
-  for word in string.gmatch(words, "[^/]+") do list[#list + 1] = word end
-  return function(what, v)
-    for _, word in ipairs(list) do if v == word then return v end end
-    local near = type(v) == "string" and core.nearest(v, list)
-    local others = '"' .. table.concat(list, '", "', 1, #list - 1) .. '" or "' .. list[#list] .. '"'
-    fail("%s = %s: wants %s%s", what, said(v), others, near and meant(near) or "")
-  end
-end
-
 local MISSING = {} -- the default of what must be given
 
 local function literal(text)
@@ -245,7 +66,7 @@ end
 local function prepared(text)
   local parsed = signature.parse(text)
   for _, a in ipairs(parsed) do
-    a.check = a.choice and choice(a.kind) or checks[a.kind] or error("no kind " .. a.kind)
+    a.check = a.choice and kinds.choice(a.kind) or checks[a.kind] or error("no kind " .. a.kind)
     if a.default then a.value = literal(a.default) else a.value = MISSING end
   end
   return parsed
@@ -280,19 +101,24 @@ local function is_named(v, argument)
   return next(v) == nil and not (argument and takes_list[argument.kind])
 end
 
--- Sizes or axes that end the arguments may be given one by one: x:view(2, -1). They become a list.
+-- Sizes, axes or tensors that end the arguments may be given one by one, as in x:view(2, -1) and
+-- nn.block_diag(a, b). They become a list.
+local one_by_one = {
+  sizes = {least = 2, fits = math.type}, axes = {least = 2, fits = math.type},
+  tensors = {least = 1, fits = core.is_tensor},
+}
 local function joined(parsed, n, given)
   local at = 0
   while parsed[at + 1] and not parsed[at + 1].by_name do at = at + 1 end
-  local kind = at > 0 and parsed[at].kind
-  if n <= at or kind ~= "sizes" and kind ~= "axes" then return n end
+  local kind = at > 0 and one_by_one[parsed[at].kind]
+  if not kind or n < at then return n end
   local options = type(given[n]) == "table" and 1 or 0
   local list = {}
   for i = at, n - options do
-    if type(given[i]) ~= "number" then return n end
+    if not kind.fits(given[i]) then return n end
     list[#list + 1] = given[i]
   end
-  if #list < 2 then return n end
+  if #list < kind.least then return n end
   given[at], given[at + 1] = list, options == 1 and given[n] or nil
   return at + options
 end
@@ -369,8 +195,36 @@ local function passed(parsed, values, f)
   return f(table.unpack(list, 1, n))
 end
 
+-- Is an axis given of a tensor without dimensions?
+local function wants_vector(parsed, values)
+  if not core.is_tensor(values[1]) or #shape(values[1]) > 0 then return false end
+  for i, a in ipairs(parsed) do
+    if values[i] ~= nil and (a.kind == "axis" or a.kind == "axes" and #values[i] > 0) then
+      return true
+    end
+  end
+  return false
+end
+-- `to`: the sizes that tensors of the sizes `from` are given.
+local function of_sizes(from, to, list)
+  for i = 1, list.n do
+    if core.is_tensor(list[i]) and table.concat(shape(list[i]), ",") == from then
+      list[i] = core.op.reshape(list[i], {dims = to})
+    end
+  end
+  return list
+end
+-- f of vectors of one element for tensors without dimensions, and back.
+local function of_vectors(parsed, values, f)
+  values.n = #parsed
+  local results = table.pack(passed(parsed, of_sizes("", {1}, values), f))
+  return table.unpack(of_sizes("1", {}, results), 1, results.n)
+end
+
 local is_layer = {} -- by name: does it take one?
 local in_torch = {} -- by PyTorch's name, ReLU: what it is here
+
+local function all(...) return ... end
 
 -- Signatures are read at their first call: a model calls few of all functions.
 local function declare_one(into, text, f, here)
@@ -378,20 +232,23 @@ local function declare_one(into, text, f, here)
   local name = string.match(names, "^[%w_]+")
   local layer = string.find(inside, ": name[,)]") ~= nil
   local parsed, at
-  local function call(...)
+  local function call(own, ...)
     if not parsed then
       parsed = prepared(text)
       for i, a in ipairs(parsed) do if a.kind == "name" then at = i end end
     end
     if at and type((select(at, ...))) ~= "string" then
-      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", name, name, name)
+      fail("%s: wants a name after the tensor, as in x:%s(\"%s1\", ...)", own, own, own)
     end
-    local values = checked(name, parsed, collect(name, parsed, ...))
+    local values = checked(own, parsed, collect(own, parsed, ...))
     if here then return passed(parsed, values, f) end
-    return within(at and values[at] or depth == 0 and name or "", true, passed, parsed, values, f)
+    local run = wants_vector(parsed, values) and of_vectors or passed
+    return within(at and values[at] or depth == 0 and name or "", true, run, parsed, values, f)
   end
   for own in string.gmatch(names, "[^|]+") do
-    into[own], is_layer[own] = call, is_layer[own] or layer
+    -- No tail call: a message names the function by how it was called (model.c).
+    into[own] = function(...) return all(call(own, ...)) end
+    is_layer[own] = is_layer[own] or layer
   end
 end
 
@@ -445,9 +302,8 @@ local function bits_of(list)
   return bits
 end
 
-return {
-  fail = fail, said = said, meant = meant, sorted_keys = sorted_keys, join = join, within = within,
-  placed = placed, declare = declare, is_layer = is_layer, in_torch = in_torch,
-  options = options, REQUIRED = REQUIRED, tensor = tensor, whole = whole, amount = amount,
-  count = count, each = each, axis = axis, bits_of = bits_of, layouts = layouts,
-}
+local tools = {sorted_keys = sorted_keys, join = join, within = within, placed = placed,
+               declare = declare, is_layer = is_layer, in_torch = in_torch, options = options,
+               REQUIRED = REQUIRED, bits_of = bits_of}
+for name, of in pairs(kinds) do tools[name] = of end
+return tools

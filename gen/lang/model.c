@@ -70,9 +70,14 @@ const char *const front_layers[] = {
     "gen/lang/nn_activations.lua",
     "gen/lang/nn_shapes.lua",
     "gen/lang/nn_parts.lua",
+    "gen/lang/nn_joins.lua",
     "gen/lang/nn_reduce.lua",
+    "gen/lang/nn_sort.lua",
     "gen/lang/nn_select.lua",
+    "gen/lang/nn_scatter.lua",
     "gen/lang/nn_make.lua",
+    "gen/lang/nn_random.lua",
+    "gen/lang/nn_signal.lua",
     "gen/lang/nn_windows.lua",
     "gen/lang/nn_pool.lua",
     "gen/lang/nn_resize.lua",
@@ -105,7 +110,9 @@ void front_open(Compiler *c) {
   front_push_core(c);
   lua_pushvalue(c->lua, -1);
   run_asset(c->lua, "gen/lang/signature.lua", 0);
-  run_asset(c->lua, "gen/lang/define.lua", 2); // core, signature -> tools
+  lua_pushvalue(c->lua, -2);
+  run_asset(c->lua, "gen/lang/kinds.lua", 1);  // core -> kinds
+  run_asset(c->lua, "gen/lang/define.lua", 3); // core, signature, kinds -> tools
   lua_pushvalue(c->lua, -2);
   lua_insert(c->lua, -2);
   run_asset(c->lua, "gen/lang/nn.lua", 2); // core, tools -> nn
@@ -142,8 +149,45 @@ int front_call(lua_State *lua, int nargs, int nresults) {
 
 // ---- the model --------------------------------------------------------------------------------
 
+// The name that the innermost line of a model file calls, as in x:view(...); null: it has none.
+static const char *called_name(lua_State *lua) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(lua, level, &ar); level++) {
+    lua_getinfo(lua, "S", &ar);
+    if (ar.source[0] != '@') continue;
+    if (!level || !lua_getstack(lua, level - 1, &ar)) return NULL;
+    lua_getinfo(lua, "n", &ar);
+    bool named = !strcmp(ar.namewhat, "method") || !strcmp(ar.namewhat, "field");
+    return named ? ar.name : NULL;
+  }
+  return NULL;
+}
+
+// err_at's message "reshape: ..." of a line that calls x:view(...) becomes "view: ...": what a
+// function is made of has names that the model file does not. Not of those that run what the model
+// file hands them: the mistake is that of another call.
+static void name_as_called(lua_State *lua) {
+  static const char *const runs[] = {"entry", "grad", "precision", "scope", "sequential", "train"};
+  Compiler *c = front_compiler(lua);
+  const char *name = called_name(lua);
+  Loc here = front_here(lua);
+  if (!name || !here.file) return;
+  for (size_t i = 0; i < LENGTH(runs); i++)
+    if (!strcmp(name, runs[i])) return;
+  char *message = c->error->message;
+  const char *place = arena_printf(c->arena, "%s:%d: ", here.file, here.line);
+  if (strncmp(message, place, strlen(place))) return;
+  char *own = message + strlen(place);
+  size_t length = strspn(own, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  if (!length || strncmp(own + length, ": ", 2)) return;
+  const char *rest = arena_dup(c->arena, own + length);
+  snprintf(own, sizeof c->error->message - strlen(place), "%s%s", name, rest);
+}
+
 static int note_place(lua_State *lua) { // message handler: the stack is still there
-  front_compiler(lua)->error_loc = front_here(lua);
+  Compiler *c = front_compiler(lua);
+  c->error_loc = front_here(lua);
+  if (c->error->code) name_as_called(lua);
   return 1;
 }
 

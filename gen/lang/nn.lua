@@ -1,11 +1,12 @@
 -- nn.lua: sources, results and operators, of the module `nn` of model files. Its functions are
 -- declared by define.lua, and live in the files beside this one: maps in nn_math.lua and
--- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua and nn_select.lua, constants in
--- nn_make.lua, windows in nn_windows.lua, nn_pool.lua and nn_resize.lua, products in
--- nn_products.lua, reductions in nn_reduce.lua, layers with parameters in nn_layers.lua,
--- nn_norms.lua, nn_recurrent.lua and nn_transformer.lua, and as functions of tensors in
--- nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
--- nn_loss.lua, optimizers in nn_optim.lua, training in nn_train.lua.
+-- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua, nn_joins.lua, nn_select.lua and
+-- nn_scatter.lua, constants in nn_make.lua, nn_random.lua and nn_signal.lua, windows in
+-- nn_windows.lua, nn_pool.lua and nn_resize.lua, products in nn_products.lua, reductions in
+-- nn_reduce.lua, orders in nn_sort.lua, layers in nn_layers.lua, nn_norms.lua, nn_recurrent.lua and
+-- nn_transformer.lua, and as functions of tensors in nn_functional.lua, attention in
+-- nn_attention.lua, derivatives in nn_grad.lua, losses in nn_loss.lua, optimizers in nn_optim.lua,
+-- training in nn_train.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
@@ -59,7 +60,7 @@ local draws = 0
 -- element) are the key. Each call draws others than every other call of the model.
 define_here([[random(shape: sizes, {kind: uniform/normal/bernoulli = uniform, seed: whole = 0,
             step: value = 0, p: number = 0.5})]],
-            "torch.rand, torch.randn, torch.bernoulli", function(dims, o)
+            "", function(dims, o)
   local draw = o.kind == "normal" and op.normal or op.uniform
   local seed, step = o.seed, core.is_tensor(o.step) and o.step or whole("random: step", o.step)
   local position, stride = 0, 1

@@ -17,6 +17,8 @@ local function same_shape(what, x, y)
   end
 end
 
+local function along(x, ids, axis) return op.take_along(x, ids, {axis = axis - 1}) end
+
 -- `total`: what a mean divides by; null: the number of elements.
 local function reduced(values, how, total)
   if how == "none" then return values end
@@ -225,7 +227,7 @@ define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1
   local counts = op.ne(labels, o.ignore_index)
   local known = op.where(counts, labels, 0)
   local lse = nn.logsumexp(x, rank)
-  local chosen = nn.reshape(nn.take_along(x, nn.reshape(known, wide), rank), of)
+  local chosen = nn.reshape(along(x, nn.reshape(known, wide), rank), of)
   local each, share = lse - chosen, nil
   if o.weight then
     share = nn.gather(o.weight, known, 1)
@@ -254,10 +256,14 @@ define([[nll_loss(x: tensor, labels|target: tensor, {axis: axis = -1,
        "F.nll_loss, nn.NLLLoss, nn.NLLLoss2d", function(x, labels, o)
   if o.axis ~= #shape(x) then x = nn.movedim(x, o.axis, -1) end
   local wide = shape(labels)
+  if table.concat(wide, ",") ~= table.concat(shape(x), ",", 1, #shape(x) - 1) then
+    fail("nll_loss: wants labels of the shape of %s without its classes, not %s", tostring(x),
+         tostring(labels))
+  end
   wide[#wide + 1] = 1
   local counts = op.ne(labels, o.ignore_index)
   local known = op.where(counts, labels, 0)
-  local each = -nn.reshape(nn.take_along(x, nn.reshape(known, wide), #wide), shape(labels))
+  local each = -nn.reshape(along(x, nn.reshape(known, wide), #wide), shape(labels))
   local share = o.weight and nn.gather(o.weight, known, 1) or nil
   if share then each = each * share end
   return reduced(op.where(counts, each, 0.0), o.reduction,
@@ -292,7 +298,7 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   local L = 2 * S + 1
   local place = nn.index({1, L}, 2)
   local odd = op.eq(op.mod(place, 2), 1)
-  local own = nn.take_along(labels, nn.expand(op.min(op.floordiv(place, 2), S - 1), {N, L}), 2)
+  local own = along(labels, nn.expand(op.min(op.floordiv(place, 2), S - 1), {N, L}), 2)
   local symbols = op.where(odd, own, o.blank)
   local before = nn.pad(nn.slice(symbols, 2, 1, L - 2), {2, 0}, "constant", -1)
   local skips = odd & op.ne(symbols, before) & op.ge(place, 2)
@@ -306,7 +312,7 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
       return g * op.exp(a - y), g * op.exp(b - y)
     end)
   end
-  local function of_step(t) return nn.take_along(nn.select(x, 1, t), symbols, 2) end
+  local function of_step(t) return along(nn.select(x, 1, t), symbols, 2) end
   local a = op.where(op.lt(place, 2), of_step(1), none)
   for t = 2, T do
     local from = added(a, behind(a, 1))
@@ -315,9 +321,9 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
     a = op.where(op.lt(t - 1, nn.unsqueeze(lengths, 2)), next, a)
   end
   local ends = nn.unsqueeze(target_lengths, 2) * 2
-  local last = nn.take_along(a, ends, 2)
+  local last = along(a, ends, 2)
   local blank_only = op.eq(ends, 0)
-  local label = op.where(blank_only, none, nn.take_along(a, op.max(ends - 1, 0), 2))
+  local label = op.where(blank_only, none, along(a, op.max(ends - 1, 0), 2))
   local y = nn.squeeze(-added(last, label), 2)
   y = op.where(op.gt(y, 1e29), o.zero_infinity and 0.0 or math.huge, y)
   if o.reduction ~= "mean" then return reduced(y, o.reduction) end

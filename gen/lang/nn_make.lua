@@ -24,11 +24,35 @@ end)
 define_here("ones(dims|size: sizes, {dtype: string = f32})", "torch.ones", function(dims, o)
   return nn.full(dims, 1, o)
 end)
-define_here("full_like(x: tensor, value|fill_value: number)", "torch.full_like", function(x, value)
-  return nn.full(shape(x), value, {dtype = core.dtype(x)})
+-- Of the shape and, by default, the dtype of x.
+define_here("full_like(x: tensor, value|fill_value: number, {dtype: string = nil})",
+            "torch.full_like", function(x, value, o)
+  return nn.full(shape(x), value, {dtype = o.dtype or core.dtype(x)})
 end)
-define_here("zeros_like(x: tensor)", "torch.zeros_like", function(x) return nn.full_like(x, 0) end)
-define_here("ones_like(x: tensor)", "torch.ones_like", function(x) return nn.full_like(x, 1) end)
+define_here("zeros_like(x: tensor, {dtype: string = nil})", "torch.zeros_like", function(x, o)
+  return nn.full_like(x, 0, o)
+end)
+define_here("ones_like(x: tensor, {dtype: string = nil})", "torch.ones_like", function(x, o)
+  return nn.full_like(x, 1, o)
+end)
+-- Of these sizes and, by default, the dtype of x.
+define_here([[new_full(x: tensor, dims|size: sizes, value|fill_value: number,
+            {dtype: string = nil})]], "Tensor.new_full", function(x, dims, value, o)
+  return nn.full(dims, value, {dtype = o.dtype or core.dtype(x)})
+end)
+define_here("new_zeros(x: tensor, dims|size: sizes, {dtype: string = nil})",
+            "Tensor.new_zeros", function(x, dims, o)
+  return nn.new_full(x, dims, 0, o)
+end)
+define_here("new_ones(x: tensor, dims|size: sizes, {dtype: string = nil})",
+            "Tensor.new_ones", function(x, dims, o)
+  return nn.new_full(x, dims, 1, o)
+end)
+-- nn.tensor, by default of the dtype of x.
+define_here("new_tensor(x: tensor, numbers: any, {dtype: string = nil})",
+            "Tensor.new_tensor", function(x, numbers, o)
+  return nn.tensor(numbers, {dtype = o.dtype or core.dtype(x)})
+end)
 
 -- first, first + step, ... before `last`; of one argument 0, 1, ... before it. Integers where all
 -- three are.
@@ -47,6 +71,18 @@ define_here([[arange(first|start: number, last|end_: number = nil, step: number 
   local whole_numbers = math.type(first) == "integer" and math.type(last) == "integer"
       and math.type(step) == "integer"
   return of_dtype(x, o.dtype or not whole_numbers and "f32" or nil)
+end)
+-- first, first + step, ... up to `last`, which counts if it is met; floats.
+define_here("range(first|start: number, last|end_: number = nil, step: number = 1)",
+            "torch.range", function(first, last, step)
+  if not last then first, last = 0, first end
+  if step == 0 then fail("range: step = 0") end
+  local n = (last - first) // step + 1
+  if n < 1 then
+    fail("range: from %s to %s by steps of %s there is nothing", tostring(first), tostring(last),
+         tostring(step))
+  end
+  return nn.index({math.tointeger(n)}):to("f32") * (step + 0.0) + (first + 0.0)
 end)
 -- `steps` numbers from first to last, both included.
 define_here("linspace(first|start: number, last|end_: number, steps: amount)",
@@ -74,19 +110,25 @@ define_here([[tri(rows|n: amount, columns|m: amount = nil, diagonal: whole = 0,
   local dims = {rows, columns or rows}
   return nn.to(op.le(nn.index(dims, 2) - nn.index(dims, 1), diagonal), o.dtype)
 end)
--- Of vectors of M, N, ... elements the tensors (M, N, ...) of their elements along each axis;
--- indexing "xy" exchanges the first two. As many results.
-define_here("meshgrid(tensors: tensors, {indexing: ij/xy = ij})",
-            "torch.meshgrid", function(list, o)
-  local dims, grids = {}, {}
-  for i, x in ipairs(list) do dims[i] = tools.product(shape(x)) end
-  for i, x in ipairs(list) do
-    local row = {}
-    for j = 1, #dims do row[j] = j == i and dims[i] or 1 end
-    grids[i] = nn.expand(op.reshape(x, {dims = row}), dims)
-    if o.indexing == "xy" and #dims > 1 then grids[i] = nn.transpose(grids[i], 1, 2) end
+-- Of rows x columns the places whose column - row counts: {rows, columns}.
+local function places(rows, columns, counts)
+  local list = {{}, {}}
+  for i = 0, rows - 1 do
+    for j = 0, columns - 1 do
+      if counts(j - i) then list[1][#list[1] + 1], list[2][#list[2] + 1] = i, j end
+    end
   end
-  return table.unpack(grids)
+  return nn.tensor(list, {dtype = "i32"})
+end
+-- The places on and below a diagonal of a matrix, row by row, as i32 (2, N): rows, then columns.
+define_here("tril_indices(rows|row: amount, columns|col: amount = nil, offset: whole = 0)",
+            "torch.tril_indices", function(rows, columns, offset)
+  return places(rows, columns or rows, function(v) return v <= offset end)
+end)
+-- Likewise of those on and above it.
+define_here("triu_indices(rows|row: amount, columns|col: amount = nil, offset: whole = 0)",
+            "torch.triu_indices", function(rows, columns, offset)
+  return places(rows, columns or rows, function(v) return v >= offset end)
 end)
 
 -- ---- numbers in the model file ------------------------------------------------------------------
@@ -103,7 +145,6 @@ local function read(v, axis, dims, list)
     return
   end
   local n = #v
-  if n == 0 then fail("tensor: an empty table") end
   if dims[axis] and dims[axis] ~= n then
     fail("tensor: tables of %d and of %d elements along axis %d", dims[axis], n, axis)
   end
@@ -152,6 +193,7 @@ define_here("tensor(numbers: any, {dtype: string = nil})", "torch.tensor", funct
     local x = stored(dims, list)
     return of_dtype(float and x or nn.to(x, "i32"), o.dtype)
   end
+  if #list == 0 then return nn.full(dims, 0, {dtype = o.dtype or "f32"}) end
   for i, v in ipairs(list) do list[i] = float and v + 0.0 or v end
   -- Halves, down to single numbers: as many comparisons as there are bits of the place.
   local place = nn.index({#list})

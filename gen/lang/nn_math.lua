@@ -193,10 +193,10 @@ define("min|minimum(x: value, y: value = nil, {axis: any = nil, keep|keepdim: bo
        "torch.min, torch.minimum",
        extreme("min", op.min, op.minimum, "amin", "argmin"))
 -- The larger one; where one is NaN the other.
-define("fmax(x: tensor, y: tensor)", "torch.fmax", function(x, y)
+define("fmax(x: value, y: value)", "torch.fmax", function(x, y)
   return op.where(op.ne(x, x), y, op.where(op.ne(y, y), x, op.max(x, y)))
 end)
-define("fmin(x: tensor, y: tensor)", "torch.fmin", function(x, y)
+define("fmin(x: value, y: value)", "torch.fmin", function(x, y)
   return op.where(op.ne(x, x), y, op.where(op.ne(y, y), x, op.min(x, y)))
 end)
 -- From low to high; either may be left out.
@@ -350,7 +350,7 @@ define("copysign(x: value, y: value)", "torch.copysign", function(x, y)
   return op.where(nn.signbit(y), -size, size)
 end)
 -- Is it negative? -0.0 is.
-define("signbit(x: tensor)", "torch.signbit", function(x)
+define("signbit(x: value)", "torch.signbit", function(x)
   if not is_float(x) then return op.lt(x, 0) end
   return op.lt(x, 0) | (op.eq(x, 0) & op.lt(1.0 / x, 0))
 end)

@@ -1,4 +1,4 @@
--- nn_parts.lua: parts of tensors, several as one, copies and borders, of the module `nn` (nn.lua):
+-- nn_parts.lua: parts of tensors, copies and borders, of the module `nn` (nn.lua):
 -- moves, which become index arithmetic in the kernels that read them.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
@@ -33,38 +33,51 @@ local function every(x, axis, step)
                     {dims = with(dims, axis, many)})
 end
 
+-- The place from 1 that a whole number names of n: from the end where it is negative.
+local function place_of(v, n) return v < 0 and n + 1 + v or v end
+
 -- Elements first to last of one dimension, counted from 1, inclusive, negative ones from the end;
--- of these every step-th, backward where step is negative (then first is the higher one). With
--- last = first - 1 there are none.
+-- of these every step-th, backward where step is negative (then first is the higher one). What lies
+-- beyond the dimension is left out, as Python's slices have it; there may be nothing.
 define("slice(x: tensor, axis: axis, first: whole = nil, last: whole = nil, step: whole = 1)",
        "x[first:last:step]",
        function(x, axis, first, last, step)
   local n = shape(x)[axis]
   if step == 0 then fail("slice: step = 0: wants at least 1, or -1 and below for backward") end
-  local from, to = first or (step > 0 and 1 or n), last or (step > 0 and n or 1)
-  if from < 0 then from = n + 1 + from end
-  if to < 0 then to = n + 1 + to end
-  if to == from - 1 and step == 1 and from >= 1 and to <= n then return part(x, axis, from, to) end
-  local low, high = math.min(from, to), math.max(from, to)
-  if (step > 0 and from > to) or (step < 0 and from < to) or low < 1 or high > n then
-    fail("slice: elements %d to %d%s of axis %d, which has %d, in %s", first or from, last or to,
-         step ~= 1 and string.format(" by steps of %d", step) or "", axis, n, tostring(x))
-  end
+  if first == 0 then fail("slice: first = 0: elements count from 1") end
+  local from = place_of(first or (step > 0 and 1 or n), n)
+  local to = place_of(last or (step > 0 and n or 1), n)
   if step > 0 then
-    return step == 1 and part(x, axis, from, to) or every(part(x, axis, from, to), axis, step)
+    from, to = math.max(from, 1), math.min(to, n)
+    if from > to then return part(x, axis, 1, 0) end
+    x = part(x, axis, from, to)
+    return step == 1 and x or every(x, axis, step)
   end
+  from, to = math.min(from, n), math.max(to, 1)
+  if from < to then return part(x, axis, 1, 0) end
   local backward = nn.flip(part(x, axis, to, from), axis)
   return step == -1 and backward or every(backward, axis, -step)
 end)
 -- `length` elements from `start` on, which counts from 1.
 define("narrow(x: tensor, axis: axis, start: whole, length: amount)",
        "torch.narrow", function(x, axis, start, length)
-  return nn.slice(x, axis, start, start + length - 1)
+  local n = shape(x)[axis]
+  local first = place_of(start, n)
+  if first < 1 or first + length - 1 > n then
+    fail("narrow: elements %d to %d of axis %d of %s, which has %d", start, start + length - 1,
+         axis, tostring(x), n)
+  end
+  return part(x, axis, first, first + length - 1)
 end)
 -- One element of a dimension, from 1, negative from the end, without that dimension.
 define("select(x: tensor, axis: axis, index: whole)", "torch.select", function(x, axis, index)
   local dims = shape(x)
-  x = nn.slice(x, axis, index, index)
+  local place = place_of(index, dims[axis])
+  if place < 1 or place > dims[axis] then
+    fail("select: axis %d of %s has no element %d%s", axis, tostring(x), index,
+         index == 0 and "; they count from 1" or "")
+  end
+  x = part(x, axis, place, place)
   table.remove(dims, axis)
   return op.reshape(x, {dims = dims})
 end)
@@ -112,22 +125,37 @@ end)
 define("chunk(x: tensor, chunks: count, axis: axis = 1)", "torch.chunk", function(x, chunks, axis)
   return nn.split(x, math.max((shape(x)[axis] + chunks - 1) // chunks, 1), axis)
 end)
--- Parts of sizes that differ by at most one.
-define("tensor_split(x: tensor, sections: count, axis: axis = 1)",
+-- Parts of sizes that differ by at most one, or those between the places of a list, which count
+-- from 0 and of which each begins a part: as many results.
+define("tensor_split(x: tensor, sections|indices: any, axis: axis = 1)",
        "torch.tensor_split", function(x, sections, axis)
-  local n, sizes = shape(x)[axis], {}
-  for i = 1, sections do sizes[i] = n // sections + (i <= n % sections and 1 or 0) end
-  return cut(x, axis, sizes)
+  local n, list = shape(x)[axis], {}
+  if type(sections) ~= "table" then
+    count("tensor_split: sections", sections)
+    for i = 1, sections do list[i] = n // sections + (i <= n % sections and 1 or 0) end
+    return cut(x, axis, list)
+  end
+  local first = 0
+  for i = 1, #sections + 1 do
+    local place = sections[i] and whole("tensor_split: place " .. i, sections[i]) or n
+    place = math.max(math.min(place < 0 and n + place or place, n), 0)
+    list[i] = part(x, axis, first + 1, math.max(place, first))
+    first = place
+  end
+  return table.unpack(list)
 end)
 define("split_with_sizes(x: tensor, sizes: sizes, axis: axis = 1)",
        "torch.split_with_sizes", function(x, sizes, axis) return nn.split(x, sizes, axis) end)
-define("vsplit(x: tensor, sections: count)", "torch.vsplit", function(x, sections)
+-- tensor_split along axis 1.
+define("vsplit(x: tensor, sections|indices: any)", "torch.vsplit", function(x, sections)
   return nn.tensor_split(x, sections, 1)
 end)
-define("hsplit(x: tensor, sections: count)", "torch.hsplit", function(x, sections)
+-- tensor_split along axis 2, of a vector along its one.
+define("hsplit(x: tensor, sections|indices: any)", "torch.hsplit", function(x, sections)
   return nn.tensor_split(x, sections, #shape(x) == 1 and 1 or 2)
 end)
-define("dsplit(x: tensor, sections: count)", "torch.dsplit", function(x, sections)
+-- tensor_split along axis 3.
+define("dsplit(x: tensor, sections|indices: any)", "torch.dsplit", function(x, sections)
   return nn.tensor_split(x, sections, 3)
 end)
 -- The elements of a dimension, each without it: as many results.
@@ -135,58 +163,6 @@ define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
   local list = {}
   for i = 1, shape(x)[axis] do list[i] = nn.select(x, axis, i) end
   return table.unpack(list)
-end)
-
--- ---- several in one ---------------------------------------------------------------------------
-
--- Joined along `axis`, by default 2, the channels.
-define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
-       "torch.cat", function(list, axis)
-  axis = tools.axis("concat", #shape(list[1]) == 1 and axis == 2 and 1 or axis, list[1])
-  if #list == 1 then return list[1] end
-  local most = 64 -- of one kernel; more become several, which write beside each other
-  while #list > most do
-    local joined = {}
-    for i = 1, #list, most do
-      local last = math.min(i + most - 1, #list)
-      local args = table.move(list, i, last, 1, {})
-      args[#args + 1] = {axis = axis - 1}
-      joined[#joined + 1] = last == i and list[i] or op.concat(table.unpack(args))
-    end
-    list = joined
-  end
-  local args = table.move(list, 1, #list, 1, {})
-  args[#args + 1] = {axis = axis - 1}
-  return op.concat(table.unpack(args))
-end)
--- Joined along a new axis, which becomes the one given.
-define("stack(tensors: tensors, axis: whole = 1)", "torch.stack", function(list, axis)
-  local first, rows = list[1], {}
-  local at = axis > 0 and axis or #shape(first) + 2 + axis
-  for i, x in ipairs(list) do
-    if table.concat(shape(x), ",") ~= table.concat(shape(first), ",") then
-      fail("stack: shapes differ: %s and %s", tostring(first), tostring(x))
-    end
-    rows[i] = nn.unsqueeze(x, at)
-  end
-  return nn.concat(rows, at)
-end)
--- Beside each other: along axis 2, vectors along axis 1.
-define("hstack(tensors: tensors)", "torch.hstack", function(list)
-  return nn.concat(list, #shape(list[1]) == 1 and 1 or 2)
-end)
--- Below each other: along axis 1, vectors as rows.
-define("vstack|row_stack(tensors: tensors)", "torch.vstack", function(list)
-  for i, x in ipairs(list) do if #shape(x) == 1 then list[i] = nn.unsqueeze(x, 1) end end
-  return nn.concat(list, 1)
-end)
--- Along axis 3, matrices as (N, M, 1).
-define("dstack(tensors: tensors)", "torch.dstack", function(list)
-  for i, x in ipairs(list) do
-    if #shape(x) == 1 then x = nn.unsqueeze(x, 1) end
-    list[i] = #shape(x) == 2 and nn.unsqueeze(x, 3) or x
-  end
-  return nn.concat(list, 3)
 end)
 
 -- ---- copies -----------------------------------------------------------------------------------
@@ -239,12 +215,29 @@ define("tile|repeat_(x: tensor, times|reps: sizes)", "torch.tile, Tensor.repeat"
   end
   return op.reshape(nn.expand(op.reshape(x, {dims = a}), b), {dims = final})
 end)
--- Each element this many times in a row, along an axis; without one, of all elements.
-define("repeat_interleave(x: tensor, times|repeats: amount, axis: any = nil)",
+-- Each element this many times in a row, along an axis, or as often as a list has for it; without
+-- an axis, of all elements.
+define("repeat_interleave(x: tensor, times|repeats: any, axis: any = nil)",
        "torch.repeat_interleave", function(x, times, axis)
   if not axis then x, axis = nn.ravel(x), 1 end
   axis = tools.axis("repeat_interleave", axis, x)
   local dims = shape(x)
+  if core.is_tensor(times) then
+    fail("repeat_interleave: the size would depend on values of %s; counts are a list of numbers",
+         tostring(times))
+  end
+  if type(times) == "table" and #times ~= 1 then
+    if #times ~= dims[axis] then
+      fail("repeat_interleave: %d counts for axis %d of %s", #times, axis, tostring(x))
+    end
+    local places = {}
+    for i = 1, #times do
+      local many = amount("repeat_interleave: times " .. i, times[i])
+      for _ = 1, many do places[#places + 1] = i - 1 end
+    end
+    return op.gather(x, nn.tensor(places, {dtype = "i32"}), {axis = axis - 1})
+  end
+  times = amount("repeat_interleave: times", type(times) == "table" and times[1] or times)
   local wide = nn.unsqueeze(x, axis + 1)
   local grown = shape(wide)
   grown[axis + 1] = times

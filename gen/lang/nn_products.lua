@@ -6,17 +6,28 @@ local fail, define = tools.fail, tools.define
 
 -- ---- matrices ---------------------------------------------------------------------------------
 
+-- Of floats the op; integers are multiplied and added up in i32, exactly.
+local function product(a, b)
+  if tools.is_float(a) or tools.is_float(b) then return op.matmul(a, b) end
+  local p, q = shape(a), shape(b)
+  if #p < 2 or #q < 2 or p[#p] ~= q[#q - 1] then
+    fail("matmul: inner sizes differ: %s and %s", tostring(a), tostring(b))
+  end
+  return nn.sum(nn.unsqueeze(a, -1) * nn.unsqueeze(nn.to(b, "i32"), -3), -2)
+end
+tools.matmul = product
+
 -- The last two dimensions are matrices, the others broadcast; a vector is a row on the left, a
--- column on the right.
+-- column on the right. Of integers exact, in i32.
 define("matmul(a: tensor, b: tensor)", "torch.matmul", function(a, b)
   local left, right = #shape(a) == 1, #shape(b) == 1
-  if not (left or right) then return op.matmul(a, b) end
+  if not (left or right) then return product(a, b) end
   if #shape(a) == 0 or #shape(b) == 0 then
     fail("matmul: wants vectors or matrices, not %s and %s", tostring(a), tostring(b))
   end
   if left then a = nn.unsqueeze(a, 1) end
   if right then b = nn.unsqueeze(b, 2) end
-  local y = op.matmul(a, b)
+  local y = product(a, b)
   local dims = shape(y)
   if right then table.remove(dims, #dims) end
   if left then table.remove(dims, right and #dims or #dims - 1) end
@@ -197,7 +208,9 @@ local function multiply(a, b, kept)
   end
   local sizes = {}
   for _, f in ipairs{a, b} do
-    for i, name in ipairs(f.names) do sizes[name] = math.max(sizes[name] or 1, shape(f.x)[i]) end
+    for i, name in ipairs(f.names) do
+      sizes[name] = (sizes[name] or 1) ~= 1 and sizes[name] or shape(f.x)[i]
+    end
   end
   for _, f in ipairs{a, b} do -- sizes of 1 broadcast
     local wide = {}
@@ -214,7 +227,7 @@ local function multiply(a, b, kept)
   local names = join(batch, join(rows, columns))
   local dims = {}
   for i, name in ipairs(names) do dims[i] = sizes[name] end
-  return {x = op.reshape(op.matmul(left, right), {dims = dims}), names = names}
+  return {x = op.reshape(product(left, right), {dims = dims}), names = names}
 end
 
 -- einsum(equation, a, b, ...): sums of products by names of dimensions, as "bij,bjk->bik"; a name
@@ -246,7 +259,7 @@ function nn.einsum(equation, ...)
       if sizes[name] and sizes[name] ~= d and sizes[name] ~= 1 and d ~= 1 then
         fail("einsum: '%s' is %d and %d", name, sizes[name], d)
       end
-      sizes[name] = math.max(sizes[name] or 1, d)
+      sizes[name] = sizes[name] ~= 1 and sizes[name] or d
     end
     factors[#factors + 1] = {x = x, names = names}
   end
@@ -289,11 +302,17 @@ function nn.einsum(equation, ...)
   return same and y.x or nn.permute(y.x, order)
 end
 
--- Products summed over `axes`: the last so many of a and the first of b, or the axes listed of
--- each.
+-- Products summed over axes: the last so many of a and the first of b, or of each those listed,
+-- {{1, 3}, {2, 1}}.
 define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, right: any = nil)",
        "torch.tensordot", function(a, b, count, left, right)
   local p, q = #shape(a), #shape(b)
+  if type(count) == "table" then
+    if #count ~= 2 then
+      fail("tensordot: wants axes of both, as in {{1, 3}, {2, 1}}, not %s", tools.said(count))
+    end
+    left, right = count[1], count[2]
+  end
   if not left then
     left, right = {}, {}
     if tools.whole("tensordot: count", count) > math.min(p, q) then
@@ -301,8 +320,7 @@ define("tensordot(a: tensor, b: tensor, count|dims: any = 2, left: axes = nil, r
     end
     for i = 1, count do left[i], right[i] = p - count + i, i end
   else
-    if type(right) ~= "table" then right = {right} end
-    for i = 1, #right do right[i] = tools.axis("tensordot", right[i], b) end
+    left, right = tools.axes("tensordot", left, a), tools.axes("tensordot", right, b)
   end
   if #left ~= #right or #left > math.min(p, q) then
     fail("tensordot: %d axes of %s and %d of %s", #left, tostring(a), #right, tostring(b))

@@ -61,7 +61,7 @@ end)
 -- NaN counts as 0.
 define("nansum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.nansum", function(x, axes, keep)
-  return nn.sum(op.where(op.ne(x, x), 0.0, floats("nansum", x)), axes, keep)
+  return nn.sum(is_float(x) and op.where(op.ne(x, x), 0.0, x) or x, axes, keep)
 end)
 -- NaN does not count.
 define("nanmean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
@@ -97,128 +97,31 @@ define("aminmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.aminmax", function(x, axes, keep)
   return nn.amin(x, axes, keep), nn.amax(x, axes, keep)
 end)
+-- The place of an extreme along the axes. Of integers: the first that is as large, which is exact
+-- where floats are not.
+local function place_of(row, extreme)
+  local of_floats = reduces(row)
+  return function(x, axes, keep)
+    if is_float(x) or tools.product(shape(x)) == 0 then return of_floats(x, axes, keep) end
+    local dims, bits, place, stride = shape(x), bits_for(x, axes), 0, 1
+    for axis = #dims, 1, -1 do
+      if bits >> (axis - 1) & 1 == 1 then
+        place, stride = nn.index(dims, axis) * stride + place, stride * dims[axis]
+      end
+    end
+    if stride == 1 then place = nn.zeros(dims, {dtype = "i32"}) end
+    local most = extreme(nn.to(x, "i32"), {axes = bits})
+    local first = op.where(op.eq(nn.to(x, "i32"), most), place, stride)
+    return squeeze(op.reduce_min(first, {axes = bits}), bits, keep)
+  end
+end
 -- The place of the largest element along the axes, counted row-major from 0, as i32. The lowest
 -- place wins; NaN comes before all numbers.
 define("argmax(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
-       "torch.argmax", reduces(op.reduce_argmax))
+       "torch.argmax", place_of(op.reduce_argmax, op.reduce_max))
 -- Likewise of the smallest.
 define("argmin(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
-       "torch.argmin", reduces(op.reduce_argmin))
--- The k (at most 64) largest elements along an axis and their places in it as i32, counted from 0:
--- two tensors with k elements along the axis, the largest first; with largest = false the smallest.
--- Of equal elements the lower place stands first; NaN is larger than all numbers.
-define("topk(x: tensor, k: count, axis: axis = -1, {largest: boolean = true})",
-       "torch.topk", function(x, k, axis, o)
-  local places = op.topk(x, {axis = axis - 1, count = k, smallest = o.largest and 0 or 1})
-  return op.take_along(x, places, {axis = axis - 1}), places
-end)
--- The elements along an axis of at most 64 in their order, and the places they had: two tensors.
-define("sort(x: tensor, axis: axis = -1, descending: boolean = false)",
-       "torch.sort", function(x, axis, descending)
-  local n = shape(x)[axis]
-  if n > 64 then
-    fail("sort: axis %d of %s has %d elements, at most 64; topk gives the largest of many", axis,
-         tostring(x), n)
-  end
-  return nn.topk(x, n, axis, {largest = descending})
-end)
--- sort along the first axis.
-define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end)
--- The places that sort gives.
-define("argsort(x: tensor, axis: axis = -1, descending: boolean = false)",
-       "torch.argsort", function(x, axis, descending)
-  local _, places = nn.sort(x, axis, descending)
-  return places
-end)
--- The k-th smallest of at most 64 elements along an axis, and its place.
-define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)",
-       "torch.kthvalue", function(x, k, axis, keep)
-  local n = shape(x)[axis]
-  if k > n then fail("kthvalue: k = %d of %d elements", k, n) end
-  local values, places = nn.sort(x, axis)
-  values, places = nn.slice(values, axis, k, k), nn.slice(places, axis, k, k)
-  if keep then return values, places end
-  return nn.squeeze(values, axis), nn.squeeze(places, axis)
-end)
--- The middle one (of two the lower) of at most 64 elements along an axis, and its place; where one
--- is NaN, the first of these.
-define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
-       "torch.median", function(x, axis, keep)
-  local value, place = nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, true)
-  if is_float(x) then
-    place = op.where(nn.any(nn.isnan(x), axis, true), nn.argmax(x, axis, true), place)
-    value = op.take_along(x, place, {axis = axis - 1})
-  end
-  if keep then return value, place end
-  return nn.squeeze(value, axis), nn.squeeze(place, axis)
-end)
-
--- Of a place between two neighbours the one that counts, and how far it is to the one above it, as
--- `how` has it. m: what rounds, math's or op's.
-local function quantile_place(place, how, m)
-  local low = m.floor(place)
-  if how == "lower" then return low, 0 end
-  if how == "higher" then return m.ceil(place), 0 end
-  if how == "nearest" then return m.round(place), 0 end
-  if how == "midpoint" then return low, (m.ceil(place) - low) * 0.5 end
-  return low, place - low
-end
-local of_numbers = {floor = math.floor, ceil = math.ceil, round = function(v) -- of two the even one
-  local low = math.floor(v)
-  return v - low < 0.5 and low or v - low > 0.5 and low + 1 or low + low % 2
-end}
-
--- The q-th quantile, from 0 to 1, of at most 64 elements along an axis, between neighbours by
--- `interpolation`; NaN where one is.
-define([[quantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
-       {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
-       "torch.quantile", function(x, q, axis, keep, o)
-  if q < 0 or q > 1 then fail("quantile: q = %g: wants 0 to 1", q) end
-  local sorted, n = nn.sort(x, axis), shape(x)[axis]
-  local low, part = quantile_place(q * (n - 1), o.interpolation, of_numbers)
-  local a = nn.slice(sorted, axis, low + 1, low + 1)
-  local y = part > 0 and a + (nn.slice(sorted, axis, low + 2, low + 2) - a) * (part + 0.0) or a
-  y = op.where(nn.any(nn.isnan(x), axis, true), 0 / 0, y)
-  return keep and y or nn.squeeze(y, axis)
-end)
--- The same of the elements that are not NaN; NaN where there are none.
-define([[nanquantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
-       {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
-       "torch.nanquantile", function(x, q, axis, keep, o)
-  if q < 0 or q > 1 then fail("nanquantile: q = %g: wants 0 to 1", q) end
-  local known = op.eq(x, x)
-  local sorted = nn.sort(op.where(known, x, math.huge), axis)
-  local last = nn.sum(known, axis, true):to("f32") - 1.0
-  local low, part = quantile_place(op.max(last, 0.0) * (q + 0.0), o.interpolation, op)
-  local function at(place) return nn.take_along(sorted, nn.to(place, "i32"), axis) end
-  local y = at(low)
-  if part ~= 0 then
-    local above = at(op.max(op.min(low + 1.0, last), 0.0))
-    y = op.where(op.gt(part, 0.0), y + (above - y) * part, y)
-  end
-  y = op.where(op.lt(last, 0.0), 0 / 0, y)
-  return keep and y or nn.squeeze(y, axis)
-end)
--- The median of the elements that are not NaN, the lower one of two; of all, or along an axis.
-define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
-       "torch.nanmedian", function(x, axis, keep)
-  if not axis then x, axis = nn.ravel(x), 1 end
-  return nn.nanquantile(x, 0.5, tools.axis("nanmedian: axis", axis, x), keep,
-                        {interpolation = "lower"})
-end)
--- The value that occurs most often along an axis (of several the smallest), and the last place of
--- it.
-define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
-       "torch.mode", function(x, axis, keep)
-  local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
-  local often = nn.sum(pairs_of, axis + 1) -- how often each element occurs
-  local most = op.eq(often, nn.amax(often, axis, true))
-  local least = nn.amin(op.where(most, x, is_float(x) and math.huge or 0x7fffffff), axis, true)
-  local place = nn.amax(op.where(op.eq(x, least), nn.index(shape(x), axis), 0), axis, true)
-  local value = op.take_along(x, place, {axis = axis - 1})
-  if keep then return value, place end
-  return nn.squeeze(value, axis), nn.squeeze(place, axis)
-end)
+       "torch.argmin", place_of(op.reduce_argmin, op.reduce_min))
 
 -- Of truths, or of numbers that are not 0.
 define("all(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)", "torch.all",
@@ -248,30 +151,52 @@ end
 define("cummax(x: tensor, axis: axis = -1)", "torch.cummax", extremes(op.scan_max))
 -- The smallest of them, and its place.
 define("cummin(x: tensor, axis: axis = -1)", "torch.cummin", extremes(op.scan_min))
--- Differences of neighbours along an axis, n times.
-define("diff(x: tensor, n: whole = 1, axis: axis = -1)", "torch.diff", function(x, n, axis)
+-- x with `before` ahead of it and `behind` after it, if they are there.
+local function extended(x, axis, before, behind)
+  local parts = {x}
+  if before then table.insert(parts, 1, before) end
+  parts[#parts + 1] = behind
+  return #parts > 1 and nn.concat(parts, axis) or x
+end
+local function pairs_of(x, axis) -- each element but the first, and the one before it
+  local n = shape(x)[axis]
+  return nn.slice(x, axis, 2, n), nn.slice(x, axis, 1, n - 1)
+end
+-- Differences of neighbours along an axis, n times, of x with these tensors before and behind it;
+-- of bools, whether they differ.
+define([[diff(x: tensor, n: amount = 1, axis: axis = -1, prepend: tensor = nil,
+       append: tensor = nil)]], "torch.diff", function(x, n, axis, prepend, append)
+  if n == 0 then return x end
+  x = extended(x, axis, prepend, append)
   for _ = 1, n do
-    local size = shape(x)[axis]
-    if size < 2 then fail("diff: axis %d of %s has no neighbours", axis, tostring(x)) end
-    x = nn.slice(x, axis, 2, size) - nn.slice(x, axis, 1, size - 1)
+    if shape(x)[axis] < 2 then return nn.slice(x, axis, 1, 0) end
+    local b, a = pairs_of(x, axis)
+    if core.dtype(x) == "bool" then x = op.logical_xor(b, a) else x = b - a end
   end
   return x
 end)
 
-local function neighbours(what, y, axis)
-  local size = shape(y)[axis]
-  if size < 2 then fail("%s: axis %d of %s has no neighbours", what, axis, tostring(y)) end
-  return (nn.slice(y, axis, 1, size - 1) + nn.slice(y, axis, 2, size)) * 0.5
+-- The area between each two neighbours. between: how far they are from each other: a number, or the
+-- places of the points, a tensor along the axis or one that broadcasts to y.
+local function areas(y, between, axis)
+  local b, a = pairs_of(y, axis)
+  if core.is_tensor(between) and #shape(between) > 0 then
+    if #shape(between) == 1 then between = tools.along(between, #shape(y), axis) end
+    local far, near = pairs_of(between, axis + #shape(between) - #shape(y))
+    return (a + b) * (far - near) * 0.5
+  end
+  return (a + b) * 0.5 * between
 end
--- The integral along an axis by the trapezoidal rule, of points dx apart.
-define("trapezoid|trapz(y: tensor, dx: number = 1, axis: axis = -1)",
+-- The integral along an axis by the trapezoidal rule: of points dx apart, or of points at the
+-- places x, a tensor.
+define("trapezoid|trapz(y: tensor, dx|x: value = 1, axis: axis = -1)",
        "torch.trapezoid", function(y, dx, axis)
-  return nn.sum(neighbours("trapezoid", y, axis), axis) * dx
+  return nn.sum(areas(y, dx, axis), axis)
 end)
 -- The same up to each point but the first.
-define("cumulative_trapezoid(y: tensor, dx: number = 1, axis: axis = -1)",
+define("cumulative_trapezoid(y: tensor, dx|x: value = 1, axis: axis = -1)",
        "torch.cumulative_trapezoid", function(y, dx, axis)
-  return nn.cumsum(neighbours("cumulative_trapezoid", y, axis), axis) * dx
+  return nn.cumsum(areas(y, dx, axis), axis)
 end)
 
 -- ---- moments and norms ------------------------------------------------------------------------
@@ -280,12 +205,9 @@ end)
 -- beside the deviation.
 local function variance(name, x, bits, correction)
   local n = count_of(x, bits)
-  if n <= correction then
-    fail("%s: %d elements, less the correction %d, leave none", name, n, correction)
-  end
-  return op.reduce_var(x, {axes = bits}) * (n / (n - correction))
+  return op.reduce_var(floats(name, x), {axes = bits}) * (n / math.max(n - correction, 0))
 end
--- The sum of squared distances from the mean over (count - correction).
+-- The sum of squared distances from the mean over (count - correction); NaN of too few elements.
 define("var(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
        "torch.var", function(x, axes, keep, correction)
   local bits = bits_for(x, axes)
@@ -324,17 +246,13 @@ end)
 -- x over its norm along an axis, or over eps where that is larger.
 define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)",
        "F.normalize", function(x, p, axis, eps)
-  return x / nn.precision("fp32", function() -- 16 bits may not hold eps
-    return op.max(nn.norm(x, p, axis, true), eps)
-  end)
+  return x / op.max(nn.norm(x, p, axis, true), eps)
 end)
 -- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
 define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
        "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
-  return nn.precision("fp32", function()
-    local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
-    return nn.sum(x * y, axis) / (size(x) * size(y))
-  end)
+  local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
+  return nn.sum(x * y, axis) / (size(x) * size(y))
 end)
 -- The norm of x - y + eps along the last axis.
 define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6,
@@ -357,14 +275,20 @@ define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
   for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
   return nn.concat(rows, 1)
 end)
--- The covariance matrix of variables (rows) over observations (columns).
+-- The covariance matrix of variables (rows) over observations (columns); of a vector its variance.
 define("cov(x: tensor, {correction: whole = 1})", "torch.cov", function(x, o)
+  if #shape(x) < 2 then
+    return nn.reshape(nn.cov(op.reshape(x, {dims = {1, nn.numel(x)}}), o), {})
+  end
   if #shape(x) ~= 2 then fail("cov: wants (variables, observations), not %s", tostring(x)) end
   local d = x - nn.mean(x, 2, true)
-  return op.matmul(d, nn.transpose(d)) * (1 / (shape(x)[2] - o.correction))
+  return op.matmul(d, nn.transpose(d)) * (1 / math.max(shape(x)[2] - o.correction, 0))
 end)
 -- Of rows of observations the correlation of each two.
 define("corrcoef(x: tensor)", "torch.corrcoef", function(x)
+  if #shape(x) < 2 then
+    return nn.reshape(nn.corrcoef(op.reshape(x, {dims = {1, nn.numel(x)}})), {})
+  end
   if #shape(x) ~= 2 then fail("corrcoef: wants (variables, observations), not %s", tostring(x)) end
   local d = x - nn.mean(x, 2, true)
   local rows = d * op.rsqrt(nn.sum(d * d, 2, true))

@@ -166,15 +166,17 @@ define("rot90(x: tensor, k: whole = 1, a: axis = 1, b: axis = 2)",
 end)
 -- Moved on by `shifts` along the axes; what leaves at the end comes in at the beginning. Without
 -- axes: of all elements.
-define("roll(x: tensor, shifts: any, axes: axes = nil)", "torch.roll", function(x, shifts, axes)
+define("roll(x: tensor, shifts: any, axes: any = nil)", "torch.roll", function(x, shifts, axes)
   if type(shifts) ~= "table" then shifts = {shifts} end
   for i, s in ipairs(shifts) do whole("roll: shifts[" .. i .. "]", s) end
   if not axes then
     if #shifts ~= 1 then fail("roll: several shifts want as many axes") end
     return nn.reshape(nn.roll(nn.ravel(x), shifts[1], 1), shape(x))
   end
+  if type(axes) ~= "table" then axes = {axes} end
   if #axes ~= #shifts then fail("roll: %d shifts for %d axes", #shifts, #axes) end
-  for i, axis in ipairs(axes) do
+  for i = 1, #axes do -- an axis may stand there again
+    local axis = tools.axis("roll: axes[" .. i .. "]", axes[i], x)
     local n = shape(x)[axis]
     local by = n > 0 and shifts[i] % n or 0
     if by ~= 0 then

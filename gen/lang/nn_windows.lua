@@ -189,10 +189,29 @@ end)
 
 -- ---- unfold and fold --------------------------------------------------------------------------
 
--- (N, C, H, W) -> (N, C * kernel, L): the elements of each of L windows.
-define([[unfold(x: image2, kernel|kernel_size: each2, {dilation: each2 = 1, pad|padding: sides2 = 0,
-       stride: each2 = 1})]], "F.unfold, nn.Unfold", function(x, kernel, o)
-  o.kernel = kernel
+-- Windows of `size` elements along an axis, `step` apart: the axis counts them, and the last one of
+-- the result, which is new, their elements.
+local function windows_along(x, axis, size, step)
+  axis = tools.axis("unfold: axis", axis, x)
+  size, step = tools.amount("unfold: size", size), tools.count("unfold: step", step)
+  local n = shape(x)[axis]
+  if size > n then
+    fail("unfold: windows of %d along axis %d of %s, which has %d", size, axis, tostring(x), n)
+  end
+  local dims = {(n - size) // step + 1, size}
+  local y = op.gather(x, nn.index(dims, 1) * step + nn.index(dims, 2), {axis = axis - 1})
+  return nn.movedim(y, axis + 1, -1)
+end
+-- (N, C, H, W) -> (N, C * kernel, L): the elements of each of L windows. With three numbers
+-- Tensor.unfold, x:unfold(axis, size, step): windows of `size` elements along an axis, `step`
+-- apart, whose elements are a new last axis.
+define([[unfold(x: tensor, kernel|kernel_size|axis: any, size: whole = nil, step: whole = nil,
+       {dilation: each2 = 1, pad|padding: sides2 = 0, stride: each2 = 1})]],
+       "F.unfold, nn.Unfold, Tensor.unfold", function(x, kernel, size, step, o)
+  if size and step then return windows_along(x, kernel, size, step) end
+  o.kernel = tools.each(2)("unfold: kernel", kernel)
+  kernel = o.kernel
+  tools.image(2)("unfold", x)
   local dims = shape(x)
   local y = windows(x, o, 0.0)
   return op.reshape(y, {dims = {dims[1], dims[2] * kernel[1] * kernel[2], shape(y)[4]}})

@@ -11,7 +11,7 @@
 -- one text declares a function for each rank, and # is that rank. define.lua checks calls by it,
 -- help.lua documents them. Returns {variants, parse, shown, declarations, kinds}.
 
--- What each kind of argument is, for documents; define.lua has a check for each. Those with # have
+-- What each kind of argument is, for documents; kinds.lua has a check for each. Those with # have
 -- a rank.
 local kinds = {
   tensor = "a tensor", value = "a tensor or a number", tensors = "a list of tensors",

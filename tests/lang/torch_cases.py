@@ -930,6 +930,304 @@ section("empty", {"x": floats(3, 4), "e": floats(2, 0, 4), "i": ints(3, 0)}, [
 ])
 
 
+def derived(f, *of):
+    """The gradients of (f(...) * w).sum(), w = 0, 1, ..., by each of `of`, in one row."""
+    with torch.enable_grad():
+        of = [v.clone().requires_grad_() for v in of]
+        y = f(*of)
+        w = torch.arange(y.numel(), dtype=torch.float32).reshape(y.shape)
+        return torch.cat([g.ravel() for g in torch.autograd.grad((y * w).sum(), of)])
+
+
+def derives(text, *names):
+    """The same of an expression of a model file, by the tensors named."""
+    return ("(function() local y = %s; local by = nn.arange(y:numel()):float():reshape(y.shape); "
+            "local g = nn.grad((y * by):sum(), {%s}); for i, v in ipairs(g) do g[i] = v:ravel() "
+            "end; return nn.concat(g, 1) end)()" % (text, ", ".join(names)))
+
+
+section("parts", {"x": floats(5, 7, 3), "v": floats(9), "s": floats(1)[0], "u": floats(2, 2, 3),
+                  "f": floats(5, 2, 3)}, [
+    ("select(%d, x:tensor_split({1, 4, 4}, 2)):sum()" % (k + 1),
+     lambda x, *_, k=k: x.tensor_split((1, 4, 4), 1)[k].sum()) for k in range(4)
+] + [
+    ("select(2, x:tensor_split({-3, 12, 2}, 2))",
+     lambda x, *_: x.tensor_split((-3, 12, 2), 1)[1]),
+    ("select(2, v:hsplit{2, 5})", lambda x, v, *_: v.hsplit((2, 5))[1]),
+    ("select(3, x:hsplit{2, 5})", lambda x, *_: x.hsplit((2, 5))[2]),
+    ("select(1, x:vsplit{2, 5})", lambda x, *_: x.vsplit((2, 5))[0]),
+    ("select(2, x:dsplit{1, 2})", lambda x, *_: x.dsplit((1, 2))[1]),
+    ("x:repeat_interleave({1, 0, 2, 3, 1}, 1)",
+     lambda x, *_: x.repeat_interleave(torch.tensor([1, 0, 2, 3, 1]), 0)),
+    (derives("x:repeat_interleave({1, 0, 2, 3, 1}, 1)", "x"),
+     lambda x, *_: derived(lambda x: x.repeat_interleave(torch.tensor([1, 0, 2, 3, 1]), 0), x)),
+    ("x:repeat_interleave({2}, 3)", lambda x, *_: x.repeat_interleave(2, 2)),
+    ("x:slice(2, 3, 99)", lambda x, *_: x[:, 2:99]), ("x:slice(2, -99, 2)", lambda x, *_: x[:, :2]),
+    ("x:slice(2, 9, 12)", lambda x, *_: x[:, 8:12]),
+    ("x:slice(2, 99, -99, -2)", lambda x, *_: x.flip(1)[:, ::2]),
+    ("x:roll({1, 3, 2}, {2, 3, 2})", lambda x, *_: x.roll((1, 3, 2), (1, 2, 1))),
+    ("x:unfold(2, 3, 2)", lambda x, *_: x.unfold(1, 3, 2)),
+    ("x:unfold(-1, 2, 1)", lambda x, *_: x.unfold(-1, 2, 1)),
+    ("v:unfold(1, 4, 4)", lambda x, v, *_: v.unfold(0, 4, 4)),
+    (derives("x:unfold(2, 3, 2)", "x"), lambda x, *_: derived(lambda x: x.unfold(1, 3, 2), x)),
+    ("u:diag_embed(1, 1, 3)", lambda x, v, s, u, f: u.diag_embed(1, 0, 2)),
+    ("u:diag_embed(-1, -2, 1)", lambda x, v, s, u, f: u.diag_embed(-1, -2, 0)),
+    ("u:diagonal(9)", lambda x, v, s, u, f: u.diagonal(9)),
+    ("s:sum(1) + s:cumsum(-1)", lambda x, v, s, *_: s * 2),
+    ("s:softmax(1)", lambda x, v, s, *_: s.softmax(0)),
+    ("s:amax(-1, true)", lambda x, v, s, *_: s.amax(-1, True)),
+    ("(s:sort(1))", lambda x, v, s, *_: s.sort(0)[0]),
+    ("(s:topk(1, -1))", lambda x, v, s, *_: s.topk(1, -1)[0]),
+    ("s:take_along(nn.zeros({}, {dtype = 'i32'}), 1)", lambda x, v, s, *_: s),
+    ("s:flip(1) + s:movedim(1, 1)", lambda x, v, s, *_: s * 2),
+    ("x:slice_scatter(f, 2, 3, 6, 3)", lambda x, v, s, u, f: x.slice_scatter(f, 1, 2, 6, 3)),
+    ("x:slice_scatter(f, 2, -4, nil, 2)", lambda x, v, s, u, f: x.slice_scatter(f, 1, -4, None, 2)),
+    (derives("x:slice_scatter(f, 2, 3, 6, 3)", "x", "f"),
+     lambda x, v, s, u, f: derived(lambda x, f: x.slice_scatter(f, 1, 2, 6, 3), x, f)),
+    ("x:diff(1, 2, f, f)", lambda x, v, s, u, f: x.diff(1, 1, f, f)),
+    ("x:diff{n = 2, append = nn.zeros{5, 7, 1}}",
+     lambda x, *_: x.diff(2, append=torch.zeros(5, 7, 1))),
+    ("x:diff(3, 3)", lambda x, *_: x.diff(3)), ("x:diff(0)", lambda x, *_: x),
+    ("x:gt(0):diff():float()", lambda x, *_: (x > 0).diff().float()),
+    ("v:trapezoid(v:cumsum())", lambda x, v, *_: torch.trapezoid(v, v.cumsum(0))),
+    ("x:trapezoid(v:slice(1, 1, 7), 2)", lambda x, v, *_: torch.trapezoid(x, v[:7], dim=1)),
+    ("x:cumulative_trapezoid(x:flip(1), 2)",
+     lambda x, *_: torch.cumulative_trapezoid(x, x.flip(0), dim=1)),
+    (derives("x:cumulative_trapezoid(v:slice(1, 1, 7), 2)", "x", "v"),
+     lambda x, v, *_: derived(lambda x, v: torch.cumulative_trapezoid(x, v[:7], dim=1), x, v)),
+    ("x:tensordot(x * 2, {{1, 3}, {1, 3}})",
+     lambda x, *_: torch.tensordot(x, x * 2, ((0, 2), (0, 2)))),
+    ("x:tensordot(v:slice(1, 1, 7), {2, 1})",
+     lambda x, v, *_: torch.tensordot(x, v[:7], ((1,), (0,)))),
+    ("v:cov()", lambda x, v, *_: v.cov()), ("v:corrcoef()", lambda x, v, *_: v.corrcoef()),
+    ("v:cov{correction = 9}", lambda x, v, *_: v.cov(correction=9)),
+    ("x:slice(2, 1, 1):var(2)", lambda x, *_: x[:, :1].var(1)),
+    ("x:slice(2, 1, 1):std(2)", lambda x, *_: x[:, :1].std(1)),
+    ("x:std(3, false, 3)", lambda x, *_: x.var(2, unbiased=False) / 0),
+    ("v:fmax(0.25) + v:fmin(-1.5)",
+     lambda x, v, *_: v.fmax(torch.tensor(0.25)) + v.fmin(torch.tensor(-1.5))),
+    ("v:copysign(-2.0)", lambda x, v, *_: v.copysign(-2.0)),
+    ("nn.copysign(2.0, v)", lambda x, v, *_: torch.full_like(v, 2).copysign(v)),
+    ("v:atan2(0.5)", lambda x, v, *_: v.atan2(torch.tensor(0.5))),
+    ("nn.atan2(0.5, v)", lambda x, v, *_: torch.full_like(v, 0.5).atan2(v)),
+    ("v:hypot(2.5) + nn.hypot(1.5, v)",
+     lambda x, v, *_: v.hypot(torch.tensor(2.5)) + v.hypot(torch.tensor(1.5))),
+])
+
+
+SMALL = torch.tensor([[[0, 2, 1], [1, 0, 3]], [[3, 3, 0], [2, 1, 1]]], dtype=torch.int32)
+section("scattered", {"x": floats(3, 4, 5), "g": SMALL, "u": floats(2, 3, 4),
+                      "k": ints(90, 3, 4, 5), "m": ints(1000, 4, 6, low=-1000),
+                      "n": ints(9999, 6, 3, low=-9999), "b": ints(99, 2, 3, 6), "i": ints(4, 5),
+                      "f": floats(1, 4, 5), "h": ints(4, 1, 3, 5)}, [
+    ("x:gather(2, g)", lambda x, g, *_: x.gather(1, g.long())),
+    ("x:take_along(g, 2)", lambda x, g, *_: x.gather(1, g.long())),
+    (derives("x:gather(2, g)", "x"), lambda x, g, *_: derived(lambda x: x.gather(1, g.long()), x)),
+    ("x:take_along_dim(h, 2)",
+     lambda x, g, u, k, m, n, b, i, f, h: x.take_along_dim(h.long(), 1)),
+    ("f:take_along_dim(h, 2)",
+     lambda x, g, u, k, m, n, b, i, f, h: f.take_along_dim(h.long(), 1)),
+    ("x:scatter(2, g, 7)", lambda x, g, *_: x.scatter(1, g.long(), 7.0)),
+    ("x:scatter(2, nn.tensor{{{0, 1}}, {{2, 2}}}, u)",
+     lambda x, g, u, *_: x.scatter(1, torch.tensor([[[0, 1]], [[2, 2]]]), u)),
+    (derives("x:scatter(2, nn.tensor{{{0, 1}}, {{2, 2}}}, u)", "x", "u"),
+     lambda x, g, u, *_: derived(
+         lambda x, u: x.scatter(1, torch.tensor([[[0, 1]], [[2, 2]]]), u[:, :1, :2]), x, u)),
+    ("x:scatter(2, g, u, {reduce = 'add'})",
+     lambda x, g, u, *_: x.scatter(1, g.long(), u, reduce="add")),
+    ("x:scatter(2, g, 3, {reduce = 'multiply'})",
+     lambda x, g, u, *_: x.scatter(1, g.long(), 3, reduce="multiply")),
+    ("x:scatter_add(2, g, u)", lambda x, g, u, *_: x.scatter_add(1, g.long(), u)),
+    (derives("x:scatter_add(2, g, u)", "x", "u"),
+     lambda x, g, u, *_: derived(lambda x, u: x.scatter_add(1, g.long(), u[:, :2, :3]), x, u)),
+    ("k:scatter_add(2, g, g + 1):float()",
+     lambda x, g, u, k, *_: k.scatter_add(1, g.long(), g + 1).float()),
+] + [
+    ("x:scatter_reduce(2, g, u, '%s', {include_self = %s})" % (how, own),
+     lambda x, g, u, *_, how=how, own=own:
+         x.scatter_reduce(1, g.long(), u[:, :2, :3], how, include_self=own == "true"))
+    for how in ("sum", "prod", "mean", "amax", "amin") for own in ("true", "false")
+] + [
+    ("k:scatter_reduce(2, g, g * 30, '%s', {include_self = %s}):float()" % (how, own),
+     lambda x, g, u, k, *_, how=how, own=own:
+         k.scatter_reduce(1, g.long(), g * 30, how, include_self=own == "true").float())
+    for how in ("sum", "prod", "mean", "amax", "amin") for own in ("true", "false")
+] + [
+    ("m:matmul(n)", lambda x, g, u, k, m, n, *_: m @ n),
+    ("m:mv(n:select(2, 1))", lambda x, g, u, k, m, n, *_: m @ n[:, 0]),
+    ("m:select(1, 1):dot(n:select(2, 2))", lambda x, g, u, k, m, n, *_: m[0] @ n[:, 1]),
+    ("b:bmm(n:expand{2, -1, -1})", lambda x, g, u, k, m, n, b, *_: b @ n),
+    ("nn.einsum('bij,jk->kbi', b, n)",
+     lambda x, g, u, k, m, n, b, *_: torch.einsum("bij,jk->kbi", b, n)),
+    ("m:inner(b)", lambda x, g, u, k, m, n, b, *_:
+         torch.einsum("ij,bkj->ibk", m, b)),
+    ("m:index_add(1, nn.tensor{3, 1, 3}, n:t(), {alpha = 2})",
+     lambda x, g, u, k, m, n, *_: m.index_add(0, torch.tensor([3, 1, 3]), n.t(), alpha=2)),
+    ("m:argmax(2)", lambda x, g, u, k, m, *_: m.argmax(1).int()),
+    ("m:argmin()", lambda x, g, u, k, m, *_: m.argmin().int()),
+    ("i:argmax(1, true)", lambda x, g, u, k, m, n, b, i, *_: torch.tensor(
+        [i.tolist().index(max(i))], dtype=torch.int32)),
+    ("m:nansum(1)", lambda x, g, u, k, m, *_: m.sum(0).int()),
+    ("select(2, nn.max(m, nil, {axis = 2}))", lambda x, g, u, k, m, *_: m.max(1)[1].int()),
+])
+
+
+LONG = floats(3, 150)
+LONG[0, 7] = LONG[0, 90] = LONG[1, 3] = float("nan")
+LONG[1, 100] = float("inf")
+section("orders", {"x": LONG, "k": ints(12, 100, 3), "w": floats(2, 70, 3), "s": floats(4, 9)}, [
+    ("(x:sort())", lambda x, *_: x.sort(stable=True)[0]),
+    ("select(2, x:sort())", lambda x, *_: x.sort(stable=True)[1].int()),
+    ("select(2, x:sort(2, true))",
+     lambda x, *_: x.sort(dim=-1, descending=True, stable=True)[1].int()),
+    ("(k:sort(1))", lambda x, k, *_: k.sort(0)[0]),
+    ("k:argsort(1)", lambda x, k, *_: k.sort(dim=0, stable=True)[1].int()),
+    ("k:argsort(1, true)", lambda x, k, *_: k.sort(dim=0, stable=True, descending=True)[1].int()),
+    ("(x:slice(2, 1, 60):sort())", lambda x, *_: x[:, :60].sort()[0]),
+    ("select(2, x:slice(2, 1, 60):sort(2, true))",
+     lambda x, *_: x[:, :60].sort(stable=True, descending=True)[1].int()),
+    ("(x:topk(100))", lambda x, *_: x.topk(100)[0]),
+    ("(k:topk(80, 1, {largest = false}))", lambda x, k, *_: k.topk(80, 0, largest=False)[0]),
+    ("(k:topk(5, 1, {largest = false}))", lambda x, k, *_: k.topk(5, 0, largest=False)[0]),
+    ("(w:kthvalue(30, 2))", lambda x, k, w, *_: w.kthvalue(30, 1)[0]),
+    ("(w:median(2))", lambda x, k, w, *_: w.median(1)[0]),
+    ("w:quantile(0.37, 2)", lambda x, k, w, *_: w.quantile(0.37, 1)),
+    ("x:nanquantile(0.37)", lambda x, *_: x.nanquantile(0.37, -1)),
+    (derives("w:sort(2)", "w"), lambda x, k, w, *_: derived(lambda w: w.sort(1)[0], w)),
+    (derives("s:sort(2, true)", "s"),
+     lambda x, k, w, s: derived(lambda s: s.sort(1, True)[0], s)),
+])
+
+
+section("made", {"a": floats(2, 3), "b": floats(3, 1), "v": floats(4), "w": floats(3),
+                 "s": floats(1)[0], "i": ints(9, 4), "c": floats(2, 4, 1)}, [
+    ("nn.block_diag(a, v, s, b)", lambda a, b, v, w, s, i, c: torch.block_diag(a, v, s, b)),
+    ("nn.block_diag{a, a}", lambda a, *_: torch.block_diag(a, a)),
+    (derives("nn.block_diag(a, v, b)", "a", "v", "b"),
+     lambda a, b, v, w, s, i, c: derived(torch.block_diag, a, v, b)),
+    ("nn.column_stack{w, a:t(), w}", lambda a, b, v, w, *_: torch.column_stack((w, a.t(), w))),
+    ("s:atleast_1d()", lambda a, b, v, w, s, i, c: torch.atleast_1d(s)),
+    ("v:atleast_2d()", lambda a, b, v, *_: torch.atleast_2d(v)),
+    ("s:atleast_3d()", lambda a, b, v, w, s, i, c: torch.atleast_3d(s)),
+    ("v:atleast_3d()", lambda a, b, v, *_: torch.atleast_3d(v)),
+    ("a:atleast_3d()", lambda a, *_: torch.atleast_3d(a)),
+    ("select(1, nn.broadcast_tensors(v, b, c:slice(1, 1, 1):slice(2, 1, 3)))",
+     lambda a, b, v, w, s, i, c: torch.broadcast_tensors(v, b, c[:1, :3])[0]),
+    ("select(3, nn.broadcast_tensors(v, b, c:slice(2, 1, 3)))",
+     lambda a, b, v, w, s, i, c: torch.broadcast_tensors(v, b, c[:, :3])[2]),
+    ("nn.cartesian_prod(v, w, v)", lambda a, b, v, w, *_: torch.cartesian_prod(v, w, v)),
+    ("nn.cartesian_prod(v)", lambda a, b, v, *_: torch.cartesian_prod(v)),
+    ("v:combinations()", lambda a, b, v, *_: torch.combinations(v)),
+    ("v:combinations(3, true)", lambda a, b, v, *_: torch.combinations(v, 3, True)),
+    ("v:combinations(5)", lambda a, b, v, *_: torch.combinations(v, 5)),
+    ("i:combinations(2)", lambda a, b, v, w, s, i, c: torch.combinations(i)),
+    (derives("v:combinations(2)", "v"), lambda a, b, v, *_: derived(torch.combinations, v)),
+    ("v:vander()", lambda a, b, v, *_: torch.vander(v)),
+    ("v:vander(6, true)", lambda a, b, v, *_: torch.vander(v, 6, True)),
+    ("i:vander(3)", lambda a, b, v, w, s, i, c: torch.vander(i, 3)),
+    ("v:vander(0)", lambda a, b, v, *_: torch.vander(v, 0)),
+    (derives("v:vander(3)", "v"), lambda a, b, v, *_: derived(
+        lambda v: torch.stack((v * v, v, v * 0), 1), v)),
+    ("nn.tril_indices(4, 3, 1)", lambda *_: torch.tril_indices(4, 3, 1).int()),
+    ("nn.triu_indices(20, 9, -2)", lambda *_: torch.triu_indices(20, 9, -2).int()),
+    ("nn.triu_indices(2, 2, 5)", lambda *_: torch.triu_indices(2, 2, 5).int()),
+    ("nn.range(1, 4, 0.5)", lambda *_: torch.arange(1, 4.5, 0.5)),
+    ("nn.range(5, -2, -3)", lambda *_: torch.arange(5.0, -3, -3)),
+    ("a:new_zeros(2, 3) + a:new_ones{2, 3} + a:new_full({2, 3}, 7)",
+     lambda a, *_: torch.full((2, 3), 8.0)),
+    ("i:new_full({3}, 7)", lambda a, b, v, w, s, i, c: i.new_full((3,), 7)),
+    ("a:new_tensor{1, 2}", lambda a, *_: a.new_tensor([1, 2])),
+    ("i:zeros_like{dtype = 'f32'}", lambda *_: torch.zeros(4)),
+    ("select(2, nn.meshgrid(v, w, {indexing = 'xy'}))",
+     lambda a, b, v, w, *_: torch.meshgrid(v, w, indexing="xy")[1]),
+    ("v:histc(5)", lambda a, b, v, *_: v.histc(5)),
+    ("nn.full({7}, 2.5):histc(4)", lambda *_: torch.full((7,), 2.5).histc(4)),
+    ("nn.randperm(90):sort():float()", lambda *_: torch.arange(90).float()),
+    ("nn.randint(-3, 4, {1000}):amin():float()", lambda *_: torch.tensor(-3.0)),
+    ("nn.randint(4, {1000}):amax():float()", lambda *_: torch.tensor(3.0)),
+    ("nn.full({1000}, 0.25):bernoulli():mean():sub(0.25):abs():lt(0.05):float()",
+     lambda *_: torch.ones(())),
+] + [
+    ("nn.%s_window(%d, %s)" % (name, n, str(periodic).lower()),
+     lambda *_, name=name, n=n, periodic=periodic: getattr(torch, name + "_window")(n, periodic))
+    for name in ("hann", "hamming", "bartlett", "blackman", "kaiser")
+    for n, periodic in ((0, True), (1, False), (1, True), (2, False), (13, True), (90, False))
+] + [
+    ("nn.hamming_window(8, true, 0.5, 0.25)", lambda *_: torch.hamming_window(8, True, 0.5, 0.25)),
+    ("nn.kaiser_window(9, false, 4)", lambda *_: torch.kaiser_window(9, False, 4)),
+])
+
+
+section("none", {"x": floats(3, 4), "e": floats(2, 0, 4), "z": floats(0), "i": ints(3, 0)}, [
+    ("nn.tensor{}", lambda *_: torch.tensor([])),
+    ("nn.tensor{{}, {}}", lambda *_: torch.tensor([[], []])),
+    ("nn.einsum('bij,jk->bik', e, x:t():slice(1, 1, 4):slice(2, 1, 3))",
+     lambda x, e, *_: torch.einsum("bij,jk->bik", e, x.t())),
+    ("nn.einsum('bij,bik->jk', e, e)", lambda x, e, *_: torch.einsum("bij,bik->jk", e, e)),
+    ("nn.einsum('bij->b', e)", lambda x, e, *_: torch.einsum("bij->b", e)),
+    ("nn.einsum('i,j->ij', z, x:select(1, 1))",
+     lambda x, e, z, *_: torch.einsum("i,j->ij", z, x[0])),
+    ("z:dot(z)", lambda x, e, z, *_: z.dot(z)),
+    ("z:outer(z)", lambda x, e, z, *_: z.outer(z)),
+    ("x:index_add(1, i, nn.zeros{0, 4})",
+     lambda x, e, z, i: x.index_add(0, i.long(), torch.zeros(0, 4))),
+    ("x:index_copy(2, i, nn.zeros{3, 0})",
+     lambda x, e, z, i: x.index_copy(1, i.long(), torch.zeros(3, 0))),
+    ("x:index_fill(2, i, 7)", lambda x, e, z, i: x.index_fill(1, i.long(), 7)),
+    ("x:scatter(1, nn.zeros({0, 4}, {dtype = 'i32'}), nn.zeros{0, 4})",
+     lambda x, *_: x),
+    ("x:scatter(2, nn.zeros({3, 0}, {dtype = 'i32'}), 1)", lambda x, *_: x),
+    ("x:scatter_add(2, nn.zeros({3, 0}, {dtype = 'i32'}), nn.zeros{3, 0})", lambda x, *_: x),
+    ("x:gather(1, nn.zeros({0, 4}, {dtype = 'i32'}))", lambda x, *_: x[:0]),
+    ("x:index_select(2, i)", lambda x, e, z, i: x[:, :0]),
+    ("x:take(i)", lambda x, e, z, i: x.take(i.long())),
+    ("i:one_hot(3)", lambda x, e, z, i: F.one_hot(i.long(), 3).float()),
+    ("i:bincount(3)", lambda x, e, z, i: torch.zeros(3).int()),
+    ("(e:sort(2))", lambda x, e, *_: e.sort(1)[0]),
+    ("select(2, z:sort())", lambda x, e, z, *_: z.sort()[1].int()),
+    ("(z:topk(0))", lambda x, e, z, *_: z.topk(0)[0]),
+    ("(x:topk(0))", lambda x, *_: x.topk(0)[0]),
+    ("z:argsort()", lambda x, e, z, *_: z.argsort().int()),
+    ("z:diff()", lambda x, e, z, *_: z.diff()),
+    ("e:diff(1, 2)", lambda x, e, *_: e.diff(1, 1)),
+    ("e:diagonal(0, 1, 2)", lambda x, e, *_: e.diagonal(0, 0, 1)),
+    ("nn.zeros{0, 0}:trace()", lambda *_: torch.zeros(())),
+    ("z:diag()", lambda x, e, z, *_: z.diag()),
+    ("z:diag(2)", lambda x, e, z, *_: z.diag(2)),
+    ("e:diag_embed()", lambda x, e, *_: e.diag_embed()),
+    ("e:triu()", lambda x, e, *_: e.triu()),
+    ("z:trapezoid()", lambda x, e, z, *_: torch.trapezoid(z)),
+    ("z:cumulative_trapezoid()", lambda x, e, z, *_: torch.cumulative_trapezoid(z)),
+    ("z:var()", lambda x, e, z, *_: z.var()),
+    ("e:std(2)", lambda x, e, *_: e.std(1)),
+    ("z:norm()", lambda x, e, z, *_: z.norm()),
+    ("z:repeat_interleave(3)", lambda x, e, z, *_: z.repeat_interleave(3)),
+    ("x:repeat_interleave({0, 0, 0}, 1)", lambda x, *_: x[:0]),
+    ("select(2, e:tensor_split({0}, 2))", lambda x, e, *_: e),
+    ("nn.block_diag(x, nn.zeros{0, 2}, z)",
+     lambda x, e, z, *_: torch.block_diag(x, torch.zeros(0, 2), z)),
+    ("nn.cartesian_prod(z, x:select(1, 1))",
+     lambda x, e, z, *_: torch.cartesian_prod(z, x[0])),
+    ("z:combinations()", lambda x, e, z, *_: torch.combinations(z)),
+    ("z:vander()", lambda x, e, z, *_: torch.vander(z)),
+    ("nn.tril_indices(0, 3)", lambda *_: torch.tril_indices(0, 3).int()),
+    ("z:cov()", lambda x, e, z, *_: torch.tensor(float("nan"))),
+    ("e:median(3)", lambda x, e, *_: e.median(2)[0]),
+    ("e:kthvalue(2, 3)", lambda x, e, *_: e.kthvalue(2, 2)[0]),
+    ("e:cummax(3)", lambda x, e, *_: e.cummax(2)[0]),
+    ("e:argmax(3)", lambda x, e, *_: e.argmax(2).int()),
+    ("e:amax(3)", lambda x, e, *_: e.amax(2)),
+    ("z:bucketize((x:select(1, 1):sort()))", lambda x, e, z, *_: torch.zeros(0).int()),
+    ("x:bucketize(z)", lambda x, *_: torch.zeros(3, 4).int()),
+    ("x:isin(z):float()", lambda x, *_: torch.zeros(3, 4)),
+    ("e:unfold(3, 2, 1)", lambda x, e, *_: e.unfold(2, 2, 1)),
+    ("e:movedim(1, 2)", lambda x, e, *_: e.movedim(0, 1)),
+    ("nn.cdist(nn.zeros{0, 4}, x)", lambda x, *_: torch.zeros(0, 3)),
+    ("e:roll(1)", lambda x, e, *_: e),
+    ("e:softmax(2)", lambda x, e, *_: e),
+])
+
+
 layers("adaptive", {"x": floats(9, 16), "l": ints(30, 9)}, [
     of("few", "(x:adaptive_log_softmax_with_loss('few', l, {classes = 30, cutoffs = {5, 12}}))",
        (m := tnn.AdaptiveLogSoftmaxWithLoss(16, 30, [5, 12])), lambda x, l, m=m: m(x, l.long())[0]),

@@ -1,0 +1,196 @@
+-- kinds.lua: the kinds of arguments that signatures name, and what is checked of each;
+-- signature.lua has what they are in words. A check is given `what` the argument is in messages,
+-- "cumsum: axis", its value, and the first argument x, of a tensor its axes are; it gives the value
+-- that the function works with.
+local core = ...
+local shape = core.shape
+
+local function fail(format, ...) core.fail(string.format(format, ...)) end
+
+-- A value as a message shows it.
+local function said(v)
+  if core.is_tensor(v) then return tostring(v) end
+  if type(v) == "string" then return "'" .. v .. "'" end
+  if type(v) ~= "table" then return type(v) == "function" and "a function" or tostring(v) end
+  for key, element in pairs(v) do
+    if type(key) ~= "number" or type(element) ~= "number" then return "a table" end
+  end
+  return (#v > 0 and #v < 9) and "{" .. table.concat(v, ", ") .. "}" or "a table"
+end
+
+local function meant(near) return string.format("; did you mean '%s'?", near) end
+
+-- ---- tensors and numbers ----------------------------------------------------------------------
+
+local function tensor(what, v)
+  if core.is_tensor(v) then return v end
+  if type(v) == "boolean" then
+    fail("%s: wants a tensor, not %s; Lua's == compares no elements, nn.eq(a, b) does", what,
+         tostring(v))
+  end
+  fail("%s: wants a tensor, not %s", what, said(v))
+end
+
+local function whole(what, v)
+  local n = type(v) == "number" and math.tointeger(v)
+  if not n then fail("%s = %s: wants a whole number", what, said(v)) end
+  return n
+end
+
+-- A number of channels, features or groups.
+local function count(what, v)
+  local n = whole(what, v)
+  if n < 1 then fail("%s = %d: wants at least 1", what, n) end
+  return n
+end
+
+local function amount(what, v)
+  local n = whole(what, v)
+  if n < 0 then fail("%s = %d: wants at least 0", what, n) end
+  return n
+end
+
+-- ---- of each dimension: what is given as a number, or as a list ---------------------------------
+
+local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
+local lists = {{"{length}", "{before, behind}"}, {"{height, width}", "{top, left, bottom, right}"},
+               {"{depth, height, width}", "{front, top, left, back, bottom, right}"}}
+
+local function image(rank)
+  return function(what, v)
+    if #shape(tensor(what, v)) ~= rank + 2 then
+      fail("%s: wants %s, not %s", what, layouts[rank], tostring(v))
+    end
+    return v
+  end
+end
+
+-- Whole numbers of at least `least`: one for each dimension, or with `sided` one for each side:
+-- those before the dimensions, then those behind.
+local function numbers(rank, least, sided)
+  local many = sided and 2 * rank or rank
+  return function(what, v)
+    local list = {}
+    if type(v) ~= "number" and (type(v) ~= "table" or #v ~= rank and #v ~= many) then
+      fail("%s = %s: wants a number, %s%s", what, said(v), lists[rank][1],
+           sided and " or " .. lists[rank][2] or "")
+    end
+    for i = 1, many do
+      list[i] = whole(what, type(v) == "number" and v or v[(i - 1) % #v + 1])
+      if list[i] < least then fail("%s = %s: wants at least %d", what, said(v), least) end
+    end
+    return list
+  end
+end
+local function each(rank) return numbers(rank, 1) end
+local function border(rank) return numbers(rank, 0) end
+local function sides(rank) return numbers(rank, 0, true) end
+local function padding(rank)
+  local by_number = sides(rank)
+  return function(what, v)
+    if v == "same" then return v end
+    if type(v) == "string" and v ~= "valid" then
+      fail("%s = %s: wants \"same\", \"valid\" or numbers", what, said(v))
+    end
+    return by_number(what, v == "valid" and 0 or v)
+  end
+end
+
+-- ---- other kinds --------------------------------------------------------------------------------
+
+-- From 1, of x's or, where x has no dimensions, of a vector.
+local function axis_or_only(what, v, x)
+  local rank = core.is_tensor(x) and math.max(#shape(x), 1)
+      or fail("%s: there is no tensor whose axis that is", what)
+  if math.type(v) == "float" then v = math.tointeger(v) or v end
+  if math.type(v) ~= "integer" then fail("%s = %s: wants a whole number", what, said(v)) end
+  if v == 0 or v > rank or v < -rank then
+    fail("%s: %s has no axis %d%s", string.match(what, "^[^:]*"), tostring(x), v,
+         v == 0 and "; they count from 1" or "")
+  end
+  return v > 0 and v or rank + v + 1
+end
+local function axis(what, v, x)
+  if core.is_tensor(x) and #shape(x) == 0 then
+    fail("%s: %s has no axes", string.match(what, "^[^:]*"), tostring(x))
+  end
+  return axis_or_only(what, v, x)
+end
+
+-- Each once, in their order; nil: all.
+local function axes(what, v, x)
+  local list, seen = {}, {}
+  if type(v) ~= "table" then return {axis_or_only(what, v, x)} end
+  for i = 1, #v do
+    list[i] = axis_or_only(what, v[i], x)
+    if seen[list[i]] then fail("%s: axis %d is given twice", what, list[i]) end
+    seen[list[i]] = true
+  end
+  return list
+end
+
+local function sizes(what, v)
+  if type(v) == "number" then v = {v} end
+  if type(v) ~= "table" then
+    fail("%s: wants sizes, as in %s{2, -1}, not %s", string.match(what, "^[^:]*"),
+         string.match(what, "^[^:]*"), said(v))
+  end
+  local list = {}
+  for i = 1, #v do list[i] = whole(string.match(what, "^[^:]*") .. ": dimension " .. i, v[i]) end
+  return list
+end
+
+local function of_type(name, wants)
+  return function(what, v)
+    if type(v) ~= name then fail("%s = %s: wants %s", what, said(v), wants) end
+    return v
+  end
+end
+
+local function tensors(what, v)
+  if type(v) ~= "table" or #v == 0 then
+    fail("%s: wants a list of tensors", string.match(what, "^[^:]*"))
+  end
+  local list = {}
+  for i = 1, #v do list[i] = tensor(what .. "[" .. i .. "]", v[i]) end
+  return list
+end
+
+-- The check of each kind (signature.lua has what it is in words).
+local checks = {
+  any = function(_, v) return v end,
+  tensor = tensor, tensors = tensors, axis = axis_or_only, axes = axes, whole = whole,
+  count = count, amount = amount, sizes = sizes,
+  value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
+  number = of_type("number", "a number"),
+  boolean = of_type("boolean", "true or false"),
+  string = of_type("string", "a text"),
+  table = of_type("table", "a table"),
+  ["function"] = of_type("function", "a function"),
+  name = of_type("string", "a name"),
+}
+-- kinds; as a first argument they have no name in messages
+local is_tensor = {tensor = true, value = true}
+local takes_list = {tensors = true, axes = true, sizes = true, table = true, any = true}
+for rank = 1, 3 do
+  checks["image" .. rank], is_tensor["image" .. rank] = image(rank), true
+  for name, of_rank in pairs{each = each, border = border, sides = sides, padding = padding} do
+    checks[name .. rank], takes_list[name .. rank] = of_rank(rank), true
+  end
+end
+
+-- Of "none/tanh": one of these words.
+local function choice(words)
+  local list = {}
+  for word in string.gmatch(words, "[^/]+") do list[#list + 1] = word end
+  return function(what, v)
+    for _, word in ipairs(list) do if v == word then return v end end
+    local near = type(v) == "string" and core.nearest(v, list)
+    local others = '"' .. table.concat(list, '", "', 1, #list - 1) .. '" or "' .. list[#list] .. '"'
+    fail("%s = %s: wants %s%s", what, said(v), others, near and meant(near) or "")
+  end
+end
+
+return {checks = checks, choice = choice, is_tensor = is_tensor, takes_list = takes_list,
+        fail = fail, said = said, meant = meant, tensor = tensor, whole = whole, amount = amount,
+        count = count, each = each, image = image, axis = axis, axes = axes, layouts = layouts}

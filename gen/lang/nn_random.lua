@@ -1,0 +1,42 @@
+-- nn_random.lua: random tensors by PyTorch's names, of the module `nn` (nn.lua): what nn.random
+-- draws, with its seed and step.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define_here = tools.fail, tools.define_here
+
+local function drawn(kind, dims, o)
+  return nn.random(dims, {kind = kind, seed = o.seed, step = o.step})
+end
+-- Numbers in [0, 1).
+define_here("rand(dims|size: sizes, {seed: whole = 0, step: value = 0})",
+            "torch.rand", function(dims, o) return drawn("uniform", dims, o) end)
+-- Numbers of mean 0 and deviation 1.
+define_here("randn(dims|size: sizes, {seed: whole = 0, step: value = 0})",
+            "torch.randn", function(dims, o) return drawn("normal", dims, o) end)
+-- rand of the shape of x.
+define_here("rand_like(x: tensor, {seed: whole = 0, step: value = 0})",
+            "torch.rand_like", function(x, o) return drawn("uniform", shape(x), o) end)
+-- randn of the shape of x.
+define_here("randn_like(x: tensor, {seed: whole = 0, step: value = 0})",
+            "torch.randn_like", function(x, o) return drawn("normal", shape(x), o) end)
+-- Whole numbers from low to high - 1, as i32, at most 2^24 different ones; of two arguments,
+-- randint(high, dims), from 0.
+define_here([[randint(low: whole, high: any, dims|size: sizes = nil,
+            {seed: whole = 0, step: value = 0})]], "torch.randint", function(low, high, dims, o)
+  if type(high) == "table" then low, high, dims = 0, low, high end
+  tools.whole("randint: high", high)
+  if not dims then fail("randint: wants sizes, as in randint(0, 10, {2, 3})") end
+  if high <= low then fail("randint: low = %d, high = %d: wants high above low", low, high) end
+  local places = op.floor(drawn("uniform", dims, o) * (high - low + 0.0)):to("i32")
+  return op.min(places, high - low - 1) + low
+end)
+-- The whole numbers from 0 to n - 1 in an order by chance, as i32.
+define_here("randperm(n: amount, {seed: whole = 0, step: value = 0})",
+            "torch.randperm", function(n, o)
+  return nn.argsort(drawn("uniform", {n}, o), 1)
+end)
+-- 1.0 with the probability that each element of x is, else 0.0.
+define_here("bernoulli(x: tensor, {seed: whole = 0, step: value = 0})",
+            "torch.bernoulli", function(x, o)
+  return op.lt(drawn("uniform", shape(x), o), x):to("f32")
+end)

@@ -1,0 +1,205 @@
+-- nn_scatter.lua: elements put where integers name a place, of the module `nn` (nn.lua). Places
+-- count from 0, as PyTorch's tensors of indices do.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define, with = tools.fail, tools.define, tools.with
+
+-- ---- scatter ----------------------------------------------------------------------------------
+
+-- 1.0 at each id along a new last dimension, else 0.0.
+define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(ids, size)
+  local dims, wide = shape(ids), {}
+  for i = 1, #dims do wide[i] = 1 end
+  dims[#dims + 1], wide[#wide + 1] = 1, size
+  return op.eq(op.reshape(ids, {dims = dims}), nn.index(wide, #wide)):to("f32")
+end)
+
+-- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather. The same bits
+-- in every run: a product with one_hot(ids), of 2 * size * N operations for each element of a row;
+-- integers exactly.
+local function added_rows(what, ids, rows, size)
+  local dims = shape(rows)
+  if #shape(ids) ~= 1 or shape(ids)[1] ~= dims[1] then
+    fail("%s: wants an id for each row, not %s and %s", what, tostring(ids), tostring(rows))
+  end
+  local n = dims[1]
+  return nn.precision("fp32", function()
+    local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
+    chosen = nn.to(chosen, tools.is_float(rows) and "f32" or "i32")
+    local sums = tools.matmul(chosen, op.reshape(rows, {dims = {n, tools.product(dims, 2)}}))
+    return op.reshape(sums, {dims = with(dims, 1, size)})
+  end)
+end
+-- x with the elements `from` added where ids name a place along an axis; or, of ids (N) and rows
+-- (N, ...), nn.scatter_add(ids, rows, size): the rows added up by their ids into (size, ...).
+define("scatter_add(x: tensor, axis|rows: any, ids|index|size: any, from|src: tensor = nil)",
+       "torch.scatter_add", function(x, axis, ids, from)
+  if core.is_tensor(axis) then
+    return added_rows("scatter_add", x, axis, tools.count("scatter_add: size", ids))
+  end
+  if not from then fail("scatter_add: wants an axis, ids and what is added there") end
+  axis, ids = tools.axis("scatter_add: axis", axis, x), tools.tensor("scatter_add: ids", ids)
+  return nn.scatter_reduce(x, axis, ids, from, "sum")
+end)
+-- x with the rows `from` added at the ids along an axis.
+define([[index_add(x: tensor, axis: axis, ids|index: tensor, from|source: tensor,
+       {alpha: number = 1})]], "torch.index_add", function(x, axis, ids, from, o)
+  local n = shape(x)[axis]
+  local sums = added_rows("index_add", ids, nn.movedim(from, axis, 1), n)
+  return x + nn.movedim(sums, 1, axis) * o.alpha
+end)
+-- How often each integer below `size` is among ids, as i32; or the sums of `weights` there.
+define("bincount(ids: tensor, size|minlength: count, weights: tensor = nil)",
+       "torch.bincount", function(ids, size, weights)
+  local n = shape(ids)[1]
+  local hits = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
+  if not weights then return nn.sum(hits, 2) end
+  return nn.sum(op.where(hits, op.reshape(weights, {dims = {1, n}}), 0.0), 2)
+end)
+
+-- No element of x is below, or above it.
+local function least(x) return tools.is_float(x) and -math.huge or -0x80000000 end
+local function most(x) return tools.is_float(x) and math.huge or 0x7fffffff end
+-- A tensor, or a number as x's elements are.
+local function as_element(v, x)
+  return math.type(v) == "integer" and tools.is_float(x) and v + 0.0 or v
+end
+-- `values` in that corner of x, beside it x.
+local function in_corner(values, x)
+  local of, inside = shape(values), nil
+  local before, behind = {}, {}
+  for i, d in ipairs(shape(x)) do
+    before[i], behind[i] = 0, d - of[i]
+    if d ~= of[i] then
+      local row = {}
+      for j = 1, #of do row[j] = j == i and d or 1 end
+      local here = op.lt(nn.index(row, i), of[i])
+      inside = inside and inside & here or here
+    end
+  end
+  return inside and op.where(inside, op.pad(values, {dims = before, ends = behind}), x) or values
+end
+-- What ids may change of x along an axis, and of `from` what they take: ids may be smaller than x
+-- on the other axes, and than `from` on all.
+local function reached(what, x, axis, ids, from)
+  local of = shape(ids)
+  local small = #of == #shape(x) and tools.corner(x, of, axis)
+  if not small then
+    fail("%s: ids %s are larger than %s beside axis %d", what, tostring(ids), tostring(x), axis)
+  end
+  if not core.is_tensor(from) then return small, from end
+  local taken = #shape(from) == #of and of[axis] <= shape(from)[axis] and
+      tools.corner(from, of, axis)
+  if not taken then fail("%s: ids %s are larger than %s", what, tostring(ids), tostring(from)) end
+  return small, nn.narrow(taken, axis, 1, of[axis])
+end
+-- Does the m-th id along an axis name the n-th place? (..., n, m, ...)
+local function hits(x, axis, ids)
+  local row = {}
+  for i = 1, #shape(ids) + 1 do row[i] = 1 end
+  return op.eq(nn.unsqueeze(ids, axis), nn.index(with(row, axis, shape(x)[axis]), axis)), row
+end
+-- x with `from` (a tensor at least as large as ids, or a number) where ids name a place along the
+-- axis; of equal ids the last one. ids may be smaller than x on the other axes. reduce: what is
+-- there is added to, or multiplied.
+define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value,
+       {reduce: none/add/multiply = none})]], "torch.scatter", function(x, axis, ids, from, o)
+  if o.reduce ~= "none" then
+    if not core.is_tensor(from) then from = nn.full_like(nn.to(ids, core.dtype(x)), from) end
+    return nn.scatter_reduce(x, axis, ids, from, o.reduce == "add" and "sum" or "prod")
+  end
+  local own, taken = reached("scatter", x, axis, ids, from)
+  -- For each place the last of the ids that names it: the largest along m.
+  local hit, row = hits(x, axis, ids)
+  local count = shape(ids)[axis]
+  if tools.product(shape(ids)) == 0 then return x end
+  local last = nn.amax(op.where(hit, nn.index(with(row, axis + 1, count), axis + 1), -1), axis + 1)
+  if core.is_tensor(taken) then
+    taken = op.take_along(taken, op.max(last, 0), {axis = axis - 1})
+  end
+  return in_corner(op.where(op.ge(last, 0), as_element(taken, x), own), x)
+end)
+-- ids (N) along an axis: x with the rows `from` there.
+define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)",
+       "torch.index_copy", function(x, axis, ids, from)
+  local wide = with(shape(x), axis, tools.product(shape(ids)))
+  return nn.scatter(x, axis, nn.expand(tools.along(ids, #wide, axis), wide), from)
+end)
+-- ids (N) along an axis: x with a number there.
+define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)",
+       "torch.index_fill", function(x, axis, ids, value)
+  local dims = shape(x)
+  local place = nn.unsqueeze(nn.index({dims[axis]}), 2)
+  local hit = nn.any(op.eq(place, nn.reshape(ids, {1, -1})), 2)
+  return op.where(tools.along(hit, #dims, axis), as_element(value, x), x)
+end)
+-- x with `from` as element `index` (from 1) of an axis.
+define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",
+       "torch.select_scatter", function(x, from, axis, index)
+  return nn.slice_scatter(x, nn.unsqueeze(from, axis), axis, index, index)
+end)
+-- x with `from` as every step-th of the elements first to last of an axis.
+define([[slice_scatter(x: tensor, from|src: tensor, axis: axis = 1, first: whole = nil,
+       last: whole = nil, step: count = 1)]],
+       "torch.slice_scatter", function(x, from, axis, first, last, step)
+  local dims = shape(x)
+  local places = nn.slice(nn.index({dims[axis]}), 1, first, last, step)
+  local wanted = with(dims, axis, shape(places)[1])
+  if table.concat(wanted, ",") ~= table.concat(shape(from), ",") then
+    fail("slice_scatter: these elements of %s are (%s), not %s", tostring(x),
+         table.concat(wanted, ", "), tostring(from))
+  end
+  if tools.product(wanted) == 0 then return x end
+  local row = {}
+  for i = 1, #dims do row[i] = 1 end
+  first = first or 1
+  first = math.max(first < 0 and dims[axis] + 1 + first or first, 1)
+  local from_first = nn.index(with(row, axis, dims[axis]), axis) - (first - 1)
+  local at = op.floordiv(from_first, step)
+  local here = op.eq(at * step, from_first) & op.ge(at, 0) & op.lt(at, wanted[axis])
+  at = op.reshape(op.min(op.max(at, 0), wanted[axis] - 1), {dims = {dims[axis]}})
+  return op.where(here, op.gather(from, at, {axis = axis - 1}), x)
+end)
+
+-- x with the elements `from` reduced into the places that ids name along an axis, as PyTorch's
+-- scatter_reduce; ids may be smaller than x on the other axes, and than `from`.
+-- include_self = false: what was in such a place before does not count.
+define([[scatter_reduce(x: tensor, axis: axis, ids|index: tensor, from|src: tensor,
+       reduce: sum/prod/mean/amax/amin, {include_self: boolean = true})]],
+       "torch.scatter_reduce", function(x, axis, ids, from, reduce, o)
+  local own_x, taken = reached("scatter_reduce", x, axis, ids, from)
+  if tools.product(shape(ids)) == 0 then return x end
+  -- What does not hit counts for nothing.
+  local hit = hits(x, axis, ids)
+  local zero, one = as_element(0, x), as_element(1, x)
+  local function reduced(f, none)
+    return f(op.where(hit, nn.unsqueeze(taken, axis), none), axis + 1)
+  end
+  local self, any = o.include_self, nn.any(hit, axis + 1)
+  local function own(none) return self and own_x or op.where(any, none, own_x) end
+  local function result()
+    if reduce == "sum" then return own(zero) + reduced(nn.sum, zero) end
+    if reduce == "prod" then return own(one) * reduced(nn.prod, one) end
+    if reduce == "amax" then return op.maximum(own(least(x)), reduced(nn.amax, least(x))) end
+    if reduce == "amin" then return op.minimum(own(most(x)), reduced(nn.amin, most(x))) end
+    if not tools.is_float(x) then
+      local count = nn.sum(hit, axis + 1) + (self and 1 or 0)
+      return op.floordiv(own(0) + reduced(nn.sum, 0), op.max(count, 1))
+    end
+    local count = nn.sum(hit, axis + 1):to("f32") + (self and 1.0 or 0.0)
+    return (own(0.0) + reduced(nn.sum, 0.0)) / (self and count or op.max(count, 1.0))
+  end
+  return in_corner(result(), x)
+end)
+-- x, where the i-th part of `from` along an axis is joined by `reduce` into the part of x that
+-- ids[i] names, a vector; as scatter_reduce.
+define([[index_reduce(x: tensor, axis: axis, ids|index: tensor, from|source: tensor,
+       reduce: prod/mean/amax/amin, {include_self: boolean = true})]],
+       "Tensor.index_reduce", function(x, axis, ids, from, reduce, o)
+  local row = {}
+  for i = 1, #shape(x) do row[i] = 1 end
+  if #shape(ids) ~= 1 then fail("index_reduce: the ids want a vector, not %s", tostring(ids)) end
+  local wide = op.reshape(ids, {dims = with(row, axis, shape(ids)[1])})
+  return nn.scatter_reduce(x, axis, nn.expand(wide, with(shape(x), axis, shape(ids)[1])), from,
+                           reduce, o)
+end)

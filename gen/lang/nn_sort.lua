@@ -1,0 +1,181 @@
+-- nn_sort.lua: elements in their order, and what is chosen by it, of the module `nn` (nn.lua). Of
+-- equal elements the lower place stands first; NaN counts as larger than all numbers.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define, is_float = tools.fail, tools.define, tools.is_float
+
+local kFew = 64 -- elements that the op keeps in order while it reads a row
+local kMostPairs = (1 << 31) - 1 -- elements of one tensor
+
+-- ---- orders -----------------------------------------------------------------------------------
+
+-- The places of the `count` (at most kFew) first elements along an axis.
+local function first_of(x, axis, count, descending)
+  return op.topk(x, {axis = axis - 1, count = count, smallest = descending and 0 or 1})
+end
+
+-- The place that each element has in the order along an axis: how many stand before it.
+local function ranks(x, axis, descending)
+  local n, rank = shape(x)[axis], #shape(x)
+  local own, other = nn.unsqueeze(x, axis + 1), nn.unsqueeze(x, axis)
+  local row = {}
+  for i = 1, rank + 1 do row[i] = 1 end
+  row[axis] = n
+  local mine = nn.index(row, axis)
+  row[axis], row[axis + 1] = 1, n
+  local before = op.lt(nn.index(row, axis + 1), mine)
+  local function above(a, b) -- NaN is above all numbers
+    local more = op.gt(a, b)
+    return is_float(x) and more | (op.ne(a, a) & op.eq(b, b)) or more
+  end
+  local first, last = above(own, other), above(other, own)
+  if descending then first, last = last, first end
+  return nn.sum(first | (before & op.logical_not(last)), axis + 1)
+end
+
+-- Of x (rows, n, columns) the places along its second axis in their order: which element has each
+-- rank. Rows of more pairs than a tensor may have are halved.
+local function by_ranks(what, x, descending)
+  local rows, n, columns = table.unpack(shape(x))
+  if rows * n * n * columns > kMostPairs then
+    if rows == 1 then
+      fail("%s: of %d elements there are more than 2^31 pairs to compare; topk gives the %d " ..
+           "largest of many", what, n * columns, kFew)
+    end
+    return nn.concat({by_ranks(what, nn.slice(x, 1, 1, rows // 2), descending),
+                      by_ranks(what, nn.slice(x, 1, rows // 2 + 1, rows), descending)}, 1)
+  end
+  local here = op.eq(nn.unsqueeze(ranks(x, 2, descending), 3), nn.index({1, 1, n, 1}, 3))
+  return nn.sum(op.where(here, nn.index({1, n, 1, 1}, 2), 0), 2)
+end
+
+-- The places of all elements along an axis in their order.
+local function order(what, x, axis, descending)
+  local dims = shape(x)
+  local n = dims[axis]
+  if n == 0 then return nn.zeros(dims, {dtype = "i32"}) end
+  if n <= kFew then return first_of(x, axis, n, descending) end
+  local rows = op.reshape(x, {dims = {tools.product(dims, 1, axis - 1), n,
+                                      tools.product(dims, axis + 1)}})
+  return op.reshape(by_ranks(what, rows, descending), {dims = dims})
+end
+
+-- The k largest elements along an axis and their places in it as i32, counted from 0: two tensors
+-- with k elements along the axis, the largest first; with largest = false the smallest.
+define("topk(x: tensor, k: amount, axis: axis = -1, {largest: boolean = true})",
+       "torch.topk", function(x, k, axis, o)
+  local n = shape(x)[axis]
+  if k > n then fail("topk: %d of %d elements along axis %d of %s", k, n, axis, tostring(x)) end
+  local places
+  if k == 0 or k > kFew then
+    places = nn.slice(order("topk", x, axis, o.largest), axis, 1, k)
+  else
+    places = first_of(x, axis, k, o.largest)
+  end
+  return op.take_along(x, places, {axis = axis - 1}), places
+end)
+-- The elements along an axis in their order, and the places they had: two tensors. Equal ones keep
+-- their order. Up to 64 are sorted in one kernel; of more each is compared with each, n^2 pairs.
+define("sort(x: tensor, axis: axis = -1, descending: boolean = false, {stable: boolean = true})",
+       "torch.sort", function(x, axis, descending)
+  local places = order("sort", x, axis, descending)
+  return op.take_along(x, places, {axis = axis - 1}), places
+end)
+-- sort along the first axis.
+define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end)
+-- The places that sort gives.
+define("argsort(x: tensor, axis: axis = -1, descending: boolean = false)",
+       "torch.argsort", function(x, axis, descending)
+  return order("argsort", x, axis, descending)
+end)
+-- The k-th smallest of the elements along an axis, and its place.
+define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = false)",
+       "torch.kthvalue", function(x, k, axis, keep)
+  local n = shape(x)[axis]
+  if k > n then fail("kthvalue: k = %d of %d elements", k, n) end
+  local values, places = nn.sort(x, axis)
+  values, places = nn.slice(values, axis, k, k), nn.slice(places, axis, k, k)
+  if keep then return values, places end
+  return nn.squeeze(values, axis), nn.squeeze(places, axis)
+end)
+-- The middle one (of two the lower) of the elements along an axis, and its place; where one is NaN,
+-- the first of these.
+define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
+       "torch.median", function(x, axis, keep)
+  local value, place = nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, true)
+  if is_float(x) then
+    place = op.where(nn.any(nn.isnan(x), axis, true), nn.argmax(x, axis, true), place)
+    value = op.take_along(x, place, {axis = axis - 1})
+  end
+  if keep then return value, place end
+  return nn.squeeze(value, axis), nn.squeeze(place, axis)
+end)
+
+-- ---- quantiles --------------------------------------------------------------------------------
+
+-- Of a place between two neighbours the one that counts, and how far it is to the one above it, as
+-- `how` has it. m: what rounds, math's or op's.
+local function quantile_place(place, how, m)
+  local low = m.floor(place)
+  if how == "lower" then return low, 0 end
+  if how == "higher" then return m.ceil(place), 0 end
+  if how == "nearest" then return m.round(place), 0 end
+  if how == "midpoint" then return low, (m.ceil(place) - low) * 0.5 end
+  return low, place - low
+end
+local of_numbers = {floor = math.floor, ceil = math.ceil, round = function(v) -- of two the even one
+  local low = math.floor(v)
+  return v - low < 0.5 and low or v - low > 0.5 and low + 1 or low + low % 2
+end}
+
+-- The q-th quantile, from 0 to 1, of the elements along an axis, between neighbours by
+-- `interpolation`; NaN where one is.
+define([[quantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
+       {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
+       "torch.quantile", function(x, q, axis, keep, o)
+  if q < 0 or q > 1 then fail("quantile: q = %g: wants 0 to 1", q) end
+  local sorted, n = nn.sort(x, axis), shape(x)[axis]
+  local low, part = quantile_place(q * (n - 1), o.interpolation, of_numbers)
+  local a = nn.slice(sorted, axis, low + 1, low + 1)
+  local y = part > 0 and a + (nn.slice(sorted, axis, low + 2, low + 2) - a) * (part + 0.0) or a
+  y = op.where(nn.any(nn.isnan(x), axis, true), 0 / 0, y)
+  return keep and y or nn.squeeze(y, axis)
+end)
+-- The same of the elements that are not NaN; NaN where there are none.
+define([[nanquantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
+       {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
+       "torch.nanquantile", function(x, q, axis, keep, o)
+  if q < 0 or q > 1 then fail("nanquantile: q = %g: wants 0 to 1", q) end
+  local known = op.eq(x, x)
+  local sorted = nn.sort(op.where(known, x, math.huge), axis)
+  local last = nn.sum(known, axis, true):to("f32") - 1.0
+  local low, part = quantile_place(op.max(last, 0.0) * (q + 0.0), o.interpolation, op)
+  local function at(place) return nn.take_along(sorted, nn.to(place, "i32"), axis) end
+  local y = at(low)
+  if part ~= 0 then
+    local above = at(op.max(op.min(low + 1.0, last), 0.0))
+    y = op.where(op.gt(part, 0.0), y + (above - y) * part, y)
+  end
+  y = op.where(op.lt(last, 0.0), 0 / 0, y)
+  return keep and y or nn.squeeze(y, axis)
+end)
+-- The median of the elements that are not NaN, the lower one of two; of all, or along an axis.
+define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
+       "torch.nanmedian", function(x, axis, keep)
+  if not axis then x, axis = nn.ravel(x), 1 end
+  return nn.nanquantile(x, 0.5, tools.axis("nanmedian: axis", axis, x), keep,
+                        {interpolation = "lower"})
+end)
+-- The value that occurs most often along an axis (of several the smallest), and the last place of
+-- it.
+define("mode(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
+       "torch.mode", function(x, axis, keep)
+  local pairs_of = op.eq(nn.unsqueeze(x, axis), nn.unsqueeze(x, axis + 1))
+  local often = nn.sum(pairs_of, axis + 1) -- how often each element occurs
+  local most = op.eq(often, nn.amax(often, axis, true))
+  local least = nn.amin(op.where(most, x, is_float(x) and math.huge or 0x7fffffff), axis, true)
+  local place = nn.amax(op.where(op.eq(x, least), nn.index(shape(x), axis), 0), axis, true)
+  local value = op.take_along(x, place, {axis = axis - 1})
+  if keep then return value, place end
+  return nn.squeeze(value, axis), nn.squeeze(place, axis)
+end)

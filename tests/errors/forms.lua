@@ -1,0 +1,23 @@
+local nn = require "nn"
+local case = nn.config{case = ""}.case
+local x, i = nn.input("x", {3, 4, 5}), nn.input("i", {3, 4, 5}, {dtype = "i32", below = 3})
+local y
+if case == "counts" then y = x:repeat_interleave(i:select(1, 1):select(2, 1), 2) end
+if case == "section" then y = x:tensor_split({1, 1.5}, 2) end
+if case == "unfold" then y = x:unfold(2, 5, 1) end
+if case == "gather axis" then y = x:gather(4, i) end
+if case == "scatter" then y = x:scatter(1, i, nn.zeros{2, 4, 5}) end
+if case == "index_add" then y = x:index_add(2, nn.tensor{1, 2}, x) end
+if case == "select" then y = x:select(2, 5) end
+if case == "product" then y = i:matmul(i) end
+if case == "lists" then y = x:tensordot(x, {{1, 3}, {2}}) end
+-- Names that the line calls, not those of what it is made of.
+if case == "view" then y = x:view(7, -1) end
+if case == "zeros" then y = nn.zeros{-1} end
+if case == "place" then y = x:at(1, 9) end
+if case == "loss" then y = x:nll_loss(nn.zeros({7, 4}, {dtype = "i32"})) end
+if case == "alias" then y = x:std({2, 2}) end
+if case == "swapped" then y = x:swapaxes(1, 4) end
+if case == "entry" then nn.entry("e", function() return x:view(7) end) end
+if case == "sequence" then y = x:sequential("s", {{"relu"}, {"linear", {}}}) end
+nn.output("y", y)

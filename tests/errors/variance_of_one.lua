@@ -1,2 +1,0 @@
-local nn = require "nn"
-nn.output("y", nn.input("x", {3, 1}):var(2))
