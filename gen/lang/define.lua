@@ -100,16 +100,47 @@ end
 -- ---- of each dimension: what is given as a number, or as a list ---------------------------------
 
 local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
+local alone = {"(C, L)", "(C, H, W)", "(C, D, H, W)"} -- without a batch
 local lists = {{"{length}", "{before, behind}"}, {"{height, width}", "{top, left, bottom, right}"},
                {"{depth, height, width}", "{front, top, left, back, bottom, right}"}}
 
 local function image(rank)
   return function(what, v)
-    if #shape(tensor(what, v)) ~= rank + 2 then
-      fail("%s: wants %s, not %s", what, layouts[rank], tostring(v))
+    local has = #shape(tensor(what, v))
+    if has ~= rank + 2 and has ~= rank + 1 then
+      fail("%s: wants %s or %s, not %s", what, layouts[rank], alone[rank], tostring(v))
     end
     return v
   end
+end
+
+-- Images without a batch become batches of one; are they? All of a call are, or none.
+local function one_batched(parsed, values)
+  local one, first
+  for i, a in ipairs(parsed) do
+    local v = values[i]
+    local rank = v and math.tointeger(tonumber(string.match(a.kind, "^image(%d)$")))
+    if rank then
+      local dims = shape(v)
+      if one ~= nil and one ~= (#dims == rank + 1) then
+        fail("%s: %s and %s: one has a batch", parsed.names[1], tostring(first), tostring(v))
+      end
+      one, first = #dims == rank + 1, first or v
+      if one then values[i] = core.op.reshape(v, {dims = {1, table.unpack(dims)}}) end
+    end
+  end
+  return one
+end
+
+-- Results for a batch of one, without that.
+local function without_batch(...)
+  local results = table.pack(...)
+  for i = 1, results.n do
+    if core.is_tensor(results[i]) then
+      results[i] = core.op.reshape(results[i], {dims = {table.unpack(shape(results[i]), 2)}})
+    end
+  end
+  return table.unpack(results, 1, results.n)
 end
 
 -- Whole numbers of at least `least`: one for each dimension, or with `sided` one for each side:
@@ -360,12 +391,14 @@ end
 
 -- What f is given: the values in order, those of the braces as a table.
 local function passed(parsed, values, f)
+  local one = one_batched(parsed, values)
   local list, n, o = {}, 0, parsed.options and {} or nil
   for i, a in ipairs(parsed) do
     if a.by_name then o[a.name] = values[i]
     elseif a.kind ~= "name" then n = n + 1; list[n] = values[i] end
   end
   if o then n = n + 1; list[n] = o end
+  if one then return without_batch(f(table.unpack(list, 1, n))) end
   return f(table.unpack(list, 1, n))
 end
 

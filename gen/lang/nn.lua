@@ -5,7 +5,7 @@
 -- nn_products.lua, reductions in nn_reduce.lua, layers with parameters in nn_layers.lua,
 -- nn_norms.lua, nn_recurrent.lua and nn_transformer.lua, and as functions of tensors in
 -- nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
--- nn_loss.lua, optimizers in nn_optim.lua, training in nn_train.lua.
+-- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:

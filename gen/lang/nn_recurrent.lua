@@ -47,20 +47,42 @@ end
 
 local function zeros(batch, n) return core.full({batch, n}, 0.0) end
 
+-- f(x, o) of a sequence or an element without a batch, as of a batch of one, which stands at `axis`
+-- of x and its states.
+local function one(f, x, o, axis)
+  local own = {}
+  for key, v in pairs(o) do own[key] = v end
+  own.h, own.c = o.h and nn.unsqueeze(o.h, axis), o.c and nn.unsqueeze(o.c, axis)
+  own.batch_first = false
+  local results = table.pack(f(nn.unsqueeze(x, axis), own))
+  for i = 1, results.n do results[i] = nn.squeeze(results[i], axis) end
+  return table.unpack(results, 1, results.n)
+end
+
 local function cell(kind)
   local what = kind .. "_cell"
-  return function(x, o)
+  local function of_batch(x, o)
     local dims = shape(x)
-    if #dims ~= 2 then fail("%s: wants (N, features), not %s", what, tostring(x)) end
+    if #dims == 1 then return one(of_batch, x, o, 1) end
+    if #dims ~= 2 then
+      fail("%s: wants (N, features) or (features), not %s", what, tostring(x))
+    end
+    for _, name in ipairs{"h", "c"} do
+      local want = dims[1] .. ", " .. o.hidden
+      if o[name] and table.concat(shape(o[name]), ", ") ~= want then
+        fail("%s: %s wants (%s), not %s", what, name, want, tostring(o[name]))
+      end
+    end
     local p = parameters(kind, "", dims[2], o.hidden, o.bias)
     p.relu = o.nonlinearity == "relu"
     local of_x = nn.functional.linear(x, p.w_ih, p.b_ih)
     return step[kind](p, of_x, o.h or zeros(dims[1], o.hidden),
                       kind == "lstm" and (o.c or zeros(dims[1], o.hidden)) or nil)
   end
+  return of_batch
 end
 -- x (N, features), h (N, hidden), 0 by default -> h' (N, hidden) = tanh(W_ih x + b_ih + W_hh h +
--- b_hh). Parameters name.weight_ih, weight_hh, bias_ih, bias_hh.
+-- b_hh); N may be missing in all. Parameters name.weight_ih, weight_hh, bias_ih, bias_hh.
 define([[rnn_cell(x: tensor, name: name, {hidden|hidden_size: count, h: tensor = nil,
        bias: boolean = true, nonlinearity: tanh/relu = tanh})]], "nn.RNNCell", cell("rnn"))
 -- x (N, features), h and c (N, hidden), 0 by default -> h', c'. Parameters as rnn_cell's, of four
@@ -91,9 +113,13 @@ local function run(p, x, h, c, backward)
 end
 
 local function recurrent(kind)
-  return function(x, o)
+  local function of_batch(x, o)
     local dims = shape(x)
-    if #dims ~= 3 then fail("%s: wants (sequence, batch, features), not %s", kind, tostring(x)) end
+    if #dims == 2 then return one(of_batch, x, o, 2) end
+    if #dims ~= 3 then
+      fail("%s: wants (sequence, batch, features) or (sequence, features), not %s", kind,
+           tostring(x))
+    end
     if o.batch_first then x = op.permute(x, {dims = {1, 0, 2}}) end
     local T, N = shape(x)[1], shape(x)[2]
     local sides = o.bidirectional and 2 or 1
@@ -128,13 +154,14 @@ local function recurrent(kind)
     if kind == "lstm" then return y, h, nn.stack(last_c, 1) end
     return y, h
   end
+  return of_batch
 end
 -- A sequence x (T, N, features), or (N, T, features) with batch_first, through `layers` layers: the
 -- outputs (T, N, hidden), twice as wide where bidirectional, and the last states (layers *
--- directions, N, hidden). h: the first states, 0 by default. Parameters name.weight_ih_l0,
--- weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l0_reverse, ..._l1.
+-- directions, N, hidden); N may be missing in all. h: the first states, 0 by default. Parameters
+-- name.weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l0_reverse, ..._l1.
 define([[rnn(x: tensor, name: name, {hidden|hidden_size: count, layers|num_layers: count = 1,
-       h: tensor = nil, c: tensor = nil, bias: boolean = true, batch_first: boolean = false,
+       h: tensor = nil, bias: boolean = true, batch_first: boolean = false,
        dropout: number = 0, bidirectional: boolean = false, nonlinearity: tanh/relu = tanh})]],
        "nn.RNN", recurrent("rnn"))
 -- Likewise; a third result are the last cell states. projection: outputs of this size by

@@ -1,0 +1,10 @@
+local nn = require "nn"
+local case = nn.config{case = ""}.case
+local x, p = nn.input("x", {4, 5}), nn.input("p", {2, 3, 6, 7})
+local i = nn.input("i", {4}, {dtype = "i32", below = 5})
+local function y(...) nn.output("y", (...)) end
+if case == "ignored" then y(x:cross_entropy(x:softmax(), {ignore_index = 1})) end
+if case == "labels" then y(p:cross_entropy(i)) end
+if case == "weight" then y(x:nll_loss(i, {weight = nn.ones(4)})) end
+if case == "target" then y(x:mse_loss(p)) end
+if case == "batches" then y(p:max_unpool2d(nn.zeros(3, 6, 7):int(), 2)) end

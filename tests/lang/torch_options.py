@@ -1,0 +1,151 @@
+"""Options and forms of the model language's layers and functions beside PyTorch's, in the way of
+torch_cases.py: torch_options.py NNGEN FOLDER [SECTION...]"""
+import sys
+
+import torch
+import torch.nn as tnn
+import torch.nn.functional as F
+
+from torch_cases import ctc, floats, gradient, ints, layers, main, of, section
+
+
+def gradients(f, *inputs):
+    """Of f(*inputs) by each."""
+    with torch.enable_grad():
+        inputs = [x.clone().requires_grad_() for x in inputs]
+        return torch.autograd.grad(f(*inputs).sum(), inputs)
+
+
+section("targets", {"x": floats(7, 5), "t": floats(7, 5, low=0.05, high=0.95),
+                    "w": floats(5, low=0.3, high=2.0), "im": floats(2, 5, 3, 4), "it": floats(2, 5, 3, 4, low=0, high=1),
+                    "r": floats(5), "c": ints(5, 7), "o": ints(5, 1),
+                    "m": torch.tensor([2, 0, -1, 3, 1], dtype=torch.int32), "v": floats(7, 1)}, [
+    ("x:cross_entropy(t)", lambda x, t, *_: F.cross_entropy(x, t)),
+    ("x:cross_entropy(t, {label_smoothing = 0.2, weight = w})",
+     lambda x, t, w, *_: F.cross_entropy(x, t, w, label_smoothing=0.2)),
+    ("x:cross_entropy(t, {weight = w, reduction = 'none'})",
+     lambda x, t, w, *_: F.cross_entropy(x, t, w, reduction="none")),
+    ("im:cross_entropy{target = it, axis = 2, reduction = 'sum', weight = w, label_smoothing = 1}",
+     lambda x, t, w, im, it, *_: F.cross_entropy(im, it, w, reduction="sum", label_smoothing=1)),
+    ("im:cross_entropy(it, {axis = 2, reduction = 'none'})",
+     lambda x, t, w, im, it, *_: F.cross_entropy(im, it, reduction="none")),
+    ("(nn.grad(im:cross_entropy(it, {axis = 2, weight = w, label_smoothing = 0.1}), im))",
+     lambda x, t, w, im, it, *_: gradient(
+         lambda v: F.cross_entropy(v, it, w, label_smoothing=0.1), im)),
+    ("(nn.grad(x:cross_entropy(t, {weight = w}), t))",
+     lambda x, t, w, *_: gradient(lambda v: F.cross_entropy(x, v, w), t)),
+    ("r:cross_entropy(r:softmax())",
+     lambda x, t, w, im, it, r, *_: F.cross_entropy(r, r.softmax(0))),
+    ("r:cross_entropy(o:squeeze(1), {label_smoothing = 0.1})",
+     lambda x, t, w, im, it, r, c, o, *_: F.cross_entropy(r, o[0].long(), label_smoothing=0.1)),
+    ("r:cross_entropy(o:squeeze(1), {weight = w})",
+     lambda x, t, w, im, it, r, c, o, *_: F.cross_entropy(r, o[0].long(), w)),
+    ("(nn.grad(r:cross_entropy(o:squeeze(1), {weight = w, reduction = 'sum'}), r))",
+     lambda x, t, w, im, it, r, c, o, *_: gradient(
+         lambda v: F.cross_entropy(v, o[0].long(), w, reduction="sum"), r)),
+    ("r:nll_loss(o:squeeze(1), {weight = w})",
+     lambda x, t, w, im, it, r, c, o, *_: F.nll_loss(r, o[0].long(), w)),
+    ("r:multi_margin_loss(o:squeeze(1), {weight = w, margin = 2})",
+     lambda x, t, w, im, it, r, c, o, *_: F.multi_margin_loss(r, o[0].long(), weight=w, margin=2)),
+    ("r:multilabel_margin_loss(m)",
+     lambda x, t, w, im, it, r, c, o, m, v: F.multilabel_margin_loss(r, m.long())),
+    ("x:cross_entropy(c, {label_smoothing = 0.3, reduction = 'none', ignore_index = 2})",
+     lambda x, t, w, im, it, r, c, *_: F.cross_entropy(x, c.long(), label_smoothing=0.3,
+                                                      reduction="none", ignore_index=2)),
+    ("(nn.grad(x:cross_entropy(c, {label_smoothing = 0.3, weight = w, ignore_index = 2}), x))",
+     lambda x, t, w, im, it, r, c, *_: gradient(lambda v: F.cross_entropy(
+         v, c.long(), w, label_smoothing=0.3, ignore_index=2), x)),
+] + [
+    (form % own, lambda x, t, w, im, it, r, c, o, m, v, f=f, pick=pick: f(x, pick(r, v, x)))
+    for form, f in (
+        ("x:mse_loss(%s)", F.mse_loss), ("x:l1_loss(%s)", F.l1_loss),
+        ("x:huber_loss(%s, {delta = 0.4})", lambda a, b: F.huber_loss(a, b, delta=0.4)),
+        ("x:smooth_l1_loss(%s, {reduction = 'none'})",
+         lambda a, b: F.smooth_l1_loss(a, b, reduction="none")),
+        ("x:kl_div(%s, {log_target = true, reduction = 'batchmean'})",
+         lambda a, b: F.kl_div(a, b, log_target=True, reduction="batchmean")),
+        ("x:poisson_nll_loss(%s)", F.poisson_nll_loss),
+        ("(nn.grad(x:mse_loss(%s), x))", lambda a, b: gradient(lambda y: F.mse_loss(y, b), a)),
+        ("(nn.grad(x:huber_loss(%s), x))", lambda a, b: gradient(lambda y: F.huber_loss(y, b), a)),
+    )
+    for own, pick in (("r", lambda r, v, x: r), ("v", lambda r, v, x: v),
+                      ("x:detach():unsqueeze(2)", lambda r, v, x: x.unsqueeze(1)))
+] + [
+    ("x:gaussian_nll_loss(t, v:abs())",
+     lambda x, t, *rest: F.gaussian_nll_loss(x, t, rest[-1].abs())),
+    ("x:gaussian_nll_loss(r, v:abs():squeeze(2))",
+     lambda x, t, w, im, it, r, *rest: F.gaussian_nll_loss(x, r, rest[-1].abs()[:, 0])),
+    ("(nn.grad(x:mse_loss(r), r))",
+     lambda x, t, w, im, it, r, *_: gradient(lambda y: F.mse_loss(x, y), r)),
+])
+
+section("alone", {"x": floats(4, 9, 8), "l": floats(4, 11), "d": floats(2, 5, 6, 7),
+                  "w2": floats(6, 2, 3, 3), "w1": floats(6, 4, 3), "w3": floats(3, 2, 2, 3, 2),
+                  "t2": floats(4, 3, 3, 3), "t1": floats(4, 2, 4), "t3": floats(2, 2, 3, 2, 2),
+                  "b": floats(6), "s": ints(4, 3, low=1), "e": torch.tensor(10, dtype=torch.int32),
+                  "g": torch.tensor(3, dtype=torch.int32)}, [
+    ("nn.functional.conv2d(x, w2, b, {pad = 1, groups = 2})",
+     lambda x, l, d, w2, w1, w3, t2, t1, t3, b, *_: F.conv2d(x, w2, b, padding=1, groups=2)),
+    ("nn.functional.conv1d(l, w1, b, 2)",
+     lambda x, l, d, w2, w1, w3, t2, t1, t3, b, *_: F.conv1d(l, w1, b, 2)),
+    ("nn.functional.conv3d(d, w3)", lambda x, l, d, w2, w1, w3, *_: F.conv3d(d, w3)),
+    ("(nn.grad(nn.functional.conv2d(x, w2, {groups = 2}):square():sum(), x))",
+     lambda x, l, d, w2, *_: gradient(lambda v: F.conv2d(v, w2, groups=2).square(), x)),
+    ("nn.functional.conv_transpose2d(x, t2, {stride = 2})",
+     lambda x, l, d, w2, w1, w3, t2, *_: F.conv_transpose2d(x, t2, stride=2)),
+    ("nn.functional.conv_transpose1d(l, t1, {stride = 3, pad = 1})",
+     lambda x, l, d, w2, w1, w3, t2, t1, *_: F.conv_transpose1d(l, t1, stride=3, padding=1)),
+    ("nn.functional.conv_transpose3d(d, t3)",
+     lambda x, l, d, w2, w1, w3, t2, t1, t3, *_: F.conv_transpose3d(d, t3)),
+    ("x:max_pool2d(2)", lambda x, *_: F.max_pool2d(x, 2)),
+    ("select(2, x:max_pool2d(3, {return_indices = true})):float()",
+     lambda x, *_: F.max_pool2d(x, 3, return_indices=True)[1].float()),
+    ("nn.max_unpool2d(x:max_pool2d(2), select(2, x:max_pool2d(2, {return_indices = true})), 2, "
+     "{size = {9, 8}})",
+     lambda x, *_: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2,
+                                  output_size=(9, 8))),
+    ("l:max_pool1d(3, {pad = 1})", lambda x, l, *_: F.max_pool1d(l, 3, padding=1)),
+    ("d:max_pool3d(2)", lambda x, l, d, *_: F.max_pool3d(d, 2)),
+    ("x:avg_pool2d(3, {pad = 1, count_include_pad = false})",
+     lambda x, *_: F.avg_pool2d(x, 3, padding=1, count_include_pad=False)),
+    ("l:avg_pool1d(4)", lambda x, l, *_: F.avg_pool1d(l, 4)),
+    ("d:avg_pool3d(2)", lambda x, l, d, *_: F.avg_pool3d(d, 2)),
+    ("l:abs():lp_pool1d(2, 3)", lambda x, l, *_: F.lp_pool1d(l.abs(), 2, 3)),
+    ("x:adaptive_avg_pool2d{4, 5}", lambda x, *_: F.adaptive_avg_pool2d(x, (4, 5))),
+    ("l:adaptive_max_pool1d(3)", lambda x, l, *_: F.adaptive_max_pool1d(l, 3)),
+    ("d:adaptive_avg_pool3d(2)", lambda x, l, d, *_: F.adaptive_avg_pool3d(d, 2)),
+    ("x:unfold(3)", lambda x, *_: F.unfold(x, 3)),
+    ("x:unfold(3):fold({9, 8}, 3)", lambda x, *_: F.fold(F.unfold(x, 3), (9, 8), 3)),
+    ("l:t():log_softmax():ctc_loss(s, e, g)", lambda x, l, *rest: ctc(l.t(), *rest[-3:])),
+    ("(nn.grad(l:t():log_softmax():ctc_loss(s, e, g), l))",
+     lambda x, l, *rest: gradient(lambda v: ctc(v.t(), *rest[-3:]), l)),
+])
+
+layers("single", {"x": floats(4, 9, 8), "l": floats(4, 11), "q": floats(6, 5), "h": floats(2, 7),
+                  "k": floats(2, 7)}, [
+    of("c2", "x:conv2d('c2', {out = 6, kernel = 3, pad = 'same', groups = 2})",
+       tnn.Conv2d(4, 6, 3, 1, "same", groups=2)),
+    of("t1", "l:conv_transpose1d('t1', {out = 6, kernel = 3, stride = 2})",
+       (m := tnn.ConvTranspose1d(4, 6, 3, 2)), lambda x, l, *_, m=m: m(l)),
+    of("in1", "l:instance_norm1d('in1', {affine = true})",
+       (m := tnn.InstanceNorm1d(4, affine=True)), lambda x, l, *_, m=m: m(l)),
+    of("in2", "x:instance_norm2d('in2')", tnn.InstanceNorm2d(4)),
+    of("ls", "(q:lstm('ls', {hidden = 7, bidirectional = true, h = h, c = k, batch_first = true}))",
+       (m := tnn.LSTM(5, 7, bidirectional=True, batch_first=True)),
+       lambda x, l, q, h, k, m=m: m(q, (h, k))[0]),
+    of("l3", "select(3, q:lstm('l3', {hidden = 7, layers = 2, h = h, c = k}))",
+       (m := tnn.LSTM(5, 7, 2)), lambda x, l, q, h, k, m=m: m(q, (h, k))[1][1]),
+    of("gr", "select(2, q:gru('gr', {hidden = 7}))", (m := tnn.GRU(5, 7)),
+       lambda x, l, q, h, k, m=m: m(q)[1]),
+    of("rn", "(q:rnn('rn', {hidden = 3, nonlinearity = 'relu'}))",
+       (m := tnn.RNN(5, 3, nonlinearity="relu")), lambda x, l, q, h, k, m=m: m(q)[0]),
+    of("lc", "(q:select(1, 2):lstm_cell('lc', {hidden = 7, h = h:select(1, 1), "
+       "c = k:select(1, 1)}))",
+       (m := tnn.LSTMCell(5, 7)), lambda x, l, q, h, k, m=m: m(q[1], (h[0], k[0]))[0]),
+    of("gc", "q:select(1, 2):gru_cell('gc', {hidden = 7})", (m := tnn.GRUCell(5, 7)),
+       lambda x, l, q, h, k, m=m: m(q[1])),
+])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
