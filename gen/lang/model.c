@@ -79,6 +79,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_products.lua",
     "gen/lang/nn_functional.lua",
     "gen/lang/nn_layers.lua",
+    "gen/lang/nn_embeddings.lua",
     "gen/lang/nn_norms.lua",
     "gen/lang/nn_recurrent.lua",
     "gen/lang/nn_transformer.lua",

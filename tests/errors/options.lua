@@ -8,3 +8,7 @@ if case == "labels" then y(p:cross_entropy(i)) end
 if case == "weight" then y(x:nll_loss(i, {weight = nn.ones(4)})) end
 if case == "target" then y(x:mse_loss(p)) end
 if case == "batches" then y(p:max_unpool2d(nn.zeros(3, 6, 7):int(), 2)) end
+if case == "offsets" then y(nn.functional.embedding_bag(i, x, {0, 3, 2})) end
+if case == "bags" then y(nn.functional.embedding_bag(i, x)) end
+if case == "sizes" then y(p:adaptive_avg_pool2d{1, 2, 3}) end
+if case == "pads" then y(nn.functional.embedding(i, x, 4)) end

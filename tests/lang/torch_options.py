@@ -17,7 +17,8 @@ def gradients(f, *inputs):
 
 
 section("targets", {"x": floats(7, 5), "t": floats(7, 5, low=0.05, high=0.95),
-                    "w": floats(5, low=0.3, high=2.0), "im": floats(2, 5, 3, 4), "it": floats(2, 5, 3, 4, low=0, high=1),
+                    "w": floats(5, low=0.3, high=2.0), "im": floats(2, 5, 3, 4),
+                    "it": floats(2, 5, 3, 4, low=0, high=1),
                     "r": floats(5), "c": ints(5, 7), "o": ints(5, 1),
                     "m": torch.tensor([2, 0, -1, 3, 1], dtype=torch.int32), "v": floats(7, 1)}, [
     ("x:cross_entropy(t)", lambda x, t, *_: F.cross_entropy(x, t)),
@@ -144,6 +145,81 @@ layers("single", {"x": floats(4, 9, 8), "l": floats(4, 11), "q": floats(6, 5), "
        (m := tnn.LSTMCell(5, 7)), lambda x, l, q, h, k, m=m: m(q[1], (h[0], k[0]))[0]),
     of("gc", "q:select(1, 2):gru_cell('gc', {hidden = 7})", (m := tnn.GRUCell(5, 7)),
        lambda x, l, q, h, k, m=m: m(q[1])),
+])
+
+section("parts", {"x": floats(2, 3, 9, 10), "l": floats(2, 3, 11), "d": floats(1, 2, 5, 6, 7),
+                  "q": ints(3, 2, 2, 7, 5)}, [
+    ("x:adaptive_avg_pool2d{5, nil}", lambda x, *_: F.adaptive_avg_pool2d(x, (5, None))),
+    ("x:adaptive_avg_pool2d{nil, 4}", lambda x, *_: F.adaptive_avg_pool2d(x, (None, 4))),
+    ("d:adaptive_max_pool3d({nil, 4, nil})", lambda x, l, d, q:
+     F.adaptive_max_pool3d(d, (None, 4, None))),
+    ("d:adaptive_avg_pool3d{nil, nil, 3}", lambda x, l, d, q:
+     F.adaptive_avg_pool3d(d, (None, None, 3))),
+    ("(x:adaptive_max_pool2d({4, 3}, {return_indices = true}))",
+     lambda x, *_: F.adaptive_max_pool2d(x, (4, 3))),
+    ("select(2, x:adaptive_max_pool2d({4, 3}, {return_indices = true})):float()",
+     lambda x, *_: F.adaptive_max_pool2d(x, (4, 3), True)[1].float()),
+    ("select(2, x:adaptive_max_pool2d{nil, 7, return_indices = true}):float()",
+     lambda x, *_: F.adaptive_max_pool2d(x, (9, 7), True)[1].float()),
+    ("select(2, l:adaptive_max_pool1d(4, {return_indices = true})):float()",
+     lambda x, l, *_: F.adaptive_max_pool1d(l, 4, True)[1].float()),
+    ("select(2, d:adaptive_max_pool3d({2, 4, 3}, {return_indices = true})):float()",
+     lambda x, l, d, q: F.adaptive_max_pool3d(d, (2, 4, 3), True)[1].float()),
+    ("select(2, q:float():adaptive_max_pool2d({3, 2}, {return_indices = true})):float()",
+     lambda x, l, d, q: F.adaptive_max_pool2d(q.float(), (3, 2), True)[1].float()),
+    ("(nn.grad((q:float() + x:sum() * 0):adaptive_max_pool2d({3, 2}, {return_indices = true})"
+     ":square():sum() + x:adaptive_max_pool2d({4, 6}, {return_indices = true}):square():sum(), x))",
+     lambda x, l, d, q: gradient(lambda v: F.adaptive_max_pool2d(v, (4, 6)).square(), x)),
+])
+
+section("tables", {"w": floats(7, 5), "i": ints(7, 3, 4), "j": ints(7, 10), "u": floats(3, 4),
+                   "v": floats(10), "e": floats(3, 5),
+                   "o": torch.tensor([0, 4, 4, 9], dtype=torch.int32)}, [
+    ("nn.functional.embedding(i, w, {max_norm = 1.5})",
+     lambda w, i, *_: F.embedding(i.long(), w.clone(), max_norm=1.5)),
+    ("nn.functional.embedding(i, w, 3, 1.5, 1)",
+     lambda w, i, *_: F.embedding(i.long(), w.clone(), 3, 1.5, 1)),
+    ("(nn.grad(nn.functional.embedding(i, w, {max_norm = 1.5}):square():sum(), w))",
+     lambda w, i, *_: gradient(lambda t: F.embedding(i.long(), t * 1, max_norm=1.5).square(), w)),
+    ("(nn.grad((nn.functional.embedding(j:view(2, 5), w, {scale_grad_by_freq = true, "
+     "padding_idx = -2}) * u:sum()):sum(), w))",
+     lambda w, i, j, u, *_: gradient(lambda t: F.embedding(
+         j.view(2, 5).long(), t, scale_grad_by_freq=True, padding_idx=-2) * u.sum(), w)),
+    ("nn.functional.embedding_bag(i, w)", lambda w, i, *_: F.embedding_bag(i.long(), w)),
+    ("nn.functional.embedding_bag(i, w, {mode = 'sum', per_sample_weights = u})",
+     lambda w, i, j, u, *_: F.embedding_bag(i.long(), w, mode="sum", per_sample_weights=u)),
+    ("nn.functional.embedding_bag(j, w, {0, 4, 4, 9}, {mode = 'sum', per_sample_weights = v})",
+     lambda w, i, j, u, v, e, o: F.embedding_bag(j.long(), w, o.long(), mode="sum",
+                                                 per_sample_weights=v)),
+    ("nn.functional.embedding_bag(j, w, o, {mode = 'sum', include_last_offset = true, "
+     "max_norm = 1})", lambda w, i, j, u, v, e, o: F.embedding_bag(
+         j.long(), w.clone(), o.long(), mode="sum", include_last_offset=True, max_norm=1)),
+    ("(nn.grad(nn.functional.embedding_bag(j, w, o, {mode = 'sum', weights = v}):square():sum(), "
+     "v))", lambda w, i, j, u, v, e, o: gradient(lambda t: torch.stack([
+         (t[:, None] * w[j.long()])[a:b].sum(0) for a, b in ((0, 4), (4, 4), (4, 9), (9, 10))
+     ]).square(), v)),
+] + [
+    (form % (own, mode, ", padding_idx = 2" if pad else ""),
+     lambda w, i, j, u, v, e, o, mode=mode, pad=pad, own=own, slope=slope:
+     (lambda f: gradient(f, w) if slope else f(w))(lambda t: F.embedding_bag(
+         (i if own == "i, w" else j).long(), t, None if own == "i, w" else o.long(), mode=mode,
+         padding_idx=2 if pad else None).square()))
+    for form, slope in (("nn.functional.embedding_bag(%s, {mode = '%s'%s}):square()", False),
+                        ("(nn.grad(nn.functional.embedding_bag(%s, {mode = '%s'%s})"
+                         ":square():sum(), w))", True))
+    for own in ("i, w", "j, w, o", "j, w, {0, 4, 4, 9}")
+    for pad in (False, True) for mode in ("sum", "mean", "max")
+])
+
+layers("bags", {"i": ints(7, 3, 4), "j": ints(7, 10)}, [
+    of("em", "i:embedding('em', {count = 7, size = 5, padding_idx = 1, max_norm = 0.5})",
+       (m := tnn.Embedding(7, 5, 1, 0.5)),
+       lambda i, j, m=m: F.embedding(i.long(), m.weight.clone(), 1, 0.5)),
+    of("eb", "i:embedding_bag('eb', {count = 7, size = 5, padding_idx = 0})",
+       (m := tnn.EmbeddingBag(7, 5, padding_idx=0)), lambda i, j, m=m: m(i.long())),
+    of("eo", "j:embedding_bag('eo', {count = 7, size = 5, mode = 'max', offsets = {0, 3, 3}})",
+       (m := tnn.EmbeddingBag(7, 5, mode="max")),
+       lambda i, j, m=m: m(j.long(), torch.tensor([0, 3, 3]))),
 ])
 
 
