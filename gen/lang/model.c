@@ -82,6 +82,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_embeddings.lua",
     "gen/lang/nn_norms.lua",
     "gen/lang/nn_recurrent.lua",
+    "gen/lang/nn_heads.lua",
     "gen/lang/nn_transformer.lua",
     "gen/lang/nn_attention.lua",
     "gen/lang/nn_grad.lua",

@@ -3,9 +3,10 @@
 -- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua and nn_select.lua, constants in
 -- nn_make.lua, windows in nn_windows.lua, nn_pool.lua and nn_resize.lua, products in
 -- nn_products.lua, reductions in nn_reduce.lua, layers with parameters in nn_layers.lua,
--- nn_embeddings.lua, nn_norms.lua, nn_recurrent.lua and nn_transformer.lua, and as functions of
--- tensors in nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses
--- in nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua.
+-- nn_embeddings.lua, nn_norms.lua, nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as
+-- functions of tensors in nn_functional.lua, attention in nn_attention.lua, derivatives in
+-- nn_grad.lua, losses in nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training
+-- in nn_train.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:

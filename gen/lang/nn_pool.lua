@@ -169,7 +169,8 @@ local function sizes_of(what, x, size, rank)
   for i = 1, rank do
     local v = size
     if type(size) == "table" then v = size[i] end
-    out[i] = (v == nil or v == -1 or v == false) and shape(x)[2 + i] or tools.count(what .. ": size", v)
+    local stays = v == nil or v == -1 or v == false
+    out[i] = stays and shape(x)[2 + i] or tools.count(what .. ": size", v)
     if out[i] > kMostSizes then fail("%s: size = %d: at most %d", what, out[i], kMostSizes) end
   end
   return out

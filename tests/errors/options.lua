@@ -12,3 +12,9 @@ if case == "offsets" then y(nn.functional.embedding_bag(i, x, {0, 3, 2})) end
 if case == "bags" then y(nn.functional.embedding_bag(i, x)) end
 if case == "sizes" then y(p:adaptive_avg_pool2d{1, 2, 3}) end
 if case == "pads" then y(nn.functional.embedding(i, x, 4)) end
+local q, k = nn.input("q", {7, 2, 8}), nn.input("k", {5, 2, 8})
+if case == "mask" then y(q:multi_head_attention("a", {heads = 2, key = k, mask = x})) end
+if case == "kdim" then y(q:multi_head_attention("a", {heads = 2, key = k, kdim = 6})) end
+if case == "activation" then
+  y(q:transformer_encoder_layer("a", {heads = 2, activation = "tanh"}))
+end

@@ -223,5 +223,86 @@ layers("bags", {"i": ints(7, 3, 4), "j": ints(7, 10)}, [
 ])
 
 
+def attends(expected, own="heads = 2", query="q", heads=2, pick=0, call=None, **options):
+    """A case of multi_head_attention named by how many there are; call: what the module is given
+    besides the query, key and value."""
+    name = "m%d" % len(ATTENDS)
+    module = tnn.MultiheadAttention(8, heads, **options)
+    ATTENDS.append(of(name, expected % ("%s:multi_head_attention('%s', {%s})" % (query, name, own)),
+                      module, lambda *x, m=module: call(m, *x)[pick]))
+
+
+ATTENDS = []
+attends("select(2, %s)", "heads = 2, need_weights = true", pick=1,
+        call=lambda m, q, k, *_: m(q, q, q))
+attends("(%s)", "heads = 2, need_weights = true", call=lambda m, q, k, *_: m(q, q, q))
+attends("select(2, %s)", "heads = 2, key = k, need_weights = true, average_attn_weights = false",
+        pick=1, call=lambda m, q, k, *_: m(q, k, k, average_attn_weights=False))
+attends("%s", "heads = 2, key = k, add_bias_kv = true", add_bias_kv=True,
+        call=lambda m, q, k, *_: m(q, k, k))
+attends("%s", "heads = 2, key = k, add_zero_attn = true, add_bias_kv = true", add_zero_attn=True,
+        add_bias_kv=True, call=lambda m, q, k, *_: m(q, k, k))
+attends("select(2, %s)", "heads = 2, key = k, add_zero_attn = true, mask = a:gt(1), "
+        "key_padding_mask = p:eq(1), need_weights = true", add_zero_attn=True, pick=1,
+        call=lambda m, q, k, w, a, b, p, c: m(q, k, k, p == 1, attn_mask=a > 1))
+attends("%s", "heads = 2, key = k, add_bias_kv = true, mask = a, key_padding_mask = p:eq(1)",
+        add_bias_kv=True, call=lambda m, q, k, w, a, b, p, c: m(q, k, k, p == 1, attn_mask=a))
+attends("%s", "heads = 2, key = k, mask = b",
+        call=lambda m, q, k, w, a, b, p, c: m(q, k, k, attn_mask=b))
+attends("%s", "heads = 2, key = k, mask = b:gt(0.8), key_padding_mask = p:eq(1)",
+        call=lambda m, q, k, w, a, b, p, c: m(q, k, k, p == 1, attn_mask=b > 0.8))
+attends("%s", "heads = 2, key = k, value = w, vdim = 6, kdim = 8", vdim=6,
+        call=lambda m, q, k, w, *_: m(q, k, w))
+attends("%s", "heads = 4, causal = true, add_bias_kv = true", heads=4, add_bias_kv=True,
+        call=lambda m, q, *_: m(q, q, q, attn_mask=torch.ones(7, 7).triu(1) > 0))
+attends("%s", "heads = 4, key = k, causal = true", heads=4,
+        call=lambda m, q, k, *_: m(q, k, k, attn_mask=torch.ones(7, 5).triu(1) > 0))
+attends("(%s)", "heads = 2, key = k:select(2, 1), key_padding_mask = p:select(1, 1):eq(1)",
+        "q:select(2, 1)",
+        call=lambda m, q, k, w, a, b, p, c: m(q[:, 0], k[:, 0], k[:, 0], p[0] == 1))
+attends("select(2, %s)", "heads = 2, mask = c, need_weights = true, average_attn_weights = false, "
+        "batch_first = true", "q:select(2, 1)", pick=1, batch_first=True,
+        call=lambda m, q, k, w, a, b, p, c: m(q[:, 0], q[:, 0], q[:, 0], attn_mask=c,
+                                              average_attn_weights=False))
+attends("(nn.grad(%s:square():sum(), q))", "heads = 2, key = k, add_bias_kv = true, mask = b, "
+        "key_padding_mask = p:eq(1)", add_bias_kv=True, pick=slice(None),
+        call=lambda m, q, k, w, a, b, p, c: gradient(
+            lambda v: m(v, k, k, p == 1, attn_mask=b)[0].square(), q))
+attends("(nn.grad(select(2, %s):square():sum(), q))", "heads = 2, key = k, mask = a, "
+        "need_weights = true", pick=slice(None), call=lambda m, q, k, w, a, *_: gradient(
+            lambda v: m(v, k, k, attn_mask=a)[1].square(), q))
+layers("heads", {"q": floats(7, 2, 8), "k": floats(5, 2, 8), "w": floats(5, 2, 6),
+                 "a": floats(7, 5), "b": floats(4, 7, 5),
+                 "p": torch.tensor([[0, 0, 1, 0, 1], [0, 0, 0, 1, 0]], dtype=torch.int32),
+                 "c": floats(2, 7, 7)}, ATTENDS)
+
+layers("masks", {"x": floats(5, 2, 8), "m": floats(7, 2, 8), "a": floats(5, 5), "b": floats(5, 7),
+                 "p": torch.tensor([[0, 0, 0, 0, 1], [0, 0, 1, 0, 0]], dtype=torch.int32)}, [
+    of("e", "x:transformer_encoder_layer('e', {nhead = 2, dim_feedforward = 12, src_mask = a, "
+            "src_key_padding_mask = p:eq(1), norm_first = true})",
+       (m := tnn.TransformerEncoderLayer(8, 2, 12, norm_first=True)),
+       lambda x, m, a, b, p, own=m: own(x, a, p == 1)),
+    of("es", "x:transformer_encoder('es', {layers = 2, heads = 2, inner = 12, mask = a:gt(0.5), "
+             "activation = function(v) return v:silu() end})",
+       (m := tnn.TransformerEncoder(tnn.TransformerEncoderLayer(8, 2, 12, activation=F.silu), 2,
+                                    enable_nested_tensor=False)),
+       lambda x, m, a, b, p, own=m: own(x, a > 0.5)),
+    of("ea", "x:select(2, 1):transformer_encoder_layer('ea', {nhead = 2, inner = 12, "
+             "is_causal = true})", (m := tnn.TransformerEncoderLayer(8, 2, 12)),
+       lambda x, m, a, b, p, own=m: own(x[:, 0], torch.ones(5, 5).triu(1) > 0)),
+    of("d", "x:transformer_decoder_layer('d', {memory = m, heads = 2, inner = 12, tgt_mask = a, "
+            "memory_mask = b, tgt_key_padding_mask = p:eq(1), norm_first = true, "
+            "activation = 'gelu'})",
+       (m := tnn.TransformerDecoderLayer(8, 2, 12, norm_first=True, activation="gelu")),
+       lambda x, m, a, b, p, own=m: own(x, m, a, b, p == 1)),
+    of("t", "x:transformer('t', {src = m, heads = 2, encoder_layers = 1, decoder_layers = 2, "
+            "inner = 12, tgt_mask = a, memory_mask = b, tgt_key_padding_mask = p:eq(1), "
+            "src_mask = (b:t():matmul(b)):gt(9)})",
+       (m := tnn.Transformer(8, 2, 1, 2, 12)),
+       lambda x, m, a, b, p, own=m: own(m, x, b.t() @ b > 9, a, b,
+                                        tgt_key_padding_mask=p == 1)),
+])
+
+
 if __name__ == "__main__":
     sys.exit(main())
