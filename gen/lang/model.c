@@ -76,6 +76,7 @@ const char *const front_layers[] = {
     "gen/lang/nn_windows.lua",
     "gen/lang/nn_pool.lua",
     "gen/lang/nn_resize.lua",
+    "gen/lang/nn_sample.lua",
     "gen/lang/nn_products.lua",
     "gen/lang/nn_functional.lua",
     "gen/lang/nn_layers.lua",

@@ -1,7 +1,7 @@
 -- nn.lua: sources, results and operators, of the module `nn` of model files. Its functions are
 -- declared by define.lua, and live in the files beside this one: maps in nn_math.lua and
 -- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua and nn_select.lua, constants in
--- nn_make.lua, windows in nn_windows.lua, nn_pool.lua and nn_resize.lua, products in
+-- nn_make.lua, windows in nn_windows.lua, nn_pool.lua, nn_resize.lua and nn_sample.lua, products in
 -- nn_products.lua, reductions in nn_reduce.lua, layers with parameters in nn_layers.lua,
 -- nn_embeddings.lua, nn_norms.lua, nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as
 -- functions of tensors in nn_functional.lua, attention in nn_attention.lua, derivatives in

@@ -18,3 +18,7 @@ if case == "kdim" then y(q:multi_head_attention("a", {heads = 2, key = k, kdim =
 if case == "activation" then
   y(q:transformer_encoder_layer("a", {heads = 2, activation = "tanh"}))
 end
+if case == "antialias" then y(p:interpolate{size = {3, 3}, antialias = true}) end
+if case == "corners" then y(p:interpolate{size = {3, 3}, align_corners = true}) end
+if case == "grid" then y(p:grid_sample(nn.zeros(2, 4, 4, 3))) end
+if case == "statistics" then y(nn.functional.batch_norm(p)) end

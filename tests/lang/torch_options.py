@@ -303,6 +303,96 @@ layers("masks", {"x": floats(5, 2, 8), "m": floats(7, 2, 8), "a": floats(5, 5), 
                                         tgt_key_padding_mask=p == 1)),
 ])
 
+section("grids", {"x": floats(2, 3, 6, 8), "g": floats(2, 5, 4, 2, low=-1.4, high=1.4),
+                  "d": floats(1, 2, 3, 4, 5), "h": floats(1, 2, 3, 4, 3, low=-1.3, high=1.3),
+                  "t": floats(2, 2, 3), "u": floats(2, 3, 4)}, [
+    ("%s:grid_sample(%s, {mode = '%s', padding_mode = '%s', align_corners = %s})"
+     % (*own, mode, pad, align), lambda x, g, d, h, t, u, own=own, mode=mode, pad=pad, align=align:
+     F.grid_sample(*((x, g) if own == ("x", "g") else (d, h)), mode, pad, align == "true"))
+    for own, modes in ((("x", "g"), ("bicubic", "bilinear")), (("d", "h"), ("bilinear", "nearest")))
+    for mode in modes for pad in ("zeros", "border", "reflection") for align in ("true", "false")
+] + [
+    ("(nn.grad(%s:grid_sample(%s, {mode = '%s', padding_mode = '%s', align_corners = %s})"
+     ":square():sum() * 0.02, %s))" % (*own, mode, pad, align, own[1]),
+     lambda x, g, d, h, t, u, own=own, mode=mode, pad=pad, align=align:
+     gradient(lambda v: F.grid_sample((x if own[0] == "x" else d).double(), v, mode, pad,
+                                      align == "true").square() * 0.02,
+              (g if own[0] == "x" else h).double()).float())
+    for own, modes in ((("x", "g"), ("bicubic", "bilinear")), (("d", "h"), ("bilinear",)))
+    for mode in modes for pad in ("zeros", "border", "reflection") for align in ("true", "false")
+] + [
+    ("(nn.grad(x:grid_sample(g, {mode = 'bicubic'}):square():sum(), x))",
+     lambda x, g, *_: gradient(lambda v: F.grid_sample(
+         v, g, "bicubic", align_corners=False).square(), x)),
+    ("(nn.grad(d:grid_sample(h, {padding_mode = 'border'}):square():sum(), d))",
+     lambda x, g, d, h, *_: gradient(lambda v: F.grid_sample(
+         v, h, padding_mode="border", align_corners=False).square(), d)),
+    ("(nn.grad(x:grid_sample(t:affine_grid({2, 3, 4, 5})):square():sum(), t))",
+     lambda x, g, d, h, t, u: gradient(lambda v: F.grid_sample(x, F.affine_grid(
+         v, (2, 3, 4, 5), align_corners=False), align_corners=False).square(), t)),
+    ("u:affine_grid({2, 1, 3, 4, 5})",
+     lambda x, g, d, h, t, u: F.affine_grid(u, (2, 1, 3, 4, 5), align_corners=False)),
+    ("u:affine_grid({2, 1, 3, 1, 5}, {align_corners = true})",
+     lambda x, g, d, h, t, u: F.affine_grid(u, (2, 1, 3, 1, 5), align_corners=True)),
+])
+
+section("smooth", {"x": floats(2, 3, 17, 22)}, [
+    ("x:interpolate{%s, mode = '%s', align_corners = %s, antialias = true}" % (how, mode, align),
+     lambda x, options=options, mode=mode, align=align: F.interpolate(
+         x.double(), mode=mode, align_corners=align == "true", antialias=True, **options).float())
+    for how, options in (
+        ("size = {5, 8}", {"size": (5, 8)}), ("size = {17, 30}", {"size": (17, 30)}),
+        ("scale = 0.37", {"scale_factor": 0.37}), ("size = {1, 1}", {"size": (1, 1)}),
+        ("scale = {0.6, 1.7}, recompute_scale_factor = true",
+         {"scale_factor": (0.6, 1.7), "recompute_scale_factor": True}))
+    for mode in ("bilinear", "bicubic") for align in ("true", "false")
+] + [
+    ("(nn.grad(x:interpolate{size = {5, 8}, mode = 'bicubic', antialias = true}:square():sum(), "
+     "x))", lambda x: gradient(lambda v: F.interpolate(
+         v, (5, 8), mode="bicubic", antialias=True).square(), x)),
+])
+
+layers("tracked", {"x": floats(4, 5, 6, 3), "l": floats(5, 7)}, [
+    of("i2", "x:instance_norm2d('i2', {track_running_stats = true, affine = true})",
+       (m := tnn.InstanceNorm2d(5, affine=True, track_running_stats=True)),
+       lambda x, l, m=m: m(x)),
+    of("i1", "l:instance_norm1d('i1', {track_running_stats = true})",
+       (m := tnn.InstanceNorm1d(5, track_running_stats=True)), lambda x, l, m=m: m(l)),
+    of("i3", "x:instance_norm2d('i3', {track_running_stats = true, training = true})",
+       (m := tnn.InstanceNorm2d(5, track_running_stats=True)),
+       lambda x, l, m=m: F.instance_norm(x)),
+])
+
+
+def moved(f, x, pick):
+    """The running statistics behind f(x, mean, var)."""
+    stats = torch.linspace(-1, 1, 5), torch.linspace(0.5, 2, 5)
+    with torch.no_grad():
+        return (f(x, *stats), *stats)[pick]
+
+
+NORMS = "nn.linspace(-1, 1, 5), nn.linspace(0.5, 2, 5)"
+section("batches", {"x": floats(4, 5, 6, 3), "f": floats(6, 5), "w": floats(5), "b": floats(5)}, [
+    ("nn.functional.batch_norm(x, %s, w, b, true)" % NORMS,
+     lambda x, f, w, b: moved(lambda v, m, n: F.batch_norm(v, m, n, w, b, True), x, 0)),
+    ("select(2, nn.functional.batch_norm(x, %s, w, b, true, 0.3))" % NORMS,
+     lambda x, f, w, b: moved(lambda v, m, n: F.batch_norm(v, m, n, w, b, True, 0.3), x, 1)),
+    ("select(3, nn.functional.batch_norm(f, %s, {training = true, momentum = 0.3}))" % NORMS,
+     lambda x, f, w, b: moved(lambda v, m, n: F.batch_norm(v, m, n, None, None, True, 0.3), f, 2)),
+    ("nn.functional.batch_norm(f, nil, nil, w, {training = true, eps = 0.1})",
+     lambda x, f, w, b: F.batch_norm(f, None, None, w, None, True, eps=0.1)),
+    ("(nn.grad(nn.functional.batch_norm(x, nil, nil, w, b, true):pow(3):sum(), x))",
+     lambda x, f, w, b: gradient(lambda v: F.batch_norm(v, None, None, w, b, True) ** 3, x)),
+    ("(nn.grad(nn.functional.batch_norm(x, nil, nil, w, b, true):pow(3):sum(), w))",
+     lambda x, f, w, b: gradient(lambda v: F.batch_norm(x, None, None, v, b, True) ** 3, w)),
+    ("nn.functional.instance_norm(x, %s, w, b, false)" % NORMS,
+     lambda x, f, w, b: moved(lambda v, m, n: F.instance_norm(v, m, n, w, b, False), x, 0)),
+    ("select(2, nn.functional.instance_norm(x, %s, w, b, true, 0.3))" % NORMS,
+     lambda x, f, w, b: moved(lambda v, m, n: F.instance_norm(v, m, n, w, b, True, 0.3), x, 1)),
+    ("select(3, nn.functional.instance_norm(x, %s))" % NORMS,
+     lambda x, f, w, b: moved(lambda v, m, n: F.instance_norm(v, m, n), x, 2)),
+])
+
 
 if __name__ == "__main__":
     sys.exit(main())
