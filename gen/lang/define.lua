@@ -239,7 +239,10 @@ local checks = {
   string = of_type("string", "a text"),
   table = of_type("table", "a table"),
   ["function"] = of_type("function", "a function"),
-  name = of_type("string", "a name"),
+  name = function(what, v)
+    if type(v) ~= "string" or v == "" then fail("%s = %s: wants a name", what, said(v)) end
+    return v
+  end,
 }
 -- kinds; as a first argument they have no name in messages
 local is_tensor = {tensor = true, value = true}
@@ -284,15 +287,26 @@ end
 
 -- ---- calls ------------------------------------------------------------------------------------
 
+-- Options of PyTorch's that are others here: {the argument, what to say of it}.
+local renamed = {
+  unbiased = {"correction", "it is 'correction' here: 1 for unbiased = true, 0 for false"},
+  start_dim = {"first", "it is 'first' here, an axis that counts from 1"},
+  end_dim = {"last", "it is 'last' here, an axis that counts from 1"},
+}
+
 local function unknown(name, parsed, key)
+  local other = renamed[key]
+  if other and parsed.known[other[1]] then
+    fail("%s: unknown option '%s'; %s", name, key, other[2])
+  end
   local own = parsed.known.axis and "axis" or parsed.known.axes and "axes"
   if (key == "dim" or key == "dims") and own then
     fail("%s: unknown option '%s'; it is '%s' here, which counts from 1: PyTorch's dim = 1 is " ..
          "%s = 2", name, key, own, own)
   end
   local names = {}
-  for _, a in ipairs(parsed) do
-    if a.kind ~= "name" and not is_tensor[a.kind] then names[#names + 1] = a.name end
+  for i, a in ipairs(parsed) do
+    if a.kind ~= "name" and not (i == 1 and is_tensor[a.kind]) then names[#names + 1] = a.name end
   end
   table.sort(names)
   local near = core.nearest(tostring(key), names)

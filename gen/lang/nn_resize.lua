@@ -52,7 +52,8 @@ function resample.cubic(x, axis, n, out, scale, align)
   local low = op.floor(from)
   local place, sum = low:to("i32"), nil
   for tap = -1, 2 do
-    local part = at(x, axis, clamped(place + tap, n)) * beside(x, axis, tools.cubic(from - low, tap))
+    local weight = beside(x, axis, tools.cubic(from - low, tap))
+    local part = at(x, axis, clamped(place + tap, n)) * weight
     sum = sum and sum + part or part
   end
   return sum

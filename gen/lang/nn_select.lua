@@ -33,6 +33,9 @@ end)
 -- 1.0 at each id along a new last dimension, else 0.0.
 define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(ids, size)
   local dims, wide = shape(ids), {}
+  if tools.is_float(ids) then
+    fail("one_hot: wants integers, not %s; ids:long() makes some", core.dtype(ids))
+  end
   for i = 1, #dims do wide[i] = 1 end
   dims[#dims + 1], wide[#wide + 1] = 1, size
   return op.eq(op.reshape(ids, {dims = dims}), nn.index(wide, #wide)):to("f32")
@@ -242,7 +245,13 @@ define("diagflat(x: tensor, offset: whole = 0)", "torch.diagflat", function(x, o
   return nn.diag_embed(nn.ravel(x), offset)
 end)
 -- The sum of a matrix's diagonal.
-define("trace(x: tensor)", "torch.trace", function(x) return nn.sum(nn.diagonal(x)) end)
+define("trace(x: tensor)", "torch.trace", function(x)
+  if #shape(x) ~= 2 then
+    fail("trace: wants a matrix, not %s; nn.diagonal(x, 0, -2, -1):sum(-1) is that of several",
+         tostring(x))
+  end
+  return nn.sum(nn.diagonal(x))
+end)
 -- Into how many of the ascending boundaries each element comes behind, as i32: right = false:
 -- boundary < x.
 define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})",

@@ -22,3 +22,19 @@ if case == "antialias" then y(p:interpolate{size = {3, 3}, antialias = true}) en
 if case == "corners" then y(p:interpolate{size = {3, 3}, align_corners = true}) end
 if case == "grid" then y(p:grid_sample(nn.zeros(2, 4, 4, 3))) end
 if case == "statistics" then y(nn.functional.batch_norm(p)) end
+if case == "bits" then y(x & x) end
+if case == "not" then y(~x) end
+if case == "one hot" then y(x:one_hot(3)) end
+if case == "trace" then y(p:trace()) end
+if case == "pairs" then y(x:pdist(-1)) end
+if case == "circular" then y(p:pad({9, 0}, "circular")) end
+if case == "shift" then y(i << 32) end
+if case == "bounds" then y(x:hardtanh(2, -2)) end
+if case == "no name" then y(x:linear("", {out = 4})) end
+if case == "unbiased" then y(x:var{unbiased = false}) end
+if case == "start_dim" then y(x:flatten{start_dim = 1}) end
+if case == "class" then y(nn.Conv2d(3, 4)) end
+if case == "norm" then y(nn.batch_norm(p)) end
+if case == "first values" then y(nn.param("w", {3}, {"normall", 0, 1})) end
+if case == "first number" then y(nn.param("w", {3}, {"constant", "a"})) end
+if case == "options" then y(x:cross_entropy(i, {wt = 1})) end

@@ -393,6 +393,18 @@ section("batches", {"x": floats(4, 5, 6, 3), "f": floats(6, 5), "w": floats(5), 
      lambda x, f, w, b: moved(lambda v, m, n: F.instance_norm(v, m, n), x, 2)),
 ])
 
+section("bits", {"i": ints(100, 4, 5, low=-99), "j": ints(100, 4, 5), "k": ints(6, 4, 5)}, [
+    ("(i & j):float()", lambda i, j, k: (i & j).float()),
+    ("(i | 12):float()", lambda i, j, k: (i | 12).float()),
+    ("(i ~ j):float()", lambda i, j, k: (i ^ j).float()),
+    ("(~i):float()", lambda i, j, k: (~i).float()),
+    ("(i << k):float()", lambda i, j, k: (i << k).float()),
+    ("(i >> 3):float()", lambda i, j, k: (i >> 3).float()),
+    ("(~(i:gt(0) & j:lt(50))):float()", lambda i, j, k: (~((i > 0) & (j < 50))).float()),
+    ("(i:gt(0) ~ j:lt(50) | k:eq(2)):float()",
+     lambda i, j, k: ((i > 0) ^ (j < 50) | (k == 2)).float()),
+])
+
 
 if __name__ == "__main__":
     sys.exit(main())
