@@ -74,15 +74,26 @@ end
 
 -- ---- calls ------------------------------------------------------------------------------------
 
+-- Options of PyTorch's that are others here: {the argument, what to say of it}.
+local renamed = {
+  unbiased = {"correction", "it is 'correction' here: 1 for unbiased = true, 0 for false"},
+  start_dim = {"first", "it is 'first' here, an axis that counts from 1"},
+  end_dim = {"last", "it is 'last' here, an axis that counts from 1"},
+}
+
 local function unknown(name, parsed, key)
+  local other = renamed[key]
+  if other and parsed.known[other[1]] then
+    fail("%s: unknown option '%s'; %s", name, key, other[2])
+  end
   local own = parsed.known.axis and "axis" or parsed.known.axes and "axes"
   if (key == "dim" or key == "dims") and own then
     fail("%s: unknown option '%s'; it is '%s' here, which counts from 1: PyTorch's dim = 1 is " ..
          "%s = 2", name, key, own, own)
   end
   local names = {}
-  for _, a in ipairs(parsed) do
-    if a.kind ~= "name" and not is_tensor[a.kind] then names[#names + 1] = a.name end
+  for i, a in ipairs(parsed) do
+    if a.kind ~= "name" and not (i == 1 and is_tensor[a.kind]) then names[#names + 1] = a.name end
   end
   table.sort(names)
   local near = core.nearest(tostring(key), names)
@@ -184,14 +195,45 @@ local function checked(name, parsed, values)
   return values
 end
 
+-- Images without a batch become batches of one; are they? All of a call are, or none.
+local function one_batched(parsed, values)
+  local one, first
+  for i, a in ipairs(parsed) do
+    local v = values[i]
+    local rank = v and math.tointeger(tonumber(string.match(a.kind, "^image(%d)$")))
+    if rank then
+      local dims = shape(v)
+      if one ~= nil and one ~= (#dims == rank + 1) then
+        fail("%s: %s and %s: one has a batch", parsed.names[1], tostring(first), tostring(v))
+      end
+      one, first = #dims == rank + 1, first or v
+      if one then values[i] = core.op.reshape(v, {dims = {1, table.unpack(dims)}}) end
+    end
+  end
+  return one
+end
+
+-- Results for a batch of one, without that.
+local function without_batch(...)
+  local results = table.pack(...)
+  for i = 1, results.n do
+    if core.is_tensor(results[i]) then
+      results[i] = core.op.reshape(results[i], {dims = {table.unpack(shape(results[i]), 2)}})
+    end
+  end
+  return table.unpack(results, 1, results.n)
+end
+
 -- What f is given: the values in order, those of the braces as a table.
 local function passed(parsed, values, f)
+  local one = one_batched(parsed, values)
   local list, n, o = {}, 0, parsed.options and {} or nil
   for i, a in ipairs(parsed) do
     if a.by_name then o[a.name] = values[i]
     elseif a.kind ~= "name" then n = n + 1; list[n] = values[i] end
   end
   if o then n = n + 1; list[n] = o end
+  if one then return without_batch(f(table.unpack(list, 1, n))) end
   return f(table.unpack(list, 1, n))
 end
 

@@ -53,13 +53,15 @@ end
 -- ---- of each dimension: what is given as a number, or as a list ---------------------------------
 
 local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
+local alone = {"(C, L)", "(C, H, W)", "(C, D, H, W)"} -- without a batch
 local lists = {{"{length}", "{before, behind}"}, {"{height, width}", "{top, left, bottom, right}"},
                {"{depth, height, width}", "{front, top, left, back, bottom, right}"}}
 
 local function image(rank)
   return function(what, v)
-    if #shape(tensor(what, v)) ~= rank + 2 then
-      fail("%s: wants %s, not %s", what, layouts[rank], tostring(v))
+    local has = #shape(tensor(what, v))
+    if has ~= rank + 2 and has ~= rank + 1 then
+      fail("%s: wants %s or %s, not %s", what, layouts[rank], alone[rank], tostring(v))
     end
     return v
   end
@@ -167,7 +169,10 @@ local checks = {
   string = of_type("string", "a text"),
   table = of_type("table", "a table"),
   ["function"] = of_type("function", "a function"),
-  name = of_type("string", "a name"),
+  name = function(what, v)
+    if type(v) ~= "string" or v == "" then fail("%s = %s: wants a name", what, said(v)) end
+    return v
+  end,
 }
 -- kinds; as a first argument they have no name in messages
 local is_tensor = {tensor = true, value = true}

@@ -2,11 +2,11 @@
 -- declared by define.lua, and live in the files beside this one: maps in nn_math.lua and
 -- nn_activations.lua, moves in nn_shapes.lua, nn_parts.lua, nn_joins.lua, nn_select.lua and
 -- nn_scatter.lua, constants in nn_make.lua, nn_random.lua and nn_signal.lua, windows in
--- nn_windows.lua, nn_pool.lua and nn_resize.lua, products in nn_products.lua, reductions in
--- nn_reduce.lua, orders in nn_sort.lua, layers in nn_layers.lua, nn_norms.lua, nn_recurrent.lua and
--- nn_transformer.lua, and as functions of tensors in nn_functional.lua, attention in
--- nn_attention.lua, derivatives in nn_grad.lua, losses in nn_loss.lua, optimizers in nn_optim.lua,
--- training in nn_train.lua.
+-- nn_windows.lua, nn_pool.lua, nn_resize.lua and nn_sample.lua, products in nn_products.lua,
+-- reductions in nn_reduce.lua, orders in nn_sort.lua, layers in nn_layers.lua, nn_embeddings.lua,
+-- nn_norms.lua, nn_recurrent.lua, nn_heads.lua and nn_transformer.lua, and as functions of tensors
+-- in nn_functional.lua, attention in nn_attention.lua, derivatives in nn_grad.lua, losses in
+-- nn_loss.lua and nn_loss_classes.lua, optimizers in nn_optim.lua, training in nn_train.lua.
 --
 -- Tensors are N C H W, axes count from 1 (negative from the end), sizes are elements. A layer with
 -- parameters takes the tensor, its name, and a table of options; every function is a method too:
@@ -110,15 +110,29 @@ define_here("numel|nelement(x: tensor)", "torch.numel", function(x)
 end)
 define_here("bool(x: tensor)", "Tensor.bool", function(x) return op.ne(x, 0) end)
 
+-- What core is given for first values: a number, or {kind, numbers}.
+local how_many = {normal = 2, uniform = 2, constant = 1}
+local function first_values(what, init)
+  if type(init) == "number" then return {"constant", init} end
+  local kind = type(init) == "table" and init[1]
+  local n = how_many[kind or ""]
+  local fits = n and #init <= n + 1 and (n == 2 or #init == 2)
+  for i = 2, n and #init or 0 do fits = fits and type(init[i]) == "number" end
+  if not fits then
+    local near = type(kind) == "string" and not n and
+                 core.nearest(kind, tools.sorted_keys(how_many))
+    fail("%s: init = %s: wants a number, {\"normal\", mean, deviation}, " ..
+         "{\"uniform\", from, to} or {\"constant\", value}%s", what,
+         kind and not n and said(kind) or said(init), near and meant(near) or "")
+  end
+  return init
+end
+
 -- A weight. init: {"normal", mean, deviation}, {"uniform", from, to}, {"constant", value} or a
 -- number.
 define_here("param(name: string, shape: any, init: any = nil)",
             "nn.Parameter", function(name, dims, init)
-  if type(init) == "number" then init = {"constant", init} end
-  if init ~= nil and type(init) ~= "table" then
-    fail("param: init = %s: wants a number or a table, as in {\"normal\", 0, 1}", said(init))
-  end
-  init = init or {"normal", 0, 1}
+  init = first_values("param", init == nil and {"normal", 0, 1} or init)
   return core.param(join(name), dims, init[1], init[2], init[3])
 end)
 
@@ -134,7 +148,7 @@ end)
 -- | "uniform", a, b}. Reading it gives what it held before the run.
 define_here("state(name: string, shape: any, {dtype: string = f32, init: any = 0})",
             "", function(name, dims, o)
-  local init = type(o.init) == "table" and o.init or {"constant", o.init}
+  local init = first_values("state", o.init)
   return core.state(join(name), dims, o.dtype, init[1], init[2], init[3])
 end)
 
@@ -226,10 +240,7 @@ local meta = core.meta
 local function binary(f) return function(a, b) return f(a, b) end end
 meta.__add, meta.__sub, meta.__mul, meta.__div = binary(op.add), binary(op.sub), binary(op.mul),
     binary(op.div)
-meta.__idiv, meta.__mod = binary(op.floordiv), binary(op.mod)
-meta.__band, meta.__bor = binary(op.logical_and), binary(op.logical_or)
-meta.__bxor, meta.__bnot = binary(op.logical_xor), function(x) return op.logical_not(x) end
-meta.__shl, meta.__shr = binary(op.shift_left), binary(op.shift_right)
+meta.__idiv, meta.__mod = binary(op.floordiv), binary(op.mod) -- & | ~ << >> are in nn_math.lua
 meta.__call = function(x)
   fail("a tensor is no function: %s; its sizes are x.shape, its elements x:at(i, j)", tostring(x))
 end
@@ -286,7 +297,14 @@ local function no_function(name)
                 "elements are x:select(axis, i), x:slice(axis, first, last) or x:at(i, j)"
   if other then fail("there is no layer or op '%s': %s", tostring(name), other) end
   local here = tools.in_torch[name] or tools.in_torch[string.match(tostring(name), "^(.-)_?$")]
-  if here then fail("there is no layer or op '%s': PyTorch's is nn.%s here", name, here) end
+  if here and tools.is_layer[here] and rawget(nn, here) then
+    fail("there is no layer or op '%s': PyTorch's is x:%s(\"name\", {...}) here, called with " ..
+         "each tensor", name, here)
+  end
+  if here then
+    fail("there is no layer or op '%s': PyTorch's is nn.%s%s here", name,
+         rawget(nn, here) and "" or "functional.", here)
+  end
   local near = core.nearest(tostring(name), tools.sorted_keys(nn))
   fail("there is no layer or op '%s'%s", tostring(name),
        near and meant(near) or "; nngen help lists them")

@@ -93,6 +93,7 @@ define("hardshrink(x: tensor, lambda|lambd: number = 0.5)",
 end)
 define("hardtanh(x: tensor, low|min_val: number = -1, high|max_val: number = 1)",
        "F.hardtanh, nn.Hardtanh", function(x, low, high)
+  if low >= high then fail("hardtanh: from %g to %g: wants low below high", low, high) end
   return between(x, low, high)
 end)
 -- x / 6 + 1 / 2, from 0 to 1.

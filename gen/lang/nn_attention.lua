@@ -213,7 +213,7 @@ local function check(o)
     end
   end
   for name, kind in pairs{score = "function", keep = "function", causal = "boolean",
-                          lse = "boolean"} do
+                          lse = "boolean", weights = "boolean"} do
     if o[name] and type(o[name]) ~= kind then
       fail("attention: %s wants a %s, not %s", name, kind, tostring(o[name]))
     end
@@ -239,11 +239,12 @@ end
 --   dropout    {p, seed = 0, step = 0}: of the probabilities, drawn as nn.random does
 --   lse        true: a second result (B, H, N), the logarithm of the sum of exp(score) over visible
 --              keys
+--   weights    true: a further result (B, H, N, M), what the values are weighed by, in memory
 tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
              causal: any = nil, window: any = nil, prefix: any = nil, lengths: any = nil,
              documents: any = nil, mask: any = nil, keep: any = nil, score: any = nil,
              softcap: any = nil, bias: any = nil, alibi: any = nil, dropout: any = nil,
-             lse: any = nil})]],
+             lse: any = nil, weights: any = nil})]],
              "F.scaled_dot_product_attention, flex_attention", function(q, k, v, o)
   check(o)
   local d = dimensions(q, k, v)
@@ -262,6 +263,8 @@ tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
   if o.dropout then p = p * dropout(d, o.dropout) end
   local y = op.matmul(p, v)
   if d.R > 1 then y = op.reshape(y, {dims = {d.B, d.H, d.N, d.Dv}}) end
-  if not o.lse then return y end
-  return y, op.reshape(most + op.log(sum), {dims = {d.B, d.H, d.N}})
+  local results = {y}
+  if o.lse then results[2] = op.reshape(most + op.log(sum), {dims = {d.B, d.H, d.N}}) end
+  if o.weights then results[#results + 1] = op.reshape(p, {dims = {d.B, d.H, d.N, d.M}}) end
+  return table.unpack(results)
 end)

@@ -202,10 +202,6 @@ define_functional("bilinear(x1: tensor, x2: tensor, weight: tensor, bias: tensor
   local y = nn.einsum("...i,oij,...j->...o", x1, weight, x2)
   return bias and y + bias or y
 end)
--- Rows of weight (count, size) by ids.
-define_functional("embedding(ids: tensor, weight: tensor)", "F.embedding", function(ids, weight)
-  return nn.gather(weight, ids, 1)
-end)
 -- x below 0 times weight: one, or one for each channel.
 define_functional("prelu(x: tensor, weight: tensor)", "F.prelu", function(x, weight)
   return op.where(op.gt(x, 0), x, x * tools.along(weight, #shape(x), 2))

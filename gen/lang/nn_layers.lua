@@ -1,6 +1,6 @@
--- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, linear,
--- embeddings. Norms are in nn_norms.lua. Parameters have the names, shapes and first values of
--- PyTorch's.
+-- nn_layers.lua: layers with parameters, of the module `nn` (nn.lua): convolutions, linear. Norms
+-- are in nn_norms.lua, embeddings in nn_embeddings.lua. Parameters have the names, shapes and first
+-- values of PyTorch's.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, product = tools.fail, tools.define, tools.product
@@ -82,30 +82,6 @@ define([[bilinear(x: tensor, name: name, {x2: tensor, out|out_features: count,
   local w = nn.param("weight", {o.out, a[#a], b[#b]}, {"uniform", -bound, bound})
   local bias = o.bias and nn.param("bias", {o.out}, {"uniform", -bound, bound}) or nil
   return nn.functional.bilinear(x, o.x2, w, bias)
-end)
-
--- A row of parameter name.weight (count, size) for each id; normal of deviation 1. Integers below
--- count, of any shape. The row padding_index (from 0) is 0, and gets no gradient.
-define([[embedding(ids: tensor, name: name, {count|num_embeddings: count,
-       size|embedding_dim: count, padding_index|padding_idx: whole = nil})]],
-       "nn.Embedding", function(ids, o)
-  local w = nn.param("weight", {o.count, o.size}, {"normal", 0, 1})
-  local y = nn.gather(w, ids, 1)
-  if not o.padding_index then return y end
-  local at = o.padding_index % o.count
-  return op.where(nn.unsqueeze(op.eq(ids, at), -1), op.stop_gradient(y), y)
-end)
--- Rows for ids (B, L), of each of B bags one result (B, size): their mean, sum or largest elements;
--- weights (B, L) multiply rows of a sum. Parameter name.weight (count, size).
-define([[embedding_bag(ids: tensor, name: name, {count|num_embeddings: count,
-       size|embedding_dim: count, mode: mean/sum/max = mean,
-       weights|per_sample_weights: tensor = nil})]], "nn.EmbeddingBag", function(ids, o)
-  if #shape(ids) ~= 2 then fail("embedding_bag: wants ids (B, L), not %s", tostring(ids)) end
-  local rows = nn.gather(nn.param("weight", {o.count, o.size}, {"normal", 0, 1}), ids, 1)
-  if o.weights and o.mode ~= "sum" then fail("embedding_bag: weights are for mode \"sum\"") end
-  if o.weights then rows = rows * nn.unsqueeze(o.weights, -1) end
-  if o.mode == "max" then return nn.amax(rows, 2) end
-  return o.mode == "sum" and nn.sum(rows, 2) or nn.mean(rows, 2)
 end)
 
 -- ---- models -----------------------------------------------------------------------------------

@@ -17,19 +17,28 @@ local function same_shape(what, x, y)
   end
 end
 
-local function along(x, ids, axis) return op.take_along(x, ids, {axis = axis - 1}) end
-
 -- `total`: what a mean divides by; null: the number of elements.
 local function reduced(values, how, total)
   if how == "none" then return values end
   if how == "sum" then return nn.sum(values) end
   return total and nn.sum(values) / total or nn.mean(values)
 end
+tools.reduced = reduced
 
--- f(x, y, o): a value for each element of two tensors of one shape.
-local function elementwise(name, f)
+local function broadcasting(what, x, y)
+  local a, b = shape(x), shape(y)
+  for i = 0, math.min(#a, #b) - 1 do
+    local m, n = a[#a - i], b[#b - i]
+    if m ~= n and m ~= 1 and n ~= 1 then
+      fail("%s: prediction and target do not broadcast: %s and %s", what, tostring(x), tostring(y))
+    end
+  end
+end
+
+-- f(x, y, o): a value for each element of two tensors, which broadcast, or are of one shape.
+local function elementwise(name, f, wants)
   return function(x, y, o)
-    same_shape(name, x, y)
+    (wants or broadcasting)(name, x, y)
     return reduced(f(x, y, o), o.reduction)
   end
 end
@@ -73,21 +82,21 @@ define([[bce_with_logits|binary_cross_entropy_with_logits(x: tensor, y|target: t
   local below = op.log(op.exp(-op.abs(x)) + 1.0) + op.maximum(-x, 0.0) -- log(1 + exp(-x))
   local each = (1.0 - y) * x + below * (y * (o.pos_weight - 1.0) + 1.0)
   return o.weight and each * o.weight or each
-end))
+end, same_shape))
 -- Binary cross-entropy of probabilities x; logarithms are at least -100.
 define([[binary_cross_entropy|bce_loss(x: tensor, y|target: tensor, {weight: tensor = nil,
        reduction: none/mean/sum = mean})]],
        "F.binary_cross_entropy, nn.BCELoss", elementwise("binary_cross_entropy", function(x, y, o)
   local each = (y - 1.0) * op.max(op.log1p(-x), -100.0) - y * op.max(op.log(x), -100.0)
   return o.weight and each * o.weight or each
-end))
+end, same_shape))
 -- y * (log(y) - x) for logarithms x of probabilities; with log_target y is a logarithm too.
--- "batchmean" divides by examples.
+-- "batchmean" divides by the examples of x.
 define([[kl_div(x: tensor, y|target: tensor, {log_target: boolean = false,
        reduction: none/mean/sum/batchmean = mean})]], "F.kl_div, nn.KLDivLoss", function(x, y, o)
-  same_shape("kl_div", x, y)
+  broadcasting("kl_div", x, y)
   local each = o.log_target and op.exp(y) * (y - x) or nn.xlogy(y, y) - y * x
-  if o.reduction == "batchmean" then return nn.sum(each) * (1 / shape(x)[1]) end
+  if o.reduction == "batchmean" then return nn.sum(each) * (1 / (shape(x)[1] or 1)) end
   return reduced(each, o.reduction)
 end)
 -- exp(x) - y * x, or with log_input = false x - y * log(x + eps); `full` adds Stirling's term.
@@ -100,11 +109,18 @@ define([[poisson_nll_loss(x: tensor, y|target: tensor, {log_input: boolean = tru
   local v = op.where(more, y, 1.0)
   return each + op.where(more, v * op.log(v) - v + op.log(v * (2 * math.pi)) * 0.5, 0.0)
 end))
--- Of a normal distribution of mean x and variance var.
+-- Of a normal distribution of mean x and variance var: of the shape of x, or with one element, or
+-- nothing, in place of the last dimension.
 define([[gaussian_nll_loss(x: tensor, y|target: tensor, var: tensor, {full: boolean = false,
        eps: number = 1e-6, reduction: none/mean/sum = mean})]],
        "F.gaussian_nll_loss, nn.GaussianNLLLoss", function(x, y, var, o)
-  same_shape("gaussian_nll_loss", x, y)
+  broadcasting("gaussian_nll_loss", x, y)
+  local wide = tools.with(shape(x), #shape(x), 1)
+  local of, lead = table.concat(shape(var), ","), table.concat(wide, ",", 1, #wide - 1)
+  if of == lead and #wide > 0 then var = nn.unsqueeze(var, -1)
+  elseif of ~= table.concat(wide, ",") and of ~= table.concat(shape(x), ",") then
+    fail("gaussian_nll_loss: var: wants the shape of %s, not %s", tostring(x), tostring(var))
+  end
   var = op.max(var, o.eps)
   local each = (op.log(var) + (x - y) * (x - y) / var) * 0.5
   return reduced(o.full and each + 0.5 * math.log(2 * math.pi) or each, o.reduction)
@@ -157,39 +173,7 @@ define([[multilabel_soft_margin_loss(x: tensor, y|target: tensor, {weight: tenso
   if o.weight then each = each * o.weight end
   return reduced(nn.mean(each, -1), o.reduction)
 end)
--- The mean over the other classes of max(0, margin - x[label] + x)^p, x (N, C).
-define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
-       margin: number = 1, weight: tensor = nil, reduction: none/mean/sum = mean})]],
-       "F.multi_margin_loss, nn.MultiMarginLoss", function(x, labels, o)
-  local N, C = table.unpack(shape(x))
-  local at = op.reshape(labels, {dims = {N, 1}})
-  local over = op.max(o.margin - op.take_along(x, at, {axis = 1}) + x, 0.0)
-  if o.p == 2 then over = over * over end
-  if o.weight then over = over * op.reshape(nn.gather(o.weight, labels, 1), {dims = {N, 1}}) end
-  return reduced(nn.sum(op.where(op.eq(nn.index({1, C}, 2), at), 0.0, over), 2) * (1 / C),
-                 o.reduction)
-end)
-
 -- triplet_margin_loss by a distance of your own: f(x, y) of rows.
--- Of rows x (N, C) and their labels (N, C), integers up to the first -1: the mean over C of
--- max(0, 1 - (x[label] - x[other])) for each label and each class that is none.
-define([[multilabel_margin_loss(x: tensor, labels|target: tensor,
-       {reduction: none/mean/sum = mean})]],
-       "F.multilabel_margin_loss, nn.MultiLabelMarginLoss", function(x, labels, o)
-  local N, C = table.unpack(shape(x))
-  if #shape(x) ~= 2 or table.concat(shape(labels), ",") ~= N .. "," .. C then
-    fail("multilabel_margin_loss: wants (N, C) and labels of that shape, not %s and %s",
-         tostring(x), tostring(labels))
-  end
-  local given = op.gt(nn.cumprod(op.ge(labels, 0):to("i32"), 2), 0)
-  local at = op.where(given, labels, 0)
-  local is_label = nn.any(op.eq(nn.unsqueeze(at, 3), nn.index({1, 1, C}, 3)) &
-                          nn.unsqueeze(given, 3), 2)
-  local over = op.max(1.0 - nn.unsqueeze(op.take_along(x, at, {axis = 1}), 3) +
-                      nn.unsqueeze(x, 2), 0.0)
-  local counts = nn.unsqueeze(given, 3) & nn.unsqueeze(op.logical_not(is_label), 2)
-  return reduced(nn.sum(op.where(counts, over, 0.0), {2, 3}) * (1 / C), o.reduction)
-end)
 define([[triplet_margin_with_distance_loss(anchor: tensor, positive: tensor, negative: tensor,
        {distance|distance_function: function = nil, margin: number = 1, swap: boolean = false,
        reduction: none/mean/sum = mean})]],
@@ -199,133 +183,4 @@ define([[triplet_margin_with_distance_loss(anchor: tensor, positive: tensor, neg
   local near, far = f(anchor, positive), f(anchor, negative)
   if o.swap then far = op.minimum(far, f(positive, negative)) end
   return reduced(op.max(near - far + o.margin, 0.0), o.reduction)
-end)
-
--- ---- of classes -------------------------------------------------------------------------------
-
--- Of the softmax over an axis, the last by default (PyTorch's is the second); labels are integers,
--- of the shape without it. Rows whose label is ignore_index do not count; weight is a tensor of a
--- number for each class, by which its rows, and their share of the mean, are multiplied.
-define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1,
-       label_smoothing: number = 0, ignore_index: whole = -100, weight: tensor = nil,
-       reduction: none/mean/sum = mean})]],
-       "F.cross_entropy, nn.CrossEntropyLoss", function(x, labels, o)
-  if o.axis ~= #shape(x) then x = nn.movedim(x, o.axis, -1) end
-  local dims, of = shape(x), shape(labels)
-  local rank, wide = #dims, {}
-  for i = 1, rank - 1 do wide[i] = dims[i] end
-  local fits = #of == rank - 1 and not core.dtype(labels):find("f")
-  for i, d in ipairs(of) do fits = fits and d == dims[i] end
-  if not fits then
-    fail("cross_entropy: wants integer labels of shape (%s) for logits %s, not %s %s",
-         table.concat(wide, ", "), tostring(x), core.dtype(labels), tostring(labels))
-  end
-  if o.label_smoothing < 0 or o.label_smoothing > 1 then
-    fail("cross_entropy: label_smoothing = %g: wants 0 to 1", o.label_smoothing)
-  end
-  wide[rank] = 1
-  local counts = op.ne(labels, o.ignore_index)
-  local known = op.where(counts, labels, 0)
-  local lse = nn.logsumexp(x, rank)
-  local chosen = nn.reshape(along(x, nn.reshape(known, wide), rank), of)
-  local each, share = lse - chosen, nil
-  if o.weight then
-    share = nn.gather(o.weight, known, 1)
-    each = each * share
-  end
-  local s = o.label_smoothing
-  if s > 0 then -- and a little of every class
-    local spread = lse - nn.sum(x, rank) * (1 / dims[rank])
-    if o.weight then
-      local row = {}
-      for i = 1, rank do row[i] = i == rank and dims[rank] or 1 end
-      local weights = nn.reshape(o.weight, row)
-      spread = (lse * nn.sum(o.weight) - nn.sum(x * weights, rank)) * (1 / dims[rank])
-    end
-    each = each * (1 - s) + spread * s
-  end
-  each = op.where(counts, each, 0.0)
-  local total = share and op.where(counts, share, 0.0) or counts:to("f32")
-  return reduced(each, o.reduction, nn.sum(total))
-end)
-
--- -x[label] for logarithms x of probabilities along an axis, the last by default (PyTorch's is the
--- second).
-define([[nll_loss(x: tensor, labels|target: tensor, {axis: axis = -1,
-       ignore_index: whole = -100, weight: tensor = nil, reduction: none/mean/sum = mean})]],
-       "F.nll_loss, nn.NLLLoss, nn.NLLLoss2d", function(x, labels, o)
-  if o.axis ~= #shape(x) then x = nn.movedim(x, o.axis, -1) end
-  local wide = shape(labels)
-  if table.concat(wide, ",") ~= table.concat(shape(x), ",", 1, #shape(x) - 1) then
-    fail("nll_loss: wants labels of the shape of %s without its classes, not %s", tostring(x),
-         tostring(labels))
-  end
-  wide[#wide + 1] = 1
-  local counts = op.ne(labels, o.ignore_index)
-  local known = op.where(counts, labels, 0)
-  local each = -nn.reshape(along(x, nn.reshape(known, wide), #wide), shape(labels))
-  local share = o.weight and nn.gather(o.weight, known, 1) or nil
-  if share then each = each * share end
-  return reduced(op.where(counts, each, 0.0), o.reduction,
-                 nn.sum(share and op.where(counts, share, 0.0) or counts:to("f32")))
-end)
-
--- 1 for each row whose largest element, along the last dimension, is at its label, else 0.
-define("accuracy(x|logits: tensor, labels: tensor)", "", function(x, labels)
-  return op.eq(nn.argmax(x, #shape(x)), labels):to("f32")
-end)
-
--- ---- of sequences -----------------------------------------------------------------------------
-
--- Connectionist temporal classification (Graves et al., 2006): the negative logarithm of the
--- probability of all alignments of labels (N, S) with x (T, N, C), logarithms of probabilities; of
--- example n the first lengths[n] steps and target_lengths[n] labels count. One step of the forward
--- recursion after another: T is a number of the model. "mean" divides each by its labels first;
--- zero_infinity: what no alignment reaches is 0.
-define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_lengths: tensor,
-       target_lengths: tensor, {blank: whole = 0, reduction: none/mean/sum = mean,
-       zero_infinity: boolean = false})]], "F.ctc_loss, nn.CTCLoss",
-       function(x, labels, lengths, target_lengths, o)
-  local T, N, C = table.unpack(shape(x))
-  local S = shape(labels)[2]
-  if #shape(x) ~= 3 or #shape(labels) ~= 2 or shape(labels)[1] ~= N then
-    fail("ctc_loss: wants (T, N, C) and labels (N, S), not %s and %s", tostring(x),
-         tostring(labels))
-  end
-  if o.blank < 0 or o.blank >= C then fail("ctc_loss: blank = %d of %d classes", o.blank, C) end
-  local none = -1e30 -- the logarithm of no probability: finite, so that differences are
-  -- The labels with blanks between and around them, (N, 2 S + 1).
-  local L = 2 * S + 1
-  local place = nn.index({1, L}, 2)
-  local odd = op.eq(op.mod(place, 2), 1)
-  local own = along(labels, nn.expand(op.min(op.floordiv(place, 2), S - 1), {N, L}), 2)
-  local symbols = op.where(odd, own, o.blank)
-  local before = nn.pad(nn.slice(symbols, 2, 1, L - 2), {2, 0}, "constant", -1)
-  local skips = odd & op.ne(symbols, before) & op.ge(place, 2)
-  local function behind(a, by)
-    return nn.pad(nn.slice(a, 2, 1, L - by), {by, 0}, "constant", none)
-  end
-  local function added(a, b) -- log(exp(a) + exp(b))
-    local most = op.max(a, b)
-    local y = most + op.log1p(op.exp(op.min(a, b) - most))
-    return nn.custom_gradient(y, {a, b}, function(g) -- without a step where they are equal
-      return g * op.exp(a - y), g * op.exp(b - y)
-    end)
-  end
-  local function of_step(t) return along(nn.select(x, 1, t), symbols, 2) end
-  local a = op.where(op.lt(place, 2), of_step(1), none)
-  for t = 2, T do
-    local from = added(a, behind(a, 1))
-    if L > 2 then from = added(from, op.where(skips, behind(a, 2), none)) end
-    local next = op.max(from + of_step(t), none)
-    a = op.where(op.lt(t - 1, nn.unsqueeze(lengths, 2)), next, a)
-  end
-  local ends = nn.unsqueeze(target_lengths, 2) * 2
-  local last = along(a, ends, 2)
-  local blank_only = op.eq(ends, 0)
-  local label = op.where(blank_only, none, along(a, op.max(ends - 1, 0), 2))
-  local y = nn.squeeze(-added(last, label), 2)
-  y = op.where(op.gt(y, 1e29), o.zero_infinity and 0.0 or math.huge, y)
-  if o.reduction ~= "mean" then return reduced(y, o.reduction) end
-  return nn.mean(y / op.max(target_lengths, 1):to("f32"))
 end)

@@ -118,15 +118,32 @@ define("logical_and(x: value, y: value)", "torch.logical_and", both(op.logical_a
 define("logical_or(x: value, y: value)", "torch.logical_or", both(op.logical_or))
 define("logical_xor(x: value, y: value)", "torch.logical_xor", both(op.logical_xor))
 define("logical_not(x: tensor)", "torch.logical_not", op.logical_not)
--- Of integers, bit by bit; of bools as logical_and.
-local function bitwise(name, of_bools, of_integers)
-  return function(x, y)
-    for _, v in ipairs{x, y} do
-      if is_float(v) then fail("%s: wants integers or bools, not floats", name) end
+-- Of integers, bit by bit; of bools as logical_and. These are the operators & | ~ too.
+local operators = {}
+local function no_floats(name, ...)
+  for _, v in ipairs{...} do
+    if is_float(v) then
+      fail("%s: wants integers or bools, not floats; nn.lt, nn.ne and their like give bools", name)
     end
+  end
+end
+local function bitwise(name, of_bools, of_integers)
+  operators[name] = function(x, y)
+    no_floats(name, x, y)
     local function is_bool(v) return is_tensor(v) and core.dtype(v) == "bool" end
     return is_bool(x) and is_bool(y) and of_bools(x, y) or of_integers(x, y)
   end
+  return operators[name]
+end
+local function shift(name, f)
+  operators[name] = function(x, places)
+    no_floats(name, x, places)
+    if not is_tensor(places) and (places < 0 or places > 31) then
+      fail("%s: by %d places: wants 0 to 31, integers have 32 bits", name, places)
+    end
+    return f(x, places)
+  end
+  return operators[name]
 end
 define("bitwise_and(x: value, y: value)",
        "torch.bitwise_and", bitwise("bitwise_and", op.logical_and, op.bit_and))
@@ -135,15 +152,22 @@ define("bitwise_or(x: value, y: value)",
 define("bitwise_xor(x: value, y: value)",
        "torch.bitwise_xor", bitwise("bitwise_xor", op.logical_xor, op.bit_xor))
 define("bitwise_not(x: tensor)", "torch.bitwise_not", function(x)
-  if is_float(x) then fail("bitwise_not: wants integers or bools, not floats") end
-  return core.dtype(x) == "bool" and op.logical_not(x) or -x - 1
+  return operators.bitwise_not(x)
 end)
+function operators.bitwise_not(x)
+  no_floats("bitwise_not", x)
+  return core.dtype(x) == "bool" and op.logical_not(x) or -x - 1
+end
 -- By 0 to 31 places.
 define("bitwise_left_shift(x: value, places: value)",
-       "torch.bitwise_left_shift", bitwise("bitwise_left_shift", op.shift_left, op.shift_left))
+       "torch.bitwise_left_shift", shift("bitwise_left_shift", op.shift_left))
 -- By 0 to 31 places; the sign stays.
 define("bitwise_right_shift(x: value, places: value)",
-       "torch.bitwise_right_shift", bitwise("bitwise_right_shift", op.shift_right, op.shift_right))
+       "torch.bitwise_right_shift", shift("bitwise_right_shift", op.shift_right))
+local meta = core.meta
+meta.__band, meta.__bor = operators.bitwise_and, operators.bitwise_or
+meta.__bxor, meta.__bnot = operators.bitwise_xor, operators.bitwise_not
+meta.__shl, meta.__shr = operators.bitwise_left_shift, operators.bitwise_right_shift
 -- a where the condition holds, elsewhere b.
 define("where(condition: tensor, a: value, b: value)", "torch.where", op.where)
 -- value where mask is true, elsewhere x; x keeps its dtype: for integers a number is cut toward

@@ -67,15 +67,40 @@ end
 define([[batch_norm{1,2,3}d(x: tensor, name: name, {eps: number = 1e-5, momentum: number = 0.1,
        affine: boolean = true, track_running_stats: boolean = true,
        training: boolean = false})]], "nn.BatchNorm#d", batch_norm)
--- With the statistics given as tensors (C).
-define_functional([[batch_norm(x: tensor, running_mean: tensor, running_var: tensor,
-                  weight: tensor = nil, bias: tensor = nil, {eps: number = 1e-5})]],
-                  "F.batch_norm", function(x, mean, var, weight, bias, o)
-  local wide = function(v) return tools.along(v, #shape(x), 2) end
-  local scale = op.rsqrt(wide(var) + o.eps)
-  if weight then scale = scale * wide(weight) end
-  local y = (x - wide(mean)) * scale
-  return bias and y + wide(bias) or y
+-- What of the running statistics is after a step: `old` moved to `now` by momentum.
+local function moved(old, now, momentum) return old and old + (now - old) * momentum end
+
+-- With the statistics given as tensors (C); with training = true with the batch's, and two further
+-- results, what running_mean and running_var are after it where they are given: nn.update keeps
+-- them.
+define_functional([[batch_norm(x: tensor, running_mean: tensor = nil, running_var: tensor = nil,
+                  weight: tensor = nil, bias: tensor = nil, training: boolean = false,
+                  momentum: number = 0.1, eps: number = 1e-5)]],
+                  "F.batch_norm", function(x, mean, var, weight, bias, training, momentum, eps)
+  local dims = shape(x)
+  if #dims < 2 then fail("batch_norm: wants (N, C, ...), not %s", tostring(x)) end
+  local wide = function(v) return tools.along(v, #dims, 2) end
+  local n = tools.product(dims) // dims[2]
+  local now_mean, now_var
+  if not training then
+    if not mean or not var then
+      fail("batch_norm: wants running_mean and running_var, or training = true")
+    end
+    now_mean, now_var = wide(mean), wide(var)
+  else
+    if n < 2 then
+      fail("batch_norm: training wants more than one value per channel, not %s", tostring(x))
+    end
+    local over = {axes = (1 << #dims) - 1 - 2}
+    now_mean, now_var = op.reduce_mean(x, over), op.reduce_var(x, over)
+  end
+  local scale = op.rsqrt(now_var + eps)
+  local y = (x - now_mean) * (weight and scale * wide(weight) or scale)
+  if bias then y = y + wide(bias) end
+  if not training then return y end
+  local function flat(v) return op.reshape(v, {dims = {dims[2]}}) end
+  return y, moved(mean, flat(now_mean), momentum),
+      moved(var, flat(now_var) * (n / (n - 1)), momentum)
 end)
 
 -- ---- of each example --------------------------------------------------------------------------
@@ -167,17 +192,52 @@ define_functional([[group_norm(x: tensor, groups|num_groups: count, weight: tens
                   "F.group_norm", function(x, groups, weight, bias, eps)
   return scaled(x, grouped("group_norm", x, groups, eps), weight, bias)
 end)
+-- Of each channel of each example; and what running statistics, where they are given, are after it:
+-- moved to the mean over examples, of the variance over n - 1.
+local function of_instances(what, x, mean, var, momentum, eps)
+  local dims = shape(x)
+  local y = grouped(what, x, dims[2] or 1, eps)
+  if not mean and not var then return y end
+  local n = tools.product(dims, 3)
+  if n < 2 then fail("%s: wants more than one value per channel, not %s", what, tostring(x)) end
+  local rows, over = op.reshape(x, {dims = {dims[1], dims[2], n}}), {axes = 4}
+  local function of_all(v) return nn.mean(op.reshape(v, {dims = {dims[1], dims[2]}}), 1) end
+  return y, moved(mean, of_all(op.reduce_mean(rows, over)), momentum),
+      moved(var, of_all(op.reduce_var(rows, over)) * (n / (n - 1)), momentum)
+end
 -- Mean 0 and deviation 1 over each channel of each example. With affine parameters name.weight,
--- bias (C).
+-- bias (C). With track_running_stats buffers name.running_mean, running_var (C), used in place of
+-- them but in the entry train, or with training = true, where they are moved by `momentum`.
 define([[instance_norm{1,2,3}d(x: image#, name: name, {eps: number = 1e-5,
-       affine: boolean = false})]], "nn.InstanceNorm#d", function(rank)
+       momentum: number = 0.1, affine: boolean = false, track_running_stats: boolean = false,
+       training: boolean = false})]], "nn.InstanceNorm#d", function(rank)
+  local what = "instance_norm" .. rank .. "d"
   return function(x, o)
-    return affine(x, grouped("instance_norm" .. rank .. "d", x, shape(x)[2], o.eps), o.affine)
+    local C, y = shape(x)[2], nil
+    if not o.track_running_stats then
+      return affine(x, grouped(what, x, C, o.eps), o.affine)
+    end
+    local mean, var = nn.buffer("running_mean", {C}, 0), nn.buffer("running_var", {C}, 1)
+    if o.training or tools.training.active then
+      local new_mean, new_var
+      y, new_mean, new_var = of_instances(what, x, mean, var, o.momentum, o.eps)
+      core.update(mean, new_mean)
+      core.update(var, new_var)
+    else
+      y = nn.functional.batch_norm(x, mean, var, {eps = o.eps})
+    end
+    return affine(x, y, o.affine)
   end
 end)
-define_functional([[instance_norm(x: tensor, weight: tensor = nil, bias: tensor = nil,
-                  {eps: number = 1e-5})]], "F.instance_norm", function(x, weight, bias, o)
-  return scaled(x, grouped("instance_norm", x, shape(x)[2] or 1, o.eps), weight, bias)
+-- The same; without use_input_stats with the statistics given. With it they may be given too: two
+-- further results are what they are after it.
+define_functional([[instance_norm(x: tensor, running_mean: tensor = nil, running_var: tensor = nil,
+                  weight: tensor = nil, bias: tensor = nil, use_input_stats: boolean = true,
+                  momentum: number = 0.1, eps: number = 1e-5)]],
+                  "F.instance_norm", function(x, mean, var, weight, bias, own, momentum, eps)
+  if not own then return nn.functional.batch_norm(x, mean, var, weight, bias, {eps = eps}) end
+  local y, new_mean, new_var = of_instances("instance_norm", x, mean, var, momentum, eps)
+  return scaled(x, y, weight, bias), new_mean, new_var
 end)
 -- x / (k + alpha * mean of x^2 over `size` channels around)^beta.
 define([[local_response_norm(x: tensor, size: count, alpha: number = 1e-4,

@@ -251,7 +251,12 @@ local function bordered(x, axis, before, behind, mode)
   local n = shape(x)[axis]
   local place = nn.index({n + before + behind}) - before
   if mode == "replicate" then place = op.min(op.max(place, 0), n - 1)
-  elseif mode == "circular" then place = op.mod(place, n)
+  elseif mode == "circular" then
+    if before > n or behind > n then
+      fail("pad: circular by %d goes around more than once, axis %d of %s has %d",
+           math.max(before, behind), axis, tostring(x), n)
+    end
+    place = op.mod(place, n)
   else
     if before >= n or behind >= n then
       fail("pad: reflect by %d wants more than as many elements, axis %d of %s has %d",

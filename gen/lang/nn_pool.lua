@@ -158,22 +158,25 @@ end
 tools.adaptive_axis = adaptive_axis
 
 local kMostSizes = 4096 -- of one dimension
--- The size of each dimension of the result; -1 or false keeps one of x.
+-- The size of each dimension of the result; nil, -1 or false keeps one of x.
 local function sizes_of(what, x, size, rank)
   local out = {}
-  if type(size) == "table" and #size ~= rank then
-    fail("%s: wants a size or a list of %d", what, rank)
+  for key in pairs(type(size) == "table" and size or {}) do
+    if math.type(key) ~= "integer" or key < 1 or key > rank then
+      fail("%s: size: wants a number or a list of %d, in which nil keeps a size", what, rank)
+    end
   end
   for i = 1, rank do
     local v = size
     if type(size) == "table" then v = size[i] end
-    out[i] = (v == -1 or v == false) and shape(x)[2 + i] or tools.count(what .. ": size", v)
+    local stays = v == nil or v == -1 or v == false
+    out[i] = stays and shape(x)[2 + i] or tools.count(what .. ": size", v)
     if out[i] > kMostSizes then fail("%s: size = %d: at most %d", what, out[i], kMostSizes) end
   end
   return out
 end
 
--- (N, C, ...) -> (N, C, size): means; size is a number or a list, -1 keeps one.
+-- (N, C, ...) -> (N, C, size): means; size is a number or a list, in which nil or -1 keeps one.
 define("adaptive_avg_pool{1,2,3}d(x: image#, size|output_size: any)",
        "F.adaptive_avg_pool#d, nn.AdaptiveAvgPool#d", function(rank)
   local function mean(v, axis)
@@ -192,12 +195,15 @@ define("adaptive_avg_pool{1,2,3}d(x: image#, size|output_size: any)",
     return x
   end
 end)
--- (N, C, ...) -> (N, C, size): the largest.
-define("adaptive_max_pool{1,2,3}d(x: image#, size|output_size: any)",
+-- (N, C, ...) -> (N, C, size): the largest; with return_indices a second result, their places in
+-- the picture, as max_pool2d's.
+define([[adaptive_max_pool{1,2,3}d(x: image#, size|output_size: any,
+       {return_indices: boolean = false})]],
        "F.adaptive_max_pool#d, nn.AdaptiveMaxPool#d", function(rank)
   local function largest(v, axis) return op.reduce_max(v, {axes = 1 << (axis - 1)}) end
-  return function(x, size)
+  return function(x, size, o)
     local out = sizes_of("adaptive_max_pool" .. rank .. "d", x, size, rank)
+    if o.return_indices then return tools.largest_of_parts(x, out) end
     for i = 1, rank do x = adaptive_axis(x, 2 + i, out[i], largest) end
     return x
   end

@@ -262,6 +262,7 @@ define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e
 end)
 -- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
 define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
+  if p < 0 then fail("cdist: p = %g: wants at least 0", p) end
   return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
 end)
 
@@ -271,6 +272,7 @@ define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
   if #shape(x) ~= 2 or n < 2 then
     fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x))
   end
+  if p < 0 then fail("pdist: p = %g: wants at least 0", p) end
   local rows = {}
   for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
   return nn.concat(rows, 1)

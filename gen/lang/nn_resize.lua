@@ -1,5 +1,5 @@
--- nn_resize.lua: pictures of other sizes, of the module `nn` (nn.lua): resizing and sampling, as
--- gathers along an axis with places and weights computed.
+-- nn_resize.lua: pictures of other sizes, of the module `nn` (nn.lua): gathers along an axis with
+-- places and weights computed.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define = tools.fail, tools.define
@@ -34,7 +34,7 @@ local function sources(n, out, scale, align, least)
   return low:to("i32"), from - low
 end
 
-local function cubic(t, tap) -- the weight of tap -1, 0, 1, 2 at t (Keys, a = -0.75)
+function tools.cubic(t, tap) -- the weight of tap -1, 0, 1, 2 at t (Keys, a = -0.75)
   local a = -0.75
   local d = tap == -1 and t + 1.0 or tap == 0 and t or tap == 1 and 1.0 - t or 2.0 - t
   if tap == 0 or tap == 1 then return ((d * (a + 2) - (a + 3)) * d) * d + 1.0 end
@@ -64,7 +64,7 @@ function resample.cubic(x, axis, n, out, scale, align)
   local place, weight = sources(n, out, scale, align)
   local sum
   for tap = -1, 2 do
-    local part = at(x, axis, clamped(place + tap, n)) * beside(x, axis, cubic(weight, tap))
+    local part = at(x, axis, clamped(place + tap, n)) * beside(x, axis, tools.cubic(weight, tap))
     sum = sum and sum + part or part
   end
   return sum
@@ -74,16 +74,58 @@ function resample.area(x, axis, n, out)
     return op.reduce_sum(v, {axes = 1 << (a - 1)}) * (1 / shape(v)[a])
   end)
 end
+
+-- With antialias: the taps of a window as wide as `scale` elements of the result, of which those of
+-- a kernel are weighed, in numbers of the model; out (taps, out).
+local kernels = {
+  linear = {reach = 1, at = function(d) return math.max(1 - math.abs(d), 0) end},
+  cubic = {reach = 2, at = function(d) -- Keys, a = -0.5
+    d = math.abs(d)
+    if d < 1 then return (1.5 * d - 2.5) * d * d + 1 end
+    return d < 2 and ((-0.5 * d + 2.5) * d - 4) * d + 2 or 0
+  end},
+}
+local function smooth(x, axis, n, out, scale, align, kind)
+  if align then scale = out > 1 and (n - 1) / (out - 1) or 0 end
+  local kernel, wide = kernels[kind], math.max(scale, 1)
+  local firsts, rows, taps = {}, {}, 1
+  for i = 1, out do
+    local middle, reach = scale * (i - 0.5), kernel.reach * wide
+    local first = math.max(math.floor(middle - reach + 0.5), 0)
+    local row, sum = {}, 0
+    for j = 1, math.min(math.floor(middle + reach + 0.5), n) - first do
+      row[j] = kernel.at((first + j - 1 - middle + 0.5) / wide)
+      sum = sum + row[j]
+    end
+    for j = 1, #row do row[j] = row[j] / sum end
+    firsts[i], rows[i], taps = first, row, math.max(taps, #row)
+  end
+  local places, weights = {}, {}
+  for j = 1, taps do
+    places[j], weights[j] = {}, {}
+    for i = 1, out do
+      places[j][i] = math.min(firsts[i] + j - 1, n - 1)
+      weights[j][i] = rows[i][j] or 0.0
+    end
+  end
+  local dims = {}
+  for i = 1, #shape(x) + 1 do dims[i] = 1 end
+  dims[axis], dims[axis + 1] = taps, out
+  local of_taps = at(x, axis, nn.tensor(places)) * op.reshape(nn.tensor(weights), {dims = dims})
+  return nn.sum(of_taps, axis)
+end
+
 local of_mode = {nearest = "nearest", ["nearest-exact"] = "nearest-exact", linear = "linear",
                  bilinear = "linear",
                  trilinear = "linear", bicubic = "cubic", area = "area"}
 
 -- (N, C, ...) to another size, or by a scale (numbers, or one for each dimension). mode: "nearest",
 -- "nearest-exact", "linear" (N, C, L), "bilinear", "trilinear", "bicubic" or "area"; align_corners
--- as PyTorch's.
+-- as PyTorch's. antialias, for "bilinear" and "bicubic": of a smaller picture each element weighs
+-- all that it stands for.
 define([[interpolate|upsample(x: tensor, {size: any = nil, scale|scale_factor: any = nil,
        mode: string = nearest, align_corners: boolean = false,
-       recompute_scale_factor: boolean = false})]],
+       recompute_scale_factor: boolean = false, antialias: boolean = false})]],
        "F.interpolate, nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d", function(x, o)
   local dims, rank = shape(x), #shape(x) - 2
   local how = resample[of_mode[o.mode] or ""]
@@ -96,6 +138,13 @@ define([[interpolate|upsample(x: tensor, {size: any = nil, scale|scale_factor: a
     fail("interpolate: %s is not for %s", o.mode, tostring(x))
   end
   if (o.size == nil) == (o.scale == nil) then fail("interpolate: wants size or scale") end
+  if o.align_corners and not wants then
+    fail("interpolate: align_corners is for linear, bilinear, trilinear and bicubic, not for %s",
+         o.mode)
+  end
+  if o.antialias and o.mode ~= "bilinear" and o.mode ~= "bicubic" then
+    fail("interpolate: antialias is for bilinear and bicubic, not for %s", o.mode)
+  end
   local size = o.size and tools.each(rank)("interpolate: size", o.size)
   for i = 1, rank do
     local n, out, scale = dims[2 + i], nil, nil
@@ -113,77 +162,10 @@ define([[interpolate|upsample(x: tensor, {size: any = nil, scale|scale_factor: a
     if out < 1 then
       fail("interpolate: %d elements of axis %d of %s", out, 2 + i, tostring(x))
     end
-    if out ~= n or scale ~= 1 then x = how(x, 2 + i, n, out, scale, o.align_corners) end
+    if out ~= n or scale ~= 1 then
+      local f = o.antialias and smooth or how
+      x = f(x, 2 + i, n, out, scale, o.align_corners, of_mode[o.mode])
+    end
   end
   return x
-end)
-
--- A coordinate from -1 to 1 as a place among n elements, and back into them.
-local function unnormalised(v, n, align)
-  return align and (v + 1.0) * ((n - 1) / 2) or ((v + 1.0) * n - 1.0) * 0.5
-end
-local function reflected(v, low, high) -- both doubled
-  if low == high then return v * 0.0 end
-  local from, span = low / 2, (high - low) / 2
-  local d = op.abs(v - from)
-  local turns = op.floor(d / span)
-  local extra = d - turns * span
-  return op.where(op.eq(op.mod(turns, 2.0), 0.0), extra + from, span - extra + from)
-end
-
--- x (N, C, H, W) at the points of grid (N, H', W', 2), x then y from -1 to 1 -> (N, C, H', W').
-define([[grid_sample(x: image2, grid: tensor, {mode: bilinear/nearest = bilinear,
-       padding_mode: zeros/border/reflection = zeros, align_corners: boolean = false})]],
-       "F.grid_sample", function(x, grid, o)
-  local N, C, H, W = table.unpack(shape(x))
-  local g = shape(grid)
-  if #g ~= 4 or g[4] ~= 2 or g[1] ~= N then
-    fail("grid_sample: grid: wants (%d, H, W, 2), not %s", N, tostring(grid))
-  end
-  local L = g[2] * g[3]
-  local flat = op.reshape(x, {dims = {N, C, H * W}})
-  local function place(i, n)
-    local v = op.reshape(nn.select(grid, 4, i), {dims = {N, 1, L}})
-    v = unnormalised(v, n, o.align_corners)
-    if o.padding_mode == "reflection" then
-      v = o.align_corners and reflected(v, 0, 2 * (n - 1)) or reflected(v, -1, 2 * n - 1)
-    end
-    return o.padding_mode == "zeros" and v or op.min(op.max(v, 0.0), n - 1.0)
-  end
-  local column, row = place(1, W), place(2, H)
-  local function sample(r, c)
-    local ids = clamped(r, H) * W + clamped(c, W) + nn.index({1, C, 1}, 2) * 0
-    local y = op.take_along(flat, ids, {axis = 2})
-    if o.padding_mode ~= "zeros" then return y end
-    local inside = (op.ge(r, 0) & op.lt(r, H)) & (op.ge(c, 0) & op.lt(c, W))
-    return op.where(inside, y, 0.0)
-  end
-  local result
-  if o.mode == "nearest" then
-    result = sample(op.round(row):to("i32"), op.round(column):to("i32"))
-  else
-    local top, left = op.floor(row), op.floor(column)
-    local down, right = row - top, column - left
-    local r, c = top:to("i32"), left:to("i32")
-    result = sample(r, c) * (1.0 - down) * (1.0 - right) + sample(r, c + 1) * (1.0 - down) * right +
-             sample(r + 1, c) * down * (1.0 - right) + sample(r + 1, c + 1) * down * right
-  end
-  return op.reshape(result, {dims = {N, C, g[2], g[3]}})
-end)
--- The grid (N, H, W, 2) of affine maps theta (N, 2, 3), for grid_sample; size is that of the
--- result, {N, C, H, W}.
-define("affine_grid(theta: tensor, size: sizes, {align_corners: boolean = false})",
-       "F.affine_grid", function(theta, size, o)
-  local N, H, W = size[1], size[3], size[4]
-  if #size ~= 4 or table.concat(shape(theta), ",") ~= N .. ",2,3" then
-    fail("affine_grid: wants theta (%s, 2, 3) for a size {N, C, H, W}, not %s", tostring(N),
-         tostring(theta))
-  end
-  local function line(n, axis)
-    local v = nn.index({1, H, W, 1}, axis):to("f32")
-    if o.align_corners then return n > 1 and v * (2 / (n - 1)) - 1.0 or v * 0.0 end
-    return (v * 2.0 + 1.0) * (1 / n) - 1.0
-  end
-  local function entry(j) return op.reshape(nn.select(theta, 3, j), {dims = {N, 1, 1, 2}}) end
-  return entry(1) * line(W, 3) + entry(2) * line(H, 2) + entry(3)
 end)

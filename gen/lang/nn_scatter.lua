@@ -9,6 +9,9 @@ local fail, define, with = tools.fail, tools.define, tools.with
 -- 1.0 at each id along a new last dimension, else 0.0.
 define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(ids, size)
   local dims, wide = shape(ids), {}
+  if tools.is_float(ids) then
+    fail("one_hot: wants integers, not %s; ids:long() makes some", core.dtype(ids))
+  end
   for i = 1, #dims do wide[i] = 1 end
   dims[#dims + 1], wide[#wide + 1] = 1, size
   return op.eq(op.reshape(ids, {dims = dims}), nn.index(wide, #wide)):to("f32")

@@ -140,7 +140,13 @@ define("diagflat(x: tensor, offset: whole = 0)", "torch.diagflat", function(x, o
   return nn.diag_embed(nn.ravel(x), offset)
 end)
 -- The sum of a matrix's diagonal.
-define("trace(x: tensor)", "torch.trace", function(x) return nn.sum(nn.diagonal(x)) end)
+define("trace(x: tensor)", "torch.trace", function(x)
+  if #shape(x) ~= 2 then
+    fail("trace: wants a matrix, not %s; nn.diagonal(x, 0, -2, -1):sum(-1) is that of several",
+         tostring(x))
+  end
+  return nn.sum(nn.diagonal(x))
+end)
 -- Into how many of the ascending boundaries each element comes behind, as i32: right = false:
 -- boundary < x.
 define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})",

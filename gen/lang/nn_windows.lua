@@ -65,6 +65,38 @@ function tools.max_with_places(x, o)
   return op.reshape(op.reduce_max(y, {axes = 4}), shaped), op.reshape(at, shaped)
 end
 
+-- Of windows of other places and sizes, which cut (N, C, ...) into `size` parts along each
+-- dimension: the largest element of each, the first of equal ones, and its place.
+function tools.largest_of_parts(x, size)
+  local dims, kernel = shape(x), {}
+  for i, out in ipairs(size) do
+    local n = dims[2 + i]
+    kernel[i] = 1
+    for cell = 0, out - 1 do
+      kernel[i] = math.max(kernel[i], -(-(cell + 1) * n // out) - cell * n // out)
+    end
+  end
+  local taps, all = product(kernel), product(size)
+  local L, tap, place = all, nn.index({taps, 1}, 1), nn.index({1, all}, 2)
+  local at, inside = 0, nil
+  for i, out in ipairs(size) do
+    local n = dims[2 + i]
+    taps, all = taps // kernel[i], all // out
+    local cell = op.mod(op.floordiv(place, all), out)
+    local v = op.mod(op.floordiv(tap, taps), kernel[i]) + op.floordiv(cell * n, out)
+    local fits = op.lt(v, op.floordiv((cell + 1) * n + (out - 1), out))
+    inside = inside and inside & fits or fits
+    at = clamped(v, n) + at * n
+  end
+  local y = op.where(inside, op.gather(flat(x), at, {axis = 2}), -math.huge)
+  local best = op.reshape(op.reduce_argmax(y, {axes = 4}), {dims = {dims[1], dims[2], L}})
+  local places = op.gather(op.reshape(at, {dims = {product(kernel) * L}}),
+                           best * L + nn.index({1, 1, L}, 3), {axis = 0})
+  local shaped = {dims = {dims[1], dims[2], table.unpack(size)}}
+  return op.reshape(op.take_along(flat(x), places, {axis = 2}), shaped),
+      op.reshape(places, shaped)
+end
+
 -- Calls f with each list of whole numbers from 0 to below those of `sizes`.
 local function each_of(sizes, f)
   for k = 0, product(sizes) - 1 do

@@ -15,8 +15,8 @@
 -- a rank.
 local kinds = {
   tensor = "a tensor", value = "a tensor or a number", tensors = "a list of tensors",
-  image1 = "a tensor (N, C, L)", image2 = "a tensor (N, C, H, W)",
-  image3 = "a tensor (N, C, D, H, W)",
+  image1 = "a tensor (N, C, L) or (C, L)", image2 = "a tensor (N, C, H, W) or (C, H, W)",
+  image3 = "a tensor (N, C, D, H, W) or (C, D, H, W)",
   axis = "an axis", axes = "an axis or a list of axes", whole = "a whole number",
   count = "a whole number from 1", amount = "a whole number from 0",
   sizes = "a list of whole numbers",

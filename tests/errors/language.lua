@@ -18,7 +18,7 @@ if case == "step" then nn.output("z", x:slice(2, 1, 4, 0)) end
 if case == "slice" then nn.output("z", x:slice(2, 0, 9)) end
 if case == "mode" then nn.output("z", x:pad({1, 1}, "mirror")) end
 if case == "reflect" then nn.output("z", x:pad({7, 1}, "reflect")) end
-if case == "pool rank" then nn.output("z", x:squeeze():at(1):max_pool2d(2)) end
+if case == "pool rank" then nn.output("z", x:at(1):at(1):max_pool2d(2)) end
 if case == "item" then nn.output("z", x:sum():item()) end
 if case == "size" then x:sum():backward() end
 if case == "nonzero" then nn.output("z", x:nonzero()) end

@@ -1,0 +1,205 @@
+-- nn_loss_classes.lua: losses of classes and of sequences, of the module `nn` (nn.lua). Labels are
+-- integers, without the axis of classes: of one example a tensor of no dimensions.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define, reduced = tools.fail, tools.define, tools.reduced
+
+local function along(x, ids, axis) return op.take_along(x, ids, {axis = axis - 1}) end
+
+-- ---- of classes -------------------------------------------------------------------------------
+
+-- x with its classes last, and the sizes of its rows (..., 1).
+local function classes_last(x, axis)
+  if axis ~= #shape(x) then x = nn.movedim(x, axis, -1) end
+  return x, tools.with(shape(x), #shape(x), 1)
+end
+
+-- Labels of the rows of x: integers, and a probability for each class where `also` says so.
+local function want_labels(what, x, wide, labels, also)
+  local fits = not tools.is_float(labels) and #shape(labels) == #wide - 1
+  for i, d in ipairs(shape(labels)) do fits = fits and d == wide[i] end
+  if not fits then
+    fail("%s: wants integer labels of shape (%s)%s for %s, not %s %s", what,
+         table.concat(wide, ", ", 1, #wide - 1), also or "", tostring(x), core.dtype(labels),
+         tostring(labels))
+  end
+end
+
+local function want_weight(what, weight, C)
+  if weight and table.concat(shape(weight), ",") ~= tostring(C) then
+    fail("%s: weight: wants (%d), a number for each class, not %s", what, C, tostring(weight))
+  end
+end
+
+-- Of rows of scores and their labels: what f(scores at the labels, known labels) makes of each, 0
+-- where the label is ignored; and what a mean divides by: how many count, or their weights.
+local function of_labels(x, labels, wide, o, f)
+  local counts = op.ne(labels, o.ignore_index)
+  local known = op.where(counts, labels, 0)
+  local chosen = along(x, op.reshape(known, {dims = wide}), #wide)
+  local share = o.weight and nn.gather(o.weight, known, 1)
+  local each = f(op.reshape(chosen, {dims = shape(labels)}), share)
+  local total = share and op.where(counts, share, 0.0) or counts:to("f32")
+  return op.where(counts, each, 0.0), nn.sum(total)
+end
+
+-- Of the softmax over an axis, the last by default (PyTorch's is the second). target: integer
+-- labels, of the shape without that axis, or a probability of each class, of the shape of x. Rows
+-- whose label is ignore_index do not count; weight is a tensor of a number for each class, by which
+-- its rows, and their share of the mean, are multiplied; of probabilities the mean divides by rows.
+define([[cross_entropy(x|logits: tensor, labels|target: tensor, {axis: axis = -1,
+       label_smoothing: number = 0, ignore_index: whole = -100, weight: tensor = nil,
+       reduction: none/mean/sum = mean})]],
+       "F.cross_entropy, nn.CrossEntropyLoss", function(given, labels, o)
+  local x, wide = classes_last(given, o.axis)
+  local rank, C, s = #wide, shape(x)[#wide], o.label_smoothing
+  if s < 0 or s > 1 then fail("cross_entropy: label_smoothing = %g: wants 0 to 1", s) end
+  want_weight("cross_entropy", o.weight, C)
+  local function weighed(v) return o.weight and v * tools.along(o.weight, rank, rank) or v end
+  local same = table.concat(shape(given), ",") == table.concat(shape(labels), ",")
+  if tools.is_float(labels) and same then
+    if o.ignore_index >= 0 then
+      fail("cross_entropy: ignore_index is for integer labels, not for probabilities")
+    end
+    local y = classes_last(labels, o.axis)
+    if s > 0 then y = y * (1 - s) + s / C end
+    local each = -nn.sum(weighed(nn.log_softmax(x, rank) * y), rank)
+    return reduced(each, o.reduction)
+  end
+  want_labels("cross_entropy", given, wide, labels,
+              string.format(", or floats of shape (%s)", table.concat(shape(given), ", ")))
+  local lse = nn.logsumexp(x, rank)
+  local each, total = of_labels(x, labels, wide, o, function(chosen, share)
+    local y = lse - chosen
+    if share then y = y * share end
+    if s == 0 then return y end
+    local all = lse * (o.weight and nn.sum(o.weight) or C) -- and a little of every class
+    return y * (1 - s) + (all - nn.sum(weighed(x), rank)) * (s / C)
+  end)
+  return reduced(each, o.reduction, total)
+end)
+
+-- -x[label] for logarithms x of probabilities along an axis, the last by default (PyTorch's is the
+-- second).
+define([[nll_loss(x: tensor, labels|target: tensor, {axis: axis = -1,
+       ignore_index: whole = -100, weight: tensor = nil, reduction: none/mean/sum = mean})]],
+       "F.nll_loss, nn.NLLLoss, nn.NLLLoss2d", function(given, labels, o)
+  local x, wide = classes_last(given, o.axis)
+  want_weight("nll_loss", o.weight, shape(x)[#wide])
+  want_labels("nll_loss", given, wide, labels)
+  local each, total = of_labels(x, labels, wide, o, function(chosen, share)
+    return share and -chosen * share or -chosen
+  end)
+  return reduced(each, o.reduction, total)
+end)
+
+-- Of one example, what `loss` makes of a batch of one.
+local function of_one(loss, x, labels, o)
+  local y = loss(nn.unsqueeze(x, 1), nn.unsqueeze(labels, 1), o)
+  return #shape(y) > 0 and nn.squeeze(y, 1) or y
+end
+
+-- The mean over the other classes of max(0, margin - x[label] + x)^p, x (N, C) or (C), p 1 or 2.
+define([[multi_margin_loss(x: tensor, labels|target: tensor, {p: number = 1,
+       margin: number = 1, weight: tensor = nil, reduction: none/mean/sum = mean})]],
+       "F.multi_margin_loss, nn.MultiMarginLoss", function(x, labels, o)
+  if #shape(x) == 1 then return of_one(nn.multi_margin_loss, x, labels, o) end
+  local N, C = table.unpack(shape(x))
+  if #shape(x) ~= 2 then fail("multi_margin_loss: wants (N, C) or (C), not %s", tostring(x)) end
+  if o.p ~= 1 and o.p ~= 2 then fail("multi_margin_loss: p = %g: wants 1 or 2", o.p) end
+  want_labels("multi_margin_loss", x, {N, 1}, labels)
+  want_weight("multi_margin_loss", o.weight, C)
+  local at = op.reshape(labels, {dims = {N, 1}})
+  local over = op.max(o.margin - op.take_along(x, at, {axis = 1}) + x, 0.0)
+  if o.p == 2 then over = over * over end
+  if o.weight then over = over * op.reshape(nn.gather(o.weight, labels, 1), {dims = {N, 1}}) end
+  return reduced(nn.sum(op.where(op.eq(nn.index({1, C}, 2), at), 0.0, over), 2) * (1 / C),
+                 o.reduction)
+end)
+-- Of rows x (N, C), or one (C), and their labels of that shape, integers up to the first -1: the
+-- mean over C of max(0, 1 - (x[label] - x[other])) for each label and each class that is none.
+define([[multilabel_margin_loss(x: tensor, labels|target: tensor,
+       {reduction: none/mean/sum = mean})]],
+       "F.multilabel_margin_loss, nn.MultiLabelMarginLoss", function(x, labels, o)
+  local N, C = table.unpack(shape(x))
+  if #shape(x) == 1 and #shape(labels) == 1 then
+    return of_one(nn.multilabel_margin_loss, x, labels, o)
+  end
+  if #shape(x) ~= 2 or table.concat(shape(labels), ",") ~= N .. "," .. C then
+    fail("multilabel_margin_loss: wants (N, C) and labels of that shape, not %s and %s",
+         tostring(x), tostring(labels))
+  end
+  local given = op.gt(nn.cumprod(op.ge(labels, 0):to("i32"), 2), 0)
+  local at = op.where(given, labels, 0)
+  local is_label = nn.any(op.eq(nn.unsqueeze(at, 3), nn.index({1, 1, C}, 3)) &
+                          nn.unsqueeze(given, 3), 2)
+  local over = op.max(1.0 - nn.unsqueeze(op.take_along(x, at, {axis = 1}), 3) +
+                      nn.unsqueeze(x, 2), 0.0)
+  local counts = nn.unsqueeze(given, 3) & nn.unsqueeze(op.logical_not(is_label), 2)
+  return reduced(nn.sum(op.where(counts, over, 0.0), {2, 3}) * (1 / C), o.reduction)
+end)
+-- 1 for each row whose largest element, along the last dimension, is at its label, else 0.
+define("accuracy(x|logits: tensor, labels: tensor)", "", function(x, labels)
+  return op.eq(nn.argmax(x, #shape(x)), labels):to("f32")
+end)
+
+-- ---- of sequences -----------------------------------------------------------------------------
+
+-- Connectionist temporal classification (Graves et al., 2006): the negative logarithm of the
+-- probability of all alignments of labels (N, S) with x (T, N, C), logarithms of probabilities, or
+-- of (S) with (T, C); of example n the first lengths[n] steps and target_lengths[n] labels count.
+-- One step of the forward recursion after another: T is a number of the model. "mean" divides each
+-- by its labels first; zero_infinity: what no alignment reaches is 0.
+define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_lengths: tensor,
+       target_lengths: tensor, {blank: whole = 0, reduction: none/mean/sum = mean,
+       zero_infinity: boolean = false})]], "F.ctc_loss, nn.CTCLoss",
+       function(x, labels, lengths, target_lengths, o)
+  if #shape(x) == 2 and #shape(labels) == 1 then
+    local function one(v) return op.reshape(v, {dims = {1, table.unpack(shape(v))}}) end
+    local y = nn.ctc_loss(nn.unsqueeze(x, 2), one(labels), op.reshape(lengths, {dims = {1}}),
+                          op.reshape(target_lengths, {dims = {1}}), o)
+    return op.reshape(y, {dims = {}})
+  end
+  local T, N, C = table.unpack(shape(x))
+  local S = shape(labels)[2]
+  if #shape(x) ~= 3 or #shape(labels) ~= 2 or shape(labels)[1] ~= N then
+    fail("ctc_loss: wants (T, N, C) and labels (N, S), or (T, C) and (S), not %s and %s",
+         tostring(x), tostring(labels))
+  end
+  if o.blank < 0 or o.blank >= C then fail("ctc_loss: blank = %d of %d classes", o.blank, C) end
+  local none = -1e30 -- the logarithm of no probability: finite, so that differences are
+  -- The labels with blanks between and around them, (N, 2 S + 1).
+  local L = 2 * S + 1
+  local place = nn.index({1, L}, 2)
+  local odd = op.eq(op.mod(place, 2), 1)
+  local own = along(labels, nn.expand(op.min(op.floordiv(place, 2), S - 1), {N, L}), 2)
+  local symbols = op.where(odd, own, o.blank)
+  local before = nn.pad(nn.slice(symbols, 2, 1, L - 2), {2, 0}, "constant", -1)
+  local skips = odd & op.ne(symbols, before) & op.ge(place, 2)
+  local function behind(a, by)
+    return nn.pad(nn.slice(a, 2, 1, L - by), {by, 0}, "constant", none)
+  end
+  local function added(a, b) -- log(exp(a) + exp(b))
+    local most = op.max(a, b)
+    local y = most + op.log1p(op.exp(op.min(a, b) - most))
+    return nn.custom_gradient(y, {a, b}, function(g) -- without a step where they are equal
+      return g * op.exp(a - y), g * op.exp(b - y)
+    end)
+  end
+  local function of_step(t) return along(nn.select(x, 1, t), symbols, 2) end
+  local a = op.where(op.lt(place, 2), of_step(1), none)
+  for t = 2, T do
+    local from = added(a, behind(a, 1))
+    if L > 2 then from = added(from, op.where(skips, behind(a, 2), none)) end
+    local next = op.max(from + of_step(t), none)
+    a = op.where(op.lt(t - 1, nn.unsqueeze(lengths, 2)), next, a)
+  end
+  local ends = nn.unsqueeze(target_lengths, 2) * 2
+  local last = along(a, ends, 2)
+  local blank_only = op.eq(ends, 0)
+  local label = op.where(blank_only, none, along(a, op.max(ends - 1, 0), 2))
+  local y = nn.squeeze(-added(last, label), 2)
+  y = op.where(op.gt(y, 1e29), o.zero_infinity and 0.0 or math.huge, y)
+  if o.reduction ~= "mean" then return reduced(y, o.reduction) end
+  return nn.mean(y / op.max(target_lengths, 1):to("f32"))
+end)
