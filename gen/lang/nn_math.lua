@@ -26,6 +26,10 @@ end
 define("add(x: value, y: value, {alpha: value = 1})", "torch.add", scaled(op.add))
 -- x - alpha * y.
 define("sub|subtract(x: value, y: value, {alpha: value = 1})", "torch.sub", scaled(op.sub))
+-- alpha * x taken from y.
+define("rsub(x: value, y: value, {alpha: value = 1})", "torch.rsub", function(x, y, o)
+  return op.sub(y, o.alpha ~= 1 and x * o.alpha or x)
+end)
 define("mul|multiply(x: value, y: value)", "torch.mul", both(op.mul))
 -- x / y as floats; with rounding_mode "floor" or "trunc" rounded so, and integers stay integers.
 define("div|divide|true_divide(x: value, y: value, {rounding_mode: none/floor/trunc = none})",
@@ -114,6 +118,13 @@ define([[allclose(x: tensor, y: tensor, rtol: number = 1e-5, atol: number = 1e-8
        equal_nan: boolean = false)]], "torch.allclose", function(x, y, rtol, atol, equal_nan)
          return nn.all(nn.isclose(x, y, rtol, atol, equal_nan))
        end)
+-- Have they the same shape and elements? One bool; NaN equals nothing.
+define("equal(x: tensor, y: tensor)", "torch.equal", function(x, y)
+  if table.concat(core.shape(x), ",") ~= table.concat(core.shape(y), ",") then
+    return nn.zeros({}, {dtype = "bool"})
+  end
+  return nn.all(op.eq(x, y))
+end)
 define("logical_and(x: value, y: value)", "torch.logical_and", both(op.logical_and))
 define("logical_or(x: value, y: value)", "torch.logical_or", both(op.logical_or))
 define("logical_xor(x: value, y: value)", "torch.logical_xor", both(op.logical_xor))

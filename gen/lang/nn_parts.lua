@@ -165,6 +165,26 @@ define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
   return table.unpack(list)
 end)
 
+-- Elements of x, counted row-major, by sizes and by how far those along each dimension are apart,
+-- from the element `offset` on.
+define([[as_strided(x: tensor, dims|size: sizes, strides|stride: sizes,
+       offset|storage_offset: amount = 0)]], "torch.as_strided", function(x, dims, strides, offset)
+  if #dims ~= #strides then fail("as_strided: %d sizes and %d steps", #dims, #strides) end
+  local place, last = offset, offset
+  for i, d in ipairs(dims) do
+    amount("as_strided: dimension " .. i, d)
+    amount("as_strided: step " .. i, strides[i])
+    last = last + (d - 1) * strides[i]
+    place = nn.index(dims, i) * strides[i] + place
+  end
+  if product(dims) == 0 then return nn.zeros(dims, {dtype = core.dtype(x)}) end
+  if last >= product(shape(x)) then
+    fail("as_strided: element %d of %s, which has %d", last, tostring(x), product(shape(x)))
+  end
+  if #dims == 0 then return nn.select(nn.ravel(x), 1, offset + 1) end
+  return op.gather(nn.ravel(x), place, {axis = 0})
+end)
+
 -- ---- copies -----------------------------------------------------------------------------------
 
 -- Dimensions of size 1 repeated to these sizes; -1 keeps one, sizes in front add dimensions.

@@ -122,6 +122,27 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value
   end
   return in_corner(op.where(op.ge(last, 0), as_element(taken, x), own), x)
 end)
+-- x with the elements of `from`, row-major from the first on, where mask, which broadcasts to x, is
+-- true.
+define("masked_scatter(x: tensor, mask: tensor, from|source: tensor)",
+       "Tensor.masked_scatter", function(x, mask, from)
+  local n = tools.product(shape(from))
+  if tools.product(shape(x)) == 0 or n == 0 then return x end
+  local flat = nn.ravel(nn.expand(mask, shape(x)))
+  local place = op.min(op.max(nn.cumsum(flat:to("i32"), 1) - 1, 0), n - 1)
+  local taken = op.gather(nn.ravel(from), place, {axis = 0})
+  return op.where(mask, op.reshape(taken, {dims = shape(x)}), x)
+end)
+-- x, its elements counted row-major, with those of `from` where ids name a place; of equal ids the
+-- last one, with accumulate all added to it.
+define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boolean = false)",
+       "torch.put", function(x, ids, from, accumulate)
+  local flat, places, given = nn.ravel(x), nn.ravel(ids), nn.ravel(from)
+  local y
+  if accumulate then y = nn.scatter_add(flat, 1, places, given)
+  else y = nn.scatter(flat, 1, places, given) end
+  return nn.reshape(y, shape(x))
+end)
 -- ids (N) along an axis: x with the rows `from` there.
 define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)",
        "torch.index_copy", function(x, axis, ids, from)

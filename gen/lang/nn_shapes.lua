@@ -120,6 +120,8 @@ define("transpose|swapaxes|swapdims(x: tensor, a: axis = -2, b: axis = -1)",
   dims[a], dims[b] = b - 1, a - 1
   return op.permute(x, {dims = dims})
 end)
+-- The last two dimensions exchanged.
+define("adjoint(x: tensor)", "torch.adjoint", function(x) return nn.transpose(x) end)
 -- The transpose of a matrix.
 define("t(x: tensor)", "torch.t", function(x)
   if #shape(x) > 2 then

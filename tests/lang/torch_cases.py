@@ -941,9 +941,9 @@ def derived(f, *of):
 
 def derives(text, *names):
     """The same of an expression of a model file, by the tensors named."""
-    return ("(function() local y = %s; local by = nn.arange(y:numel()):float():reshape(y.shape); "
-            "local g = nn.grad((y * by):sum(), {%s}); for i, v in ipairs(g) do g[i] = v:ravel() "
-            "end; return nn.concat(g, 1) end)()" % (text, ", ".join(names)))
+    return ("(function() local of = %s; local by = nn.arange(of:numel()):float():reshape(of.shape);"
+            " local g = nn.grad((of * by):sum(), {%s}); for i, v in ipairs(g) do g[i] = v:ravel()"
+            " end; return nn.concat(g, 1) end)()" % (text, ", ".join(names)))
 
 
 section("parts", {"x": floats(5, 7, 3), "v": floats(9), "s": floats(1)[0], "u": floats(2, 2, 3),
@@ -1225,6 +1225,28 @@ section("none", {"x": floats(3, 4), "e": floats(2, 0, 4), "z": floats(0), "i": i
     ("nn.cdist(nn.zeros{0, 4}, x)", lambda x, *_: torch.zeros(0, 3)),
     ("e:roll(1)", lambda x, e, *_: e),
     ("e:softmax(2)", lambda x, e, *_: e),
+])
+
+
+section("further", {"x": floats(3, 5), "y": floats(3, 5), "v": floats(9), "m": ints(2, 3, 5),
+                    "r": ints(2, 5), "i": ints(15, 2, 2)}, [
+    ("x:rsub(y, {alpha = 2})", lambda x, y, *_: torch.rsub(x, y, alpha=2)),
+    ("x:rsub(1.5)", lambda x, *_: torch.rsub(x, 1.5)),
+    ("x:equal(x * 1):float() + x:equal(y):float() + x:equal(v):float()", lambda *_: torch.ones(())),
+    ("x:masked_scatter(m:bool(), v:tile(2))",
+     lambda x, y, v, m, *_: x.masked_scatter(m.bool(), v.tile(2))),
+    ("x:masked_scatter(r:bool(), y)", lambda x, y, v, m, r, i: x.masked_scatter(r.bool(), y)),
+    (derives("x:masked_scatter(m:bool(), y)", "x", "y"),
+     lambda x, y, v, m, *_: derived(lambda x, y: x.masked_scatter(m.bool(), y), x, y)),
+    ("x:put(nn.tensor{{3, 0}, {14, 7}}, v:slice(1, 1, 4):view(2, 2))",
+     lambda x, y, v, *_: x.put(torch.tensor([[3, 0], [14, 7]]), v[:4].view(2, 2))),
+    ("x:put(i, v:slice(1, 1, 4):view(2, 2), true)",
+     lambda x, y, v, m, r, i: x.put(i.long(), v[:4].view(2, 2), True)),
+    ("x:as_strided({2, 3}, {1, 4}, 2)", lambda x, *_: x.as_strided((2, 3), (1, 4), 2)),
+    ("v:as_strided({4, 3}, {2, 1})", lambda x, y, v, *_: v.as_strided((4, 3), (2, 1))),
+    (derives("v:as_strided({4, 3}, {2, 1})", "v"),
+     lambda x, y, v, *_: derived(lambda v: v.as_strided((4, 3), (2, 1)), v)),
+    ("x:adjoint()", lambda x, *_: x.adjoint()),
 ])
 
 
