@@ -94,6 +94,7 @@ define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
 end)
 -- The logarithm of the multivariate gamma function of p dimensions.
 define("mvlgamma|multigammaln(x: tensor, p: count)", "torch.mvlgamma", function(x, p)
+  if p > 256 then fail("mvlgamma: p = %d: at most 256, a term for each", p) end
   local sum = p * (p - 1) / 4 * math.log(math.pi)
   for k = 1, p do sum = nn.lgamma(x - (k - 1) / 2) + sum end
   return sum
