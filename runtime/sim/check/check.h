@@ -52,7 +52,7 @@ void names_describe(const Launch *launch, uintptr_t address, char *text, size_t 
 // The allocation holds tensors of the launch, but none of them holds the access.
 bool names_outside(const Launch *launch, const Allocation *a, uintptr_t address, int bytes);
 
-// ---- tracing and counting (tsan_abi.c, trace.c, clock.c, coalesce.c, flow.c) --------------------
+// ---- tracing and counting (tsan_abi.c, trace.c, race.c, clock.c, flow.c) --------------------
 
 // KernelCounters: what one kernel did, filled while NNGEN_SIM_COUNT=1 (counters.h).
 
@@ -78,6 +78,10 @@ typedef enum AccessKind {
 void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc);
 void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                   const void *pc);
+void race_block(Block *block); // before its threads run
+void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
+                 const void *pc, bool shared);
+void race_proxy(const Block *block, uintptr_t address, int bytes, const void *pc);
 void trace_settle_slowly(Worker *worker);
 static inline void trace_settle(void) { // before another thread runs
   if (__builtin_expect(sim_worker->nsuspects, 0)) trace_settle_slowly(sim_worker);
@@ -100,7 +104,7 @@ void clock_begin(Block *block);
 void clock_publish_slowly(Block *block, struct Clock **place, int thread);
 void clock_take(Block *block, struct Clock *from, int thread); // an acquire
 void clock_drop_slowly(struct Clock **place);
-void clock_join(const Block *block, struct Clock **place, const struct Clock *from); // adds it
+void clock_join(struct Clock **place, const struct Clock *from); // adds it
 void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
 // The same at a place where each thread learns before it publishes: if it was there last, it knows.
 void clock_learn_atomic(Block *block, const struct Clock *from, int thread);

@@ -3,7 +3,8 @@
 // Each thread counts its own releases; a Clock says how far every thread's past is known. Arriving
 // at a barrier publishes the thread's knowledge there; leaving it takes what was published. After
 // a block barrier all threads share one Clock, so that joining them again is cheap; so are atomic
-// operations of one thread at one place, as long as no other thread comes there.
+// operations of one thread at one place, as long as no other thread comes there. Clocks share what
+// they hold of a warp: where threads come by one after the other, most know the same of most warps.
 // L. Lamport 1978; the representation follows C. Flanagan, S. Freund, "FastTrack", PLDI 2009.
 #include "sim/check/check.h"
 
@@ -12,31 +13,88 @@
 
 typedef int32_t Four __attribute__((vector_size(16))); // counts of releases: never negative
 
+enum { kFours = kWarpLanes / 4 };
+
+typedef struct Part { // what is known of a warp's threads; shared parts are not changed
+  int refs;
+  Four at[kFours];
+} Part;
+
 struct Clock {
   int refs;
   int last;        // the thread that published here last, if nothing else came since; else -1
   uint64_t id;     // of what it holds: another when it has grown
   uint64_t joined; // id of what was joined last: joining it again adds nothing; 0: none
-  _Alignas(16) uint32_t at[]; // per thread of the block, a multiple of four
+  int warps;
+  Part *parts[]; // of each warp; null: nothing
 };
 
-static __thread uint64_t last_id __attribute__((tls_model("initial-exec"))); // a block's clocks are one OS thread's
+// A block's clocks are one OS thread's.
+static __thread uint64_t last_id __attribute__((tls_model("initial-exec")));
 
-static size_t fours(int threads) {
-  return ((size_t)threads + 3) / 4;
+static void *room(size_t bytes) {
+  void *room = calloc(1, bytes);
+  if (!room) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for the race detector");
+  return room;
 }
 
 static struct Clock *make(int threads) {
-  struct Clock *clock = calloc(1, sizeof *clock + fours(threads) * sizeof(Four));
-  if (!clock) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for the race detector");
+  int warps = (threads + kWarpLanes - 1) / kWarpLanes;
+  struct Clock *clock = room(sizeof *clock + (size_t)warps * sizeof *clock->parts);
   clock->refs = 1;
   clock->last = -1;
   clock->id = ++last_id;
+  clock->warps = warps;
   return clock;
 }
 
+static void drop_part(Part *part) {
+  if (part && --part->refs == 0) free(part);
+}
+
+static void keep_part(Part **slot, Part *part) {
+  part->refs++;
+  drop_part(*slot);
+  *slot = part;
+}
+
+// The slot's part, which no other clock has.
+static Part *own_part(Part **slot) {
+  Part *old = *slot;
+  if (old && old->refs == 1) return old;
+  Part *part = room(sizeof *part);
+  if (old) memcpy(part->at, old->at, sizeof part->at);
+  part->refs = 1;
+  drop_part(old);
+  return *slot = part;
+}
+
+static bool any(Four v) {
+  return v[0] | v[1] | v[2] | v[3];
+}
+
+static void join_part(Part **slot, Part *from) {
+  Four ahead = {0}, behind = {0};
+  if (*slot == from || !from) return;
+  for (int i = 0; *slot && i < kFours; i++) {
+    ahead |= (*slot)->at[i] > from->at[i];
+    behind |= (*slot)->at[i] < from->at[i];
+  }
+  if (!any(ahead)) {
+    keep_part(slot, from);
+  } else if (any(behind)) {
+    Part *into = own_part(slot);
+    for (int i = 0; i < kFours; i++) {
+      Four later = from->at[i] > into->at[i];
+      into->at[i] = (from->at[i] & later) | (into->at[i] & ~later);
+    }
+  }
+}
+
 static void drop(struct Clock *clock) {
-  if (clock && --clock->refs == 0) free(clock);
+  if (!clock || --clock->refs) return;
+  for (int w = 0; w < clock->warps; w++) drop_part(clock->parts[w]);
+  free(clock);
 }
 
 static void keep(struct Clock **slot, struct Clock *clock) {
@@ -45,17 +103,17 @@ static void keep(struct Clock **slot, struct Clock *clock) {
   *slot = clock;
 }
 
-static void join(struct Clock *into, const struct Clock *from, int threads) {
+static void join(struct Clock *into, const struct Clock *from) {
   if (!from || into->joined == from->id) return;
-  Four *to = (Four *)into->at;
-  const Four *more = (const Four *)from->at;
-  for (size_t i = 0; i < fours(threads); i++) {
-    Four later = more[i] > to[i];
-    to[i] = (more[i] & later) | (to[i] & ~later);
-  }
+  for (int w = 0; w < into->warps; w++) join_part(&into->parts[w], from->parts[w]);
   into->joined = from->id;
   into->id = ++last_id;
   into->last = -1;
+}
+
+static uint32_t count_of(const struct Clock *clock, int thread) {
+  const Part *part = clock->parts[thread / kWarpLanes];
+  return part ? ((const uint32_t *)part->at)[thread % kWarpLanes] : 0;
 }
 
 // Adds `from` to what the thread knows, in a copy of its own: `from` may still grow.
@@ -63,11 +121,11 @@ static void learn(Block *block, const struct Clock *from, int thread) {
   struct Clock *mine = block->known[thread];
   if (!mine || mine->refs > 1) {
     mine = make(block->threads);
-    join(mine, block->known[thread], block->threads);
+    join(mine, block->known[thread]);
     drop(block->known[thread]);
     block->known[thread] = mine;
   }
-  join(mine, from, block->threads);
+  join(mine, from);
 }
 
 void clock_begin(Block *block) {
@@ -83,15 +141,17 @@ void clock_begin(Block *block) {
 
 void clock_publish_slowly(Block *block, struct Clock **place, int thread) {
   if (!*place) *place = make(block->threads);
-  join(*place, block->known[thread], block->threads);
-  (*place)->at[thread] = block->own[thread]++;
+  join(*place, block->known[thread]);
+  Part *part = own_part(&(*place)->parts[thread / kWarpLanes]);
+  ((uint32_t *)part->at)[thread % kWarpLanes] = block->own[thread]++;
   (*place)->id = ++last_id;
   (*place)->last = thread;
 }
 
 void clock_take(Block *block, struct Clock *from, int thread) {
   if (!sim_settings()->race || !from) return;
-  if (from->at[thread] + 1 == block->own[thread]) { // it arrived there: `from` knows all it knows
+  // It arrived there: `from` knows all it knows.
+  if (count_of(from, thread) + 1 == block->own[thread]) {
     keep(&block->known[thread], from);
     return;
   }
@@ -106,9 +166,9 @@ void clock_learn_atomic(Block *block, const struct Clock *from, int thread) {
   if (from && from->last != thread) learn(block, from, thread);
 }
 
-void clock_join(const Block *block, struct Clock **place, const struct Clock *from) {
+void clock_join(struct Clock **place, const struct Clock *from) {
   if (!from || !*place) return;
-  join(*place, from, block->threads);
+  join(*place, from);
 }
 
 void clock_drop_slowly(struct Clock **place) {
@@ -117,5 +177,6 @@ void clock_drop_slowly(struct Clock **place) {
 }
 
 bool clock_ordered(const Block *block, int earlier, uint32_t when, int now) {
-  return earlier == now || (block->known[now] && block->known[now]->at[earlier] >= when);
+  const struct Clock *known = block->known[now];
+  return earlier == now || (known && count_of(known, earlier) >= when);
 }

@@ -1,6 +1,6 @@
 // tsan_abi.c: the functions that -fsanitize=thread and -fsanitize=alignment make a kernel call. GCC
 // and Clang share these interfaces; here they lead to reports instead of to a run-time library.
-#include "sim/check/check.h"
+#include "sim/check/shadow.h"
 
 #include <string.h>
 
@@ -13,12 +13,6 @@ static inline void access_kind(const void *address, int bytes, bool writes, Acce
 
 static inline void access(const void *address, int bytes, bool writes, const void *pc) {
   access_kind(address, bytes, writes, AccessPlain, pc);
-}
-
-// An access that the compiler takes for aligned, as every one of CUDA C++ is.
-static inline void access_aligned(const void *address, int bytes, bool writes, const void *pc) {
-  if (cusim_self && (uintptr_t)address % (unsigned)bytes) fault_misaligned(address, bytes, pc);
-  access(address, bytes, writes, pc);
 }
 
 static inline void access_volatile(const void *address, int bytes, bool writes, const void *pc) {
@@ -37,9 +31,22 @@ static inline void access_volatile_aligned(const void *address, int bytes, bool 
   EXPORT void __tsan_##name(void *address) {                                                       \
     access(address, bytes, writes, PC);                                                            \
   }
+// An access that the compiler takes for aligned, as every one of CUDA C++ is. NOTE: what saves
+// registers is a function of its own, else the short way would save them, too.
+#define ALIGNED(name, n, writes)                                                                   \
+  static __attribute__((noinline)) void look_##name(uintptr_t address, const void *pc) {           \
+    if (access_quick(address, n, writes, pc)) return;                                              \
+    if (address % n) fault_misaligned((void *)address, n, pc);                                     \
+    trace_access(fiber_running(), address, n, writes, AccessPlain, pc);                            \
+  }                                                                                                \
+  EXPORT void __tsan_##name(void *address);                                                        \
+  EXPORT void __tsan_##name(void *address) {                                                       \
+    if (cusim_self && !access_plain((uintptr_t)address, n, writes, PC))                            \
+      look_##name((uintptr_t)address, PC);                                                         \
+  }
 #define SIZE(n)                                                                                    \
-  ACCESS(read##n, access_aligned, n, false)                                                        \
-  ACCESS(write##n, access_aligned, n, true)                                                        \
+  ALIGNED(read##n, n, false)                                                                       \
+  ALIGNED(write##n, n, true)                                                                       \
   ACCESS(unaligned_read##n, access, n, false)                                                      \
   ACCESS(unaligned_write##n, access, n, true)                                                      \
   ACCESS(volatile_read##n, access_volatile_aligned, n, false)                                      \

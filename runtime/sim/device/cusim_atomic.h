@@ -10,15 +10,34 @@ template <class T> CUSIM_FN T *aligned(T *p) {
   return p;
 }
 
-// *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
-// waits.
-template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
+#if CUSIM_TRACE // of a loop that compares and swaps the whole is one access
+#define CUSIM_ATOMIC_FN static __attribute__((noinline, no_sanitize("thread")))
+CUSIM_FN void announce_atomic(const void *p, int bytes) {
+  cusim_watch(p, bytes, CusimWrites | CusimAtomic);
+}
+#else
+#define CUSIM_ATOMIC_FN CUSIM_FN
+CUSIM_FN void announce_atomic(const void *, int) {}
+#endif
+
+template <class T, class F> CUSIM_ATOMIC_FN T atomic_loop(T *p, F f, bool *same) {
   T old, desired;
-  p = aligned(p);
   __atomic_load(p, &old, __ATOMIC_RELAXED);
   do desired = f(old);
   while (!__atomic_compare_exchange(p, &old, &desired, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  if (__builtin_memcmp(&old, &desired, sizeof old) == 0) cusim_yield();
+  *same = __builtin_memcmp(&old, &desired, sizeof old) == 0;
+  return old;
+}
+#undef CUSIM_ATOMIC_FN
+
+// *p = f(*p) in one step. Where that changes nothing, it is a read, most likely by a loop that
+// waits.
+template <class T, class F> CUSIM_FN T atomic_update(T *p, F f) {
+  bool same;
+  p = aligned(p);
+  announce_atomic(p, sizeof *p);
+  T old = atomic_loop(p, f, &same);
+  if (same) cusim_yield();
   return old;
 }
 

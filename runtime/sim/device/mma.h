@@ -1,10 +1,11 @@
-// mma.h: nvcuda::wmma: products of matrices by a warp, of fp16, bf16, tf32, 8-bit integers and
-// double. Not there: the experimental types of 4 bits and 1 bit.
+// mma.h: nvcuda::wmma: products of matrices by a warp, of fp16, bf16, tf32, double and integers of
+// 8 bits, 4 bits and 1 bit.
 #ifndef CUSIM_MMA_H
 #define CUSIM_MMA_H
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
+#include "cusim_mma_any.h"
 #include "cusim_wmma.h"
 
 namespace nvcuda {
@@ -22,6 +23,16 @@ struct tf32 { // the upper 19 bits count
 };
 } // namespace precision
 
+namespace experimental {
+namespace precision {
+struct s4;
+struct u4;
+struct b1;
+} // namespace precision
+enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
+enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
+} // namespace experimental
+
 // How an element is kept, and as what type cusim::wmma takes it.
 template <class T> struct Kept { using Storage = T; };
 template <> struct Kept<precision::tf32> { using Storage = float; };
@@ -38,7 +49,8 @@ template <class T> constexpr bool is_sum(int m, int n, int k) {
   if (__is_same(T, double)) return is_shape<double>(m, n, k);
   bool tf32 = __is_same(T, float) && is_shape<precision::tf32>(m, n, k);
   bool known = __is_same(T, __half) || __is_same(T, float) || __is_same(T, int);
-  return tf32 || (known && is_shape<__half>(m, n, k));
+  bool narrow = __is_same(T, int) && m == 8 && n == 8 && (k == 32 || k == 128);
+  return tf32 || narrow || (known && is_shape<__half>(m, n, k));
 }
 
 // kRows x kCols of a use, kEach elements in a lane.
@@ -136,6 +148,89 @@ CUSIM_FN void mma_sync(fragment<accumulator, m, n, k, To> &d,
     cusim::wmma<PartA, PartB, PartC, PartD, m, n, k, kWhole>(d.x, a.x, b.x, c.x);
   else
     cusim::wmma<PartA, PartB, PartC, PartD, m, n, k>(d.x, a.x, b.x, c.x);
+}
+
+// ---- integers of 4 bits and of 1 ----------------------------------------------------------------
+
+// A lane holds one word of them: A lies row by row, B column by column, four words each.
+template <class T> struct Narrow;
+template <> struct Narrow<experimental::precision::s4> {
+  using Storage = int;
+  using Element = cusim::S4;
+  static constexpr int kElements = 8;
+};
+template <> struct Narrow<experimental::precision::u4> {
+  using Storage = unsigned;
+  using Element = cusim::U4;
+  static constexpr int kElements = 8;
+};
+template <> struct Narrow<experimental::precision::b1> {
+  using Storage = unsigned;
+  using Element = cusim::B1;
+  static constexpr int kElements = 32;
+};
+template <class T> struct Word {
+  using element_type = T;
+  using storage_element_type = typename Narrow<T>::Storage;
+  static constexpr int num_elements = Narrow<T>::kElements, num_storage_elements = 1;
+  storage_element_type x[1];
+};
+#define CUSIM_NARROW(k, T)                                                                         \
+  template <>                                                                                      \
+  class fragment<matrix_a, 8, 8, k, experimental::precision::T, row_major>                         \
+      : public Word<experimental::precision::T> {};                                                \
+  template <>                                                                                      \
+  class fragment<matrix_b, 8, 8, k, experimental::precision::T, col_major>                         \
+      : public Word<experimental::precision::T> {};
+CUSIM_NARROW(32, s4)
+CUSIM_NARROW(32, u4)
+CUSIM_NARROW(128, b1)
+#undef CUSIM_NARROW
+
+template <class T>
+CUSIM_FN void fill_fragment(Word<T> &f, const typename Narrow<T>::Storage &value) {
+  f.x[0] = value;
+}
+
+template <class Use, int k, class T, class Layout, int kElements = Narrow<T>::kElements>
+CUSIM_FN void load_matrix_sync(fragment<Use, 8, 8, k, T, Layout> &f, const void *from,
+                               unsigned stride) {
+  using Storage = typename Narrow<T>::Storage;
+  int lane = cusim::lane();
+  f.x[0] = ((const Storage *)from)[unsigned(lane / 4) * (stride / kElements) + unsigned(lane % 4)];
+  cusim_meet(0xffffffffu, 0, 0);
+}
+
+template <class T, class Sum, class Product>
+CUSIM_FN void multiply_words(int *d, const void *a, const void *b, const int *c) {
+  using Element = typename Narrow<T>::Element;
+  cusim::mma_any<Element, Element, Sum, Sum, 8, 4 * Element::kElements, Product>(d, a, b, c);
+}
+
+template <class T>
+CUSIM_FN void mma_sync(fragment<accumulator, 8, 8, 32, int> &d,
+                       const fragment<matrix_a, 8, 8, 32, T, row_major> &a,
+                       const fragment<matrix_b, 8, 8, 32, T, col_major> &b,
+                       const fragment<accumulator, 8, 8, 32, int> &c, bool saturate = false) {
+  if (saturate)
+    multiply_words<T, cusim::SumInt<true>, cusim::TimesPlus>(d.x, a.x, b.x, c.x);
+  else
+    multiply_words<T, cusim::SumInt<false>, cusim::TimesPlus>(d.x, a.x, b.x, c.x);
+}
+
+// d = c + how many bits of a op b are set.
+CUSIM_FN void
+bmma_sync(fragment<accumulator, 8, 8, 128, int> &d,
+          const fragment<matrix_a, 8, 8, 128, experimental::precision::b1, row_major> &a,
+          const fragment<matrix_b, 8, 8, 128, experimental::precision::b1, col_major> &b,
+          const fragment<accumulator, 8, 8, 128, int> &c,
+          experimental::bmmaBitOp op = experimental::bmmaBitOpXOR,
+          experimental::bmmaAccumulateOp = experimental::bmmaAccumulateOpPOPC) {
+  using Sum = cusim::SumInt<false>;
+  if (op == experimental::bmmaBitOpAND)
+    multiply_words<experimental::precision::b1, Sum, cusim::AndCount>(d.x, a.x, b.x, c.x);
+  else
+    multiply_words<experimental::precision::b1, Sum, cusim::XorCount>(d.x, a.x, b.x, c.x);
 }
 
 } // namespace wmma

@@ -13,7 +13,7 @@ static bool complete(Block *block, const BlockBarrier *barrier) {
 // is not negative.
 static void release(Block *block, BlockBarrier *barrier, int last) {
   int warps = (block->threads + kWarpLanes - 1) / kWarpLanes;
-  if (!barrier->expected) clock_join(block, &barrier->clock, block->exited);
+  if (!barrier->expected) clock_join(&barrier->clock, block->exited);
   for (int w = 0; w < warps; w++) {
     if (!barrier->waiting[w]) continue;
     block->warps[w].ready |= barrier->waiting[w];

@@ -8,7 +8,8 @@ typedef struct Shape {
 } Shape;
 
 static Shape shape_of(Emitter *e) {
-  static const Shape known[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}, {16, 16, 8}, {8, 8, 4}};
+  static const Shape known[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}, {16, 16, 8},
+                                {8, 8, 4},    {8, 8, 32},  {8, 8, 128}};
   for (int i = 1; i < e->instr->nparts; i++) {
     Shape s;
     if (sscanf(e->instr->part[i], "m%dn%dk%d", &s.m, &s.n, &s.k) != 3) continue;
@@ -73,15 +74,52 @@ static const char *bits_of(PtxType type) {
   return type.bits == 8 ? "u8" : type.bits == 16 ? "u16" : type.bits == 32 ? "u32" : "u64";
 }
 
+// Integers of 4 bits and of 1: words of them are moved, and multiplied as mma of 8 rows does
+// (cusim_mma_any.h), whose fragments are the same.
+typedef struct Narrow {
+  const char *name, *text; // in C++
+  int bits, k;
+} Narrow;
+
+static const Narrow *narrow_of(const char *name) {
+  static const Narrow known[] = {{"s4", "S4", 4, 32}, {"u4", "U4", 4, 32}, {"b1", "B1", 1, 128}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(known[i].name, name)) return &known[i];
+  return NULL;
+}
+
+static void emit_load_narrow(Emitter *e, const Narrow *narrow) {
+  const Instr *in = e->instr;
+  if (shape_of(e).k != narrow->k || !instr_has(in, *in->part[2] == 'a' ? "row" : "col"))
+    emit_fail(e, "`%s` has no such shape and layout", narrow->name);
+  text_print(e->out, "{ ");
+  if (declare_out(e, need_op(e, 0)) != 4) emit_fail(e, "operand 1 holds 1 register");
+  text_print(e->out, "x_wmma_load<u32, 8, 4, 1, false>(d_, ");
+  emit_address(e, need_op(e, 1), instr_space(in));
+  text_print(e->out, ", ");
+  if (in->nops > 2)
+    emit_value(e, need_op(e, 2), ptx_type_of("u32"));
+  else
+    text_print(e->out, "%d", narrow->k);
+  text_print(e->out, " / %d);", 32 / narrow->bits);
+  give_out(e, need_op(e, 0));
+  text_print(e->out, " }");
+}
+
 static const char kMoveParts[] =
     "load store a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 "
-    "m8n8k4 global shared shared::cta";
+    "m8n8k4 m8n8k32 m8n8k128 global shared shared::cta";
 
 // wmma.load.a.sync.aligned.layout.shape[.space].type {d}, [p][, stride]; wmma.store.d [p], {s}[,
 // stride]
 static void emit_move(Emitter *e, bool loads) {
   const Instr *in = e->instr;
   only_parts(e, 1, in->nparts - 1, kMoveParts);
+  const Narrow *narrow = narrow_of(in->part[in->nparts - 1]);
+  if (narrow && loads && strchr("ab", *in->part[2])) {
+    emit_load_narrow(e, narrow);
+    return;
+  }
   Shape s = shape_of(e);
   PtxType type = element(e, in->part[in->nparts - 1]);
   const char *which = in->part[2];
@@ -115,6 +153,30 @@ static void print_type(Emitter *e, PtxType type, int bytes) {
   text_print(e->out, "cusim::WmmaPart<%s, %d>, ", type.name, bytes / (type.bits / 8));
 }
 
+// wmma.mma[.xor.popc].sync.aligned.row.col.shape.s32.type.type.s32[.satfinite]
+static void emit_product_narrow(Emitter *e, const Narrow *narrow, int last) {
+  const Instr *in = e->instr;
+  const char *saturate = instr_has(in, "satfinite") ? "true" : "false";
+  if (shape_of(e).k != narrow->k || strcmp(in->part[last - 1], narrow->name) != 0 ||
+      strcmp(in->part[last], "s32") != 0 || strcmp(in->part[last - 3], "s32") != 0)
+    emit_fail(e, "`%s` has no such product", narrow->name);
+  if ((narrow->bits == 1) != instr_has(in, "popc"))
+    emit_fail(e, ".popc is awaited for b1, and for b1 alone");
+  text_print(e->out, "{ ");
+  if (take_in(e, need_op(e, 1), "a_") != 4 || take_in(e, need_op(e, 2), "b_") != 4 ||
+      take_in(e, need_op(e, 3), "c_") != 8 || declare_out(e, need_op(e, 0)) != 8)
+    emit_fail(e, "one register is awaited for a and b, two for c and d");
+  text_print(e->out,
+             "cusim::mma_any<cusim::%s, cusim::%s, cusim::SumInt<%s>, cusim::SumInt<%s>, 8, %d, "
+             "cusim::%s>(d_, a_, b_, c_);",
+             narrow->text, narrow->text, saturate, saturate, narrow->bits == 1 ? 4 : 32,
+             narrow->bits == 4       ? "TimesPlus"
+             : instr_has(in, "and") ? "AndCount"
+                                     : "XorCount");
+  give_out(e, need_op(e, 0));
+  text_print(e->out, " }");
+}
+
 // wmma.mma.sync.aligned.layout.layout.shape.d.c of f16; .d.a.b.c of the others
 static void emit_product(Emitter *e) {
   const Instr *in = e->instr;
@@ -123,7 +185,13 @@ static void emit_product(Emitter *e) {
   while (types < 4 && strncmp(in->part[last - types], "m", 1) != 0) types++;
   if (types != 2 && types != 4) emit_fail(e, "two types are awaited, or four");
   only_parts(e, 1, last - types,
-             "mma sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 rn");
+             "mma xor and popc sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 "
+             "m8n8k32 m8n8k128 rn");
+  const Narrow *narrow = types == 4 ? narrow_of(in->part[last - 2]) : NULL;
+  if (narrow) {
+    emit_product_narrow(e, narrow, last);
+    return;
+  }
   Shape s = shape_of(e);
   PtxType c = element(e, in->part[last]), d = element(e, in->part[last - types + 1]);
   PtxType a = types == 2 ? ptx_type_of("f16") : element(e, in->part[last - 2]);

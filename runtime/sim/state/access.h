@@ -1,5 +1,5 @@
 // access.h: accesses to memory as the race check remembers them, and those that it is not sure of
-// yet.
+// yet; allocations that were found.
 #ifndef CUSIM_ACCESS_H
 #define CUSIM_ACCESS_H
 
@@ -12,8 +12,8 @@ typedef struct Access { // as the race check remembers it
   uint32_t clock;   // of the thread
   uint32_t atomics; // atomic operations in the launch before it
   uint16_t thread;
-  uint8_t bytes;      // of the cell, as a mask
-  bool atomic, async; // async: by a copy of the asynchronous proxy
+  uint8_t bytes;              // of the cell, as a mask
+  bool atomic : 1, async : 1; // async: by a copy of the asynchronous proxy
 } Access;
 
 // A plain read that races with an atomic operation, unless its thread next compares and swaps at
@@ -33,5 +33,12 @@ typedef struct Suspect { // a store that races unless it changes nothing
   bool shared;
   unsigned char before[kCellBytes];
 } Suspect;
+
+enum { kFoundBits = 8 };
+
+typedef struct MemoryFound { // holds as long as the table is as it was
+  const struct Allocation *a;
+  unsigned changes;
+} MemoryFound;
 
 #endif

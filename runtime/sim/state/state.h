@@ -44,8 +44,6 @@ typedef struct Allocation {
 
 const Allocation *memory_at(int index); // by address; null past the last
 const Allocation *memory_find(uintptr_t address); // the one that holds it or its guards, or null
-// The same if this OS thread found it last, and all of the access lies inside; else null.
-const Allocation *memory_find_again(uintptr_t address, int bytes);
 Allocation *memory_find_begin(uintptr_t address);
 bool memory_inside(const Allocation *a, uintptr_t address); // not in its guards
 bool memory_insert(Allocation *a);                          // false: no memory
@@ -266,6 +264,7 @@ typedef struct Worker {
   Fiber **fibers; // all it has made
   int nfibers;
   bool abandoned;            // the block ended with a fault
+  unsigned quick;            // what the short way of accesses looks at (shadow.h); 0: it is closed
   int nsuspects;
   Suspect suspects[kSuspects];
   unsigned char *tls_shared; // the module's static shared memory of this thread
@@ -277,6 +276,7 @@ typedef struct Worker {
   void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c
   bool has_timer;
+  MemoryFound found[1 << kFoundBits]; // last, by a hash of the address
   void *scratch; // owned; for the work of meetings
   size_t scratch_bytes;
   int ticks; // since a thread ended

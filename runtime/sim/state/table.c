@@ -1,12 +1,12 @@
 // table.c: the table of allocations, by address.
-#include "sim/state/state.h"
+#include "sim/state/found.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static Allocation **table; // by address
 static int ntable, room;
-static unsigned changes; // of the table
+unsigned memory_changes;
 
 // Index of the first allocation that begins after the address.
 static int above(uintptr_t address) {
@@ -28,7 +28,7 @@ bool memory_insert(Allocation *a) {
     if (!grown) return false;
     table = grown, room = more;
   }
-  __atomic_fetch_add(&changes, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&memory_changes, 1, __ATOMIC_RELAXED);
   int at = above(a->begin);
   memmove(table + at + 1, table + at, (size_t)(ntable - at) * sizeof *table);
   table[at] = a;
@@ -37,7 +37,7 @@ bool memory_insert(Allocation *a) {
 }
 
 void memory_take_out(Allocation *a) {
-  __atomic_fetch_add(&changes, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&memory_changes, 1, __ATOMIC_RELAXED);
   int at = above(a->begin) - 1;
   memmove(table + at, table + at + 1, (size_t)(ntable - at - 1) * sizeof *table);
   ntable--;
@@ -47,31 +47,12 @@ bool memory_inside(const Allocation *a, uintptr_t address) {
   return address >= a->begin && address - a->begin < (a->bytes ? a->bytes : 1);
 }
 
-// What this OS thread found last, by a hash of the address, as long as the table is as it was.
-enum { kFoundBits = 4 };
-static __thread struct {
-  const Allocation *a;
-  unsigned changes;
-} found[1 << kFoundBits] __attribute__((tls_model("initial-exec")));
-
-static size_t slot_of(uintptr_t address) {
-  return (uint32_t)(address >> 16) * 0x9e3779b1u >> (32 - kFoundBits);
-}
-
-const Allocation *memory_find_again(uintptr_t address, int bytes) {
-  size_t slot = slot_of(address);
-  const Allocation *a = found[slot].a;
-  if (!a || found[slot].changes != __atomic_load_n(&changes, __ATOMIC_RELAXED)) return NULL;
-  return address >= a->begin && address - a->begin + (size_t)bytes <= a->bytes ? a : NULL;
-}
-
 const Allocation *memory_find(uintptr_t address) {
   int at = above(address);
   if (at > 0 && (memory_inside(table[at - 1], address) ||
                  address < (uintptr_t)table[at - 1]->map + table[at - 1]->map_bytes)) {
-    size_t slot = slot_of(address);
-    found[slot].a = table[at - 1];
-    found[slot].changes = __atomic_load_n(&changes, __ATOMIC_RELAXED);
+    unsigned changes = __atomic_load_n(&memory_changes, __ATOMIC_RELAXED);
+    if (sim_worker) *memory_slot(sim_worker, address) = (MemoryFound){table[at - 1], changes};
     return table[at - 1];
   }
   if (at < ntable && table[at]->map && address >= (uintptr_t)table[at]->map) return table[at];
