@@ -244,9 +244,12 @@ define([[unfold(x: tensor, kernel|kernel_size|axis: any, size: whole = nil, step
   o.kernel = tools.each(2)("unfold: kernel", kernel)
   kernel = o.kernel
   tools.image(2)("unfold", x)
+  local one = #shape(x) == 3
+  if one then x = nn.unsqueeze(x, 1) end
   local dims = shape(x)
   local y = windows(x, o, 0.0)
-  return op.reshape(y, {dims = {dims[1], dims[2] * kernel[1] * kernel[2], shape(y)[4]}})
+  local wide = {dims[1], dims[2] * kernel[1] * kernel[2], shape(y)[4]}
+  return op.reshape(y, {dims = one and {wide[2], wide[3]} or wide})
 end)
 -- (N, C * kernel, L) -> (N, C, height, width): the elements of windows added up where they lie.
 define([[fold(x: image1, size|output_size: each2, kernel|kernel_size: each2, {dilation: each2 = 1,
