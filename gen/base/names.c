@@ -124,8 +124,15 @@ bool names_has(const Names *names, const char *word) {
 }
 
 const char *names_taken(const Names *names) {
-  const char *all = "";
-  for (const Word *w = names->last; w; w = w->before)
-    all = *all ? arena_printf(names->arena, "%s %s", w->text, all) : w->text;
-  return all;
+  size_t length = 1;
+  for (const Word *w = names->last; w; w = w->before) length += strlen(w->text) + 1;
+  char *text = arena_alloc(names->arena, length), *end = text + length - 1;
+  *end = '\0';
+  for (const Word *w = names->last; w; w = w->before) {
+    size_t n = strlen(w->text);
+    end -= n;
+    memcpy(end, w->text, n);
+    if (w->before) *--end = ' ';
+  }
+  return end;
 }

@@ -2,6 +2,8 @@
 // would join it. A rule gives the reason against it, which `--explain` prints, or null.
 #include "pass.h"
 
+#include <math.h>
+
 #include <string.h>
 
 enum { kMostColumnSums = 4 };
@@ -297,12 +299,52 @@ static bool reads_columns(const Group *k, const Node *n) {
   return false;
 }
 
+// ---- sizes --------------------------------------------------------------------------------------
+
+static bool moves_places(const Node *n) {
+  return n->op->cls == OpMove && !legal_keeps_places(n);
+}
+
+// How many values a kernel of both groups computes for an element: what moves read is computed at
+// the places of each move, again and again where moves follow each other.
+static double values_of(const Group *a, const Group *b) {
+  const Node *nodes[2 * kMostNodes];
+  double times[2 * kMostNodes], sum = 0;
+  int count = 0, i = 0, j = 0;
+  while (i < a->nnodes || j < b->nnodes) { // in order: readers stand behind what they read
+    bool of_a = j == b->nnodes || (i < a->nnodes && a->nodes[i]->id < b->nodes[j]->id);
+    nodes[count++] = of_a ? a->nodes[i++] : b->nodes[j++];
+  }
+  for (int at = count - 1; at >= 0; at--) {
+    double here = 1, moved = 0;
+    for (int r = at + 1; r < count; r++)
+      for (int in = 0; in < nodes[r]->nin; in++)
+        if (nodes[r]->in[in] == nodes[at] && moves_places(nodes[r]))
+          moved += times[r];
+        else if (nodes[r]->in[in] == nodes[at])
+          here = fmax(here, times[r]);
+    sum += times[at] = here + moved;
+  }
+  return sum;
+}
+
+const char *legal_size(const Group *a, const Group *b) {
+  int moves = 0;
+  if (a->nnodes + b->nnodes > kMostNodes)
+    return "together they have more operations than a kernel may have";
+  for (int i = 0; i < a->nnodes; i++) moves += moves_places(a->nodes[i]);
+  for (int i = 0; i < b->nnodes; i++) moves += moves_places(b->nodes[i]);
+  return when(moves < 3 || values_of(a, b) <= kMostValues,
+              "it would compute values again at too many places");
+}
+
 const char *legal_epilogue(const Group *k, const Node *n) {
   FuseRule *rule = k->nnodes ? k->tm->fusion->joins[n->op->cls] : NULL;
   if (k->fixed != n->fixed) return "one is computed once, by init";
   if (k->anchor->entry != n->entry) return "they are of different entries";
   if (!fuse_same_call(k, n->group)) return "unfused, they are of different layers";
-  if (k->nnodes >= kMostNodes) return "that kernel has as many operations as one may have";
+  const char *large = legal_size(k, n->group);
+  if (large) return large;
   if (!rule) return "its class of operations cannot stand behind that template";
   const char *reason = rule(k, n);
   if (reason) return reason;

@@ -184,7 +184,7 @@ Graph *beside_join(Graph *g);                  // beside.c: products of one left
 void fuse_pass(Compiler *c);                   // fuse.c: groups
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
-enum { kMostNodes = 160 }; // of a group: a kernel's arguments and text stay bounded
+enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
 
 // What the sweeps know of the graph (Graph.scratch).
 typedef struct Fuse {
@@ -202,6 +202,7 @@ bool legal_keeps_places(const Node *move);       // elements, broadcast, stay wh
 bool legal_moved(const Node *n, const Group *k); // is it what k makes, in other places?
 bool legal_lies_alike(const Group *k, const Node *n); // a move whose elements lie as there
 bool legal_alone(const Group *k, const Node *n);      // nobody but n reads what k makes
+const char *legal_size(const Group *a, const Group *b); // why one kernel of both is too large
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
     fusion_scan, fusion_select, fusion_attend, fusion_weigh; // legal.c
 const char *prologue_of_product(Group *k, Group *before),
@@ -235,8 +236,7 @@ bool late_sums_columns(const Late *late, const Node *n); // may a product's own 
 // ---- gain.c ------------------------------------------------------------------------------------
 bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it costs?
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
-// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into their
-// order?
+// Is it cheaper to store elements singly, as a kernel makes them, than to copy them into order?
 bool gain_scatters(const Arch *arch, const Type *t);
 // Is it cheaper to compute an element of a map again than to read it?
 bool gain_again(const Arch *arch, const Node *map);

@@ -169,8 +169,8 @@ const char *prologue_of_window(Group *reader, Group *k) {
 }
 
 const char *legal_prologue(const Group *reader, const Group *k) {
-  if (k->nnodes + reader->nnodes > kMostNodes)
-    return "together they have more operations than a kernel may have";
+  const char *large = legal_size(reader, k);
+  if (large) return large;
   if (!fuse_same_call(k, reader)) return "unfused, they are of different layers";
   // A reshape or permutation of a parameter is only another way to index it.
   if (k->fixed != reader->fixed && !only_moves(k, 1 << MoveReshape | 1 << MovePermute))

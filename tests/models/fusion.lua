@@ -117,4 +117,13 @@ function cases.turned() -- rows beside what other rows make: their own transpose
   nn.output("turned", z + z:softmax(3):permute{1, 3, 2})
   at_most(4)
 end
+function cases.recursion() -- each step reads the one before at three places: 3^24 of the first
+  local a = nn.input("x", {4, 40})
+  for _ = 1, 24 do
+    local function behind(by) return nn.pad(a:slice(2, 1, 40 - by), {by, 0}) end
+    a = (a + behind(1) * 0.5 + behind(2) * 0.25):tanh()
+  end
+  nn.output("a", a)
+  at_most(16)
+end
 cases[cfg.case]()
