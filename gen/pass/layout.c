@@ -51,8 +51,10 @@ static void strides_in_place(const Node *n, int64_t *stride) {
   type_strides(from, in);
   for (int i = to->rank - 1, d = from->rank - 1; i >= 0; below_to *= to->dim[i--]) {
     while (d > 0 && below * from->dim[d] <= below_to) below *= from->dim[d--];
-    stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
-    if (to->dim[i] == 1) stride[i] = INT64_MAX;
+    if (to->dim[i] == 1) // d is -1 where the input has no dimensions
+      stride[i] = INT64_MAX;
+    else
+      stride[i] = n->op->form == MovePermute ? in[n->attr.dims[i]] : in[d] * (below_to / below);
   }
 }
 
@@ -72,10 +74,10 @@ static Type in_place(const Node *n) {
 static bool is_innermost(const Type *t, int d) {
   int64_t stride[MaxRank];
   type_strides(t, stride);
-  return stride[d] == 1;
+  return d < 0 || stride[d] == 1;
 }
 
-static int last_dim(const Type *t) { // larger than 1
+static int last_dim(const Type *t) { // larger than 1; -1: there are no dimensions
   int d = t->rank - 1;
   while (d > 0 && t->dim[d] == 1) d--;
   return d;
