@@ -98,17 +98,33 @@ define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = f
   if keep then return values, places end
   return nn.squeeze(values, axis), nn.squeeze(places, axis)
 end)
--- The middle one (of two the lower) of the elements along an axis, and its place; where one is NaN,
--- the first of these.
-define("median(x: tensor, axis: axis = -1, keep|keepdim: boolean = false)",
+-- What is found along an axis, or, where none is given, among all elements: x and its axis then; and
+-- the result without that axis, unless `keep`.
+local function along_or_all(what, x, axis)
+  if axis ~= nil then return x, tools.axis(what .. ": axis", axis, x) end
+  return nn.ravel(x), 1
+end
+local function without(y, x, axis, given, keep)
+  if not keep then return nn.squeeze(y, axis) end
+  if given ~= nil then return y end
+  local ones = {}
+  for i = 1, #shape(x) do ones[i] = 1 end
+  return op.reshape(y, {dims = ones})
+end
+
+-- The middle one (of two the lower) of all elements, or of those along an axis, and then its place;
+-- NaN, and the place of the first, where one is.
+define("median(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
        "torch.median", function(x, axis, keep)
-  local value, place = nn.kthvalue(x, (shape(x)[axis] + 1) // 2, axis, true)
+  local flat, a = along_or_all("median", x, axis)
+  local value, place = nn.kthvalue(flat, (shape(flat)[a] + 1) // 2, a, true)
   if is_float(x) then
-    place = op.where(nn.any(nn.isnan(x), axis, true), nn.argmax(x, axis, true), place)
-    value = op.take_along(x, place, {axis = axis - 1})
+    place = op.where(nn.any(nn.isnan(flat), a, true), nn.argmax(flat, a, true), place)
+    value = op.take_along(flat, place, {axis = a - 1})
   end
-  if keep then return value, place end
-  return nn.squeeze(value, axis), nn.squeeze(place, axis)
+  value = without(value, x, a, axis, keep)
+  if axis == nil then return value end
+  return value, without(place, x, a, axis, keep)
 end)
 
 -- ---- quantiles --------------------------------------------------------------------------------
@@ -128,43 +144,60 @@ local of_numbers = {floor = math.floor, ceil = math.ceil, round = function(v) --
   return v - low < 0.5 and low or v - low > 0.5 and low + 1 or low + low % 2
 end}
 
--- The q-th quantile, from 0 to 1, of the elements along an axis, between neighbours by
--- `interpolation`; NaN where one is.
-define([[quantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
+-- f(q) of a number from 0 to 1, or of each of a list, in a new first dimension.
+local function of_each(what, q, f)
+  local list = type(q) == "table" and q or {q}
+  local parts = {}
+  if #list == 0 then fail("%s: wants q, a number from 0 to 1 or a list of them", what) end
+  for i, v in ipairs(list) do
+    if type(v) ~= "number" or not (v >= 0 and v <= 1) then
+      fail("%s: q = %s: wants 0 to 1", what, tools.said(v))
+    end
+    parts[i] = f(v)
+  end
+  return type(q) == "table" and nn.stack(parts, 1) or parts[1]
+end
+-- The q-th quantile, q from 0 to 1, or a list of them, of all elements or of those along an axis,
+-- between neighbours by `interpolation`; NaN where one is.
+define([[quantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean = false,
        {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
        "torch.quantile", function(x, q, axis, keep, o)
-  if q < 0 or q > 1 then fail("quantile: q = %g: wants 0 to 1", q) end
-  local sorted, n = nn.sort(x, axis), shape(x)[axis]
-  local low, part = quantile_place(q * (n - 1), o.interpolation, of_numbers)
-  local a = nn.slice(sorted, axis, low + 1, low + 1)
-  local y = part > 0 and a + (nn.slice(sorted, axis, low + 2, low + 2) - a) * (part + 0.0) or a
-  y = op.where(nn.any(nn.isnan(x), axis, true), 0 / 0, y)
-  return keep and y or nn.squeeze(y, axis)
+  local flat, a = along_or_all("quantile", x, axis)
+  local sorted, n = nn.sort(flat, a), shape(flat)[a]
+  local unknown = nn.any(nn.isnan(flat), a, true)
+  local function at(place) return nn.slice(sorted, a, place, place) end
+  return of_each("quantile", q, function(v)
+    local low, part = quantile_place(v * (n - 1), o.interpolation, of_numbers)
+    local y = at(low + 1)
+    if part > 0 then y = y + (at(low + 2) - y) * (part + 0.0) end
+    return without(op.where(unknown, 0 / 0, y), x, a, axis, keep)
+  end)
 end)
 -- The same of the elements that are not NaN; NaN where there are none.
-define([[nanquantile(x: tensor, q: number, axis: axis = -1, keep|keepdim: boolean = false,
+define([[nanquantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean = false,
        {interpolation: linear/lower/higher/midpoint/nearest = linear})]],
        "torch.nanquantile", function(x, q, axis, keep, o)
-  if q < 0 or q > 1 then fail("nanquantile: q = %g: wants 0 to 1", q) end
-  local known = op.eq(x, x)
-  local sorted = nn.sort(op.where(known, x, math.huge), axis)
-  local last = nn.sum(known, axis, true):to("f32") - 1.0
-  local low, part = quantile_place(op.max(last, 0.0) * (q + 0.0), o.interpolation, op)
-  local function at(place) return nn.take_along(sorted, nn.to(place, "i32"), axis) end
-  local y = at(low)
-  if part ~= 0 then
-    local above = at(op.max(op.min(low + 1.0, last), 0.0))
-    y = op.where(op.gt(part, 0.0), y + (above - y) * part, y)
+  local flat, a = along_or_all("nanquantile", x, axis)
+  local known = op.eq(flat, flat)
+  local sorted = nn.sort(op.where(known, flat, math.huge), a)
+  local last = nn.sum(known, a, true):to("f32") - 1.0
+  local function at(place)
+    return op.take_along(sorted, nn.to(place, "i32"), {axis = a - 1})
   end
-  y = op.where(op.lt(last, 0.0), 0 / 0, y)
-  return keep and y or nn.squeeze(y, axis)
+  return of_each("nanquantile", q, function(v)
+    local low, part = quantile_place(op.max(last, 0.0) * (v + 0.0), o.interpolation, op)
+    local y = at(low)
+    if part ~= 0 then
+      local above = at(op.max(op.min(low + 1.0, last), 0.0))
+      y = op.where(op.gt(part, 0.0), y + (above - y) * part, y)
+    end
+    return without(op.where(op.lt(last, 0.0), 0 / 0, y), x, a, axis, keep)
+  end)
 end)
 -- The median of the elements that are not NaN, the lower one of two; of all, or along an axis.
 define("nanmedian(x: tensor, axis: any = nil, keep|keepdim: boolean = false)",
        "torch.nanmedian", function(x, axis, keep)
-  if not axis then x, axis = nn.ravel(x), 1 end
-  return nn.nanquantile(x, 0.5, tools.axis("nanmedian: axis", axis, x), keep,
-                        {interpolation = "lower"})
+  return nn.nanquantile(x, 0.5, axis, keep, {interpolation = "lower"})
 end)
 -- The value that occurs most often along an axis (of several the smallest), and the last place of
 -- it.

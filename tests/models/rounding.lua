@@ -9,6 +9,6 @@ if cfg.wrong then nn.op_row{name = "off", cuda = "$1 * 1.0001f", ref = function(
 local function made(x) return cfg.wrong and nn.op.off(x) or x end
 local y
 if cfg.case == "digits" then y = 1 - made(nn.sigmoid(i * (1 / 1024) + 8.5))
-elseif cfg.case == "edges" then y = made(nn.floor(i * 0.1 / 0.1))
+elseif cfg.case == "edges" then y = made(nn.floor(i / 49 * 49))
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)
