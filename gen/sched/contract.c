@@ -3,6 +3,7 @@
 // say where elements are; here axes are put in the order in which kernels count them, and strides
 // decide what asynchronous copies can take.
 #include "sched.h"
+#include <stdlib.h>
 
 enum {
   kMostCopied = 16, // bytes of one asynchronous copy
@@ -37,8 +38,8 @@ static void drop_axes(Maps *maps, int phases) {
   }
 }
 
-// Of a role, an axis of longer steps in memory comes before one of shorter steps: in the result,
-// for k in a.
+// Of a role, an axis of longer steps in memory, forwards or back, comes before one of shorter steps:
+// in the result, for k in a.
 static void order_axes(Maps *m) {
   int64_t stride[3][MaxRank];
   for (int t = 0; t < 3; t++) type_strides(m->type[t], stride[t]);
@@ -46,9 +47,9 @@ static void order_axes(Maps *m) {
     for (int j = i; j > 0; j--) {
       const Axis *x = &m->axis[j - 1], *y = &m->axis[j];
       int t = y->role == AxisK ? MapA : MapOut;
-      bool later = x->role > y->role || (x->role == y->role && axis_stride(m, t, stride[t], j - 1) <
-                                                                   axis_stride(m, t, stride[t], j));
-      if (later) swap_axes(m, j - 1, j);
+      int64_t before = llabs(axis_stride(m, t, stride[t], j - 1)),
+              after = llabs(axis_stride(m, t, stride[t], j));
+      if (x->role > y->role || (x->role == y->role && before < after)) swap_axes(m, j - 1, j);
     }
 }
 

@@ -55,6 +55,15 @@ ok "weights are updated in the epilogues of their gradients" \
   plan resnet18 "sum('conv2d_filter' in o and o.endswith('sub') for o in ops) >= 15"
 ok "small updates are one launch" \
   plan resnet18 "sum('+sub and ' in o and o.endswith(' more') for o in ops) == 1"
+computed() { # computed MODEL MOST OPTIONS...: kernels that make an operand element by element
+  build/nngen show models/$1.lua --entry train --cuda "${@:3}" >"$work/cuda" || return
+  local count; count=$(grep -c 'computed_source<' "$work/cuda")
+  [ "$count" -le "$2" ] || { echo "$count kernels, wanted at most $2"; return 1; }
+}
+for dtype in fp32 bf16; do # what is left: filters' gradients by images of one or three channels
+  ok "ResNet-18: operands are copied, $dtype" computed resnet18 1 --dtype $dtype
+  ok "autoencoder: operands are copied, $dtype" computed autoencoder 2 --dtype $dtype
+done
 ok "autoencoder: at most 36 kernels, no copies" plan autoencoder "kernels <= 36 and copies == 0"
 ok "block: derivatives of attention are written among those of q, k and v" plan block \
   "kernels <= 34 and copies == 0 and arena <= 1.1 and not any('concat' in o or o == 'permute' for o in ops)" \
