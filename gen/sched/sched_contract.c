@@ -22,6 +22,8 @@ static const Tile mma_tiles[] = {
     {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32},
     {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64},
     {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32},
+    {.mma = true, .m = 256, .n = 32, .tm = 64, .tn = 32},
+    {.mma = true, .m = 128, .n = 32, .tm = 32, .tn = 32},
     {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16},
     {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32},
     {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16},
