@@ -185,5 +185,5 @@ $(k.row.body)
   nn_sync();
 //@ end
 //@ part("parts/tails.cu")
-  each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
+  each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, kM, epilogue);
 }

@@ -19,22 +19,28 @@ constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the ep
 using T = $(k.operand);             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 //@ local phased = #k.phases > 1
-//@ local P = phased and "Phase::" or ""
-//@ local of_phase = phased and "<Phase>" or ""
+//@ local blocks = phased and "blocks" or "kBlocks"
 //@ if phased then
+constexpr int kM = $(k.m), kK = $(k.k);  // each phase has a multiple of them
+constexpr int kTilesM = $(k.tiles_m);  // of all phases
 
 // The products of results at one distance from a multiple of the stride.
-//@ for i, phase in ipairs(k.phases) do
-struct Phase$(i) {
-  static constexpr int kM = $(phase.m), kK = $(phase.k), kTilesM = (kM + kTileM - 1) / kTileM;
-  static constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-//@ if phase.constants ~= "" then
-$(phase.constants)
+struct Phase {
+  int first, m, k;  // its first tile along m, its rows, its k
+//@ if k.members ~= "" then
+  int $(k.members);
 //@ end
 };
+
+// That of tile `tile` along m.
+__device__ __forceinline__ Phase phase_of(int tile) {
+//@ for i, phase in ipairs(k.phases) do
+//@ local next = k.phases[i + 1]
+  $(next and ("if (tile < %d) "):format(next.first) or "")return {$(phase.values)};
 //@ end
+}
 //@ else
-constexpr int kM = $(k.phases[1].m), kK = $(k.phases[1].k), kTilesM = (kM + kTileM - 1) / kTileM;
+constexpr int kM = $(k.m), kK = $(k.k), kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 //@ end
 //@ if k.splits > 1 then
@@ -51,15 +57,19 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 //@ if o.copied then
 
 // $(o.comment)
-//@ if phased then
-template <class Phase>
-//@ end
+//@ local rows = o.name == "a" and "kM" or "kN"
+//@ local static, const = phased and "" or "static ", phased and " const" or ""
 struct $(o.map) {
-  static constexpr int kRows = $(o.name == "a" and P .. "kM" or "kN"), kDepth = $(P)kK;
+//@ if phased then
+  Phase phase;
+//@ end
+  static constexpr int kRows = $(rows), kDepth = kK;
   static constexpr int kPiece = $(o.piece);  // elements that are copied at once
   static constexpr int kTapRun = $(o.tap_run);  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = $(o.linear), kBounded = $(o.bounded);
-  __device__ static int row($(o.row_args)) {
+  __device__ $(static)int rows()$(const) { return $(phased and o.name == "a" and "phase.m" or rows); }
+  __device__ $(static)int depth()$(const) { return $(phased and "phase.k" or "kK"); }
+  __device__ $(static)int row($(o.row_args))$(const) {
 //@ if o.halves then
     const int column = pair_column<kTileN, kN>(n);
 //@ end
@@ -68,19 +78,19 @@ $(o.row_decode)
 //@ end
     return $(o.row);
   }
-  __device__ static int at($(o.k_arg)) {
+  __device__ $(static)int at($(o.k_arg))$(const) {
 //@ if o.k_decode ~= "" then
 $(o.k_decode)
 //@ end
     return $(o.at);
   }
 //@ if o.missing then -- which positions of a reduced axis miss dimension after dimension
-  __device__ static unsigned missing(int $(o.index)) {
+  __device__ $(static)unsigned missing(int $(o.index))$(const) {
     unsigned bits = 0;
 $(o.missing)
     return bits;
   }
-  __device__ static unsigned tap($(o.tap_arg)) {
+  __device__ $(static)unsigned tap($(o.tap_arg))$(const) {
 //@ if o.tap_decode ~= "" then
 $(o.tap_decode)
 //@ end
@@ -88,7 +98,7 @@ $(o.tap_decode)
   }
 //@ end
 //@ if o.inside then
-  __device__ static bool inside(int $(o.index), int k) {
+  __device__ $(static)bool inside(int $(o.index), int k)$(const) {
 //@ if o.inside_decode ~= "" then
 $(o.inside_decode)
 //@ end
@@ -117,26 +127,23 @@ struct Smem {
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 
 //@ local parts = k.splits > 1 or k.batch > 1
-//@ if phased then
-// Tile `tile` of a phase, the block's tile `number` of all.
-template <class Phase>
-__device__ __forceinline__ void contract(Smem &smem, int tile, int number, int part,
-$(k.params)) {
-  constexpr int kM = Phase::kM, kTilesM = Phase::kTilesM, kBlocks = Phase::kBlocks;
-//@ else
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
 //@ if parts then
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN),
-            number = tile;
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
 //@ else
   const int tile = blockIdx.x;
 //@ end
-//@ end
   const int tid = threadIdx.x, warp = tid / kWarp;
   const TileOrder<kTilesM, kTilesN> at(tile);
+//@ if phased then
+  const Phase phase = phase_of(at.m);
+  const int m0 = (at.m - phase.first) * kTileM, n0 = at.n * kTileN;
+  const int blocks = (phase.k + kTileK - 1) / kTileK;  // of k
+//@ else
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
+//@ end
 //@ if k.splits > 1 and k.batch > 1 then
   const int batch = part / kSplits, split = part % kSplits;
 //@ elseif k.splits > 1 then
@@ -145,7 +152,9 @@ $(k.params)) {
   const int batch = $(k.batch > 1 and "part" or "0");
 //@ end
 //@ if k.splits > 1 then
-  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
+  const int first = split * $(blocks) / kSplits, end = (split + 1) * $(blocks) / kSplits;
+//@ elseif phased then
+  const int first = 0, end = blocks;
 //@ else
   constexpr int first = 0, end = kBlocks;
 //@ end
@@ -154,8 +163,10 @@ $(k.params)) {
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
 //@ if o.copied then
 //@ local source = o.across and "AcrossSource" or "AlongSource"
-//@ local args = o.pointer .. ", " .. origin .. ", batch" .. (o.tap_run > 0 and ", smem.taps" or "")
-  $(source)<$(o.map .. of_phase), T, $(tile), kThreads> $(o.name)($(args));
+//@ local args = o.pointer .. ", " .. origin .. ", batch"
+//@ if phased then args = ("%s{phase}, %s"):format(o.map, args) end
+//@ if o.tap_run > 0 then args = args .. ", smem.taps" end
+  $(source)<$(o.map), T, $(tile), kThreads> $(o.name)($(args));
 //@ else
   auto $(o.name)_value = [&](int $(o.index), int k) {
 //@ if o.halves then
@@ -174,16 +185,18 @@ $(o.body)
 //@ end
 //@ end
 //@ if k.taps > 0 then
-  write_taps<$(k.a.map .. of_phase), kThreads>(smem.taps, kBlocks * (kTileK / $(k.a.tap_run)));
+  write_taps<kThreads>($(k.a.map)$(phased and "{phase}" or "{}"), smem.taps, $(blocks) * (kTileK / $(k.a.tap_run)));
   nn_sync();  // the table of taps is there
 //@ end
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
   Product product;
   product.clear();
+//@ if not phased then
   // The last block may be shorter.
-  constexpr int kLastBytes = ($(P)kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
+  constexpr int kLastBytes = (kK - (kBlocks - 1) * kTileK) * int(sizeof(T));
   constexpr int kLastSteps = (kLastBytes + Product::kStepBytes - 1) / Product::kStepBytes;
+//@ end
   auto load = [&](int block, int stage) {
     a.load(block, smem.a[stage]);
     b.load(block, smem.b[stage]);
@@ -201,11 +214,15 @@ $(o.body)
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
+//@ if phased then
+    product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
+//@ else
     if (kLastSteps == kSteps || block + 1 < kBlocks) {
       product.template multiply<kSteps>(rows, warp_m, columns, warp_n);
     } else {
       product.template multiply<kLastSteps>(rows, warp_m, columns, warp_n);
     }
+//@ end
   }
   nn_cp_async_wait<0>();
   nn_sync();
@@ -216,7 +233,7 @@ $(o.body)
 //@ if k.splits > 1 then
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = $(k.batch > 1 and "batch * " .. k.tiles .. " + " or "")number;
+  const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
                                                      own_arrived + tile_id, &smem.last)) return;
@@ -227,7 +244,7 @@ $(o.body)
 //@ end
 //@ part("parts/tails.cu")
 //@ local each = k.pair and "each_pair" or "each_output"
-  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(phased and "phase.m" or "kM"), epilogue);
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.
@@ -257,19 +274,3 @@ $(k.foot.stores)
 //@ end
 //@ end
 }
-//@ if phased then
-
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
-$(k.params)) {
-  NN_SMEM(Smem, smem);
-  const int number = blockIdx.x % $(k.tiles), part = blockIdx.x / $(k.tiles);
-//@ local before = 0
-//@ for i, phase in ipairs(k.phases) do
-//@ local last = i == #k.phases
-  $(i > 1 and "else " or "")$(last and "" or ("if (number < %d)"):format(before + phase.tiles))
-//@ local tile = before > 0 and "number - " .. before or "number"
-  contract<Phase$(i)>(smem, $(tile), number, part, $(k.arguments));
-//@ before = before + phase.tiles
-//@ end
-}
-//@ end

@@ -121,6 +121,14 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+int64_t greatest_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
 int64_t round_up(int64_t n, int64_t unit) {
   return ceil_div(n, unit) * unit;
 }

@@ -159,7 +159,7 @@ typedef struct ProductText {
   const Maps *maps;              // of the first phase: the axes of all
   const char *axis[kMostAxes];   // the position on an axis, as text
   const char *number[AxisRoles]; // the positions of a role as one number: m, n, k, batch
-  Buffer *constants;             // of each phase: what differs between them
+  Buffer members, *values; // what differs between phases: names, and after commas each one's values
 } ProductText;
 
 enum { kRoleBatch = 1 << AxisBatch, kRoleM = 1 << AxisM, kRoleN = 1 << AxisN, kRoleK = 1 << AxisK };
@@ -168,7 +168,7 @@ extern const char *const product_letters[AxisRoles];
 void product_open(ProductText *h, Emitter *e);
 void product_name_axes(ProductText *h); // anew, after ProductText.number
 const char *product_literal(const ProductText *h, int64_t value);
-// Numbers, or names of constants where phases differ.
+// Numbers, or members of `phase` where phases differ.
 const char *product_size_text(ProductText *h, int axis);
 const char *product_begin_text(ProductText *h, int tensor, int d);
 // Statements that cut the numbers of some roles (bits) into those positions that the texts mention.

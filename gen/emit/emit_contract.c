@@ -39,8 +39,10 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   s.flat = product_flat_text(h, tensor, &s.flat_type, all); // values that lie as it would
   memcpy(s.flat_at, at, sizeof *at * (size_t)operand->type.rank);
   const char *value = expr_value(&s, operand, at);
-  const char *limits = arena_printf(h->arena, "%s < %s && k < %skK", tensor == MapA ? "m" : "n",
-                                    tensor == MapA ? "kM" : "kN", h->p.phases > 1 ? "Phase::" : "");
+  bool phased = h->p.phases > 1;
+  const char *limits = arena_printf(h->arena, "%s < %s && k < %s", tensor == MapA ? "m" : "n",
+                                    tensor == MapB ? "kN" : phased ? "phase.m" : "kM",
+                                    phased ? "phase.k" : "kK");
   const char *inside = inside_text(h, tensor, limits);
   buffer_put(&body, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
   hole_take(o, "decode", &decode);
@@ -63,22 +65,21 @@ static void put_missing(Emitter *o, ProductText *h, int tensor) {
     buffer_put(&missing, "    const int at_%s = %s;\n", name, first);
     int axis = 0;
     while (axis < m->naxes && !(m->axis[axis].role == AxisK && m->dim[tensor][d].by[axis])) axis++;
-    const char *size = axis < m->naxes ? product_size_text(h, axis) : "1",
-               *tap_axis = axis < m->naxes ? h->axis[axis] : "0";
+    const char *tap_axis = axis < m->naxes ? h->axis[axis] : "0";
     int64_t by = axis < m->naxes ? m->dim[tensor][d].by[axis] : 0, most = 1;
+    for (int i = 0; i < h->p.phases && axis < m->naxes; i++)
+      if (h->p.maps[i].axis[axis].size > most) most = h->p.maps[i].axis[axis].size;
     const char *step = index_scaled(h->arena, "i", by < 0 ? -by : by);
     buffer_put(&missing,
-               "#pragma unroll\n    for (int i = 0; i < %s; ++i) bits |= unsigned(unsigned(%s) >= "
+               "#pragma unroll\n    for (int i = 0; i < %lld; ++i) bits |= unsigned(unsigned(%s) >= "
                "%lldu) << ",
-               size, product_joined(h, arena_printf(h->arena, "at_%s", name), step, by < 0),
+               (long long)most, product_joined(h, arena_printf(h->arena, "at_%s", name), step, by < 0),
                (long long)m->type[tensor]->dim[d]);
     buffer_put(&missing, bit ? "(%d + i);\n" : "i;\n", bit);
     if (bit)
       buffer_put(&tap, " | 1u << (%d + %s)", bit, tap_axis);
     else
       buffer_put(&tap, "1u << %s", tap_axis);
-    for (int i = 0; i < h->p.phases && axis < m->naxes; i++)
-      if (h->p.maps[i].axis[axis].size > most) most = h->p.maps[i].axis[axis].size;
     bit += (int)most;
   }
   Buffer all = {0};
@@ -188,35 +189,36 @@ static void put_shape(ProductText *h) {
   hole_int(e, "stages", t->stages);
   hole_int(e, "splits", t->splits);
   hole_int(e, "blocks", t->blocks);
-  hole_int(e, "tiles", product_row_tiles(p, t->m) * ceil_div(p->n, t->n));
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
 }
 
-// k.phases, and the names of the kernel's parameters, which it hands on.
+// k.phases: of each its first tile along m, and the values of its members; k.m and k.k divide those
+// of all.
 static void put_phases(ProductText *h) {
   Emitter *e = h->e;
   lua_State *lua = e->c->lua;
-  const Tile *t = &e->g->tile;
+  int64_t m = 0, k = 0, first = 0;
   lua_newtable(lua);
   for (int i = 0; i < h->p.phases; i++) {
+    int64_t rows = maps_count(&h->p.maps[i], AxisM), depth = maps_count(&h->p.maps[i], AxisK);
+    const char *more = h->values[i].text;
     lua_newtable(lua);
     Emitter inner = *e;
-    int64_t rows = maps_count(&h->p.maps[i], AxisM);
-    hole_int(&inner, "m", rows);
-    hole_int(&inner, "k", maps_count(&h->p.maps[i], AxisK));
-    hole_int(&inner, "tiles", ceil_div(rows, t->m) * ceil_div(h->p.n, t->n));
-    hole_take(&inner, "constants", &h->constants[i]);
+    hole_int(&inner, "first", first);
+    hole_text(&inner, "values",
+              arena_printf(h->arena, "%lld, %lld, %lld%s", (long long)first, (long long)rows,
+                           (long long)depth, more ? more : ""));
     lua_rawseti(lua, -2, i + 1);
+    buffer_free(&h->values[i]);
+    m = greatest_divisor(m, rows), k = greatest_divisor(k, depth);
+    first += ceil_div(rows, e->g->tile.m);
   }
   lua_setfield(lua, -2, "phases");
-  Buffer b = {0};
-  const Group *g = e->g;
-  for (int i = 0; i < g->ninputs + g->noutputs + g->nscratch; i++)
-    buffer_put(&b, "%s%s", i ? ", " : "",
-               i < g->ninputs + g->noutputs ? g->args[i]
-                                            : g->scratch[i - g->ninputs - g->noutputs].name);
-  hole_take(e, "arguments", &b);
+  hole_int(e, "m", m);
+  hole_int(e, "k", k);
+  hole_int(e, "tiles_m", first);
+  hole_take(e, "members", &h->members);
 }
 
 // k.columns: the sums of columns.

@@ -15,29 +15,31 @@ const char *product_literal(const ProductText *h, int64_t value) {
   return arena_printf(h->arena, "%lld", (long long)value);
 }
 
-// A number that is value[i] in phase i: itself, or the name of a constant of the phases.
+// A number that is value[i] in phase i: itself, or the name of a member of the phases.
 static const char *number(ProductText *h, const char *name, const int64_t *value) {
   bool same = true;
   for (int i = 1; i < h->p.phases; i++) same = same && value[i] == value[0];
   if (same) return product_literal(h, value[0]);
-  for (int i = 0; i < h->p.phases; i++)
-    if (!expr_mentions(h->constants[i].text, name))
-      buffer_put(&h->constants[i], "  static constexpr int %s = %lld;\n", name,
-                 (long long)value[i]);
-  return arena_printf(h->arena, "Phase::%s", name);
+  const char *so_far = h->members.text;
+  if (!expr_mentions(so_far, name)) {
+    buffer_put(&h->members, so_far ? ", %s" : "%s", name);
+    for (int i = 0; i < h->p.phases; i++)
+      buffer_put(&h->values[i], ", %lld", (long long)value[i]);
+  }
+  return arena_printf(h->arena, "phase.%s", name);
 }
 
 const char *product_size_text(ProductText *h, int axis) {
   int64_t *size = arena_alloc(h->arena, sizeof *size * (size_t)h->p.phases);
   for (int i = 0; i < h->p.phases; i++) size[i] = h->p.maps[i].axis[axis].size;
   const char *name = h->maps->axis[axis].name;
-  return number(h, arena_printf(h->arena, "kSize%c%s", toupper(*name), name + 1), size);
+  return number(h, arena_printf(h->arena, "size_%s", name), size);
 }
 
 const char *product_begin_text(ProductText *h, int tensor, int d) {
   int64_t *begin = arena_alloc(h->arena, sizeof *begin * (size_t)h->p.phases);
   for (int i = 0; i < h->p.phases; i++) begin[i] = h->p.maps[i].dim[tensor][d].begin;
-  return number(h, arena_printf(h->arena, "kBegin%c%d", "ABO"[tensor], d), begin);
+  return number(h, arena_printf(h->arena, "begin_%c%d", "abo"[tensor], d), begin);
 }
 
 // ---- indices -----------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ void product_index(ProductText *h, int tensor, unsigned roles, const char *inden
   buffer_put(b, "%s", product_decoded(h, roles, indent, rank, text));
   for (int d = 0; d < rank; d++) {
     at[d] = (Index){h->maps->type[tensor]->dim[d] == 1 ? "0" : text[d], false};
-    if (!strpbrk(at[d].text, " :")) continue; // a name, or a number
+    if (!strchr(at[d].text, ' ')) continue; // a name, or a number
     at[d].text = arena_printf(h->arena, "at_%s", emit_index_names(rank)[d]);
     buffer_put(b, "%sconst int %s = %s;\n", indent, at[d].text, text[d]);
   }
@@ -170,7 +172,7 @@ const char *product_flat_text(ProductText *h, int tensor, const Type *t, unsigne
 void product_open(ProductText *h, Emitter *e) {
   *h = (ProductText){.e = e, .arena = e->c->arena, .p = contract_product(e->g)};
   h->maps = h->p.maps;
-  h->constants = arena_alloc(h->arena, sizeof *h->constants * (size_t)h->p.phases);
+  h->values = arena_alloc(h->arena, sizeof *h->values * (size_t)h->p.phases);
   memcpy(h->number, product_letters, sizeof product_letters);
   product_name_axes(h);
 }

@@ -185,9 +185,8 @@ static const char *columns_join(const Group *k, const Node *n) {
   if (k->pair[0] || tail_of_inputs(k, n) || k->tails[0].nmoves ||
       !type_same_shape(&x->type, &y->type))
     return "the product's result has been moved";
-  if (maps_phases(y) > 1 || maps_count(&maps, AxisBatch) > 1 ||
-      maps_count(&maps, AxisN) != y->type.dim[channel])
-    return "a product of several batches, groups or phases keeps no sums of its columns";
+  if (maps_count(&maps, AxisBatch) > 1 || maps_count(&maps, AxisN) != y->type.dim[channel])
+    return "a product of several batches or groups keeps no sums of its columns";
   for (int d = 0; d < y->type.rank; d++)
     if (y->type.dim[d] > 1 && (n->attr.axes >> d & 1) == (d == channel))
       return "a product's epilogue sums all rows of a column, no other axes";

@@ -1,7 +1,8 @@
 // source.cuh: how the rows of an operand come to shared memory, one block of k after the other. A
 // kernel's map says where elements are, in elements from the operand's first:
 //
-//   kRows, kDepth    how many rows, and k, there are
+//   rows(), depth()  how many rows, and k, there are
+//   kRows, kDepth    numbers of which they are multiples
 //   kPiece           elements that one copy takes
 //   kLinear          at(k) is a multiple of k
 //   kBounded         some products lie outside of the operand
@@ -32,16 +33,16 @@ __device__ __forceinline__ void copy_piece(char *to, const T *from, bool inside)
 }
 
 // Where run `run` of kTapRun k lies.
-template <class Map> __device__ __forceinline__ Tap tap_of(int k) {
+template <class Map> __device__ __forceinline__ Tap tap_of(const Map &map, int k) {
   unsigned bits = 0;
-  if constexpr (Map::kBounded) bits = Map::tap(k) | (k < Map::kDepth ? 0u : 1u << 31);
-  return {Map::at(k), bits};
+  if constexpr (Map::kBounded) bits = map.tap(k) | (k < map.depth() ? 0u : 1u << 31);
+  return {map.at(k), bits};
 }
 
-template <class Map, int kThreads>
-__device__ __forceinline__ void write_taps(Tap *taps, int count) {
+template <int kThreads, class Map>
+__device__ __forceinline__ void write_taps(const Map &map, Tap *taps, int count) {
   for (int i = threadIdx.x; i < count; i += kThreads)
-    write_tap(taps + i, tap_of<Map>(i * Map::kTapRun));
+    write_tap(taps + i, tap_of(map, i * Map::kTapRun));
 }
 
 // Rows that lie along k. Pieces of a chunk that are copied at once follow each other. kTapRun: how
@@ -53,6 +54,7 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
   static constexpr int kCount = Shape::kCount, kPack = Shape::kPack, kPiece = Map::kPiece;
   static constexpr bool kWhole = kPiece == kPack, kByBlock = Map::kTapRun == Shape::kTileK;
   static constexpr bool kRagged = Map::kRows % kTile != 0 || Map::kDepth % Shape::kTileK != 0;
+  Map map;
   const T *row[kCount];
   unsigned missing[kCount];  // the highest bit stands for k past the end
   const Tap *taps;
@@ -60,15 +62,18 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
 
   __device__ __forceinline__ AlongSource(const T *base, int row0, int batch,
                                          const Tap *taps = nullptr)
-      : taps(taps), row0(row0), chunk(threadIdx.x % kChunks) {
+      : AlongSource(Map{}, base, row0, batch, taps) {}
+  __device__ __forceinline__ AlongSource(const Map &map, const T *base, int row0, int batch,
+                                         const Tap *taps = nullptr)
+      : map(map), taps(taps), row0(row0), chunk(threadIdx.x % kChunks) {
     first = kWhole ? threadIdx.x / kChunks : spread(threadIdx.x / kChunks);
 #pragma unroll
     for (int p = 0; p < kParts; ++p) offset[p] = 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int r = row0 + first + i * Shape::kAtOnce;
-      row[i] = base + Map::row(r, batch) + (kByBlock ? chunk * kPack : 0);
-      if constexpr (Map::kBounded) missing[i] = r < Map::kRows ? 1u << 31 | Map::missing(r) : ~0u;
+      row[i] = base + map.row(r, batch) + (kByBlock ? chunk * kPack : 0);
+      if constexpr (Map::kBounded) missing[i] = r < map.rows() ? 1u << 31 | map.missing(r) : ~0u;
     }
   }
 
@@ -80,7 +85,7 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
       const int to = swizzled(first, e / kPack) + e % kPack * int(sizeof(T));
       Tap tap;
       if constexpr (Map::kTapRun == 0)
-        tap = tap_of<Map>(k);
+        tap = tap_of(map, k);
       else
         tap = read_tap(taps + block * (Shape::kTileK / Map::kTapRun) +
                        (kByBlock ? 0 : e / Map::kTapRun));
@@ -95,8 +100,8 @@ struct AlongSource : SourceShape<T, kTile, kThreads> {
         if constexpr (Map::kBounded)
           inside = !(missing[i] & tap.bits);
         else
-          inside = (Map::kDepth % Shape::kTileK == 0 || k < Map::kDepth) &&
-                   (Map::kRows % kTile == 0 || row0 + r < Map::kRows);
+          inside = (Map::kDepth % Shape::kTileK == 0 || k < map.depth()) &&
+                   (Map::kRows % kTile == 0 || row0 + r < map.rows());
         copy_piece<kPiece, !Map::kBounded && !kRagged>(
             stage + to + i * (Shape::kAtOnce * kRowBytes), row[i], inside);
       }
@@ -112,6 +117,7 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
   static constexpr int kTileK = Shape::kTileK;
   static constexpr bool kWhole = kPiece == kPack;
   static constexpr bool kRagged = Map::kRows % kTile != 0 || Map::kDepth % kTileK != 0;
+  Map map;
   const T *row[kCount];
   int row0, first, chunk, offset[kParts];
 
@@ -122,14 +128,16 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
   __device__ __forceinline__ int k_of(int i) const { return (first + i * Shape::kAtOnce) % kTileK; }
 
   __device__ __forceinline__ AcrossSource(const T *base, int row0, int batch)
-      : row0(row0), chunk(threadIdx.x % kChunks) {
+      : AcrossSource(Map{}, base, row0, batch) {}
+  __device__ __forceinline__ AcrossSource(const Map &map, const T *base, int row0, int batch)
+      : map(map), row0(row0), chunk(threadIdx.x % kChunks) {
     first = kWhole ? threadIdx.x / kChunks : spread_across<T>(threadIdx.x / kChunks);
 #pragma unroll
     for (int p = 0; p < kParts; ++p) offset[p] = 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      row[i] = base + Map::row(row_of(i), batch);
-      if constexpr (Map::kLinear) row[i] += Map::at(k_of(i));
+      row[i] = base + map.row(row_of(i), batch);
+      if constexpr (Map::kLinear) row[i] += map.at(k_of(i));
     }
   }
 
@@ -137,7 +145,7 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
     const int k0 = block * kTileK;
     int step = 0;
     if constexpr (Map::kLinear) {
-      step = Map::at(k0) - offset[part];
+      step = map.at(k0) - offset[part];
       offset[part] += step;
     }
 #pragma unroll
@@ -146,14 +154,14 @@ struct AcrossSource : SourceShape<T, kTile, kThreads> {
       if (Shape::kTail && first + i * Shape::kAtOnce >= kTile) break;
       const int k = k0 + k_of(i);
       const T *from = row[i];
-      if constexpr (!Map::kLinear) from += Map::at(k);
+      if constexpr (!Map::kLinear) from += map.at(k);
 #pragma unroll
       for (int piece = 0; piece < kPack / kPiece; ++piece) {
         const int e = (piece * kChunks + chunk) * kPiece, r = row_of(i) + piece * kChunks * kPiece;
         const int to = across<T>(first, e / kPack) + e % kPack * int(sizeof(T));
-        bool inside = (Map::kDepth % kTileK == 0 || k < Map::kDepth) &&
-                      (Map::kRows % kTile == 0 || r < Map::kRows);
-        if constexpr (Map::kBounded) inside = inside && Map::inside(r, k);
+        bool inside = (Map::kDepth % kTileK == 0 || k < map.depth()) &&
+                      (Map::kRows % kTile == 0 || r < map.rows());
+        if constexpr (Map::kBounded) inside = inside && map.inside(r, k);
         copy_piece<kPiece, !Map::kBounded && !kRagged>(
             stage + to + i * (Shape::kAtOnce * kRowBytes), from + piece * kChunks * kPiece, inside);
       }

@@ -35,6 +35,8 @@ struct MapA {
   static constexpr int kPiece = 1;  // elements that are copied at once
   static constexpr int kTapRun = 1;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = true;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     return m;
   }
@@ -68,6 +70,8 @@ struct MapB {
   static constexpr int kPiece = 1;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 25;
   }
@@ -103,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_image - 56 - 2, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
-  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 1));
+  write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 1));
   nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
@@ -153,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     }
     nn_store<2>(g_relu + m * 6 + n, nn_cast<float>(relu_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
 // lenet__max_pool2d: window_max
 // from models/lenet.lua:6
@@ -267,6 +271,8 @@ struct MapA {
   static constexpr int kPiece = 2;  // elements that are copied at once
   static constexpr int kTapRun = 2;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = false;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     const int p = m / 10;
     const int q = m % 10;
@@ -286,6 +292,8 @@ struct MapB {
   static constexpr int kPiece = 2;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 150;
   }
@@ -321,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_max_pool2d, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
-  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 2));
+  write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 2));
   nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
@@ -371,7 +379,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
     }
     nn_store<4>(g_relu + m * 16 + n, nn_cast<float>(relu_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
 // lenet__max_pool2d_2: window_max
 // from models/lenet.lua:7

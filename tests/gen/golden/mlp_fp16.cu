@@ -90,6 +90,8 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     return m * 784;
   }
@@ -104,6 +106,8 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 784;
   }
@@ -132,8 +136,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   float *own_sums,
   int *own_arrived) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN),
-    number = tile;
+  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
   const int tid = threadIdx.x, warp = tid / kWarp;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
@@ -180,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   nn_sync();
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = number;
+  const int tile_id = tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
     own_arrived + tile_id, &smem.last)) return;
@@ -196,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     }
     nn_store<8>(g_relu + m * 256 + n, nn_cast<f16>(relu_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
 // mlp__fc2_init: copy
 // from models/mlp.lua:6
@@ -262,6 +265,8 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     return m * 256;
   }
@@ -276,6 +281,8 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 256;
   }
@@ -358,7 +365,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     }
     nn_store<8>(g_relu_2 + m * 256 + n, nn_cast<f16>(relu_2_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
 // mlp__fc3_init: copy
 // from models/mlp.lua:10
@@ -424,6 +431,8 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     return m * 256;
   }
@@ -438,6 +447,8 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 256;
   }
@@ -519,5 +530,5 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     }
     nn_store<2>(g_fc3_2 + m * 10 + n, nn_cast<float>(fc3_2_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }

@@ -114,6 +114,8 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = true;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     const int p = m / 28;
     const int q = m % 28;
@@ -150,6 +152,8 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 576;
   }
@@ -185,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
-  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 64));
+  write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
   nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
@@ -235,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     }
     nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
 // resnet18__layer2_0_bn2_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:11
@@ -353,6 +357,8 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 64;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = false, kBounded = true;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     return m * 128;
   }
@@ -387,6 +393,8 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 1152;
   }
@@ -422,7 +430,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
-  write_taps<MapA, kThreads>(smem.taps, kBlocks * (kTileK / 64));
+  write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
   nn_sync();  // the table of taps is there
 
   // The ring: kStages - 1 blocks are on their way while one is multiplied.
@@ -471,7 +479,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     }
     nn_store<8>(g_bn2_3 + m * 128 + n, nn_cast<bf16>(bn2_3_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
 // resnet18__layer2_0_downsample_1_init: add+rsqrt+neg+mul+mul+add
 // from models/resnet.lua:13
@@ -587,6 +595,8 @@ struct MapA {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kM; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int m, int) {
     const int p = m / 28;
     const int q = m % 28;
@@ -603,6 +613,8 @@ struct MapB {
   static constexpr int kPiece = 8;  // elements that are copied at once
   static constexpr int kTapRun = 0;  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = true, kBounded = false;
+  __device__ static int rows() { return kN; }
+  __device__ static int depth() { return kK; }
   __device__ static int row(int n, int) {
     return n * 64;
   }
@@ -688,5 +700,5 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     }
     nn_store<8>(g_relu_2 + m * 128 + n, nn_cast<bf16>(relu_2_out));
   };
-  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, epilogue);
+  each_output<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, kM, epilogue);
 }
