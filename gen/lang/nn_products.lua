@@ -45,6 +45,11 @@ define("mm(a: tensor, b: tensor)", "torch.mm", of_ranks("mm", 2, 2))
 define("bmm(a: tensor, b: tensor)", "torch.bmm", of_ranks("bmm", 3, 3))
 define("mv(a: tensor, b: tensor)", "torch.mv", of_ranks("mv", 2, 1))
 define("dot|vdot(a: tensor, b: tensor)", "torch.dot", of_ranks("dot", 1, 1))
+-- Of vectors along an axis of both, which broadcast.
+define("vecdot(a: tensor, b: tensor, axis: axis = -1)", "torch.linalg.vecdot", function(a, b, axis)
+  local products = a * b
+  return nn.sum(products, axis + #shape(products) - #shape(a))
+end)
 -- Products of the last dimensions of both.
 define("inner(a: tensor, b: tensor)", "torch.inner", function(a, b)
   if #shape(a) == 0 or #shape(b) == 0 then return a * b end
