@@ -27,5 +27,8 @@ local cases = {
   function() local y = v:cov{aweights = i}; return y end,
   function() local y = i:entr(); return y end,
   function() local y = nn.zeta(i, 2); return y end,
+  function() local y = x:ctc_loss(i, {1, 1, 1, 1}, {2, 2, 3, 3}); return y end,
+  function() local y = x:ctc_loss(i, {1, 1, 1, 1}, i); return y end,
+  function() local y = x:ctc_loss(i, {1, 1, 1, -1}, {2, 2, 3, 1}); return y end,
 }
 nn.output("y", cases[case]())

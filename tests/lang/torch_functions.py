@@ -5,7 +5,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from torch_cases import derived, derives, floats, gradient, ints, main, section
+from torch_cases import ctc, derived, derives, floats, gradient, ints, main, section
 
 INF = float("inf")
 linalg, special = torch.linalg, torch.special
@@ -210,6 +210,22 @@ section("behind", {"x": floats(3, 6), "s": torch.tensor([[1.0, 3, 3, 2], [2, 2, 
     (derives("f:frexp()", "f"), lambda x, s, h, l, f: derived(lambda f: f.frexp()[0], f)),
     (derives("x:quantile(0.3, 2)", "x"),
      lambda x, *_: derived(lambda x: x.quantile(0.3, 1), x)),
+])
+
+
+def in_a_row(x, t, m, **options):
+    return ctc(x, t, m, torch.tensor([4, 2, 0]), **options)
+
+
+section("alignments", {"x": floats(12, 3, 6), "t": ints(6, 6, low=1),
+                       "m": torch.tensor([12, 10, 9], dtype=torch.int32)}, [
+    ("x:log_softmax():ctc_loss(t, m, {4, 2, 0})", lambda x, t, m: in_a_row(x, t, m)),
+    ("x:log_softmax():ctc_loss(t, {12, 10, 9}, {4, 2, 0}, {reduction = 'none'})",
+     lambda x, t, m: in_a_row(x, t, m, reduction="none")),
+    ("(nn.grad(x:log_softmax():ctc_loss(t, m, {4, 2, 0}, {reduction = 'sum'}), x))",
+     lambda x, t, m: gradient(lambda v: in_a_row(v, t, m, reduction="sum"), x)),
+    ("x:log_softmax():ctc_loss(t:view(3, 2), {12, 10, 9}, {2, 1, 2})",
+     lambda x, t, m: F.ctc_loss(x.log_softmax(-1), t.view(3, 2).long(), (12, 10, 9), (2, 1, 2))),
 ])
 
 
