@@ -228,6 +228,23 @@ section("alignments", {"x": floats(12, 3, 6), "t": ints(6, 6, low=1),
      lambda x, t, m: F.ctc_loss(x.log_softmax(-1), t.view(3, 2).long(), (12, 10, 9), (2, 1, 2))),
 ])
 
+BEYOND = torch.tensor([2147483647, -2147483648, 2147483646, 16777217, 123456789, -77777],
+                      dtype=torch.int32)
+section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
+    ("e + 1", lambda e, u: e + 1), ("e - 3", lambda e, u: e - 3), ("e * e", lambda e, u: e * e),
+    ("-e", lambda e, u: -e), ("e:abs()", lambda e, u: e.abs()), ("e ^ 3", lambda e, u: e ** 3),
+    ("(e + 2147483647) + 1", lambda e, u: e + 2147483647 + 1),
+    ("nn.full({6}, 2147483647) + nn.full({6}, 1) + e", lambda e, u: e - 2147483648),
+    ("e * u - e * 3", lambda e, u: e * u - e * 3),
+    ("e:sum()", lambda e, u: e.sum().int()), ("e:prod()", lambda e, u: e.prod().int()),
+    ("e:cumsum()", lambda e, u: e.cumsum(0).int()),
+    ("e:cumprod()", lambda e, u: e.cumprod(0).int()),
+    ("e:unsqueeze(2):matmul(e:unsqueeze(1))", lambda e, u: e[:, None] * e),
+    ("u:to('u8') + u:to('u8')", lambda e, u: u.byte() + u.byte()),
+    ("u:to('u8') * u:to('u8') - 9", lambda e, u: u.byte() * u.byte() - 9),
+    ("(u:to('u8') * 3):to('i32')", lambda e, u: (u.byte() * 3).int()),
+])
+
 
 if __name__ == "__main__":
     sys.exit(main())
