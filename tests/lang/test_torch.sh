@@ -12,4 +12,6 @@ for cases in tests/lang/torch_{cases,options,functions}.py; do
     else ok "$name" $python -W ignore $cases build/nngen "$work" "$name"; fi
   done
 done
+if [ -z "$python" ]; then skip "running statistics" "python3-torch is not installed"
+else ok "running statistics" $python -W ignore tests/lang/torch_steps.py build/nngen "$work"; fi
 tap_done
