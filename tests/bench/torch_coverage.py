@@ -18,8 +18,7 @@ import torch.nn.functional as F
 
 OTHER_MATTERS = {  # of torch.Tensor
     "values": "argwhere nonzero masked_select unique unique_consecutive item tolist numpy "
-              "is_nonzero masked_scatter index_put put resize resize_as equal bernoulli "
-              "multinomial histogram",
+              "is_nonzero resize resize_as",
     "kinds": "adjoint align_as align_to angle as_subclass ccol_indices cdouble cfloat chalf "
              "coalesce col_indices conj conj_physical crow_indices dense_dim dequantize has_names "
              "indices int_repr is_coalesced is_complex is_conj "
