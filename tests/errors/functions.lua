@@ -30,5 +30,6 @@ local cases = {
   function() local y = x:ctc_loss(i, {1, 1, 1, 1}, {2, 2, 3, 3}); return y end,
   function() local y = x:ctc_loss(i, {1, 1, 1, 1}, i); return y end,
   function() local y = x:ctc_loss(i, {1, 1, 1, -1}, {2, 2, 3, 1}); return y end,
+  function() local y = x:matrix_exp(); return y end,
 }
 nn.output("y", cases[case]())

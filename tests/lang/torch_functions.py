@@ -43,6 +43,14 @@ section("norms", {"x": floats(3, 4, 5), "y": floats(3, 4, 5), "v": floats(6),
      lambda x, y, *_: derived(lambda x, y: linalg.vecdot(x, y, dim=1), x, y)),
 ])
 
+SIZES = torch.tensor([0.1, 1.0, 3.0])[:, None, None]
+section("exponentials", {"m": floats(4, 4), "b": floats(3, 5, 5) * SIZES}, [
+    ("m:matrix_exp()", lambda m, b: m.matrix_exp()),
+    ("nn.matrix_exp(b)", lambda m, b: b.double().matrix_exp().float()),
+    ("(m * 0):matrix_exp()", lambda m, b: torch.eye(4)),
+    (derives("m:matrix_exp()", "m"), lambda m, b: derived(torch.matrix_exp, m)),
+])
+
 section("slopes", {"x": floats(5, 4, 3), "v": floats(7), "p": floats(5).cumsum(0),
                    "q": floats(4, low=0.5, high=2).cumsum(0)}, [
     ("v:gradient()", lambda x, v, *_: torch.gradient(v)[0]),
