@@ -67,11 +67,13 @@ static void run_asset(lua_State *lua, const char *name, int nargs) {
 const char *const front_layers[] = {
     "gen/lang/nn_math.lua",
     "gen/lang/nn_special.lua",
+    "gen/lang/nn_bessel.lua",
     "gen/lang/nn_activations.lua",
     "gen/lang/nn_shapes.lua",
     "gen/lang/nn_parts.lua",
     "gen/lang/nn_joins.lua",
     "gen/lang/nn_reduce.lua",
+    "gen/lang/nn_moments.lua",
     "gen/lang/nn_sort.lua",
     "gen/lang/nn_select.lua",
     "gen/lang/nn_scatter.lua",

@@ -57,7 +57,7 @@ define("gelu(x: tensor, approximate: none/tanh = none)", "F.gelu, nn.GELU", func
   if approximate == "none" then return x * 0.5 * (1 + op.erf(x * 0.7071067811865476)) end
   return x * 0.5 * (1 + op.tanh((x + x * x * x * 0.044715) * 0.7978845608028654))
 end)
-define("sigmoid(x: tensor)", "torch.sigmoid, nn.Sigmoid", op.sigmoid)
+define("sigmoid|expit(x: tensor)", "torch.sigmoid, nn.Sigmoid, torch.special.expit", op.sigmoid)
 -- x * sigmoid(x).
 define("silu|swish(x: tensor)", "F.silu, nn.SiLU", op.silu)
 

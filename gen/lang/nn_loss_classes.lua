@@ -145,15 +145,47 @@ end)
 
 -- ---- of sequences -----------------------------------------------------------------------------
 
+-- The labels of examples one behind the other as rows of equal length: each example's, and as many
+-- more of its own as the longest has.
+local function rows_of_labels(labels, counts, N)
+  local total, longest, rows = 0, 1, {}
+  for i = 1, #counts do
+    counts[i] = tools.amount("ctc_loss: target_lengths[" .. i .. "]", counts[i])
+    total, longest = total + counts[i], math.max(longest, counts[i])
+  end
+  if #counts ~= N or total ~= shape(labels)[1] then
+    fail("ctc_loss: target_lengths: wants %d numbers that come to the %d labels, not %d of %d", N,
+         shape(labels)[1], #counts, total)
+  end
+  local first, places = 0, {}
+  for i, count in ipairs(counts) do
+    for k = 1, longest do rows[k] = math.max(math.min(first + k, first + count, total), 1) - 1 end
+    places[i], rows, first = rows, {}, first + count
+  end
+  return nn.gather(labels, nn.tensor(places), 1)
+end
+-- Numbers of each example, as a tensor or a list, as a tensor.
+local function lengths_of(what, v)
+  if type(v) ~= "table" then return tools.tensor(what, v) end
+  for i = 1, #v do tools.amount(what .. "[" .. i .. "]", v[i]) end
+  return nn.tensor(v)
+end
+
 -- Connectionist temporal classification (Graves et al., 2006): the negative logarithm of the
 -- probability of all alignments of labels (N, S) with x (T, N, C), logarithms of probabilities, or
--- of (S) with (T, C); of example n the first lengths[n] steps and target_lengths[n] labels count.
+-- of (S) with (T, C); of example n the first lengths[n] steps and target_lengths[n] labels count:
+-- tensors or lists. Of target_lengths as a list labels may be those of all examples in one row.
 -- One step of the forward recursion after another: T is a number of the model. "mean" divides each
 -- by its labels first; zero_infinity: what no alignment reaches is 0.
-define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_lengths: tensor,
-       target_lengths: tensor, {blank: whole = 0, reduction: none/mean/sum = mean,
+define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_lengths: any,
+       target_lengths: any, {blank: whole = 0, reduction: none/mean/sum = mean,
        zero_infinity: boolean = false})]], "F.ctc_loss, nn.CTCLoss",
        function(x, labels, lengths, target_lengths, o)
+  if #shape(x) == 3 and #shape(labels) == 1 and type(target_lengths) == "table" then
+    labels = rows_of_labels(labels, target_lengths, shape(x)[2])
+  end
+  lengths = lengths_of("ctc_loss: lengths", lengths)
+  target_lengths = lengths_of("ctc_loss: target_lengths", target_lengths)
   if #shape(x) == 2 and #shape(labels) == 1 then
     local function one(v) return op.reshape(v, {dims = {1, table.unpack(shape(v))}}) end
     local y = nn.ctc_loss(nn.unsqueeze(x, 2), one(labels), op.reshape(lengths, {dims = {1}}),
@@ -163,8 +195,9 @@ define([[ctc_loss(x|log_probs: tensor, labels|targets: tensor, lengths|input_len
   local T, N, C = table.unpack(shape(x))
   local S = shape(labels)[2]
   if #shape(x) ~= 3 or #shape(labels) ~= 2 or shape(labels)[1] ~= N then
-    fail("ctc_loss: wants (T, N, C) and labels (N, S), or (T, C) and (S), not %s and %s",
-         tostring(x), tostring(labels))
+    fail("ctc_loss: wants (T, N, C) and labels (N, S), or (T, C) and (S), not %s and %s%s",
+         tostring(x), tostring(labels), #shape(x) == 3 and #shape(labels) == 1 and
+         "; of labels in one row target_lengths is a list" or "")
   end
   if o.blank < 0 or o.blank >= C then fail("ctc_loss: blank = %d of %d classes", o.blank, C) end
   local none = -1e30 -- the logarithm of no probability: finite, so that differences are

@@ -45,6 +45,11 @@ define("mm(a: tensor, b: tensor)", "torch.mm", of_ranks("mm", 2, 2))
 define("bmm(a: tensor, b: tensor)", "torch.bmm", of_ranks("bmm", 3, 3))
 define("mv(a: tensor, b: tensor)", "torch.mv", of_ranks("mv", 2, 1))
 define("dot|vdot(a: tensor, b: tensor)", "torch.dot", of_ranks("dot", 1, 1))
+-- Of vectors along an axis of both, which broadcast.
+define("vecdot(a: tensor, b: tensor, axis: axis = -1)", "torch.linalg.vecdot", function(a, b, axis)
+  local products = a * b
+  return nn.sum(products, axis + #shape(products) - #shape(a))
+end)
 -- Products of the last dimensions of both.
 define("inner(a: tensor, b: tensor)", "torch.inner", function(a, b)
   if #shape(a) == 0 or #shape(b) == 0 then return a * b end
@@ -102,13 +107,17 @@ define("multi_dot|chain_matmul(tensors: tensors)", "torch.linalg.multi_dot", fun
   return y
 end)
 
+local function want_square(what, x)
+  local dims = shape(x)
+  if #dims < 2 or dims[#dims] ~= dims[#dims - 1] then
+    fail("%s: wants square matrices, not %s", what, tostring(x))
+  end
+end
 -- A square matrix times itself, n times in all; n = 0: the identity.
 define("matrix_power(x: tensor, n: whole)", "torch.matrix_power", function(x, n)
   local dims = shape(x)
   if n < 0 then fail("matrix_power: n = %d: there are no inverses", n) end
-  if #dims < 2 or dims[#dims] ~= dims[#dims - 1] then
-    fail("matrix_power: wants square matrices, not %s", tostring(x))
-  end
+  want_square("matrix_power", x)
   if n == 0 then return nn.expand(nn.eye(dims[#dims]), dims) end
   local result
   while n > 0 do
@@ -117,6 +126,20 @@ define("matrix_power(x: tensor, n: whole)", "torch.matrix_power", function(x, n)
     if n > 0 then x = nn.matmul(x, x) end
   end
   return result
+end)
+
+-- The exponential of square matrices: of x / 2^s, whose 1-norm is at most 1, by Taylor's series,
+-- then squared s times; s is at most 8, for norms up to 256.
+define("matrix_exp(x: tensor)", "torch.matrix_exp, torch.linalg.matrix_exp", function(x)
+  want_square("matrix_exp", x)
+  local terms, most = 12, 8
+  local norm = op.stop_gradient(nn.matrix_norm(x, 1, nil, true))
+  local halvings = nn.clamp(op.ceil(nn.log2(norm)), 0.0, most + 0.0)
+  local part, one = x * nn.exp2(-halvings), nn.eye(shape(x)[#shape(x)])
+  local y = part * (1 / terms) + one
+  for k = terms - 1, 1, -1 do y = nn.matmul(part, y) * (1 / k) + one end
+  for k = 1, most do y = op.where(op.ge(halvings, k + 0.0), nn.matmul(y, y), y) end
+  return y
 end)
 
 -- ---- einsum -----------------------------------------------------------------------------------

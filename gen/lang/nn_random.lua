@@ -35,6 +35,30 @@ define_here("randperm(n: amount, {seed: whole = 0, step: value = 0})",
             "torch.randperm", function(n, o)
   return nn.argsort(drawn("uniform", {n}, o), 1)
 end)
+-- `count` places of each row of weights, (n) or (m, n), not below 0, each by chance as often as its
+-- weight has it, as i32. replacement: a place may be drawn again; else a row has at least `count`
+-- weights above 0.
+define_here([[multinomial(x: tensor, count|num_samples: count, replacement: boolean = false,
+            {seed: whole = 0, step: value = 0})]], "torch.multinomial",
+            function(x, count, replacement, o)
+  local dims = shape(x)
+  local rank, n = #dims, dims[#dims]
+  if rank ~= 1 and rank ~= 2 or not tools.is_float(x) then
+    fail("multinomial: wants floats (n) or (m, n), not %s %s", core.dtype(x), tostring(x))
+  end
+  if not replacement then
+    if count > n then fail("multinomial: %d of %d places without replacement", count, n) end
+    -- The largest of log(weight) plus noise of Gumbel's distribution.
+    local noise = -op.log(-op.log(op.max(drawn("uniform", dims, o), 0x1p-40)))
+    local _, places = nn.topk(op.log(x) + noise, count, rank)
+    return places
+  end
+  -- The first place up to which the weights come to more than a share of their sum.
+  local sums = nn.cumsum(x, rank)
+  local draws = drawn("uniform", tools.with(dims, rank, count), o) * nn.sum(x, rank, true)
+  local last = nn.amax(op.where(op.gt(x, 0.0), nn.index(dims, rank), 0), rank, true)
+  return op.min(nn.searchsorted(sums, draws, {right = true}), last)
+end)
 -- 1.0 with the probability that each element of x is, else 0.0.
 define_here("bernoulli(x: tensor, {seed: whole = 0, step: value = 0})",
             "torch.bernoulli", function(x, o)

@@ -35,15 +35,7 @@ local function floats(name, x)
   if is_float(x) then return x end
   fail("%s: wants floats, not %s; x:to(\"f32\") makes them", name, core.dtype(x))
 end
-
--- The power 1/p of a sum of sizes, whose derivative at 0 is 0, as torch's norm and std have it.
-local function root(sum, p)
-  local y = p == 2 and op.sqrt(sum) or op.pow(sum, 1 / p)
-  return nn.custom_gradient(y, {sum}, function(g)
-    local zero = op.eq(sum, 0.0)
-    return op.where(zero, 0.0, g * y / op.where(zero, 1.0, sum * p))
-  end)
-end
+tools.axes_given = {bits = bits_for, count = count_of, squeeze = squeeze, floats = floats}
 
 -- ---- sums and the like ------------------------------------------------------------------------
 
@@ -76,6 +68,22 @@ end)
 -- The logarithm of the sum of exponentials.
 define("logsumexp(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.logsumexp", reduces(op.reduce_lse))
+-- The sum over what broadcasting to x would have repeated: a tensor of these sizes.
+define("sum_to_size(x: tensor, sizes: sizes)", "Tensor.sum_to_size", function(x, sizes)
+  local dims, over = shape(x), {}
+  local ahead = #dims - #sizes
+  for i, d in ipairs(dims) do
+    local to = sizes[i - ahead]
+    if i <= ahead or to == 1 and d ~= 1 then over[#over + 1] = i
+    elseif to ~= d then
+      fail("sum_to_size: (%s) does not broadcast to %s", table.concat(sizes, ", "), tostring(x))
+    end
+  end
+  if ahead < 0 then
+    fail("sum_to_size: (%s) does not broadcast to %s", table.concat(sizes, ", "), tostring(x))
+  end
+  return op.reshape(#over > 0 and nn.sum(x, over, true) or x, {dims = sizes})
+end)
 
 -- ---- the largest and the smallest -------------------------------------------------------------
 
@@ -138,13 +146,27 @@ define("cumsum(x: tensor, axis: axis = -1)", "torch.cumsum", scans(op.scan_sum))
 -- Their product; of integers and bools exact, in i32.
 define("cumprod(x: tensor, axis: axis = -1)", "torch.cumprod", scans(op.scan_prod))
 -- The logarithm of the sum of their exponentials.
-define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", scans(op.scan_lse))
--- Their extreme, and a second result: its place from 0, of equal ones the last one's.
+define("logcumsumexp(x: tensor, axis: axis = -1)", "torch.logcumsumexp", function(x, axis)
+  local y = op.scan_lse(x, {axis = axis - 1})
+  return nn.custom_gradient(y, {x}, function(g)
+    -- exp(x) times the sum of g exp(-y) from each element on: of g above 0 and below it apart, by
+    -- their logarithms, since exp(-y) may leave the range of floats.
+    local function part(size)
+      local terms = nn.flip(op.log(size) - y, axis)
+      return op.exp(nn.flip(op.scan_lse(terms, {axis = axis - 1}), axis) + x)
+    end
+    return part(op.max(g, 0.0)) - part(op.max(-g, 0.0))
+  end)
+end)
+-- Their extreme, and a second result: its place from 0, of equal ones the last one's; NaN is more
+-- extreme than all numbers.
 local function extremes(row)
   return function(x, axis)
-    local y = row(x, {axis = axis - 1})
-    local place = op.where(op.eq(x, y), nn.index(shape(x), axis), 0)
-    return y, op.scan_max(place, {axis = axis - 1})
+    local along = {axis = axis - 1}
+    local same = op.eq(x, row(x, along))
+    local place = op.where(is_float(x) and same | op.ne(x, x) or same, nn.index(shape(x), axis), 0)
+    place = op.scan_max(place, along)
+    return op.take_along(x, place, along), place
   end
 end
 -- The largest of them, and its place.
@@ -199,126 +221,70 @@ define("cumulative_trapezoid(y: tensor, dx|x: value = 1, axis: axis = -1)",
   return nn.cumsum(areas(y, dx, axis), axis)
 end)
 
--- ---- moments and norms ------------------------------------------------------------------------
-
--- The sum of squared distances from the mean over count - correction; exact where the mean is large
--- beside the deviation.
-local function variance(name, x, bits, correction)
-  local n = count_of(x, bits)
-  return op.reduce_var(floats(name, x), {axes = bits}) * (n / math.max(n - correction, 0))
+-- Weights of three neighbours, `near` and `far` apart: of the derivative at the first of them, at
+-- the middle one and at the last.
+local function slope_weights(near, far)
+  local both = near + far
+  return {{-(near + both) / (near * both), both / (near * far), -near / (far * both)},
+          {-far / (near * both), (far - near) / (near * far), near / (far * both)},
+          {far / (near * both), -both / (near * far), (far + both) / (far * both)}}
 end
--- The sum of squared distances from the mean over (count - correction); NaN of too few elements.
-define("var(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
-       "torch.var", function(x, axes, keep, correction)
-  local bits = bits_for(x, axes)
-  return squeeze(variance("var", x, bits, correction), bits, keep)
-end)
--- Its root.
-define("std(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
-       "torch.std", function(x, axes, keep, correction)
-  local bits = bits_for(x, axes)
-  return squeeze(root(variance("std", x, bits, correction), 2), bits, keep)
-end)
--- var and mean: two results.
-define([[var_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
-       correction: whole = 1)]], "torch.var_mean", function(x, axes, keep, correction)
-  return nn.var(x, axes, keep, correction), nn.mean(x, axes, keep)
-end)
--- std and mean: two results.
-define([[std_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
-       correction: whole = 1)]], "torch.std_mean", function(x, axes, keep, correction)
-  return nn.std(x, axes, keep, correction), nn.mean(x, axes, keep)
-end)
--- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0.
-define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean = false)",
-       "torch.norm", function(x, p, axes, keep)
-  local size = op.abs(floats("norm", x))
-  if p == math.huge then return nn.amax(size, axes, keep) end
-  if p == -math.huge then return nn.amin(size, axes, keep) end
-  if p == 0 then return nn.sum(op.ne(x, 0):to("f32"), axes, keep) end
-  if p == 1 then return nn.sum(size, axes, keep) end
-  return root(nn.sum(p == 2 and x * x or op.pow(size, p), axes, keep), p + 0.0)
-end)
--- The norm of x - y.
-define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p)
-  return nn.norm(x - y, p)
-end)
--- x over its norm along an axis, or over eps where that is larger.
-define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)",
-       "F.normalize", function(x, p, axis, eps)
-  return x / op.max(nn.norm(x, p, axis, true), eps)
-end)
--- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
-define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
-       "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
-  local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
-  return nn.sum(x * y, axis) / (size(x) * size(y))
-end)
--- The norm of x - y + eps along the last axis.
-define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6,
-       keep|keepdim: boolean = false)]],
-       "F.pairwise_distance, nn.PairwiseDistance", function(x, y, p, eps, keep)
-  return nn.norm(x - y + eps, p, -1, keep)
-end)
--- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
-define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
-  if p < 0 then fail("cdist: p = %g: wants at least 0", p) end
-  return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
-end)
-
--- Distances of all pairs of rows of (N, M), each once: (N (N - 1) / 2).
-define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
-  local n = shape(x)[1]
-  if #shape(x) ~= 2 or n < 2 then
-    fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x))
+-- The derivative along an axis of values `between` apart: a number, or a tensor of their places.
+local function slope(x, axis, between, edge_order)
+  local n, rank = shape(x)[axis], #shape(x)
+  if n <= edge_order then
+    fail("gradient: axis %d of %s: wants at least %d elements for edge_order = %d", axis,
+         tostring(x), edge_order + 1, edge_order)
   end
-  if p < 0 then fail("pdist: p = %g: wants at least 0", p) end
-  local rows = {}
-  for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
-  return nn.concat(rows, 1)
-end)
--- The covariance matrix of variables (rows) over observations (columns); of a vector its variance.
-define("cov(x: tensor, {correction: whole = 1})", "torch.cov", function(x, o)
-  if #shape(x) < 2 then
-    return nn.reshape(nn.cov(op.reshape(x, {dims = {1, nn.numel(x)}}), o), {})
-  end
-  if #shape(x) ~= 2 then fail("cov: wants (variables, observations), not %s", tostring(x)) end
-  local d = x - nn.mean(x, 2, true)
-  return op.matmul(d, nn.transpose(d)) * (1 / math.max(shape(x)[2] - o.correction, 0))
-end)
--- Of rows of observations the correlation of each two.
-define("corrcoef(x: tensor)", "torch.corrcoef", function(x)
-  if #shape(x) < 2 then
-    return nn.reshape(nn.corrcoef(op.reshape(x, {dims = {1, nn.numel(x)}})), {})
-  end
-  if #shape(x) ~= 2 then fail("corrcoef: wants (variables, observations), not %s", tostring(x)) end
-  local d = x - nn.mean(x, 2, true)
-  local rows = d * op.rsqrt(nn.sum(d * d, 2, true))
-  return nn.clamp(op.matmul(rows, nn.transpose(rows)), -1.0, 1.0)
-end)
--- The sum over what broadcasting to x would have repeated: a tensor of these sizes.
-define("sum_to_size(x: tensor, sizes: sizes)", "Tensor.sum_to_size", function(x, sizes)
-  local dims, over = shape(x), {}
-  local ahead = #dims - #sizes
-  for i, d in ipairs(dims) do
-    local to = sizes[i - ahead]
-    if i <= ahead or to == 1 and d ~= 1 then over[#over + 1] = i
-    elseif to ~= d then
-      fail("sum_to_size: (%s) does not broadcast to %s", table.concat(sizes, ", "), tostring(x))
+  local function at(v, first, last) return nn.slice(v, axis, first, last) end
+  local gaps
+  if core.is_tensor(between) then
+    if #shape(between) ~= 1 or shape(between)[1] ~= n then
+      fail("gradient: spacing: wants (%d), the places along axis %d, not %s", n, axis,
+           tostring(between))
     end
+    gaps = nn.diff(tools.along(between, rank, axis), 1, axis)
   end
-  if ahead < 0 then
-    fail("sum_to_size: (%s) does not broadcast to %s", table.concat(sizes, ", "), tostring(x))
+  local function gap(first, last) return gaps and at(gaps, first, last) or between + 0.0 end
+  -- At `place` of each three neighbours, of which the first begin from `first` to `last`.
+  local function of_three(place, first, last)
+    local weights = slope_weights(gap(first, last), gap(first + 1, last + 1))[place]
+    local sum = at(x, first, last) * weights[1] + at(x, first + 2, last + 2) * weights[3]
+    return weights[2] == 0 and sum or sum + at(x, first + 1, last + 1) * weights[2]
   end
-  return op.reshape(#over > 0 and nn.sum(x, over, true) or x, {dims = sizes})
-end)
--- Rows along an axis whose norm is above `most` scaled down to it.
-define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)",
-       "torch.renorm", function(x, p, axis, most)
-  local others = {}
-  for i = 1, #shape(x) do if i ~= axis then others[#others + 1] = i end end
-  local size = nn.norm(x, p, others, true)
-  return op.where(op.gt(size, most), x * (most / (size + 1e-7)), x)
+  local function of_two(first)
+    return (at(x, first + 1, first + 1) - at(x, first, first)) / gap(first, first)
+  end
+  local parts = {edge_order == 2 and of_three(1, 1, 1) or of_two(1)}
+  if n > 2 then parts[2] = of_three(2, 1, n - 2) end
+  parts[#parts + 1] = edge_order == 2 and of_three(3, n - 2, n - 2) or of_two(n - 1)
+  return nn.concat(parts, axis)
+end
+-- Derivatives along each of the axes, by default all, a result for each: by differences of the two
+-- neighbours, at both ends of the last two values, or of three with edge_order = 2. spacing: how
+-- far values are apart, a number, or a list of a number, or of a tensor of places, for each axis.
+define("gradient(x: tensor, {spacing: any = 1, axes: axes = nil, edge_order: whole = 1})",
+       "torch.gradient", function(x, o)
+  floats("gradient", x)
+  if o.edge_order ~= 1 and o.edge_order ~= 2 then
+    fail("gradient: edge_order = %d: wants 1 or 2", o.edge_order)
+  end
+  local axes, of_axis, results = o.axes or {}, o.spacing, {}
+  if not o.axes then for i = 1, #shape(x) do axes[i] = i end end
+  if core.is_tensor(of_axis) then of_axis = {of_axis} end
+  if type(of_axis) == "number" then
+    of_axis = {}
+    for i = 1, #axes do of_axis[i] = o.spacing end
+  end
+  if type(of_axis) ~= "table" or #of_axis ~= #axes then
+    fail("gradient: spacing: wants a number, or a list of one for each of %d axes, not %s", #axes,
+         tools.said(o.spacing))
+  end
+  for i, axis in ipairs(axes) do
+    if type(of_axis[i]) ~= "number" then tools.tensor("gradient: spacing", of_axis[i]) end
+    results[i] = slope(x, axis, of_axis[i], o.edge_order)
+  end
+  return table.unpack(results)
 end)
 
 -- ---- softmax ----------------------------------------------------------------------------------

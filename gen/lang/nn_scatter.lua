@@ -143,6 +143,38 @@ define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boole
   else y = nn.scatter(flat, 1, places, given) end
   return nn.reshape(y, shape(x))
 end)
+-- x with `from` where the tensors of integers `ids` name places, one of them for each of the first
+-- axes of x, whole parts of it where there are fewer; they broadcast, and count from the end below
+-- 0. `from`, a tensor or a number, broadcasts to those places; of equal ones the last, with
+-- accumulate all added to what is there.
+define([[index_put(x: tensor, ids|indices: tensors, from|values: value,
+       accumulate: boolean = false)]], "Tensor.index_put", function(x, ids, from, accumulate)
+  local dims = shape(x)
+  if #ids > #dims then
+    fail("index_put: %d tensors of ids for the axes of %s", #ids, tostring(x))
+  end
+  local place
+  for i, id in ipairs(ids) do
+    if tools.is_float(id) or core.dtype(id) == "bool" then
+      fail("index_put: ids[%d]: wants integers, not %s%s", i, core.dtype(id),
+           core.dtype(id) == "bool" and "; nn.where puts by truths" or "")
+    end
+    local own = op.where(op.lt(id, 0), id + dims[i], id)
+    place = place and place * dims[i] + own or own
+  end
+  local wide, of_parts = shape(place), {}
+  local count = tools.product(wide)
+  for i = #ids + 1, #dims do
+    wide[#wide + 1], of_parts[#of_parts + 1] = dims[i], dims[i]
+  end
+  local parts = op.reshape(x, {dims = {tools.product(dims, 1, #ids), table.unpack(of_parts)}})
+  if core.is_tensor(from) then from = nn.expand(from, wide) else from = nn.full(wide, from) end
+  from = op.reshape(nn.to(from, core.dtype(x)), {dims = {count, table.unpack(of_parts)}})
+  place = op.reshape(place, {dims = {count}})
+  if accumulate then parts = nn.index_add(parts, 1, place, from)
+  else parts = nn.index_copy(parts, 1, place, from) end
+  return op.reshape(parts, {dims = dims})
+end)
 -- ids (N) along an axis: x with the rows `from` there.
 define("index_copy(x: tensor, axis: axis, ids|index: tensor, from|source: tensor)",
        "torch.index_copy", function(x, axis, ids, from)

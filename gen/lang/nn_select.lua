@@ -183,3 +183,46 @@ define("histc(x: tensor, bins: count = 100, low|min: number = 0, high|max: numbe
   bin = op.where(op.ge(x, low) & op.le(x, high), bin, -1.0):to("i32")
   return nn.bincount(nn.ravel(bin), bins):to("f32")
 end)
+-- The edges of `bins` equal parts of low to high, numbers or tensors of one element.
+local function even_edges(low, high, bins)
+  local flat = op.eq(low, high)
+  low, high = op.where(flat, low - 0.5, low), op.where(flat, high + 0.5, high)
+  local place = nn.index({bins + 1})
+  local edge = (high - low) * (1 / bins) * place + low
+  return op.where(op.eq(place, bins), high, edge)
+end
+-- How many elements, or how much of their weights, lie in each part between edges, the last one
+-- closed; and the edges, (bins + 1): two results. bins: a number of equal parts of the range {low,
+-- high}, by default from the smallest element to the largest; or the edges, an ascending vector.
+-- density: over the sum and the width of the part.
+define([[histogram(x: tensor, bins: any, {range: any = nil, weight: tensor = nil,
+       density: boolean = false})]], "torch.histogram", function(x, bins, o)
+  local edges, range = bins, o.range
+  if not core.is_tensor(bins) then
+    bins = tools.count("histogram: bins", bins)
+    if range and (type(range) ~= "table" or type(range[1]) ~= "number" or
+                  type(range[2]) ~= "number" or range[1] > range[2]) then
+      fail("histogram: range = %s: wants {low, high}", tools.said(range))
+    end
+    if range then
+      edges = even_edges(nn.full({}, range[1] + 0.0), nn.full({}, range[2] + 0.0), bins)
+    else
+      edges = even_edges(nn.amin(x), nn.amax(x), bins)
+    end
+  elseif #shape(bins) ~= 1 or shape(bins)[1] < 2 or range then
+    fail("histogram: bins: wants a vector of at least two edges%s, not %s",
+         range and " without a range" or "", tostring(bins))
+  else
+    bins = shape(bins)[1] - 1
+  end
+  local flat, weight = nn.ravel(x), o.weight and nn.ravel(o.weight)
+  if weight and shape(weight)[1] ~= shape(flat)[1] then
+    fail("histogram: weight: wants a number for each element of %s, not %s", tostring(x),
+         tostring(o.weight))
+  end
+  local bin = nn.bucketize(flat, edges, {right = true}) - 1
+  bin = op.where(op.eq(flat, nn.select(edges, 1, bins + 1)), bins - 1, bin)
+  local y = nn.bincount(bin, bins, weight):to("f32")
+  if o.density then y = y / nn.diff(edges) / nn.sum(y) end
+  return y, edges
+end)

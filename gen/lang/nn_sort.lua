@@ -98,8 +98,8 @@ define("kthvalue(x: tensor, k: count, axis: axis = -1, keep|keepdim: boolean = f
   if keep then return values, places end
   return nn.squeeze(values, axis), nn.squeeze(places, axis)
 end)
--- What is found along an axis, or, where none is given, among all elements: x and its axis then; and
--- the result without that axis, unless `keep`.
+-- What is found along an axis, or, where none is given, among all elements: x and its axis then;
+-- and the result without that axis, unless `keep`.
 local function along_or_all(what, x, axis)
   if axis ~= nil then return x, tools.axis(what .. ": axis", axis, x) end
   return nn.ravel(x), 1
@@ -185,11 +185,12 @@ define([[nanquantile(x: tensor, q: any, axis: any = nil, keep|keepdim: boolean =
     return op.take_along(sorted, nn.to(place, "i32"), {axis = a - 1})
   end
   return of_each("nanquantile", q, function(v)
-    local low, part = quantile_place(op.max(last, 0.0) * (v + 0.0), o.interpolation, op)
+    local place = op.max(last, 0.0) * (v + 0.0)
+    local low, part = quantile_place(place, o.interpolation, op)
     local y = at(low)
-    if part ~= 0 then
-      local above = at(op.max(op.min(low + 1.0, last), 0.0))
-      y = op.where(op.gt(part, 0.0), y + (above - y) * part, y)
+    if part ~= 0 then -- of two equal infinities their difference is none
+      local above = at(op.ceil(place))
+      y = op.where(op.eq(y, above), y, y + (above - y) * part)
     end
     return without(op.where(op.lt(last, 0.0), 0 / 0, y), x, a, axis, keep)
   end)

@@ -1,5 +1,6 @@
--- nn_special.lua: special functions, of the module `nn` (nn.lua), made of maps that fusion joins:
--- series and recurrences of fixed length, good to single precision.
+-- nn_special.lua: gamma functions, and the parts of integers and floats, of the module `nn`
+-- (nn.lua), made of maps that fusion joins: series and recurrences of fixed length, good to single
+-- precision.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
 local fail, define, is_float = tools.fail, tools.define, tools.is_float
@@ -10,6 +11,7 @@ local function polynomial(w, coefficients)
   for i = 2, #coefficients do p = p * w + coefficients[i] end
   return p
 end
+tools.polynomial = polynomial
 
 local function floats(name, x)
   if core.is_tensor(x) and not is_float(x) then
@@ -17,6 +19,7 @@ local function floats(name, x)
   end
   return x
 end
+tools.floats = floats
 
 -- ---- the gamma function -------------------------------------------------------------------------
 
@@ -76,6 +79,18 @@ local function hurwitz(s, x)
                             u * u * (odd * (s + 3.0) * (s + 4.0) / 30240)))
   return sum + power * (z * (1 / (s - 1.0)) + rest)
 end
+-- Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0, of s > 1 and q > 0; the derivative is
+-- by q alone.
+define("zeta(s: value, q: value)", "torch.special.zeta", function(s, q)
+  floats("zeta", s)
+  floats("zeta", q)
+  local y = hurwitz(s, q)
+  y = op.where(op.gt(s, 1.0) & op.gt(q, 0.0), y, op.where(op.eq(s, 1.0), math.huge, 0 / 0))
+  if not core.is_tensor(q) then return op.stop_gradient(y) end
+  return nn.custom_gradient(y, {q}, function(g)
+    return tools.unbroadcast(g * nn.zeta(s + 1.0, q) * -s, q)
+  end)
+end)
 -- The n-th derivative of digamma; of x > 0, but for n = 1 (and 0, digamma itself).
 define("polygamma(x: tensor, n: amount)", "Tensor.polygamma", function(x, n)
   floats("polygamma", x)
@@ -143,58 +158,6 @@ define("igammac|gammaincc(a: tensor, x: tensor)", "torch.igammac", function(a, x
   return with_density(high, a, x, -1.0)
 end)
 
--- ---- Bessel functions and the inverse of erf ----------------------------------------------------
-
--- Polynomials of Abramowitz and Stegun, 9.8.1 to 9.8.4: about 0, and from 3.75 on times
--- exp(|x|) / sqrt(|x|).
-local function bessel(x, near, far)
-  local size = op.abs(x)
-  local small, t = op.lt(size, 3.75), x * (1 / 3.75)
-  local z = op.max(size, 3.75)
-  return small, polynomial(t * t, near), op.exp(z) * op.rsqrt(z) * polynomial(3.75 / z, far)
-end
--- The modified Bessel function of the first kind of order 1.
-define("i1(x: tensor)", "torch.special.i1", function(x)
-  floats("i1", x)
-  local small, near, far = bessel(x,
-    {0.00032411, 0.00301532, 0.02658733, 0.15084934, 0.51498869, 0.87890594, 0.5},
-    {-0.00420059, 0.01787654, -0.02895312, 0.02282967, -0.01031555, 0.00163801, -0.00362018,
-     -0.03988024, 0.39894228})
-  local y = op.where(small, near * x, op.where(op.lt(x, 0.0), -far, far))
-  return nn.custom_gradient(y, {x}, function(g)
-    local zero = op.eq(x, 0.0)
-    return g * (nn.i0(x) - op.where(zero, 0.5, y / op.where(zero, 1.0, x)))
-  end)
-end)
--- The same of order 0.
-define("i0(x: tensor)", "torch.i0, torch.special.i0", function(x)
-  floats("i0", x)
-  local small, near, far = bessel(x,
-    {0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0},
-    {0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319,
-     0.01328592, 0.39894228})
-  return nn.custom_gradient(op.where(small, near, far), {x}, function(g)
-    return g * nn.i1(x)
-  end)
-end)
--- The x of which erf(x) is given, by polynomials in single precision (Giles, "Approximating the
--- erfinv function", 2010).
-define("erfinv(y: tensor)", "torch.erfinv", function(y)
-  local detached = op.stop_gradient(y)
-  local w = -op.log1p(-(detached * detached))
-  local near = polynomial(w - 2.5, {
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941})
-  local far = polynomial(op.sqrt(w) - 3.0, {
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682})
-  local x = op.where(op.lt(w, 5.0), near, far) * detached
-  x = op.where(op.eq(op.abs(detached), 1.0), detached * math.huge, x)
-  return nn.custom_gradient(x, {y}, function(g)
-    return g * op.exp(x * x) * 0.8862269254527580
-  end)
-end)
-
 -- ---- integers, and the parts of floats ----------------------------------------------------------
 
 local function wholes(name, x)
@@ -234,6 +197,10 @@ define("frexp(x: tensor)", "torch.frexp", function(x)
   m = op.where(low, m * 2.0, op.where(high, m * 0.5, m))
   local mantissa = op.where(plain, op.where(op.lt(x, 0.0), -m, m), x)
   e = op.where(plain, e - op.where(tiny, 64.0, 0.0), 0.0)
+  mantissa = nn.custom_gradient(mantissa, {x}, function(g)
+    local part = op.floor(e * 0.5)
+    return op.where(op.eq(x, 0.0), 0.0, g * power_of_two(-part) * power_of_two(part - e))
+  end)
   return mantissa, nn.to(e, "i32")
 end)
 -- The float next to x in the direction of y.

@@ -1,100 +1,11 @@
 // eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time: it
 // shares nothing with passes and templates but the rows of ops.lua, and of those only `ref`. Large
 // products go through OpenBLAS.
-//
-// A map's `ref` is a short program (lang/program.c) that runs over chunks of a row; a `ref` that
-// cannot be traced is called per element.
 #include "oracle.h"
 
-#include <lauxlib.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { kChunk = 512, kMostInputs = kMostAccumulators + 2 };
-
-// ---- programs ---------------------------------------------------------------------------------
-
-// The rest with the sign of b, exact.
-static double python_mod(double a, double b) {
-  double rest = fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-#define CODE(name, e)                                                                              \
-  static void name(double *y, const double *a, const double *b, const double *c, int n) {          \
-    (void)b, (void)c;                                                                              \
-    for (int i = 0; i < n; i++) y[i] = e;                                                          \
-  }
-CODE(do_add, a[i] + b[i])
-CODE(do_sub, a[i] - b[i])
-CODE(do_mul, a[i] * b[i])
-CODE(do_div, a[i] / b[i])
-CODE(do_pow, pow(a[i], b[i]))
-CODE(do_neg, -a[i])
-CODE(do_copy, a[i])
-CODE(do_exp, exp(a[i]))
-CODE(do_log, log(a[i]))
-CODE(do_sqrt, sqrt(a[i]))
-CODE(do_sin, sin(a[i]))
-CODE(do_cos, cos(a[i]))
-CODE(do_tanh, tanh(a[i]))
-CODE(do_erf, erf(a[i]))
-CODE(do_erfc, erfc(a[i]))
-CODE(do_log1p, log1p(a[i]))
-CODE(do_expm1, expm1(a[i]))
-CODE(do_atan, atan(a[i]))
-CODE(do_atan2, atan2(a[i], b[i]))
-CODE(do_mod, python_mod(a[i], b[i]))
-CODE(do_floor, floor(a[i]))
-CODE(do_abs, fabs(a[i]))
-CODE(do_max, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
-CODE(do_min, isnan(a[i]) || a[i] < b[i] ? a[i] : b[i])
-CODE(do_lt, a[i] < b[i])
-CODE(do_le, a[i] <= b[i])
-CODE(do_eq, a[i] == b[i])
-CODE(do_where, a[i] != 0 ? b[i] : c[i])
-
-typedef void (*Compute)(double *, const double *, const double *, const double *, int);
-
-static const Compute codes[CodeCount] = {
-    [CodeAdd] = do_add,   [CodeSub] = do_sub,    [CodeMul] = do_mul,     [CodeDiv] = do_div,
-    [CodePow] = do_pow,   [CodeNeg] = do_neg,    [CodeCopy] = do_copy,   [CodeExp] = do_exp,
-    [CodeLog] = do_log,   [CodeSqrt] = do_sqrt,  [CodeSin] = do_sin,     [CodeCos] = do_cos,
-    [CodeTanh] = do_tanh, [CodeErf] = do_erf,    [CodeFloor] = do_floor, [CodeAbs] = do_abs,
-    [CodeMax] = do_max,   [CodeMin] = do_min,    [CodeLt] = do_lt,       [CodeLe] = do_le,
-    [CodeEq] = do_eq,     [CodeWhere] = do_where,  [CodeErfc] = do_erfc,   [CodeLog1p] = do_log1p,
-    [CodeExpm1] = do_expm1, [CodeAtan] = do_atan, [CodeAtan2] = do_atan2, [CodeMod] = do_mod};
-
-static void run_program(const Program *p, const double *const *in, double *out, int n) {
-  double values[kMostCodes][kChunk];
-  const double *slot[kMostCodes + kMostInputs];
-  for (int i = 0; i < p->nin; i++) slot[i] = in[i];
-  for (int i = 0; i < p->nsteps; i++) {
-    const Step *s = &p->steps[i];
-    slot[p->nin + i] = values[i];
-    if (s->code == CodeConst)
-      for (int k = 0; k < n; k++) values[i][k] = s->value;
-    else
-      codes[s->code](values[i], slot[s->in[0]], slot[s->in[1]], slot[s->in[2]], n);
-  }
-  memcpy(out, values[p->nsteps - 1], sizeof *out * (size_t)n);
-}
-
-static void run_lua(Compiler *c, const Op *op, const double *const *in, double *out, int n) {
-  lua_State *lua = c->lua;
-  for (int k = 0; k < n; k++) {
-    lua_rawgeti(lua, LUA_REGISTRYINDEX, op->ref);
-    for (int i = 0; i < op->nin; i++) lua_pushnumber(lua, in[i][k]);
-    if (front_call(lua, op->nin, 1))
-      err_code(c, ExitUsage, "op '%s': its ref fails: %s", op->name, lua_tostring(lua, -1));
-    if (!lua_isnumber(lua, -1))
-      err_code(c, ExitUsage, "op '%s': its ref gives a %s, not a number", op->name,
-               luaL_typename(lua, -1));
-    out[k] = lua_tonumber(lua, -1);
-    lua_pop(lua, 1);
-  }
-}
 
 // ---- maps -------------------------------------------------------------------------------------
 
@@ -112,8 +23,8 @@ static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
   return offset;
 }
 
-// The values that n's dtype has: bools are 0 or 1, u8 counts modulo 256; what is converted is cut
-// toward zero, or rounded to 16 bits.
+// The values that n's dtype has: bools are 0 or 1, integers count modulo 2^32, u8 modulo 256; what
+// is converted is cut toward zero, or rounded to 16 bits.
 static void to_dtype(const Node *n, double *y, int count) {
   bool converts = n->op->typing == TypeConvert;
   Dtype dtype = converts ? (Dtype)n->attr.dtype : n->type.dtype;
@@ -122,7 +33,7 @@ static void to_dtype(const Node *n, double *y, int count) {
     if (!dtype_is_float(dtype) && !isfinite(y[i]) && !converts) y[i] = 0; // divided by 0
     if (converts && (dtype == DtI32 || dtype == DtI64 || dtype == DtU8))
       y[i] = isnan(y[i]) ? 0 : fmin(fmax(trunc(y[i]), INT32_MIN), INT32_MAX);
-    if (dtype == DtU8) y[i] -= 256 * floor(y[i] / 256);
+    y[i] = eval_held(dtype, y[i]);
     if (converts && dtype == DtF16) y[i] = half_to_float(half_from_float((float)y[i]));
     if (converts && dtype == DtBf16) y[i] = bf16_to_float(bf16_from_float((float)y[i]));
   }
@@ -132,6 +43,7 @@ static void eval_map(Compiler *c, Node *n, double **value) {
   const Traced *k = program_of(c, n->op);
   const Type *t = &n->type;
   int64_t count = type_count(t), row = t->rank ? t->dim[t->rank - 1] : 1;
+  bool whole = n->op->typing == TypeArith && !dtype_is_float(t->dtype);
   double spread[MaxInputs][kChunk];
   for (int64_t at = 0; at < count;) {
     int64_t in_row = at % row;
@@ -145,9 +57,9 @@ static void eval_map(Compiler *c, Node *n, double **value) {
       in[i] = constant ? spread[i] : from;
     }
     if (k->ok)
-      run_program(&k->program, in, value[n->id] + at, len);
+      eval_program(&k->program, whole, in, value[n->id] + at, len);
     else
-      run_lua(c, n->op, in, value[n->id] + at, len);
+      eval_lua(c, n->op, in, value[n->id] + at, len);
     to_dtype(n, value[n->id] + at, len);
     at += len;
   }
@@ -159,7 +71,7 @@ static void eval_map(Compiler *c, Node *n, double **value) {
 static double combine(const Traced *k, double a, double b) {
   const double *in[2] = {&a, &b};
   double y;
-  run_program(&k->program, in, &y, 1);
+  eval_program(&k->program, false, in, &y, 1);
   return y;
 }
 
@@ -179,23 +91,28 @@ static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
   return place;
 }
 
-// The accumulators after one more element, the one at `place`.
-static void accumulate(const Traced *k, const Monoid *m, double *acc, const double *x,
+// The accumulators after one more element, the one at `place`; those of integers hold 32 bits.
+static void accumulate(const Node *n, const Traced *k, double *acc, const double *x,
                        double place) {
+  const Monoid *m = n->op->acc;
+  bool whole = !dtype_is_float(n->type.dtype);
   double next[kMostAccumulators];
-  const double *args[kMostInputs] = {acc, x, &place};
+  const double *args[kMostOperands] = {acc, x, &place};
   for (int j = 0; j < m->count; j++) args[j] = acc + j;
   args[m->count] = x, args[m->count + 1] = &place;
-  for (int j = 0; j < m->count; j++) run_program(&k->step[j], args, &next[j], 1);
+  for (int j = 0; j < m->count; j++) {
+    eval_program(&k->step[j], whole, args, &next[j], 1);
+    next[j] = eval_held(n->type.dtype, next[j]);
+  }
   memcpy(acc, next, sizeof *acc * (size_t)m->count);
 }
 
 // What the accumulators give.
 static double accumulated(const Traced *k, const Monoid *m, const double *acc) {
-  const double *args[kMostInputs] = {0};
+  const double *args[kMostOperands] = {0};
   for (int j = 0; j < m->count; j++) args[j] = acc + j;
   double y = acc[0];
-  if (k->result.nsteps) run_program(&k->result, args, &y, 1);
+  if (k->result.nsteps) eval_program(&k->result, false, args, &y, 1);
   return y;
 }
 
@@ -208,7 +125,7 @@ static void eval_reduce(Compiler *c, Node *n, double **value) {
   for (int64_t i = 0; i < outs * m->count; i++) acc[i] = m->part[i % m->count].ref_init;
   for (int64_t i = 0; i < count; i++) {
     double *now = acc + row_offset(in, &n->type, i) * m->count;
-    accumulate(k, m, now, &value[n->in[0]->id][i], (double)reduced_place(in, n->attr.axes, i));
+    accumulate(n, k, now, &value[n->in[0]->id][i], (double)reduced_place(in, n->attr.axes, i));
   }
   for (int64_t i = 0; i < outs; i++) value[n->id][i] = accumulated(k, m, acc + i * m->count);
   free(acc);
@@ -224,7 +141,7 @@ static void eval_scan(Compiler *c, Node *n, double **value) {
     double acc[kMostAccumulators];
     for (int j = 0; j < m->count; j++) acc[j] = m->part[j].ref_init;
     for (int64_t i = 0; i < length; i++) {
-      accumulate(k, m, acc, &value[n->in[0]->id][first + i * step], (double)i);
+      accumulate(n, k, acc, &value[n->in[0]->id][first + i * step], (double)i);
       value[n->id][first + i * step] = accumulated(k, m, acc);
     }
   }

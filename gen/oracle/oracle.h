@@ -14,6 +14,15 @@ void eval_graph(Graph *g, double **value, EvalAfter *after, void *user);
 void eval_node(Compiler *c, Node *node, double **value);
 void eval_free(Graph *g, double **value);
 
+// ---- eval_program.c
+enum { kChunk = 512, kMostOperands = kMostAccumulators + 2 }; // elements at a time; of a program
+// What a program makes of n elements of its inputs; whole: they are integers.
+void eval_program(const Program *p, bool whole, const double *const *in, double *out, int n);
+// The same of an op whose `ref` cannot be traced.
+void eval_lua(Compiler *c, const Op *op, const double *const *in, double *out, int n);
+// What a dtype holds of a whole number: its low 32 bits, of u8 its low 8.
+double eval_held(Dtype dtype, double x);
+
 // ---- eval_contract.c
 void eval_contract(Compiler *c, Node *n, double **value);
 enum { kEvalBlock = 1 << 22 }; // elements of a matrix that it gathers at once

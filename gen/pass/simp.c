@@ -84,6 +84,12 @@ static bool is_value(const Node *n, double v) {
 
 // ---- rules: each returns the replacement, or null ----------------------------------------------
 
+// Does the dtype hold v as it is? An integer beyond its range wraps where it is computed.
+static bool holds(Dtype dtype, double v) {
+  if (dtype == DtU8) return v >= 0 && v <= UINT8_MAX;
+  return dtype_is_float(dtype) || dtype == DtBool || (v >= INT32_MIN && v <= INT32_MAX);
+}
+
 // A map of constants is a constant.
 static Node *fold_constants(Graph *to, Node *n) {
   bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice; // elements that are all alike
@@ -100,7 +106,7 @@ static Node *fold_constants(Graph *to, Node *n) {
   }
   double v = lua_tonumber(lua, -1);
   lua_pop(lua, 1);
-  return simp_const(to, v, &n->type, n);
+  return holds(n->type.dtype, v) ? simp_const(to, v, &n->type, n) : NULL;
 }
 
 // x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.

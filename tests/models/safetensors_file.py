@@ -1,4 +1,4 @@
-"""Writes tensors of PyTorch as a safetensors file of floats."""
+"""Writes tensors of PyTorch as a safetensors file of floats, and reads one."""
 import json
 import struct
 
@@ -14,3 +14,13 @@ def write_safetensors(path, tensors):
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_safetensors(path):
+    """Its floats, as arrays of NumPy by name."""
+    import numpy
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    return {name: numpy.frombuffer(data[slice(*t["data_offsets"])], "<f4").reshape(t["shape"])
+            for name, t in header.items() if t.get("dtype") == "F32"}

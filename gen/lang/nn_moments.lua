@@ -1,0 +1,180 @@
+-- nn_moments.lua: variances, norms and distances, of the module `nn` (nn.lua). `axes` is one axis
+-- or a list, by default all; the reduced dimensions are dropped unless `keep`.
+local core, nn = ...
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define = tools.fail, tools.define
+local bits_for, count_of = tools.axes_given.bits, tools.axes_given.count
+local squeeze, floats = tools.axes_given.squeeze, tools.axes_given.floats
+
+-- The power 1/p of a sum of sizes, whose derivative at 0 is 0, as torch's norm and std have it.
+local function root(sum, p)
+  local y = p == 2 and op.sqrt(sum) or op.pow(sum, 1 / p)
+  return nn.custom_gradient(y, {sum}, function(g)
+    local zero = op.eq(sum, 0.0)
+    return op.where(zero, 0.0, g * y / op.where(zero, 1.0, sum * p))
+  end)
+end
+
+-- ---- variances ---------------------------------------------------------------------------------
+
+-- The sum of squared distances from the mean over count - correction; exact where the mean is large
+-- beside the deviation.
+local function variance(name, x, bits, correction)
+  local n = count_of(x, bits)
+  return op.reduce_var(floats(name, x), {axes = bits}) * (n / math.max(n - correction, 0))
+end
+-- The sum of squared distances from the mean over (count - correction); NaN of too few elements.
+define("var(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
+       "torch.var", function(x, axes, keep, correction)
+  local bits = bits_for(x, axes)
+  return squeeze(variance("var", x, bits, correction), bits, keep)
+end)
+-- Its root.
+define("std(x: tensor, axes: axes = nil, keep|keepdim: boolean = false, correction: whole = 1)",
+       "torch.std", function(x, axes, keep, correction)
+  local bits = bits_for(x, axes)
+  return squeeze(root(variance("std", x, bits, correction), 2), bits, keep)
+end)
+-- var and mean: two results.
+define([[var_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
+       correction: whole = 1)]], "torch.var_mean", function(x, axes, keep, correction)
+  return nn.var(x, axes, keep, correction), nn.mean(x, axes, keep)
+end)
+-- std and mean: two results.
+define([[std_mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false,
+       correction: whole = 1)]], "torch.std_mean", function(x, axes, keep, correction)
+  return nn.std(x, axes, keep, correction), nn.mean(x, axes, keep)
+end)
+-- Of observations (N) how often each counts, by whole numbers and by shares: nil where none are
+-- given.
+local function observation_weights(n, o)
+  local function wanted(name, floats)
+    local v = o[name]
+    if v and (#shape(v) ~= 1 or shape(v)[1] ~= n or tools.is_float(v) ~= floats) then
+      fail("cov: %s: wants %s (%d), one for each observation, not %s %s", name,
+           floats and "floats" or "integers", n, core.dtype(v), tostring(v))
+    end
+    return v
+  end
+  local often, share = wanted("fweights", false), wanted("aweights", true)
+  return often and share and often * share or often and often:to("f32") or share, share
+end
+-- The covariance matrix of variables (rows) over observations (columns); of a vector its variance.
+-- fweights (N): how often each observation counts, whole numbers; aweights (N): its share, floats.
+define([[cov(x: tensor, {correction: whole = 1, fweights: tensor = nil, aweights: tensor = nil})]],
+       "torch.cov", function(x, o)
+  if #shape(x) < 2 then
+    return nn.reshape(nn.cov(op.reshape(x, {dims = {1, nn.numel(x)}}), o), {})
+  end
+  if #shape(x) ~= 2 then fail("cov: wants (variables, observations), not %s", tostring(x)) end
+  local n = shape(x)[2]
+  local weights, share = observation_weights(n, o)
+  if not weights then
+    local d = x - nn.mean(x, 2, true)
+    return op.matmul(d, nn.transpose(d)) * (1 / math.max(n - o.correction, 0))
+  end
+  local total = nn.sum(weights)
+  local d = x - nn.sum(x * weights, 2, true) / total
+  local less = o.correction + 0.0 -- what is taken off the number of observations
+  if share then less = nn.sum(weights * share) / total * less end
+  return op.matmul(d * weights, nn.transpose(d)) / op.max(total - less, 0.0)
+end)
+-- Of rows of observations the correlation of each two.
+define("corrcoef(x: tensor)", "torch.corrcoef", function(x)
+  if #shape(x) < 2 then
+    return nn.reshape(nn.corrcoef(op.reshape(x, {dims = {1, nn.numel(x)}})), {})
+  end
+  if #shape(x) ~= 2 then fail("corrcoef: wants (variables, observations), not %s", tostring(x)) end
+  local d = x - nn.mean(x, 2, true)
+  local rows = d * op.rsqrt(nn.sum(d * d, 2, true))
+  return nn.clamp(op.matmul(rows, nn.transpose(rows)), -1.0, 1.0)
+end)
+
+-- ---- norms and distances -----------------------------------------------------------------------
+
+-- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0.
+define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.norm", function(x, p, axes, keep)
+  local size = op.abs(floats("norm", x))
+  if p == math.huge then return nn.amax(size, axes, keep) end
+  if p == -math.huge then return nn.amin(size, axes, keep) end
+  if p == 0 then return nn.sum(op.ne(x, 0):to("f32"), axes, keep) end
+  if p == 1 then return nn.sum(size, axes, keep) end
+  if p == 2 then return root(nn.sum(x * x, axes, keep), 2) end
+  if p > 0 and p < 1 then -- the power's derivative at 0 is infinite: torch has 0
+    local zero = op.eq(size, 0.0)
+    size = op.where(zero, 0.0, op.pow(op.where(zero, 1.0, size), p))
+  else
+    size = op.pow(size, p)
+  end
+  return root(nn.sum(size, axes, keep), p + 0.0)
+end)
+-- The same under its name in torch.linalg.
+define("vector_norm(x: tensor, p|ord: number = 2, axes: axes = nil, keep|keepdim: boolean = false)",
+       "torch.linalg.vector_norm", function(x, p, axes, keep) return nn.norm(x, p, axes, keep) end)
+-- Norms of matrices, which lie along two axes: "fro" of all elements, 1 and -1 the largest and the
+-- smallest sum of sizes of a column, inf and -inf of a row.
+define([[matrix_norm(x: tensor, p|ord: any = "fro", axes: axes = nil,
+       keep|keepdim: boolean = false)]], "torch.linalg.matrix_norm", function(x, p, axes, keep)
+  local rank = #shape(floats("matrix_norm", x))
+  if rank < 2 then fail("matrix_norm: wants matrices, not %s", tostring(x)) end
+  axes = axes or {rank - 1, rank}
+  if #axes ~= 2 then fail("matrix_norm: axes: wants two, not %d", #axes) end
+  if p == "fro" then return nn.norm(x, 2, axes, keep) end
+  local size = type(p) == "number" and math.abs(p)
+  if size ~= 1 and size ~= math.huge then
+    fail("matrix_norm: p = %s: wants \"fro\", 1, -1, inf or -inf; there are no singular values",
+         tools.said(p))
+  end
+  local over, from = axes[1], axes[2]
+  if size ~= 1 then over, from = from, over end
+  local sums = nn.sum(op.abs(x), over, true)
+  local extreme = p > 0 and nn.amax or nn.amin
+  return squeeze(extreme(sums, from, true), bits_for(x, axes), keep)
+end)
+-- The norm of x - y.
+define("dist(x: tensor, y: tensor, p: number = 2)", "torch.dist", function(x, y, p)
+  return nn.norm(x - y, p)
+end)
+-- x over its norm along an axis, or over eps where that is larger.
+define("normalize(x: tensor, p: number = 2, axis: axis = 2, eps: number = 1e-12)",
+       "F.normalize", function(x, p, axis, eps)
+  return x / op.max(nn.norm(x, p, axis, true), eps)
+end)
+-- The cosine of the angle between rows of x and y along an axis; norms below eps count as eps.
+define("cosine_similarity(x: tensor, y: tensor, axis: axis = 2, eps: number = 1e-8)",
+       "F.cosine_similarity, nn.CosineSimilarity", function(x, y, axis, eps)
+  local function size(v) return op.max(op.sqrt(nn.sum(v * v, axis)), eps) end
+  return nn.sum(x * y, axis) / (size(x) * size(y))
+end)
+-- The norm of x - y + eps along the last axis.
+define([[pairwise_distance(x: tensor, y: tensor, p: number = 2, eps: number = 1e-6,
+       keep|keepdim: boolean = false)]],
+       "F.pairwise_distance, nn.PairwiseDistance", function(x, y, p, eps, keep)
+  return nn.norm(x - y + eps, p, -1, keep)
+end)
+-- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
+define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
+  if p < 0 then fail("cdist: p = %g: wants at least 0", p) end
+  return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
+end)
+
+-- Distances of all pairs of rows of (N, M), each once: (N (N - 1) / 2).
+define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
+  local n = shape(x)[1]
+  if #shape(x) ~= 2 or n < 2 then
+    fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x))
+  end
+  if p < 0 then fail("pdist: p = %g: wants at least 0", p) end
+  local rows = {}
+  for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end
+  return nn.concat(rows, 1)
+end)
+-- Rows along an axis whose norm is above `most` scaled down to it.
+define("renorm(x: tensor, p: number, axis: axis, most|maxnorm: number)",
+       "torch.renorm", function(x, p, axis, most)
+  local others = {}
+  for i = 1, #shape(x) do if i ~= axis then others[#others + 1] = i end end
+  local size = nn.norm(x, p, others, true)
+  return op.where(op.gt(size, most), x * (most / (size + 1e-7)), x)
+end)
