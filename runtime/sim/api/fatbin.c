@@ -34,7 +34,7 @@ typedef struct Entry {
 // Bytes at a program's address. False: they cannot be read.
 static bool peek(const void *from, void *to, size_t bytes) {
   int fd = image_file();
-  bool ok = fd >= 0 && write(fd, from, bytes) == (ssize_t)bytes &&
+  bool ok = fd >= 0 && image_write(fd, from, bytes) == (ssize_t)bytes &&
             pread(fd, to, bytes, 0) == (ssize_t)bytes;
   if (fd >= 0) close(fd);
   return ok;
