@@ -131,6 +131,7 @@ static const Refused refused[] = {
      CUDA_ERROR_INVALID_PTX,
      "line 10: error: wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16: products with a "
      "sparse"},
+    {BODY("isspacep;"), CUDA_ERROR_INVALID_PTX, "line 9: error: isspacep: it needs more pieces"},
     {BODY("mul24.wide.u32 %r1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "`.wide` is not known here"},
     {".version 2147483647.9\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "version 2147483647.9"},
     {HEAD ".global .u8 a[1] = " BRACES BRACES "1", CUDA_ERROR_INVALID_PTX,
