@@ -53,7 +53,9 @@ void memory_release(CUdeviceptr ptr);
 
 // ---- modules (module.c, ptx_image.c, image.c, shared.c), functions, launches --------------------
 
-int image_file(void);                    // a new one without a name
+int image_file(void); // a new one without a name
+// write(2), which tells of a bad address; a sanitizer of the program's does not look at it.
+ssize_t image_write(int fd, const void *from, size_t bytes);
 bool image_is_text(const void *image);   // ptx_image.c: it begins as one; it need not be readable
 bool fatbin_is(const void *image);
 CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log); // for that device

@@ -34,7 +34,7 @@ typedef struct Entry {
 // Bytes at a program's address. False: they cannot be read.
 static bool peek(const void *from, void *to, size_t bytes) {
   int fd = image_file();
-  bool ok = fd >= 0 && write(fd, from, bytes) == (ssize_t)bytes &&
+  bool ok = fd >= 0 && image_write(fd, from, bytes) == (ssize_t)bytes &&
             pread(fd, to, bytes, 0) == (ssize_t)bytes;
   if (fd >= 0) close(fd);
   return ok;
@@ -81,20 +81,23 @@ static bool unpack(const Entry *entry, const char *from, Text *ptx, Text *log) {
 
 // ---- choosing -----------------------------------------------------------------------------------
 
-// The PTX of the newest GPU that is not newer than the device.
-static const Entry *choose(const char *begin, size_t bytes, uint32_t arch, bool *others) {
-  const Entry *best = NULL;
+// The PTX of the newest GPU that is not newer than the device: its entry, and the bytes behind its
+// header in *from. A damaged fat binary's entries may begin anywhere.
+static bool choose(const char *begin, size_t bytes, uint32_t arch, Entry *best, const char **from,
+                   bool *others) {
+  *from = NULL;
   for (size_t at = 0; at + sizeof(Entry) <= bytes;) {
-    const Entry *entry = (const Entry *)(begin + at);
-    if (entry->header_bytes < sizeof *entry || entry->bytes > bytes - at ||
-        entry->header_bytes > bytes - at - entry->bytes)
-      return best;
-    *others |= entry->kind != kPtx || entry->arch > arch;
-    if (entry->kind == kPtx && entry->arch <= arch && (!best || entry->arch > best->arch))
-      best = entry;
-    at += entry->header_bytes + entry->bytes;
+    Entry entry;
+    memcpy(&entry, begin + at, sizeof entry);
+    if (entry.header_bytes < sizeof entry || entry.bytes > bytes - at ||
+        entry.header_bytes > bytes - at - entry.bytes)
+      break;
+    *others |= entry.kind != kPtx || entry.arch > arch;
+    if (entry.kind == kPtx && entry.arch <= arch && (!*from || entry.arch > best->arch))
+      *best = entry, *from = begin + at + entry.header_bytes;
+    at += entry.header_bytes + entry.bytes;
   }
-  return best;
+  return *from;
 }
 
 CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log) {
@@ -110,17 +113,18 @@ CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log) {
     text_print(log, "the fat binary is damaged");
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  char *bytes = malloc(header.bytes + sizeof(Entry)); // 8-aligned, as entries are
+  char *bytes = malloc(header.bytes + 1);
   CUresult r = CUDA_ERROR_INVALID_IMAGE;
   if (!bytes) {
     r = CUDA_ERROR_OUT_OF_MEMORY;
   } else if (!peek((const char *)image + header.header_bytes, bytes, header.bytes)) {
     text_print(log, "the fat binary ends too early");
   } else {
-    const Entry *entry = choose(bytes, header.bytes, (uint32_t)arch, &others);
-    if (entry && unpack(entry, (const char *)entry + entry->header_bytes, ptx, log))
-      r = CUDA_SUCCESS;
-    else if (!entry) {
+    Entry entry = {0};
+    const char *from;
+    if (choose(bytes, header.bytes, (uint32_t)arch, &entry, &from, &others)) {
+      if (unpack(&entry, from, ptx, log)) r = CUDA_SUCCESS;
+    } else {
       r = CUDA_ERROR_NO_BINARY_FOR_GPU;
       text_print(log, "the fat binary has no PTX for sm_%d%s: nvcc adds it with -gencode "
                       "arch=compute_%d,code=compute_%d", arch,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static uint64_t serial; // of the last module
@@ -29,10 +30,14 @@ int image_file(void) {
   return fd;
 }
 
+ssize_t image_write(int fd, const void *from, size_t bytes) {
+  return syscall(SYS_write, fd, from, bytes);
+}
+
 // Appends bytes at a program's address to the file: an invalid image when they cannot be read.
 static CUresult take_bytes(int fd, const void *from, size_t bytes) {
   for (const char *at = from; bytes;) {
-    ssize_t n = write(fd, at, bytes);
+    ssize_t n = image_write(fd, at, bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0 && errno == EFAULT)
       return sim_refuse(CUDA_ERROR_INVALID_IMAGE, "the kernel image ends at %p", (void *)at);

@@ -13,7 +13,9 @@ static bool take_text(const char *from, Text *text) {
   bool ended = false;
   for (const char *at = from; fd >= 0 && !ended;) {
     size_t piece = page - (uintptr_t)at % page;
-    if (lseek(fd, 0, SEEK_SET) < 0 || write(fd, at, piece) != (ssize_t)piece) break;
+    if (lseek(fd, 0, SEEK_SET) < 0 ||
+        image_write(fd, at, piece) != (ssize_t)piece)
+      break;
     size_t length = strnlen(at, piece);
     text_append(text, at, length);
     ended = length < piece;
@@ -26,7 +28,7 @@ static bool take_text(const char *from, Text *text) {
 bool image_is_text(const void *image) {
   int fd = image_file();
   char first = 0;
-  bool ok = fd >= 0 && write(fd, image, 1) == 1 && pread(fd, &first, 1, 0) == 1;
+  bool ok = fd >= 0 && image_write(fd, image, 1) == 1 && pread(fd, &first, 1, 0) == 1;
   if (fd >= 0) close(fd);
   return ok && ((first && strchr("./ \t\r\n", first)) || fatbin_is(image));
 }
@@ -64,16 +66,23 @@ CUresult image_of_text(const char *from, Text *image, Text *log) {
   return r;
 }
 
-// Whether PTX is right, without compiling what is made of it: for tests. log: its first bytes.
+// Whether PTX, as text or in a fat binary, is right, without compiling what is made of it: for
+// tests. log: its first bytes.
 __attribute__((visibility("default"))) CUresult cusimTranslatePtx(const char *ptx, char *log,
                                                                   size_t room, size_t *c_bytes);
 CUresult cusimTranslatePtx(const char *ptx, char *log, size_t room, size_t *c_bytes) {
-  Text c_text = {0}, words = {0};
+  Text c_text = {0}, words = {0}, unpacked = {0};
   PtxJob job = make_job();
-  CUresult r = ptx_translate(ptx, &job, &c_text, &words);
+  CUresult r = CUDA_SUCCESS;
+  if (fatbin_is(ptx)) {
+    r = fatbin_ptx(ptx, job.arch, &unpacked, &words);
+    ptx = unpacked.data ? unpacked.data : "";
+  }
+  if (r == CUDA_SUCCESS) r = ptx_translate(ptx, &job, &c_text, &words);
   if (log && room) snprintf(log, room, "%s", words.data ? words.data : "");
   if (c_bytes) *c_bytes = c_text.length;
   text_free(&c_text);
   text_free(&words);
+  text_free(&unpacked);
   return r;
 }

@@ -1,9 +1,9 @@
-// curand_kernel.h: random numbers of a thread: XORWOW (the default) and Philox4x32-10, with the
-// sequences of CUDA's header of that name. Integers and uniform numbers have its bits; normal ones
-// its steps over the host's log, sin, cos and exp.
+// curand_kernel.h: random numbers of a thread: XORWOW (the default), Philox4x32-10, MRG32k3a and
+// Sobol's, with the sequences of CUDA's header of that name. Integers and uniform numbers have its
+// bits; normal ones its steps over the host's log, sin, cos, exp and inverse of erfc.
 //
 // XORWOW: Marsaglia, "Xorshift RNGs", 2003. Philox: Salmon and others, "Parallel Random Numbers: As
-// Easy as 1, 2, 3", 2011. Not there: MRG32k3a, MTGP32, Sobol, Poisson and other discrete numbers.
+// Easy as 1, 2, 3", 2011. Not there: MTGP32, Poisson and other discrete numbers.
 #ifndef CUSIM_CURAND_KERNEL_H
 #define CUSIM_CURAND_KERNEL_H
 
@@ -179,6 +179,12 @@ CUSIM_FN float uniform(unsigned x) { return float(x) * 0x1p-32f + 0x1p-33f; }
 CUSIM_FN double uniform(unsigned x, unsigned y) {
   return double(x ^ (unsigned long long)y << 21) * 0x1p-53 + 0x1p-54;
 }
+} // namespace cusim
+
+#include "cusim_mrg32k3a.h"
+#include "cusim_sobol.h"
+
+namespace cusim {
 // Box and Muller: two independent numbers of two.
 CUSIM_FN float2 normals(unsigned x, unsigned y) {
   const float step = 2.3283064e-10f * 6.2831855f;
@@ -205,6 +211,13 @@ template <class S> CUSIM_FN float2 normals_float(S *state) {
 }
 enum { kNoNormal, kNormal, kLogNormal };
 } // namespace cusim
+
+template <class S, class... More> CUSIM_FN unsigned curand_poisson(S *, More...) {
+  static_assert(sizeof(S) == 0, "libcusim's curand_kernel.h has no curand_poisson");
+}
+template <class S, class... More> CUSIM_FN unsigned curand_discrete(S *, More...) {
+  static_assert(sizeof(S) == 0, "libcusim's curand_kernel.h has no curand_discrete");
+}
 
 template <class S> CUSIM_FN float curand_uniform(S *state) {
   return cusim::uniform(curand(state));

@@ -34,8 +34,17 @@ CUSIM_FN u32 x_add16x2(u32 a, u32 b) {
 CUSIM_FN u32 x_sub16x2(u32 a, u32 b) {
   return ((a - b) & 0xffffu) | ((a & 0xffff0000u) - (b & 0xffff0000u));
 }
-CUSIM_FN u32 x_mul24(u32 a, u32 b) { return (a & 0xffffff) * (b & 0xffffff); }
-CUSIM_FN s32 x_mul24(s32 a, s32 b) { return s32(u32(s32(u32(a) << 8) >> 8) * u32(s32(u32(b) << 8) >> 8)); }
+CUSIM_FN u64 x_times24(u32 a, u32 b) { return u64(a & 0xffffff) * (b & 0xffffff); }
+CUSIM_FN s64 x_times24(s32 a, s32 b) {
+  return s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8);
+}
+template <class T> CUSIM_FN T x_mul24(T a, T b) { return T(x_times24(a, b)); }
+template <class T> CUSIM_FN T x_mul24_hi(T a, T b) { return T(x_times24(a, b) >> 16); }
+template <class T> CUSIM_FN T x_mad24(T a, T b, T c) { return T(u32(x_mul24(a, b)) + u32(c)); }
+template <class T> CUSIM_FN T x_mad24_hi(T a, T b, T c) {
+  return T(u32(x_mul24_hi(a, b)) + u32(c));
+}
+CUSIM_FN s32 x_mad24_hi_sat(s32 a, s32 b, s32 c) { return x_addsat(x_mul24_hi(a, b), c); }
 
 // The carry of add.cc and its like is a register of the thread.
 template <class T> CUSIM_FN T x_addcc(u32 &carry, T a, T b) {

@@ -217,6 +217,17 @@ static void emit_plain(Emitter *e) { // d = x_name(sources of the instruction's 
   call_same(e, name, instr_type(e, 0), e->instr->nops - 1);
 }
 
+// mul24, mad24: bits 0 to 31 or 16 to 47 of the product of 24 bits each; `.sat`: of signed `.hi`.
+static void emit_24(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  bool hi = instr_has(e->instr, "hi"), sat = instr_has(e->instr, "sat");
+  bool mad = !strcmp(e->instr->part[0], "mad24");
+  char name[32];
+  only_parts(e, 1, e->instr->nparts - 1, mad && hi && type.kind == KindSigned ? "hi sat" : "lo hi");
+  snprintf(name, sizeof name, "x_%s%s%s", e->instr->part[0], hi ? "_hi" : "", sat ? "_sat" : "");
+  call_same(e, name, type, mad ? 3 : 2);
+}
+
 static void emit_bfe(Emitter *e) {
   PtxType type = instr_type(e, 0), u = ptx_type_of("u32");
   const PtxType types[] = {type, u, u};
@@ -435,7 +446,8 @@ const EmitRow emit_arith_rows[] = {{"add", emit_add},
                                    {"mul", emit_mul},
                                    {"mad", emit_mad},
                                    {"madc", emit_mad},
-                                   {"mul24", emit_plain},
+                                   {"mul24", emit_24},
+                                   {"mad24", emit_24},
                                    {"fma", emit_fma},
                                    {"div", emit_div},
                                    {"rem", emit_div},

@@ -41,6 +41,7 @@ static bool in_words(const char *words, const char *part) {
 }
 
 void only_parts(Emitter *e, int first, int end, const char *words) {
+  if (end > e->instr->nparts) emit_fail(e, "it needs more pieces");
   for (int i = first; i < end; i++)
     if (!in_words(words, e->instr->part[i]))
       emit_fail(e, "`.%s` is not known here", e->instr->part[i]);

@@ -109,4 +109,12 @@ static void emit_mma(Emitter *e) {
   text_print(e->out, " }");
 }
 
-const EmitRow emit_mma_rows[] = {{"mma", emit_mma}, {0}};
+static void emit_sparse(Emitter *e) {
+  emit_fail(e, "products with a sparse matrix are not modelled");
+}
+
+const EmitRow emit_mma_rows[] = {{"mma", emit_mma},
+                                 {"mma.sp", emit_sparse},
+                                 {"mma.sp::ordered_metadata", emit_sparse},
+                                 {"wgmma.mma_async.sp", emit_sparse},
+                                 {0}};

@@ -1,12 +1,13 @@
 // parse.c: a module of PTX, down to the bodies of its functions (parse_body.c).
 #include "sim/ptx/ptx.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { kNewestVersion = 99, kOldestVersion = 30, kMostBytes = 1 << 30 };
+enum { kNewestVersion = 99, kOldestVersion = 30, kMostBytes = 1 << 30, kMostDepth = 16 };
 
 void parse_fail(Parser *p, const char *format, ...) {
   char text[400];
@@ -123,10 +124,11 @@ static void add_init(Parser *p, PtxVar *var, PtxInit init) {
   var->init[var->ninit++] = init;
 }
 
-static void parse_initialiser(Parser *p, PtxVar *var) {
+static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
+  if (depth > kMostDepth) parse_fail(p, "too many brackets in each other");
   if (parse_take(p, "{")) {
     while (!parse_is(p, "}")) {
-      parse_initialiser(p, var);
+      parse_initialiser(p, var, depth + 1);
       if (!parse_take(p, ",")) break;
     }
     parse_need(p, "}");
@@ -204,14 +206,16 @@ PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
   var->name = parse_name(p);
   bool open_end = false;
   while (parse_take(p, "[")) {
+    uint64_t n = 1;
     if (parse_is(p, "]"))
       open_end = true;
     else
-      var->count *= need_integer(p);
+      n = need_integer(p);
     parse_need(p, "]");
-    if (var->count > kMostBytes) parse_fail(p, "%s is too large", var->name);
+    if (n > kMostBytes || var->count * n > kMostBytes) parse_fail(p, "%s is too large", var->name);
+    var->count *= n;
   }
-  if (with_init && parse_take(p, "=")) parse_initialiser(p, var);
+  if (with_init && parse_take(p, "=")) parse_initialiser(p, var, 0);
   if (open_end && var->ninit) var->count = (size_t)var->ninit;
   var->extern_array = open_end && !var->ninit;
   if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);
@@ -278,7 +282,7 @@ static int product(Parser *p, int out[3]) {
     int n = 1;
     if (i == 0 || parse_take(p, ",")) n = (int)need_integer(p);
     if (out) out[i] = n;
-    all *= n > 0 && n < 1 << 16 ? n : 1;
+    all *= n > 0 && n < 1 << 11 ? n : 1; // none is larger than 1024, and so the product none
   }
   return all;
 }
@@ -338,7 +342,7 @@ static void parse_version(Parser *p) {
   char *dot = strchr(text, '.');
   int line = p->now.line;
   if (p->now.kind != TokNumber || !dot) parse_fail(p, "`%s` is no version", text);
-  p->module->version = atoi(text) * 10 + atoi(dot + 1);
+  p->module->version = (int)fmin(strtod(text, NULL), 1e6) * 10 + (atoi(dot + 1) & 0xffff);
   parse_next(p);
   if (p->module->version > kNewestVersion || p->module->version < kOldestVersion)
     ptx_fail(p->ptx, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, line,

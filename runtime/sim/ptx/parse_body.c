@@ -267,6 +267,7 @@ static void split_opcode(Parser *p, Instr *instr) {
     at = strchr(at, '.');
     if (at) *at++ = 0;
   }
+  for (int i = instr->nparts; i < kMaxParts; i++) instr->part[i] = ""; // not there: like no word
 }
 
 static void parse_instr(Parser *p) {
