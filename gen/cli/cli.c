@@ -308,6 +308,8 @@ static int check_arch(const Cli *cli, Error *err) {
                   {"labels", cli->labels},
                   {"check-finite", cli->check_finite},
                   {"seed", cli->seed},
+                  {"save", cli->save},
+                  {"steps", cli->steps},
                   {"graph", cli->graph},
                   {"repeat", cli->repeat},
                   {"warmup", cli->warmup},
@@ -321,6 +323,28 @@ static int check_arch(const Cli *cli, Error *err) {
   return ExitOk;
 }
 
+// A word that is no --option: the model file, or what help and cache are asked for.
+static int take_argument(Cli *cli, const char *word, Error *err) {
+  if (!strcmp(word, "-h")) {
+    cli->help = true;
+    return ExitOk;
+  }
+  if (word[0] == '-')
+    return err_set(err, ExitUsage, "unknown option %s; see nngen %s --help", word, cli->verb);
+  if (!strcmp(cli->verb, "doctor"))
+    return err_set(err, ExitUsage, "'%s': nngen doctor takes options alone", word);
+  if (!cli->model) {
+    cli->model = word;
+    return ExitOk;
+  }
+  if (!strcmp(cli->verb, "help"))
+    return err_set(err, ExitUsage, "'%s': help of one function at a time", word);
+  if (!strcmp(cli->verb, "cache"))
+    return err_set(err, ExitUsage, "'%s': one of ls, verify and clear at a time ('%s' was given)",
+                   word, cli->model);
+  return err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", word, cli->model);
+}
+
 int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
   *cli = (Cli){
       .verbs = verbs, .lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
@@ -331,13 +355,8 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
     if (!strcmp(argv[i], "-o") && !strcmp(cli->verb, "emit")) argv[i] = (char *)"--out";
     if (!strncmp(argv[i], "--", 2))
       code = take_option(cli, argc, argv, &i, err);
-    else if (!cli->model)
-      cli->model = argv[i];
-    else if (!strcmp(cli->verb, "help"))
-      code = err_set(err, ExitUsage, "'%s': help of one function at a time", argv[i]);
     else
-      code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i],
-                     cli->model);
+      code = take_argument(cli, argv[i], err);
   }
   if (!code && !cli->help && find_verb(cli->verbs, cli->verb)->takes_model && !cli->model)
     code =
@@ -349,13 +368,16 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
   return code;
 }
 
-int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err) {
+int cli_number(const char *option, const char *text, int64_t least, int64_t fallback,
+               int64_t *value, Error *err) {
+  enum { kLargest = 1000000000 };
   *value = fallback;
   if (!text) return ExitOk;
   char *end;
   *value = strtoll(text, &end, 10);
-  if (end == text || *end || *value < 0 || *value > 1000000000)
-    return err_set(err, ExitUsage, "--%s wants a whole number, not '%s'", option, text);
+  if (end == text || *end || *value < least || *value > kLargest)
+    return err_set(err, ExitUsage, "--%s wants a whole number from %lld to %d, not '%s'", option,
+                   (long long)least, kLargest, text);
   return ExitOk;
 }
 
@@ -414,7 +436,7 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
     return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
   int64_t candidate = 0;
-  code = cli->candidate ? cli_number("candidate", cli->candidate, 1, &candidate, err) : ExitOk;
+  code = cli->candidate ? cli_number("candidate", cli->candidate, 1, 1, &candidate, err) : ExitOk;
   o->candidate = (int)(candidate % 1000000);
   return code;
 }

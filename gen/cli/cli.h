@@ -41,8 +41,10 @@ struct Cli {
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
 int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err);
-// The value of a whole-number option, or `fallback` when not given. Errors: ExitUsage.
-int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err);
+// The value of a whole-number option, `least` or more, or `fallback` when not given. Errors:
+// ExitUsage.
+int cli_number(const char *option, const char *text, int64_t least, int64_t fallback,
+               int64_t *value, Error *err);
 void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all verbs
 
 int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model

@@ -257,7 +257,7 @@ static int open_embed(Emission *e, Error *err) {
 
 static int open_params(Emission *e, Error *err) {
   int64_t seed;
-  int code = cli_number("seed", e->cli->seed, 0, &seed, err);
+  int code = cli_number("seed", e->cli->seed, 0, 0, &seed, err);
   return code ? code : params_open(e->cli->weights, (uint64_t)seed, &e->params, err);
 }
 
@@ -291,7 +291,8 @@ static int check_options(const Cli *cli, Error *err) {
   if (cli->kernels_only && cli->lang)
     return err_set(err, ExitUsage,
                    "--kernels-only and --lang: one of the two; there is no host code");
-  for (const char *at = cli->lang; at && *at; at += strcspn(at, ","), at += *at == ',')
+  const char *at = cli->lang;
+  for (bool more = at; more; at += strcspn(at, ","), more = *at == ',', at += more)
     if (!is_lang(at))
       return err_set(err, ExitUsage, "--lang %s: wants c, cpp, cuda-runtime, or cpp,cuda-runtime",
                      cli->lang);

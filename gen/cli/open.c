@@ -28,7 +28,7 @@ int cli_device(const Cli *cli, Device **device, Error *err) {
     return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
   if (cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
   int code = set_frontend(cli->sim_frontend, err);
-  if (!code) code = cli_number("ordinal", cli->ordinal, 0, &ordinal, err);
+  if (!code) code = cli_number("ordinal", cli->ordinal, 0, 0, &ordinal, err);
   options.ordinal = (int)ordinal;
   if (!code) code = device_open(&options, device, err);
   if (!code && cli->sim_frontend && device_info(*device)->kind == DeviceCuda)

@@ -84,6 +84,8 @@ static int compile(Run *r, Error *err) {
 }
 
 static int check_labels(const Run *r, Error *err) {
+  if (!r->compiler.original->noutputs)
+    return err_set(err, ExitUsage, "--labels: %s has no output to take scores from", r->cli->model);
   const Output *out = &r->compiler.original->outputs[0];
   const Type *t = &out->node->type;
   if (!t->rank)
@@ -186,10 +188,10 @@ static int read_counts(Run *r, Error *err) {
 
 static int execute(Run *r, Error *err) {
   int64_t seed, repeat, warmup, steps;
-  int code = cli_number("seed", r->cli->seed, 0, &seed, err);
-  if (!code) code = cli_number("repeat", r->cli->repeat, 1, &repeat, err);
-  if (!code) code = cli_number("warmup", r->cli->warmup, 3, &warmup, err);
-  if (!code) code = cli_number("steps", r->cli->steps, 1, &steps, err);
+  int code = cli_number("seed", r->cli->seed, 0, 0, &seed, err);
+  if (!code) code = cli_number("repeat", r->cli->repeat, 1, 1, &repeat, err);
+  if (!code) code = cli_number("warmup", r->cli->warmup, 0, 3, &warmup, err);
+  if (!code) code = cli_number("steps", r->cli->steps, 1, 1, &steps, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
   JitOptions jit = jit_options(r);
   double begin = now();

@@ -99,13 +99,16 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && !strcmp(text + n - m, end);
 }
 
-// The file given for this input: NAME=FILE, or FILE alone when the model has one input.
-static const char *given_file(const Cli *cli, const PlanTensor *t) {
+// Is this --input for the tensor: NAME=FILE, or FILE alone?
+static bool is_given(const char *text, const PlanTensor *t) {
   size_t n = strlen(t->name);
+  return !strchr(text, '=') || (!strncmp(text, t->name, n) && text[n] == '=');
+}
+
+static const char *given_file(const Cli *cli, const PlanTensor *t) {
   for (int i = 0; i < cli->ninput; i++) {
-    const char *text = cli->input[i];
-    if (!strncmp(text, t->name, n) && text[n] == '=') return text + n + 1;
-    if (!strchr(text, '=')) return text;
+    const char *text = cli->input[i], *equal = strchr(text, '=');
+    if (is_given(text, t)) return equal ? equal + 1 : text;
   }
   return NULL;
 }
@@ -132,18 +135,30 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values
   return ExitOk;
 }
 
+// Every --input is of exactly one input of the model, every input of at most one --input.
 static int check_input_names(const Run *r, Error *err) {
-  for (int i = 0; i < r->cli->ninput; i++) {
-    const char *equal = strchr(r->cli->input[i], '=');
-    if (!equal) continue;
-    bool known = false;
-    for (int j = 0; j < r->plan->ntensors; j++)
-      known = known || (r->plan->tensors[j].role == RoleInput &&
-                        strlen(r->plan->tensors[j].name) == (size_t)(equal - r->cli->input[i]) &&
-                        !strncmp(r->plan->tensors[j].name, r->cli->input[i],
-                                 (size_t)(equal - r->cli->input[i])));
-    if (!known)
-      return err_set(err, ExitUsage, "--input %s: the model has no such input", r->cli->input[i]);
+  int taken[kMostInputs] = {0}; // the inputs that each --input is for
+  char names[256] = "";
+  const char *first = NULL;
+  for (int i = 0; i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    if (t->role != RoleInput) continue;
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", t->name);
+    if (!first) first = t->name;
+    int files = 0;
+    for (int k = 0; k < r->cli->ninput; k++)
+      if (is_given(r->cli->input[k], t)) taken[k]++, files++;
+    if (files > 1) return err_set(err, ExitUsage, "--input: '%s' is given twice", t->name);
+  }
+  for (int k = 0; k < r->cli->ninput; k++) {
+    const char *text = r->cli->input[k];
+    if (!taken[k])
+      return err_set(err, ExitUsage, "--input %s: the model has no such input; it has: %s", text,
+                     first ? names : "none");
+    if (taken[k] > 1)
+      return err_set(err, ExitUsage, "--input %s: which input? the model has: %s; as in %s=%s",
+                     text, names, first, text);
   }
   return ExitOk;
 }

@@ -145,12 +145,9 @@ static int compile_again(Train *t, Cli *cli, Error *err) {
 // How many steps there are; the device knows it too, for the schedule.
 int train_count_steps(Train *t, Error *err) {
   enum { kWithoutData = 100 };
-  int64_t steps;
-  int code = cli_number("steps", t->cli->steps, 0, &steps, err);
-  if (code) return code;
   t->per_epoch = t->data ? dataset_count(t->data) / t->batch : kWithoutData;
   t->total = t->per_epoch * whole_setting(t, "epochs", 1);
-  if (steps) t->total = steps;
+  if (t->most_steps) t->total = t->most_steps;
   if (t->total < 1) t->total = 1;
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
@@ -223,13 +220,19 @@ static int take_amp(Cli *cli, Error *err) {
 }
 
 static int set_up(Cli *cli, Train *t, Error *err) {
-  int code = cli_number("seed", cli->seed, 0, &t->seed, err);
-  if (!code) code = cli_number("save-every", cli->save_every, 1, &t->save_every, err);
-  if (!code) code = cli_number("log-every", cli->log_every, 50, &t->log_every, err);
-  if (!code) code = cli_number("patience", cli->patience, 0, &t->patience, err);
-  if (t->save_every < 1) t->save_every = 1;
-  if (t->log_every < 1) t->log_every = 1;
+  int code = cli_number("seed", cli->seed, 0, 0, &t->seed, err);
+  if (!code) code = cli_number("steps", cli->steps, 1, 0, &t->most_steps, err);
+  if (!code) code = cli_number("save-every", cli->save_every, 1, 1, &t->save_every, err);
+  if (!code) code = cli_number("log-every", cli->log_every, 1, 50, &t->log_every, err);
+  if (!code) code = cli_number("patience", cli->patience, 0, 0, &t->patience, err);
+  if (!code) code = cli_number("workers", cli->workers, 1, 2, &t->workers, err);
+  if (!code) code = cli_number("warmup-iters", cli->warmup_iters, 0, 10, &t->warmup_iters, err);
   if (code) return code;
+  if (t->workers > LoaderMaxThreads)
+    return err_set(err, ExitUsage, "--workers %s: at most %d", cli->workers, LoaderMaxThreads);
+  if (cli->profile_step && cli->resume)
+    return err_set(err, ExitUsage,
+                   "--profile-one-step begins anew and writes nothing: leave out --resume");
   if (cli->reset && !cli->weights)
     return err_set(err, ExitUsage, "--reset is for the weights of --init FILE");
   if (cli->resume && cli->weights)

@@ -36,7 +36,8 @@ typedef struct Train {
   int64_t batch, per_epoch, total; // examples in a step; steps in an epoch, in all
   int64_t first, done, read; // steps before this process; launched so far; whose results were read
   int64_t saved;             // the step of the last checkpoint of this process; -1: none
-  int64_t seed, save_every, log_every, patience, bad_epochs;
+  int64_t most_steps; // --steps; 0: all epochs
+  int64_t seed, save_every, log_every, patience, workers, warmup_iters, bad_epochs;
   const char *folder, *model;
   int lock; // an open file, locked
   Metrics metrics, eval, near;

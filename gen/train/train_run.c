@@ -28,12 +28,9 @@ static void warn(const char *format, const char *why) {
 // ---- batches ----------------------------------------------------------------------------------
 
 int train_open_loader(Train *t, int64_t first, Error *err) {
-  int64_t workers;
-  int code = cli_number("workers", t->cli->workers, 2, &workers, err);
-  if (code || !t->data) return code;
-  if (!workers) return err_set(err, ExitUsage, "--workers wants a number of threads, 1 or more");
+  if (!t->data) return ExitOk;
   LoaderOptions options = {.batch = (int)t->batch,
-                           .threads = (int)workers,
+                           .threads = (int)t->workers,
                            .train = true,
                            .seed = (uint64_t)t->seed,
                            .first = first,
@@ -211,9 +208,8 @@ static int run_steps_of(Train *t, Error *err) {
 }
 
 static int profile_one(Train *t, Error *err) {
-  int64_t warm;
-  int code = cli_number("warmup-iters", t->cli->warmup_iters, 10, &warm, err);
-  for (int64_t i = 0; !code && i < warm; i++) {
+  int code = ExitOk;
+  for (int64_t i = 0; !code && i < t->warmup_iters; i++) {
     code = train_next_batch(t, err);
     if (!code) code = replay_enqueue(t->replay, err);
   }

@@ -183,7 +183,6 @@ static bool exists(const char *path) {
 static int resume(Train *t, Error *err) {
   char path[4096], previous[4200], *fell_back = NULL;
   Weights *weights = NULL;
-  if (t->silent) return err_set(err, ExitUsage, "--sweep begins anew: leave out --resume");
   path_of(t, "last", path, sizeof path);
   snprintf(previous, sizeof previous, "%s.previous", path);
   if (!exists(path) && !exists(previous))

@@ -100,7 +100,7 @@ static json_t *summary_json(const TrainSummary *s, const Operation *all, int cou
 static int print_json(const Train *t, const TrainSummary *s, const Operation *all, int count,
                       Error *err) {
   json_t *eval = values_json(&t->eval, true);
-  json_object_update(eval, values_json(&t->near, true));
+  json_object_update_new(eval, values_json(&t->near, true));
   json_t *o =
       json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:f, s:i, s:I, s:o, s:o, s:o}", "schema_version", 1,
                 "model", t->model, "dtype", t->cli->dtype, "device", device_info(t->device)->name,

@@ -97,9 +97,6 @@ static int run_from(Sweep *s, int at, Error *err) {
   int code = ExitOk;
   for (const char *value = s->value[at]; *value && !code;) {
     size_t length = strcspn(value, ",");
-    if (!length || length >= sizeof s->cell[at])
-      return err_set(err, ExitUsage, "--sweep %s: wants values with commas between, not '%s'",
-                     s->text[at], s->value[at]);
     snprintf(s->cell[at], sizeof s->cell[at], "%.*s", (int)length, value);
     value += length + (value[length] == ',');
     code = run_from(s, at + 1, err);
@@ -107,19 +104,43 @@ static int run_from(Sweep *s, int at, Error *err) {
   return code;
 }
 
+// Before the first run: a mistake in a list is not found after an hour.
+static int check(const Sweep *s, Error *err) {
+  const Cli *cli = s->cli;
+  if (cli->resume) return err_set(err, ExitUsage, "--sweep begins anew: leave out --resume");
+  if (cli->profile_step)
+    return err_set(err, ExitUsage, "--sweep and --profile-one-step: one of the two");
+  for (int i = 0; i < cli->nsweep; i++) {
+    bool good = *s->text[i] && *s->value[i];
+    for (const char *value = s->value[i]; good && *value;) {
+      size_t length = strcspn(value, ",");
+      good = length && length < sizeof s->cell[i] && (!value[length] || value[length + 1]);
+      value += length + (value[length] == ',');
+    }
+    if (!good)
+      return err_set(err, ExitUsage,
+                     "--sweep %s wants NAME=A,B,..., values of at most %d characters",
+                     cli->sweep[i], (int)sizeof s->cell[i] - 1);
+  }
+  return ExitOk;
+}
+
 int train_sweep(const Cli *cli, Error *err) {
   Sweep s = {.cli = cli, .rows = json_array()};
   for (int i = 0; i < cli->nsweep; i++) {
     s.text[i] = strdup(cli->sweep[i]);
+    if (!s.text[i]) die("out of memory");
     char *equal = strchr(s.text[i], '=');
     *equal = 0;
     s.value[i] = equal + 1;
   }
-  if (!cli->json) print_head(&s);
-  int code = run_from(&s, 0, err);
+  int code = check(&s, err);
+  if (!code && !cli->json) print_head(&s);
+  if (!code) code = run_from(&s, 0, err);
   if (!code && cli->json) {
     json_t *o = json_pack("{s:i, s:O}", "schema_version", 1, "sweep", s.rows);
-    json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    if (json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+      code = err_set(err, ExitBadInput, "stdout cannot be written");
     json_decref(o);
     printf("\n");
   }

@@ -10,7 +10,7 @@
 
 #include "data/data.h"
 
-enum { Slots = 2, UsualThreads = 2, MaxThreads = 256, PlacesAtOnce = 8, Alignment = 64 };
+enum { Slots = 2, UsualThreads = 2, PlacesAtOnce = 8, Alignment = 64 };
 
 typedef struct Slot { // a batch on its way
   void *memory;       // images, then labels
@@ -32,7 +32,7 @@ struct Loader {
   int64_t next, started;  // batches: the next for the caller, the first that is in no slot yet
   pthread_mutex_t lock;   // of everything below and of the slots' counts
   pthread_cond_t work, full;
-  pthread_t threads[MaxThreads];
+  pthread_t threads[LoaderMaxThreads];
   int nthreads;
   bool stop;
 };
@@ -136,9 +136,9 @@ static int check(const Dataset *dataset, const LoaderOptions *options, Error *er
   if (options->batch < 1 || options->first < 0)
     return err_set(err, ExitUsage, "loader: batch %d, going on at batch %lld: neither can be less",
                    options->batch, (long long)options->first);
-  if (options->threads < 0 || options->threads > MaxThreads)
+  if (options->threads < 0 || options->threads > LoaderMaxThreads)
     return err_set(err, ExitUsage, "loader: %d threads; take 1 to %d, or 0 for %d",
-                   options->threads, MaxThreads, UsualThreads);
+                   options->threads, LoaderMaxThreads, UsualThreads);
   if (options->train && dataset->count < options->batch)
     return err_set(err, ExitBadInput,
                    "data set '%s': its %lld pictures are fewer than a batch of %d; take a smaller "

@@ -14,7 +14,8 @@ typedef struct Header {
   const char *path, *at, *end;
   char descr[16];
   bool fortran;
-  int seen; // bits: descr, fortran_order, shape
+  int seen;  // bits: descr, fortran_order, shape
+  bool deep; // more dimensions than a plan's tensor has
   int rank;
   int64_t shape[PlanMaxRank];
 } Header;
@@ -69,8 +70,8 @@ static bool take_size(Header *header, int64_t *value) {
 static bool take_shape(Header *header) { // "()", "(3,)", "(3, 4)"
   if (!take(header, '(')) return false;
   while (!take(header, ')')) {
-    if (header->rank == PlanMaxRank || !take_size(header, &header->shape[header->rank++]))
-      return false;
+    header->deep = header->rank == PlanMaxRank;
+    if (header->deep || !take_size(header, &header->shape[header->rank++])) return false;
     if (!take(header, ',')) return header->rank > 1 && take(header, ')');
   }
   return true;
@@ -181,7 +182,10 @@ static int read_view(const char *path, NpyView *npy, Error *err) {
   Header header = {.path = path, .at = (const char *)bytes + begin};
   header.end = header.at + length;
   if (!take_dict(&header))
-    return wrong(path, err, "the header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+    return wrong(path, err,
+                 header.deep
+                     ? "has more than 8 dimensions"
+                     : "the header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
   npy->data = bytes + begin + length;
   npy->bytes = npy->view.size - begin - length;
   return read_type(&header, npy, err);
