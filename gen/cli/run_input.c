@@ -18,7 +18,7 @@ static double next_normal(uint64_t *state) {
   return sqrt(-2 * log(u[0] + 0x1p-54)) * cos(6.283185307179586 * u[1]);
 }
 
-// 0 to below - 1; where the model does not say, small ones.
+// An integer from 0 to below - 1; without `below` a small one.
 static double next_integer(uint64_t *state, Dtype dtype, int64_t below) {
   enum { kSmall = 16 };
   if (dtype == DtBool) below = 2;
@@ -46,7 +46,7 @@ static int fill_image(const Image *image, const PlanTensor *t, double *values, E
 static int fill_from_png(const char *path, const PlanTensor *t, double *values, Error *err) {
   if (!is_image(t))
     return err_set(err, ExitBadInput,
-                   "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path,
+                   "--input %s: '%s' is not an image of shape (N, 3, S, S); give an .npy", path,
                    t->name);
   Image image;
   int code = image_read(path, &image, err);
@@ -56,7 +56,7 @@ static int fill_from_png(const char *path, const PlanTensor *t, double *values, 
   return code;
 }
 
-// The integers of a file must be what the model says its input holds.
+// The integers of a file must be in the range that the model declares for the input.
 static int check_integers(const Run *r, const char *path, const PlanTensor *t, const Npy *npy,
                           Error *err) {
   int64_t below = r->compiler.graph->nodes[t->value]->attr.below;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// The text without #line, which is for compilers.
+// Prints the text without #line directives.
 static void print_source(const char *text) {
   for (const char *line = text; *line;) {
     const char *end = strchr(line, '\n');
@@ -28,7 +28,7 @@ static int print_plan(Compiler *c, Error *err) {
   return code;
 }
 
-// What is printed is one thing: two that are asked for exclude each other.
+// show prints one thing: options for two exclude each other.
 static int check_options(const Cli *cli, Error *err) {
   const struct {
     const char *name;
@@ -68,7 +68,7 @@ int verb_show(const Cli *cli, Error *err) {
   if (code) return code;
   options.tuning = tuning;
   options.device = options.arch->gpu;
-  cli_tell_tuning(cli, tuning, options.device);
+  cli_warn_tuning(cli, tuning, options.device);
   code = compile_model(&c, &options, err);
   int entry;
   if (!code && cli->entry) code = run_pick_entry(&c, cli->entry, &entry, err);

@@ -1,5 +1,5 @@
-// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of what
-// they came to.
+// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of their
+// results.
 #include "train.h"
 
 #include <jansson.h>
@@ -9,7 +9,7 @@
 
 typedef struct Sweep {
   const Cli *cli;
-  char *text[kMostSweeps]; // "batch\0" "16,32,64", cut in two
+  char *text[kMostSweeps]; // "batch\0" "16,32,64", split at the =
   const char *value[kMostSweeps];
   char cell[kMostSweeps][64], model[4096];
   json_t *rows;
@@ -20,7 +20,7 @@ static void free_sweep(Sweep *s) {
   json_decref(s->rows);
 }
 
-// A model of the sweep lies beside the one that was given.
+// A model named without a path is in the folder of the given one.
 static void set_model(Sweep *s, Cli *cli, const char *name) {
   const char *slash = strrchr(cli->model, '/');
   size_t n = strlen(name);
@@ -41,7 +41,7 @@ static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *e
   else if (!strcmp(name, "dtype"))
     cli->dtype = value;
   else {
-    int at = 0; // the sweep's value takes the place of one given before
+    int at = 0; // overrides a setting of the command line
     while (at < cli->nset && strcmp(cli->set_name[at], name)) at++;
     if (at >= kMostSets - 4) return err_set(err, ExitUsage, "too many settings");
     cli->set_name[at] = name;
@@ -91,7 +91,7 @@ static int run_cell(Sweep *s, Error *err) {
   return code;
 }
 
-// Every value of setting `at`, and of those behind it.
+// Runs every value of setting `at`, each with all values of the settings after it.
 static int run_from(Sweep *s, int at, Error *err) {
   if (at == s->cli->nsweep) return run_cell(s, err);
   int code = ExitOk;
@@ -104,10 +104,11 @@ static int run_from(Sweep *s, int at, Error *err) {
   return code;
 }
 
-// Before the first run: a mistake in a list is not found after an hour.
+// All lists are checked before the first run.
 static int check(const Sweep *s, Error *err) {
   const Cli *cli = s->cli;
-  if (cli->resume) return err_set(err, ExitUsage, "--sweep begins anew: leave out --resume");
+  if (cli->resume)
+    return err_set(err, ExitUsage, "--sweep starts each run from scratch: leave out --resume");
   if (cli->profile_step)
     return err_set(err, ExitUsage, "--sweep and --profile-one-step: one of the two");
   for (int i = 0; i < cli->nsweep; i++) {
