@@ -1,7 +1,7 @@
 // npy.c: NumPy arrays, read (format 1 to 3) and written (format 1).
 //
 // Format: "\x93NUMPY", version, header length, a Python dict in one line, the data. The dict is
-// read by a strict little grammar: exactly the keys descr, fortran_order and shape. Pickled objects
+// read by a strict grammar: exactly the keys descr, fortran_order and shape. Pickled objects
 // and structured types are refused; sizes are checked before anything is allocated.
 #include <ctype.h>
 #include <stdlib.h>
@@ -178,7 +178,7 @@ static int read_view(const char *path, NpyView *npy, Error *err) {
   if (bytes[6] < 1 || bytes[6] > 3) return wrong(path, err, "format version is not 1, 2 or 3");
   size_t begin = bytes[6] == 1 ? 10 : 12, length = bytes[8] | (size_t)bytes[9] << 8;
   if (bytes[6] > 1) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-  if (length > npy->view.size - begin) return wrong(path, err, "the header is cut off");
+  if (length > npy->view.size - begin) return wrong(path, err, "the header is truncated");
   Header header = {.path = path, .at = (const char *)bytes + begin};
   header.end = header.at + length;
   if (!take_dict(&header))

@@ -72,7 +72,7 @@ damaged() {
   restore; "$@" || return
   run $data --epochs 2 --resume --out-dir "$at" 2>"$work/said" >"$work/out1" ||
     { cat "$work/said"; return 1; }
-  grep -q "warning: .*going on from '.*previous'" "$work/said" || { cat "$work/said"; return 1; }
+  grep -q "warning: .*continuing from '.*previous'" "$work/said" || { cat "$work/said"; return 1; }
   same_run "$work/good" "$at"
 }
 flip() {
