@@ -101,7 +101,7 @@ typedef struct DatasetOptions {
   int64_t count;    // pictures of "synthetic"; 0: 2048 for training, 512 for the test
 } DatasetOptions;
 
-// `path` is "synthetic" (pictures made up from the seed), or a folder of
+// `path` is "synthetic" (pictures generated from the seed), or a folder of
 // - CIFAR-10 or CIFAR-100, the binary version: data_batch_1.bin to data_batch_5.bin and
 //   test_batch.bin, or train.bin and test.bin; or the parent of their cifar-10-batches-bin or
 //   cifar-100-binary;
@@ -181,7 +181,7 @@ int runlog_open(const char *folder, bool append, bool tensorboard, RunLog **log,
 // scalars of the same names for TensorBoard. On an error, a full disk say, no part of a line
 // stays.
 int runlog_write(RunLog *log, int64_t step, const LogValue *values, int count, Error *err);
-// Drops the lines of steps after `step`: those a run makes again that goes on from there.
+// Drops the lines of steps after `step`, which a run resumed from there repeats.
 int runlog_cut(RunLog *log, int64_t step, Error *err);
 void runlog_close(RunLog *log);
 
