@@ -101,7 +101,7 @@ typedef struct DatasetOptions {
   int64_t count;    // pictures of "synthetic"; 0: 2048 for training, 512 for the test
 } DatasetOptions;
 
-// `path` is "synthetic" (pictures made up from the seed), or a folder of
+// `path` is "synthetic" (pictures generated from the seed), or a folder of
 // - CIFAR-10 or CIFAR-100, the binary version: data_batch_1.bin to data_batch_5.bin and
 //   test_batch.bin, or train.bin and test.bin; or the parent of their cifar-10-batches-bin or
 //   cifar-100-binary;
@@ -124,9 +124,11 @@ void dataset_close(Dataset *dataset);
 
 // Training: shuffled, endless over epochs, the last short batch of an epoch dropped. Else: in
 // order, once, the last batch padded with its last picture.
+enum { LoaderMaxThreads = 256 };
+
 typedef struct LoaderOptions {
   int batch;
-  int threads; // 0: 2
+  int threads; // at most LoaderMaxThreads; 0: 2
   bool train;
   uint64_t seed; // of the shuffle: the order of an epoch depends on seed and epoch alone
   int64_t first; // batches already used, over all epochs: where to go on
@@ -158,7 +160,7 @@ void loader_close(Loader *loader);
 // Checksums (XXH3, 64 bits) go to the metadata: "xxh3.NAME" of a tensor's bytes, "xxh3" of all that
 // the header says; so no key of `metadata` may begin with "xxh3". One writer at a time.
 int checkpoint_write(const char *path, const WeightTensor *tensors, int ntensors,
-                     const char *const *metadata, Error *err);
+                  const char *const *metadata, Error *err);
 // Opens a checkpoint whose checksums are all right: `path`, or when it is missing or damaged,
 // PATH.previous; then *fell_back says why and what it took (to be freed), else it is NULL.
 int checkpoint_open(const char *path, Weights **weights, char **fell_back, Error *err);
@@ -179,7 +181,7 @@ int runlog_open(const char *folder, bool append, bool tensorboard, RunLog **log,
 // scalars of the same names for TensorBoard. On an error, a full disk say, no part of a line
 // stays.
 int runlog_write(RunLog *log, int64_t step, const LogValue *values, int count, Error *err);
-// Drops the lines of steps after `step`: those a run makes again that goes on from there.
+// Drops the lines of steps after `step`, which a run resumed from there repeats.
 int runlog_cut(RunLog *log, int64_t step, Error *err);
 void runlog_close(RunLog *log);
 

@@ -19,7 +19,7 @@ extern "C" {
 void *pinned_take(void *device, size_t bytes);
 void pinned_give(void *device, void *memory);
 
-// Values on their way to some inputs. They are copied, on a stream of their own, to one of two
+// Values being copied to some inputs. They are copied, on a stream of their own, to one of two
 // buffers on the device, and moved from there to the inputs once all work before is done.
 typedef struct Feed Feed;
 
@@ -30,14 +30,14 @@ int feed_put(Feed *feed, const void *const *stored, Error *err);
 int feed_wait(Feed *feed, Error *err); // all that was put has left the host's memory
 void feed_close(Feed *feed);
 
-// Values on their way to the host: of some tensors, as they were after each of the last steps.
+// Values being copied to the host: those of some tensors after each of the last steps.
 typedef struct Tap Tap;
 
-enum { TapDepth = 4 }; // steps on their way at most
+enum { TapDepth = 4 }; // most pending steps
 
 int tap_open(Loaded *loaded, const int *tensors, int count, Tap **tap, Error *err);
 // The tensors as they are after all work put on the stream so far. Returns at once. The caller
-// takes the oldest first when TapDepth are on their way.
+// takes the oldest first when TapDepth are pending.
 int tap_put(Tap *tap, Error *err);
 int tap_pending(const Tap *tap); // put, and not taken
 // The oldest, waited for: all elements of the first tensor, then of the next.

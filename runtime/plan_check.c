@@ -100,9 +100,9 @@ static int check_shape(const PlanTensor *tensor, int index, Error *err) {
     FAIL("tensors[%d]: rank %d is not from 0 to %d", index, tensor->rank, PlanMaxRank);
   for (int i = 0; i < tensor->rank; i++) {
     if (tensor->shape[i] < 0 || __builtin_mul_overflow(bytes, tensor->shape[i], &bytes))
-      FAIL("tensors[%d]: shape[%d] = %lld does not do", index, i, (long long)tensor->shape[i]);
+      FAIL("tensors[%d]: shape[%d] = %lld is out of range", index, i, (long long)tensor->shape[i]);
     if (tensor->order[i] < 0 || tensor->order[i] >= tensor->rank)
-      FAIL("tensors[%d]: order[%d] = %d is no dimension", index, i, tensor->order[i]);
+      FAIL("tensors[%d]: order[%d] = %d is not a dimension", index, i, tensor->order[i]);
     seen |= 1u << tensor->order[i];
   }
   if (seen != (1u << tensor->rank) - 1) FAIL("tensors[%d]: order names a dimension twice", index);
@@ -148,20 +148,20 @@ static int check_launch(const PlanKernel *kernel, int index, Error *err) {
   int64_t threads = 1;
   for (int i = 0; i < 3; i++) {
     if (kernel->grid[i] < 1 || (i > 0 && kernel->grid[i] > MaxGridYz))
-      FAIL("kernels[%d]: grid[%d] = %d does not do", index, i, kernel->grid[i]);
+      FAIL("kernels[%d]: grid[%d] = %d is out of range", index, i, kernel->grid[i]);
     if (kernel->block[i] < 1 || kernel->block[i] > MaxThreads)
-      FAIL("kernels[%d]: block[%d] = %d does not do", index, i, kernel->block[i]);
+      FAIL("kernels[%d]: block[%d] = %d is out of range", index, i, kernel->block[i]);
     threads *= kernel->block[i];
   }
   if (threads > MaxThreads)
     FAIL("kernels[%d]: %lld threads in a block, most is %d", index, (long long)threads, MaxThreads);
   if (kernel->smem < 0 || kernel->smem > MaxSmem)
-    FAIL("kernels[%d]: smem %d does not do", index, kernel->smem);
+    FAIL("kernels[%d]: smem %d is out of range", index, kernel->smem);
   if (kernel->resident < 0 || kernel->resident > 64)
-    FAIL("kernels[%d]: %d resident blocks do not do", index, kernel->resident);
+    FAIL("kernels[%d]: %d resident blocks is out of range", index, kernel->resident);
   if (!isfinite(kernel->flops) || kernel->flops < 0 || kernel->bytes_read < 0 ||
       kernel->bytes_written < 0)
-    FAIL("kernels[%d]: flops or bytes does not do", index);
+    FAIL("kernels[%d]: flops or bytes is out of range", index);
   return ExitOk;
 }
 
@@ -170,9 +170,9 @@ static int check_args(const Plan *plan, const PlanKernel *kernel, int index, Err
     FAIL("kernels[%d]: %d arguments, most is %d", index, kernel->nargs, MaxKernelArgs);
   for (int i = 0; i < kernel->nargs; i++) {
     if (kernel->args[i].tensor < 0 || kernel->args[i].tensor >= plan->ntensors)
-      FAIL("kernels[%d]: args[%d].tensor = %d is no tensor", index, i, kernel->args[i].tensor);
+      FAIL("kernels[%d]: args[%d].tensor = %d is not a tensor", index, i, kernel->args[i].tensor);
     if (!is_symbol(kernel->args[i].name))
-      FAIL("kernels[%d]: args[%d].name is no identifier", index, i);
+      FAIL("kernels[%d]: args[%d].name is not an identifier", index, i);
   }
   return ExitOk;
 }
@@ -189,8 +189,8 @@ static bool has_twin(const Plan *plan, int index) {
 
 static int check_kernel(const Plan *plan, int index, Names *names, Error *err) {
   const PlanKernel *kernel = &plan->kernels[index];
-  if (!is_symbol(kernel->name)) FAIL("kernels[%d]: name is no identifier", index);
-  if (!is_file(kernel->file)) FAIL("kernels[%d]: file is no plain file name", index);
+  if (!is_symbol(kernel->name)) FAIL("kernels[%d]: name is not an identifier", index);
+  if (!is_file(kernel->file)) FAIL("kernels[%d]: file is not a plain file name", index);
   if (!names_add(names, kernel->name) && !has_twin(plan, index))
     FAIL("kernels[%d]: a second kernel named '%s'", index, kernel->name);
   if (!is_printable(kernel->layer) || !is_printable(kernel->ops) || !is_printable(kernel->tile) ||
@@ -211,7 +211,7 @@ static int check_step(const Plan *plan, const PlanEntry *entry, int index, Error
   const PlanStep *step = &entry->steps[index];
   if (step->kind == StepLaunch) {
     if (step->kernel < 0 || step->kernel >= plan->nkernels)
-      FAIL("entry %s: steps[%d].kernel = %d is no kernel", entry->name, index, step->kernel);
+      FAIL("entry %s: steps[%d].kernel = %d is not a kernel", entry->name, index, step->kernel);
     const PlanKernel *kernel = &plan->kernels[step->kernel];
     for (int i = 0; i < kernel->nargs; i++)
       if (!may_use(plan, entry, kernel->args[i].tensor))
@@ -219,16 +219,16 @@ static int check_step(const Plan *plan, const PlanEntry *entry, int index, Error
   }
   bool copy = step->kind == StepCopy, memset = step->kind == StepMemset;
   if ((copy || memset) && !may_use(plan, entry, step->target))
-    FAIL("entry %s: steps[%d].target = %d does not do", entry->name, index, step->target);
+    FAIL("entry %s: steps[%d].target = %d is out of range", entry->name, index, step->target);
   if (copy && (!may_use(plan, entry, step->source) ||
                plan->tensors[step->source].bytes != plan->tensors[step->target].bytes))
-    FAIL("entry %s: steps[%d].source = %d does not do", entry->name, index, step->source);
+    FAIL("entry %s: steps[%d].source = %d is out of range", entry->name, index, step->source);
   return ExitOk;
 }
 
 static int check_entry(const Plan *plan, int index, Names *names, Error *err) {
   const PlanEntry *entry = &plan->entries[index];
-  if (!is_symbol(entry->name)) FAIL("entries[%d]: name is no identifier", index);
+  if (!is_symbol(entry->name)) FAIL("entries[%d]: name is not an identifier", index);
   if (!names_add(names, entry->name))
     FAIL("entries[%d]: a second entry named '%s'", index, entry->name);
   for (int i = 0; i < entry->nsteps; i++) {
@@ -239,7 +239,7 @@ static int check_entry(const Plan *plan, int index, Names *names, Error *err) {
 }
 
 static int check_header(const Plan *plan, int index, Names *names, Error *err) {
-  if (!is_path(plan->headers[index].name)) FAIL("headers[%d]: name is no plain path", index);
+  if (!is_path(plan->headers[index].name)) FAIL("headers[%d]: name is not a plain path", index);
   if (!names_add(names, plan->headers[index].name))
     FAIL("headers[%d]: a second header named '%s'", index, plan->headers[index].name);
   return ExitOk;
@@ -250,9 +250,9 @@ static int check_sizes(const Plan *plan, Error *err) {
                            plan->arena_bound};
   for (int i = 0; i < COUNT(sizes); i++)
     if (sizes[i] < 0 || sizes[i] > kMaxSpace) FAIL("a space of %lld bytes", (long long)sizes[i]);
-  if (!is_file(plan->model)) FAIL("model is no plain name");
+  if (!is_file(plan->model)) FAIL("model is not a plain name");
   if (!is_word(plan->arch) || !is_word(plan->dtype) || !is_word(plan->lowering))
-    FAIL("arch, dtype or lowering is no plain word");
+    FAIL("arch, dtype or lowering is not a plain word");
   return ExitOk;
 }
 

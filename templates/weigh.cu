@@ -155,5 +155,5 @@ $(k.plain.body)
   sums.template stage<kStaged>(smem.out, row0);
   nn_sync();
 //@ part("parts/tails.cu")
-  each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, epilogue);
+  each_output<kM, kN, kTileM, kStaged, kLanes, kThreads>(smem.out, m0, 0, kM, epilogue);
 }

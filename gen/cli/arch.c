@@ -1,14 +1,14 @@
-// arch.c: the GPU at hand, as the scheduler knows it, and where measurements of it are kept.
+// arch.c: the description of the present GPU for the scheduler, and the path of its measured tiles.
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Its own figures where the driver tells them, else those of its architecture.
+// The driver's figures where it has them, else those of the architecture.
 void arch_of_device(const DeviceInfo *info, Arch *arch) {
   const Arch *known = arch_find(info->arch);
   *arch = known ? *known : *arch_default();
-  if (info->kind == DeviceSim && known) return; // simulated after the same figures
+  if (info->kind == DeviceSim && known) return; // the simulator models these figures
   arch->name = info->arch;
   arch->gpu = info->name;
   arch->l2_rate *= (double)info->sm_count / arch->sms;

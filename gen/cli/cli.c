@@ -11,7 +11,7 @@ typedef struct Option {
   const char *name;
   enum Kind kind;
   size_t offset;     // in Cli
-  const char *verbs; // that take it, separated by spaces
+  const char *verbs; // the verbs that take it, separated by spaces
   const char *value; // what the help calls its value
   const char *help;
 } Option;
@@ -28,7 +28,7 @@ static const Option options[] = {
      "a GPU if there is one, else the simulator (auto)"},
     {"ordinal", KindValue, AT(ordinal), "run train tune", "N", "which GPU (0)"},
     {"sim-frontend", KindValue, AT(sim_frontend), "run train", "cxx|nvrtc",
-     "simulator: who reads the CUDA, the host's C++ compiler or NVIDIA's NVRTC (cxx)"},
+     "simulator: the front end for CUDA C++, the host's C++ compiler or NVIDIA's NVRTC (cxx)"},
     {"arch", KindValue, AT(arch), "emit", "sm_80,sm_90a,..",
      "machine code for these GPUs (sm_80, sm_90a and the one at hand), PTX for newer ones"},
     {"arch", KindValue, AT(arch), "run show", "sm_80|sm_90a|sm_100a",
@@ -36,13 +36,13 @@ static const Option options[] = {
     {"tuning", KindValue, AT(tuning), "run show train tune emit", "FILE",
      "measured tiles (CACHE/tuning.json; none: do not use any)"},
     {"candidate", KindValue, AT(candidate), "run show", "N",
-     "contractions take the tile that the model puts in place N (1)"},
+     "use the N-th best tile of each contraction by the cost model (1)"},
     {"no-flash", KindFlag, AT(no_flash), "run show train tune emit", NULL,
-     "attention in kernels of its own for scores, softmax and values"},
+     "attention as separate kernels for scores, softmax and values"},
     {"recompute", KindValue, AT(recompute), "run show train emit", "none|auto|all",
-     "what the backward pass computes again: as little as --memory allows, or all it can (auto)"},
+     "what the backward pass recomputes: as little as --memory allows, or all it can (auto)"},
     {"memory", KindValue, AT(memory), "run show train emit", "BYTES",
-     "the most that values between kernels may take, as 500M or 2G (any)"},
+     "limit of the activations' memory, as 500M or 2G (none)"},
     {"weights", KindValue, AT(weights), "run emit", "FILE",
      "safetensors, or an index of several (.json); else seeded random weights"},
     {"input", KindInput, 0, "run", "[NAME=]FILE",
@@ -60,88 +60,94 @@ static const Option options[] = {
      "write parameters and states after the run, as safetensors"},
     {"graph", KindFlag, AT(graph), "run", NULL, "replay one captured CUDA graph"},
     {"steps", KindValue, AT(steps), "run", "N",
-     "N runs, states going on from one to the next, before anything is written (1)"},
+     "N runs, each from the states of the one before; outputs are written after the last (1)"},
     {"repeat", KindValue, AT(repeat), "run", "N", "time N runs"},
     {"warmup", KindValue, AT(warmup), "run", "N", "runs before the timed ones (3)"},
     {"nvtx", KindValue, AT(nvtx), "run train", "off|model|layer",
-     "ranges for profilers (layer; train: model; there layer launches every kernel by itself)"},
+     "NVTX ranges for profilers (layer; train: model, where layer launches kernels without a "
+     "graph)"},
     {"check", KindFlag, AT(check), "run", NULL, "compare every kernel with the oracle"},
     {"no-check", KindFlag, AT(no_check), "run", NULL,
-     "do not (default on a GPU when the plan was run before)"},
+     "do not compare (default on a GPU when all kernels come from the cache)"},
     {"no-check", KindFlag, AT(no_check), "emit", NULL,
      "no stored results, and no program for them"},
     {"dump", KindFolder, AT(dump), "run", "DIR",
      "write the generated kernels, their images, the plan"},
     {"explain", KindValue, AT(explain), "run", "KERNEL",
-     "say why this kernel, or this layer's, is as it is; nothing runs"},
+     "print the candidate tiles of this kernel, or of this layer's, term by term; nothing runs"},
     {"count", KindFlag, AT(count), "run", NULL,
      "simulator: count accesses, sectors and bank conflicts"},
     {"data", KindValue, AT(data), "train", "PATH|synthetic",
      "CIFAR-10 or CIFAR-100, folders of PNGs by class, or .npy arrays"},
-    {"epochs", KindSetting, 0, "train", "N", "times through the data (the model's)"},
+    {"epochs", KindSetting, 0, "train", "N", "passes over the training data (the model's)"},
     {"batch", KindSetting, 0, "train", "N", "examples in a step (the model's)"},
     {"lr", KindSetting, 0, "train", "X", "learning rate (the model's)"},
-    {"warmup", KindSetting, 0, "train", "N", "steps of rising learning rate (the model's)"},
-    {"label-smoothing", KindSetting, 0, "train", "X", "share of all classes in each label (0)"},
+    {"warmup", KindSetting, 0, "train", "N", "steps of learning rate warmup (the model's)"},
+    {"label-smoothing", KindSetting, 0, "train", "X", "weight spread evenly over all classes (0)"},
     {"optimizer", KindSetting, 0, "train", "sgd|adam|adamw|lion|muon", "(the model's)"},
     {"schedule", KindSetting, 0, "train", "constant|step|cosine|one_cycle",
      "of the learning rate (the model's)"},
-    {"clip-norm", KindSetting, 0, "train", "X", "longest gradient; 0: any (the model's)"},
+    {"clip-norm", KindSetting, 0, "train", "X",
+     "largest norm of the gradient; 0: any (the model's)"},
     {"freeze", KindSetting, AT(freeze), "train", "PATTERN",
-     "parameters left as they are: 'layer1.*'"},
+     "parameters that are not trained: 'layer1.*'"},
     {"accumulate", KindSetting, 0, "train", "N",
-     "update at every N-th step, by N steps' mean gradient (1)"},
+     "gradient accumulation: an update every N steps, by their mean gradient (1)"},
     {"ema", KindSetting, 0, "train", "X",
      "evaluate and save a moving average of the weights, as 0.999 (the model's)"},
     {"amp", KindValue, AT(amp), "train", "fp16|bf16",
-     "products in 16 bits; fp16 with a dynamic scale of the loss"},
+     "mixed precision; fp16 with dynamic loss scaling"},
     {"init", KindValue, AT(weights), "train", "FILE", "safetensors to start from"},
     {"reset", KindValue, AT(reset), "train", "PATTERN",
-     "with --init: parameters, or a layer, that start from the seed: fc"},
+     "with --init: parameters, or a layer, initialized from the seed instead: fc"},
     {"seed", KindValue, AT(seed), "train", "N", "of weights, order and augmentation (0)"},
-    {"steps", KindValue, AT(steps), "train", "N", "stop after N steps (epochs; without data 100)"},
+    {"steps", KindValue, AT(steps), "train", "N",
+     "stop after N steps (all epochs; without data 100 steps an epoch)"},
     {"workers", KindValue, AT(workers), "train", "N", "threads that read data (2)"},
     {"out-dir", KindFolder, AT(output), "train", "DIR", "checkpoints, log, weights (MODEL_train)"},
-    {"resume", KindFlag, AT(resume), "train", NULL, "go on from the checkpoint in --out-dir"},
+    {"resume", KindFlag, AT(resume), "train", NULL, "continue from the checkpoint in --out-dir"},
     {"save-every", KindValue, AT(save_every), "train", "N", "epochs between checkpoints (1)"},
     {"patience", KindValue, AT(patience), "train", "N",
-     "stop after N evaluations that are no better (0: never)"},
-    {"log-every", KindValue, AT(log_every), "train", "N", "steps between lines (50)"},
-    {"tensorboard", KindFlag, AT(tensorboard), "train", NULL, "event files too"},
+     "stop after N evaluations without improvement (0: never)"},
+    {"log-every", KindValue, AT(log_every), "train", "N", "steps between progress lines (50)"},
+    {"tensorboard", KindFlag, AT(tensorboard), "train", NULL, "write TensorBoard event files too"},
     {"profile-one-step", KindFlag, AT(profile_step), "train", NULL,
-     "warm up, mark one step for profilers, stop"},
-    {"warmup-iters", KindValue, AT(warmup_iters), "train", "N", "steps before the marked one (10)"},
+     "run warmup steps, then one step in an NVTX range, then stop"},
+    {"warmup-iters", KindValue, AT(warmup_iters), "train", "N",
+     "warmup steps of --profile-one-step (10)"},
     {"sweep", KindSweep, 0, "train", "NAME=A,B ...",
-     "a short run (--steps, 20) for each: batch=16,32 model=resnet18,resnet34; as a table"},
+     "a short run (--steps, 20) for each combination: batch=16,32 model=resnet18,resnet34"},
     {"json", KindFlag, AT(json), "run show doctor cache train tune", NULL,
      "results as JSON on stdout"},
-    {"markdown", KindFlag, AT(markdown), "help", NULL, "all of them, as in models/README.md"},
-    {"quiet", KindFlag, AT(quiet), "run train tune emit", NULL, "no progress"},
+    {"markdown", KindFlag, AT(markdown), "help", NULL, "all functions, as in models/README.md"},
+    {"quiet", KindFlag, AT(quiet), "run train tune emit", NULL, "no progress lines"},
     {"cache-dir", KindFolder, AT(cache_dir), "run cache train tune emit", "DIR",
      "where compiled kernels are kept"},
-    {"no-cache", KindFlag, AT(no_cache), "run train tune emit", NULL, "compile every kernel"},
+    {"no-cache", KindFlag, AT(no_cache), "run train tune emit", NULL,
+     "neither read nor write compiled kernels"},
     {"cuda-path", KindFolder, AT(cuda_path), "run doctor train tune emit", "DIR",
      "search CUDA libraries here first"},
     {"stage", KindValue, AT(stage), "show", "PASS",
      "front shape simp prec recompute layout fuse sched emit"},
     {"cuda", KindFlag, AT(cuda), "show", NULL, "the generated CUDA"},
     {"kernel", KindValue, AT(kernel), "show", "KERNEL",
-     "of this kernel only, or of this layer's: layer1.0.conv1"},
+     "the CUDA of this kernel only, or of this layer's: layer1.0.conv1"},
     {"costs", KindFlag, AT(costs), "show", NULL,
-     "what the model expects of each kernel, its floor, its padding (--json too)"},
+     "modelled time of each kernel, its lower bound, its padding (--json too)"},
     {"plan", KindFlag, AT(plan), "show", NULL, "the plan, as JSON"},
     {"dot", KindFlag, AT(dot), "show", NULL, "a drawing for graphviz: | dot -Tsvg"},
     {"out", KindFolder, AT(output), "emit", "DIR", "where the files go; -o DIR too"},
-    {"name", KindValue, AT(name), "emit", "NAME", "of files, before all symbols (the model's)"},
+    {"name", KindValue, AT(name), "emit", "NAME", "name of files, prefix of symbols (the model's)"},
     {"weights-in-code", KindFlag, AT(weights_in_code), "emit", NULL,
      "parameters as an array in the program, not as a file"},
     {"kernels-only", KindFlag, AT(kernels_only), "emit", NULL,
      "the kernels and the list of launches, for host code of your own"},
     {"lang", KindValue, AT(lang), "emit", "c|cpp|cuda-runtime",
-     "over the driver API (c) or the runtime API; cpp: a header for C++20, too"},
+     "host code over the driver API (c) or the runtime API; cpp: a header for C++20, too"},
     {"diff", KindFolder, AT(diff), "emit", "OLD",
      "write nothing: which kernels differ from those in this folder, and why"},
-    {"help", KindFlag, AT(help), "run show doctor cache train tune emit help", NULL, "this"},
+    {"help", KindFlag, AT(help), "run show doctor cache train tune emit help", NULL,
+     "print these options"},
 };
 enum { kOptions = sizeof options / sizeof options[0] };
 
@@ -192,7 +198,7 @@ static int take_set(Cli *cli, char *text, Error *err) {
   if (!equal || equal == text)
     return err_set(err, ExitUsage, "--set wants NAME=VALUE, not '%s'", text);
   *equal = 0;
-  if (!strcmp(text, "dtype")) { // DESIGN of the command line: a setting of every model
+  if (!strcmp(text, "dtype")) { // every model has this setting
     cli->dtype = equal + 1;
     return ExitOk;
   }
@@ -229,7 +235,7 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
   return ExitOk;
 }
 
-// One --option at argv[i]; returns an ExitCode, *i is left at its last word.
+// Parses one --option at argv[*i]; leaves *i at its last word. Returns an ExitCode.
 static int take_option(Cli *cli, int argc, char **argv, int *i, Error *err) {
   char name[64];
   const char *word = argv[*i] + 2;
@@ -288,13 +294,14 @@ static int pick_verb(int argc, char **argv, Cli *cli, int *first, Error *err) {
   for (const Verb *v = cli->verbs; v->name && count < 32; v++) names[count++] = v->name;
   const char *near = text_nearest(word, names, count);
   if (near)
-    return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); did you mean '%s'?",
-                   word, near);
-  return err_set(err, ExitUsage, "'%s' is no verb and no model file (.lua); see nngen --help",
+    return err_set(err, ExitUsage,
+                   "'%s' is neither a verb nor a model file (.lua); did you mean '%s'?", word,
+                   near);
+  return err_set(err, ExitUsage, "'%s' is neither a verb nor a model file (.lua); see nngen --help",
                  word);
 }
 
-// --arch compiles for a GPU that is not here: what needs a run would be passed over.
+// --arch compiles for a GPU that is not here: options that need a run are refused.
 static int check_arch(const Cli *cli, Error *err) {
   const struct {
     const char *name;
@@ -308,6 +315,8 @@ static int check_arch(const Cli *cli, Error *err) {
                   {"labels", cli->labels},
                   {"check-finite", cli->check_finite},
                   {"seed", cli->seed},
+                  {"save", cli->save},
+                  {"steps", cli->steps},
                   {"graph", cli->graph},
                   {"repeat", cli->repeat},
                   {"warmup", cli->warmup},
@@ -321,6 +330,28 @@ static int check_arch(const Cli *cli, Error *err) {
   return ExitOk;
 }
 
+// A word that is not an --option: the model file, or the argument of help and cache.
+static int take_argument(Cli *cli, const char *word, Error *err) {
+  if (!strcmp(word, "-h")) {
+    cli->help = true;
+    return ExitOk;
+  }
+  if (word[0] == '-')
+    return err_set(err, ExitUsage, "unknown option %s; see nngen %s --help", word, cli->verb);
+  if (!strcmp(cli->verb, "doctor"))
+    return err_set(err, ExitUsage, "'%s': nngen doctor takes no argument, only options", word);
+  if (!cli->model) {
+    cli->model = word;
+    return ExitOk;
+  }
+  if (!strcmp(cli->verb, "help"))
+    return err_set(err, ExitUsage, "'%s': help of one function at a time", word);
+  if (!strcmp(cli->verb, "cache"))
+    return err_set(err, ExitUsage, "'%s': one of ls, verify and clear at a time ('%s' was given)",
+                   word, cli->model);
+  return err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", word, cli->model);
+}
+
 int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
   *cli = (Cli){
       .verbs = verbs, .lowering = "fused", .dtype = "fp32", .device = "auto", .nvtx = "layer"};
@@ -331,13 +362,8 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
     if (!strcmp(argv[i], "-o") && !strcmp(cli->verb, "emit")) argv[i] = (char *)"--out";
     if (!strncmp(argv[i], "--", 2))
       code = take_option(cli, argc, argv, &i, err);
-    else if (!cli->model)
-      cli->model = argv[i];
-    else if (!strcmp(cli->verb, "help"))
-      code = err_set(err, ExitUsage, "'%s': help of one function at a time", argv[i]);
     else
-      code = err_set(err, ExitUsage, "'%s': one model at a time ('%s' was given)", argv[i],
-                     cli->model);
+      code = take_argument(cli, argv[i], err);
   }
   if (!code && !cli->help && find_verb(cli->verbs, cli->verb)->takes_model && !cli->model)
     code =
@@ -349,13 +375,16 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
   return code;
 }
 
-int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err) {
+int cli_number(const char *option, const char *text, int64_t least, int64_t fallback,
+               int64_t *value, Error *err) {
+  enum { kLargest = 1000000000 };
   *value = fallback;
   if (!text) return ExitOk;
   char *end;
   *value = strtoll(text, &end, 10);
-  if (end == text || *end || *value < 0 || *value > 1000000000)
-    return err_set(err, ExitUsage, "--%s wants a whole number, not '%s'", option, text);
+  if (end == text || *end || *value < least || *value > kLargest)
+    return err_set(err, ExitUsage, "--%s wants a whole number from %lld to %d, not '%s'", option,
+                   (long long)least, kLargest, text);
   return ExitOk;
 }
 
@@ -370,7 +399,7 @@ static int one_of(const char *option, const char *value, const char *const *allo
   return err_set(err, ExitUsage, "--%s %s: wants one of %s", option, value, list);
 }
 
-// 500000000, 500M (of 10^6) or 2G.
+// Parses 500000000, 500M (times 10^6) or 2G.
 static int bytes_of(const char *option, const char *text, int64_t *bytes, Error *err) {
   static const char units[] = "KMGT";
   char *end;
@@ -414,12 +443,12 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
   if (cli->arch && !(o->arch = arch_find(cli->arch)))
     return err_set(err, ExitUsage, "--arch %s: wants one of sm_80, sm_90a, sm_100a", cli->arch);
   int64_t candidate = 0;
-  code = cli->candidate ? cli_number("candidate", cli->candidate, 1, &candidate, err) : ExitOk;
+  code = cli->candidate ? cli_number("candidate", cli->candidate, 1, 1, &candidate, err) : ExitOk;
   o->candidate = (int)(candidate % 1000000);
   return code;
 }
 
-void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device) {
+void cli_warn_tuning(const Cli *cli, const Tuning *tuning, const char *device) {
   const char *other;
   int own, others = tuning_count(tuning, device, &own, &other);
   if (!cli->tuning || !others || own) return;

@@ -21,7 +21,7 @@ struct Cli {
   const char *verb;
   const char *model; // the positional argument
   const char *set_name[kMostSets], *set_value[kMostSets];
-  char setting[kMostSets][24]; // names made of options, as in label_smoothing
+  char setting[kMostSets][24]; // settings named by options, as label_smoothing
   int nset;
   const char *input[kMostInputs]; // FILE or NAME=FILE
   int ninput;
@@ -41,8 +41,10 @@ struct Cli {
 
 // Fills *cli from the arguments. Errors: ExitUsage, with the nearest option or verb.
 int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err);
-// The value of a whole-number option, or `fallback` when not given. Errors: ExitUsage.
-int cli_number(const char *option, const char *text, int64_t fallback, int64_t *value, Error *err);
+// The value of a whole-number option, `least` or more, or `fallback` when not given. Errors:
+// ExitUsage.
+int cli_number(const char *option, const char *text, int64_t least, int64_t fallback,
+               int64_t *value, Error *err);
 void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all verbs
 
 int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
@@ -59,14 +61,15 @@ int verb_emit(const Cli *cli, Error *err);
 
 // --tuning: the file named, else the one in the cache when `fallback`. *tuning may become null.
 int cli_tuning(const Cli *cli, bool fallback, Tuning **tuning, Error *err);
-// Says on stderr that the file named by --tuning holds entries, but none for this device.
-void cli_tell_tuning(const Cli *cli, const Tuning *tuning, const char *device);
+// Warns on stderr when the file of --tuning has entries, but none for this device.
+void cli_warn_tuning(const Cli *cli, const Tuning *tuning, const char *device);
 int verb_doctor(const Cli *cli, Error *err);
 int verb_help(const Cli *cli, Error *err);
 int verb_cache(const Cli *cli, Error *err);
 
 // ---- pick.c ------------------------------------------------------------------------------------
-// The kernels that `word` of --option names, in the graph's arena; several are told on stderr.
+// The kernels that the value `word` of --option names, in the graph's arena; if there are several,
+// stderr lists them.
 // Errors: ExitUsage, with the nearest name.
 int pick_kernels(const Graph *graph, const char *option, const char *word, Group ***picked,
                  int *count, Error *err);
@@ -77,13 +80,14 @@ void progress_end(void);
 Log log_to_stderr(void);
 
 // ---- arch.c ------------------------------------------------------------------------------------
-void arch_of_device(const DeviceInfo *info, Arch *arch); // its own figures where they are known
+// The architecture's figures, or the driver's where it has them.
+void arch_of_device(const DeviceInfo *info, Arch *arch);
 
-// ---- run.c: what one `nngen run` learns, shown by report.c -------------------------------------
+// ---- run.c: the results of one `nngen run`, printed by report.c --------------------------------
 typedef struct Totals { // of one lowering, per run of `infer`
   int kernels;
   double flops;
-  int64_t bytes; // between DRAM and the chip: without what blocks leave for each other
+  int64_t bytes; // of DRAM traffic, without partial results that blocks exchange
 } Totals;
 
 typedef struct Run {
@@ -91,7 +95,7 @@ typedef struct Run {
   Compiler compiler;
   Plan *plan;
   const PlanEntry *entry; // of the plan: --entry
-  Tuning *tuning;         // null: the model of sched.c alone chooses tiles
+  Tuning *tuning;         // null: the cost model alone chooses tiles
   Totals fused, unfused;  // fused: of the lowering that runs
   Device *device;
   Arch arch; // of the device
@@ -114,25 +118,26 @@ typedef struct Run {
   double **states;        // before the run, by tensor; null where there is none
   float **first_outputs;  // their values after the checked run, by tensor; null: not kept
   Labels labels;          // --labels
-  char first_bad[1024];   // the first kernel or output that is off
-  const char *input_note; // where the inputs came from
+  char first_bad[1024];   // the first wrong kernel or output
+  const char *input_note; // the source of the inputs
 } Run;
 
 int run_set_inputs(Run *r, uint64_t seed, Error *err); // run_input.c
 int run_check_finite(const char *weights, Error *err);
 
-// run_state.c. The entry of this name; null: infer, or the first that makes anything.
+// run_state.c. The entry of this name; null: infer, or the first that is not empty.
 int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
-int run_keep_states(Run *r, Error *err); // as they are before the run: Run.states
+int run_keep_states(Run *r, Error *err); // saves the states before the run in Run.states
 int run_restore_states(Run *r, Error *err);
 bool run_has_states(const Run *r);
 void run_free_states(Run *r);
 
-// run_check.c: the first keeps *check only when there is memory for the oracle (a warning, or with
-// --check an error).
+// run_check.c: run_afford_check clears *check, with a warning, when there is no memory for the
+// oracle; with --check that is an error.
 int run_afford_check(Run *r, bool *check, Error *err);
 int run_checked(Run *r, Error *err);
-// After run_checked: keeps the outputs, forgets all activations, and after more runs compares.
+// After run_checked: run_forget saves the outputs and poisons all activations;
+// run_compare_again compares the outputs of a later run with them, bit by bit.
 int run_forget(Run *r, Error *err);
 int run_compare_again(Run *r, Error *err);
 
@@ -148,16 +153,16 @@ enum { kMostArchs = 8, kMostBatches = 8 };
 typedef struct Emission {
   const Cli *cli;
   const char *dir;
-  bool new_folder; // made for it
-  char name[128];  // before every symbol
+  bool new_folder; // created by this emission
+  char name[128];  // the prefix of every symbol
   Compiler compilers[kMostBatches]; // of the model, or of each batch size
-  int entries_of[kMostBatches];     // how many entries of the plan come from each, in this order
+  int entries_of[kMostBatches];     // entries of the plan from each compiler, in this order
   int ncompilers;
   Tuning *tuning; // --tuning; null: the model of sched.c alone chooses tiles
   Plan *plan;
   Params *params;
   Embed *embed;
-  const Arch *arch[kMostArchs];        // the lowest first
+  const Arch *arch[kMostArchs];        // in ascending order
   const char *targets[kMostArchs + 1]; // their names, then, for PTX, compute_80
   int narchs;
   int *same;
@@ -168,22 +173,22 @@ typedef struct Emission {
 bool emit_has_lang(const Cli *cli, const char *name); // in the list of --lang
 int emit_files(Emission *e, Error *err);              // into the folder, compiled
 int emit_weights(const Emission *e, const char *path, Error *err);
-// Of each entry inputs, and what the oracle makes of them and of the states: what NAME_check.c
-// reads.
+// Writes the file that NAME_check.c reads: for each entry random inputs, and the outputs and states
+// that the oracle computes from them.
 int emit_check(Emission *e, const char *path, Error *err);
 int emit_diff(const Emission *e, Error *err); // emit_diff.c, to stdout: against the folder --diff
 
-// ---- tune.c: every candidate tile of every contraction, checked and measured
-// --------------------- The file of measured tiles in the cache folder, or null; to be freed.
+// ---- tune.c: every candidate tile of every contraction, checked and measured -------------------
+// The path of the file of measured tiles in the cache folder, or null; to be freed.
 char *tuning_default_path(const char *cache_dir);
 
 enum { kMostVariants = 96 };
 
 // ---- tune_plan.c -------------------------------------------------------------------------------
 
-// One contraction under each of its candidate tiles, as a plan of its own on shared tensors. Its
-// entries: `init`; `infer` (each once); v0, v1, ...: one of them `launches` times; `cold`: each
-// once after a memset that takes the L2.
+// One contraction with each of its candidate tiles, as one plan over shared tensors. Its entries:
+// `init`; `infer` (each candidate once); v0, v1, ...: one candidate `launches` times; `cold`: each
+// once, after a memset that evicts the L2.
 typedef struct Variants {
   Group *group;
   int count, launches;
@@ -192,8 +197,8 @@ typedef struct Variants {
   const PlanEntry *entry; // of the plan: --entry
 } Variants;
 
-// The `most` candidates that the model finds cheapest; 0: the tile the group has. The group is left
-// as it was. Sources live in the compiler's arena. The caller frees *v with variants_free.
+// The `most` cheapest candidates by the cost model; 0: the group's own tile alone. The group is not
+// changed. Sources live in the compiler's arena. The caller frees *v with variants_free.
 void variants_make(Compiler *c, Group *g, int most, int launches, int64_t flush_bytes, Variants *v);
 void variants_free(Variants *v);
 
@@ -205,8 +210,8 @@ typedef int (*TuneTimer)(void *user, Loaded *loaded, const Variants *v, double *
 
 typedef struct TuneRow {       // one problem
   const char *problem, *layer; // layer: the first that has it
-  int layers;                  // launches of `infer` that it stands for
-  int candidates, wrong;       // wrong: results off, thrown out
+  int layers;                  // launches of `infer` that have this problem
+  int candidates, wrong;       // wrong: discarded for wrong results
   char wrong_tile[64];         // the first of them
   TuningEntry model, best;     // the model's choice and the fastest
 } TuneRow;
@@ -221,16 +226,16 @@ typedef struct TuneOptions {
   void *user;
   int most;            // candidates of a problem, at most kMostVariants
   int launches;        // of a variant in one replayed graph
-  int64_t flush_bytes; // what empties the L2; 0: no cold times
-  const char *path; // written after each problem, so that a run cut short keeps them; may be null
+  int64_t flush_bytes; // of the memset that evicts the L2; 0: no cold times
+  const char *path; // written after each problem, for interrupted runs; may be null
   JitOptions jit;
   Progress progress;
   Log log;
 } TuneOptions;
 
 // Measures every problem of the compiled model and puts the fastest correct tile of each into
-// `tuning`. Errors: of the runtime; ExitMismatch when no candidate of a problem is right. The
-// caller frees report->rows.
+// `tuning`. Errors: of the runtime; ExitMismatch when no candidate of a problem gives correct
+// results. The caller frees report->rows.
 int tune_model(Compiler *c, Device *device, const TuneOptions *options, Tuning *tuning,
                TuneReport *report, Error *err);
 

@@ -1,5 +1,5 @@
-// costs.c: `nngen show --costs`: what the scheduler expects of each kernel of `infer`, beside the
-// least it could take, and how much of its multiplying is with zeros.
+// costs.c: `nngen show --costs`: the modelled time of each kernel of `infer`, beside its lower
+// bound, and the share of its multiplications that pad.
 #include "cli.h"
 
 #include <jansson.h>
@@ -9,8 +9,9 @@ enum { kNameWidth = 44, kTileWidth = 42 }; // columns
 
 typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
-  double issued, counted, inside; // multiplies: by the tiles, by the FLOP count, not with padding
-  const char *bound;              // what takes most of the time; null: not told
+  double issued, counted,
+      inside; // multiplications: of the tiles, of the FLOP count, without the image's padding
+  const char *bound; // the bottleneck; null: unknown
 } Costs;
 
 static Costs costs_of(const Group *g, const Arch *arch) {
@@ -72,12 +73,11 @@ static int print_json(const Compiler *c, Error *err) {
 int show_costs(const Compiler *c, bool json, Error *err) {
   if (json) return print_json(c, err);
   Costs sum = {0};
-  printf(
-      "%s, %s, for %s; microseconds by the scheduler's model, none measured; padding: multiplies "
-      "issued / counted; border: counted / those not with the image's padding\n",
-      c->graph->model, c->options.dtype, c->options.arch->gpu);
+  printf("%s, %s, for %s; microseconds by the cost model, not measured; padding: "
+         "multiplications issued / counted; border: counted / those without the image's padding\n",
+         c->graph->model, c->options.dtype, c->options.arch->gpu);
   printf("%-*s %-*s %9s %9s %8s %8s %8s %s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
-         "floor", "ratio", "padding", "border", "most by");
+         "floor", "ratio", "padding", "border", "bottleneck");
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
     if (g->fixed) continue;

@@ -1,4 +1,4 @@
-// doctor.c: `nngen doctor` and `nngen cache`: what is on this machine.
+// doctor.c: `nngen doctor` and `nngen cache`: libraries, device and cache of this machine.
 #include "cli.h"
 
 #include <jansson.h>
@@ -127,6 +127,6 @@ int verb_cache(const Cli *cli, Error *err) {
   for (int i = 0; i < list.nentries; i++) broken += verify && !list.entries[i].valid;
   cache_list_free(&list);
   if (code || !broken) return code;
-  return err_set(err, ExitMismatch, "%d cache entries are broken; they are rebuilt when next used",
-                 broken);
+  return err_set(err, ExitMismatch,
+                 "%d cache entries are broken; they are compiled anew when next used", broken);
 }

@@ -1,5 +1,5 @@
-// emit.c: `nngen emit`: a network as C and CUDA that other programs build, without nngen: from the
-// command line to a plan.
+// emit.c: `nngen emit`: a network as C and CUDA sources that build without nngen: from the command
+// line to a plan.
 #include "cli.h"
 #include "nngen_image.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- what is asked for --------------------------------------------------------------------------
+// ---- options ---------------------------------------------------------------------------------
 
 static int number_of(const Arch *arch) {
   return atoi(arch->name + strlen("sm_"));
@@ -66,8 +66,8 @@ static void join_settings(Emission *e) {
                              e->cli->set_name[i], e->cli->set_value[i]);
 }
 
-// The name of symbols: what --name says, else the model's, with _net where C or a header has that
-// word already.
+// The prefix of symbols: --name, else the model's name, with _net appended where C or a header
+// reserves that word.
 static int pick_name(Emission *e, Error *err) {
   const char *given = e->cli->name, *model = e->plan->model;
   snprintf(e->name, sizeof e->name, "%s%.100s", given || isalpha((unsigned char)*model) ? "" : "m",
@@ -79,8 +79,8 @@ static int pick_name(Emission *e, Error *err) {
                    e->name);
   if (!embed_reserves(e->name)) return ExitOk;
   if (given)
-    return err_set(err, ExitUsage,
-                   "--name %s: is a word of the C around it, or a header; take another", given);
+    return err_set(err, ExitUsage, "--name %s: is reserved by C or a header; choose another",
+                   given);
   strcat(e->name, "_net");
   return ExitOk;
 }
@@ -96,7 +96,7 @@ static bool in_entry(const Plan *plan, const char *name, int kernel) {
   return false;
 }
 
-// Are there outputs that depend on parameters alone? The entry infer copies them.
+// Do outputs depend on parameters alone? The entry infer copies them.
 static bool made_by_init(const Plan *plan) {
   for (int i = 0; i < plan->nkernels; i++)
     for (int j = 0; j < plan->kernels[i].nargs; j++) {
@@ -107,7 +107,7 @@ static bool made_by_init(const Plan *plan) {
   return false;
 }
 
-// Entries that do nothing, as `infer` of a model as it trains, are no functions.
+// Empty entries, as `infer` of a model compiled for training, become no functions.
 static void drop_empty(Plan *plan) {
   int count = 0;
   for (int i = 0; i < plan->nentries; i++) {
@@ -123,7 +123,7 @@ static void drop_empty(Plan *plan) {
   plan->nentries = count;
 }
 
-// --entry names one that the model has; train and eval are the model as it trains (cli_options).
+// --entry must name an entry of the model; train and eval compile it for training (cli_options).
 static int check_entry(const Cli *cli, const Plan *plan, Error *err) {
   char list[256] = "";
   for (int i = 0; i < plan->nentries; i++) {
@@ -144,7 +144,7 @@ static int compile_one(Emission *e, const char *batch, Plan **plan, Error *err) 
   for (int i = 0; i < cli.nset; i++)
     if (batch && !strcmp(cli.set_name[i], "batch")) cli.set_value[i] = batch;
   int code = cli_options(&cli, &options, err);
-  options.arch = e->arch[0]; // what runs on the lowest runs on all
+  options.arch = e->arch[0]; // kernels for the lowest run on all
   options.device = options.arch->gpu;
   options.tuning = e->tuning;
   int at = e->ncompilers;
@@ -159,7 +159,7 @@ static int compile_one(Emission *e, const char *batch, Plan **plan, Error *err) 
   return check_entry(e->cli, *plan, err);
 }
 
-// Of the kernels of all plans in a row.
+// image_twins over the kernels of all plans, concatenated.
 static int find_twins(Plan *const *plans, int count, int *same, Error *err) {
   Plan all = {.headers = plans[0]->headers, .nheaders = plans[0]->nheaders};
   for (int i = 0; i < count; i++) all.nkernels += plans[i]->nkernels;
@@ -198,7 +198,7 @@ static int compile_batches(Emission *e, const char *list, Error *err) {
     snprintf(tag[count], sizeof tag[count], "b%.*s", (int)n, at);
     for (int i = 0; i < count; i++)
       if (!strcmp(batch[i], batch[count]))
-        return err_set(err, ExitUsage, "--set batch=%s: %s is there twice", list, batch[i]);
+        return err_set(err, ExitUsage, "--set batch=%s: %s is given twice", list, batch[i]);
     tags[count] = tag[count];
     code = compile_one(e, batch[count], &plans[count], err);
     count++;
@@ -213,7 +213,7 @@ static int compile(Emission *e, Error *err) {
   const char *batches = NULL;
   int code = pick_archs(e, err);
   if (!code) code = cli_tuning(e->cli, false, &e->tuning, err);
-  if (!code) cli_tell_tuning(e->cli, e->tuning, e->arch[0]->gpu);
+  if (!code) cli_warn_tuning(e->cli, e->tuning, e->arch[0]->gpu);
   for (int i = 0; i < e->cli->nset; i++)
     if (!strcmp(e->cli->set_name[i], "batch") && strchr(e->cli->set_value[i], ','))
       batches = e->cli->set_value[i];
@@ -223,7 +223,7 @@ static int compile(Emission *e, Error *err) {
   return pick_name(e, err);
 }
 
-// Stored results want the oracle, and memory for it.
+// Is there memory for the oracle, which computes the stored results?
 static bool affords_check(const Emission *e) {
   double need = 0;
   for (int i = 0; i < e->ncompilers; i++)
@@ -231,8 +231,10 @@ static bool affords_check(const Emission *e) {
   double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (e->cli->no_check || e->cli->kernels_only || e->cli->diff) return false;
   if (need < have) return true;
-  fprintf(stderr, "nngen: no stored results: the oracle needs some %.1f GB, there are %.1f GB\n",
-          need * 1e-9, have * 1e-9);
+  fprintf(
+      stderr,
+      "nngen: no stored results: the oracle needs about %.1f GB, this machine has %.1f GB free\n",
+      need * 1e-9, have * 1e-9);
   return false;
 }
 
@@ -257,7 +259,7 @@ static int open_embed(Emission *e, Error *err) {
 
 static int open_params(Emission *e, Error *err) {
   int64_t seed;
-  int code = cli_number("seed", e->cli->seed, 0, &seed, err);
+  int code = cli_number("seed", e->cli->seed, 0, 0, &seed, err);
   return code ? code : params_open(e->cli->weights, (uint64_t)seed, &e->params, err);
 }
 
@@ -291,7 +293,8 @@ static int check_options(const Cli *cli, Error *err) {
   if (cli->kernels_only && cli->lang)
     return err_set(err, ExitUsage,
                    "--kernels-only and --lang: one of the two; there is no host code");
-  for (const char *at = cli->lang; at && *at; at += strcspn(at, ","), at += *at == ',')
+  const char *at = cli->lang;
+  for (bool more = at; more; at += strcspn(at, ","), more = *at == ',', at += more)
     if (!is_lang(at))
       return err_set(err, ExitUsage, "--lang %s: wants c, cpp, cuda-runtime, or cpp,cuda-runtime",
                      cli->lang);

@@ -1,5 +1,5 @@
-// emit_data.c: the numbers of `nngen emit`: parameters as a safetensors file under the model's
-// names.
+// emit_data.c: the data files of `nngen emit`: parameters as safetensors under the model's names,
+// and inputs with the oracle's results for NAME_check.c.
 #include "cli.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static const char *const stored_as[DtCount] = {
     [DtF32] = "F32", [DtF16] = "F16", [DtBf16] = "BF16", [DtF64] = "F64",
     [DtI32] = "I32", [DtU8] = "U8",   [DtI64] = "I64",   [DtBool] = "BOOL"};
 
-// Parameters, and states whose values no constant gives.
+// Parameters, and states whose initial value is not a constant.
 static bool is_stored(const PlanTensor *t, const Weights *given) {
   if (t->role == RoleState && given && weights_find(given, t->name)) return true;
   return t->role == RoleParam || (t->role == RoleState && t->init != InitConstant);
@@ -50,7 +50,7 @@ int emit_weights(const Emission *e, const char *path, Error *err) {
 
 // ---- stored results -----------------------------------------------------------------------------
 
-typedef struct Source { // of the values that the oracle reads
+typedef struct Source { // the values that the oracle reads
   Emission *e;
   Compiler *compiler;
   int first, end;  // its entries
@@ -139,8 +139,8 @@ static const double *output_value(const Source *source, double **value, const ch
   die("no output '%s'", name);
 }
 
-// Is the plan's entry, from 0 and without `init`, the model's entry of this name? `infer` is run,
-// and of several batch sizes there is a _b8 behind.
+// Is the plan's entry (from 0, without `init`) the model's entry of this name? The plan calls
+// `infer` run, and appends _b8 for one of several batch sizes.
 static bool is_entry(const Plan *plan, int entry, const char *name) {
   int at = 0;
   for (; at < plan->nentries; at++)
@@ -151,7 +151,7 @@ static bool is_entry(const Plan *plan, int entry, const char *name) {
   return !strncmp(own, name, n) && (!own[n] || !strncmp(own + n, "_b", 2));
 }
 
-// What a state holds after a run of an entry.
+// The value of a state after a run of an entry.
 static const double *state_value(const Source *source, double **value, int entry,
                                  const char *name) {
   const Graph *g = source->compiler->original;
@@ -189,7 +189,7 @@ static bool put_entry(Source *source, int entry, double **value, FILE *file) {
   return ok;
 }
 
-// What the entries of one compilation read and make.
+// Inputs and results of the entries of one compilation.
 static bool put_compilation(Source *source, FILE *file) {
   Plan *plan = source->e->plan;
   uint64_t state = 1;

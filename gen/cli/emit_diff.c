@@ -1,6 +1,5 @@
-// emit_diff.c: `nngen emit --diff OLD`: what an emission would change in a folder of an earlier
-// one, by the lists of launches of both: settings, tensors, kernels, and what of a kernel is
-// another.
+// emit_diff.c: `nngen emit --diff OLD`: what an emission would change in the folder of an earlier
+// one, by the lists of launches of both: settings, tensors, entries, kernels and their facts.
 #include "cli.h"
 
 #include <dirent.h>
@@ -14,7 +13,7 @@ typedef struct Diff {
   int changed, added, gone, same; // kernels
 } Diff;
 
-// A value as text, to be freed: what is no text as JSON.
+// A value as text, to be freed; other than strings as JSON.
 static char *value_text(const json_t *value) {
   if (json_is_string(value)) return strdup(json_string_value(value));
   char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -22,7 +21,7 @@ static char *value_text(const json_t *value) {
 }
 
 // "  KEY OLD -> NEW" when they differ; returns whether they do.
-static bool tell_change(const char *what, const json_t *old, const json_t *new) {
+static bool print_change(const char *what, const json_t *old, const json_t *new) {
   if (old && new && json_equal(old, new)) return false;
   char *before = value_text(old), *after = value_text(new);
   printf("  %s %s -> %s\n", what, before, after);
@@ -36,8 +35,8 @@ static const char *name_of(const json_t *item) {
   return name ? name : "?";
 }
 
-// The item of a list that is called as item `at` of another list: of inputs of several batch sizes
-// the one that stands in the same place among those of its name.
+// The item of `list` with the name of item `at` of `others`. Inputs of several batch sizes have one
+// name: the n-th of them matches the n-th.
 static const json_t *find_like(const json_t *list, const json_t *others, size_t at) {
   const char *name = name_of(json_array_get(others, at));
   int nth = 0;
@@ -50,11 +49,11 @@ static const json_t *find_like(const json_t *list, const json_t *others, size_t 
 
 // ---- the network --------------------------------------------------------------------------------
 
-static void tell_settings(const Diff *d) {
+static void print_settings(const Diff *d) {
   static const char *const keys[] = {"model", "cuda",  "dtype", "lowering", "settings",
                                      "archs", "ptx",   "bytes",    "library"};
   for (size_t i = 0; i < LENGTH(keys); i++)
-    tell_change(keys[i], json_object_get(d->old, keys[i]), json_object_get(d->new, keys[i]));
+    print_change(keys[i], json_object_get(d->old, keys[i]), json_object_get(d->new, keys[i]));
 }
 
 static bool is_border(const json_t *tensor) {
@@ -63,7 +62,7 @@ static bool is_border(const json_t *tensor) {
 }
 
 // Inputs, outputs, parameters, states.
-static void tell_tensors(const Diff *d) {
+static void print_tensors(const Diff *d) {
   static const char *const keys[] = {"shape", "dtype", "begins_with"};
   const json_t *olds = json_object_get(d->old, "tensors"),
                *news = json_object_get(d->new, "tensors");
@@ -77,7 +76,7 @@ static void tell_tensors(const Diff *d) {
     for (size_t k = 0; old && k < LENGTH(keys); k++) {
       const json_t *before = json_object_get(old, keys[k]), *after = json_object_get(t, keys[k]);
       snprintf(what, sizeof what, "%.200s: %s", name_of(t), keys[k]);
-      if (before || after) tell_change(what, before, after);
+      if (before || after) print_change(what, before, after);
     }
   }
   json_array_foreach(olds, i, t) if (is_border(t) && !find_like(news, olds, i))
@@ -101,7 +100,7 @@ static json_t *steps(const json_t *list, const json_t *entry) {
   return all;
 }
 
-static void tell_entries(const Diff *d) {
+static void print_entries(const Diff *d) {
   const json_t *olds = json_object_get(d->old, "entries"),
                *news = json_object_get(d->new, "entries");
   size_t i;
@@ -112,7 +111,7 @@ static void tell_entries(const Diff *d) {
     if (!old)
       printf("  entry %s is new\n", name_of(entry));
     else if (!json_equal(before, after))
-      printf("  entry %s: other steps, or in another order\n", name_of(entry));
+      printf("  entry %s: different steps, or in another order\n", name_of(entry));
     json_decref(before);
     json_decref(after);
   }
@@ -147,17 +146,17 @@ static bool differs(const Diff *d, const json_t *old, const json_t *new) {
   return other;
 }
 
-// Why it is another: the first facts of the plan that are, else its text.
-static void tell_why(const Diff *d, const json_t *old, const json_t *new) {
+// Prints which facts of the plan differ, else that the text does.
+static void print_why(const Diff *d, const json_t *old, const json_t *new) {
   static const char *const keys[] = {"ops", "tile", "grid", "block", "shared_bytes"};
   bool told = false;
   for (size_t i = 0; i < LENGTH(keys); i++)
-    told |= tell_change(keys[i], json_object_get(old, keys[i]), json_object_get(new, keys[i]));
+    told |= print_change(keys[i], json_object_get(old, keys[i]), json_object_get(new, keys[i]));
   json_t *before = arguments(d->old, old), *after = arguments(d->new, new);
-  if (!json_equal(before, after)) told |= tell_change("arguments", before, after);
+  if (!json_equal(before, after)) told |= print_change("arguments", before, after);
   json_decref(before);
   json_decref(after);
-  if (!told) printf("  its text: the template is another, or what it computes\n");
+  if (!told) printf("  its text: the template or the expression differs\n");
 }
 
 static void compare_kernels(Diff *d) {
@@ -172,7 +171,7 @@ static void compare_kernels(Diff *d) {
       d->added++;
     } else if (differs(d, old, k)) {
       printf("changed  %s\n", name_of(k));
-      tell_why(d, old, k);
+      print_why(d, old, k);
       d->changed++;
     } else {
       d->same++;
@@ -214,16 +213,17 @@ int emit_diff(const Emission *e, Error *err) {
   Diff d = {.old = find_list(e->cli->diff, e->name)};
   if (!d.old)
     return err_set(err, ExitBadInput,
-                   "--diff: %s has no list of launches: name a folder that nngen emit has written",
+                   "--diff: %s has no list of launches (NAME.json): give a folder that nngen emit "
+                   "has written",
                    e->cli->diff);
-  embed_cuda(e->embed); // the list tells of it
+  embed_cuda(e->embed); // the list contains its hashes
   const char *text = embed_text(e->embed, "net.json");
   d.new = json_loads(text, 0, &where);
   if (!d.new) die("net.json: line %d: %s", where.line, where.text);
   printf("plan\n");
-  tell_settings(&d);
-  tell_tensors(&d);
-  tell_entries(&d);
+  print_settings(&d);
+  print_tensors(&d);
+  print_entries(&d);
   compare_kernels(&d);
   printf("%d kernels the same, %d changed, %d new, %d gone\n", d.same, d.changed, d.added, d.gone);
   json_decref(d.old);

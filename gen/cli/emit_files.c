@@ -1,6 +1,6 @@
-// emit_files.c: the files of `nngen emit`: which ones, what is in them, and that no other's are
-// lost. All are written beside their places, NAME.part, and moved there when the last one is whole:
-// what was in the folder stays when anything fails.
+// emit_files.c: the files of `nngen emit`. All are written as NAME.part and renamed when the last
+// one is complete: after a failure the folder is as it was. Files that nngen emit did not write are
+// never overwritten.
 #include "cli.h"
 #include "nngen_image.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char kMark[] = "nngen emit"; // in the first bytes of every file that it writes
+static const char kMark[] = "nngen emit"; // in the first bytes of every emitted file
 
 static bool is_ours(const char *path) {
   char begin[1024];
@@ -71,7 +71,7 @@ enum {
 };
 
 static const struct {
-  const char *suffix, *template; // null: made otherwise; of README.md see template_of
+  const char *suffix, *template; // null: not from a template; of README.md see template_of
   int when;
 } files[] = {{".h", "net.h", kHost},
              {".c", "net.c", kHost},
@@ -108,14 +108,14 @@ static int check_files(const Emission *e, Error *err) {
     file_path(e, files[i].suffix, path, sizeof path);
     if (!is_ours(path))
       return err_set(err, ExitUsage,
-                     "%s is there, and nngen emit did not write it: move it away, or choose "
+                     "%s exists, and nngen emit did not write it: move it away, or choose "
                      "another folder with -o",
                      path);
   }
   return ExitOk;
 }
 
-// The folders above it, as far as they can be: what is missing then is said of the folder itself.
+// Creates the parent folders as far as possible; a failure is reported for the folder itself.
 static void make_parents(const char *dir) {
   char path[4096];
   for (const char *at = dir; (at = strchr(at + 1, '/')) && (size_t)(at - dir) < sizeof path;) {
@@ -173,14 +173,14 @@ static int write_weights(const Emission *e, Error *err) {
 static int write_stored(Emission *e, Error *err) {
   char path[4096];
   part_path(e, "_check.bin", path, sizeof path);
-  if (!e->cli->quiet && progress_bar().step) // a minute, where products are large
+  if (!e->cli->quiet && progress_bar().step) // takes a minute where products are large
     progress_bar().step(NULL, "computing stored results", 0, 1);
   int code = emit_check(e, path, err);
   progress_end();
   return code;
 }
 
-// The parts take their places, and ours that are written no more go; or the parts go.
+// Renames the parts and removes files of an earlier emission; after a failure removes the parts.
 static int move_parts(const Emission *e, int code, Error *err) {
   char path[4096], part[4096];
   struct stat info;
@@ -199,7 +199,7 @@ static int move_parts(const Emission *e, int code, Error *err) {
   return code;
 }
 
-static void tell_files(const Emission *e) {
+static void print_files(const Emission *e) {
   char path[4096];
   printf("%s:", e->dir);
   for (int i = 0; i < kFiles; i++) {
@@ -224,6 +224,6 @@ int emit_files(Emission *e, Error *err) {
   if (!code && wanted & kHost) code = write_images(e, cuda, err);
   if (!code && wanted & kStored) code = write_stored(e, err);
   code = move_parts(e, code, err);
-  if (!code && !e->cli->quiet) tell_files(e);
+  if (!code && !e->cli->quiet) print_files(e);
   return code;
 }

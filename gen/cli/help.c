@@ -1,5 +1,5 @@
-// help.c: the verb `help`: the functions of the model language, from the comments beside them
-// (help.lua), and the ops that they are made of, from their rows (help_ops.lua).
+// help.c: the verb `help`: the functions of the model language, from their comments (help.lua), and
+// the ops, from their rows (help_ops.lua).
 #include "cli.h"
 
 #include <lauxlib.h>
@@ -57,7 +57,7 @@ static void read_files(lua_State *lua, Arena *arena) {
   if (lua_pcall(lua, 2, 1, 0)) die("%s", lua_tostring(lua, -1));
 }
 
-// Prints what its function `name` gives; false: it gives nothing.
+// Prints what the table's function `name` returns; false: it returns nothing.
 static bool print_text(lua_State *lua, const char *name, const char *argument) {
   lua_getfield(lua, -1, name);
   lua_pushstring(lua, argument);

@@ -1,4 +1,4 @@
-// numbers.c: what nn.tensor("places.npy") of a model file reads.
+// numbers.c: reads the .npy file of nn.tensor("places.npy") in a model file.
 #include "cli.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// open.c: the device that the command line asks for.
+// open.c: opens the device of --device and --ordinal.
 #include "cli.h"
 
 #include <stdlib.h>
@@ -23,17 +23,17 @@ int cli_device(const Cli *cli, Device **device, Error *err) {
   if (strcmp(cli->device, "auto") || !name) name = cli->device;
   if (!nvtx_parse(cli->nvtx, &options.nvtx))
     return err_set(err, ExitUsage, "--nvtx %s: wants off, model or layer", cli->nvtx);
-  if (strcmp(cli->verb, "train")) options.nvtx = NvtxOff; // each run says its own
+  if (strcmp(cli->verb, "train")) options.nvtx = NvtxOff; // run_time takes the level instead
   if (!device_parse(name, &options.kind))
     return err_set(err, ExitUsage, "--device %s: wants auto, cuda or sim", name);
   if (cli->count) setenv("NNGEN_SIM_COUNT", "1", 1);
   int code = set_frontend(cli->sim_frontend, err);
-  if (!code) code = cli_number("ordinal", cli->ordinal, 0, &ordinal, err);
+  if (!code) code = cli_number("ordinal", cli->ordinal, 0, 0, &ordinal, err);
   options.ordinal = (int)ordinal;
   if (!code) code = device_open(&options, device, err);
   if (!code && cli->sim_frontend && device_info(*device)->kind == DeviceCuda)
     code = err_set(err, ExitUsage,
-                   "--sim-frontend is of the simulator, the device is a GPU: add "
+                   "--sim-frontend is for the simulator, and the device is a GPU: add "
                    "--device sim");
   return code;
 }

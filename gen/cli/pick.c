@@ -1,14 +1,13 @@
-// pick.c: the kernels that a word of the user names, for --kernel and --explain: a kernel's symbol,
-// with or without the model's name before it, or the dotted name of a layer that it computes. Only
-// when it is none of these, every kernel whose symbol has the word in it, or that has a layer
-// inside it.
+// pick.c: finds kernels by name, for --kernel and --explain: by a kernel's symbol, with or without
+// the model's name before it, or by the dotted name of a layer that it computes. When nothing has
+// that name, every kernel whose symbol contains it, or that computes a layer inside it.
 #include "cli.h"
 
 #include <string.h>
 
 typedef enum Match { MatchNone, MatchPart, MatchInit, MatchLayer, MatchSymbol } Match;
 
-enum { kMostTold = 6 }; // names in a message
+enum { kMostListed = 6 }; // names in a message
 
 static const char *place(const Graph *graph, const Group *g) { // without the model's name
   size_t n = strlen(graph->model);
@@ -51,9 +50,9 @@ static int no_kernel(const Graph *graph, const char *option, const char *word, E
 static void tell(const Graph *graph, const char *option, const char *word, Group *const *picked,
                  int count) {
   Buffer text = {0};
-  for (int i = 0; i < count && i < kMostTold; i++)
+  for (int i = 0; i < count && i < kMostListed; i++)
     buffer_put(&text, "%s%s", i ? ", " : "", place(graph, picked[i]));
-  if (count > kMostTold) buffer_put(&text, " and %d more", count - kMostTold);
+  if (count > kMostListed) buffer_put(&text, " and %d more", count - kMostListed);
   fprintf(stderr, "nngen: --%s %s: %d kernels match: %s\n", option, word, count, text.text);
   buffer_free(&text);
 }

@@ -1,4 +1,4 @@
-// report.c: what `nngen run` shows: a summary, a row per kernel, the check, the best labels; the
+// report.c: what `nngen run` prints: a summary, a row per kernel, the check, the best labels; the
 // same as JSON with --json. Schema version 1 of the JSON is listed in README.md.
 #include "cli.h"
 
@@ -27,7 +27,7 @@ static double peak_flops(const DeviceInfo *d, const char *dtype) { // FLOP/s
   return d->peak_fp32 * 1e12;
 }
 
-// Share of the roofline a kernel reached: its floor over its time. 0: not known.
+// The share of the roofline that a kernel reached: lower bound / time. 0: unknown.
 static double roofline_share(const Run *r, const PlanKernel *k, double seconds) {
   if (!on_gpu(r) || seconds <= 0) return 0;
   const DeviceInfo *d = device_info(r->device);
@@ -94,7 +94,7 @@ static void print_summary(const Run *r) {
   printf("traffic   %s planned (unfused %s, %.2fx)\n", bytes_text((double)r->fused.bytes),
          bytes_text((double)r->unfused.bytes),
          r->fused.bytes ? (double)r->unfused.bytes / (double)r->fused.bytes : 1.);
-  printf("memory    arena %s, %.3f of its lower bound; parameters and borders %s\n",
+  printf("memory    arena %s, %.3f of its lower bound; parameters, inputs and outputs %s\n",
          bytes_text((double)p->arena_bytes),
          p->arena_bound ? (double)p->arena_bytes / (double)p->arena_bound : 1.,
          bytes_text((double)p->static_bytes));
@@ -199,9 +199,8 @@ static void print_table(const Run *r) {
   if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
 }
 
-// What libcusim counted of each kernel, beside what was planned: bytes of every access over the
-// planned bytes (re-reads served by caches are in it), sectors over the fewest possible,
-// operations, branches at which warps diverge, conflicts.
+// libcusim's counts for each kernel beside the planned bytes: bytes of all accesses (also those
+// served by caches), sectors over the fewest possible, FLOP, divergent branches, bank conflicts.
 static void print_counts(const Run *r) {
   if (!r->counts) return;
   const PlanEntry *e = r->entry;
@@ -227,10 +226,11 @@ static void print_counts(const Run *r) {
 static void print_result(const char *kind, const char *name, const Type *t, const CheckResult *c) {
   if (!c->node) return; // of another entry
   char gate[64];
-  snprintf(gate, sizeof gate, isfinite(c->gate) ? "gate %.0e" : "no gate: a derivative jumps",
-           c->gate);
+  snprintf(gate, sizeof gate,
+           isfinite(c->gate) ? "gate %.0e" : "no gate: a derivative is discontinuous", c->gate);
   printf("%-9s %s %s: relative error %.2e (%s%s) %s\n", kind, name, type_shape(t).s, c->relative,
-         gate, c->rounding ? "; rounding alone may do it" : "", c->passed ? "ok" : "WRONG");
+         gate, c->rounding ? "; within what rounding alone explains" : "",
+         c->passed ? "ok" : "WRONG");
 }
 
 static void print_checks(const Run *r) {

@@ -1,6 +1,6 @@
-// run.c: `nngen run`: model text to results. Compiles, loads the plan on a device, fills parameters
-// and inputs (run_input.c), runs, checks every kernel and output against the oracle (run_check.c),
-// and shows what happened (report.c).
+// run.c: `nngen run`: from a model file to results. Compiles, loads the plan on a device, fills
+// parameters and inputs (run_input.c), runs, checks every kernel and output against the oracle
+// (run_check.c), and prints a report (report.c).
 #include "cli.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static Totals total(const Graph *g, int entry) {
   return t;
 }
 
-// What the other lowering would move, for comparison; it is compiled up to its schedule.
+// The traffic of the unfused lowering, for comparison; compiled up to its schedule.
 static int compile_unfused(Run *r, Options options, Error *err) {
   Compiler c;
   options.lowering = "unfused";
@@ -47,7 +47,8 @@ static void note_stale(const Run *r) {
   if (!r->compiler.stale) return;
   snprintf(
       text, sizeof text,
-      "a tuned tile is no candidate any more, the model chooses (%s); nngen tune measures again",
+      "a tuned tile is not a candidate any more (%s): the cost model chooses instead; nngen tune "
+      "measures again",
       r->compiler.stale);
   log_to_stderr().write(NULL, LogWarning, text);
 }
@@ -55,7 +56,9 @@ static void note_stale(const Run *r) {
 static int compile(Run *r, Error *err) {
   Options options;
   int code = cli_options(r->cli, &options, err);
-  if (!code) code = compile_unfused(r, options, err); // also finds the model's mistakes first
+  if (!code)
+    code = compile_unfused(r, options,
+                           err); // reports mistakes of the model before the device is opened
   double opening = now();
   if (!code && !r->cli->arch) code = cli_device(r->cli, &r->device, err);
   r->seconds_device = now() - opening;
@@ -67,7 +70,7 @@ static int compile(Run *r, Error *err) {
   if (code) return code;
   options.tuning = r->tuning;
   options.device = r->device ? device_info(r->device)->name : options.arch->gpu;
-  cli_tell_tuning(r->cli, r->tuning, options.device);
+  cli_warn_tuning(r->cli, r->tuning, options.device);
   double begin = now();
   options.again = true;
   code = compile_model(&r->compiler, &options, err);
@@ -84,10 +87,13 @@ static int compile(Run *r, Error *err) {
 }
 
 static int check_labels(const Run *r, Error *err) {
+  if (!r->compiler.original->noutputs)
+    return err_set(err, ExitUsage, "--labels: %s has no output to take scores from", r->cli->model);
   const Output *out = &r->compiler.original->outputs[0];
   const Type *t = &out->node->type;
   if (!t->rank)
-    return err_set(err, ExitUsage, "--labels: output '%s' is one number, no scores", out->name);
+    return err_set(err, ExitUsage, "--labels: output '%s' is one number, not a score per class",
+                   out->name);
   int64_t classes = t->dim[t->rank - 1];
   if (r->labels.count >= classes) return ExitOk;
   return err_set(err, ExitBadInput,
@@ -162,7 +168,7 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
   return code;
 }
 
-// --steps: states go on from run to run, by replays of one graph with --graph.
+// --steps: more runs, each from the states of the one before; with --graph replays of one graph.
 static int go_on(Run *r, int64_t steps, Error *err) {
   RunOptions options = {.repeat = (int)steps - 1, .graph = r->cli->graph};
   RunTiming timing;
@@ -186,10 +192,10 @@ static int read_counts(Run *r, Error *err) {
 
 static int execute(Run *r, Error *err) {
   int64_t seed, repeat, warmup, steps;
-  int code = cli_number("seed", r->cli->seed, 0, &seed, err);
-  if (!code) code = cli_number("repeat", r->cli->repeat, 1, &repeat, err);
-  if (!code) code = cli_number("warmup", r->cli->warmup, 3, &warmup, err);
-  if (!code) code = cli_number("steps", r->cli->steps, 1, &steps, err);
+  int code = cli_number("seed", r->cli->seed, 0, 0, &seed, err);
+  if (!code) code = cli_number("repeat", r->cli->repeat, 1, 1, &repeat, err);
+  if (!code) code = cli_number("warmup", r->cli->warmup, 0, 3, &warmup, err);
+  if (!code) code = cli_number("steps", r->cli->steps, 1, 1, &steps, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
   JitOptions jit = jit_options(r);
   double begin = now();
@@ -217,10 +223,10 @@ static int execute(Run *r, Error *err) {
   if (!code) code = write_outputs(r, err);
   if (!code && r->cli->save) code = params_save(r->params, r->loaded, r->cli->save, err);
   if (!code) code = read_counts(r, err);
-  bool again = check && steps <= 1; // the same run gives the same bits
+  bool again = check && steps <= 1; // a second run must give the same bits
   if (!code && again) code = run_forget(r, err);
   if (!code) code = time_steps(r, repeat, warmup, err);
-  if (!code && run_has_states(r)) { // timing ran it again and again
+  if (!code && run_has_states(r)) { // timing has changed the states
     code = run_restore_states(r, err);
     if (!code) code = run_entry(r->loaded, r->entry->name, err);
   }

@@ -1,5 +1,5 @@
-// run_check.c: a run step by step, with every kernel compared with the oracle on the inputs it
-// really read, and the outputs with the model as written.
+// run_check.c: a run step by step: every kernel is compared with the oracle on the inputs that it
+// read, and the outputs with the oracle's evaluation of the model as written.
 #include "cli.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ typedef struct Reader {
   Error *err;
 } Reader;
 
-// What is written where a state is shares its tensor.
+// A state updated in place shares its tensor with the new value.
 static int find_tensor(const Run *r, const Node *n) {
   const Graph *g = r->compiler.graph;
   for (int i = 0; i < g->nupdates; i++)
@@ -40,10 +40,9 @@ static bool copy_state(const Run *r, int tensor, double *values) {
   return true;
 }
 
-// What only `init` needs is kept until all is checked.
 static bool read_value(void *user, const Node *n, double *values);
 
-// The part of a concat that n is, in the order of its own shape.
+// Reads n, a part of a concat, row-major.
 static bool read_part(Reader *reader, const Node *n, double *values) {
   const Type *all = &n->parent->type;
   int axis = (int)n->parent->attr.axis;
@@ -146,7 +145,7 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
   return code;
 }
 
-// Runs once, step by step, with every kernel compared on the inputs it really read.
+// Runs once, step by step, and compares every kernel on the inputs that it read.
 static int run_guarded(void *user, Error *err) {
   Run *r = user;
   Reader reader = {r, err};
@@ -194,7 +193,7 @@ int run_compare_again(Run *r, Error *err) {
       continue;
     r->mismatch = true;
     if (!r->first_bad[0])
-      snprintf(r->first_bad, sizeof r->first_bad, "output '%s': a later run gave other bits",
+      snprintf(r->first_bad, sizeof r->first_bad, "output '%s': a later run gave different bits",
                t->name);
   }
   for (int i = 0; i < r->plan->ntensors; i++) free(again[i]);
@@ -202,19 +201,20 @@ int run_compare_again(Run *r, Error *err) {
   return code;
 }
 
-// Is there memory for the oracle? When checking was not asked for, it is left out with a warning.
+// Is there memory for the oracle? Without --check, checking is skipped with a warning.
 int run_afford_check(Run *r, bool *check, Error *err) {
   double need = (double)check_bytes(r->compiler.original) * 1e-9;
   double have = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-9;
   if (!*check || need < have) return ExitOk;
   if (r->cli->check)
     return err_set(err, ExitNoDevice,
-                   "--check: the oracle needs some %.1f GB, this machine has %.1f GB free; "
+                   "--check: the oracle needs about %.1f GB, this machine has %.1f GB free; "
                    "try a smaller batch",
                    need, have);
   char text[160];
   snprintf(text, sizeof text,
-           "not checked: the oracle needs some %.1f GB, this machine has %.1f GB free", need, have);
+           "not checked: the oracle needs about %.1f GB, this machine has %.1f GB free", need,
+           have);
   log_to_stderr().write(NULL, LogWarning, text);
   *check = false;
   return ExitOk;

@@ -18,7 +18,7 @@ static double next_normal(uint64_t *state) {
   return sqrt(-2 * log(u[0] + 0x1p-54)) * cos(6.283185307179586 * u[1]);
 }
 
-// 0 to below - 1; where the model does not say, small ones.
+// An integer from 0 to below - 1; without `below` a small one.
 static double next_integer(uint64_t *state, Dtype dtype, int64_t below) {
   enum { kSmall = 16 };
   if (dtype == DtBool) below = 2;
@@ -46,7 +46,7 @@ static int fill_image(const Image *image, const PlanTensor *t, double *values, E
 static int fill_from_png(const char *path, const PlanTensor *t, double *values, Error *err) {
   if (!is_image(t))
     return err_set(err, ExitBadInput,
-                   "--input %s: '%s' is no image of shape (N, 3, S, S); give an .npy", path,
+                   "--input %s: '%s' is not an image of shape (N, 3, S, S); give an .npy", path,
                    t->name);
   Image image;
   int code = image_read(path, &image, err);
@@ -56,7 +56,7 @@ static int fill_from_png(const char *path, const PlanTensor *t, double *values, 
   return code;
 }
 
-// The integers of a file must be what the model says its input holds.
+// The integers of a file must be in the range that the model declares for the input.
 static int check_integers(const Run *r, const char *path, const PlanTensor *t, const Npy *npy,
                           Error *err) {
   int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
@@ -99,13 +99,16 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && !strcmp(text + n - m, end);
 }
 
-// The file given for this input: NAME=FILE, or FILE alone when the model has one input.
-static const char *given_file(const Cli *cli, const PlanTensor *t) {
+// Is this --input for the tensor: NAME=FILE, or FILE alone?
+static bool is_given(const char *text, const PlanTensor *t) {
   size_t n = strlen(t->name);
+  return !strchr(text, '=') || (!strncmp(text, t->name, n) && text[n] == '=');
+}
+
+static const char *given_file(const Cli *cli, const PlanTensor *t) {
   for (int i = 0; i < cli->ninput; i++) {
-    const char *text = cli->input[i];
-    if (!strncmp(text, t->name, n) && text[n] == '=') return text + n + 1;
-    if (!strchr(text, '=')) return text;
+    const char *text = cli->input[i], *equal = strchr(text, '=');
+    if (is_given(text, t)) return equal ? equal + 1 : text;
   }
   return NULL;
 }
@@ -132,18 +135,30 @@ static int fill_input(Run *r, const PlanTensor *t, uint64_t seed, double *values
   return ExitOk;
 }
 
+// Every --input is of exactly one input of the model, every input of at most one --input.
 static int check_input_names(const Run *r, Error *err) {
-  for (int i = 0; i < r->cli->ninput; i++) {
-    const char *equal = strchr(r->cli->input[i], '=');
-    if (!equal) continue;
-    bool known = false;
-    for (int j = 0; j < r->plan->ntensors; j++)
-      known = known || (r->plan->tensors[j].role == RoleInput &&
-                        strlen(r->plan->tensors[j].name) == (size_t)(equal - r->cli->input[i]) &&
-                        !strncmp(r->plan->tensors[j].name, r->cli->input[i],
-                                 (size_t)(equal - r->cli->input[i])));
-    if (!known)
-      return err_set(err, ExitUsage, "--input %s: the model has no such input", r->cli->input[i]);
+  int taken[kMostInputs] = {0}; // the inputs that each --input is for
+  char names[256] = "";
+  const char *first = NULL;
+  for (int i = 0; i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    if (t->role != RoleInput) continue;
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", t->name);
+    if (!first) first = t->name;
+    int files = 0;
+    for (int k = 0; k < r->cli->ninput; k++)
+      if (is_given(r->cli->input[k], t)) taken[k]++, files++;
+    if (files > 1) return err_set(err, ExitUsage, "--input: '%s' is given twice", t->name);
+  }
+  for (int k = 0; k < r->cli->ninput; k++) {
+    const char *text = r->cli->input[k];
+    if (!taken[k])
+      return err_set(err, ExitUsage, "--input %s: the model has no such input; it has: %s", text,
+                     first ? names : "none");
+    if (taken[k] > 1)
+      return err_set(err, ExitUsage, "--input %s: which input? the model has: %s; as in %s=%s",
+                     text, names, first, text);
   }
   return ExitOk;
 }

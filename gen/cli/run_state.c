@@ -1,5 +1,5 @@
-// run_state.c: which entry a run is of, and the states that it starts from: every further run of
-// the same command (timing, the comparison of bits) starts from them again.
+// run_state.c: the entry that a run executes, and its initial states, restored before every further
+// run of the same command (timing, the comparison of bits).
 #include "cli.h"
 
 #include <stdlib.h>

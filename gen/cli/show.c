@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// The text without #line, which is for compilers.
+// Prints the text without #line directives.
 static void print_source(const char *text) {
   for (const char *line = text; *line;) {
     const char *end = strchr(line, '\n');
@@ -28,11 +28,32 @@ static int print_plan(Compiler *c, Error *err) {
   return code;
 }
 
+// show prints one thing: options for two exclude each other.
+static int check_options(const Cli *cli, Error *err) {
+  const struct {
+    const char *name;
+    bool given;
+  } all[] = {{"cuda", cli->cuda || cli->kernel},
+             {"plan", cli->plan},
+             {"costs", cli->costs},
+             {"dot", cli->dot}};
+  const char *first = NULL;
+  for (size_t i = 0; i < LENGTH(all); i++) {
+    if (!all[i].given) continue;
+    if (first) return err_set(err, ExitUsage, "--%s and --%s: one of the two", first, all[i].name);
+    first = all[i].name;
+  }
+  if (cli->stage && first && !cli->dot)
+    return err_set(err, ExitUsage, "--stage prints the IR after a pass: leave out --%s", first);
+  if (cli->json && !cli->costs && !cli->plan)
+    return err_set(err, ExitUsage, "show --json: wants --costs or --plan too; the rest is text");
+  return ExitOk;
+}
+
 int verb_show(const Cli *cli, Error *err) {
   Options options;
   int code = cli_options(cli, &options, err);
-  if (!code && cli->json && !cli->costs && !cli->plan)
-    code = err_set(err, ExitUsage, "show --json: wants --costs or --plan too; the rest is text");
+  if (!code) code = check_options(cli, err);
   if (code) return code;
   bool whole = cli->cuda || cli->plan || cli->kernel;
   if (whole)
@@ -47,8 +68,10 @@ int verb_show(const Cli *cli, Error *err) {
   if (code) return code;
   options.tuning = tuning;
   options.device = options.arch->gpu;
-  cli_tell_tuning(cli, tuning, options.device);
+  cli_warn_tuning(cli, tuning, options.device);
   code = compile_model(&c, &options, err);
+  int entry;
+  if (!code && cli->entry) code = run_pick_entry(&c, cli->entry, &entry, err);
   if (!code && (cli->cuda || cli->kernel))
     code = print_sources(&c, cli->kernel, err);
   else if (!code && cli->plan)

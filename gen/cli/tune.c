@@ -15,9 +15,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Warm: graphs of kLaunches launches, replayed in turns, so that a drift of clocks falls on all
-// candidates alike; the median. Cold: single launches between events, each after a memset that
-// takes the L2.
+// Warm: the median over graphs of kLaunches launches; candidates take turns, so that clock drift
+// affects all alike. Cold: single launches between events, each after a memset that evicts the L2.
 static int time_on_device(void *user, Loaded *loaded, const Variants *v, double *us,
                           double *us_cold, Error *err) {
   (void)user;
@@ -54,11 +53,12 @@ static void print_rows(const TuneReport *r) {
     printf("%-58s %6d  %-30s %8.2f %8.2f %8.2f  %-30s %8.2f %5.2fx%s\n", t->problem, t->layers,
            t->model.tile, t->model.model_us, t->model.us, t->model.us_cold,
            !strcmp(t->best.tile, t->model.tile) ? "the same" : t->best.tile, t->best.us,
-           t->model.us / t->best.us, t->wrong ? "  wrong candidates thrown out" : "");
+           t->model.us / t->best.us, t->wrong ? "  wrong candidates discarded" : "");
   }
 }
 
-// How far the model was: of its choice against the fastest, of its times against the measured ones.
+// The cost model against measurements: its choices against the fastest, its times against the
+// measured ones.
 typedef struct Distance {
   double model_us, best_us; // all layers together
   double ratio, worst;      // modelled / measured: geometric mean; the one farthest from 1
@@ -126,8 +126,8 @@ static int open_gpu(const Cli *cli, Device **device, Error *err) {
   int code = cli_device(cli, device, err);
   if (!code && device_info(*device)->kind == DeviceSim)
     code = err_set(err, ExitNoDevice,
-                   "tune measures on a GPU, and here is only libcusim, whose times say nothing "
-                   "about one; a file tuned elsewhere is used with: nngen run MODEL --tuning FILE");
+                   "tune needs a GPU, and here is only libcusim, whose times say nothing about "
+                   "one; to use a file tuned elsewhere: nngen run MODEL --tuning FILE");
   return code;
 }
 
@@ -144,7 +144,7 @@ static int tune_on(const Cli *cli, Compiler *c, Device *device, const char *path
       .progress = cli->quiet ? (Progress){0} : progress_bar(),
       .log = log_to_stderr()};
   int code = tuning_read(path, true, &tuning, err);
-  if (!code) cli_tell_tuning(cli, tuning, device_info(device)->name);
+  if (!code) cli_warn_tuning(cli, tuning, device_info(device)->name);
   if (!code) code = tune_model(c, device, &options, tuning, &report, err);
   progress_end();
   if (!code && cli->json)
@@ -166,7 +166,7 @@ int verb_tune(const Cli *cli, Error *err) {
   char *path = cli->tuning ? strdup(cli->tuning) : tuning_default_path(cli->cache_dir);
   if (!code && !path)
     code = err_set(err, ExitUsage,
-                   "there is no cache folder to keep the choices in; name a file "
+                   "there is no cache folder to store the tiles in; name a file "
                    "with --tuning FILE");
   if (!code) {
     arch_of_device(device_info(device), &arch);

@@ -1,7 +1,6 @@
-// tune_model.c: what `nngen tune` does with a compiled model. Contractions of one problem are
-// measured once. For each problem every candidate runs on random data, is compared with the oracle
-// on the inputs it really read, element by element, and thrown out when it is off; the rest are
-// timed, and the fastest is stored.
+// tune_model.c: measures the candidate tiles of a compiled model. Equal contractions are one
+// problem, measured once. Every candidate runs on random data and is compared with the oracle,
+// element by element; wrong ones are discarded, the others timed, and the fastest is stored.
 #include "cli.h"
 
 #include <math.h>
@@ -82,7 +81,8 @@ static int check_one(Session *s, int index, const CheckWant *want, bool *right, 
   const char *tile = tuning_tile(s->compiler->arena, &s->variants.tiles[index]);
   if (!row->wrong++) snprintf(row->wrong_tile, sizeof row->wrong_tile, "%s", tile);
   snprintf(text, sizeof text,
-           "%s: tile %s gives wrong results here (relative error %.3g, may be %.3g): thrown out",
+           "%s: tile %s gives wrong results on this device (relative error %.3g, allowed %.3g): "
+           "discarded",
            row->problem, tile, r.relative, r.gate);
   s->options->log.write(s->options->log.user, LogWarning, text);
   return ExitOk;
@@ -98,7 +98,7 @@ static int check_all(Session *s, bool *right, TuneRow *row) {
   }
   check_free(want);
   if (!code && !good)
-    code = err_set(s->err, ExitMismatch, "%s (%s): none of %d candidates gives the right result",
+    code = err_set(s->err, ExitMismatch, "%s (%s): none of %d candidates gives correct results",
                    row->problem, row->layer, s->variants.count);
   return code;
 }
@@ -159,7 +159,7 @@ static int list_problems(Compiler *c, TuneRow *rows, Group **where) {
   return count;
 }
 
-typedef struct Job { // what crosses compile_guard
+typedef struct Job { // the argument of tune_all
   Compiler *compiler;
   Device *device;
   const TuneOptions *options;

@@ -1,5 +1,5 @@
-// tune_plan.c: one contraction under each of its candidate tiles, as one plan: the candidates share
-// their tensors, so they can be checked against one oracle and timed in turn.
+// tune_plan.c: one contraction with each of its candidate tiles, as one plan: the candidates share
+// their tensors, so that one oracle checks all, and they are timed in turns.
 #include "cli.h"
 
 #include <stdlib.h>

@@ -234,6 +234,9 @@ static void report(Compiler *c, int status) {
   if (!strncmp(text, "gen/lang/", 9) && c->error_loc.file &&
       strstr(text, ": ")) // a layer was called amiss
     err_at(c, c->error_loc, "%s", strstr(text, ": ") + 2);
+  size_t length = strlen(path); // a model file of another ending
+  if (!strncmp(text, path, length) && sscanf(text + length, ":%d: %n", &line, &used) == 1 && used)
+    err_at(c, (Loc){path, line}, "%s", with_hint(c, text + length + used));
   const char *colon = strstr(text, ".lua:");
   if (colon && sscanf(colon, ".lua:%d: %n", &line, &used) == 1 && used) {
     char *file = arena_printf(c->arena, "%.*s.lua", (int)(colon - text), text);
@@ -285,7 +288,9 @@ void front_run(Compiler *c) {
   const char *path = c->options.model;
   if (stat(path, &info) || access(path, R_OK))
     err_code(c, ExitUsage, "%s: %s", path, strerror(errno));
-  if (!S_ISREG(info.st_mode)) err_code(c, ExitUsage, "%s: is no file", path);
+  if (!S_ISREG(info.st_mode))
+    err_code(c, ExitUsage, "%s: is no model file, but a %s", path,
+             S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
   if (!info.st_size) err_code(c, ExitUsage, "%s: empty model file", path);
   if (is_ir(c->options.model)) {
     read_ir(c);

@@ -241,6 +241,14 @@ function nn.train(batch, f, given)
                         warmup = o.warmup, epochs = o.epochs,
                         clip_norm = o.clip_norm + 0.0, loss_scaling = false, freeze = "", seed = 0,
                             ema = o.ema + 0.0, accumulate = o.accumulate, eval_examples = 0}
+  if set.lr < 0 then fail("train: lr = %g: wants 0 or more", set.lr) end
+  if set.epochs < 1 or set.epochs > 1000000000 then
+    fail("train: epochs = %d: wants 1 or more, at most 10^9", set.epochs)
+  end
+  if set.warmup < 0 then fail("train: warmup = %g: wants 0 or more steps", set.warmup) end
+  if set.clip_norm < 0 then
+    fail("train: clip_norm = %g: wants 0 (not clipped) or more", set.clip_norm)
+  end
   if set.ema < 0 or set.ema >= 1 then
     fail("train: ema = %g: wants 0 (none) up to, but not, 1", set.ema)
   end

@@ -1,10 +1,10 @@
-// check.c: results against the oracle, by two gates. The relative L2 error of a whole value, and,
-// for contractions followed by nothing that amplifies errors, a bound on every element:
-// |error| <= c K u (|A||B|) + the rounding of the store, which finds one wrong element that an
-// average hides. NaN never passes.
+// check.c: compares results with the oracle, by two gates: the relative L2 error of a whole value,
+// and, for contractions followed by nothing that amplifies errors, a bound on every element:
+// |error| <= c K u (|A||B|) + the rounding of the store, which finds a single wrong element that
+// the norm hides. NaN never passes.
 //
-// A kernel is checked alone: its group is evaluated in double on the inputs it really read, so the
-// first kernel that is off is named. The model's outputs are checked against the model as written.
+// A kernel is checked alone: its group is evaluated in double on the inputs that it read, so that
+// the first wrong kernel is named. The outputs are checked against the model as written.
 #include "oracle.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ CheckResult check_compare(const double *want, const double *got, const double *b
     }
     if (fabs(e) > r.max_error) r.max_error = fabs(e);
   }
-  // What should be nearly 0 (a sum that cancels) is compared with values of 0.003.
+  // The error of a value near 0 (a sum that cancels) is relative to 0.003.
   if (count) r.relative = sqrt(error / fmax(norm, 9e-6 * (double)count));
   r.passed = r.relative <= gate && !r.bad;
   return r;
@@ -65,11 +65,11 @@ CheckResult check_equal(const double *want, const double *got, int64_t count, do
 
 // ---- one kernel -------------------------------------------------------------------------------
 
-// What floats decide (a comparison, a cut to an integer) may fall the other way where they are
+// The result of a comparison of floats, or of a conversion to integers, may differ where values are
 // close.
 static const double kMostFlipped = 1e-2;
 
-// Does the group compute, and read, no float?
+// Does the group neither compute nor read floats?
 static bool integers_alone(const Group *g) {
   for (int i = 0; i < g->nnodes; i++) {
     if (dtype_is_float(g->nodes[i]->type.dtype)) return false;
@@ -81,7 +81,7 @@ static bool integers_alone(const Group *g) {
 
 double check_contract_gate(const Group *g) {
   double gate = g->anchor->precision == PrecTf32 ? 1e-3 : 0;
-  for (int i = 0; i < g->nnodes; i++) // it rounds operands it computes itself
+  for (int i = 0; i < g->nnodes; i++) // it rounds operands that it computes
     if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * roundoff(g->nodes[i]->type.dtype));
   return gate;
 }
@@ -93,7 +93,7 @@ static double group_gate(const Group *g, const Node *out) {
   return fmax(gate, 2 * roundoff(out->type.dtype));
 }
 
-// May the element-wise bound be carried from the anchor through to the outputs?
+// Does the element-wise bound of the anchor hold for the outputs, too?
 bool check_contract_bounded(const Group *g) {
   if (g->pair[0] || g->ntails > 1) return false;
   for (int i = 0; i < g->nnodes; i++) {
@@ -142,7 +142,7 @@ static double *anchor_bound(Node *n, double **value) {
   return bound;
 }
 
-// The bounds of the anchor's elements, moved as the elements are.
+// The bounds of the anchor's elements, moved as the group moves the elements.
 static double *moved_bound(const Group *g, double *bound, double **value) {
   for (int i = 0; i < g->tails[0].nmoves; i++) {
     Node *n = g->tails[0].moves[i], *from = n->in[0];
@@ -156,8 +156,7 @@ static double *moved_bound(const Group *g, double *bound, double **value) {
   return bound;
 }
 
-// What the maps after the anchor may add, relative to the result: 2 units each, as functions are
-// good to.
+// The relative error that maps after the anchor may add: 2 units each, the accuracy of functions.
 static double epilogue_roundoff(const Group *g) {
   double units = 0;
   for (int i = 0; i < g->nnodes; i++)
@@ -165,7 +164,7 @@ static double epilogue_roundoff(const Group *g) {
   return units * 0x1p-23;
 }
 
-// gate: for floats; of integers and bools the share that may differ.
+// gate: the relative error of floats; the share of integers and bools that may differ.
 static CheckResult compare(const Node *n, const double *want, const double *got,
                            const double *bound, double gate) {
   int64_t count = type_count(&n->type);
@@ -190,7 +189,7 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
     }
     double gate = group_gate(g, out);
     r = compare(out, value[out->id], got, bound, gate);
-    if (!r.passed) { // is it rounding alone?
+    if (!r.passed) { // does rounding alone explain it?
       rounding_forgive(g->graph, g, value, out, 0x1p-24, got);
       if (compare(out, value[out->id], got, bound, gate).passed) r.passed = r.rounding = true;
     }
@@ -201,7 +200,7 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
   return r;
 }
 
-// What a group should have written, and how far each element may be off.
+// The expected outputs of a group, and the bound of each element's error.
 struct CheckWant {
   Compiler *compiler;
   const Group *group;
@@ -256,7 +255,7 @@ CheckResult check_group(Compiler *c, const Group *g, CheckRead read, void *user)
 
 // ---- memory -----------------------------------------------------------------------------------
 
-// What the oracle needs at most, roughly: the values alive together in double, twice for bounds,
+// An estimate of the oracle's peak memory: the values alive together in double, twice for bounds,
 // and the columns of one image of the largest convolution.
 int64_t check_bytes(const Graph *g) {
   int64_t fixed = 0, most = 0, columns = 0;
@@ -281,8 +280,9 @@ static bool from_floats(const Node *n) {
   return false;
 }
 
-// Is n made with a comparison of floats taken for a number, as the derivative of relu is? It jumps
-// where rounding turns the comparison, which no gate of a whole model can tell from a mistake.
+// Does n depend on a comparison of floats used as a number, as the derivative of relu is? It is
+// discontinuous where rounding changes the comparison: no gate of a whole model can tell that from
+// a mistake.
 static bool jumps(const Graph *g, const Node *n) {
   bool *found = base_alloc((size_t)n->id + 1, sizeof *found);
   for (int i = 0; i <= n->id; i++) {

@@ -1,6 +1,6 @@
-// eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time: it
-// shares nothing with passes and templates but the rows of ops.lua, and of those only `ref`. Large
-// products go through OpenBLAS.
+// eval.c: the oracle. Evaluates a graph in double on the CPU, row-major, one op at a time. It
+// shares nothing with passes and templates but the `ref` of the rows in ops.lua. Large products use
+// OpenBLAS.
 #include "oracle.h"
 
 #include <math.h>
@@ -23,8 +23,8 @@ static int64_t row_offset(const Type *out, const Type *in, int64_t at) {
   return offset;
 }
 
-// The values that n's dtype has: bools are 0 or 1, integers count modulo 2^32, u8 modulo 256; what
-// is converted is cut toward zero, or rounded to 16 bits.
+// Converts to the values of n's dtype: bools are 0 or 1, integers are modulo 2^32, u8 modulo 256;
+// conversions truncate toward zero, or round to 16 bits.
 static void to_dtype(const Node *n, double *y, int count) {
   bool converts = n->op->typing == TypeConvert;
   Dtype dtype = converts ? (Dtype)n->attr.dtype : n->type.dtype;
@@ -81,7 +81,7 @@ static const Traced *combiner(Compiler *c, const Op *op) {
   return k;
 }
 
-// The place of element `at` of `in` among those along `axes`, row-major.
+// The position of element `at` of `in` among those along `axes`, row-major.
 static int64_t reduced_place(const Type *in, int64_t axes, int64_t at) {
   int64_t place = 0, step = 1;
   for (int d = in->rank - 1; d >= 0; d--) {
@@ -107,7 +107,7 @@ static void accumulate(const Node *n, const Traced *k, double *acc, const double
   memcpy(acc, next, sizeof *acc * (size_t)m->count);
 }
 
-// What the accumulators give.
+// The result of the accumulators.
 static double accumulated(const Traced *k, const Monoid *m, const double *acc) {
   const double *args[kMostOperands] = {0};
   for (int j = 0; j < m->count; j++) args[j] = acc + j;
@@ -215,7 +215,7 @@ static int64_t move_source(const Node *n, const Type *from, const int64_t *at, i
   return source;
 }
 
-// Where in x the element `at` of a gather is read; a mistake of the ids is the user's.
+// The index in x that element `at` of a gather reads; ids out of range are an error of the user.
 static int64_t gathered(Compiler *c, const Node *n, double **value, const int64_t *at) {
   const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
   int axis = (int)n->attr.axis;
@@ -290,7 +290,7 @@ void eval_node(Compiler *c, Node *n, double **value) {
 
 void eval_graph(Graph *g, double **value, EvalAfter *after, void *user) {
   graph_count_uses(g);
-  int *left = calloc((size_t)g->nnodes + 1, sizeof *left); // readers to come
+  int *left = calloc((size_t)g->nnodes + 1, sizeof *left); // readers not yet evaluated
   if (!left) die("out of memory");
   for (int i = 0; i < g->nnodes; i++) left[i] = g->nodes[i]->uses;
   for (int i = 0; i < g->nnodes; i++) {
@@ -298,7 +298,7 @@ void eval_graph(Graph *g, double **value, EvalAfter *after, void *user) {
     if (!n->uses || value[i]) continue;
     eval_node(g->c, n, value);
     if (after) after(user, n, value[i]);
-    for (int j = 0; j < n->nin; j++) { // big values go as soon as nobody needs them
+    for (int j = 0; j < n->nin; j++) { // values are freed after their last reader
       int id = n->in[j]->id;
       if (--left[id] || n->in[j]->op->cls == OpSource) continue;
       free(value[id]);

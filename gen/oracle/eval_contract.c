@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 // Elements of an operand as rows of a matrix: what rows, columns and the batch add to an element's
-// offset, and to its position along the dimensions that may lie outside.
+// offset, and to its position along the dimensions that may be padded.
 typedef struct Gather {
   const Maps *maps;
   int tensor, nleaving, leaving[MaxRank];
@@ -26,7 +26,7 @@ static Gather gather_of(const Maps *m, int tensor) {
   return g;
 }
 
-// What position i on the axes of a role, the last the innermost, adds.
+// The offset that position i on the axes of a role (the last is the innermost) adds.
 static Place place_of(const Gather *g, AxisRole role, int64_t i) {
   Place p = {0};
   for (int axis = g->maps->naxes - 1; axis >= 0; axis--) {
@@ -49,7 +49,7 @@ static Place *places_of(const Gather *g, AxisRole role, int64_t begin, int64_t c
   return list;
 }
 
-// Writes the matrix of rows x columns, in the order of its places, 0 outside the operand.
+// Writes the matrix of rows x columns, with 0 for elements outside the operand.
 static void gather_matrix(const Gather *g, const Place *base, const Place *row, int64_t rows,
                           const Place *column, int64_t columns, const double *from, double *to) {
   for (int64_t i = 0; i < rows; i++)
@@ -64,7 +64,7 @@ static void gather_matrix(const Gather *g, const Place *base, const Place *row, 
     }
 }
 
-// Where position 0 of all axes is.
+// The offset of position 0 on all axes.
 static Place origin(const Gather *g, int64_t batch) {
   Place p = place_of(g, AxisBatch, batch);
   for (int d = 0; d < g->maps->rank[g->tensor]; d++) {

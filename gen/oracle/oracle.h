@@ -1,5 +1,5 @@
-// oracle.h: the same graph in double on the CPU, and results compared with it. Free of the runtime:
-// values come through a callback.
+// oracle.h: evaluates a graph in double on the CPU and compares results with it. Independent of the
+// runtime: a callback reads values.
 #ifndef NNGEN_ORACLE_H
 #define NNGEN_ORACLE_H
 
@@ -8,7 +8,7 @@
 // ---- eval.c ------------------------------------------------------------------------------------
 // Evaluates g in double, row-major. value[id] is set (malloc) for inputs and parameters by the
 // caller, and for the outputs on return; free with eval_free.
-// after (may be null): may change the value of each node, once it is made.
+// after (may be null): called for each computed value, which it may change.
 typedef void EvalAfter(void *user, const Node *n, double *value);
 void eval_graph(Graph *g, double **value, EvalAfter *after, void *user);
 void eval_node(Compiler *c, Node *node, double **value);
@@ -25,7 +25,7 @@ double eval_held(Dtype dtype, double x);
 
 // ---- eval_contract.c
 void eval_contract(Compiler *c, Node *n, double **value);
-enum { kEvalBlock = 1 << 22 }; // elements of a matrix that it gathers at once
+enum { kEvalBlock = 1 << 22 }; // most elements of a matrix gathered at once
 
 // ---- rounding.c: how far rounding alone may take each element -----------------------------------
 // Takes from the errors of got, n's elements as the device has them, what comes of values before n
@@ -41,10 +41,10 @@ typedef bool (*CheckRead)(void *user, const Node *n, double *values);
 
 typedef struct CheckResult {
   bool passed, failed_read;
-  bool rounding;    // passed beyond the gate: rounding alone may take it so far
+  bool rounding;    // passed beyond the gate: rounding alone explains the error
   const Node *node; // the output that was compared
   double relative;  // L2 error / L2 norm
-  double gate;      // what it may be
+  double gate;      // the largest relative error allowed
   double max_error; // largest absolute error
   int64_t bad;      // elements outside their bound, or not finite
   int64_t worst;    // index of the first of them, row-major; -1: none

@@ -1,7 +1,7 @@
-// rounding.c: how far rounding alone may take a result. 1 - sigmoid(9) has few digits left, and
-// floor(x / s) is another number beside an edge, however right the kernel is. What each op makes of
-// the errors of its inputs is seen by trying: the same values again, each off by a little, up,
-// down, and by chance.
+// rounding.c: how far rounding alone may change a result. 1 - sigmoid(9) has few significant
+// digits, and floor(x / s) jumps at an edge, however correct the kernel is. How an op amplifies the
+// errors of its inputs is found by trials: the same values, each perturbed by a little, up, down and
+// at random.
 #include "oracle.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@
 enum { kTries = 4, kUnits = 2 }; // functions are good to two units
 
 typedef struct Nudge {
-  int how; // 0: up, 1: down, else by chance
+  int how; // 0: up, 1: down, else at random
   double unit;
 } Nudge;
 
-// A sign from the place of an element, another in each try.
+// A pseudorandom sign from the index of an element and the trial.
 static double sign_of(const Nudge *n, int node, int64_t i) {
   if (n->how < 2) return n->how ? -1 : 1;
   uint64_t z = ((uint64_t)node << 40) + (uint64_t)i * 4 + (uint64_t)n->how + 1;

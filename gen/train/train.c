@@ -1,5 +1,5 @@
-// train.c: the verb `train`: compiles the entries train and eval of a model, opens its data and its
-// folder, and loads what the run begins with. The steps are train_run.c's.
+// train.c: the verb `train`: compiles the entries train and eval of a model, opens its data and the
+// output folder, and loads the initial parameters and states. train_run.c runs the steps.
 #include "train.h"
 
 #include <stdlib.h>
@@ -39,13 +39,14 @@ static void find_metrics(const Train *t, const char *entry, Metrics *m) {
 static int need_train(const Train *t, Error *err) {
   for (int i = 0; i < t->plan->nentries; i++)
     if (!strcmp(t->plan->entries[i].name, "train") && t->plan->entries[i].nsteps) return ExitOk;
-  return err_set(err, ExitUsage,
-                 "%s does not say how it is trained: nn.train(batch, function() ... return {loss = "
-                 "...} end, {lr = 0.1}) makes the entry `train`",
-                 t->cli->model);
+  return err_set(
+      err, ExitUsage,
+      "%s has no entry `train`: declare it by nn.train(batch, function() ... return {loss "
+      "= ...} end, {lr = 0.1})",
+      t->cli->model);
 }
 
-// --freeze and --reset fit something.
+// A pattern of --freeze or --reset must match a parameter.
 static int need_fit(const Train *t, const char *option, const char *pattern, Error *err) {
   char names[256] = "";
   for (int i = 0; pattern && i < t->plan->ntensors; i++) {
@@ -56,7 +57,7 @@ static int need_fit(const Train *t, const char *option, const char *pattern, Err
     snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
   }
   if (!pattern || !*pattern) return ExitOk;
-  return err_set(err, ExitUsage, "--%s '%s' fits no parameter of %s: %s%s", option, pattern,
+  return err_set(err, ExitUsage, "--%s '%s' matches no parameter of %s: %s%s", option, pattern,
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
 }
 
@@ -107,14 +108,14 @@ static int open_data(Train *t, Error *err) {
   if (t->images < 0) {
     t->batch = whole_setting(t, "batch", 1);
     if (t->cli->data)
-      return err_set(err, ExitUsage, "--data: %s makes its own data (it has no input `images`)",
+      return err_set(err, ExitUsage, "--data: %s generates its own data (it has no input `images`)",
                      t->cli->model);
     return ExitOk;
   }
   t->batch = t->plan->tensors[t->images].shape[0];
   if (!t->cli->data)
     return err_set(err, ExitUsage,
-                   "%s is trained on pictures: give --data DIR (CIFAR, folders of PNGs, .npy "
+                   "%s trains on pictures: give --data DIR (CIFAR, folders of PNGs, .npy "
                    "arrays) or --data synthetic",
                    t->cli->model);
   int code = open_split(t, DatasetTrain, &t->data, err);
@@ -127,7 +128,7 @@ static int open_data(Train *t, Error *err) {
   return code;
 }
 
-// The embeddings of a whole evaluation are a state, whose size is known once the data is.
+// The embeddings of a whole evaluation are a state; its size follows from the test set.
 static int compile_again(Train *t, Cli *cli, Error *err) {
   static char examples[32]; // the settings point to it
   if (t->embedding < 0 || !t->test || cli->nset == kMostSets) return ExitOk;
@@ -142,15 +143,12 @@ static int compile_again(Train *t, Cli *cli, Error *err) {
   return compile(t, err);
 }
 
-// How many steps there are; the device knows it too, for the schedule.
+// The number of steps, also written to the device: the learning rate schedule reads it.
 int train_count_steps(Train *t, Error *err) {
   enum { kWithoutData = 100 };
-  int64_t steps;
-  int code = cli_number("steps", t->cli->steps, 0, &steps, err);
-  if (code) return code;
   t->per_epoch = t->data ? dataset_count(t->data) / t->batch : kWithoutData;
   t->total = t->per_epoch * whole_setting(t, "epochs", 1);
-  if (steps) t->total = steps;
+  if (t->most_steps) t->total = t->most_steps;
   if (t->total < 1) t->total = 1;
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
@@ -176,7 +174,7 @@ static int load(Train *t, Error *err) {
   range_push(t->device, "memory");
   int code = load_plan(t->device, t->plan, &jit, &t->loaded, err);
   progress_end();
-  if (!code) run_ranges(t->loaded, NvtxOff); // the loop makes its own
+  if (!code) run_ranges(t->loaded, NvtxOff); // train_run.c pushes its own NVTX ranges
   if (!code) code = train_open_params(t, err);
   if (!code) code = params_fill(t->params, t->loaded, NULL, err);
   range_pop(t->device);
@@ -223,17 +221,22 @@ static int take_amp(Cli *cli, Error *err) {
 }
 
 static int set_up(Cli *cli, Train *t, Error *err) {
-  int code = cli_number("seed", cli->seed, 0, &t->seed, err);
-  if (!code) code = cli_number("save-every", cli->save_every, 1, &t->save_every, err);
-  if (!code) code = cli_number("log-every", cli->log_every, 50, &t->log_every, err);
-  if (!code) code = cli_number("patience", cli->patience, 0, &t->patience, err);
-  if (t->save_every < 1) t->save_every = 1;
-  if (t->log_every < 1) t->log_every = 1;
+  int code = cli_number("seed", cli->seed, 0, 0, &t->seed, err);
+  if (!code) code = cli_number("steps", cli->steps, 1, 0, &t->most_steps, err);
+  if (!code) code = cli_number("save-every", cli->save_every, 1, 1, &t->save_every, err);
+  if (!code) code = cli_number("log-every", cli->log_every, 1, 50, &t->log_every, err);
+  if (!code) code = cli_number("patience", cli->patience, 0, 0, &t->patience, err);
+  if (!code) code = cli_number("workers", cli->workers, 1, 2, &t->workers, err);
+  if (!code) code = cli_number("warmup-iters", cli->warmup_iters, 0, 10, &t->warmup_iters, err);
   if (code) return code;
-  if (cli->reset && !cli->weights)
-    return err_set(err, ExitUsage, "--reset is for the weights of --init FILE");
+  if (t->workers > LoaderMaxThreads)
+    return err_set(err, ExitUsage, "--workers %s: at most %d", cli->workers, LoaderMaxThreads);
+  if (cli->profile_step && cli->resume)
+    return err_set(err, ExitUsage,
+                   "--profile-one-step starts from scratch and writes nothing: leave out --resume");
+  if (cli->reset && !cli->weights) return err_set(err, ExitUsage, "--reset needs --init FILE");
   if (cli->resume && cli->weights)
-    return err_set(err, ExitUsage, "--resume goes on from the checkpoint: leave out --init");
+    return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
   if (cli->nset + 3 > kMostSets) return err_set(err, ExitUsage, "too many settings");
   if (cli->seed) cli->set_name[cli->nset] = "seed", cli->set_value[cli->nset++] = cli->seed;
   return take_amp(cli, err);

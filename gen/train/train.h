@@ -1,4 +1,5 @@
-// train.h: the verb `train`: a model's entries train and eval, its data, its folder.
+// train.h: the verb `train`: runs the entries train and eval of a model on a data set, with
+// checkpoints and logs in an output folder.
 #ifndef NNGEN_TRAIN_VERB_H
 #define NNGEN_TRAIN_VERB_H
 
@@ -8,13 +9,13 @@
 // ---- train.c: `nngen train`: compiles, opens data and folder, loads ----------------------------
 enum { kMostMetrics = 16 };
 
-typedef struct Metrics { // outputs of one number of an entry, as in "train.loss"
+typedef struct Metrics { // scalar outputs of an entry, as "train.loss"
   int count;
   int tensor[kMostMetrics];
-  const char *name[kMostMetrics];   // without the entry: "loss"
-  double value[kMostMetrics];       // of the last step that was read
+  const char *name[kMostMetrics];   // without the entry's name: "loss"
+  double value[kMostMetrics];       // of the last step whose results were read
   double sum[kMostMetrics], weight; // over an epoch
-  Tap *tap;                         // brings them to the host; null: not open
+  Tap *tap;                         // copies them to the host; null: not open
 } Metrics;
 
 typedef struct Train {
@@ -25,63 +26,66 @@ typedef struct Train {
   Device *device;
   Arch arch;
   Loaded *loaded;
-  Params *params;                             // what this process began with
+  Params *params;                             // the initial values in this process
   Replay *replay, *replay_eval, *replay_near; // captured graphs: train, eval, neighbours
-  Dataset *data, *test;                       // null: the model makes its own
+  Dataset *data, *test;                       // null: the model generates its data
   Loader *loader;
   Feed *feed; // null: no data
   RunLog *log;
   int images, labels, valid, step, steps, embedding, picture; // tensors of the plan, or -1
   int32_t valid_now;                                          // goes to `valid`
   int64_t batch, per_epoch, total; // examples in a step; steps in an epoch, in all
-  int64_t first, done, read; // steps before this process; launched so far; whose results were read
-  int64_t saved;             // the step of the last checkpoint of this process; -1: none
-  int64_t seed, save_every, log_every, patience, bad_epochs;
+  int64_t first, done, read;       // steps before this process; launched so far; read so far
+  int64_t saved;                   // the step of the last checkpoint of this process; -1: none
+  int64_t most_steps;              // --steps; 0: all epochs
+  int64_t seed, save_every, log_every, patience, workers, warmup_iters, bad_epochs;
   const char *folder, *model;
-  int lock; // an open file, locked
+  int lock; // descriptor of the lock file; -1: none
   Metrics metrics, eval, near;
-  double begin, aside; // when steps began, by now(); seconds since that were no steps
-  double best;         // the best accuracy (or lowest loss, negative) of eval
+  double begin,
+      aside;   // start of the first step, by train_now; seconds since then spent outside steps
+  double best; // the best accuracy (or lowest loss, negative) of eval
   bool has_best, bad_loss, warned_log;
-  bool silent; // a cell of a sweep: nothing is written or printed
+  bool silent; // a run of a sweep: writes and prints nothing
 } Train;
 
-// What one run came to, and where its time went: milliseconds of one step, by events.
+// Results of one run; times are milliseconds per step.
 typedef struct TrainSummary {
-  double rate, ms_step; // examples/s and time of a step as it ran
-  double ms, ms_phase[PhaseCount];
-  int64_t bytes;         // of device memory
-  double loss, accuracy; // NaN: none
+  double rate, ms_step;            // examples/s and wall time of a step in the run
+  double ms, ms_phase[PhaseCount]; // of kernels, by events
+  int64_t bytes;                   // of device memory
+  double loss, accuracy;           // NaN: none
 } TrainSummary;
 
 double train_now(void);                      // seconds
-int train_count_steps(Train *t, Error *err); // per_epoch, total; tells the device
-int train_one(const Cli *cli, TrainSummary *summary, Error *err); // null: says all on stdout
+int train_count_steps(Train *t, Error *err); // sets per_epoch and total, on the device too
+int train_one(const Cli *cli, TrainSummary *summary, Error *err); // summary null: prints
 int train_sweep(const Cli *cli, Error *err);                      // train_sweep.c: --sweep
 
-// train_run.c: all steps, with what happens between epochs.
+// train_run.c: all steps; evaluation and checkpoints between epochs.
 int train_run(Train *t, Error *err);
 int train_open_loader(Train *t, int64_t first, Error *err);
 int train_next_batch(Train *t, Error *err); // to the device
 int train_put_batch(Train *t, const Batch *batch, Error *err);
-int train_signal(void); // that came, or 0
+int train_signal(void); // the signal received, or 0
 
-// train_eval.c: an evaluation on the test split; nothing is kept of one that a signal cut short.
+// train_eval.c: an evaluation on the test split; one interrupted by a signal is discarded.
 int train_evaluate(Train *t, int64_t epoch, Error *err);
 
-// train_bad.c: after a loss that is not finite at step t->read: which value went bad first.
+// train_bad.c: after a loss that is not finite at step t->read: finds the first such value.
 int train_find_bad(Train *t, Error *err);
 
-// train_save.c: FOLDER/MODEL_last.safetensors goes on bit-equal, _best likewise at the best
-// evaluation, _final_weights is parameters alone.
+// train_save.c: FOLDER/MODEL_last.safetensors resumes to the same bits; _best is the checkpoint of
+// the best evaluation, _final_weights holds parameters alone.
 int train_open_folder(Train *t, Error *err); // and locks it
 void train_unlock(Train *t);
 int train_save(Train *t, const char *kind, bool weights_alone, Error *err);
-int train_open_params(Train *t, Error *err); // --resume, --init with --reset, or the seed
+int train_open_params(Train *t, Error *err); // from --resume, --init with --reset, or the seed
 bool train_is_weight(const Train *t, const char *name);
-bool train_fits(const char *pattern, const char *name); // the name, or a layer above it
+bool train_fits(const char *pattern,
+                const char *name); // matches the name, or a layer that contains it
 
-// train_report.c, train_summary.c: what is said meanwhile and at the end.
+// train_report.c, train_summary.c: progress lines and the summary.
 void train_report_begin(const Train *t);
 void train_report_step(Train *t);
 void train_report_epoch(Train *t, int64_t epoch, bool evaluated);

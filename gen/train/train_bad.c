@@ -1,7 +1,7 @@
-// train_bad.c: a loss that is not finite: the states of the step before are made again, from the
-// last checkpoint and the same batches, and the bad step runs kernel by kernel, to name the first
-// value that is NaN or infinite. What a step makes depends on states and batch alone, so this run
-// is the same, to the bit.
+// train_bad.c: after a loss that is not finite, names the first value that is NaN or infinite.
+// Restores the last checkpoint (or the initial states), repeats the steps since then on the same
+// batches, and runs the failing step kernel by kernel. A step depends on states and batch alone, so
+// the repeated run is bit-equal.
 #include "train.h"
 
 #include <math.h>
@@ -10,10 +10,10 @@
 
 typedef struct Search {
   Train *train;
-  char found[512]; // "": nothing
+  char found[512]; // the message; "": nothing found yet
 } Search;
 
-// The first value of a tensor that is not finite; 0: all are.
+// *bad: the first value of a tensor that is not finite; 0 if all are finite.
 static int find_in(Train *t, int tensor, double *bad, Error *err) {
   const PlanTensor *p = &t->plan->tensors[tensor];
   int64_t count = tensor_count(p);
@@ -63,7 +63,7 @@ static int search_states(Search *search, int64_t step, Error *err) {
   return code;
 }
 
-// The states as they were when this process began, or at its last checkpoint.
+// Restores the states of this process's last checkpoint, or those it started with.
 static int go_back(Train *t, Error *err) {
   char path[4096];
   double done = 0;
@@ -84,7 +84,8 @@ static int go_back(Train *t, Error *err) {
   return train_open_loader(t, t->done, err);
 }
 
-// The states before `step`, then the step itself kernel by kernel. *before: they were bad already.
+// Repeats the steps before `step`, then runs it kernel by kernel. *before: a state was not finite
+// even before it.
 static int search_step(Search *search, int64_t step, bool *before, Error *err) {
   Train *t = search->train;
   int code = go_back(t, err);
@@ -101,7 +102,7 @@ static int search_step(Search *search, int64_t step, bool *before, Error *err) {
   return code ? code : run_steps(t->loaded, "train", after_kernel, search, err);
 }
 
-// From the step whose loss is bad back to the one that a state went bad in.
+// Searches backwards from the step with the bad loss to the step that made a state bad.
 static int search_steps(Search *search, int64_t *step, Error *err) {
   Train *t = search->train;
   bool before = true;
@@ -121,18 +122,17 @@ int train_find_bad(Train *t, Error *err) {
   for (int i = 0; i < t->metrics.count; i++)
     if (!strcmp(t->metrics.name[i], "loss")) loss = t->metrics.value[i];
   progress_end();
-  fprintf(stderr, "nngen: the loss is %g at step %lld: looking for where it began\n", loss,
+  fprintf(stderr, "nngen: the loss is %g at step %lld: looking for its cause\n", loss,
           (long long)step);
   Error failed = {0};
   if (search_steps(&search, &began, &failed) && !search.found[0])
-    snprintf(search.found, sizeof search.found, "where it began is not known: %.400s",
-             failed.message);
+    snprintf(search.found, sizeof search.found, "the cause was not found: %.400s", failed.message);
   return err_set(err, ExitMismatch,
                  "the loss is %g at step %lld; step %lld: %s\na smaller --lr, a longer --warmup or "
-                 "--clip-norm "
-                 "1 may help; %s",
+                 "--clip-norm 1 may help; %s",
                  loss, (long long)step, (long long)began,
-                 search.found[0] ? search.found : "run again kernel by kernel, all is finite",
+                 search.found[0] ? search.found
+                                 : "run again kernel by kernel, all values are finite",
                  t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"
                                                  : "the last checkpoint is kept");
 }

@@ -1,6 +1,6 @@
-// train_eval.c: an evaluation on the test split by the entry `eval`; of models that give an
-// embedding also how many of its nearest neighbours share an example's class, by the entry
-// `neighbours`, and of those that give pictures a PNG of some.
+// train_eval.c: an evaluation on the test split by the entry `eval`. For a model that returns an
+// embedding also the share of nearest neighbours of the same class (entry `neighbours`); for one
+// that returns pictures a PNG of some.
 #include "train.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int open_entry(Train *t, const char *entry, Metrics *m, Replay **replay, 
   return code ? code : replay_capture(t->loaded, entry, replay, err);
 }
 
-// The oldest results on their way, of `weight` examples; negative: of as many as they sum up.
+// Takes the oldest pending results: adds them times `scale`, and `weight` to the examples.
 static int take(Metrics *m, double weight, double scale, Error *err) {
   int code = tap_take(m->tap, m->value, err);
   for (int i = 0; !code && i < m->count; i++) m->sum[i] += scale * m->value[i];
@@ -28,7 +28,7 @@ static int take(Metrics *m, double weight, double scale, Error *err) {
 
 // ---- pictures ---------------------------------------------------------------------------------
 
-// FOLDER/reconstructions_0001.png: pictures of the first batch, above what the model makes of them.
+// FOLDER/reconstructions_0001.png: pictures of the first batch, their reconstructions below.
 static int write_pictures(Train *t, const Batch *batch, int64_t epoch, Error *err) {
   enum { kMost = 8 };
   char path[4096];
@@ -73,7 +73,7 @@ static int find_neighbours(Train *t, Error *err) {
   if (!code) code = tensor_write_doubles(t->loaded, first, &zero, 1, err);
   if (!code) code = tensor_write_doubles(t->loaded, total, &examples, 1, err);
   for (int64_t row = 0; !code && row < count && !train_signal(); row += t->batch) {
-    code = replay_enqueue(t->replay_near, err); // the entry moves `first` on
+    code = replay_enqueue(t->replay_near, err); // the entry advances `first`
     if (!code) code = tap_put(t->near.tap, err);
     if (!code && tap_pending(t->near.tap) == TapDepth) code = take(&t->near, 0, 1, err);
   }
@@ -85,7 +85,7 @@ static int find_neighbours(Train *t, Error *err) {
 
 // ---- batches ----------------------------------------------------------------------------------
 
-// The examples of batch `index` that count: the last one is filled up.
+// The number of examples in batch `index`, without the padding of the last batch.
 static double weight_of(const Train *t, int64_t index) {
   int64_t left = dataset_count(t->test) - index * t->batch;
   return (double)(left < t->batch ? left : t->batch);

@@ -1,5 +1,5 @@
-// train_report.c: what a training run prints: a line now and then on stderr, a line for each epoch
-// and a summary on stdout.
+// train_report.c: what a training run prints: progress lines on stderr, a line per epoch and a
+// summary on stdout.
 #include "train.h"
 
 #include <stdlib.h>
@@ -42,13 +42,14 @@ void train_report_begin(const Train *t) {
   printf("device    %s%s\n", info->name,
          info->kind == DeviceSim ? ": no GPU here, kernels run on the CPU" : "");
   if (t->data) {
-    printf("data      %s, %lld pictures", dataset_kind(t->data), (long long)dataset_count(t->data));
-    if (t->test) printf(", %lld to evaluate", (long long)dataset_count(t->test));
-    printf("; batch %lld, %lld steps an epoch\n", (long long)t->batch, (long long)t->per_epoch);
+    printf("data      %s, %lld training pictures", dataset_kind(t->data),
+           (long long)dataset_count(t->data));
+    if (t->test) printf(", %lld test pictures", (long long)dataset_count(t->test));
+    printf("; batch %lld, %lld steps per epoch\n", (long long)t->batch, (long long)t->per_epoch);
   }
   printf("step      %d kernels in one graph; evaluation %d\n", train_launches(t, "train"),
          train_launches(t, "eval"));
-  printf("memory    arena %.4g MB, states and borders %.4g MB\n",
+  printf("memory    arena %.4g MB; parameters, states, inputs and outputs %.4g MB\n",
          (double)t->plan->arena_bytes / 1e6, (double)t->plan->static_bytes / 1e6);
   if (t->done) printf("resumed   after step %lld\n", (long long)t->done);
   fflush(stdout);
@@ -59,7 +60,8 @@ static void print_values(FILE *file, const Metrics *m, bool mean) {
     fprintf(file, "  %s %.4g", m->name[i], mean ? m->sum[i] / m->weight : m->value[i]);
 }
 
-// On a terminal one line, ten times a second at most; elsewhere a line every --log-every steps.
+// On a terminal one line, rewritten at most ten times a second; elsewhere a line every --log-every
+// steps.
 void train_report_step(Train *t) {
   static double last;
   bool terminal = isatty(STDERR_FILENO);
@@ -100,6 +102,6 @@ void train_report_last(const Train *t, double seconds) {
     for (int i = 0; i < t->eval.count; i++)
       if (!strcmp(t->eval.name[i], "accuracy")) printf(", best accuracy %.4g", t->best);
   if (t->patience && t->bad_epochs >= t->patience)
-    printf("; stopped: no better in %lld evaluations", (long long)t->bad_epochs);
+    printf("; stopped: no improvement in %lld evaluations", (long long)t->bad_epochs);
   printf("\nwrote     %s/%s_{last,final_weights}.safetensors, log.jsonl\n", t->folder, t->model);
 }

@@ -1,7 +1,7 @@
-// train_run.c: the steps of a training run, and what happens between epochs.
+// train_run.c: the steps of a training run; evaluation and checkpoints between epochs.
 //
-// A step is a batch on its way to the device and one replay of a captured graph; its results are
-// read up to TapDepth steps later, so that host and device work at the same time.
+// A step copies a batch to the device and replays one captured graph; its results are read up to
+// TapDepth steps later, so that host and device work at the same time.
 #include "train.h"
 
 #include <math.h>
@@ -28,12 +28,9 @@ static void warn(const char *format, const char *why) {
 // ---- batches ----------------------------------------------------------------------------------
 
 int train_open_loader(Train *t, int64_t first, Error *err) {
-  int64_t workers;
-  int code = cli_number("workers", t->cli->workers, 2, &workers, err);
-  if (code || !t->data) return code;
-  if (!workers) return err_set(err, ExitUsage, "--workers wants a number of threads, 1 or more");
+  if (!t->data) return ExitOk;
   LoaderOptions options = {.batch = (int)t->batch,
-                           .threads = (int)workers,
+                           .threads = (int)t->workers,
                            .train = true,
                            .seed = (uint64_t)t->seed,
                            .first = first,
@@ -58,7 +55,8 @@ int train_next_batch(Train *t, Error *err) {
   bool end;
   if (!t->loader) return ExitOk;
   range_push(t->device, "data_unpack");
-  int code = feed_wait(t->feed, err); // the loader writes the batch before anew
+  int code =
+      feed_wait(t->feed, err); // the copy of the last batch has ended: the loader reuses its memory
   if (!code) code = loader_next(t->loader, &batch, &end, err);
   if (!code) code = train_put_batch(t, &batch, err);
   range_pop(t->device);
@@ -72,11 +70,11 @@ static void check_loss(Train *t) {
     if (!isfinite(t->metrics.value[i]) && !strcmp(t->metrics.name[i], "loss")) t->bad_loss = true;
 }
 
-// A log that cannot be written is no reason to lose the run.
+// A log that cannot be written does not end the run.
 static void write_log(Train *t, int64_t step, const LogValue *values, int count) {
   Error err = {0};
   if (!t->log || !runlog_write(t->log, step, values, count, &err) || t->warned_log) return;
-  warn("%s; training goes on without these lines", err.message);
+  warn("%s; training continues without these lines", err.message);
   t->warned_log = true;
 }
 
@@ -124,7 +122,7 @@ static int one_step(Train *t, Error *err) {
 
 // ---- between epochs ---------------------------------------------------------------------------
 
-// Whether this evaluation is the best: of accuracy, or of the loss where there is none.
+// Is this evaluation the best so far, by accuracy, or by loss where there is none?
 static bool is_best(Train *t) {
   double value = NAN;
   for (int i = 0; i < t->eval.count; i++) {
@@ -151,15 +149,15 @@ static void log_evaluation(Train *t) {
   write_log(t, t->done, values, count);
 }
 
-// The checkpoint before stays when this one cannot be written.
+// The previous checkpoint stays when this one cannot be written.
 static void save_or_warn(Train *t, const char *kind) {
   Error err = {0};
   if (train_save(t, kind, false, &err))
-    warn("the checkpoint is not written: %s; training goes on, the one before is kept",
+    warn("the checkpoint is not written: %s; training continues, the previous one is kept",
          err.message);
 }
 
-// A signal that cuts the evaluation short leaves it to the run that goes on.
+// An evaluation interrupted by a signal is repeated by the resumed run.
 static int after_epoch(Train *t, Error *err) {
   double begin = train_now();
   int64_t epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
@@ -186,14 +184,15 @@ static bool epoch_ends(const Train *t) {
 static int stop(Train *t, Error *err) {
   int code = train_save(t, "last", false, err);
   return code ? code
-              : err_set(err, 128 + interrupted, "stopped after step %lld of %lld; --resume goes on",
-                        (long long)t->done, (long long)t->total);
+              : err_set(err, 128 + interrupted,
+                        "stopped after step %lld of %lld; --resume continues", (long long)t->done,
+                        (long long)t->total);
 }
 
 static int run_steps_of(Train *t, Error *err) {
   int code = ExitOk;
   for (;;) {
-    // a checkpoint by a signal at the end of an epoch leaves its evaluation to the next run
+    // after a signal at the end of an epoch, the resumed run evaluates
     bool at_end = t->done >= t->total || (t->done && t->done % t->per_epoch == 0);
     if (at_end || interrupted) code = read_all(t, err);
     if (!code && t->bad_loss) return train_find_bad(t, err);
@@ -211,9 +210,8 @@ static int run_steps_of(Train *t, Error *err) {
 }
 
 static int profile_one(Train *t, Error *err) {
-  int64_t warm;
-  int code = cli_number("warmup-iters", t->cli->warmup_iters, 10, &warm, err);
-  for (int64_t i = 0; !code && i < warm; i++) {
+  int code = ExitOk;
+  for (int64_t i = 0; !code && i < t->warmup_iters; i++) {
     code = train_next_batch(t, err);
     if (!code) code = replay_enqueue(t->replay, err);
   }

@@ -1,5 +1,5 @@
-// train_save.c: the folder of a training run: its lock, its log, its checkpoints; and what a run
-// begins with.
+// train_save.c: the output folder of a training run: its lock, log and checkpoints; and the initial
+// parameters of a run.
 #include "train.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ bool train_is_weight(const Train *t, const char *name) {
 
 // ---- the folder -------------------------------------------------------------------------------
 
-// The lock goes with the process, however it ends; the file stays.
+// The lock ends with the process, however that ends; the file stays.
 static int lock_folder(Train *t, Error *err) {
   char path[4096], text[32] = "";
   snprintf(path, sizeof path, "%s/.lock", t->folder);
@@ -61,7 +61,7 @@ int train_open_folder(Train *t, Error *err) {
   return lock_folder(t, err);
 }
 
-// The log of a run that goes on keeps the steps that the checkpoint has.
+// The log of a resumed run keeps the lines up to the checkpoint's step.
 static int open_log(Train *t, int64_t step, Error *err) {
   if (t->silent || t->cli->profile_step) return ExitOk;
   int code = runlog_open(t->folder, t->cli->resume, t->cli->tensorboard, &t->log, err);
@@ -70,7 +70,7 @@ static int open_log(Train *t, int64_t step, Error *err) {
 
 // ---- saving -----------------------------------------------------------------------------------
 
-// A moving average takes the place of what it is of.
+// Replaces each parameter by its moving average, where there is one.
 static void take_averages(const Train *t, WeightTensor *kept, int nkept, const WeightTensor *all,
                           int count) {
   (void)t;
@@ -80,7 +80,7 @@ static void take_averages(const Train *t, WeightTensor *kept, int nkept, const W
         kept[i].data = all[j].data;
 }
 
-typedef struct Notes { // the metadata of a checkpoint, all but tensors that a run goes on with
+typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs besides tensors
   char step[32], batch[32], seed[32], best[64], bad[32], sums[32 * (kMostMetrics + 1)];
   const char *pairs[24];
 } Notes;
@@ -123,8 +123,9 @@ int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   if (code) return code;
   kept = base_alloc((size_t)count, sizeof *kept);
   for (int i = 0; i < count; i++)
-    if (weights_alone ? train_is_weight(t, tensors[i].name)
-                      : strncmp(tensors[i].name, "neighbours.", 11)) // of an evaluation alone
+    if (weights_alone
+            ? train_is_weight(t, tensors[i].name)
+            : strncmp(tensors[i].name, "neighbours.", 11)) // needed by an evaluation alone
       kept[nkept++] = tensors[i];
   if (weights_alone) take_averages(t, kept, nkept, tensors, count);
   make_notes(t, &notes);
@@ -137,7 +138,7 @@ int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   return code;
 }
 
-// ---- going on ---------------------------------------------------------------------------------
+// ---- resuming ---------------------------------------------------------------------------------
 
 static int check_number(const Weights *weights, const char *key, const char *option, int64_t now,
                         const char *path, Error *err) {
@@ -147,19 +148,19 @@ static int check_number(const Weights *weights, const char *key, const char *opt
                  then ? then : "?", (long long)now);
 }
 
-// A checkpoint goes on with what it was made with.
+// A run resumes with the model, dtype, batch and seed of its checkpoint.
 static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
   const char *model = weights_metadata(weights, "nngen_model"),
              *dtype = weights_metadata(weights, "nngen_dtype");
   if (!model || !dtype)
-    return err_set(err, ExitBadInput, "--resume: %s is no checkpoint of nngen train", path);
+    return err_set(err, ExitBadInput, "--resume: %s is not a checkpoint of nngen train", path);
   if (strcmp(model, t->model))
     return err_set(err, ExitBadInput, "--resume: %s is of the model %s, not %s", path, model,
                    t->model);
   if (strcmp(dtype, t->cli->dtype))
     return err_set(err, ExitUsage,
-                   "--resume: %s was made in %s, this run is in %s: --amp and --dtype stay as they "
-                   "were",
+                   "--resume: %s was made in %s, this run is in %s: resume with the same --amp and "
+                   "--dtype",
                    path, dtype, t->cli->dtype);
   int code = check_number(weights, "nngen_batch", "batch", t->batch, path, err);
   return code ? code : check_number(weights, "nngen_seed", "seed", t->seed, path, err);
@@ -183,12 +184,12 @@ static bool exists(const char *path) {
 static int resume(Train *t, Error *err) {
   char path[4096], previous[4200], *fell_back = NULL;
   Weights *weights = NULL;
-  if (t->silent) return err_set(err, ExitUsage, "--sweep begins anew: leave out --resume");
   path_of(t, "last", path, sizeof path);
   snprintf(previous, sizeof previous, "%s.previous", path);
   if (!exists(path) && !exists(previous))
     return err_set(err, ExitBadInput,
-                   "--resume: there is no checkpoint %s; leave out --resume to begin", path);
+                   "--resume: there is no checkpoint %s; leave out --resume to start from scratch",
+                   path);
   int code = checkpoint_open(path, &weights, &fell_back, err);
   if (!code && fell_back) log_to_stderr().write(NULL, LogWarning, fell_back);
   free(fell_back);
@@ -205,7 +206,7 @@ static int resume(Train *t, Error *err) {
 
 // ---- beginning --------------------------------------------------------------------------------
 
-// Does `name`, or a layer above it, fit a pattern in which * stands for anything?
+// Does `name`, or a layer that contains it, match the pattern? * stands for any characters.
 bool train_fits(const char *pattern, const char *name) {
   if (*pattern == '*')
     return train_fits(pattern + 1, name) || (*name && train_fits(pattern, name + 1));
@@ -213,8 +214,8 @@ bool train_fits(const char *pattern, const char *name) {
   return *pattern == *name && train_fits(pattern + 1, name + 1);
 }
 
-// --init takes weights alone: optimizers and the count of steps begin anew.
-static bool begins_anew(void *user, const PlanTensor *tensor) {
+// --init takes parameters alone: optimizer states and the step count start from scratch.
+static bool is_fresh(void *user, const PlanTensor *tensor) {
   const Train *t = user;
   if (!train_is_weight(t, tensor->name)) return true;
   return t->cli->reset && train_fits(t->cli->reset, tensor->name);
@@ -225,6 +226,6 @@ int train_open_params(Train *t, Error *err) {
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
   if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
-  if (!code && t->cli->weights) params_choose(t->params, begins_anew, t);
+  if (!code && t->cli->weights) params_choose(t->params, is_fresh, t);
   return code ? code : open_log(t, 0, err);
 }

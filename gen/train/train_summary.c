@@ -1,5 +1,5 @@
-// train_summary.c: where the time of a step goes: by phase and by operation, from one run with an
-// event between each two kernels, behind the last checkpoint.
+// train_summary.c: the time of a step by phase and by layer, measured after the last checkpoint by
+// runs with an event between every two kernels.
 #include "train.h"
 
 #include <jansson.h>
@@ -9,7 +9,7 @@
 
 enum { kTop = 8 };
 
-typedef struct Operation { // all launches of a layer's kernels
+typedef struct Operation { // all kernel launches of a layer
   const char *layer;
   double ms;
 } Operation;
@@ -25,7 +25,7 @@ static const PlanEntry *find_entry(const Plan *plan, const char *name) {
   return NULL;
 }
 
-// By layer, the slowest first; returns how many.
+// Sums by layer, the slowest first; returns their number.
 static int add_up(const Plan *plan, const PlanEntry *entry, const double *ms, Operation *all) {
   int count = 0;
   for (int i = 0; i < entry->nsteps; i++) {
@@ -63,11 +63,11 @@ static void fill(const Train *t, const PlanEntry *entry, const double *ms, const
 // ---- as text and as JSON ----------------------------------------------------------------------
 
 static void print_text(const Train *t, const TrainSummary *s, const Operation *all, int count) {
-  printf("speed     %.4g examples/s, %.4g ms a step\n", s->rate, s->ms_step);
+  printf("speed     %.4g examples/s, %.4g ms per step\n", s->rate, s->ms_step);
   printf("a step    %.4g ms by events:", s->ms);
   for (int i = 0; i < PhaseCount; i++)
     printf("%s %s %.4g", i ? "," : "", phase_name(i), s->ms_phase[i]);
-  printf("\n          updates in the kernels that make gradients count as backward\n");
+  printf("\n          optimizer updates fused into gradient kernels count as backward\n");
   printf("peak      %.4g MB of device memory\n", (double)s->bytes / 1e6);
   printf("slowest   share   ms  operation, of %d\n", count);
   for (int i = 0; i < count && i < kTop; i++)
@@ -100,7 +100,7 @@ static json_t *summary_json(const TrainSummary *s, const Operation *all, int cou
 static int print_json(const Train *t, const TrainSummary *s, const Operation *all, int count,
                       Error *err) {
   json_t *eval = values_json(&t->eval, true);
-  json_object_update(eval, values_json(&t->near, true));
+  json_object_update_new(eval, values_json(&t->near, true));
   json_t *o =
       json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:f, s:i, s:I, s:o, s:o, s:o}", "schema_version", 1,
                 "model", t->model, "dtype", t->cli->dtype, "device", device_info(t->device)->name,
@@ -121,7 +121,7 @@ int train_report_end(Train *t, TrainSummary *summary, Error *err) {
   Phase *phases = base_alloc(steps, sizeof *phases);
   Operation *all = base_alloc(steps, sizeof *all);
   RunOptions once = {.warmup = 1, .repeat = 3};
-  bool ran = t->done > t->first; // else there is no batch on the device to measure a step with
+  bool ran = t->done > t->first; // else no batch is on the device to measure a step with
   double seconds = train_now() - t->begin;
   int code = phases_find(t->plan, "train", phases, err);
   double begin = train_now();
@@ -135,8 +135,8 @@ int train_report_end(Train *t, TrainSummary *summary, Error *err) {
     if (ran)
       print_text(t, summary, all, count);
     else
-      printf("nothing to train: the checkpoint has all %lld steps; more --epochs or --steps "
-             "go on\n",
+      printf("nothing to train: the checkpoint has all %lld steps; give more --epochs or "
+             "--steps to continue\n",
              (long long)t->total);
   }
   free(ms);

@@ -1,5 +1,5 @@
-// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of what
-// they came to.
+// train_sweep.c: --sweep: a short run for each combination of some settings, and a table of their
+// results.
 #include "train.h"
 
 #include <jansson.h>
@@ -9,7 +9,7 @@
 
 typedef struct Sweep {
   const Cli *cli;
-  char *text[kMostSweeps]; // "batch\0" "16,32,64", cut in two
+  char *text[kMostSweeps]; // "batch\0" "16,32,64", split at the =
   const char *value[kMostSweeps];
   char cell[kMostSweeps][64], model[4096];
   json_t *rows;
@@ -20,7 +20,7 @@ static void free_sweep(Sweep *s) {
   json_decref(s->rows);
 }
 
-// A model of the sweep lies beside the one that was given.
+// A model named without a path is in the folder of the given one.
 static void set_model(Sweep *s, Cli *cli, const char *name) {
   const char *slash = strrchr(cli->model, '/');
   size_t n = strlen(name);
@@ -41,7 +41,7 @@ static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *e
   else if (!strcmp(name, "dtype"))
     cli->dtype = value;
   else {
-    int at = 0; // the sweep's value takes the place of one given before
+    int at = 0; // overrides a setting of the command line
     while (at < cli->nset && strcmp(cli->set_name[at], name)) at++;
     if (at >= kMostSets - 4) return err_set(err, ExitUsage, "too many settings");
     cli->set_name[at] = name;
@@ -91,15 +91,12 @@ static int run_cell(Sweep *s, Error *err) {
   return code;
 }
 
-// Every value of setting `at`, and of those behind it.
+// Runs every value of setting `at`, each with all values of the settings after it.
 static int run_from(Sweep *s, int at, Error *err) {
   if (at == s->cli->nsweep) return run_cell(s, err);
   int code = ExitOk;
   for (const char *value = s->value[at]; *value && !code;) {
     size_t length = strcspn(value, ",");
-    if (!length || length >= sizeof s->cell[at])
-      return err_set(err, ExitUsage, "--sweep %s: wants values with commas between, not '%s'",
-                     s->text[at], s->value[at]);
     snprintf(s->cell[at], sizeof s->cell[at], "%.*s", (int)length, value);
     value += length + (value[length] == ',');
     code = run_from(s, at + 1, err);
@@ -107,19 +104,44 @@ static int run_from(Sweep *s, int at, Error *err) {
   return code;
 }
 
+// All lists are checked before the first run.
+static int check(const Sweep *s, Error *err) {
+  const Cli *cli = s->cli;
+  if (cli->resume)
+    return err_set(err, ExitUsage, "--sweep starts each run from scratch: leave out --resume");
+  if (cli->profile_step)
+    return err_set(err, ExitUsage, "--sweep and --profile-one-step: one of the two");
+  for (int i = 0; i < cli->nsweep; i++) {
+    bool good = *s->text[i] && *s->value[i];
+    for (const char *value = s->value[i]; good && *value;) {
+      size_t length = strcspn(value, ",");
+      good = length && length < sizeof s->cell[i] && (!value[length] || value[length + 1]);
+      value += length + (value[length] == ',');
+    }
+    if (!good)
+      return err_set(err, ExitUsage,
+                     "--sweep %s wants NAME=A,B,..., values of at most %d characters",
+                     cli->sweep[i], (int)sizeof s->cell[i] - 1);
+  }
+  return ExitOk;
+}
+
 int train_sweep(const Cli *cli, Error *err) {
   Sweep s = {.cli = cli, .rows = json_array()};
   for (int i = 0; i < cli->nsweep; i++) {
     s.text[i] = strdup(cli->sweep[i]);
+    if (!s.text[i]) die("out of memory");
     char *equal = strchr(s.text[i], '=');
     *equal = 0;
     s.value[i] = equal + 1;
   }
-  if (!cli->json) print_head(&s);
-  int code = run_from(&s, 0, err);
+  int code = check(&s, err);
+  if (!code && !cli->json) print_head(&s);
+  if (!code) code = run_from(&s, 0, err);
   if (!code && cli->json) {
     json_t *o = json_pack("{s:i, s:O}", "schema_version", 1, "sweep", s.rows);
-    json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    if (json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+      code = err_set(err, ExitBadInput, "stdout cannot be written");
     json_decref(o);
     printf("\n");
   }

@@ -1,9 +1,9 @@
-// checkpoint.c: safetensors files that survive a kill at any moment, and tell when they are
-// damaged.
+// checkpoint.c: safetensors files that survive a kill at any moment, with checksums that detect
+// damage.
 //
 // A new file replaces the old one by renames (base/file.c), which stays as PATH.previous: at any
 // moment one of PATH, PATH.previous and, between the two renames, PATH.tmp is whole. XXH3 sums in
-// the metadata cover each tensor's bytes and, key "xxh3", all that the header says.
+// the metadata cover each tensor's bytes and, key "xxh3", the header.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static uint64_t hash_text(const char *text, uint64_t seed) {
   return XXH3_64bits_withSeed(text, strlen(text), seed);
 }
 
-// Of names, dtypes, shapes and metadata but the sum itself; whatever their order in the file.
+// The sum of names, dtypes, shapes and metadata except itself, independent of their order.
 static void sum_header(const WeightTensor *tensors, int count, const char *const *metadata,
                        Sum sum) {
   enum { OfTensor = 1, OfPair = 2 };
@@ -49,7 +49,7 @@ static void sum_header(const WeightTensor *tensors, int count, const char *const
 
 // ---- writing -----------------------------------------------------------------------------------
 
-typedef struct Sums { // what metadata becomes
+typedef struct Sums { // the metadata with checksums
   const char **pairs; // the caller's, the tensors', the whole's, NULL
   char **keys;        // of the tensors
   Sum *sums, whole;
@@ -106,7 +106,8 @@ static int verify_header(const char *path, const Weights *weights, Error *err) {
   Sum sum;
   if (!expected)
     return err_set(err, ExitBadInput,
-                   "weights '%s': has no checksums; it is no checkpoint of a training run", path);
+                   "weights '%s': has no checksums; it is not a checkpoint of a training run",
+                   path);
   int rc = weights_metadata_pairs(weights, &pairs, err);
   if (rc) return rc;
   sum_header(weights_at(weights, 0), weights_count(weights), pairs, sum);
@@ -140,7 +141,7 @@ static int open_verified(const char *path, Weights **weights, Error *err) {
   return rc;
 }
 
-// Opens the checkpoint at one of its paths; notes in *why what is wrong with it.
+// Opens the checkpoint at one of its paths; collects the errors of damaged ones in *why.
 static int open_at(const char *path, const char *ending, Weights **weights, Error *why,
                    Error *err) {
   Error wrong = {0};
@@ -166,7 +167,7 @@ int checkpoint_open(const char *path, Weights **weights, char **fell_back, Error
   } while (rc == ExitBadInput && ++i < COUNT(endings));
   if (rc == ExitBadInput) *err = why;
   if (rc || !i) return rc;
-  *fell_back = heap_format("%s; going on from '%s%s'", why.message, path, endings[i]);
+  *fell_back = heap_format("%s; continuing from '%s%s'", why.message, path, endings[i]);
   if (*fell_back) return ExitOk;
   weights_close(*weights);
   *weights = NULL;

@@ -67,7 +67,7 @@ static int check_file(const Dataset *dataset, const Cifar *cifar, const char *pa
   size_t record = (size_t)layout->label_bytes + Pixels;
   if (!view->size || view->size % record)
     return err_set(err, ExitBadInput,
-                   "%s '%s': %zu bytes, not a multiple of a record's %zu; is it cut off, or not "
+                   "%s '%s': %zu bytes, not a multiple of a record's %zu; is it truncated, or not "
                    "the binary version? Download it again",
                    dataset->form->kind, path, view->size, record);
   for (size_t i = 0; i < view->size / record; i++) {

@@ -1,4 +1,5 @@
-// dataset.c: pictures with labels: which form a path has, and what holds for all forms.
+// dataset.c: data sets of pictures with labels: detects the format of a path, and checks common to
+// all formats.
 //
 // A form (CIFAR, arrays, folders of PNGs, synthetic) is a row of `forms`; it recognises its folder,
 // opens it and reads a picture. Files of the forms but PNG are mapped: a picture is a copy.
@@ -72,7 +73,7 @@ static int refuse_folder(const char *path, Error *err) {
   if (!folder) return refuse(path, strerror(errno), err);
   bool empty = is_empty(folder);
   closedir(folder);
-  return refuse(path, empty ? "is an empty folder" : "is a folder of no known kind", err);
+  return refuse(path, empty ? "is an empty folder" : "is a folder of no known format", err);
 }
 
 static int find_form(const char *path, const DatasetForm **form, Error *err) {
@@ -106,12 +107,13 @@ static bool shape_is_known(const int64_t *shape) {
 static int check_options(const char *path, const DatasetOptions *options, Error *err) {
   const int64_t *shape = options->shape;
   if (shape_is_known(shape) && picture_bytes(shape) < 0)
-    return err_set(err, ExitBadInput,
-                   "data set '%s': the model's input %lld x %lld x %lld is no picture (channels, "
-                   "height, width)",
-                   path, (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+    return err_set(
+        err, ExitBadInput,
+        "data set '%s': the model's input %lld x %lld x %lld is not a picture (channels, "
+        "height, width)",
+        path, (long long)shape[0], (long long)shape[1], (long long)shape[2]);
   if (options->classes < 0 || options->count < 0)
-    return err_set(err, ExitUsage, "data set '%s': a number of classes or pictures below 0", path);
+    return err_set(err, ExitUsage, "data set '%s': a negative number of classes or pictures", path);
   return ExitOk;
 }
 
@@ -121,7 +123,7 @@ static int check_opened(const Dataset *dataset, Error *err) {
     return err_set(err, ExitBadInput, "data set '%s': the %s set holds no pictures", dataset->path,
                    dataset_split(dataset));
   if (picture_bytes(has) < 0)
-    return err_set(err, ExitBadInput, "data set '%s': %lld x %lld x %lld is no picture",
+    return err_set(err, ExitBadInput, "data set '%s': %lld x %lld x %lld is not a picture",
                    dataset->path, (long long)has[0], (long long)has[1], (long long)has[2]);
   if (shape_is_known(wants) && memcmp(has, wants, sizeof dataset->shape))
     return err_set(err, ExitBadInput,

@@ -70,7 +70,7 @@ static bool is_folder(const char *path) {
 
 static int add_class(Dataset *dataset, const char *folder, const char *name, Error *err) {
   Labels *names = &dataset->names;
-  for (const char *c = name; *c; c++) // a name goes to a terminal
+  for (const char *c = name; *c; c++) // names are printed to a terminal
     if ((unsigned char)*c < ' ' || *c == 127)
       return err_set(err, ExitBadInput, "PNG folders '%s': a folder's name has control characters",
                      folder);
@@ -151,7 +151,7 @@ static int read_class(Dataset *dataset, const char *folder, int label, Error *er
   return rc;
 }
 
-// A class of the test set must be one of the training set; other files are left alone.
+// A class of the test set must be one of the training set; other files are ignored.
 static int read_split(Dataset *dataset, const char *folder, Error *err) {
   char path[PathRoom];
   Listing found;

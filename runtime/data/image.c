@@ -13,7 +13,7 @@
 enum { MaxSide = 32768 };
 static const size_t kMaxPixels = (size_t)1 << 28;
 
-// libpng leaves through longjmp: what must survive that lives here, not in locals.
+// libpng reports errors by longjmp: state that must survive that is here, not in locals.
 typedef struct Reader {
   const char *path;
   FileView view;
@@ -37,12 +37,12 @@ static void on_warning(png_structp png, png_const_charp why) {
 
 static void on_read(png_structp png, png_bytep bytes, size_t count) {
   Reader *reader = png_get_io_ptr(png);
-  if (count > reader->view.size - reader->at) png_error(png, "the file is cut off");
+  if (count > reader->view.size - reader->at) png_error(png, "the file is truncated");
   memcpy(bytes, reader->view.bytes + reader->at, count);
   reader->at += count;
 }
 
-// Asks libpng to make 8-bit RGB of whatever is there.
+// Asks libpng to convert any pixel format to 8-bit RGB.
 static void ask_for_rgb(Reader *reader) {
   png_structp png = reader->png;
   png_byte color = png_get_color_type(png, reader->info);
@@ -58,7 +58,7 @@ static void allocate(Reader *reader) {
   size_t height = png_get_image_height(reader->png, reader->info);
   if (width * height > kMaxPixels) png_error(reader->png, "more than 2^28 pixels");
   if (png_get_rowbytes(reader->png, reader->info) != 3 * width)
-    png_error(reader->png, "an unknown kind of pixels");
+    png_error(reader->png, "an unknown pixel format");
   reader->image->width = (int)width;
   reader->image->height = (int)height;
   reader->image->rgb = heap_alloc(width * height, 3);

@@ -9,7 +9,7 @@ static int wrong(const char *path, int line, Error *err, const char *why) {
   return err_set(err, ExitBadInput, "labels '%s', line %d: %s", path, line, why);
 }
 
-// A name goes to a terminal: control characters would let a file drive it.
+// Names are printed to a terminal: control characters are refused.
 static bool is_plain(const char *text, size_t length) {
   for (size_t i = 0; i < length; i++)
     if ((unsigned char)text[i] < ' ' || text[i] == 127) return false;

@@ -10,14 +10,14 @@
 
 #include "data/data.h"
 
-enum { Slots = 2, UsualThreads = 2, MaxThreads = 256, PlacesAtOnce = 8, Alignment = 64 };
+enum { Slots = 2, UsualThreads = 2, PlacesAtOnce = 8, Alignment = 64 };
 
-typedef struct Slot { // a batch on its way
+typedef struct Slot { // a batch being read
   void *memory;       // images, then labels
   uint8_t *images;
   int32_t *labels;
   int64_t *pictures; // of the data set, by place in the batch
-  int taken, done;   // places that threads took, and read
+  int taken, done;   // places that threads have begun, and have read
   int failed;        // the first place that could not be read; -1: none
   Error err;         // of it
 } Slot;
@@ -32,7 +32,7 @@ struct Loader {
   int64_t next, started;  // batches: the next for the caller, the first that is in no slot yet
   pthread_mutex_t lock;   // of everything below and of the slots' counts
   pthread_cond_t work, full;
-  pthread_t threads[MaxThreads];
+  pthread_t threads[LoaderMaxThreads];
   int nthreads;
   bool stop;
 };
@@ -53,7 +53,7 @@ static void shuffle(Loader *loader, int64_t epoch) {
   loader->epoch = epoch;
 }
 
-// Hands the next batch to the threads, if there is one and its slot is free.
+// Gives the next batch to the threads, if there is one and its slot is free.
 static bool start(Loader *loader) {
   int64_t number = loader->started, batch = loader->options.batch;
   if (number == loader->next + Slots) return false;
@@ -126,7 +126,7 @@ static int start_threads(Loader *loader, Error *err) {
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!rc) return ExitOk;
-  return err_set(err, ExitNoDevice, "loader: cannot start thread %d of %d: %s; take fewer",
+  return err_set(err, ExitNoDevice, "loader: cannot start thread %d of %d: %s; use fewer",
                  loader->nthreads + 1, wanted, strerror(rc));
 }
 
@@ -134,11 +134,11 @@ static int start_threads(Loader *loader, Error *err) {
 
 static int check(const Dataset *dataset, const LoaderOptions *options, Error *err) {
   if (options->batch < 1 || options->first < 0)
-    return err_set(err, ExitUsage, "loader: batch %d, going on at batch %lld: neither can be less",
+    return err_set(err, ExitUsage, "loader: batch %d, first batch %lld: neither can be less",
                    options->batch, (long long)options->first);
-  if (options->threads < 0 || options->threads > MaxThreads)
-    return err_set(err, ExitUsage, "loader: %d threads; take 1 to %d, or 0 for %d",
-                   options->threads, MaxThreads, UsualThreads);
+  if (options->threads < 0 || options->threads > LoaderMaxThreads)
+    return err_set(err, ExitUsage, "loader: %d threads; give 1 to %d, or 0 for %d",
+                   options->threads, LoaderMaxThreads, UsualThreads);
   if (options->train && dataset->count < options->batch)
     return err_set(err, ExitBadInput,
                    "data set '%s': its %lld pictures are fewer than a batch of %d; take a smaller "

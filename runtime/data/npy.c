@@ -1,7 +1,7 @@
 // npy.c: NumPy arrays, read (format 1 to 3) and written (format 1).
 //
 // Format: "\x93NUMPY", version, header length, a Python dict in one line, the data. The dict is
-// read by a strict little grammar: exactly the keys descr, fortran_order and shape. Pickled objects
+// read by a strict grammar: exactly the keys descr, fortran_order and shape. Pickled objects
 // and structured types are refused; sizes are checked before anything is allocated.
 #include <ctype.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@ typedef struct Header {
   const char *path, *at, *end;
   char descr[16];
   bool fortran;
-  int seen; // bits: descr, fortran_order, shape
+  int seen;  // bits: descr, fortran_order, shape
+  bool deep; // more dimensions than a plan's tensor has
   int rank;
   int64_t shape[PlanMaxRank];
 } Header;
@@ -69,8 +70,8 @@ static bool take_size(Header *header, int64_t *value) {
 static bool take_shape(Header *header) { // "()", "(3,)", "(3, 4)"
   if (!take(header, '(')) return false;
   while (!take(header, ')')) {
-    if (header->rank == PlanMaxRank || !take_size(header, &header->shape[header->rank++]))
-      return false;
+    header->deep = header->rank == PlanMaxRank;
+    if (header->deep || !take_size(header, &header->shape[header->rank++])) return false;
     if (!take(header, ',')) return header->rank > 1 && take(header, ')');
   }
   return true;
@@ -177,11 +178,14 @@ static int read_view(const char *path, NpyView *npy, Error *err) {
   if (bytes[6] < 1 || bytes[6] > 3) return wrong(path, err, "format version is not 1, 2 or 3");
   size_t begin = bytes[6] == 1 ? 10 : 12, length = bytes[8] | (size_t)bytes[9] << 8;
   if (bytes[6] > 1) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-  if (length > npy->view.size - begin) return wrong(path, err, "the header is cut off");
+  if (length > npy->view.size - begin) return wrong(path, err, "the header is truncated");
   Header header = {.path = path, .at = (const char *)bytes + begin};
   header.end = header.at + length;
   if (!take_dict(&header))
-    return wrong(path, err, "the header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+    return wrong(path, err,
+                 header.deep
+                     ? "has more than 8 dimensions"
+                     : "the header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}");
   npy->data = bytes + begin + length;
   npy->bytes = npy->view.size - begin - length;
   return read_type(&header, npy, err);

@@ -15,7 +15,7 @@ struct Params {
   char *path;       // NULL: seeded
   Weights *weights; // NULL: seeded
   uint64_t seed;
-  bool (*anew)(void *user, const PlanTensor *tensor); // seeded whatever the file has; may be null
+  bool (*anew)(void *user, const PlanTensor *tensor); // seeded even if the file has it; may be null
   void *user;
 };
 
@@ -35,7 +35,7 @@ static void fill_normal(uint64_t key, double mean, double deviation, float *valu
   }
 }
 
-// The plan's own numbers (PlanTensor.table, which plan_check has looked at).
+// Constant tables of the plan (PlanTensor.table, checked by plan_check).
 static void fill_table(const PlanTensor *tensor, float *values) {
   for (int64_t i = 0; i < tensor_count(tensor); i++) {
     char digits[9] = {0};
@@ -86,7 +86,7 @@ bool params_has(const PlanTensor *tensor) {
   return tensor->role == RoleParam || tensor->role == RoleState;
 }
 
-// A state that a file of weights does not name begins anew; the plan's own numbers are no weights.
+// A state that the weights file lacks gets its initial value; tables of the plan are not weights.
 static bool begins_anew(const Params *params, const PlanTensor *tensor) {
   if (tensor->init == InitTable) return true;
   if (params->anew && params->anew(params->user, tensor)) return true;
@@ -145,8 +145,7 @@ int params_open(const char *weights, uint64_t seed, Params **out, Error *err) {
   return rc;
 }
 
-int params_of_weights(Weights *weights, const char *path, uint64_t seed, Params **out,
-                      Error *err) {
+int params_of_weights(Weights *weights, const char *path, uint64_t seed, Params **out, Error *err) {
   *out = NULL;
   Params *params = heap_alloc(1, sizeof *params);
   char *copy = heap_copy(path);
@@ -185,7 +184,7 @@ int params_values(const Params *params, const PlanTensor *tensor, float *values,
   return rc;
 }
 
-// Are its values in memory what params_values gives?
+// Are its values on the device those of params_values?
 static bool is_plain(const PlanTensor *t) {
   bool plain = t->dtype == DtF32;
   for (int d = 0; d < t->rank; d++) plain = plain && t->order[d] == d;
@@ -283,7 +282,7 @@ static const char *const stored_as[DtCount] = {
     [DtF32] = "F32", [DtF16] = "F16", [DtBf16] = "BF16", [DtF64] = "F64",
     [DtI32] = "I32", [DtU8] = "U8",   [DtI64] = "I64",   [DtBool] = "BOOL"};
 
-// States as they are on the device; parameters that nobody updates, as `params` has them.
+// States from the device; parameters without updates from `params`.
 static int save_one(const Params *params, Loaded *loaded, int tensor, WeightTensor *out,
                     Error *err) {
   const PlanTensor *t = &loaded->plan->tensors[tensor];

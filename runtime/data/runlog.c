@@ -1,7 +1,7 @@
 // runlog.c: the log of a training run: a JSON object per line, and scalars for TensorBoard.
 //
-// A line is appended whole or not at all; what a kill left of a last line is cut off when a run
-// goes on.
+// A line is appended whole or not at all; a partial last line after a kill is removed when the run
+// resumes.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -24,7 +24,7 @@ struct RunLog {
 
 // ---- opening -----------------------------------------------------------------------------------
 
-// Cuts a file behind its last line end.
+// Truncates a file after its last newline.
 static int cut_last_line(int fd) {
   char bytes[4096];
   off_t end = lseek(fd, 0, SEEK_END);

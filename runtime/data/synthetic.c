@@ -1,4 +1,4 @@
-// synthetic.c: pictures made up from a seed, for runs without a data set: learnable, and the same
+// synthetic.c: pictures generated from a seed, for runs without a data set: learnable, and the same
 // on every machine.
 //
 // A class has a smooth pattern, random numbers on a coarse grid with straight lines between them,
@@ -85,6 +85,7 @@ static void synthetic_close(Dataset *dataset) {
   free(own);
 }
 
-const DatasetForm synthetic_form = {"synthetic",       "no folder: pictures made up from the seed",
-                                    synthetic_matches, synthetic_open,
-                                    synthetic_read,    synthetic_close};
+const DatasetForm synthetic_form = {
+    "synthetic",       "no folder: pictures generated from the seed",
+    synthetic_matches, synthetic_open,
+    synthetic_read,    synthetic_close};

@@ -1,8 +1,8 @@
 // weights.c: safetensors files, read through mmap and written.
 //
 // Format: 8 bytes little endian N, N bytes of JSON, then the data. The file is untrusted: the
-// header must fit, name each tensor once, and cover the data without holes, overlaps or rest, as
-// the reference reader demands (huggingface/safetensors, tensor.rs).
+// header must fit, name each tensor once, and cover the data without holes, overlaps or trailing
+// bytes, as the reference reader demands (huggingface/safetensors, tensor.rs).
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static int read_shape(const Weights *weights, json_t *list, WeightTensor *tensor
   for (size_t i = 0; i < rank; i++) {
     json_t *size = json_array_get(list, i);
     if (!json_is_integer(size) || json_integer_value(size) < 0)
-      FAIL("'%s': shape holds something that is no size", tensor->name);
+      FAIL("'%s': shape has an element that is not a size", tensor->name);
     tensor->shape[i] = json_integer_value(size);
     if (__builtin_mul_overflow(*bytes, (uint64_t)tensor->shape[i], bytes))
       FAIL("'%s': shape is too large for any file", tensor->name);
@@ -130,7 +130,7 @@ static int check_metadata(const Weights *weights, json_t *metadata, Error *err) 
   json_t *value;
   if (!json_is_object(metadata)) FAIL("__metadata__ is not an object");
   json_object_foreach(metadata, key, value) if (!json_is_string(value))
-      FAIL("__metadata__ '%.80s' is not a text", key);
+      FAIL("__metadata__ '%.80s' is not a string", key);
   return ExitOk;
 }
 
@@ -159,7 +159,7 @@ static int read_header(Weights *weights, Error *err) {
   for (int i = 7; i >= 0; i--) length = length << 8 | weights->view.bytes[i];
   const char *text = (const char *)weights->view.bytes + 8;
   if (size == 8 || *text != '{')
-    FAIL("the header does not begin with '{': this is no safetensors file; in Python, "
+    FAIL("the header does not begin with '{': this is not a safetensors file; in Python, "
          "safetensors.torch.save_file(model.state_dict(), FILE) writes one");
   if (length > kMaxHeader)
     FAIL("header of %llu bytes, most is %zu; is this a safetensors file?",

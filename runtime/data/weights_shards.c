@@ -66,7 +66,7 @@ static int read_map(Shards *s, Error *err) {
   json_object_foreach(s->map, name, value) {
     Weights *file = NULL;
     const char *of = json_string_value(value);
-    if (!of) return WRONG("%s': the file of '%.80s' is no text", s->path, name);
+    if (!of) return WRONG("%s': the file of '%.80s' is not a string", s->path, name);
     int rc = find_file(s, of, &file, err);
     if (rc) return rc;
     const WeightTensor *tensor = weights_find(file, name);

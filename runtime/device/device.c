@@ -80,7 +80,7 @@ static int open_context(Device *device, int ordinal, Error *err) {
   if (!rc) rc = CU(api, err, cuDeviceGetCount, &count);
   if (rc) return rc;
   if (ordinal < 0 || ordinal >= count)
-    return err_set(err, ExitNoDevice, "there is no device %d: the driver shows %d", ordinal, count);
+    return err_set(err, ExitNoDevice, "there is no device %d: the driver has %d", ordinal, count);
   rc = CU(api, err, cuDeviceGet, &device->handle, ordinal);
   if (!rc) rc = CU(api, err, cuDevicePrimaryCtxRetain, &device->context, device->handle);
   if (!rc) rc = CU(api, err, cuCtxSetCurrent, device->context);

@@ -200,7 +200,7 @@ static void load_builtins(const char *nvrtc_path) {
   globfree(&match);
 }
 
-// "libcublas.so.13.1.0.3" -> "13.1.0.3": what the file's name says.
+// The version in the file's name: "libcublas.so.13.1.0.3" -> "13.1.0.3".
 static char *version_of(const char *path) {
   const char *suffix = strstr(path, ".so.");
   return heap_copy(suffix ? suffix + 4 : "");

@@ -68,7 +68,7 @@ static int open_api(Toolkit *toolkit, Error *err) {
                    toolkit->path, missing);
   if (toolkit->api.nvrtcVersion(&major, &minor)) // libcusim, whose front end NVRTC is to be
     return err_set(err, ExitNoToolchain,
-                   "no NVRTC of NVIDIA's is found: neither by NNGEN_SIM_NVRTC, nor libnvrtc.so.13 "
+                   "NVIDIA's NVRTC was not found: neither by NNGEN_SIM_NVRTC, nor libnvrtc.so.13 "
                    "or .12, nor below CUDA_PATH; install a CUDA toolkit or leave out "
                    "--sim-frontend nvrtc (NNGEN_SIM_FRONTEND)");
   toolkit->version = major * 1000 + minor * 10;
@@ -112,7 +112,7 @@ int toolkit_check_arch(const Toolkit *toolkit, const char *arch, Error *err) {
   char known[512];
   if (toolkit->simulator) return ExitOk; // it compiles for the host, whatever it says it is
   if (sscanf(arch, "sm_%d", &wanted) != 1)
-    return err_set(err, ExitUsage, "'%s' is no architecture; they look like sm_90a", arch);
+    return err_set(err, ExitUsage, "'%s' is not an architecture, as sm_90a", arch);
   if (toolkit->api.nvrtcGetNumSupportedArchs(&count) || count < 1 || count > COUNT(archs) ||
       toolkit->api.nvrtcGetSupportedArchs(archs))
     return ExitOk; // let the compiler speak

@@ -181,7 +181,7 @@ int tap_put(Tap *tap, Error *err) {
   const Device *device = tap->loaded->device;
   int slot = (int)(tap->put % TapDepth);
   if (tap_pending(tap) == TapDepth)
-    return err_set(err, ExitUsage, "results of %d steps wait to be taken", TapDepth);
+    return err_set(err, ExitUsage, "results of %d steps are already pending", TapDepth);
   int rc = CU(&device->api, err, cuMemcpyDtoHAsync, tap->ring + (size_t)slot * tap->bytes,
               tap->begin, tap->bytes, device->stream);
   if (!rc) rc = CU(&device->api, err, cuEventRecord, tap->arrived[slot], device->stream);
@@ -195,7 +195,7 @@ int tap_pending(const Tap *tap) {
 
 int tap_take(Tap *tap, double *values, Error *err) {
   int slot = (int)(tap->taken % TapDepth);
-  if (!tap_pending(tap)) return err_set(err, ExitUsage, "no results are on their way");
+  if (!tap_pending(tap)) return err_set(err, ExitUsage, "no results are pending");
   int rc = CU(&tap->loaded->device->api, err, cuEventSynchronize, tap->arrived[slot]);
   if (rc) return rc;
   for (int i = 0; i < tap->count; i++) {

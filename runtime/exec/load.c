@@ -60,7 +60,7 @@ static int out_of_memory(const Loaded *loaded, Error *err) {
   int64_t need = plan->static_bytes + plan->arena_bytes + plan->init_bytes;
   return err_set(
       err, ExitNoDevice,
-      "out of device memory: %s needs %s (%s parameters and borders, %s activations, %s "
+      "out of device memory: %s needs %s (%s parameters, inputs and outputs, %s activations, %s "
       "while loading), '%s' has %s free of %s\nthe largest tensors: %s\na smaller batch, "
       "or --dtype fp16, needs less",
       plan->model, bytes_text(need).text, bytes_text(plan->static_bytes).text,
@@ -174,7 +174,7 @@ static int load_module(Loaded *loaded, int index, const KernelImage *image, bool
   int rc = jit_image(&loaded->device->toolkit, kernel, image, &bytes, &size, err);
   *refused = !bytes;
   if (rc) return rc;
-  if (!bytes) return err_set(err, ExitNoDevice, "the image cannot be given this name");
+  if (!bytes) return err_set(err, ExitNoDevice, "the kernel image cannot be renamed");
   CUresult result = api->cuModuleLoadData(&loaded->modules[index], bytes);
   free(bytes);
   rc = api_check(api, result, "cuModuleLoadData", err);
@@ -195,7 +195,7 @@ static int load_alias(Loaded *loaded, int index, const KernelImage *images, bool
   int same = images[index].same, rc = ExitOk;
   void *address = dlsym(loaded->device->library, "cusimModuleAlias");
   *refused = !address;
-  if (!address) return err_set(err, ExitNoDevice, "this libcusim knows no second names");
+  if (!address) return err_set(err, ExitNoDevice, "this libcusim does not support kernel aliases");
   memcpy(&alias, &address, sizeof alias);
   if (same == index)
     rc = CU(api, err, cuModuleLoadData, &loaded->modules[index], images[index].bytes);
@@ -282,7 +282,8 @@ static int load_kernels(Loaded *loaded, const JitOptions *options, Error *err) {
     jit_report_free(&loaded->report);
     rc = build_and_load(loaded, &own, &refused, err);
     if (!rc)
-      log_warn(&options->log, "kernels that layers share are compiled for each: %s", first.message);
+      log_warn(&options->log, "kernels shared by layers are compiled once per layer: %s",
+               first.message);
   }
   nvtx_pop(loaded->device->nvtx);
   return rc;

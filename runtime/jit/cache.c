@@ -111,7 +111,7 @@ static const char *check_file(int fd, size_t *size) {
   if (!S_ISREG(info.st_mode)) return "is not a regular file";
   if (info.st_uid != geteuid()) return "belongs to another user";
   if (info.st_mode & (S_IWGRP | S_IWOTH)) return "others may write to it";
-  if ((size_t)info.st_size < sizeof(EntryHeader)) return "is cut off";
+  if ((size_t)info.st_size < sizeof(EntryHeader)) return "is truncated";
   if ((size_t)info.st_size > sizeof(EntryHeader) + MaxImage) return "is too large";
   *size = (size_t)info.st_size - sizeof(EntryHeader);
   return NULL;
@@ -129,10 +129,10 @@ static bool read_all(int fd, void *bytes, size_t size) {
 }
 
 static const char *check_header(const EntryHeader *header, const CacheKey *key, size_t size) {
-  if (memcmp(header->magic, kMagic, sizeof kMagic)) return "is no cache entry";
+  if (memcmp(header->magic, kMagic, sizeof kMagic)) return "is not a cache entry";
   if (header->format != FormatVersion) return "has another format";
   if (header->header_hash != hash_header(header)) return "has a damaged header";
-  if (header->image_size != size) return "is cut off";
+  if (header->image_size != size) return "is truncated";
   if (key && !same_key(header->key, *key)) return "holds another key";
   return NULL;
 }
@@ -193,7 +193,7 @@ bool cache_get(Cache *cache, CacheKey key, CacheItem *item) {
   const char *wrong = cache_read(path, &key, true, item, &missing);
   if (!wrong || missing) return !wrong;
   if (is_damaged(wrong)) unlink(path);
-  log_warn(&cache->log, "cache entry '%s' %s: it is built again", path, wrong);
+  log_warn(&cache->log, "cache entry '%s' %s: it is compiled again", path, wrong);
   return false;
 }
 

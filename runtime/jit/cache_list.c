@@ -17,7 +17,7 @@ static bool ends_with(const char *name, const char *end) {
   return length >= tail && !strcmp(name + length - tail, end);
 }
 
-// ".nnk" or ".nnk.tmp.XXXXXX": nothing else in the folder is ours to delete.
+// ".nnk" or ".nnk.tmp.XXXXXX": nothing else in the folder is deleted.
 static bool is_entry(const char *name) {
   return ends_with(name, ".nnk");
 }

@@ -147,7 +147,7 @@ int fatbin_make(const FatImage *images, int count, void **bytes, size_t *size, E
   for (int i = 0; i < count; i++) {
     if (put_image(&out, &images[i])) continue;
     free(out.bytes);
-    return err_set(err, ExitNoToolchain, "the image for %s is no machine code or PTX of it",
+    return err_set(err, ExitNoToolchain, "the image for %s is neither machine code nor PTX for it",
                    images[i].arch);
   }
   if (out.failed) return free(out.bytes), heap_error(err, "making a fat binary");

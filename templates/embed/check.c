@@ -8,8 +8,8 @@
 //@ local function element(t, name)
 //@   return string.format(as_double[t.dtype] or "(double)%s", name .. "[i]")
 //@ end
-// $(k.name)_check.c: runs $(k.name) on stored inputs, compares what it makes with what nngen computed in double
-// precision, and prints pass or fail$(#entries > 1 and " for each function" or ""). By nngen emit.
+// $(k.name)_check.c: runs $(k.name) on stored inputs, compares its outputs with those that nngen
+// computed in double precision, and prints pass or fail$(#entries > 1 and " for each function" or ""). By nngen emit.
 //
 //   ./$(k.name)_check       where $(k.name)_check.bin$(k.weights_in_code and " is" or " and " .. k.name .. ".safetensors are")
 #include "$(k.name).h"
@@ -46,17 +46,19 @@ static int failed; // outputs
 static void *read_next(FILE *file, size_t bytes) {
   void *data = malloc(bytes);
   if (data && fread(data, 1, bytes, file) == bytes) return data;
-  fprintf(stderr, "$(k.name)_check.bin: is cut short\n");
+  fprintf(stderr, "$(k.name)_check.bin: is truncated\n");
   exit(1);
 }
 
-static void tell(const char *name, int finite, double relative, double gate) {
+static void report(const char *name, int finite, double relative, double gate) {
   int passed = finite && relative <= gate;
-  printf("%s: %s, relative error %.2e, may be %.0e\n", name, passed ? "pass" : "fail", relative, gate);
+  printf("%s: %s, relative error %.2e, allowed %.0e\n", name, passed ? "pass" : "fail", relative,
+         gate);
   failed += !passed;
 }
 
-static void compare(const char *name, const double *wanted, const double *got, long count, double gate) {
+static void compare(const char *name, const double *wanted, const double *got, long count,
+                    double gate) {
   double error = 0, norm = 0;
   int finite = 1;
   for (long i = 0; i < count; i++) {
@@ -65,12 +67,11 @@ static void compare(const char *name, const double *wanted, const double *got, l
     finite = finite && got[i] - got[i] == 0;
   }
   double relative = norm > 0 ? sqrt(error / norm) : sqrt(error);
-  tell(name, finite, relative, gate);
+  report(name, finite, relative, gate);
 }
 
 //@ if states then
-// The states that a function writes: how far they are from what they should be, beside how far they
-// have come.
+// The error of the states that a function writes, relative to how far the function changes them.
 static const double kStateGate = 0.1;
 static double state_error, state_change;
 
@@ -88,7 +89,7 @@ static void read_state($(k.name) *net, $(k.name)_state state, void *to) {
 }
 
 //@ end
-// Ready to run$(#k.states > 0 and ", states as they are at first" or ""), or ends the program.
+// A network ready to run$(#k.states > 0 and ", with initial states" or ""); failure ends the program.
 static $(k.name) *open_net(void) {
   char message[256] = "";
   $(k.name) *net = NULL;
@@ -148,10 +149,12 @@ static void check_$(entry.ident)(FILE *file) {
 //@   for _, t in ipairs(entry.states) do
   read_state(net, $(k.NAME)_STATE_$(string.upper(t.ident)), after_$(t.ident));
   for (long i = 0; i < $(t.count); i++)
-    add_state($(element(t, "before_" .. t.ident)), wanted_$(t.ident)[i], $(element(t, "after_" .. t.ident)));
+    add_state($(element(t, "before_" .. t.ident)), wanted_$(t.ident)[i],
+              $(element(t, "after_" .. t.ident)));
 //@   end
-  double moved = state_change > 0 ? sqrt(state_error / state_change) : sqrt(state_error);
-  tell("$(prefix)what it changed in $(#entry.states) state$(#entry.states > 1 and "s" or "")", moved - moved == 0, moved, kStateGate);
+  double error = state_change > 0 ? sqrt(state_error / state_change) : sqrt(state_error);
+  report("$(prefix)change of $(#entry.states) state$(#entry.states > 1 and "s" or "")",
+         error - error == 0, error, kStateGate);
 //@ end
 //@ if #entry.outputs > 0 then
   free(got);

@@ -21,7 +21,8 @@ static Status open_device($(k.name) *net, const $(k.name)_options *options) {
   int count = 0;
   cudaError_t result = cudaGetDeviceCount(&count);
   if (result != cudaSuccess)
-    return fail(net, $(k.NAME)_ERROR_DEVICE, "there is no CUDA driver (cudaGetDeviceCount: %d)", (int)result);
+    return fail(net, $(k.NAME)_ERROR_DEVICE, "there is no CUDA driver (cudaGetDeviceCount: %d)",
+                (int)result);
   net->device = options->device;
   if (options->device == $(k.NAME)_CURRENT_DEVICE)
     TRY(check(net, cudaGetDevice(&net->device), "cudaGetDevice"));
@@ -49,21 +50,23 @@ static Status open_device($(k.name) *net, const $(k.name)_options *options) {
 
 static Status load_module($(k.name) *net) {
 //@ if k.runtime then
-  cudaError_t result = cudaLibraryLoadData(&net->module, $(k.name)_fatbin, NULL, NULL, 0, NULL, NULL, 0);
+  cudaError_t result = cudaLibraryLoadData(&net->module, $(k.name)_fatbin, NULL, NULL, 0, NULL,
+                                           NULL, 0);
 //@ else
   CUresult result = cuModuleLoadData(&net->module, $(k.name)_fatbin);
 //@ end
   if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX ||
       result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-    return fail(net, $(k.NAME)_ERROR_ARCHITECTURE, "there is code for $(table.concat(k.archs, ", ")) and PTX for $(k.ptx), none that "
-                "this GPU and its driver take (%d)", (int)result);
+    return fail(net, $(k.NAME)_ERROR_ARCHITECTURE, "there is code for $(k.arch_text) and PTX "
+                "for $(k.ptx), none that this GPU and its driver take (%d)", (int)result);
   return check(net, result, "$(k.runtime and "cudaLibraryLoadData" or "cuModuleLoadData")");
 }
 
 // Bytes of shared memory of an SM.
 static Status find_shared($(k.name) *net, int *bytes) {
 //@ if k.runtime then
-  cudaError_t result = cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, net->device);
+  cudaError_t result = cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+                                              net->device);
 //@ else
   CUdevice device;
   TRY(check(net, cuCtxGetDevice(&device), "cuCtxGetDevice"));
@@ -73,8 +76,8 @@ static Status find_shared($(k.name) *net, int *bytes) {
   return check(net, result, "cuDeviceGetAttribute");
 }
 
-// Blocks of which `blocks` are to fit on an SM want a share of what L1 and shared memory have
-// together, each with the KiB that the system takes.
+// Asks for the share of L1 and shared memory that `blocks` blocks per SM need, each with the KiB
+// that the system reserves.
 static Status ask_carveout($(k.name) *net, CUfunction function, int64_t shared_bytes, int blocks) {
   int all = 0;
   TRY(find_shared(net, &all));
@@ -85,14 +88,17 @@ static Status ask_carveout($(k.name) *net, CUfunction function, int64_t shared_b
   return check(net, result, "cuFuncSetAttribute");
 }
 
-// A kernel that takes more than 48 KiB of shared memory has to say so.
-static Status load_kernel($(k.name) *net, const char *name, int shared_bytes, int blocks, Kernel *kernel) {
+// A kernel must opt in to more than 48 KiB of shared memory.
+static Status load_kernel($(k.name) *net, const char *name, int shared_bytes, int blocks,
+                          Kernel *kernel) {
   kernel->name = name;
   TRY(check(net, cuModuleGetFunction(&kernel->function, net->module, name), name));
   if (shared_bytes > 48 * 1024 &&
-      cuFuncSetAttribute($(k.as_function)kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+      cuFuncSetAttribute($(k.as_function)kernel->function,
+                         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                          shared_bytes) != CUDA_SUCCESS)
-    return fail(net, $(k.NAME)_ERROR_ARCHITECTURE, "%s wants %d bytes of shared memory, more than this GPU has",
+    return fail(net, $(k.NAME)_ERROR_ARCHITECTURE,
+                "%s wants %d bytes of shared memory, more than this GPU has",
                 name, shared_bytes);
   if (!blocks || !shared_bytes) return $(k.NAME)_OK;
   return ask_carveout(net, kernel->function, shared_bytes, blocks);
@@ -101,7 +107,8 @@ static Status load_kernel($(k.name) *net, const char *name, int shared_bytes, in
 static Status load_kernels($(k.name) *net) {
   Kernels *kernels = &net->kernels;
 //@ for _, kernel in ipairs(k.distinct) do
-  TRY(load_kernel(net, "$(kernel.name)", $(kernel.shared), $(kernel.resident), &kernels->$(kernel.ident)));
+  TRY(load_kernel(net, "$(kernel.name)", $(kernel.shared), $(kernel.resident),
+                  &kernels->$(kernel.ident)));
 //@ end
   return $(k.NAME)_OK;
 }
@@ -115,7 +122,7 @@ static void place_tensors($(k.name) *net) {
 }
 
 //@ end
-// Bytes without a pointer are a mistake: of a mapping that failed, say.
+// Bytes without a pointer are a mistake, as after a mapping that failed.
 static Status check_pointers($(k.name) *net, const $(k.name)_options *options) {
 //@ if #k.given > 0 then
   if (!options->weights != !options->weights_bytes)
@@ -129,7 +136,8 @@ static Status check_pointers($(k.name) *net, const $(k.name)_options *options) {
 static Status check_workspace($(k.name) *net, const $(k.name)_options *options) {
   if (!options->workspace) return $(k.NAME)_OK;
   if (options->workspace_bytes < $(k.name)_workspace_bytes())
-    return fail(net, $(k.NAME)_ERROR_WORKSPACE, "the workspace has %zu bytes, the network needs %zu",
+    return fail(net, $(k.NAME)_ERROR_WORKSPACE,
+                "the workspace has %zu bytes, the network needs %zu",
                 options->workspace_bytes, kWorkspaceBytes);
   if ($(k.as_number)options->workspace % 256)
     return fail(net, $(k.NAME)_ERROR_WORKSPACE, "the workspace is not aligned to 256 bytes");
@@ -149,7 +157,7 @@ static Status take_memory($(k.name) *net) {
 }
 
 //@ if has_weights or #k.init.steps > 0 then
-// `scratch`: where what create alone needs lies.
+// `scratch`: memory that only create needs.
 static Status prepare($(k.name) *net, const $(k.name)_options *options, $(k.address)scratch) {
 //@   if has_weights then
   TRY(fill_memory(net, options, scratch));
@@ -166,13 +174,13 @@ static Status prepare($(k.name) *net, const $(k.name)_options *options, $(k.addr
 }
 
 //@ end
-// What takes long, the kernels, comes after all that may be wrong with the options.
+// Options are checked before the kernels are loaded, which takes long.
 static Status open_network($(k.name) *net, const $(k.name)_options *options) {
   TRY(check_workspace(net, options));
   TRY(take_memory(net));
 //@ if has_weights or #k.init.steps > 0 then
   $(k.address)scratch;
-  TRY(allocate(net, kScratchBytes, "parameters, for a while", &scratch));
+  TRY(allocate(net, kScratchBytes, "parameters, while they are prepared", &scratch));
   Status status = prepare(net, options, scratch);
   release(net, scratch);
   return status;
@@ -225,17 +233,19 @@ static Status check_pointer($(k.name) *net, const char *name, CUdeviceptr pointe
 }
 
 //@ if k.host then
-// Where the inputs and outputs of runs from host memory lie.
+// Device memory for the inputs and outputs of runs from host memory.
 static Status take_borders($(k.name) *net) {
-  return net->borders ? $(k.NAME)_OK : allocate(net, kBorderBytes, "inputs and outputs", &net->borders);
+  return net->borders ? $(k.NAME)_OK
+      : allocate(net, kBorderBytes, "inputs and outputs", &net->borders);
 }
 
 //@ end
-// Times a run: `events` stand between its launches.
+// The times of a run, from the events between its launches.
 static Status measure($(k.name) *net, CUevent *events, int count, LaunchTime *times) {
   TRY(check(net, cuEventSynchronize(events[count]), "cuEventSynchronize"));
   for (int i = 0; i < count; i++)
-    TRY(check(net, cuEventElapsedTime(&times[i].ms, events[i], events[i + 1]), "cuEventElapsedTime"));
+    TRY(check(net, cuEventElapsedTime(&times[i].ms, events[i], events[i + 1]),
+              "cuEventElapsedTime"));
   return $(k.NAME)_OK;
 }
 
@@ -256,7 +266,7 @@ struct $(k.name)_graph {
   CUgraphExec exec;
 };
 
-// Captures what `enqueue` puts on a stream of its own; in *exec.
+// A capture on a stream of its own.
 typedef struct Capture {
   CUstream stream;
   CUgraph graph;
@@ -265,7 +275,8 @@ typedef struct Capture {
 static Status begin_capture($(k.name) *net, Capture *capture) {
   capture->graph = NULL;
   TRY(check(net, cuStreamCreate(&capture->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-  Status status = check(net, cuStreamBeginCapture(capture->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+  Status status = check(net, cuStreamBeginCapture(capture->stream,
+                                                  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                         "cuStreamBeginCapture");
   if (status != $(k.NAME)_OK) cuStreamDestroy(capture->stream);
   return status;
@@ -275,7 +286,8 @@ static Status end_capture($(k.name) *net, Capture *capture, Status status, $(k.n
   CUresult ended = cuStreamEndCapture(capture->stream, &capture->graph);
   $(k.name)_graph *graph = ($(k.name)_graph *)calloc(1, sizeof *graph);
   if (status == $(k.NAME)_OK) status = check(net, ended, "cuStreamEndCapture");
-  if (status == $(k.NAME)_OK && !graph) status = fail(net, $(k.NAME)_ERROR_HOST_MEMORY, "no memory for a graph");
+  if (status == $(k.NAME)_OK && !graph)
+    status = fail(net, $(k.NAME)_ERROR_HOST_MEMORY, "no memory for a graph");
   if (status == $(k.NAME)_OK)
     status = check(net, cuGraphInstantiate(&graph->exec, capture->graph, 0), "cuGraphInstantiate");
   if (status == $(k.NAME)_OK) graph->net = net;
@@ -307,7 +319,9 @@ void $(k.name)_graph_destroy($(k.name)_graph *graph) {
 
 // ---- $(k.name)_$(entry.ident) ----
 
-static Status check_$(entry.ident)($(k.name) *net$(ins and ", const " .. k.struct(entry, "inputs") .. " *in" or "")$(outs and ", const " .. k.struct(entry, "outputs") .. " *out" or "")) {
+//@   local in_ = ins and ", const " .. k.struct(entry, "inputs") .. " *in" or ""
+//@   local out_ = outs and ", const " .. k.struct(entry, "outputs") .. " *out" or ""
+static Status check_$(entry.ident)($(k.name) *net$(in_)$(out_)) {
 //@   for _, t in ipairs(entry.inputs) do
   TRY(check_pointer(net, "$(t.ident)", in->$(t.ident)));
 //@   end
@@ -342,11 +356,13 @@ static Status through_host_$(entry.ident)($(k.name) *net, $(k.params(entry, true
 //@     end
 //@   end
 //@   for _, t in ipairs(entry.inputs) do
-  TRY(check(net, cuMemcpyHtoDAsync(in.$(t.ident), inputs->$(t.ident), $(t.bytes), stream), "$(t.ident)"));
+  TRY(check(net, cuMemcpyHtoDAsync(in.$(t.ident), inputs->$(t.ident), $(t.bytes), stream),
+            "$(t.ident)"));
 //@   end
   TRY(enqueue_$(entry.ident)(&run$(ins and ", in" or "")$(outs and ", out" or "")));
 //@   for _, t in ipairs(entry.outputs) do
-  TRY(check(net, cuMemcpyDtoHAsync(outputs->$(t.ident), out.$(t.ident), $(t.bytes), stream), "$(t.ident)"));
+  TRY(check(net, cuMemcpyDtoHAsync(outputs->$(t.ident), out.$(t.ident), $(t.bytes), stream),
+            "$(t.ident)"));
 //@   end
   return check(net, cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
@@ -355,11 +371,13 @@ Status $(k.name)_$(entry.ident)_host($(k.name) *net, $(k.params(entry, true))CUs
   if ($(null)) return refuse(net);
 //@   for _, kind in ipairs{"inputs", "outputs"} do
 //@     for _, t in ipairs(entry[kind]) do
-  if (!$(kind)->$(t.ident)) return fail(net, $(k.NAME)_ERROR_ARGUMENT, "the pointer '$(t.ident)' is null");
+  if (!$(kind)->$(t.ident))
+    return fail(net, $(k.NAME)_ERROR_ARGUMENT, "the pointer '$(t.ident)' is null");
 //@     end
 //@   end
   TRY(enter(net));
-  return leave(net, through_host_$(entry.ident)(net$(ins and ", inputs" or "")$(outs and ", outputs" or ""), stream));
+//@   local both = (ins and ", inputs" or "") .. (outs and ", outputs" or "")
+  return leave(net, through_host_$(entry.ident)(net$(both), stream));
 }
 
 Status $(k.name)_$(entry.stem)capture($(k.name) *net, $(k.params(entry, false))$(k.name)_graph **graph) {
@@ -382,7 +400,8 @@ Status $(k.name)_$(entry.stem)profile($(k.name) *net, $(k.params(entry, false))C
   Run run = {net, stream, times, events, 0};
   Status status = create_events(net, events, $(k.NAME)_$(entry.NAME)_LAUNCHES + 1);
   if (status == $(k.NAME)_OK) status = enqueue_$(entry.ident)(&run$(pass));
-  if (status == $(k.NAME)_OK) status = check(net, cuEventRecord(events[run.count], stream), "cuEventRecord");
+  if (status == $(k.NAME)_OK)
+    status = check(net, cuEventRecord(events[run.count], stream), "cuEventRecord");
   if (status == $(k.NAME)_OK) status = measure(net, events, run.count, times);
   destroy_events(events, $(k.NAME)_$(entry.NAME)_LAUNCHES + 1);
   return leave(net, status);
@@ -404,14 +423,17 @@ Status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host, C
   CUdeviceptr from = $(k.name)_state_pointer(net, state);
   if (!from || !host) return refuse(net);
   TRY(enter(net));
-  return leave(net, check(net, cuMemcpyDtoHAsync(host, from, states[state].bytes, stream), states[state].name));
+  return leave(net, check(net, cuMemcpyDtoHAsync(host, from, states[state].bytes, stream),
+                          states[state].name));
 }
 
-Status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host, CUstream stream) {
+Status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host,
+    CUstream stream) {
   CUdeviceptr to = $(k.name)_state_pointer(net, state);
   if (!to || !host) return refuse(net);
   TRY(enter(net));
-  return leave(net, check(net, cuMemcpyHtoDAsync(to, host, states[state].bytes, stream), states[state].name));
+  return leave(net, check(net, cuMemcpyHtoDAsync(to, host, states[state].bytes, stream),
+                          states[state].name));
 }
 
 Status $(k.name)_synchronize($(k.name) *net, CUstream stream) {
@@ -424,7 +446,8 @@ Status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream str
   CUdeviceptr to = $(k.name)_state_pointer(net, state);
   if (!to) return refuse(net);
   if (!states[state].constant)
-    return fail(net, $(k.NAME)_ERROR_ARGUMENT, "state '%s' begins with learned values", states[state].name);
+    return fail(net, $(k.NAME)_ERROR_ARGUMENT, "state '%s' begins with learned values",
+                states[state].name);
   TRY(enter(net));
   return leave(net, fill(net, &states[state], to, stream));
 }

@@ -27,9 +27,9 @@ $(step.call)
 }
 //@ end
 //@ if #k.init.steps > 0 then
-// ---- what create makes ready --------------------------------------------------------------------
+// ---- the work of create -------------------------------------------------------------------------
 
-// Once, when the parameters lie in `scratch` and in net->memory.
+// Launched once, after the parameters are copied to `scratch` and net->memory.
 static Status make_ready(Run *run$(#k.init.values > 0 and ", " .. k.address .. "scratch" or "")) {
 //@   body(k.init)
 
@@ -37,6 +37,8 @@ static Status make_ready(Run *run$(#k.init.values > 0 and ", " .. k.address .. "
 // ---- entries ----------------------------------------------------------------------------------
 //@ for _, entry in ipairs(k.entries) do
 
-static Status enqueue_$(entry.ident)(Run *run$(#entry.inputs > 0 and ", " .. k.struct(entry, "inputs") .. " in" or "")$(#entry.outputs > 0 and ", " .. k.struct(entry, "outputs") .. " out" or "")) {
+//@   local in_ = #entry.inputs > 0 and ", " .. k.struct(entry, "inputs") .. " in" or ""
+//@   local out_ = #entry.outputs > 0 and ", " .. k.struct(entry, "outputs") .. " out" or ""
+static Status enqueue_$(entry.ident)(Run *run$(in_)$(out_)) {
 //@   body(entry)
 //@ end

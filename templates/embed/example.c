@@ -1,22 +1,22 @@
 //@ local entry = k.main
 //@ local ins, outs = #entry.inputs > 0, #entry.outputs > 0
-// example.c: runs $(k.name) once, on inputs from files, or on zeros. By nngen emit; copy from it what you
-// like.
+// example.c: runs $(k.name) once, on inputs from files, or on zeros. By nngen emit; copy from it
+// what you like.
 //
 //@ local usage = {}
 //@ for i, t in ipairs(entry.inputs) do usage[i] = "[" .. string.upper(t.ident) .. "]" end
 //@ if #usage > 4 then usage = {usage[1], usage[2], "..."} end
 //   ./example $(table.concat(usage, " "))
 //
-// Each file holds the bare elements of an input, as $(k.name).h describes it. Every output is written to
-// NAME.bin in the same form, and its first elements are printed.
+// Each file holds the elements of an input without a header, as $(k.name).h describes it. Every
+// output is written to NAME.bin in the same form, and its first elements are printed.
 #include "$(k.name).h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Ends the program, which gives back all that it has.
+// Ends the program; the system frees its memory.
 static void fail($(k.name)_status status, const char *message) {
   fprintf(stderr, "$(k.name): %s: %s\n", $(k.name)_error_string(status), message);
   exit(1);
@@ -30,7 +30,7 @@ static void *read_elements(const char *path, size_t bytes) {
     fclose(file);
     return data;
   }
-  if (path) fprintf(stderr, "%s: is no file of %zu bytes\n", path, bytes);
+  if (path) fprintf(stderr, "%s: is not a file of %zu bytes\n", path, bytes);
   if (file) fclose(file);
   if (!path && data) return data; // zeros
   free(data);
@@ -41,8 +41,9 @@ static void *read_elements(const char *path, size_t bytes) {
 //@ if outs then
 static void write_elements(const char *path, const void *data, size_t bytes) {
   FILE *file = fopen(path, "wb");
-  if (!file || fwrite(data, 1, bytes, file) != bytes) fprintf(stderr, "%s: cannot be written\n", path);
-  if (file) fclose(file);
+  int failed = !file || fwrite(data, 1, bytes, file) != bytes;
+  if (file && fclose(file)) failed = 1;
+  if (failed) fprintf(stderr, "%s: cannot be written\n", path);
 }
 
 //@ end
@@ -86,7 +87,9 @@ int main(int argc, char **argv) {
 //@ for _, t in ipairs(entry.outputs) do
   write_elements("$(t.ident).bin", $(t.ident), $(t.bytes));
   printf("$(t.name):");
-  for (int i = 0; i < $(math.min(t.count, 10)); i++) printf(" $(t.type == "float" and "%g" or "%lld")", $(t.type == "float" and "(double)" or "(long long)")$(t.ident)[i]);
+//@   local real = t.type == "float"
+//@   local format, as = real and "%g" or "%lld", real and "double" or "long long"
+  for (int i = 0; i < $(math.min(t.count, 10)); i++) printf(" $(format)", ($(as))$(t.ident)[i]);
   printf("\n");
 //@ end
 //@ for _, name in ipairs(all) do

@@ -1,7 +1,8 @@
-// $(k.name).c: the network $(k.model) over the CUDA $(k.runtime and "runtime" or "driver") API; $(k.name).h says what each function promises.
+// $(k.name).c: the network $(k.model) over the CUDA $(k.runtime and "runtime" or "driver") API; $(k.name).h documents each function.
 //
-// In this order: errors, device memory, $(#k.parameters + #k.states > 0 and "weights, " or "")launches, what create makes ready, the entries (one
-// launch after another), create and destroy, graphs$(#k.states > 0 and ", states" or "").
+// In this order: errors, device memory, $(#k.parameters + #k.states > 0 and "weights, " or "")launches,
+// the work of create, the entries (their launches in order), create and destroy,
+// graphs$(#k.states > 0 and ", states" or "").
 //
 // $(k.made)
 #include "$(k.name).h"
@@ -29,7 +30,7 @@
 typedef $(k.name)_status Status;
 typedef $(k.name)_launch_time LaunchTime;
 
-// Leaves the function at the first failure.
+// Returns from the function at the first failure.
 #define TRY(call) do { Status status_ = (call); if (status_) return status_; } while (0)
 
 typedef struct Kernel {
@@ -43,7 +44,7 @@ typedef struct Kernels {
 //@ end
 } Kernels;
 
-// What stays in device memory from run to run: parameters as kernels read them, states, counters.
+// Device memory that lives as long as the network: parameters as kernels read them, states, counters.
 typedef struct Tensors {
 //@ for _, t in ipairs(k.memory) do
   CUdeviceptr $(t.ident); // $(t.what)
@@ -54,7 +55,7 @@ typedef struct Tensors {
 } Tensors;
 
 #define kMemoryBytes ((size_t)$(k.memory_bytes))    // of all Tensors
-#define kScratchBytes ((size_t)$(k.init_bytes))   // that create takes for a while
+#define kScratchBytes ((size_t)$(k.init_bytes))   // that create alone needs
 #define kWorkspaceBytes ((size_t)$(k.arena_bytes)) // values between kernels
 #define kBorderBytes ((size_t)$(k.border_bytes))     // inputs and outputs, for runs from host memory
 
@@ -71,7 +72,7 @@ struct $(k.name) {
   CUmodule module;
   Kernels kernels;
   Tensors tensors;
-  $(k.address)memory; // behind `tensors`
+  $(k.address)memory; // that `tensors` points into
   $(k.address)workspace;
   $(k.address)own_workspace;
   $(k.address)borders; // 0: no run from host memory yet
@@ -90,7 +91,7 @@ const char *$(k.name)_error_string(Status status) {
   case $(k.NAME)_ERROR_DEVICE_MEMORY: return "out of device memory";
   case $(k.NAME)_ERROR_WORKSPACE: return "the workspace is too small, or not aligned";
   case $(k.NAME)_ERROR_WEIGHTS_FILE: return "the weights file cannot be read";
-  case $(k.NAME)_ERROR_WEIGHTS_FORMAT: return "the weights are no safetensors file, or cut short";
+  case $(k.NAME)_ERROR_WEIGHTS_FORMAT: return "the weights are not a safetensors file, or truncated";
   case $(k.NAME)_ERROR_WEIGHTS_TENSOR: return "a tensor is missing, or of another shape or dtype";
   case $(k.NAME)_ERROR_DRIVER: return "a call of CUDA failed";
   }
@@ -112,25 +113,28 @@ static Status fail($(k.name) *net, Status status, const char *format, ...) {
   return status;
 }
 
-// Of a null pointer, or a state that there is not.
+// The error of a null pointer, or of a state that does not exist.
 static Status refuse($(k.name) *net) {
-  return net ? fail(net, $(k.NAME)_ERROR_ARGUMENT, "an argument is null, or no such state") : $(k.NAME)_ERROR_ARGUMENT;
+  return net ? fail(net, $(k.NAME)_ERROR_ARGUMENT, "an argument is null, or the state does not exist")
+      : $(k.NAME)_ERROR_ARGUMENT;
 }
 
 static Status check($(k.name) *net, CUresult result, const char *what) {
 //@ if k.runtime then
   if (result == cudaSuccess) return $(k.NAME)_OK;
-  return fail(net, $(k.NAME)_ERROR_DRIVER, "%s: %s (%d)", what, cudaGetErrorName(result), (int)result);
+  return fail(net, $(k.NAME)_ERROR_DRIVER, "%s: %s (%d)", what, cudaGetErrorName(result),
+              (int)result);
 //@ else
   const char *name = NULL;
   if (result == CUDA_SUCCESS) return $(k.NAME)_OK;
   cuGetErrorName(result, &name);
-  return fail(net, $(k.NAME)_ERROR_DRIVER, "%s: %s (%d)", what, name ? name : "unknown error", (int)result);
+  return fail(net, $(k.NAME)_ERROR_DRIVER, "%s: %s (%d)", what, name ? name : "unknown error",
+              (int)result);
 //@ end
 }
 
 //@ if k.runtime then
-// Every function of the header runs on the network's device, and leaves the thread's as it was.
+// Every function of the header runs on the network's device, and restores the thread's.
 static Status enter($(k.name) *net) {
   TRY(check(net, cudaGetDevice(&net->before), "cudaGetDevice"));
   return check(net, cudaSetDevice(net->device), "cudaSetDevice");
@@ -141,7 +145,7 @@ static Status leave($(k.name) *net, Status status) {
   return status ? status : check(net, result, "cudaSetDevice");
 }
 //@ else
-// Every function of the header runs in the network's context, and leaves the thread's as it was.
+// Every function of the header runs in the network's context, and restores the thread's.
 static Status enter($(k.name) *net) {
   return check(net, cuCtxPushCurrent(net->context), "cuCtxPushCurrent");
 }
@@ -166,7 +170,8 @@ static Status allocate($(k.name) *net, size_t bytes, const char *what, $(k.addre
     *pointer = $(k.as_address)made;
     return $(k.NAME)_OK;
   }
-  return fail(net, $(k.NAME)_ERROR_DEVICE_MEMORY, "no %zu bytes of device memory for %s", bytes, what);
+  return fail(net, $(k.NAME)_ERROR_DEVICE_MEMORY, "no %zu bytes of device memory for %s", bytes,
+              what);
 }
 
 static void release($(k.name) *net, CUdeviceptr pointer) {
@@ -180,7 +185,7 @@ static void release($(k.name) *net, CUdeviceptr pointer) {
 //@ part("embed/weights.c")
 // ---- launches ---------------------------------------------------------------------------------
 
-// One run on its way. With `times`, an event stands before each launch, and one at the end.
+// One run being enqueued. With `times`, an event is recorded before each launch and at the end.
 typedef struct Run {
   $(k.name) *net;
   CUstream stream;
@@ -207,7 +212,8 @@ static Status launch(Run *run, const char *layer, Kernel kernel, void **args, un
   TRY(begin_launch(run, layer, kernel.name));
 //@ if k.runtime then
   dim3 grid = {grid_x, grid_y, grid_z}, per_block = {threads, 1, 1};
-  cudaError_t result = cudaLaunchKernel((const void *)kernel.function, grid, per_block, args, shared_bytes, run->stream);
+  cudaError_t result = cudaLaunchKernel((const void *)kernel.function, grid, per_block, args,
+                                        shared_bytes, run->stream);
 //@ else
   CUresult result = cuLaunchKernel(kernel.function, grid_x, grid_y, grid_z, threads, 1, 1,
                                    shared_bytes, run->stream, args, NULL);

@@ -12,11 +12,11 @@
 //
 // Shapes are in elements, the outermost dimension first; tensors are dense and row-major (C order).
 // f32 is IEEE binary32, f16 binary16, bf16 the upper half of binary32, i32 int32_t, bool a byte that
-// is 0 or 1, u8 uint8_t, i64 int64_t. Sizes are in bytes, times in milliseconds. Every function that can fail returns a
-// status; $(k.name)_message says more. There are no global variables: handles are independent, and
-// threads may each use their own. One handle is for one thread at a time, and its runs, replays of its
-// graphs among them, must not overlap: they share its memory, so enqueue them on one stream, or wait in
-// between.
+// is 0 or 1, u8 uint8_t, i64 int64_t. Sizes are in bytes, times in milliseconds. Every function that
+// can fail returns a status; $(k.name)_message gives the details. There are no global variables:
+// handles are independent, and threads may each use their own. One handle is for one thread at a
+// time, and its runs and graph replays must not overlap: they share its memory, so enqueue them on
+// one stream, or wait in between.
 //
 // $(k.made)
 #ifndef $(k.NAME)_H
@@ -39,7 +39,7 @@ typedef enum $(k.name)_status {
   $(k.NAME)_ERROR_DEVICE_MEMORY,  // no memory on the device
   $(k.NAME)_ERROR_WORKSPACE,      // the workspace is too small, or not aligned to 256 bytes
   $(k.NAME)_ERROR_WEIGHTS_FILE,   // the file cannot be opened or read
-  $(k.NAME)_ERROR_WEIGHTS_FORMAT, // it is no safetensors file, or it is cut short
+  $(k.NAME)_ERROR_WEIGHTS_FORMAT, // it is not a safetensors file, or it is truncated
   $(k.NAME)_ERROR_WEIGHTS_TENSOR, // a tensor is missing, or has another shape or dtype
   $(k.NAME)_ERROR_DRIVER          // another call of CUDA failed: the message names it
 } $(k.name)_status;
@@ -52,7 +52,7 @@ typedef struct $(k.name) $(k.name); // the network on a device
 // ---- create -----------------------------------------------------------------------------------
 
 //@ if #k.given > 0 then
-// Device pointers of all parameters$(#k.states > 0 and " and states" or ""), row-major$(#k.states > 0 and "; 0 for a state: the constant that it begins with" or "").
+// Device pointers of all parameters$(#k.states > 0 and " and states" or ""), row-major$(#k.states > 0 and "; 0 for a state: its initial constant" or "").
 typedef struct $(k.name)_parameters {
 //@   for _, t in ipairs(k.given) do
   CUdeviceptr $(t.ident); // $(t.what), $(t.name)
@@ -73,8 +73,8 @@ typedef struct $(k.name)_options {
 //@ if k.runtime then
   int device; // CURRENT_DEVICE: the thread's
 //@ else
-  // The context, which has its device; null: the primary context of `device`, or, for CURRENT_DEVICE, the thread's current
-  // context, and where there is none the primary context of device 0.
+  // The context, which has its device; null: the primary context of `device`, or, for
+  // CURRENT_DEVICE, the thread's current context, else the primary context of device 0.
   CUcontext context;
   int device;
 //@ end
@@ -91,29 +91,29 @@ typedef struct $(k.name)_options {
   CUdeviceptr workspace;
   size_t workspace_bytes;
   $(k.name)_allocator allocator; // null functions: cuMemAlloc, cuMemFree
-  char *message; // create writes here why it failed
+  char *message; // where create writes why it failed
   size_t message_bytes;
 } $(k.name)_options;
 
 $(k.name)_options $(k.name)_default_options(void);
 size_t $(k.name)_workspace_bytes(void); // for values between kernels
-size_t $(k.name)_memory_bytes(void);    // that a handle takes besides: parameters, states
+size_t $(k.name)_memory_bytes(void);    // of parameters and states, allocated by create
 
-// Loads kernels and parameters; options may be null. When it fails nothing stays behind, and
+// Loads kernels and parameters; options may be null. On failure it frees everything, and
 // *net is null.
 $(k.name)_status $(k.name)_create($(k.name) **net, const $(k.name)_options *options);
 
 // Frees everything. What was enqueued must have ended. net may be null.
 void $(k.name)_destroy($(k.name) *net);
 
-// Why the last call that failed did; empty before.
+// The message of the last failed call; empty if there was none.
 const char *$(k.name)_message(const $(k.name) *net);
 
 // ---- run --------------------------------------------------------------------------------------
 //
 // Device pointers must be aligned to 16 bytes. The functions with a stream enqueue their work there
 // and return; they may be called while the stream is captured into a graph of the caller's, but for
-// those that wait, _host and _profile: a capture is lost by them.
+// those that wait, _host and _profile, which invalidate a capture.
 
 //@ for _, entry in ipairs(k.entries) do
 //@   local function struct(list, kind, host)
@@ -180,8 +180,10 @@ typedef enum $(k.name)_state {
 } $(k.name)_state;
 
 // Copy all bytes of a state, enqueued; host memory must stay until the stream has come so far.
-$(k.name)_status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host, CUstream stream);
-$(k.name)_status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host, CUstream stream);
+$(k.name)_status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host,
+    CUstream stream);
+$(k.name)_status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host,
+    CUstream stream);
 // Sets a state to the constant that the model begins with; ARGUMENT: it begins with learned values.
 $(k.name)_status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream stream);
 // Returns when all that was enqueued on the stream is done.

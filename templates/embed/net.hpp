@@ -2,9 +2,12 @@
 //@   local list = {}
 //@   for _, kind in ipairs{"inputs", "outputs"} do
 //@     for _, t in ipairs(host and entry[kind] or {}) do
-//@       list[#list + 1] = string.format("std::span<%s%s, %d> %s", kind == "inputs" and "const " or "", t.type, t.count, t.ident)
+//@       local const = kind == "inputs" and "const " or ""
+//@       list[#list + 1] = string.format("std::span<%s%s, %d> %s", const, t.type, t.count, t.ident)
 //@     end
-//@     if not host and #entry[kind] > 0 then list[#list + 1] = string.format("const %s &%s", k.struct(entry, kind), kind) end
+//@     if not host and #entry[kind] > 0 then
+//@       list[#list + 1] = string.format("const %s &%s", k.struct(entry, kind), kind)
+//@     end
 //@   end
 //@   return #list > 0 and table.concat(list, ", ") .. ", " or ""
 //@ end
@@ -109,7 +112,8 @@ public:
     check(::$(k.name)_state_read(get(), state, to.data(), stream));
     check(::$(k.name)_synchronize(get(), stream));
   }
-  void state_write($(k.name)_state state, std::span<const std::byte> from, CUstream stream = nullptr) {
+  void state_write($(k.name)_state state, std::span<const std::byte> from,
+                   CUstream stream = nullptr) {
     check_size(state, from.size());
     check(::$(k.name)_state_write(get(), state, from.data(), stream));
     check(::$(k.name)_synchronize(get(), stream));
@@ -125,7 +129,8 @@ private:
   }
 //@ if #k.states > 0 then
   static void check_size($(k.name)_state state, std::size_t bytes) {
-    if (bytes != ::$(k.name)_state_bytes(state)) throw Error($(k.NAME)_ERROR_ARGUMENT, "a state has another size");
+    if (bytes != ::$(k.name)_state_bytes(state))
+      throw Error($(k.NAME)_ERROR_ARGUMENT, "a state has another size");
   }
 //@ end
   std::unique_ptr<$(k.name), Free> net_;

@@ -3,8 +3,8 @@
 
 // A safetensors file: the bytes of a header, that header in JSON, the bytes of all tensors.
 typedef struct Weights {
-  FILE *file;                 // null: in memory, or none at all
-  const unsigned char *bytes; // null: in a file, or none at all
+  FILE *file;                 // null: the bytes are in memory
+  const unsigned char *bytes; // null: the bytes are in a file
   uint64_t size;              // of the whole
   char *header;
   uint64_t header_bytes;
@@ -26,9 +26,9 @@ typedef struct Value {
   int rank;
   int64_t shape[8];
   size_t count, bytes;
-  size_t offset;   // in net->memory, or in what create takes for a while
+  size_t offset;   // in net->memory, or in the scratch memory of create
   int scratch;     // which of the two
-  int constant;    // a state that begins with a constant: it may be missing
+  int constant;    // a state initialized with a constant: the file may lack it
   uint32_t fill;   // the constant's bits
   size_t given;    // where $(k.name)_parameters has its pointer
 } Value;
@@ -37,15 +37,21 @@ typedef struct Value {
 //@   if #list == 0 then return end
 static const Value $(name)[] = {
 //@   for _, t in ipairs(list) do
-//@     local param = t.role == "param"
-  {"$(t.name)", "$(t.dtype)", $(t.rank), {$(t.rank > 0 and t.dims or "0")}, $(t.count), $(t.bytes), $(t.offset), $(t.space == "init" and 1 or 0), $(not param and t.constant and 1 or 0), $(not param and t.constant and t.fill or 0), offsetof($(k.name)_parameters, $(t.ident))},
+//@     local constant, fill = 0, 0
+//@     if t.role ~= "param" and t.constant then constant, fill = 1, t.fill end
+  {"$(t.name)", "$(t.dtype)", $(t.rank), {$(t.rank > 0 and t.dims or "0")}, $(t.count), $(t.bytes),
+   $(t.offset), $(t.space == "init" and 1 or 0), $(constant), $(fill),
+   offsetof($(k.name)_parameters, $(t.ident))},
 //@   end
 };
 
 //@ end
 //@ rows(k.parameters, "parameters")
 //@ rows(k.states, "states")
-enum { $(#k.parameters > 0 and 'kParameters = ' .. #k.parameters or '')$(#k.parameters > 0 and #k.states > 0 and ', ' or '')$(#k.states > 0 and 'kStates = ' .. #k.states or '') };
+//@ local counts = {}
+//@ if #k.parameters > 0 then counts[1] = "kParameters = " .. #k.parameters end
+//@ if #k.states > 0 then counts[#counts + 1] = "kStates = " .. #k.states end
+enum { $(table.concat(counts, ", ")) };
 
 // ---- the header's JSON: each function moves `at` past what it has read, or returns 0 ----
 
@@ -135,7 +141,8 @@ static int take_tensor(Json *json, Stored *stored) {
 }
 
 // *found: whether the file has a tensor of that name.
-static Status find_stored($(k.name) *net, const Weights *weights, const char *name, Stored *stored, int *found) {
+static Status find_stored($(k.name) *net, const Weights *weights, const char *name, Stored *stored,
+                          int *found) {
   Json json = {weights->header, weights->header + weights->header_bytes};
   int ok = take(&json, '{');
   *found = 0;
@@ -148,10 +155,12 @@ static Status find_stored($(k.name) *net, const Weights *weights, const char *na
     if (ok && !*found && !take(&json, ',')) return take(&json, '}') ? $(k.NAME)_OK
         : fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: its header is damaged", weights->name);
   }
-  if (!ok) return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: its header is damaged", weights->name);
+  if (!ok)
+    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: its header is damaged", weights->name);
   uint64_t data = weights->size - 8 - weights->header_bytes;
   if (stored->begin > stored->end || stored->end > data)
-    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: it ends before tensor '%s' does", weights->name, name);
+    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: it ends before tensor '%s' does",
+                weights->name, name);
   stored->begin += 8 + weights->header_bytes;
   stored->end += 8 + weights->header_bytes;
   return $(k.NAME)_OK;
@@ -196,10 +205,11 @@ static Status open_weights($(k.name) *net, const $(k.name)_options *options, Wei
     TRY(measure_weights(net, weights));
   }
   if (weights->size < 8 || !read_bytes(weights, 0, length, 8))
-    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: is no safetensors file", weights->name);
+    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: is not a safetensors file", weights->name);
   for (i = 8; i-- > 0;) weights->header_bytes = weights->header_bytes << 8 | length[i];
   if (weights->header_bytes > weights->size - 8)
-    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: is no safetensors file, or cut short", weights->name);
+    return fail(net, $(k.NAME)_ERROR_WEIGHTS_FORMAT, "%s: is not a safetensors file, or cut short",
+                weights->name);
   weights->header = (char *)malloc((size_t)weights->header_bytes + 1);
   if (!weights->header) return fail(net, $(k.NAME)_ERROR_HOST_MEMORY, "no memory for a header");
   if (!read_bytes(weights, 8, weights->header, (size_t)weights->header_bytes))
@@ -227,7 +237,7 @@ static float float_of_half(uint16_t bits) {
   return value;
 }
 
-// Element i of what the file holds, as float; the dtypes are little endian.
+// Element i of the stored bytes, as float; dtypes are little endian.
 static float stored_float(const char *dtype, const unsigned char *bytes, size_t i) {
   uint16_t half;
   uint32_t word;
@@ -244,7 +254,7 @@ static float stored_float(const char *dtype, const unsigned char *bytes, size_t 
   return value;
 }
 
-static size_t stored_size(const char *dtype) { // of an element that becomes f32; 0: none does
+static size_t stored_size(const char *dtype) { // of an element that converts to f32; 0: does not
   return !strcmp(dtype, "F32") ? 4 : !strcmp(dtype, "F16") || !strcmp(dtype, "BF16") ? 2
        : !strcmp(dtype, "F64") ? 8 : 0;
 }
@@ -264,7 +274,8 @@ static int convert(const Value *value, const Stored *stored, const unsigned char
   }
   if (!size || strcmp(value->dtype, "f32") || stored->end - stored->begin != value->count * size)
     return 0;
-  for (size_t i = 0; i < value->count; i++) ((float *)to)[i] = stored_float(stored->dtype, bytes, i);
+  for (size_t i = 0; i < value->count; i++)
+    ((float *)to)[i] = stored_float(stored->dtype, bytes, i);
   return 1;
 }
 
@@ -326,11 +337,13 @@ static Status load_value($(k.name) *net, const Weights *weights, const Value *va
   if (!found && value->constant) return fill(net, value, to, stream);
 //@ end
   if (!found)
-    return fail(net, $(k.NAME)_ERROR_WEIGHTS_TENSOR, "%s: there is no tensor '%s'", weights->name, value->name);
+    return fail(net, $(k.NAME)_ERROR_WEIGHTS_TENSOR, "%s: there is no tensor '%s'", weights->name,
+                value->name);
   int same = stored.rank == value->rank;
   for (int i = 0; same && i < value->rank; i++) same = stored.shape[i] == value->shape[i];
   if (!same)
-    return fail(net, $(k.NAME)_ERROR_WEIGHTS_TENSOR, "%s: '%s' has another shape than the network's", weights->name, value->name);
+    return fail(net, $(k.NAME)_ERROR_WEIGHTS_TENSOR,
+                "%s: '%s' has another shape than the network's", weights->name, value->name);
   return read_value(net, weights, value, &stored, to, stream);
 }
 
@@ -370,7 +383,8 @@ static Status load_weights($(k.name) *net, const $(k.name)_options *options, $(k
 //@ for _, name in ipairs{#k.parameters > 0 and "parameters" or "", #k.states > 0 and "states" or ""} do
 //@   if name ~= "" then
   if (status == $(k.NAME)_OK)
-    status = load_values(net, &weights, $(name), $(name == "states" and "kStates" or "kParameters"), scratch, options->stream);
+    status = load_values(net, &weights, $(name), $(name == "states" and "kStates" or "kParameters"),
+                         scratch, options->stream);
 //@   end
 //@ end
   close_weights(&weights);
@@ -381,7 +395,8 @@ static Status fill_memory($(k.name) *net, const $(k.name)_options *options, $(k.
   if (!options->parameters) return load_weights(net, options, scratch);
 //@ for _, name in ipairs{#k.parameters > 0 and "parameters" or "", #k.states > 0 and "states" or ""} do
 //@   if name ~= "" then
-  TRY(take_given(net, options, $(name), $(name == "states" and "kStates" or "kParameters"), scratch));
+  TRY(take_given(net, options, $(name), $(name == "states" and "kStates" or "kParameters"),
+                 scratch));
 //@   end
 //@ end
   return $(k.NAME)_OK;

@@ -177,7 +177,7 @@ static void damaged_weights(void) {
   expect_error(options, LENET_ERROR_WEIGHTS_FORMAT, ".");
   options.weights = bytes;
   options.weights_bytes = 4;
-  expect_error(options, LENET_ERROR_WEIGHTS_FORMAT, "no safetensors");
+  expect_error(options, LENET_ERROR_WEIGHTS_FORMAT, "not a safetensors");
   options.weights_bytes = 100;
   expect_error(options, LENET_ERROR_WEIGHTS_FORMAT, "cut short");
   options.weights_bytes = size - 1;

@@ -13,7 +13,7 @@ ok "an unknown GPU" fails 2 "--arch sm_12: wants a list of sm_80, sm_90a, sm_100
 ok "no GPU" fails 2 "wants a list of sm_80, sm_90a, sm_100a" emit -o "$work/a" --arch ,
 ok "a name that is none of C's" fails 2 "--name 3d: wants letters, digits and _" \
   emit -o "$work/a" --name 3d
-ok "a name that the C has itself" fails 2 "--name launch: is a word of the C around it" \
+ok "a name that the C has itself" fails 2 "--name launch: is reserved by C or a header" \
   emit -o "$work/a" --name launch
 ok "weights that are not there" fails 5 "nowhere.safetensors" \
   emit -o "$work/a" --weights nowhere.safetensors
@@ -22,14 +22,14 @@ ok "two that exclude each other" fails 2 "one of the two" emit -o "$work/a" --ke
 ok "host code of kernels alone" fails 2 "there is no host code" emit -o "$work/a" \
   --kernels-only --lang cpp
 for name in strlen select M_PI; do
-  ok "--name $name" fails 2 "is a word of the C around it" emit -o "$work/a" --name $name
+  ok "--name $name" fails 2 "is reserved by C or a header" emit -o "$work/a" --name $name
 done
 ok "an option of another verb" fails 2 "unknown option --graph" emit -o "$work/a" --graph
 ok "a mistake in the model" fails 2 "did you mean" \
   build/nngen emit tests/errors/unknown_layer.lua -o "$work/a"
 ok "batches that are no numbers" fails 2 "--set batch=1,x: wants up to 8 whole numbers" \
   emit -o "$work/a" --set batch=1,x
-ok "a batch twice" fails 2 "--set batch=1,8,1: 1 is there twice" emit -o "$work/a" --set batch=1,8,1
+ok "a batch twice" fails 2 "--set batch=1,8,1: 1 is given twice" emit -o "$work/a" --set batch=1,8,1
 ok "states of each batch's own" fails 2 "has another shape in each batch" \
   build/nngen emit models/gpt2.lua -o "$work/a" --set batch=1,2
 ok "nothing is left of these" test ! -e "$work/a"
@@ -41,7 +41,7 @@ alone() { # what is written speaks of the network, not of what wrote it
 ok "no word about nngen in what it writes" alone
 foreign() { # a file that somebody else wrote stays
   mkdir -p "$work/b" && echo 'int x;' >"$work/b/lenet.cu" &&
-    fails 2 "lenet.cu is there, and nngen emit did not write it" emit -o "$work/b" $quick &&
+    fails 2 "lenet.cu exists, and nngen emit did not write it" emit -o "$work/b" $quick &&
     grep -q 'int x' "$work/b/lenet.cu" &&
     [ "$(ls "$work/b")" = lenet.cu ]
 }

@@ -108,7 +108,7 @@ checks_all() ( # of a model with entries: NAME_check.c runs each, and finds whic
 forgets() ( # a step of training whose updates are left out
   emit tests/emit/step.lua "$work/forgets" && links="$links -lm" &&
     compile "cc $strict $sanitized" "$work/forgets" step step_check.c &&
-    cd "$work/forgets" && ./step_check && ./step_check | grep -q 'it changed in 4 states: pass' &&
+    cd "$work/forgets" && ./step_check && ./step_check | grep -q 'change of 4 states: pass' &&
     sed -i '/launch(run, "sub"/d' step.c && compile "cc -std=c11" . step step_check.c &&
     ./step_check >said; cat said; [ "$(grep -c fail said)" = 1 ] && grep -q 'states: fail' said
 )

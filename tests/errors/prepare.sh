@@ -23,5 +23,8 @@ for f in "$w"/cache/nngen/*.nnk; do
   printf XX | dd of="$f" bs=1 seek=300 conv=notrunc 2>/dev/null
 done
 printf 'a\n' >"$w/one.txt"
+printf '\nlocal nn is no model\n' >"$w/model.txt"
+header="{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1), }"
+printf "\\223NUMPY\\1\\0\\x$(printf %x ${#header})\\0%sdata" "$header" >"$w/deep.npy"
 printf '{"schema_version": 1, "devices": {"NVIDIA H100": {\n"fp16 matmul 8x784 by 784x256 transposed": {"tile": "64x32 warps 32x16 stages 4 parts 1"}}}}' >"$w/h100.json"
 sed 's/matmul/matmull/' "$w/h100.json" >"$w/misspelt.json"

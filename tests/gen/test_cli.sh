@@ -34,7 +34,7 @@ output_reads() { # an output written as npy is an input again
     build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy"
 }
 if [ $NNGEN_DEVICE = sim ]; then
-  ok "tune refuses without a GPU" fails 3 "tune measures on a GPU, and here is only libcusim" \
+  ok "tune refuses without a GPU" fails 3 "tune needs a GPU, and here is only libcusim" \
     build/nngen tune models/mlp.lua
 fi
 ok "--tuning names a file that is not there" \

@@ -80,7 +80,7 @@ static void expect_rebuilt(const char *why) {
   char expected[400];
   assert_false(get_right());
   assert_int_equal(warnings, 1);
-  snprintf(expected, sizeof expected, "cache entry '%s' %s: it is built again", entry_path(),
+  snprintf(expected, sizeof expected, "cache entry '%s' %s: it is compiled again", entry_path(),
            why ? why : "");
   if (why) assert_string_equal(warning, expected);
   assert_int_not_equal(access(entry_path(), F_OK), 0);
@@ -93,7 +93,7 @@ static void every_length_and_byte(void **state) {
   char *bytes = read_bytes(entry_path(), &size);
   for (size_t length = 0; length < size; length++) {
     write_bytes(entry_path(), bytes, length);
-    expect_rebuilt("is cut off");
+    expect_rebuilt("is truncated");
   }
   for (size_t i = 0; i < 8 * size; i++) {
     bytes[i / 8] ^= (char)(1 << i % 8);
@@ -105,7 +105,7 @@ static void every_length_and_byte(void **state) {
   FILE *file = fopen(entry_path(), "ab");
   fputc(0, file);
   fclose(file);
-  expect_rebuilt("is cut off"); // its length is not the one it names
+  expect_rebuilt("is truncated"); // its length is not the one it names
   free(bytes);
 }
 

@@ -96,7 +96,7 @@ static void expect_fall_back(const char *path, bool harmless) {
   assert_int_equal(step, 1);
   assert_non_null(fell_back);
   snprintf(start, sizeof start, "weights '%s': ", path);
-  snprintf(end, sizeof end, "; going on from '%s.previous'", path);
+  snprintf(end, sizeof end, "; continuing from '%s.previous'", path);
   assert_int_equal(strncmp(fell_back, start, strlen(start)), 0);
   assert_string_equal(fell_back + strlen(fell_back) - strlen(end), end);
   free(fell_back);
@@ -180,7 +180,7 @@ static void messages(void **state) {
   write_bytes(path, bytes, size);
   assert_int_equal(read_step(path, &fell_back), 1);
   snprintf(expected, sizeof expected,
-           "weights '%s': 'fc.weight' does not match its checksum; going on from '%s.previous'",
+           "weights '%s': 'fc.weight' does not match its checksum; continuing from '%s.previous'",
            path, path);
   assert_string_equal(fell_back, expected);
   free(fell_back);
@@ -189,14 +189,14 @@ static void messages(void **state) {
   write_bytes(path, bytes, size);
   assert_int_equal(read_step(path, &fell_back), 1);
   snprintf(expected, sizeof expected,
-           "weights '%s': the header does not match its checksum; going on from '%s.previous'",
+           "weights '%s': the header does not match its checksum; continuing from '%s.previous'",
            path, path);
   assert_string_equal(fell_back, expected);
   free(fell_back), free(bytes);
   unlink(path);
   assert_int_equal(read_step(path, &fell_back), 1);
   snprintf(expected, sizeof expected,
-           "weights '%s': No such file or directory; going on from '%s.previous'", path, path);
+           "weights '%s': No such file or directory; continuing from '%s.previous'", path, path);
   assert_string_equal(fell_back, expected);
   free(fell_back);
   write_bytes(path, "junk", 4), write_bytes(beside(path, ".previous"), "", 0);
@@ -219,7 +219,7 @@ static void other_weights_are_refused(void **state) {
   assert_int_equal(weights_write(path, &tensor, 1, NULL, &err), ExitOk);
   assert_int_equal(checkpoint_open(path, &weights, &fell_back, &err), ExitBadInput);
   snprintf(expected, sizeof expected,
-           "weights '%s': has no checksums; it is no checkpoint of a training run", path);
+           "weights '%s': has no checksums; it is not a checkpoint of a training run", path);
   assert_string_equal(err.message, expected);
   assert_int_equal(checkpoint_write(path, twice, 2, NULL, &err), ExitBadInput);
   snprintf(expected, sizeof expected,
@@ -344,7 +344,7 @@ static void between_the_renames(void **state) {
   assert_int_equal(read_step(path, &fell_back), 2);
   snprintf(expected, sizeof expected,
            "weights '%s': No such file or directory; weights '%s.previous': has 4 bytes, a "
-           "safetensors file has at least 8; going on from '%s.tmp'",
+           "safetensors file has at least 8; continuing from '%s.tmp'",
            path, path, path);
   assert_string_equal(fell_back, expected);
   free(fell_back);

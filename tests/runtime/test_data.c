@@ -231,7 +231,7 @@ static void png_messages(void **state) {
   char *bytes = read_bytes(path, &size);
   write_bytes(path, bytes, 40);
   assert_int_equal(image_read(path, &image, &err), ExitBadInput);
-  snprintf(message, sizeof message, "image '%s': broken PNG: the file is cut off", path);
+  snprintf(message, sizeof message, "image '%s': broken PNG: the file is truncated", path);
   assert_string_equal(err.message, message);
   free(bytes);
 }

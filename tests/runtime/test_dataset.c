@@ -32,7 +32,7 @@ static void write_array(const char *name, Dtype dtype, const void *values, int r
 
 #define ACCEPTED                                                                                   \
   "; accepted are\n"                                                                               \
-  "  synthetic: no folder: pictures made up from the seed\n"                                       \
+  "  synthetic: no folder: pictures generated from the seed\n"                                       \
   "  CIFAR-10: the binary version: data_batch_1.bin to data_batch_5.bin, test_batch.bin\n"         \
   "  CIFAR-100: the binary version: train.bin, test.bin\n"                                         \
   "  npy: train_images.npy, train_labels.npy, test_images.npy, test_labels.npy\n"                  \
@@ -46,7 +46,7 @@ static void unknown_folders(void **state) {
   make_folder("empty"), make_folder("other");
   write_bytes(temp_path("other/notes"), "x", 1);
   refuse("empty", kTrain, "data set", "/empty': is an empty folder" ACCEPTED);
-  refuse("other", kTrain, "data set", "/other': is a folder of no known kind" ACCEPTED);
+  refuse("other", kTrain, "data set", "/other': is a folder of no known format" ACCEPTED);
   refuse("other/notes", kTrain, "data set", "/other/notes': is a file, not a folder" ACCEPTED);
   refuse("none", kTrain, "data set", "/none': No such file or directory" ACCEPTED);
   memset(longest + 1, 'x', sizeof longest - 2);
@@ -60,12 +60,12 @@ static void options_are_checked(void **state) {
   Dataset *dataset;
   DatasetOptions flat = {.shape = {3, 32, 0}}, huge = {.shape = {3, 1 << 20, 1 << 20}};
   assert_int_equal(dataset_open("synthetic", &flat, &dataset, &err), ExitBadInput);
-  assert_string_equal(err.message, "data set 'synthetic': the model's input 3 x 32 x 0 is no "
+  assert_string_equal(err.message, "data set 'synthetic': the model's input 3 x 32 x 0 is not a "
                                    "picture (channels, height, width)");
   assert_int_equal(dataset_open("synthetic", &huge, &dataset, &err), ExitBadInput);
   assert_int_equal(dataset_open("synthetic", &(DatasetOptions){.classes = -1}, &dataset, &err),
                    ExitUsage);
-  assert_string_equal(err.message, "data set 'synthetic': a number of classes or pictures below 0");
+  assert_string_equal(err.message, "data set 'synthetic': a negative number of classes or pictures");
 }
 
 // ---- CIFAR -------------------------------------------------------------------------------------
@@ -145,11 +145,11 @@ static void cifar_refused(void **state) {
          "damaged?");
   write_cifar("d/data_batch_1.bin", 1, 0, 2, 100);
   refuse("d", kTrain, "CIFAR-10",
-         "/d/data_batch_1.bin': 6046 bytes, not a multiple of a record's 3073; is it cut off, or "
+         "/d/data_batch_1.bin': 6046 bytes, not a multiple of a record's 3073; is it truncated, or "
          "not the binary version? Download it again");
   write_bytes(temp_path("d/data_batch_1.bin"), "", 0);
   refuse("d", kTrain, "CIFAR-10",
-         "/d/data_batch_1.bin': 0 bytes, not a multiple of a record's 3073; is it cut off, or "
+         "/d/data_batch_1.bin': 0 bytes, not a multiple of a record's 3073; is it truncated, or "
          "not the binary version? Download it again");
   refuse("h", (DatasetOptions){.classes = 95}, "CIFAR-100",
          "/h/train.bin', record 5: label 95, the model has 95 classes; give it more classes, or "
@@ -237,7 +237,7 @@ static void arrays_refused(void **state) {
   refuse("a", kTrain, "data set", "/a': the training set holds no pictures");
   write_array("a/train_images.npy", DtU8, kImages, 3, (int64_t[]){3, 0, 4});
   write_array("a/train_labels.npy", DtI32, kImages, 1, (int64_t[]){3});
-  refuse("a", kTrain, "data set", "/a': 1 x 0 x 4 is no picture");
+  refuse("a", kTrain, "data set", "/a': 1 x 0 x 4 is not a picture");
   write_bytes(temp_path("a/train_images.npy"), "junk", 4);
   refuse("a", kTrain, "npy", "/a/train_images.npy': is not an npy file");
   static const char fortran[] = "\x93NUMPY\1\0\x3c\0{'descr': '|u1', 'fortran_order': True, "

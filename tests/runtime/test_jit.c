@@ -247,7 +247,7 @@ static void damaged_entry(void **state) {
   warning[0] = 0;
   assert_int_equal(jit_compile(plan, &options, &report, &err), ExitOk);
   assert_true(report.compiled == 1 && report.cached == 2);
-  assert_non_null(strstr(warning, "is cut off: it is built again"));
+  assert_non_null(strstr(warning, "is truncated: it is compiled again"));
   jit_report_free(&report);
   plan_free(plan);
 }

@@ -242,11 +242,11 @@ static void options_are_checked(void **state) {
            temp_path("n5"));
   refuse_options(dataset, (LoaderOptions){.batch = 6, .train = true}, ExitBadInput, message);
   refuse_options(dataset, (LoaderOptions){.batch = 0}, ExitUsage,
-                 "loader: batch 0, going on at batch 0: neither can be less");
+                 "loader: batch 0, first batch 0: neither can be less");
   refuse_options(dataset, (LoaderOptions){.batch = 1, .first = -1}, ExitUsage,
-                 "loader: batch 1, going on at batch -1: neither can be less");
+                 "loader: batch 1, first batch -1: neither can be less");
   refuse_options(dataset, (LoaderOptions){.batch = 1, .threads = 257}, ExitUsage,
-                 "loader: 257 threads; take 1 to 256, or 0 for 2");
+                 "loader: 257 threads; give 1 to 256, or 0 for 2");
   dataset_close(dataset);
 }
 

@@ -270,7 +270,7 @@ static void refused(void **state) {
   load_refuse_renamed(true);
   Loaded *loaded = load(device, plan);
   load_refuse_renamed(false);
-  assert_non_null(strstr(warning, "kernels that layers share are compiled for each: "));
+  assert_non_null(strstr(warning, "kernels shared by layers are compiled once per layer: "));
   assert_true(load_report(loaded)->compiled == 3 && load_report(loaded)->shared == 0);
   run_once(loaded);
   load_close(loaded);

@@ -98,7 +98,7 @@ static void folders_refused(void **state) {
   assert_non_null(strstr(err.message, "/q/train/two/a.png': is not a PNG; convert it"));
   dataset_close(dataset);
   write_bytes(temp_path("q/train/one/a.png"), "\x89PNG\r\n\x1a\n....", 12);
-  refuse("q", kTrain, "image", "/q/train/one/a.png': broken PNG: the file is cut off");
+  refuse("q", kTrain, "image", "/q/train/one/a.png': broken PNG: the file is truncated");
   assert_int_equal(rmdir(temp_path("q/test/three")) || rmdir(temp_path("q/test")), 0);
   refuse("q", kTest, "data set", "/q': has no folder test/ or val/ for the test set");
   make_folder("q/train/\x1b");

@@ -101,7 +101,7 @@ static void bad_space(Plan *p) {
 static void checks(void **state) {
   (void)state;
   static const Bad bads[] = {
-      {bad_arg, "plan: kernels[0]: args[1].tensor = 5 is no tensor"},
+      {bad_arg, "plan: kernels[0]: args[1].tensor = 5 is not a tensor"},
       {bad_order, "plan: tensors[1]: order names a dimension twice"},
       {bad_offset, "plan: tensors[3]: offset 8448, bytes 4000 is not inside its space of 12288, or "
                    "not a multiple of 256"},
@@ -109,19 +109,19 @@ static void checks(void **state) {
                   "a multiple of 256"},
       {bad_negative, "plan: tensors[4]: offset -256, bytes 4000 is not inside its space of 4096, "
                      "or not a multiple of 256"},
-      {bad_shape, "plan: tensors[0]: shape[0] = 9223372036854775807 does not do"},
+      {bad_shape, "plan: tensors[0]: shape[0] = 9223372036854775807 is out of range"},
       {bad_bytes, "plan: tensors[0]: bytes is 3996, its shape and dtype make 4000"},
       {bad_name, "plan: tensors[0]: name '../x' has characters other than letters, digits and "
                  "_.:-"},
       {bad_twice, "plan: tensors[1]: a second input, output or parameter named 'x'"},
-      {bad_symbol, "plan: kernels[0]: name is no identifier"},
-      {bad_file, "plan: kernels[0]: file is no plain file name"},
-      {bad_header, "plan: headers[0]: name is no plain path"},
+      {bad_symbol, "plan: kernels[0]: name is not an identifier"},
+      {bad_file, "plan: kernels[0]: file is not a plain file name"},
+      {bad_header, "plan: headers[0]: name is not a plain path"},
       {bad_block, "plan: kernels[2]: 8192 threads in a block, most is 1024"},
-      {bad_kernel, "plan: entry infer: steps[1].kernel = 3 is no kernel"},
-      {bad_target, "plan: entry infer: steps[0].target = -1 does not do"},
+      {bad_kernel, "plan: entry infer: steps[1].kernel = 3 is not a kernel"},
+      {bad_target, "plan: entry infer: steps[0].target = -1 is out of range"},
       {bad_init, "plan: entry infer: steps[1] uses a tensor that is freed after init"},
-      {bad_model, "plan: model is no plain name"},
+      {bad_model, "plan: model is not a plain name"},
       {bad_table, "plan: tensors[3]: table is not of 8 hexadecimal digits for each element"},
       {bad_space, "plan: a space of -1 bytes"},
   };

@@ -78,7 +78,7 @@ static void no_device(void **state) {
   DeviceOptions options = device_options();
   options.ordinal = 1000;
   assert_int_equal(device_open(&options, &other, &err), ExitNoDevice);
-  assert_non_null(strstr(err.message, "there is no device 1000: the driver shows "));
+  assert_non_null(strstr(err.message, "there is no device 1000: the driver has "));
 }
 
 static void automatic(void **state) {

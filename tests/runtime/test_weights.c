@@ -43,7 +43,7 @@ static void refuses(void **state) {
        "'b': begins at data byte 12, the tensor before ends at 8: a hole"},
       {"{" T("a", "[4294967296,4294967296,4]", 0, 8) "}", 8,
        "'a': shape is too large for any file"},
-      {"{" T("a", "[-1]", 0, 8) "}", 8, "'a': shape holds something that is no size"},
+      {"{" T("a", "[-1]", 0, 8) "}", 8, "'a': shape has an element that is not a size"},
       {"{" T("a", "[1,1,1,1,1,1,1,1,1]", 0, 4) "}", 4,
        "'a': shape is not a list of at most 8 numbers"},
       {"{" T("a", "[2]", 8, 0) "}", 8, "'a': data_offsets is not [begin, end]"},
@@ -54,10 +54,10 @@ static void refuses(void **state) {
        "header, byte 11: NUL byte in object key not supported near '\"a\\u0000b\"'"},
       {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
        "'a': dtype 'F31' is not known"},
-      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ 'a' is not a text"},
-      {"[]", 0, "the header does not begin with '{': this is no safetensors file; in Python, "
+      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ 'a' is not a string"},
+      {"[]", 0, "the header does not begin with '{': this is not a safetensors file; in Python, "
            "safetensors.torch.save_file(model.state_dict(), FILE) writes one"},
-      {"", 0, "the header does not begin with '{': this is no safetensors file; in Python, "
+      {"", 0, "the header does not begin with '{': this is not a safetensors file; in Python, "
            "safetensors.torch.save_file(model.state_dict(), FILE) writes one"},
   };
   for (int i = 0; i < COUNT(bad); i++)
@@ -160,7 +160,7 @@ static void wrong_indices(void **state) {
        "'../one.safetensors' is not the name of a .safetensors beside it"},
       {"{\"weight_map\": {\"a\": \"w.index.json\"}}",
        "'w.index.json' is not the name of a .safetensors beside it"},
-      {"{\"weight_map\": {\"a\": 1}}", "the file of 'a' is no text"},
+      {"{\"weight_map\": {\"a\": 1}}", "the file of 'a' is not a string"},
       {"{\"weight_map\": {}}", "there is no \"weight_map\" of tensors and their files"},
       {"{\"a\": ", "line 1: unexpected token near end of file"},
   };

@@ -5,7 +5,7 @@ run() { build/nngen train tests/train/tiny.lua --quiet "$@"; }
 data="--data $work/data"
 at=$work/run
 
-ok "no data" fails 2 "is trained on pictures: give --data DIR" run
+ok "no data" fails 2 "trains on pictures: give --data DIR" run
 ok "unknown data" fails 5 "$work/none" run --data "$work/none"
 ok "an empty folder" fails 5 "$work/empty" run --data "$(mkdir "$work/empty"; echo "$work/empty")"
 ok "a data set smaller than a batch" fails 5 \
@@ -16,17 +16,17 @@ python3 tests/train/data.py --labels "$work/labels" 4
 ok "a label out of range" fails 5 "train_labels.npy" run --data "$work/labels"
 ok "another precision" fails 2 "--amp int8: wants fp16 or bf16" run $data --amp int8
 ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
-ok "a pattern that fits nothing" fails 2 \
-  "--freeze 'layer9.*' fits no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
+ok "a pattern that matches nothing" fails 2 \
+  "--freeze 'layer9.*' matches no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
   run $data --freeze 'layer9.*'
 ok "everything frozen" fails 2 "no parameter to train" run $data --freeze '*'
-ok "a model that does not say how" fails 2 "does not say how it is trained" \
+ok "a model that does not say how" fails 2 "has no entry \`train\`: declare it by nn.train" \
   run $data --set case=no_train
 ok "no parameters" fails 2 "no parameter to train" run $data --set case=no_parameters
 ok "a loss of no parameter" fails 2 "the loss depends on no parameter" run $data --set case=apart
 ok "no loss" fails 2 "returns {loss = a tensor, ...}" run $data --set case=no_loss
 ok "going on from nothing" \
-  fails 5 "there is no checkpoint $at/tiny_last.safetensors; leave out --resume to begin" \
+  fails 5 "there is no checkpoint $at/tiny_last.safetensors; leave out --resume to start from scratch" \
   run $data --resume --out-dir "$at"
 ok "a folder that cannot be made" fails 5 "--out-dir $work/no/where" \
   run $data --out-dir "$work/no/where"
@@ -72,7 +72,7 @@ damaged() {
   restore; "$@" || return
   run $data --epochs 2 --resume --out-dir "$at" 2>"$work/said" >"$work/out1" ||
     { cat "$work/said"; return 1; }
-  grep -q "warning: .*going on from '.*previous'" "$work/said" || { cat "$work/said"; return 1; }
+  grep -q "warning: .*continuing from '.*previous'" "$work/said" || { cat "$work/said"; return 1; }
   same_run "$work/good" "$at"
 }
 flip() {
@@ -97,7 +97,7 @@ full() (
   run $data $wide --epochs 2 --resume --out-dir "$full" 2>"$work/said" >"$work/out1"
   code=$?
   [ $code = 0 ] && grep -q \
-    "warning: the checkpoint is not written: .*File too large; training goes on, the one before is kept" \
+    "warning: the checkpoint is not written: .*File too large; training continues, the previous one is kept" \
     "$work/said" &&
     grep -q '^epoch 2' "$work/out1" && cmp "$work/kept" "$last" && ! ls "$full" | grep tmp ||
     { echo "exit $code"; cat "$work/said" "$work/out1"; ls -la "$full"; return 1; }
@@ -120,9 +120,9 @@ init=$work/good/tiny_final_weights.safetensors
 ok "a head of another size" \
   fails 5 "tensor 'fc.weight' is 4x64, the model (tests/train/tiny.lua:15) needs 3x64" \
   run --data "$work/three" --init "$init" --set classes=3 --out-dir "$work/init"
-ok "a pattern of --reset that fits nothing" fails 2 "--reset 'head' fits no parameter" \
+ok "a pattern of --reset that matches nothing" fails 2 "--reset 'head' matches no parameter" \
   run $data --init "$init" --reset head
-ok "--reset without weights" fails 2 "--reset is for the weights of --init" run $data --reset fc
+ok "--reset without weights" fails 2 "--reset needs --init FILE" run $data --reset fc
 ok "--resume and --init" fails 2 "leave out --init" run $data --resume --init "$init"
 head() { # the rest of the weights starts from the file, the head from the seed
   python3 tests/train/data.py "$work/five" 84 20 5

@@ -33,7 +33,7 @@ stopped() {
     wait $run; got=$?
     [ $got = 0 ] && [ $resume ] && break # on a busy machine it may end before the signal comes
     [ $got = $code ] || { cat "$at.err"; echo "exit $got, want $code"; return 1; }
-    grep -q "stopped after step [0-9]* of 400; --resume goes on" "$at.err" ||
+    grep -q "stopped after step [0-9]* of 400; --resume continues" "$at.err" ||
       { cat "$at.err"; return 1; }
     resume=--resume
   done

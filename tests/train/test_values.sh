@@ -69,7 +69,7 @@ ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 
 
 patience() {
   train --epochs 30 --lr 0 --patience 3 --out-dir "$work/patience" >"$work/said" &&
-    grep -q "stopped: no better in 3 evaluations" "$work/said" &&
+    grep -q "stopped: no improvement in 3 evaluations" "$work/said" &&
     [ "$(grep -c '^epoch' "$work/said")" = 4 ]
 }
 ok "an early stop" patience
