@@ -200,11 +200,17 @@ end)
 
 -- The area between each two neighbours. between: how far they are from each other: a number, or the
 -- places of the points, a tensor along the axis or one that broadcasts to y.
-local function areas(y, between, axis)
+local function areas(what, y, between, axis)
   local b, a = pairs_of(y, axis)
   if core.is_tensor(between) and #shape(between) > 0 then
-    if #shape(between) == 1 then between = tools.along(between, #shape(y), axis) end
-    local far, near = pairs_of(between, axis + #shape(between) - #shape(y))
+    local places, n = between, shape(y)[axis]
+    if #shape(places) == 1 then places = tools.along(places, #shape(y), axis) end
+    local along = axis + #shape(places) - #shape(y)
+    if shape(places)[along] ~= n then
+      fail("%s: x: wants %d places along axis %d, or one number between two, not %s", what, n, axis,
+           tostring(between))
+    end
+    local far, near = pairs_of(places, along)
     return (a + b) * (far - near) * 0.5
   end
   return (a + b) * 0.5 * between
@@ -213,12 +219,12 @@ end
 -- places x, a tensor.
 define("trapezoid|trapz(y: tensor, dx|x: value = 1, axis: axis = -1)",
        "torch.trapezoid", function(y, dx, axis)
-  return nn.sum(areas(y, dx, axis), axis)
+  return nn.sum(areas("trapezoid", y, dx, axis), axis)
 end)
 -- The same up to each point but the first.
 define("cumulative_trapezoid(y: tensor, dx|x: value = 1, axis: axis = -1)",
        "torch.cumulative_trapezoid", function(y, dx, axis)
-  return nn.cumsum(areas(y, dx, axis), axis)
+  return nn.cumsum(areas("cumulative_trapezoid", y, dx, axis), axis)
 end)
 
 -- Weights of three neighbours, `near` and `far` apart: of the derivative at the first of them, at

@@ -31,5 +31,6 @@ local cases = {
   function() local y = x:ctc_loss(i, {1, 1, 1, 1}, i); return y end,
   function() local y = x:ctc_loss(i, {1, 1, 1, -1}, {2, 2, 3, 1}); return y end,
   function() local y = x:matrix_exp(); return y end,
+  function() local y = x:trapezoid(nn.input("places", {4, 0}), 3); return y end,
 }
 nn.output("y", cases[case]())
