@@ -400,7 +400,7 @@ static void wrong_candidates(void **state) {
   plant("true");
   compile_tuned(&c, "fp16", NULL, NULL);
   assert_int_equal(tune(&c, device, tuning, &calls, &report, &err), ExitMismatch);
-  assert_non_null(strstr(err.message, "candidates gives the right result"));
+  assert_non_null(strstr(err.message, "candidates gives correct results"));
   free(report.rows);
   compile_close(&c);
   unsetenv("NNGEN_DIR");
