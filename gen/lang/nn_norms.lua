@@ -80,7 +80,7 @@ define_functional([[batch_norm(x: tensor, running_mean: tensor = nil, running_va
   local dims = shape(x)
   if #dims < 2 then fail("batch_norm: wants (N, C, ...), not %s", tostring(x)) end
   local wide = function(v) return tools.along(v, #dims, 2) end
-  local n = tools.product(dims) // dims[2]
+  local n = dims[1] * tools.product(dims, 3)
   local now_mean, now_var
   if not training then
     if not mean or not var then

@@ -125,13 +125,16 @@ end)
 define("chunk(x: tensor, chunks: count, axis: axis = 1)", "torch.chunk", function(x, chunks, axis)
   return nn.split(x, math.max((shape(x)[axis] + chunks - 1) // chunks, 1), axis)
 end)
+local kMostParts <const> = 65536
 -- Parts of sizes that differ by at most one, or those between the places of a list, which count
 -- from 0 and of which each begins a part: as many results.
 define("tensor_split(x: tensor, sections|indices: any, axis: axis = 1)",
        "torch.tensor_split", function(x, sections, axis)
   local n, list = shape(x)[axis], {}
   if type(sections) ~= "table" then
-    count("tensor_split: sections", sections)
+    if count("tensor_split: sections", sections) > kMostParts then
+      fail("tensor_split: sections = %d: wants at most %d", sections, kMostParts)
+    end
     for i = 1, sections do list[i] = n // sections + (i <= n % sections and 1 or 0) end
     return cut(x, axis, list)
   end
@@ -146,17 +149,27 @@ define("tensor_split(x: tensor, sections|indices: any, axis: axis = 1)",
 end)
 define("split_with_sizes(x: tensor, sizes: sizes, axis: axis = 1)",
        "torch.split_with_sizes", function(x, sizes, axis) return nn.split(x, sizes, axis) end)
--- tensor_split along axis 1.
+-- tensor_split along an axis, of which a number of sections is a divisor.
+local function split_evenly(what, x, sections, axis)
+  local n = shape(x)[axis]
+  if not n then fail("%s: %s has no axis %d", what, tostring(x), axis) end
+  if type(sections) ~= "table" and n % count(what .. ": sections", sections) ~= 0 then
+    fail("%s: %d sections: axis %d of %s has %d elements; x:tensor_split gives parts of different "
+         .. "sizes", what, sections, axis, tostring(x), n)
+  end
+  return nn.tensor_split(x, sections, axis)
+end
+-- Parts of one size along axis 1, or those between the places of a list, as tensor_split.
 define("vsplit(x: tensor, sections|indices: any)", "torch.vsplit", function(x, sections)
-  return nn.tensor_split(x, sections, 1)
+  return split_evenly("vsplit", x, sections, 1)
 end)
--- tensor_split along axis 2, of a vector along its one.
+-- The same along axis 2, of a vector along its one.
 define("hsplit(x: tensor, sections|indices: any)", "torch.hsplit", function(x, sections)
-  return nn.tensor_split(x, sections, #shape(x) == 1 and 1 or 2)
+  return split_evenly("hsplit", x, sections, #shape(x) == 1 and 1 or 2)
 end)
--- tensor_split along axis 3.
+-- The same along axis 3.
 define("dsplit(x: tensor, sections|indices: any)", "torch.dsplit", function(x, sections)
-  return nn.tensor_split(x, sections, 3)
+  return split_evenly("dsplit", x, sections, 3)
 end)
 -- The elements of a dimension, each without it: as many results.
 define("unbind(x: tensor, axis: axis = 1)", "torch.unbind", function(x, axis)
