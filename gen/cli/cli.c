@@ -370,6 +370,9 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
         err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
                 cli->verb, cli->verb);
   if (!code && cli->arch && !strcmp(cli->verb, "run")) code = check_arch(cli, err);
+  struct stat folder;
+  if (!code && cli->cuda_path && (stat(cli->cuda_path, &folder) || !S_ISDIR(folder.st_mode)))
+    code = err_set(err, ExitUsage, "--cuda-path %s: no such folder", cli->cuda_path);
   if (!code && cli->explain && cli->json)
     code = err_set(err, ExitUsage, "--explain is text: leave out --json");
   return code;

@@ -145,6 +145,17 @@ void report_text(const Run *run);               // stdout
 int report_json(const Run *run, Error *err);    // stdout
 int report_explain(const Run *run, Error *err); // --explain KERNEL
 int report_top(const Run *run, Error *err);     // --labels
+bool report_is_launch(const Run *run, int step); // else a state is copied
+
+// The labels of the highest scores of a row of the first output, the highest first. Probabilities
+// are from 0 to 1: the values themselves where they are some, else their softmax.
+enum { kBestLabels = 5 };
+typedef struct BestLabels {
+  const char *name[kBestLabels];
+  double probability[kBestLabels];
+  int count;
+} BestLabels;
+int report_best(const Run *run, BestLabels **best, int64_t *rows, Error *err); // best: to be freed
 
 // ---- emit.c, emit_files.c, emit_data.c, emit_diff.c --------------------------------------------
 

@@ -1,8 +1,7 @@
-// report.c: what `nngen run` prints: a summary, a row per kernel, the check, the best labels; the
-// same as JSON with --json. Schema version 1 of the JSON is listed in README.md.
+// report.c: what `nngen run` prints: a summary, a row per kernel, the check, the best labels; and
+// --explain. report_json.c has the same as JSON.
 #include "cli.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,7 +142,7 @@ static void widen(int *width, const char *text, int most) {
   if (n > *width) *width = n < most ? n : most;
 }
 
-static bool is_launch(const Run *r, int step) { // else a state is copied
+bool report_is_launch(const Run *r, int step) {
   return r->entry->steps[step].kind == StepLaunch;
 }
 
@@ -151,7 +150,7 @@ static Widths widths_of(const Run *r) {
   const PlanEntry *e = r->entry;
   Widths w = kLeast;
   for (int i = 0; i < e->nsteps; i++) {
-    if (!is_launch(r, i)) continue;
+    if (!report_is_launch(r, i)) continue;
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     widen(&w.name, short_name(r, k), kMost.name);
     widen(&w.ops, k->ops, kMost.ops);
@@ -192,7 +191,7 @@ static void print_table(const Run *r) {
   printf("\n");
   double sum = total_seconds(r);
   for (int i = 0; i < e->nsteps; i++)
-    if (is_launch(r, i)) print_row(r, &w, i, sum);
+    if (report_is_launch(r, i)) print_row(r, &w, i, sum);
   int spills = 0;
   for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
   if (spills) printf("%d kernels spill registers\n", spills);
@@ -208,7 +207,7 @@ static void print_counts(const Run *r) {
   printf("\n%-*s %10s %10s %10s %9s %9s %11s %9s %9s\n", width, "counted by libcusim", "planned",
          "distinct", "accessed", "sectors", "ideal", "MFLOP", "divergent", "conflicts");
   for (int i = 0; i < e->nsteps; i++) {
-    if (!is_launch(r, i)) continue;
+    if (!report_is_launch(r, i)) continue;
     const PlanKernel *k = &r->plan->kernels[e->steps[i].kernel];
     const KernelCounts *c = &r->counts[e->steps[i].kernel];
     int64_t n = c->launches ? c->launches : 1;
@@ -283,112 +282,40 @@ static bool is_distribution(const float *x, int64_t n) {
   return fabs(sum - 1) < 1e-2;
 }
 
-int report_top(const Run *r, Error *err) {
-  int code = ExitOk;
+int report_best(const Run *r, BestLabels **best, int64_t *rows, Error *err) {
   int tensor = tensor_find(r->plan, r->compiler.original->outputs[0].name);
   const PlanTensor *t = &r->plan->tensors[tensor];
   int64_t count = tensor_count(t), classes = t->shape[t->rank - 1];
-  float *values = malloc(sizeof *values * (size_t)count);
-  if (!values) die("out of memory");
-  code = tensor_read_floats(r->loaded, tensor, values, count, err);
-  for (int64_t row = 0; !code && row < count / classes; row++) {
+  *rows = count / classes;
+  *best = base_alloc((size_t)*rows + 1, sizeof **best);
+  float *values = base_alloc((size_t)count, sizeof *values);
+  int code = tensor_read_floats(r->loaded, tensor, values, count, err);
+  for (int64_t row = 0; !code && row < *rows; row++) {
     const float *x = values + row * classes;
-    int best[5], n = labels_top(x, (int)classes, 5, best);
-    printf(count > classes ? "\nrow %lld\n" : "\n", (long long)row);
-    for (int i = 0; i < n; i++)
-      printf("%5.1f%%  %s\n",
-             100 * (is_distribution(x, classes) ? x[best[i]] : softmax_of(x, classes, best[i])),
-             r->labels.names[best[i]]);
+    BestLabels *b = &(*best)[row];
+    int at[kBestLabels];
+    b->count = labels_top(x, (int)classes, kBestLabels, at);
+    bool shares = is_distribution(x, classes);
+    for (int i = 0; i < b->count; i++) {
+      b->name[i] = r->labels.names[at[i]];
+      b->probability[i] = shares ? x[at[i]] : softmax_of(x, classes, at[i]);
+    }
   }
   free(values);
   return code;
 }
 
-// ---- JSON -------------------------------------------------------------------------------------
-
-static json_t *json_kernel(const Run *r, int step) {
-  int index = r->entry->steps[step].kernel;
-  const PlanKernel *k = &r->plan->kernels[index];
-  const KernelReport *j = &r->jit->kernels[index];
-  json_t *o =
-      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name",
-                k->name, "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile",
-                k->tile, "loc", k->loc, "grid", k->grid[0], k->grid[1], k->grid[2], "block",
-                k->block[0], "registers", j->registers, "spill_bytes", j->spill_bytes, "smem",
-                k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
-                "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
-  if (r->ms) json_object_set_new(o, "ms", json_real(r->ms[step]));
-  if (r->kernel_error[index] >= 0)
-    json_object_set_new(o, "error", json_real(r->kernel_error[index]));
-  if (r->counts) {
-    const KernelCounts *c = &r->counts[index];
-    json_object_set_new(
-        o, "counted",
-        json_pack("{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I}", "launches", (json_int_t)c->launches,
-                  "distinct_bytes", (json_int_t)c->distinct_bytes, "bytes_read",
-                  (json_int_t)c->bytes_read, "bytes_written", (json_int_t)c->bytes_written,
-                  "sectors", (json_int_t)c->sectors, "ideal_sectors", (json_int_t)c->ideal_sectors,
-                  "bank_conflicts", (json_int_t)c->bank_conflicts, "flops", (json_int_t)c->flops,
-                  "branches", (json_int_t)c->branches, "divergent_branches",
-                  (json_int_t)c->divergent_branches));
+int report_top(const Run *r, Error *err) {
+  BestLabels *best;
+  int64_t rows;
+  int code = report_best(r, &best, &rows, err);
+  for (int64_t row = 0; !code && row < rows; row++) {
+    printf(rows > 1 ? "\nrow %lld\n" : "\n", (long long)row);
+    for (int i = 0; i < best[row].count; i++)
+      printf("%5.1f%%  %s\n", 100 * best[row].probability[i], best[row].name[i]);
   }
-  return o;
-}
-
-static json_t *json_totals(const Totals *t) {
-  return json_pack("{s:i s:f s:I}", "kernels", t->kernels, "flops", t->flops, "bytes",
-                   (json_int_t)t->bytes);
-}
-
-static void add_result(json_t *list, const char *name, const CheckResult *c) {
-  if (!c->node) return; // of another entry
-  json_t *gate = isfinite(c->gate) ? json_real(c->gate) : json_null();
-  json_array_append_new(list,
-                        json_pack("{s:s s:f s:o s:b s:b}", "name", name, "error", c->relative,
-                                  "gate", gate, "passed", c->passed, "rounding", c->rounding));
-}
-
-static json_t *json_outputs(const Run *r) {
-  json_t *list = json_array();
-  const Graph *g = r->compiler.original;
-  for (int i = 0; i < g->noutputs; i++) add_result(list, g->outputs[i].name, &r->outputs[i]);
-  for (int i = 0; i < g->nupdates; i++) add_result(list, g->updates[i].state->name, &r->updates[i]);
-  return list;
-}
-
-static json_t *json_timing(const RunTiming *t) {
-  json_t *samples = json_array();
-  for (int i = 0; i < t->runs; i++) json_array_append_new(samples, json_real(t->samples[i]));
-  return json_pack("{s:i s:f s:f s:f s:f s:f s:o}", "runs", t->runs, "min_ms", t->min, "mean_ms",
-                   t->mean, "median_ms", t->median, "p99_ms", t->p99, "enqueue_ms", t->enqueue,
-                   "samples_ms", samples);
-}
-
-int report_json(const Run *r, Error *err) {
-  json_t *kernels = json_array();
-  for (int i = 0; i < r->entry->nsteps; i++)
-    if (is_launch(r, i)) json_array_append_new(kernels, json_kernel(r, i));
-  json_t *o = json_pack(
-      "{s:i s:s s:s s:s s:s s:s s:i s:o s:o s:I s:I s:I s:f s:f s:i s:i s:i s:o}", "schema_version",
-      1, "model", r->plan->model, "dtype", r->plan->dtype, "lowering", r->plan->lowering, "arch",
-      r->plan->arch, "device", r->device ? device_info(r->device)->name : "none", "ops",
-      r->plan->nops, "work", json_totals(&r->fused), "unfused", json_totals(&r->unfused),
-      "arena_bytes", (json_int_t)r->plan->arena_bytes, "arena_bound",
-      (json_int_t)r->plan->arena_bound, "static_bytes", (json_int_t)r->plan->static_bytes,
-      "generate_seconds", r->seconds_generate, "compile_seconds", r->jit->seconds, "compiled",
-      r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
-  if (r->loaded)
-    json_object_set_new(o, "seconds",
-                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->seconds_init, "device",
-                                  r->seconds_device, "generate", r->seconds_generate, "load",
-                                  r->seconds_load, "parameters", r->seconds_params, "ready",
-                                  r->seconds_ready));
-  if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
-  if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
-  int failed = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-  json_decref(o);
-  printf("\n");
-  return failed ? err_set(err, ExitBadInput, "stdout cannot be written") : ExitOk;
+  free(best);
+  return code;
 }
 
 // ---- --explain --------------------------------------------------------------------------------

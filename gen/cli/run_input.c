@@ -99,16 +99,22 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && !strcmp(text + n - m, end);
 }
 
-// Is this --input for the tensor: NAME=FILE, or FILE alone?
-static bool is_given(const char *text, const PlanTensor *t) {
+// The = of --input NAME=FILE; NULL of FILE alone, which may have one in its path: ./a=b.npy.
+static const char *name_end(const char *text) {
+  const char *equal = strchr(text, '='), *slash = strchr(text, '/');
+  return slash && slash < equal ? NULL : equal;
+}
+
+static bool is_given(const char *text, const PlanTensor *t) { // for this tensor?
+  const char *end = name_end(text);
   size_t n = strlen(t->name);
-  return !strchr(text, '=') || (!strncmp(text, t->name, n) && text[n] == '=');
+  return !end || ((size_t)(end - text) == n && !strncmp(text, t->name, n));
 }
 
 static const char *given_file(const Cli *cli, const PlanTensor *t) {
   for (int i = 0; i < cli->ninput; i++) {
-    const char *text = cli->input[i], *equal = strchr(text, '=');
-    if (is_given(text, t)) return equal ? equal + 1 : text;
+    const char *text = cli->input[i], *end = name_end(text);
+    if (is_given(text, t)) return end ? end + 1 : text;
   }
   return NULL;
 }

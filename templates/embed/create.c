@@ -421,7 +421,8 @@ CUdeviceptr $(k.name)_state_pointer(const $(k.name) *net, $(k.name)_state state)
 
 Status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host, CUstream stream) {
   CUdeviceptr from = $(k.name)_state_pointer(net, state);
-  if (!from || !host) return refuse(net);
+  if (!net || (unsigned)state >= kStates || !host) return refuse(net);
+  if (!states[state].bytes) return $(k.NAME)_OK;
   TRY(enter(net));
   return leave(net, check(net, cuMemcpyDtoHAsync(host, from, states[state].bytes, stream),
                           states[state].name));
@@ -430,7 +431,8 @@ Status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host, C
 Status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host,
     CUstream stream) {
   CUdeviceptr to = $(k.name)_state_pointer(net, state);
-  if (!to || !host) return refuse(net);
+  if (!net || (unsigned)state >= kStates || !host) return refuse(net);
+  if (!states[state].bytes) return $(k.NAME)_OK;
   TRY(enter(net));
   return leave(net, check(net, cuMemcpyHtoDAsync(to, host, states[state].bytes, stream),
                           states[state].name));
@@ -444,7 +446,7 @@ Status $(k.name)_synchronize($(k.name) *net, CUstream stream) {
 
 Status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream stream) {
   CUdeviceptr to = $(k.name)_state_pointer(net, state);
-  if (!to) return refuse(net);
+  if (!net || (unsigned)state >= kStates) return refuse(net);
   if (!states[state].constant)
     return fail(net, $(k.NAME)_ERROR_ARGUMENT, "state '%s' begins with learned values",
                 states[state].name);

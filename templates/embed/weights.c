@@ -306,6 +306,7 @@ static Status read_value($(k.name) *net, const Weights *weights, const Value *va
 //@ if #k.states > 0 then
 //@   if k.runtime then
 static Status fill($(k.name) *net, const Value *value, CUdeviceptr to, CUstream stream) {
+  if (!value->count) return $(k.NAME)_OK;
   size_t size = value->bytes / value->count;
   if (!value->fill) return check(net, cudaMemsetAsync(to, 0, value->bytes, stream), value->name);
   unsigned char *made = (unsigned char *)malloc(value->bytes);
@@ -318,6 +319,7 @@ static Status fill($(k.name) *net, const Value *value, CUdeviceptr to, CUstream 
 }
 //@   else
 static Status fill($(k.name) *net, const Value *value, CUdeviceptr to, CUstream stream) {
+  if (!value->count) return $(k.NAME)_OK;
   size_t size = value->bytes / value->count;
   return check(net,
                size == 4   ? cuMemsetD32Async(to, value->fill, value->count, stream)

@@ -97,6 +97,18 @@ constant() (
     cd "$work/doubled" && ./doubled_check
 )
 ok "an output that depends on parameters alone" constant
+empty() (
+  cat >"$work/empty.lua" <<'LUA'
+local nn = require "nn"
+local s = nn.state("s", {0, 4}, {init = 3})
+nn.output("y", nn.input("x", {2, 4}) + s:sum())
+nn.update(s, s + 1)
+LUA
+  emit "$work/empty.lua" "$work/empty" && links="$links -lm" &&
+    compile "cc $strict $sanitized" "$work/empty" empty empty_check.c && cd "$work/empty" &&
+    ./empty_check
+)
+ok "a state of no elements" empty
 checks_all() ( # of a model with entries: NAME_check.c runs each, and finds which one is wrong
   emit "$1" "$work/$2_all" "${@:4}" &&
     links="$links -lm" compile "cc $strict $sanitized" "$work/$2_all" $2 $2_check.c &&

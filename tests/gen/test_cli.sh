@@ -24,14 +24,24 @@ static_binary() {
 labels() {
   seq 1 10 | sed 's/^/digit /' >"$work/names" &&
     build/nngen models/lenet.lua --quiet --labels "$work/names" >"$work/o" &&
-    [ "$(grep -c '% *digit ' "$work/o")" = 5 ]
+    [ "$(grep -c '% *digit ' "$work/o")" = 5 ] &&
+    build/nngen models/lenet.lua --quiet --json --labels "$work/names" >"$work/j" &&
+    [ "$(grep -c '"label": "digit ' "$work/j")" = 5 ]
+}
+not_finite() { # NaN and infinity are no JSON: null
+  echo 'local nn = require "nn"; nn.output("y", nn.input("x", {10}) / 0)' >"$work/inf.lua"
+  seq 1 10 >"$work/names"
+  build/nngen "$work/inf.lua" --quiet --json --labels "$work/names" >"$work/j" &&
+    [ "$(grep -c '"probability": null' "$work/j")" = 5 ]
 }
 piped() { # results on stdout, nothing but warnings on stderr, no progress bar in a pipe
   build/nngen models/mlp.lua >"$work/o" 2>"$work/e" && [ ! -s "$work/e" ] && [ -s "$work/o" ]
 }
 output_reads() { # an output written as npy is an input again
   build/nngen models/mlp.lua --quiet --set inputs=10 --output "$work/n" &&
-    build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy"
+    build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/n/logits.npy" &&
+    mv "$work/n" "$work/a=b" && # a path, not a name
+    build/nngen models/mlp.lua --quiet --set inputs=10 --input "$work/a=b/logits.npy"
 }
 if [ $NNGEN_DEVICE = sim ]; then
   ok "tune refuses without a GPU" fails 3 "tune needs a GPU, and here is only libcusim" \
@@ -69,7 +79,8 @@ one_kernel() {
 ok "--kernel takes a layer" one_kernel layer2.1.conv1
 ok "--set name=value and dtype" \
   bash -c 'build/nngen models/mlp.lua --quiet --set batch=2 dtype=bf16 | grep -q "mlp, bf16"'
-ok "--labels prints the five best" labels
+ok "--labels prints the five best, as JSON too" labels
+ok "--json: what is not finite is null" not_finite
 ok "the binary moves to another place" moved
 ok "the binary is static but for libc" static_binary
 ok "results to stdout, progress to a terminal only" piped
