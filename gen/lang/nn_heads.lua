@@ -118,6 +118,7 @@ end
 
 local function check_sizes(q, k, v, o)
   local what, E = "multi_head_attention", shape(q)[3]
+  if E == 0 then fail("%s: wants features, not %s", what, tostring(q)) end
   if E % o.heads ~= 0 then fail("%s: heads = %d does not divide %d", what, o.heads, E) end
   for name, of in pairs{kdim = k, vdim = v} do
     if o[name] and o[name] ~= shape(of)[3] then

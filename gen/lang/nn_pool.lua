@@ -160,7 +160,10 @@ tools.adaptive_axis = adaptive_axis
 local kMostSizes = 4096 -- of one dimension
 -- The size of each dimension of the result; nil, -1 or false keeps one of x.
 local function sizes_of(what, x, size, rank)
-  local out = {}
+  local out, dims = {}, shape(x)
+  for i = 1, rank do
+    if dims[2 + i] == 0 then fail("%s: wants pictures with elements, not %s", what, tostring(x)) end
+  end
   for key in pairs(type(size) == "table" and size or {}) do
     if math.type(key) ~= "integer" or key < 1 or key > rank then
       fail("%s: size: wants a number or a list of %d, in which nil keeps a size", what, rank)
@@ -170,7 +173,7 @@ local function sizes_of(what, x, size, rank)
     local v = size
     if type(size) == "table" then v = size[i] end
     local stays = v == nil or v == -1 or v == false
-    out[i] = stays and shape(x)[2 + i] or tools.count(what .. ": size", v)
+    out[i] = stays and dims[2 + i] or tools.count(what .. ": size", v)
     if out[i] > kMostSizes then fail("%s: size = %d: at most %d", what, out[i], kMostSizes) end
   end
   return out

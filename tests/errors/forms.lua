@@ -20,4 +20,6 @@ if case == "alias" then y = x:std({2, 2}) end
 if case == "swapped" then y = x:swapaxes(1, 4) end
 if case == "entry" then nn.entry("e", function() return x:view(7) end) end
 if case == "sequence" then y = x:sequential("s", {{"relu"}, {"linear", {}}}) end
+if case == "features" then y = nn.multi_head_attention(nn.zeros{1, 4, 0}, "m", {heads = 2}) end
+if case == "pictures" then y = nn.adaptive_max_pool2d(nn.zeros{2, 4, 0, 6}, -1) end
 nn.output("y", y)
