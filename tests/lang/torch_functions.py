@@ -244,6 +244,13 @@ section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
     ("(e + 2147483647) + 1", lambda e, u: e + 2147483647 + 1),
     ("nn.full({6}, 2147483647) + nn.full({6}, 1) + e", lambda e, u: e - 2147483648),
     ("e * u - e * 3", lambda e, u: e * u - e * 3),
+    # Compared where it is computed: an optimizer may not take it that e + 1 is above e.
+    ("(e + 1):gt(e):int()", lambda e, u: (e + 1).gt(e).int()),
+    ("(e - u - 3):lt(e):int()", lambda e, u: (e - u - 3).lt(e).int()),
+    ("(-e):gt(0):int() + e:abs():ge(0):int()", lambda e, u: (-e).gt(0).int() + e.abs().ge(0)),
+    ("e * 2 // 2", lambda e, u: torch.div(e * 2, 2, rounding_mode="floor")),
+    ("(e:cumsum() + e):gt(e:cumsum()):int()",
+     lambda e, u: (e.cumsum(0).int() + e).gt(e.cumsum(0).int()).int()),
     ("e:sum()", lambda e, u: e.sum().int()), ("e:prod()", lambda e, u: e.prod().int()),
     ("e:cumsum()", lambda e, u: e.cumsum(0).int()),
     ("e:cumprod()", lambda e, u: e.cumprod(0).int()),
