@@ -269,8 +269,9 @@ static const char *map_value(Scope *s, const Node *n, const Index *at) {
   if (n->op->typing == TypeWhere && !strcmp(args[0], "false")) return args[2];
   if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
   const char *name = expr_local(s->group, n);
+  bool wraps = n->op->wraps && span_wraps(s->group, n);
   buffer_put(&s->body, "%sconst %s %s = %s;\n", s->indent, expr_compute_type(n), name,
-             expr_substitute(arena_of(s), n->op->cuda, args));
+             expr_substitute(arena_of(s), wraps ? n->op->wraps : n->op->cuda, args));
   return name;
 }
 
@@ -320,7 +321,8 @@ static const char *concat_value(Scope *s, const Node *n, const Index *at) {
   return name;
 }
 
-// The element of a gather: where it is along the axis is a value of its own.
+// The element of a gather: where it is along the axis is a value of its own. Where nothing is read,
+// at the rim of a tile or beside what is padded, a computed id may be none.
 static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
   const Node *x = n->in[0], *ids = n->in[1];
   int axis = (int)n->attr.axis, more = n->op->form == MoveGather ? ids->type.rank : 1;
@@ -331,8 +333,10 @@ static const char *gathered_value(Scope *s, const Node *n, const Index *at) {
   const char *id = expr_value(s, ids, id_at), *name = expr_name(s->group, "id");
   bool inside = !s->pred && s->lanes > 1 && expr_mentions(id, "j");
   bool hoisted = !s->pred && !inside && expr_mentions(s->loads.text ? s->loads.text : "", id);
-  buffer_put(hoisted ? &s->loads : &s->body, "%sconst int %s = nn_index(%s, %lld);\n",
-             hoisted ? "  " : s->indent, name, id, (long long)x->type.dim[axis]);
+  const char *guard = s->pred ? arena_printf(arena_of(s), "%s ? ", s->pred) : "";
+  buffer_put(hoisted ? &s->loads : &s->body, "%sconst int %s = %snn_index(%s, %lld)%s;\n",
+             hoisted ? "  " : s->indent, name, guard, id, (long long)x->type.dim[axis],
+             s->pred ? " : 0" : "");
   if (!hoisted) note_inner(s, name);
   for (int d = 0; d < x->type.rank; d++)
     in[d] = d == axis               ? (Index){name, false}

@@ -16,6 +16,7 @@ struct Setting {
 struct Usage {
   size_t used, limit; // bytes of the Lua state
   int steps;          // of instructions
+  bool hooked;        // both are limited now
 };
 
 // ---- model.c: runs a model file ----------------------------------------------------------------

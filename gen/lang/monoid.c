@@ -86,6 +86,7 @@ void monoid_complete(Compiler *c, Op *op, const char *whole) {
   *integers = *m;
   integers->part[0].type = "int";
   integers->part[0].init = whole;
+  if (op->wraps) integers->part[0].combine = of_parts(c, op->wraps);
   op->whole = integers;
 }
 

@@ -1,8 +1,9 @@
 -- nn_signal.lua: windows by which signals are weighed, of the module `nn` (nn.lua): index
--- arithmetic, for which nothing is read.
+-- arithmetic, for which nothing is read; and Fourier transforms of what is under a window as it
+-- moves on, which are convolutions by its waves, and back by the transposed one.
 local core, nn = ...
-local op, tools = core.op, core.tools
-local define_here = tools.define_here
+local op, shape, tools = core.op, core.shape, core.tools
+local fail, define, define_here = tools.fail, tools.define, tools.define_here
 
 -- `length` places as they go from 0 to 1 in f32; periodic: as the first of one more.
 local function places(length, periodic)
@@ -49,4 +50,115 @@ define_here([[kaiser_window(length|window_length: amount, periodic: boolean = tr
     local whole = nn.i0(nn.full({}, beta + 0.0))
     return nn.i0(op.sqrt(op.max(1.0 - p * p, 0.0)) * (beta + 0.0)) / whole
   end)
+end)
+
+-- ---- Fourier transforms of short times --------------------------------------------------------
+
+-- The waves of `n` points: a cosine (1) and a sine (2) for each of `count` frequencies, (count, n).
+-- Angles are reduced as integers, which is exact.
+local function waves(count, n)
+  local turns = op.mod(nn.index({count, n}, 1) * nn.index({count, n}, 2), n)
+  local angle = turns:to("f32") * (2 * math.pi / n)
+  return op.cos(angle), op.sin(angle)
+end
+
+-- Checks what both directions share; returns the distance of frames and the window, as (n).
+local function frame(what, n, o)
+  local hop, length = o.hop_length or n // 4, o.win_length or n
+  local most = 46340 -- a place times a frequency fits 32 bits
+  if n > most then fail("%s: n_fft = %d: wants at most %d", what, n, most) end
+  if length > n then fail("%s: win_length = %d is above n_fft = %d", what, length, n) end
+  if hop < 1 then fail("%s: hop_length = %d: wants at least 1", what, hop) end
+  local window = o.window or nn.ones{length}
+  if #shape(window) ~= 1 or shape(window)[1] ~= length then
+    fail("%s: window: wants (%d), by win_length, not %s", what, length, tostring(window))
+  end
+  if o.return_complex then
+    fail("%s: there are no complex tensors: a last dimension of 2 has real and imaginary parts; "
+         .. "y:norm(2, -1) is their size, nn.atan2(y:select(-1, 2), y:select(-1, 1)) the angle",
+         what)
+  end
+  local before = (n - length) // 2
+  return hop, nn.pad(window:to("f32"), {before, n - length - before})
+end
+
+-- Of a signal (L) or signals (B, L) the Fourier transforms of frames of n_fft elements, hop_length
+-- apart, by default n_fft // 4: (frequencies, frames, 2) or (B, frequencies, frames, 2); the last
+-- dimension is the real and the imaginary part: PyTorch's with return_complex = False. window:
+-- (win_length), by default ones. center: the signal is padded by n_fft // 2 on both sides, as pad's
+-- mode. onesided: the n_fft // 2 + 1 frequencies that tell the others. normalized: over the root of
+-- n_fft.
+define([[stft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length: count = nil,
+       window: tensor = nil, center: boolean = true,
+       pad_mode: constant/reflect/replicate/circular = reflect, normalized: boolean = false,
+       onesided: boolean = true, {return_complex: boolean = false})]],
+       "torch.stft", function(x, n, hop, length, window, center, pad_mode, normalized, onesided, o)
+  o.hop_length, o.win_length, o.window = hop, length, window
+  hop, window = frame("stft", n, o)
+  local rank = #shape(x)
+  if rank < 1 or rank > 2 or not tools.is_float(x) then
+    fail("stft: wants floats (L) or (B, L), not %s", tostring(x))
+  end
+  x = nn.reshape(x, {-1, 1, shape(x)[rank]})
+  if center then x = nn.pad(x, {n // 2, n // 2}, pad_mode) end
+  if shape(x)[3] < n then
+    fail("stft: n_fft = %d is above the %d elements of the signal%s", n, shape(x)[3],
+         center and " with its borders" or "")
+  end
+  local count = onesided and n // 2 + 1 or n
+  local cosine, sine = waves(count, n)
+  local filters = nn.stack({cosine, -sine}, 2) * window
+  if normalized then filters = filters * n ^ -0.5 end
+  local y = nn.functional.conv1d(x, nn.reshape(filters, {2 * count, 1, n}), nil, hop)
+  y = nn.permute(nn.unflatten(y, 2, {count, 2}), {1, 2, 4, 3})
+  return rank == 1 and nn.squeeze(y, {1}) or y
+end)
+
+-- The signal (L), or signals (B, L), of such transforms (frequencies, frames, 2) or (B,
+-- frequencies, frames, 2): each frame transformed back and weighed by the window, their sum over
+-- the sum of the windows' squares, which must not be 0 anywhere. onesided: by default where there
+-- are fewer than n_fft frequencies. length: of the result, which else is without the borders of
+-- `center`.
+define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length: count = nil,
+       window: tensor = nil, center: boolean = true, normalized: boolean = false,
+       onesided: boolean = nil, length: count = nil, {return_complex: boolean = false})]],
+       "torch.istft", function(x, n, hop, width, window, center, normalized, onesided, length, o)
+  o.hop_length, o.win_length, o.window = hop, width, window
+  hop, window = frame("istft", n, o)
+  if hop > (width or n) then
+    fail("istft: hop_length = %d leaves gaps between windows of %d", hop, width or n)
+  end
+  local dims = shape(x)
+  local rank = #dims
+  if rank < 3 or rank > 4 or dims[rank] ~= 2 or not tools.is_float(x) then
+    fail("istft: wants floats (frequencies, frames, 2) or (B, frequencies, frames, 2), not %s",
+         tostring(x))
+  end
+  local count, frames = dims[rank - 2], dims[rank - 1]
+  if onesided == nil then onesided = count ~= n end
+  local half = n // 2 + 1
+  if count ~= (onesided and half or n) then
+    fail("istft: %s has %d frequencies, n_fft = %d has %d%s", tostring(x), count, n,
+         onesided and half or n, onesided and ", onesided" or "")
+  end
+  x = nn.slice(nn.reshape(x, {-1, count, frames, 2}), 2, 1, half)
+  local cosine, sine = waves(half, n)
+  local at = nn.index({half, 1}, 1) -- all but the first and the middle one stand for two
+  local once = op.eq(at, 0) | op.eq(at * 2, n)
+  local times = op.where(once, 1.0, 2.0) * window * (normalized and n ^ -0.5 or 1 / n)
+  local filters = nn.reshape(nn.stack({cosine * times, -(sine * times)}, 2), {2 * half, 1, n})
+  x = nn.flatten(nn.permute(x, {1, 2, 4, 3}), 2, 3)
+  local y = nn.functional.conv_transpose1d(x, filters, nil, hop)
+  local squares = nn.reshape(op.mul(window, window), {1, 1, n})
+  local weight = nn.functional.conv_transpose1d(nn.ones{1, 1, frames}, squares, nil, hop)
+  local whole = shape(y)[3]
+  local first = center and n // 2 + 1 or 1
+  local last = length and first + length - 1 or whole - (center and n // 2 or 0)
+  if last < first then
+    fail("istft: %d frames have nothing but borders; center = false keeps them", frames)
+  end
+  y = nn.slice(y / weight, 3, first, math.min(last, whole))
+  if last > whole then y = nn.pad(y, {0, last - whole}) end
+  y = nn.reshape(y, {shape(y)[1], -1})
+  return rank == 3 and nn.squeeze(y, {1}) or y
 end)

@@ -13,6 +13,7 @@
 --           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
 --           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
+--   wraps   the same of 32-bit integers whose result may leave them: CUDA's own overflow is undefined
 --   init    reduce, scan, window: the neutral element as CUDA text; ref_init the same as a number
 --   whole   reduce, scan with cuda: the neutral element of integers, which are reduced exactly then, to i32
 --   acc     reduce, scan, in place of cuda and init: up to four accumulators, joined in any order: for each
@@ -43,11 +44,12 @@ op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis"}}
 local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 end -- to 32 bits
 
 -- maps of two
-op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", flags = {"commutes", "add", "calm"},
+op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", wraps = "nn_add($1, $2)",
+   flags = {"commutes", "add", "calm"},
    ref = function(a, b) return a + b end, grad = function(g) return g, g end}
-op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", flags = {"sub", "calm"},
+op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", wraps = "nn_sub($1, $2)", flags = {"sub", "calm"},
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
-op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", flags = {"commutes", "mul"},
+op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, $2)", flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
@@ -129,7 +131,7 @@ op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm
    ref = function(x) return x end, grad = function(g) return g end}
 op{name = "stop_gradient", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm", "stop"},
    ref = function(x) return x end}
-op{name = "neg", type = "arith", cuda = "-$1", flags = {"neg", "calm"},
+op{name = "neg", type = "arith", cuda = "-$1", wraps = "nn_sub(0, $1)", flags = {"neg", "calm"},
    ref = function(x) return -x end, grad = function(g) return -g end}
 op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
    ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
@@ -188,14 +190,14 @@ op{name = "normal", nin = 4, type = "draw", cuda = "nn_normal($1, $2, $3, $4)", 
    ref = function(i, step, seed, draw) return philox_normal(i, step, seed, draw) end}
 
 -- reductions
-op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", init = "0.f",
-   whole = "0", flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
+op{name = "reduce_sum", class = "reduce", attrs = {"axes"}, cuda = "$1 + $2", wraps = "nn_add($1, $2)",
+   init = "0.f", whole = "0", flags = {"add"}, ref_init = 0, ref = function(a, b) return a + b end}
 op{name = "reduce_max", class = "reduce", attrs = {"axes"}, cuda = "nn_max($1, $2)",
    init = "-nn_inf()", whole = "-2147483647 - 1", flags = {"max"}, ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "reduce_min", class = "reduce", attrs = {"axes"}, cuda = "nn_min($1, $2)",
    init = "nn_inf()", whole = "2147483647", ref_init = 1 / 0, ref = function(a, b) return math.min(a, b) end}
-op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", init = "1.f", whole = "1",
-   ref_init = 1, ref = function(a, b) return a * b end}
+op{name = "reduce_prod", class = "reduce", attrs = {"axes"}, cuda = "$1 * $2", wraps = "nn_mul($1, $2)",
+   init = "1.f", whole = "1", ref_init = 1, ref = function(a, b) return a * b end}
 
 -- NaN is true, as in NumPy: 1 or 0.
 local function truth(name, row, init, combine, better)
@@ -263,10 +265,10 @@ op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flo
    result = "a.sum", ref_result = function(most, sum) return sum end}
 
 -- scans: each element becomes what the elements up to it, along one axis, come to
-op{name = "scan_sum", class = "scan", attrs = {"axis"}, cuda = "$1 + $2", init = "0.f", whole = "0", ref_init = 0,
-   ref = function(a, b) return a + b end}
-op{name = "scan_prod", class = "scan", attrs = {"axis"}, cuda = "$1 * $2", init = "1.f", whole = "1", ref_init = 1,
-   ref = function(a, b) return a * b end}
+op{name = "scan_sum", class = "scan", attrs = {"axis"}, cuda = "$1 + $2", wraps = "nn_add($1, $2)",
+   init = "0.f", whole = "0", ref_init = 0, ref = function(a, b) return a + b end}
+op{name = "scan_prod", class = "scan", attrs = {"axis"}, cuda = "$1 * $2", wraps = "nn_mul($1, $2)",
+   init = "1.f", whole = "1", ref_init = 1, ref = function(a, b) return a * b end}
 op{name = "scan_max", class = "scan", attrs = {"axis"}, cuda = "nn_max($1, $2)", init = "-nn_inf()", whole = "-2147483647 - 1",
    ref_init = -1 / 0, ref = function(a, b) return math.max(a, b) end}
 op{name = "scan_min", class = "scan", attrs = {"axis"}, cuda = "nn_min($1, $2)", init = "nn_inf()", whole = "2147483647",

@@ -11,20 +11,7 @@
 #include <string.h>
 
 enum { kHookStep = 100000, kMostSteps = 3000 }; // 300 million instructions: some seconds
-
-static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
-  Compiler *c = ud;
-  if (!old) old_size = 0; // then it is a type tag
-  if (!size) {
-    free(old);
-    c->usage->used -= old_size;
-    return NULL;
-  }
-  if (size > old_size && c->usage->used + (size - old_size) > c->usage->limit) return NULL;
-  void *p = realloc(old, size);
-  if (p) c->usage->used += size - old_size;
-  return p;
-}
+enum { kHard = 2 }; // times the limit of memory: what is refused outright
 
 static void count(lua_State *lua, lua_Debug *ar) {
   (void)ar;
@@ -33,6 +20,36 @@ static void count(lua_State *lua, lua_Debug *ar) {
     err_at(c, front_here(lua),
            "the model file runs too long (%d million instructions); is there an endless loop?",
            kMostSteps / (1000000 / kHookStep));
+}
+
+// Before the next instruction, where the line is known and the collector may run: is there too much
+// beside what can be collected? A little must be left, or it would be collected again and again.
+static void weigh(lua_State *lua, lua_Debug *ar) {
+  (void)ar;
+  Compiler *c = front_compiler(lua);
+  lua_sethook(lua, count, LUA_MASKCOUNT, kHookStep);
+  lua_gc(lua, LUA_GCCOLLECT);
+  if (c->usage->used > c->usage->limit / 16 * 15)
+    err_at(c, front_here(lua), "the model file needs more than %zu MB of memory",
+           c->usage->limit >> 20);
+}
+
+// NOTE: Lua tells of a refused allocation after it has left the function, so that its line is lost.
+// So twice the limit is given out, and weigh() tells of what is above it, an instruction later.
+static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
+  Compiler *c = ud;
+  Usage *u = c->usage;
+  if (!old) old_size = 0; // then it is a type tag
+  if (!size) {
+    free(old);
+    u->used -= old_size;
+    return NULL;
+  }
+  if (size > old_size && u->used + (size - old_size) > kHard * u->limit) return NULL;
+  void *p = realloc(old, size);
+  if (p) u->used += size - old_size;
+  if (p && u->hooked && u->used > u->limit) lua_sethook(c->lua, weigh, LUA_MASKCOUNT, 1);
+  return p;
 }
 
 lua_State *sandbox_state(Compiler *c, size_t memory_limit) {
@@ -44,7 +61,9 @@ lua_State *sandbox_state(Compiler *c, size_t memory_limit) {
 }
 
 void sandbox_limit(lua_State *lua, bool on) {
-  front_compiler(lua)->usage->steps = 0;
+  Usage *u = front_compiler(lua)->usage;
+  u->steps = 0;
+  u->hooked = on;
   lua_sethook(lua, on ? count : NULL, on ? LUA_MASKCOUNT : 0, kHookStep);
 }
 

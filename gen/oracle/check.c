@@ -164,9 +164,8 @@ static double epilogue_roundoff(const Group *g) {
   return units * 0x1p-23;
 }
 
-// gate: the relative error of floats; the share of integers and bools that may differ.
-static CheckResult compare(const Node *n, const double *want, const double *got,
-                           const double *bound, double gate) {
+CheckResult check_values(const Node *n, const double *want, const double *got,
+                         const double *bound, double gate) {
   int64_t count = type_count(&n->type);
   return dtype_is_float(n->type.dtype) ? check_compare(want, got, bound, count, gate)
                                        : check_equal(want, got, count, gate);
@@ -188,11 +187,9 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
                    (out->type.dtype == DtF16 ? 0x1p-24 : 0) + 1e-30;
     }
     double gate = group_gate(g, out);
-    r = compare(out, value[out->id], got, bound, gate);
-    if (!r.passed) { // does rounding alone explain it?
-      rounding_forgive(g->graph, g, value, out, 0x1p-24, got);
-      if (compare(out, value[out->id], got, bound, gate).passed) r.passed = r.rounding = true;
-    }
+    r = check_values(out, value[out->id], got, bound, gate);
+    if (!r.passed && rounding_explains(g->graph, g, value, out, 0x1p-24, got, bound, gate))
+      r.passed = r.rounding = true;
   }
   r.node = out;
   free(got);
@@ -298,21 +295,14 @@ static bool jumps(const Graph *g, const Node *n) {
 
 CheckResult check_model_output(Graph *g, const Node *n, double **value, const double *got,
                                const char *dtype) {
-  const double *want = value[n->id];
-  int64_t count = type_count(&n->type);
   double gate = check_model_gate(dtype);
   if (strcmp(dtype, "fp32") && jumps(g, n)) gate = INFINITY;
   bool rounds = from_floats(n);
   if (!dtype_is_float(n->type.dtype)) gate = rounds ? kMostFlipped : 0;
-  CheckResult r = compare(n, want, got, NULL, gate);
+  CheckResult r = check_values(n, value[n->id], got, NULL, gate);
   if (r.passed || !rounds) return r;
   double unit = !strcmp(dtype, "fp16") ? 0x1p-11 : !strcmp(dtype, "bf16") ? 0x1p-8 : 0x1p-24;
-  double *forgiven = base_alloc((size_t)count + 1, sizeof *forgiven);
-  memcpy(forgiven, got, sizeof *got * (size_t)count);
-  rounding_forgive(g, NULL, value, n, unit, forgiven);
-  bool passed = compare(n, want, forgiven, NULL, gate).passed;
-  free(forgiven);
-  if (passed) r.passed = r.rounding = true;
+  if (rounding_explains(g, NULL, value, n, unit, got, NULL, gate)) r.passed = r.rounding = true;
   return r;
 }
 

@@ -27,13 +27,6 @@ double eval_held(Dtype dtype, double x);
 void eval_contract(Compiler *c, Node *n, double **value);
 enum { kEvalBlock = 1 << 22 }; // most elements of a matrix gathered at once
 
-// ---- rounding.c: how far rounding alone may take each element -----------------------------------
-// Takes from the errors of got, n's elements as the device has them, what comes of values before n
-// being off by some units of roundoff. value: in double, n's and those of the inputs of group g; g
-// null: of the sources of the graph.
-void rounding_forgive(Graph *graph, const Group *g, double *const *value, const Node *n,
-                      double unit, double *got);
-
 // ---- check.c -----------------------------------------------------------------------------------
 // Reads the value of node n as the device has it, row-major, into values[type_count]. False: it
 // cannot be read (the caller knows why).
@@ -62,6 +55,10 @@ CheckResult check_compare(const double *want, const double *got, const double *b
 // does.
 CheckResult check_equal(const double *want, const double *got, int64_t count, double share);
 
+// Either, by n's dtype. gate: the relative error of floats, the share of others that may differ.
+CheckResult check_values(const Node *n, const double *want, const double *got, const double *bound,
+                         double gate);
+
 // An output of the model as written, whose value has been evaluated.
 CheckResult check_model_output(Graph *g, const Node *node, double **value, const double *got,
                                const char *dtype);
@@ -87,5 +84,12 @@ void check_free(CheckWant *want);
 // Evaluates the model as written; (*value)[id] holds its outputs. `read` gives inputs and
 // parameters. Free with eval_free(c->original, value) and free(value).
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
+
+// ---- rounding.c: how far rounding alone may take each element -----------------------------------
+// Would got, n's elements as the device has them, pass check_values less what comes of values
+// before n being off by some units of roundoff? value: in double, n's and those of the inputs of
+// group g; g null: of the sources of the graph.
+bool rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
+                       double unit, const double *got, const double *bound, double gate);
 
 #endif

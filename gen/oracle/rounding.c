@@ -1,36 +1,63 @@
 // rounding.c: how far rounding alone may change a result. 1 - sigmoid(9) has few significant
 // digits, and floor(x / s) jumps at an edge, however correct the kernel is. How an op amplifies the
 // errors of its inputs is found by trials: the same values, each perturbed by a little, up, down
-// and at random.
+// and at random, until what they allow explains the result. Of a difference of two sums many
+// elements want several: the errors of a trial are as likely to cancel as to add up.
 #include "oracle.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kTries = 4, kUnits = 2 }; // functions are good to two units
+enum { kUnits = 2 }; // what functions are good to
+enum { kTries = 4, kMostTries = 24 }; // all of them where the first ones explain half the error
 
 typedef struct Nudge {
   int how; // 0: up, 1: down, else at random
   double unit;
+  const Graph *graph;
+  double **value; // of its nodes in this trial
 } Nudge;
 
-// A pseudorandom sign from the index of an element and the trial.
-static double sign_of(const Nudge *n, int node, int64_t i) {
+// By how many units an element is off in this trial: at random 1 on average, as equal ones would
+// cancel each other more often.
+static double error_of(const Nudge *n, int node, int64_t i) {
   if (n->how < 2) return n->how ? -1 : 1;
-  uint64_t z = ((uint64_t)node << 40) + (uint64_t)i * 4 + (uint64_t)n->how + 1;
+  uint64_t z = ((uint64_t)node << 40) + (uint64_t)i * kMostTries + (uint64_t)n->how + 1;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z >> 63 ? 1 : -1;
+  return (double)(int64_t)z * (0x1p-63 * 1.7320508);
+}
+
+static void nudge_all(const Nudge *by, int node, double *value, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    value[i] += value[i] * kUnits * by->unit * error_of(by, node, i);
+}
+
+// A sum is off by the rounding of its parts, which may be much beside it: by as much as if its
+// terms were off, and each element of a running sum by itself.
+static void nudge_terms(const Nudge *by, Node *n, double *value) {
+  const Node *x = n->in[0];
+  int64_t count = type_count(&x->type), bytes = count * (int64_t)sizeof(double);
+  double *exact = by->value[x->id];
+  by->value[x->id] = memcpy(base_alloc((size_t)count + 1, sizeof *exact), exact, (size_t)bytes);
+  by->value[n->id] = NULL;
+  nudge_all(by, n->id, by->value[x->id], count);
+  eval_node(by->graph->c, n, by->value);
+  for (int64_t i = 0; i < type_count(&n->type); i++)
+    value[i] += fabs(by->value[n->id][i] - value[i]) * error_of(by, n->id, i);
+  free(by->value[n->id]);
+  free(by->value[x->id]);
+  by->value[x->id] = exact, by->value[n->id] = value;
 }
 
 static void nudge(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   bool exact = n->op->cls == OpMove || n->op->flags & (FlagCopy | FlagStep);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
-  int64_t count = type_count(&n->type);
-  for (int64_t i = 0; i < count; i++)
-    value[i] += value[i] * kUnits * by->unit * sign_of(by, n->id, i);
+  if (n->op->cls == OpReduce || n->op->cls == OpScan)
+    nudge_terms(by, by->graph->nodes[n->id], value);
+  nudge_all(by, n->id, value, type_count(&n->type));
 }
 
 // What an element may be: within `may` of `nearest`, the one of the exact value and those behind a
@@ -38,11 +65,13 @@ static void nudge(void *user, const Node *n, double *value) {
 typedef struct Allowed {
   const double *want, *got;
   double *nearest, *may;
+  double *forgiven; // got, less what is allowed
   int64_t count;
 } Allowed;
 
 static Allowed allow(const double *want, const double *got, int64_t count) {
   Allowed a = {want, got, base_alloc((size_t)count + 1, sizeof(double)),
+               base_alloc((size_t)count + 1, sizeof(double)),
                base_alloc((size_t)count + 1, sizeof(double)), count};
   memcpy(a.nearest, want, sizeof *want * (size_t)count);
   return a;
@@ -62,15 +91,18 @@ static void widen(Allowed *a, const double *full, const double *half) {
   }
 }
 
-// Takes from the errors of got what is allowed.
-static void forgive(Allowed *a, double *got) {
+static void forgive(Allowed *a) {
   for (int64_t i = 0; i < a->count; i++) {
-    double error = got[i] - a->nearest[i], may = a->may[i];
-    if (!isfinite(error)) continue;
-    got[i] = a->want[i] + (fabs(error) <= may ? 0 : error > 0 ? error - may : error + may);
+    double error = a->got[i] - a->nearest[i], may = a->may[i];
+    double rest = fabs(error) <= may ? 0 : error > 0 ? error - may : error + may;
+    a->forgiven[i] = isfinite(error) ? a->want[i] + rest : a->got[i];
   }
+}
+
+static void free_allowed(Allowed *a) {
   free(a->nearest);
   free(a->may);
+  free(a->forgiven);
 }
 
 static double **copy_known(const Graph *g, double *const *value, bool sources) {
@@ -107,7 +139,7 @@ static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by)
   double unit = by->unit * 0x1p13; // of tf32, where by->unit is fp32's
   int64_t count = type_count(&n->type);
   for (int64_t i = 0; i < count; i++)
-    sums[i] += unit * sqrt(value[n->id][i]) * sign_of(by, n->id, i);
+    sums[i] += unit * sqrt(value[n->id][i]) * error_of(by, n->id, i);
   free(value[n->id]);
   free(value[a->id]);
   if (a != b) free(value[b->id]);
@@ -127,8 +159,8 @@ static void run_group(const Group *g, double **value, Nudge *by) {
 }
 
 static double **try_group(const Group *g, double *const *value, int how, double unit) {
-  Nudge by = {how, unit};
   double **again = copy_known(g->graph, value, false);
+  Nudge by = {how, unit, g->graph, again};
   for (int i = 0; i < g->nnodes; i++) { // what the group makes is made again
     free(again[g->nodes[i]->id]);
     again[g->nodes[i]->id] = NULL;
@@ -138,21 +170,27 @@ static double **try_group(const Group *g, double *const *value, int how, double 
 }
 
 static double **try_graph(Graph *g, double *const *value, int how, double unit) {
-  Nudge by = {how, unit};
   double **again = copy_known(g, value, true);
+  Nudge by = {how, unit, g, again};
   eval_graph(g, again, nudge, &by);
   return again;
 }
 
-void rounding_forgive(Graph *graph, const Group *g, double *const *value, const Node *n,
-                      double unit, double *got) {
+bool rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
+                       double unit, const double *got, const double *bound, double gate) {
   Allowed a = allow(value[n->id], got, type_count(&n->type));
-  for (int how = 0; how < kTries; how++) {
+  double error = check_values(n, a.want, got, bound, gate).relative;
+  CheckResult r = {0};
+  for (int how = 0; how < kMostTries && !r.passed; how++) {
+    if (how >= kTries && !(r.relative <= error / 2)) break;
     double **full = g ? try_group(g, value, how, unit) : try_graph(graph, value, how, unit);
     double **half = g ? try_group(g, value, how, unit / 2) : try_graph(graph, value, how, unit / 2);
     widen(&a, full[n->id], half[n->id]);
     free_all(graph, full);
     free_all(graph, half);
+    forgive(&a);
+    r = check_values(n, a.want, a.forgiven, bound, gate);
   }
-  forgive(&a, got);
+  free_allowed(&a);
+  return r.passed;
 }

@@ -132,6 +132,7 @@ Span span_run(const Program *p, const Span *in);
 bool span_follow(const Node *move, int *from);
 // What n, of g or read by it, can be where dimension d is within at[d].
 Span span_of(const Group *g, const Node *n, const Span *at);
+bool span_wraps(const Group *g, const Node *n); // an integer map: may it leave 32 bits?
 
 // ---- sched_cost.c ------------------------------------------------------------------------------
 

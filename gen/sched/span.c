@@ -150,6 +150,7 @@ static Span in_memory(const Node *n) {
 typedef struct Walk {
   const Group *g;
   int work;
+  bool wraps; // the last map computed
 } Walk;
 
 static Span span_at(Walk *w, const Node *n, const Span *at);
@@ -178,6 +179,9 @@ static Span of_map(Walk *w, const Node *n, const Span *at) {
   }
   Span s = span_run(&k->program, in);
   bool converts = n->op->typing == TypeConvert;
+  bool whole = type_compute(n->type.dtype) == DtI32;
+  w->wraps = whole && !(s.lo >= INT32_MIN && s.hi <= INT32_MAX);
+  if (w->wraps) return in_memory(n);
   if (converts && (Dtype)n->attr.dtype == DtI32) return (Span){trunc(s.lo), trunc(s.hi)};
   return converts && (Dtype)n->attr.dtype != DtF32 ? in_memory(n) : s;
 }
@@ -195,4 +199,13 @@ static Span span_at(Walk *w, const Node *n, const Span *at) {
 Span span_of(const Group *g, const Node *n, const Span *at) {
   Walk w = {.g = g};
   return span_at(&w, n, at);
+}
+
+bool span_wraps(const Group *g, const Node *n) {
+  if (type_compute(n->type.dtype) != DtI32) return false;
+  Walk w = {.g = g, .wraps = true};
+  Span at[MaxRank];
+  for (int d = 0; d < n->type.rank; d++) at[d] = (Span){0, (double)n->type.dim[d] - 1};
+  of_map(&w, n, at);
+  return w.wraps;
 }

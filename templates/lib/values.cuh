@@ -46,14 +46,18 @@ template <class To, class From> NN_DEV To nn_to(From x) { return Convert<To>::fr
 
 // ---- arithmetic ---------------------------------------------------------------------------------
 
+// Integers wrap, as PyTorch's do. CUDA's own overflow is undefined: NVRTC takes a + 1 > a for true.
+NN_DEV int nn_add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
+NN_DEV int nn_sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
+NN_DEV int nn_mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
 NN_DEV int nn_max(int a, int b) { return a > b ? a : b; }
 NN_DEV int nn_min(int a, int b) { return a < b ? a : b; }
-NN_DEV int nn_abs(int x) { return x < 0 ? -x : x; }
+NN_DEV int nn_abs(int x) { return x < 0 ? nn_sub(0, x) : x; }
 
 // Python's: the quotient toward minus infinity, the rest with the sign of b. By 0: 0.
 NN_DEV int nn_floordiv(int a, int b) {
   if (b == 0) return 0;
-  if (b == -1) return int(0u - unsigned(a));
+  if (b == -1) return nn_sub(0, a);
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 NN_DEV int nn_mod(int a, int b) {

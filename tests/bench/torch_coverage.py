@@ -26,7 +26,7 @@ OTHER_MATTERS = {  # of torch.Tensor
              "q_zero_point qscheme refine_names rename resolve_conj resolve_neg row_indices smm "
              "sparse_dim sparse_mask sspaddmm to_dense to_mkldnn to_padded_tensor to_sparse "
              "to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr "
-             "values isreal double short char byte stft istft",
+             "values isreal double short char byte",
     "factorisations": "cholesky cholesky_inverse cholesky_solve det eig geqrf inverse logdet lstsq "
                       "lu lu_solve orgqr ormqr pinverse qr slogdet solve svd symeig "
                       "triangular_solve",

@@ -236,6 +236,47 @@ section("alignments", {"x": floats(12, 3, 6), "t": ints(6, 6, low=1),
      lambda x, t, m: F.ctc_loss(x.log_softmax(-1), t.view(3, 2).long(), (12, 10, 9), (2, 1, 2))),
 ])
 
+def waves(x, *given, **options):
+    return torch.stft(x, *given, return_complex=False, **options)
+
+
+HANN = torch.hann_window(16)
+SIGNAL = floats(3, 100)
+section("transforms", {"x": SIGNAL, "v": floats(64), "w": floats(12, low=0.2, high=1),
+                       "y": waves(SIGNAL, 16, 4, window=HANN), "q": floats(9, 12, 2),
+                       "f": floats(2, 16, 7, 2)}, [
+    ("x:stft(16)", lambda x, *_: waves(x, 16)),
+    ("v:stft(15, 5)", lambda x, v, *_: waves(v, 15, 5)),
+    ("v:stft{n_fft = 16, hop_length = 3, win_length = 12, window = w}",
+     lambda x, v, w, *_: waves(v, 16, 3, 12, w)),
+    ("x:stft{n_fft = 16, center = false, onesided = false}",
+     lambda x, *_: waves(x, 16, center=False, onesided=False)),
+    ("x:stft(32, nil, nil, nn.hann_window(32), true, 'constant', true)",
+     lambda x, *_: waves(x, 32, window=torch.hann_window(32), pad_mode="constant",
+                         normalized=True)),
+    ("x:stft{n_fft = 20, pad_mode = 'replicate'}",
+     lambda x, *_: waves(x, 20, pad_mode="replicate")),
+    ("(nn.grad(v:stft(16, 5, 12, w):square():sum(), v))",
+     lambda x, v, w, *_: gradient(lambda v: waves(v, 16, 5, 12, w).square(), v)),
+    ("(nn.grad(y:istft(16, 4, nil, w:pad{2, 2, value = 0.5}):square():sum(), y))",
+     lambda x, v, w, y, *_: gradient(
+         lambda y: torch.istft(y, 16, 4, window=F.pad(w, (2, 2), value=0.5)).square(), y)),
+    ("y:istft(16, 4, nil, nn.hann_window(16))",
+     lambda x, v, w, y, *_: torch.istft(y, 16, 4, window=HANN)),
+    *[("y:istft{n_fft = 16, window = nn.hann_window(16), length = %d}" % length,
+       lambda x, v, w, y, *_, length=length: torch.istft(y, 16, window=HANN, length=length))
+      for length in (97, 110)],
+    ("q:istft(16, 3, 12, w, true, true)",
+     lambda x, v, w, y, q, f: torch.istft(q, 16, 3, 12, w, normalized=True)),
+    ("q:istft{n_fft = 17, center = false}",
+     lambda x, v, w, y, q, f: torch.istft(q, 17, center=False)),
+    ("f:istft{n_fft = 16, hop_length = 8}", lambda x, v, w, y, q, f: torch.istft(f, 16, 8)),
+    ("x:stft(16):istft(16)", lambda x, *_: x),
+    # A computed operand whose ids are none beside the signal.
+    ("nn.functional.conv1d(v:view(1, 1, 64):pad({7, 7}, 'reflect'), w:view(1, 1, 12), nil, 5)",
+     lambda x, v, w, *_: F.conv1d(F.pad(v[None, None], (7, 7), "reflect"), w[None, None], None, 5)),
+])
+
 BEYOND = torch.tensor([2147483647, -2147483648, 2147483646, 16777217, 123456789, -77777],
                       dtype=torch.int32)
 section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
@@ -244,6 +285,13 @@ section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
     ("(e + 2147483647) + 1", lambda e, u: e + 2147483647 + 1),
     ("nn.full({6}, 2147483647) + nn.full({6}, 1) + e", lambda e, u: e - 2147483648),
     ("e * u - e * 3", lambda e, u: e * u - e * 3),
+    # Compared where it is computed: an optimizer may not take it that e + 1 is above e.
+    ("(e + 1):gt(e):int()", lambda e, u: (e + 1).gt(e).int()),
+    ("(e - u - 3):lt(e):int()", lambda e, u: (e - u - 3).lt(e).int()),
+    ("(-e):gt(0):int() + e:abs():ge(0):int()", lambda e, u: (-e).gt(0).int() + e.abs().ge(0)),
+    ("e * 2 // 2", lambda e, u: torch.div(e * 2, 2, rounding_mode="floor")),
+    ("(e:cumsum() + e):gt(e:cumsum()):int()",
+     lambda e, u: (e.cumsum(0).int() + e).gt(e.cumsum(0).int()).int()),
     ("e:sum()", lambda e, u: e.sum().int()), ("e:prod()", lambda e, u: e.prod().int()),
     ("e:cumsum()", lambda e, u: e.cumsum(0).int()),
     ("e:cumprod()", lambda e, u: e.cumprod(0).int()),

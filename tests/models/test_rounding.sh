@@ -9,7 +9,7 @@ says() {
   run "$1" >"$work/said" && grep -q '; within what rounding alone explains) ok$' "$work/said" ||
     { cat "$work/said"; return 1; }
 }
-for case in digits edges difference; do
+for case in digits edges difference sums; do
   ok "rounding: $case" says $case
   ok "rounding: $case, a wrong kernel" fails 1 "wrong result" run $case true
   ok "rounding: $case, unfused" run $case false --lowering unfused
