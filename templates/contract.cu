@@ -45,6 +45,7 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 //@ end
 //@ if k.splits > 1 then
 constexpr int kSplits = $(k.splits);  // parts of k, each a block's
+constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
 //@ end
 //@ if #k.columns > 0 then
 constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
@@ -189,7 +190,8 @@ $(o.body)
   nn_sync();  // the table of taps is there
 //@ end
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
 //@ if not phased then
@@ -235,8 +237,9 @@ $(o.body)
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
-                                                     own_arrived + tile_id, &smem.last)) return;
+  int *arrived = own_arrived + tile_id * $(k.part_counts);
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
+                                                                 arrived, &smem.last)) return;
 //@ end
 
 //@ for _, c in ipairs(k.columns) do

@@ -188,6 +188,8 @@ static void put_shape(ProductText *h) {
   hole_int(e, "warp_n", t->tn);
   hole_int(e, "stages", t->stages);
   hole_int(e, "splits", t->splits);
+  hole_int(e, "part_group", tile_part_group(t));
+  hole_int(e, "part_counts", tile_part_counts(t));
   hole_int(e, "blocks", t->blocks);
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);

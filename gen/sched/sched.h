@@ -152,6 +152,8 @@ int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
+int tile_part_group(const Tile *t);  // parts of k whose sums are added first
+int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
 double tile_multiplies(const Tile *t, const Product *p); // with what is padding
 double tile_depth(const Tile *t,

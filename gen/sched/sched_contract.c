@@ -39,10 +39,10 @@ static const Tile mma_tiles[] = {
     {.mma = true, .m = 8, .n = 64, .tm = 8, .tn = 16},
 };
 
-static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 enum { kLeastStages = 2, kMostStages = 5 };
 
-enum { kMostExplained = 12, kMostCandidates = 512, kMostLanes = 8 };
+enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts = 128 };
 
 // The block tiles for the precision of a product.
 static const Tile *block_tiles(const Node *n, int *count) {
@@ -89,6 +89,15 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   return kept;
 }
 
+// The number of parts in place s: of the list, then what gives every SM one block, or two.
+static int parts_of(const Tile *t, const Product *p, const Arch *arch, size_t s) {
+  if (s < LENGTH(splits)) return splits[s];
+  int parts = (int)((double)(arch->sms * (int64_t)(s - LENGTH(splits) + 1)) / tile_count(t, p));
+  for (size_t i = 0; i < LENGTH(splits); i++)
+    if (parts == splits[i]) return 0;
+  return parts <= kMostParts ? parts : 0;
+}
+
 // Fills tiles[most] with every tile and number of parts that fits the device, each with its two
 // best rings, the cheapest by the model first.
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
@@ -96,10 +105,10 @@ int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   int count, kept = 0;
   const Tile *list = block_tiles(g->anchor, &count);
   for (int i = 0; i < count; i++)
-    for (size_t s = 0; s < LENGTH(splits); s++) {
+    for (size_t s = 0; s < LENGTH(splits) + 2; s++) {
       Tile t = list[i], rings[2];
-      t.splits = splits[s];
-      if (!may_cut(&p, &t)) break;
+      t.splits = parts_of(&t, &p, arch, s);
+      if (!t.splits || !may_cut(&p, &t)) continue;
       int found = best_rings(&t, &p, g, arch, rings);
       for (int r = 0; r < found; r++) kept = sched_keep_cheapest(tiles, kept, most, &rings[r]);
     }
@@ -112,13 +121,15 @@ static void count_scratch(Group *g, int64_t bytes) {
   g->bytes_scratch += 2 * bytes;
 }
 
-// The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
+// The parts of k meet in memory: sums of every part of every tile, then of groups of parts where
+// there are many, and how many have arrived.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
-  int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
+  int64_t tiles = (int64_t)tile_count(t, p), tile = t->m * t->n, counts = tile_part_counts(t);
+  int64_t sums = tiles * t->splits * tile, of_groups = tiles * (counts - 1) * tile;
   g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles, true};
-  count_scratch(g, (sums + tiles) * 4);
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles * counts, true};
+  count_scratch(g, (sums + of_groups + tiles * counts) * 4);
 }
 
 // Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.

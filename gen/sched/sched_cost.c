@@ -26,7 +26,8 @@ enum {
   kLoopIssue = 28,     // instructions of a warp for each block of k: waits, stages, branches,
   kCopyIssue = 3,      // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,       // and to tell whether its tap is inside; all counted in SASS for sm_90a
-  kOutputIssue = 6     // of one output in the epilogue
+  kOutputIssue = 6,    // of one output in the epilogue
+  kManyParts = 12      // of k: their sums are added in groups
 };
 
 // ---- what a block needs -------------------------------------------------------------------------
@@ -172,14 +173,24 @@ double cost_together(const double *bounds, int count) {
   return most * pow(sum, 0.25);
 }
 
-// Parts of k are written and read by one block of each tile, once all have arrived (a microsecond,
-// assumed): in L2, and beyond half of it in DRAM.
+int tile_part_group(const Tile *t) {
+  return t->splits < kManyParts ? t->splits : (int)ceil(sqrt(t->splits));
+}
+
+int tile_part_counts(const Tile *t) {
+  int groups = (int)ceil_div(t->splits, tile_part_group(t));
+  return groups > 1 ? groups + 1 : 1;
+}
+
+// Parts of k are written and read by one block of each group and one of each tile, once all have
+// arrived (a microsecond, assumed): in L2, and beyond half of it in DRAM.
 static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
   if (t->splits == 1) return 0;
-  double tile = t->m * t->n * 4., sums = blocks * tile,
+  int group = tile_part_group(t), groups = tile_part_counts(t) - 1;
+  double tile = t->m * t->n * 4., sums = blocks * tile * (1 + groups / (double)t->splits),
          spilled = fmax(0, sums - (double)arch->l2 / 2);
-  return 1e-6 + t->splits * tile / (arch->l2_rate / arch->sms) + 2 * sums / arch->l2_rate +
-         2 * spilled / arch->dram;
+  return (groups ? 2e-6 : 1e-6) + (group + groups) * tile / (arch->l2_rate / arch->sms) +
+         2 * sums / arch->l2_rate + 2 * spilled / arch->dram;
 }
 
 // Until one block of k has been loaded: in the ring, or row after row where elements are computed.
