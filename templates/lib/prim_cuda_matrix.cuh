@@ -13,6 +13,7 @@ NN_DEV void nn_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" 
 template <int N> NN_DEV void nn_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
+NN_DEV void nn_wgmma_hold(float &x) { asm volatile("" : "+f"(x)::"memory"); }
 
 #define NN_WGMMA_64(type)                                                                          \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "                                           \
