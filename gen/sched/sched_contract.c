@@ -144,15 +144,15 @@ static void count_scratch(Group *g, int64_t bytes) {
   g->bytes_scratch += 2 * bytes;
 }
 
-// The parts of k meet in memory: sums of every part of every tile, then of groups of parts where
-// there are many, and how many have arrived.
+// The parts of k meet in memory: sums of every part of every tile (in the same places those of
+// groups of parts, where there are many), and how many have arrived.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
   int64_t tiles = (int64_t)tile_count(t, p), tile = t->m * t->n, counts = tile_part_counts(t);
-  int64_t sums = tiles * t->splits * tile, of_groups = tiles * (counts - 1) * tile;
+  int64_t sums = tiles * t->splits * tile;
   g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
   g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles * counts, true};
-  count_scratch(g, (sums + of_groups + tiles * counts) * 4);
+  count_scratch(g, (sums + tiles * counts) * 4);
 }
 
 // Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
