@@ -56,7 +56,7 @@ ok "fma: columns of b exchanged" found templates/lib/fma.cuh \
   's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' \
   run models/lenet.lua
 ok "contract: rows begin a tap too late" \
-  found templates/lib/source.cuh 's/Map::row(r, batch)/Map::row(r + 1, batch)/' run models/lenet.lua
+  found templates/lib/source.cuh 's/map.row(r, batch)/map.row(r + 1, batch)/' run models/lenet.lua
 ok "contract: the wait is missing" \
   found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' ring
 ok "contract: the wait is one group short" \
