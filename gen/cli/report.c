@@ -193,9 +193,13 @@ static void print_table(const Run *r) {
   double sum = total_seconds(r);
   for (int i = 0; i < e->nsteps; i++)
     if (is_launch(r, i)) print_row(r, &w, i, sum);
-  int spills = 0;
-  for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
+  int spills = 0, serialized = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) {
+    spills += r->jit->kernels[i].spill_bytes > 0;
+    serialized += r->jit->kernels[i].serialized;
+  }
   if (spills) printf("%d kernels spill registers\n", spills);
+  if (serialized) printf("%d kernels have serialized wgmma instructions\n", serialized);
   if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
 }
 
@@ -311,12 +315,13 @@ static json_t *json_kernel(const Run *r, int step) {
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
   json_t *o =
-      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name",
+      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b s:b}", "name",
                 k->name, "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile",
                 k->tile, "loc", k->loc, "grid", k->grid[0], k->grid[1], k->grid[2], "block",
                 k->block[0], "registers", j->registers, "spill_bytes", j->spill_bytes, "smem",
                 k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
-                "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
+                "bytes_written", (json_int_t)k->bytes_written, "serialized", j->serialized,
+                "cached", j->cached);
   if (r->ms) json_object_set_new(o, "ms", json_real(r->ms[step]));
   if (r->kernel_error[index] >= 0)
     json_object_set_new(o, "error", json_real(r->kernel_error[index]));
