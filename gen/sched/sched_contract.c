@@ -41,6 +41,7 @@ static const Tile mma_tiles[] = {
 
 // By warp groups: 64 rows are 16 of each of four warps, whose tile is as wide as the block's.
 static const Tile wgmma_tiles[] = {
+    {.unit = UnitWgmma, .m = 128, .n = 256, .tm = 16, .tn = 256},
     {.unit = UnitWgmma, .m = 256, .n = 128, .tm = 32, .tn = 128},
     {.unit = UnitWgmma, .m = 128, .n = 128, .tm = 32, .tn = 128},
     {.unit = UnitWgmma, .m = 128, .n = 128, .tm = 16, .tn = 128},
