@@ -161,7 +161,7 @@ static Operand operand_of(const Group *g, const Product *p, int tensor) {
     Operand now = o;
     choose_access(&p->maps[i], tensor, &now, p->size);
     bool first = i == 0 || now.piece < best.piece;
-    if (i && now.across != best.across) now.piece = 0, first = true;
+    if (i && now.across != best.across) now = o, first = true; // computed
     if (first) best = now;
     if (!best.piece) break;
   }
