@@ -58,7 +58,8 @@ static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp f
 //@ if o.copied then
 
 // $(o.comment)
-//@ local rows = o.name == "a" and "kM" or "kN"
+//@ local rows, depth = o.name == "a" and "kM" or "kN", phased and "phase.k" or "kK"
+//@ local rows_now = phased and o.name == "a" and "phase.m" or rows
 //@ local static, const = phased and "" or "static ", phased and " const" or ""
 struct $(o.map) {
 //@ if phased then
@@ -68,8 +69,8 @@ struct $(o.map) {
   static constexpr int kPiece = $(o.piece);  // elements that are copied at once
   static constexpr int kTapRun = $(o.tap_run);  // k that lie in one tap, looked up in a table
   static constexpr bool kLinear = $(o.linear), kBounded = $(o.bounded);
-  __device__ $(static)int rows()$(const) { return $(phased and o.name == "a" and "phase.m" or rows); }
-  __device__ $(static)int depth()$(const) { return $(phased and "phase.k" or "kK"); }
+  __device__ $(static)int rows()$(const) { return $(rows_now); }
+  __device__ $(static)int depth()$(const) { return $(depth); }
   __device__ $(static)int row($(o.row_args))$(const) {
 //@ if o.halves then
     const int column = pair_column<kTileN, kN>(n);
@@ -186,7 +187,8 @@ $(o.body)
 //@ end
 //@ end
 //@ if k.taps > 0 then
-  write_taps<kThreads>($(k.a.map)$(phased and "{phase}" or "{}"), smem.taps, $(blocks) * (kTileK / $(k.a.tap_run)));
+//@ local map, run = k.a.map .. (phased and "{phase}" or "{}"), k.a.tap_run
+  write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
   nn_sync();  // the table of taps is there
 //@ end
 
@@ -253,8 +255,8 @@ $(o.body)
   Vec<float, kLanes> $(c.name) = {};  // of this thread's columns
 //@ end
 //@ part("parts/tails.cu")
-//@ local each = k.pair and "each_pair" or "each_output"
-  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(phased and "phase.m" or "kM"), epilogue);
+//@ local each, rows = k.pair and "each_pair" or "each_output", phased and "phase.m" or "kM"
+  $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.

@@ -121,7 +121,7 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-int64_t greatest_divisor(int64_t a, int64_t b) {
+int64_t gcd(int64_t a, int64_t b) {
   while (b) {
     int64_t rest = a % b;
     a = b, b = rest;

@@ -23,7 +23,7 @@ extern const int64_t arena_most;             // bytes
 void *base_alloc(size_t count, size_t size); // zeroed, never null; to be freed
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 int64_t ceil_div(int64_t a, int64_t b);
-int64_t greatest_divisor(int64_t a, int64_t b); // of both; 0 of zeros
+int64_t gcd(int64_t a, int64_t b); // of zeros 0
 int64_t round_up(int64_t n, int64_t unit); // to a multiple of it
 
 // A growing text; `text` is always terminated.

@@ -69,12 +69,12 @@ static void put_missing(Emitter *o, ProductText *h, int tensor) {
     int64_t by = axis < m->naxes ? m->dim[tensor][d].by[axis] : 0, most = 1;
     for (int i = 0; i < h->p.phases && axis < m->naxes; i++)
       if (h->p.maps[i].axis[axis].size > most) most = h->p.maps[i].axis[axis].size;
-    const char *step = index_scaled(h->arena, "i", by < 0 ? -by : by);
+    const char *step = index_scaled(h->arena, "i", by < 0 ? -by : by),
+               *at = product_joined(h, arena_printf(h->arena, "at_%s", name), step, by < 0);
     buffer_put(&missing,
-               "#pragma unroll\n    for (int i = 0; i < %lld; ++i) bits |= unsigned(unsigned(%s) >= "
-               "%lldu) << ",
-               (long long)most, product_joined(h, arena_printf(h->arena, "at_%s", name), step, by < 0),
-               (long long)m->type[tensor]->dim[d]);
+               "#pragma unroll\n"
+               "    for (int i = 0; i < %lld; ++i) bits |= unsigned(unsigned(%s) >= %lldu) << ",
+               (long long)most, at, (long long)m->type[tensor]->dim[d]);
     buffer_put(&missing, bit ? "(%d + i);\n" : "i;\n", bit);
     if (bit)
       buffer_put(&tap, " | 1u << (%d + %s)", bit, tap_axis);
@@ -215,7 +215,7 @@ static void put_phases(ProductText *h) {
     lua_rawseti(lua, -2, i + 1);
     buffer_free(&h->values[i]);
     full = full && ceil_div(depth, e->g->tile.k) >= e->g->tile.splits;
-    m = greatest_divisor(m, rows), k = greatest_divisor(k, depth);
+    m = gcd(m, rows), k = gcd(k, depth);
     first += ceil_div(rows, e->g->tile.m);
   }
   lua_setfield(lua, -2, "phases");

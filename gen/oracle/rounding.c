@@ -1,7 +1,7 @@
 // rounding.c: how far rounding alone may change a result. 1 - sigmoid(9) has few significant
 // digits, and floor(x / s) jumps at an edge, however correct the kernel is. How an op amplifies the
-// errors of its inputs is found by trials: the same values, each perturbed by a little, up, down and
-// at random.
+// errors of its inputs is found by trials: the same values, each perturbed by a little, up, down
+// and at random.
 #include "oracle.h"
 
 #include <math.h>

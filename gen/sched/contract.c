@@ -38,8 +38,8 @@ static void drop_axes(Maps *maps, int phases) {
   }
 }
 
-// Of a role, an axis of longer steps in memory, forwards or back, comes before one of shorter steps:
-// in the result, for k in a.
+// Of a role, an axis of longer steps in memory, forwards or back, comes before one of shorter
+// steps: in the result, for k in a.
 static void order_axes(Maps *m) {
   int64_t stride[3][MaxRank];
   for (int t = 0; t < 3; t++) type_strides(m->type[t], stride[t]);

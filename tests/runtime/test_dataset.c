@@ -65,7 +65,8 @@ static void options_are_checked(void **state) {
   assert_int_equal(dataset_open("synthetic", &huge, &dataset, &err), ExitBadInput);
   assert_int_equal(dataset_open("synthetic", &(DatasetOptions){.classes = -1}, &dataset, &err),
                    ExitUsage);
-  assert_string_equal(err.message, "data set 'synthetic': a negative number of classes or pictures");
+  assert_string_equal(err.message,
+                      "data set 'synthetic': a negative number of classes or pictures");
 }
 
 // ---- CIFAR -------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ CUSIM_FN unsigned curand(curandStateMRG32k3a_t *state) {
 CUSIM_FN void skipahead(unsigned long long n, curandStateMRG32k3a_t *state) {
   cusim::mrg_skip(state, n, 0);
 }
-// NOTE: from 2^51 subsequences on the state of CUDA's header is 0 for ever; here any number is exact.
+// NOTE: from 2^51 subsequences on the state of CUDA's header stays 0; here any number is exact.
 CUSIM_FN void skipahead_subsequence(unsigned long long n, curandStateMRG32k3a_t *state) {
   cusim::mrg_skip(state, n, 76);
 }
