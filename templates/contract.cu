@@ -191,9 +191,8 @@ $(o.body)
   write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
   nn_sync();  // the table of taps is there
 //@ end
-
-//@ if (phased or k.splits > 1) and k.full then
-  nn_assume(first < end);  // every part of every phase has some k
+//@ if k.unit == "wgmma" and (phased or k.splits > 1) and k.full then
+  nn_assume(first < end);  // else ptxas lets each product wait for the one before
 //@ end
 
   // The ring: kAhead blocks are on their way while one is multiplied.
@@ -246,7 +245,7 @@ $(o.body)
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  int *arrived = own_arrived + tile_id * $(k.part_counts);
+  int *arrived = own_arrived + tile_id$(k.part_counts > 1 and " * " .. k.part_counts or "");
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
                                                                  arrived, &smem.last)) return;
 //@ end

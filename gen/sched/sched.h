@@ -153,7 +153,7 @@ int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
-int tile_in_flight(const Tile *t);  // blocks of k whose products still run while others are loaded
+int tile_in_flight(const Tile *t); // blocks of k whose products still run while others are loaded
 int tile_part_group(const Tile *t);  // parts of k whose sums are added first
 int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
