@@ -101,6 +101,7 @@ typedef struct KernelReport {
   int spill_bytes;  // spill stores + spill loads; -1: not known
   int stack_bytes;  // -1: not known
   int smem_static;  // bytes of static shared memory; -1: not known
+  bool serialized;  // ptxas makes each product of a warp group wait for the one before
   bool cached;      // came from the cache
   bool shared;      // the same program as an earlier kernel but for names: compiled once
   double seconds;   // compile time of this kernel alone

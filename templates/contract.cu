@@ -45,6 +45,7 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 //@ end
 //@ if k.splits > 1 then
 constexpr int kSplits = $(k.splits);  // parts of k, each a block's
+constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
 //@ end
 //@ if #k.columns > 0 then
 constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
@@ -190,8 +191,12 @@ $(o.body)
   write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
   nn_sync();  // the table of taps is there
 //@ end
+//@ if k.unit == "wgmma" and (phased or k.splits > 1) and k.full then
+  nn_assume(first < end);  // else ptxas lets each product wait for the one before
+//@ end
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
 //@ if not phased then
@@ -205,14 +210,16 @@ $(o.body)
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -227,6 +234,7 @@ $(o.body)
 //@ end
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -237,8 +245,9 @@ $(o.body)
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
-                                                     own_arrived + tile_id, &smem.last)) return;
+  int *arrived = own_arrived + tile_id$(k.part_counts > 1 and " * " .. k.part_counts or "");
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
+                                                                 arrived, &smem.last)) return;
 //@ end
 
 //@ for _, c in ipairs(k.columns) do

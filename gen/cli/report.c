@@ -192,9 +192,13 @@ static void print_table(const Run *r) {
   double sum = total_seconds(r);
   for (int i = 0; i < e->nsteps; i++)
     if (report_is_launch(r, i)) print_row(r, &w, i, sum);
-  int spills = 0;
-  for (int i = 0; i < r->plan->nkernels; i++) spills += r->jit->kernels[i].spill_bytes > 0;
+  int spills = 0, serialized = 0;
+  for (int i = 0; i < r->plan->nkernels; i++) {
+    spills += r->jit->kernels[i].spill_bytes > 0;
+    serialized += r->jit->kernels[i].serialized;
+  }
   if (spills) printf("%d kernels spill registers\n", spills);
+  if (serialized) printf("%d kernels have serialized wgmma instructions\n", serialized);
   if (r->ms) printf("sum of kernels: %s\n", time_text(sum));
 }
 

@@ -15,12 +15,13 @@ static json_t *json_kernel(const Run *r, int step) {
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
   json_t *o =
-      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b}", "name",
+      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b s:b}", "name",
                 k->name, "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile",
                 k->tile, "loc", k->loc, "grid", k->grid[0], k->grid[1], k->grid[2], "block",
                 k->block[0], "registers", j->registers, "spill_bytes", j->spill_bytes, "smem",
                 k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
-                "bytes_written", (json_int_t)k->bytes_written, "cached", j->cached);
+                "bytes_written", (json_int_t)k->bytes_written, "serialized", j->serialized,
+                "cached", j->cached);
   if (r->ms) json_object_set_new(o, "ms", real(r->ms[step]));
   if (!(r->kernel_error[index] < 0)) // less: not checked
     json_object_set_new(o, "error", real(r->kernel_error[index]));

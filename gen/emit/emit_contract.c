@@ -174,7 +174,7 @@ static void put_shape(ProductText *h) {
   Emitter *e = h->e;
   const Tile *t = &e->g->tile;
   const Product *p = &h->p;
-  hole_text(e, "unit", t->mma ? "mma" : "fma");
+  hole_text(e, "unit", unit_names[t->unit]);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
   hole_text(e, "across",
             p->b.across   ? p->a.across ? ", true, true" : ", false, true"
@@ -188,6 +188,8 @@ static void put_shape(ProductText *h) {
   hole_int(e, "warp_n", t->tn);
   hole_int(e, "stages", t->stages);
   hole_int(e, "splits", t->splits);
+  hole_int(e, "part_group", tile_part_group(t));
+  hole_int(e, "part_counts", tile_part_counts(t));
   hole_int(e, "blocks", t->blocks);
   hole_int(e, "taps", tile_tap_bytes(p) / kTapBytes);
   hole_int(e, "smem", t->smem);
@@ -199,6 +201,7 @@ static void put_phases(ProductText *h) {
   Emitter *e = h->e;
   lua_State *lua = e->c->lua;
   int64_t m = 0, k = 0, first = 0;
+  bool full = true; // every part of every phase has some k
   lua_newtable(lua);
   for (int i = 0; i < h->p.phases; i++) {
     int64_t rows = maps_count(&h->p.maps[i], AxisM), depth = maps_count(&h->p.maps[i], AxisK);
@@ -211,6 +214,7 @@ static void put_phases(ProductText *h) {
                            (long long)depth, more ? more : ""));
     lua_rawseti(lua, -2, i + 1);
     buffer_free(&h->values[i]);
+    full = full && ceil_div(depth, e->g->tile.k) >= e->g->tile.splits;
     m = gcd(m, rows), k = gcd(k, depth);
     first += ceil_div(rows, e->g->tile.m);
   }
@@ -218,6 +222,7 @@ static void put_phases(ProductText *h) {
   hole_int(e, "m", m);
   hole_int(e, "k", k);
   hole_int(e, "tiles_m", first);
+  hole_bool(e, "full", full);
   hole_take(e, "members", &h->members);
 }
 

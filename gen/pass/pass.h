@@ -9,16 +9,13 @@
 enum { kAllAgain = 8, kMostAgain = 11 }; // Options.level: recompute.c
 enum {                                   // what schedules and kernels are measured in
   kWarp = 32,
-  kMmaStep = 32,    // bytes of k in one mma
-  kGatherIssue = 15 // instructions of an element that is computed where it is loaded: an estimate
+  kMmaStep = 32,     // bytes of k in one mma
+  kGatherIssue = 15, // instructions of an element that is computed where it is loaded: an estimate
+  kSureRow = 16384,  // elements of a row that is surely kept in registers; a sweep may read longer
+  kMostRow = 32768,  // elements of a row that has one block: 64 of each thread
+  kMostAcross = 2048 // elements of a row across memory, of which a block has eight at least
 };
-
-// Elements of a row.
-enum {
-  kSureRow = 16384,  // of a row that is surely kept in registers; each sweep may read a longer one
-  kMostRow = 32768,  // of a row that has one block: 64 of each thread
-  kMostAcross = 2048 // of a row across memory, of which a block has eight at least
-};
+typedef enum Unit { UnitFma, UnitMma, UnitWgmma, Units } Unit; // multiplies: lib/fma.cuh, ...
 
 // One GPU the scheduler knows. Rates are per second.
 struct Arch {
@@ -30,6 +27,7 @@ struct Arch {
   double dram, l2_rate;        // bytes
   double fp32, tensor16, tf32; // floating-point operations
   double mma_share;            // of the tensor rates that mma.sync reaches
+  bool wgmma;                  // warp groups reach all of them
   double launch_gap;           // seconds between kernels of a replayed graph
 };
 
@@ -79,7 +77,7 @@ struct Tile {
   int threads; // per block
   int m, n, k; // contract: block tile
   int tm, tn;  // contract: tile of a warp
-  bool mma;    // contract: on tensor cores
+  Unit unit;   // contract: what multiplies
   int blocks;  // contract: blocks that should fit an SM
   int stages;  // contract: blocks of k in flight
   int group;   // contract: blocks of rows whose sums of columns are added together

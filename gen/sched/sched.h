@@ -147,12 +147,16 @@ typedef struct Cost {
 
 // A little more than the largest: bounds do not overlap perfectly.
 double cost_together(const double *bounds, int count);
+extern const char *const unit_names[Units]; // lib/NAME.cuh
 int tile_threads(const Tile *t);
 int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
+int tile_in_flight(const Tile *t); // blocks of k whose products still run while others are loaded
+int tile_part_group(const Tile *t);  // parts of k whose sums are added first
+int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
 double tile_multiplies(const Tile *t, const Product *p); // with what is padding
 double tile_depth(const Tile *t,

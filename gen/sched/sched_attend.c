@@ -29,14 +29,14 @@ enum {
 
 // Rows, keys of a tile, rows of a warp: on tensor cores, on the fp32 units.
 static const Tile tiles[] = {
-    {.mma = true, .m = 128, .n = 64, .tm = 32},
-    {.mma = true, .m = 128, .n = 64, .tm = 16},
-    {.mma = true, .m = 64, .n = 64, .tm = 16},
-    {.mma = true, .m = 64, .n = 32, .tm = 16},
-    {.mma = true, .m = 32, .n = 64, .tm = 16},
-    {.mma = true, .m = 16, .n = 64, .tm = 16},
-    {.mma = true, .m = 128, .n = 32, .tm = 16},
-    {.mma = true, .m = 128, .n = 128, .tm = 16},
+    {.unit = UnitMma, .m = 128, .n = 64, .tm = 32},
+    {.unit = UnitMma, .m = 128, .n = 64, .tm = 16},
+    {.unit = UnitMma, .m = 64, .n = 64, .tm = 16},
+    {.unit = UnitMma, .m = 64, .n = 32, .tm = 16},
+    {.unit = UnitMma, .m = 32, .n = 64, .tm = 16},
+    {.unit = UnitMma, .m = 16, .n = 64, .tm = 16},
+    {.unit = UnitMma, .m = 128, .n = 32, .tm = 16},
+    {.unit = UnitMma, .m = 128, .n = 128, .tm = 16},
     {.m = 128, .n = 64, .tm = 32},
     {.m = 64, .n = 64, .tm = 32},
     {.m = 128, .n = 32, .tm = 32},
@@ -49,9 +49,9 @@ static const Tile tiles[] = {
 
 // And of weights that are a map of scores, which need more registers.
 static const Tile weigh_tiles[] = {
-    {.mma = true, .m = 64, .n = 32, .tm = 32},
-    {.mma = true, .m = 128, .n = 32, .tm = 32},
-    {.mma = true, .m = 64, .n = 16, .tm = 16},
+    {.unit = UnitMma, .m = 64, .n = 32, .tm = 32},
+    {.unit = UnitMma, .m = 128, .n = 32, .tm = 32},
+    {.unit = UnitMma, .m = 64, .n = 16, .tm = 16},
 };
 
 static const int splits[] = {1, 2, 4, 8, 16}; // of the keys
@@ -195,7 +195,7 @@ static int smem_of(const Attending *a, const Tile *t) {
 // short, else the operands of a step.
 static int registers_of(const Attending *a, const Tile *t) {
   int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
-  if (!t->mma) return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
+  if (!t->unit) return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
   bool held = a->softmax && a->depth[0] <= kMostHeld;
   int queries = held ? t->tm / 16 * 4 * (int)ceil_div(a->depth[0], kStep) : 0;
   return t->tm * (width + scores) / kWarp + queries;
@@ -220,11 +220,11 @@ static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch)
   double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
   double both = (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
   double loaded = t->n * (double)key_bytes(a), read = t->n * both * a->size,
-         rate = t->mma ? arch->tensor16 * arch->mma_share : arch->fp32;
+         rate = t->unit ? arch->tensor16 * arch->mma_share : arch->fp32;
   TileClocks c = {.math = 2 * scores * both / (rate / arch->sms / (arch->clock * 1e9)),
                   .exponentials = scores / kExpRate};
   double issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
-  if (t->mma) { // a fragment of 16 x 16 for four instructions, one of which reads it
+  if (t->unit) { // a fragment of 16 x 16 for four instructions, one of which reads it
     c.smem = warps * read / kSmemRate;
     issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16));
   } else { // operands are read again by each warp; weights go from lane to lane
@@ -259,7 +259,7 @@ static double tile_seconds(const Attending *a, const Tile *t, const Group *g, co
   double rounds = ceil(on_sm / t->blocks), loaded = t->n * key_bytes(a);
   TileClocks c = clocks_of(a, t, arch);
   double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
-  double chain = t->mma ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
+  double chain = t->unit ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
   double bounds[] = {on_sm * keys * c.math * clock,
                      on_sm * keys * c.exponentials * clock,
                      on_sm * keys * c.smem * clock,
@@ -294,7 +294,7 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
       Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
-      if (t.mma != (a.size == 2)) break;
+      if ((t.unit == UnitMma) != (a.size == 2)) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
       t.threads = t.m / t.tm * kWarp;
       t.blocks = blocks_per_sm(&a, &t, arch);
@@ -375,5 +375,5 @@ const char *attend_tile(const Group *g) {
   const Tile *t = &g->tile;
   return arena_printf(g->graph->arena,
                       t->splits > 1 ? "%d rows x %d keys x%d %s /%d" : "%d rows x %d keys x%d %s",
-                      t->m, t->n, t->stages, t->mma ? "mma" : "fma", t->splits);
+                      t->m, t->n, t->stages, unit_names[t->unit], t->splits);
 }

@@ -14,42 +14,65 @@ static const Tile fma_tiles[] = {
 };
 
 static const Tile mma_tiles[] = {
-    {.mma = true, .m = 256, .n = 128, .tm = 64, .tn = 64},
-    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 64},
-    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 64},
-    {.mma = true, .m = 128, .n = 128, .tm = 64, .tn = 32},
-    {.mma = true, .m = 256, .n = 64, .tm = 64, .tn = 32},
-    {.mma = true, .m = 128, .n = 64, .tm = 64, .tn = 32},
-    {.mma = true, .m = 64, .n = 128, .tm = 32, .tn = 64},
-    {.mma = true, .m = 64, .n = 64, .tm = 32, .tn = 32},
-    {.mma = true, .m = 256, .n = 32, .tm = 64, .tn = 32},
-    {.mma = true, .m = 128, .n = 32, .tm = 32, .tn = 32},
-    {.mma = true, .m = 64, .n = 32, .tm = 32, .tn = 16},
-    {.mma = true, .m = 32, .n = 64, .tm = 16, .tn = 32},
-    {.mma = true, .m = 32, .n = 32, .tm = 16, .tn = 16},
-    {.mma = true, .m = 16, .n = 64, .tm = 16, .tn = 16},
-    {.mma = true, .m = 128, .n = 16, .tm = 32, .tn = 16},
+    {.unit = UnitMma, .m = 256, .n = 128, .tm = 64, .tn = 64},
+    {.unit = UnitMma, .m = 128, .n = 128, .tm = 64, .tn = 64},
+    {.unit = UnitMma, .m = 256, .n = 64, .tm = 64, .tn = 64},
+    {.unit = UnitMma, .m = 128, .n = 128, .tm = 64, .tn = 32},
+    {.unit = UnitMma, .m = 256, .n = 64, .tm = 64, .tn = 32},
+    {.unit = UnitMma, .m = 128, .n = 64, .tm = 64, .tn = 32},
+    {.unit = UnitMma, .m = 64, .n = 128, .tm = 32, .tn = 64},
+    {.unit = UnitMma, .m = 64, .n = 64, .tm = 32, .tn = 32},
+    {.unit = UnitMma, .m = 256, .n = 32, .tm = 64, .tn = 32},
+    {.unit = UnitMma, .m = 128, .n = 32, .tm = 32, .tn = 32},
+    {.unit = UnitMma, .m = 64, .n = 32, .tm = 32, .tn = 16},
+    {.unit = UnitMma, .m = 32, .n = 64, .tm = 16, .tn = 32},
+    {.unit = UnitMma, .m = 32, .n = 32, .tm = 16, .tn = 16},
+    {.unit = UnitMma, .m = 16, .n = 64, .tm = 16, .tn = 16},
+    {.unit = UnitMma, .m = 128, .n = 16, .tm = 32, .tn = 16},
     // Swapped (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
-    {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 64},
-    {.mma = true, .m = 112, .n = 128, .tm = 56, .tn = 32},
-    {.mma = true, .m = 112, .n = 64, .tm = 56, .tn = 32},
-    {.mma = true, .m = 56, .n = 128, .tm = 56, .tn = 32},
-    {.mma = true, .m = 56, .n = 64, .tm = 56, .tn = 16},
-    {.mma = true, .m = 56, .n = 32, .tm = 56, .tn = 16},
-    {.mma = true, .m = 8, .n = 64, .tm = 8, .tn = 16},
+    {.unit = UnitMma, .m = 112, .n = 128, .tm = 56, .tn = 64},
+    {.unit = UnitMma, .m = 112, .n = 128, .tm = 56, .tn = 32},
+    {.unit = UnitMma, .m = 112, .n = 64, .tm = 56, .tn = 32},
+    {.unit = UnitMma, .m = 56, .n = 128, .tm = 56, .tn = 32},
+    {.unit = UnitMma, .m = 56, .n = 64, .tm = 56, .tn = 16},
+    {.unit = UnitMma, .m = 56, .n = 32, .tm = 56, .tn = 16},
+    {.unit = UnitMma, .m = 8, .n = 64, .tm = 8, .tn = 16},
 };
 
-static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+// By warp groups: 64 rows are 16 of each of four warps, whose tile is as wide as the block's.
+static const Tile wgmma_tiles[] = {
+    {.unit = UnitWgmma, .m = 128, .n = 256, .tm = 16, .tn = 256},
+    {.unit = UnitWgmma, .m = 256, .n = 128, .tm = 32, .tn = 128},
+    {.unit = UnitWgmma, .m = 128, .n = 128, .tm = 32, .tn = 128},
+    {.unit = UnitWgmma, .m = 128, .n = 128, .tm = 16, .tn = 128},
+    {.unit = UnitWgmma, .m = 256, .n = 64, .tm = 32, .tn = 64},
+    {.unit = UnitWgmma, .m = 128, .n = 64, .tm = 32, .tn = 64},
+    {.unit = UnitWgmma, .m = 128, .n = 64, .tm = 16, .tn = 64},
+    {.unit = UnitWgmma, .m = 64, .n = 128, .tm = 16, .tn = 128},
+    {.unit = UnitWgmma, .m = 64, .n = 64, .tm = 16, .tn = 64},
+};
+
+// The block tiles of a unit, and what it takes to use it.
+static const struct {
+  const Tile *tiles;
+  int count;
+} units[Units] = {[UnitFma] = {fma_tiles, LENGTH(fma_tiles)},
+                  [UnitMma] = {mma_tiles, LENGTH(mma_tiles)},
+                  [UnitWgmma] = {wgmma_tiles, LENGTH(wgmma_tiles)}};
+
+// Where a phase has no k, ptxas lets each product of a warp group wait for the one before.
+static bool may_use(Unit unit, const Node *n, const Product *p, const Arch *arch) {
+  bool empty = false;
+  for (int i = 0; i < p->phases; i++) empty = empty || !maps_count(&p->maps[i], AxisK);
+  if (unit == UnitFma) return n->precision == PrecFp32;
+  if (unit == UnitWgmma && (!arch->wgmma || p->size != 2 || empty)) return false;
+  return n->precision != PrecFp32;
+}
+
+static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 enum { kLeastStages = 2, kMostStages = 5 };
 
-enum { kMostExplained = 12, kMostCandidates = 512, kMostLanes = 8 };
-
-// The block tiles for the precision of a product.
-static const Tile *block_tiles(const Node *n, int *count) {
-  bool mma = n->precision != PrecFp32;
-  *count = (int)(mma ? LENGTH(mma_tiles) : LENGTH(fma_tiles));
-  return mma ? mma_tiles : fma_tiles;
-}
+enum { kMostExplained = 12, kMostCandidates = 1024, kMostLanes = 8, kMostParts = 128 };
 
 // May the product be cut so? Operands that are copied across k lie in shared memory as whole rows
 // of 128 bytes along m or n; each part of k is two blocks of it at least, and their sums can be
@@ -81,28 +104,38 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   int64_t part = ceil_div(ceil_div(p->k * p->size, kRowBytes), cut->splits);
   int kept = 0;
   Tile t = *cut;
-  for (t.stages = kLeastStages; t.stages <= kMostStages; t.stages++) {
-    if (t.stages > kLeastStages && t.stages > part) break;
+  int least = kLeastStages + tile_in_flight(cut);
+  for (t.stages = least; t.stages <= kMostStages; t.stages++) {
+    if (t.stages > least && t.stages > part) break;
     t.seconds = tile_cost(&t, p, g, arch).seconds;
     kept = sched_keep_cheapest(rings, kept, 2, &t);
   }
   return kept;
 }
 
+// The number of parts in place s: of the list, then what gives every SM one block, or two.
+static int parts_of(const Tile *t, const Product *p, const Arch *arch, size_t s) {
+  if (s < LENGTH(splits)) return splits[s];
+  int parts = (int)((double)(arch->sms * (int64_t)(s - LENGTH(splits) + 1)) / tile_count(t, p));
+  for (size_t i = 0; i < LENGTH(splits); i++)
+    if (parts == splits[i]) return 0;
+  return parts <= kMostParts ? parts : 0;
+}
+
 // Fills tiles[most] with every tile and number of parts that fits the device, each with its two
 // best rings, the cheapest by the model first.
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   Product p = contract_product(g);
-  int count, kept = 0;
-  const Tile *list = block_tiles(g->anchor, &count);
-  for (int i = 0; i < count; i++)
-    for (size_t s = 0; s < LENGTH(splits); s++) {
-      Tile t = list[i], rings[2];
-      t.splits = splits[s];
-      if (!may_cut(&p, &t)) break;
-      int found = best_rings(&t, &p, g, arch, rings);
-      for (int r = 0; r < found; r++) kept = sched_keep_cheapest(tiles, kept, most, &rings[r]);
-    }
+  int kept = 0;
+  for (Unit u = 0; u < Units; u++)
+    for (int i = 0; i < units[u].count && may_use(u, g->anchor, &p, arch); i++)
+      for (size_t s = 0; s < LENGTH(splits) + 2; s++) {
+        Tile t = units[u].tiles[i], rings[2];
+        t.splits = parts_of(&t, &p, arch, s);
+        if (!t.splits || !may_cut(&p, &t)) continue;
+        int found = best_rings(&t, &p, g, arch, rings);
+        for (int r = 0; r < found; r++) kept = sched_keep_cheapest(tiles, kept, most, &rings[r]);
+      }
   return kept;
 }
 
@@ -112,13 +145,15 @@ static void count_scratch(Group *g, int64_t bytes) {
   g->bytes_scratch += 2 * bytes;
 }
 
-// The parts of k meet in memory: sums of every part of every tile, and how many have arrived.
+// The parts of k meet in memory: sums of every part of every tile (in the same places those of
+// groups of parts, where there are many), and how many have arrived.
 static void add_scratch(Group *g, const Product *p) {
   const Tile *t = &g->tile;
-  int64_t tiles = (int64_t)tile_count(t, p), sums = tiles * t->splits * t->m * t->n;
+  int64_t tiles = (int64_t)tile_count(t, p), tile = t->m * t->n, counts = tile_part_counts(t);
+  int64_t sums = tiles * t->splits * tile;
   g->scratch[g->nscratch++] = (Scratch){"own_sums", DtF32, sums, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles, true};
-  count_scratch(g, (sums + tiles) * 4);
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles * counts, true};
+  count_scratch(g, (sums + tiles * counts) * 4);
 }
 
 // Sums of columns meet in memory too: those of each block of rows, then of groups of such blocks.
@@ -182,11 +217,11 @@ double sched_contract_rate(const Group *g, const Arch *arch) {
 const char *sched_contract_tile(const Group *g) {
   const Tile *t = &g->tile;
   return arena_printf(g->graph->arena, t->splits > 1 ? "%dx%dx%d x%d %s /%d" : "%dx%dx%d x%d %s",
-                      t->m, t->n, t->k, t->stages, t->mma ? "mma" : "fma", t->splits);
+                      t->m, t->n, t->k, t->stages, unit_names[t->unit], t->splits);
 }
 
 static bool same_cut(const Tile *a, const Tile *b) {
-  return a->m == b->m && a->n == b->n && a->tm == b->tm && a->tn == b->tn &&
+  return a->unit == b->unit && a->m == b->m && a->n == b->n && a->tm == b->tm && a->tn == b->tn &&
          a->stages == b->stages && a->splits == b->splits;
 }
 
@@ -221,6 +256,6 @@ void sched_explain_contract(const Group *g, const Arch *arch, FILE *file) {
       file,
       "  total: fourth root of the sum of fourth powers of the bounds, math to wait%s; then fill, "
       "split and %.2f between launches\n",
-      g->tile.mma ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
+      g->tile.unit ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
   tuning_explain(g, file);
 }

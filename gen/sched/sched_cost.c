@@ -26,7 +26,10 @@ enum {
   kLoopIssue = 28,     // instructions of a warp for each block of k: waits, stages, branches,
   kCopyIssue = 3,      // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,       // and to tell whether its tap is inside; all counted in SASS for sm_90a
-  kOutputIssue = 6     // of one output in the epilogue
+  kOutputIssue = 6,    // of one output in the epilogue
+  kGroupRows = 64,     // of one product of a warp group
+  kGroupIssue = 6,     // instructions for it: two descriptors, the product
+  kManyParts = 12      // of k: their sums are added in groups
 };
 
 // ---- what a block needs -------------------------------------------------------------------------
@@ -41,6 +44,13 @@ int tile_smem(const Tile *t, const Product *p) {
   return (ring > out ? ring : out) + tile_tap_bytes(p) + kSmemLast;
 }
 
+const char *const unit_names[Units] = {
+    [UnitFma] = "fma", [UnitMma] = "mma", [UnitWgmma] = "wgmma"};
+
+int tile_in_flight(const Tile *t) {
+  return t->unit == UnitWgmma;
+}
+
 int tile_threads(const Tile *t) {
   return t->m * t->n / (t->tm * t->tn) * kWarp;
 }
@@ -48,7 +58,8 @@ int tile_threads(const Tile *t) {
 // Registers that ptxas takes for a thread where they are plenty: twice the sums and some.
 static int registers_taken(const Tile *t) {
   int acc = t->tm * t->tn / kWarp, mma = 64 + 2 * acc;
-  if (!t->mma) return acc + 2 * t->tm + t->tn + 56;
+  if (t->unit == UnitFma) return acc + 2 * t->tm + t->tn + 56;
+  if (t->unit == UnitWgmma) mma = 64 + acc;
   return mma < kMostRegisters ? mma : kMostRegisters;
 }
 
@@ -71,8 +82,9 @@ static int64_t address_registers(const Operand *o, int size, int rows, int words
 // (pointers, with a's the taps that miss the image) and 38 more to compute with not fit? With 38,
 // none of the tiles tried spills.
 bool tile_spills(const Tile *t, const Product *p) {
-  if (!t->mma) return false;
+  if (t->unit == UnitFma) return false;
   int64_t acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;
+  if (t->unit == UnitWgmma) fragments = 0; // it reads operands from shared memory
   int64_t addresses = address_registers(&p->a, p->size, t->m, 3, t, t->tm) +
                       address_registers(&p->b, p->size, t->n, 2, t, t->tn);
   return acc + fragments + addresses + 38 > kMostRegisters;
@@ -89,7 +101,7 @@ double tile_count(const Tile *t, const Product *p) {
 }
 
 int64_t tile_step(const Tile *t, const Product *p) {
-  return (t->mma ? kMmaStep : kFmaStep) / p->size;
+  return (t->unit ? kMmaStep : kFmaStep) / p->size;
 }
 
 // Blocks of k are whole but the last, which is multiplied in steps.
@@ -114,7 +126,7 @@ typedef struct Steps {
 } Steps;
 
 static Steps steps_of(const Tile *t) {
-  if (!t->mma) return (Steps){kRowBytes / kFmaStep, t->tm / 4., t->tn / 8.};
+  if (t->unit == UnitFma) return (Steps){kRowBytes / kFmaStep, t->tm / 4., t->tn / 8.};
   bool swapped = t->tm % 16 != 0; // 16 outputs of an mma lie along n
   return (Steps){kRowBytes / kMmaStep, (swapped ? t->tn : t->tm) / 16.,
                  (swapped ? t->tm : t->tn) / 8.};
@@ -124,12 +136,15 @@ static double warps_of(const Tile *t) {
   return tile_threads(t) / (double)kWarp;
 }
 
-// Both operands are written once and read by every warp that needs them: by ldmatrix at the port's
-// rate, else 16 bytes a lane in four turns, or four times one float where they lie across k.
+// Both operands are written once and read by every warp that needs them, or by the warp group for
+// each 64 rows: by ldmatrix at the port's rate, else 16 bytes a lane in four turns, or four times
+// one float where they lie across k.
 static double smem_clocks(const Tile *t) {
   Steps s = steps_of(t);
   double once = (t->m + t->n) * kRowBytes / (double)kSmemRate;
-  if (t->mma) return warps_of(t) * (t->tm + t->tn) * kRowBytes / kSmemRate + once;
+  if (t->unit == UnitWgmma)
+    return t->m / (double)kGroupRows * (kGroupRows + t->tn) * kRowBytes / kSmemRate + once;
+  if (t->unit == UnitMma) return warps_of(t) * (t->tm + t->tn) * kRowBytes / kSmemRate + once;
   return warps_of(t) * s.count * 4 * (s.rows + s.columns) + once;
 }
 
@@ -144,11 +159,12 @@ static double issue_clocks(const Tile *t, const Product *p) {
   Steps s = steps_of(t);
   // Read singly where floats lie across k: four for every one.
   double a = p->size == 4 && p->a.across ? 4 : 1, b = p->size == 4 && p->b.across ? 4 : 1;
-  double reads = s.rows * a + (t->mma ? ceil(s.columns / 2) : s.columns) * b;
-  double math = s.rows * s.columns * (t->mma ? 1 : 4);
-  double rounds = t->mma && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
+  double reads = s.rows * a + (t->unit ? ceil(s.columns / 2) : s.columns) * b;
+  double math = s.rows * s.columns * (t->unit ? 1 : 4);
+  double rounds = t->unit && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
   double loads =
       load_issue(&p->a, p->a.bounded, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
+  if (t->unit == UnitWgmma) reads = 0, math = t->tm / 16. * kGroupIssue;
   double warp = s.count * (reads + math + rounds) + kLoopIssue;
   return (warps_of(t) * warp + loads) / kSchedulers;
 }
@@ -158,7 +174,9 @@ static double issue_clocks(const Tile *t, const Product *p) {
 static double serial_clocks(const Tile *t, double math_clocks) {
   Steps s = steps_of(t);
   double alone = math_clocks / warps_of(t) * kSchedulers / s.count; // on one scheduler's units
-  double chain = t->mma ? fmax(kMmaClocks, alone) : kReadClocks + alone;
+  double chain = t->unit == UnitMma ? fmax(kMmaClocks, alone) : kReadClocks + alone;
+  // The products of a group follow each other without a gap; the next block's follow these.
+  if (t->unit == UnitWgmma) return kBarrierClocks + math_clocks * kGroupRows / t->m * t->tm / 16;
   return kBarrierClocks + kReadClocks + s.count * chain;
 }
 
@@ -172,14 +190,24 @@ double cost_together(const double *bounds, int count) {
   return most * pow(sum, 0.25);
 }
 
-// Parts of k are written and read by one block of each tile, once all have arrived (a microsecond,
-// assumed): in L2, and beyond half of it in DRAM.
+int tile_part_group(const Tile *t) {
+  return t->splits < kManyParts ? t->splits : (int)ceil(sqrt(t->splits));
+}
+
+int tile_part_counts(const Tile *t) {
+  int groups = (int)ceil_div(t->splits, tile_part_group(t));
+  return groups > 1 ? groups + 1 : 1;
+}
+
+// Parts of k are written and read by one block of each group and one of each tile, once all have
+// arrived (a microsecond, assumed): in L2, and beyond half of it in DRAM.
 static double split_seconds(const Tile *t, double blocks, const Arch *arch) {
   if (t->splits == 1) return 0;
-  double tile = t->m * t->n * 4., sums = blocks * tile,
+  int group = tile_part_group(t), groups = tile_part_counts(t) - 1;
+  double tile = t->m * t->n * 4., sums = blocks * tile * (1 + groups / (double)t->splits),
          spilled = fmax(0, sums - (double)arch->l2 / 2);
-  return 1e-6 + t->splits * tile / (arch->l2_rate / arch->sms) + 2 * sums / arch->l2_rate +
-         2 * spilled / arch->dram;
+  return (groups ? 2e-6 : 1e-6) + (group + groups) * tile / (arch->l2_rate / arch->sms) +
+         2 * sums / arch->l2_rate + 2 * spilled / arch->dram;
 }
 
 // Until one block of k has been loaded: in the ring, or row after row where elements are computed.
@@ -187,7 +215,7 @@ static double load_clocks(const Tile *t, const Product *p) {
   int at_once = tile_threads(t) * 16 / kRowBytes;
   double rows = (p->a.piece ? 0 : ceil(t->m / (double)at_once)) +
                 (p->b.piece ? 0 : ceil(t->n / (double)at_once));
-  return kLoadClocks / (double)(t->stages - 1) + kLoadClocks * rows;
+  return kLoadClocks / (double)(t->stages - 1 - tile_in_flight(t)) + kLoadClocks * rows;
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
@@ -196,7 +224,7 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   double blocks = tile_count(t, p) * t->splits, clock = 1 / (arch->clock * 1e9);
   double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);
   double row = kRowBytes / (double)p->size, depth = tile_depth(t, p) / row; // blocks of k
-  double rate = sched_flop_rate(g, arch) * (t->mma ? arch->mma_share : 1);
+  double rate = sched_flop_rate(g, arch) * (t->unit == UnitMma ? arch->mma_share : 1);
   double math = 2 * t->m * t->n * row / (rate / arch->sms * clock);
   double outputs = t->m * (double)t->n;
   c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
@@ -212,7 +240,7 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch);
   // Without tensor cores the products are themselves what is issued.
-  double units[] = {t->mma ? c.math : fmax(c.math, c.issue), t->mma ? c.issue : 0};
+  double units[] = {t->unit ? c.math : fmax(c.math, c.issue), t->unit ? c.issue : 0};
   c.seconds = cost_together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) +
               c.fill + c.split + c.gap;
   return c;

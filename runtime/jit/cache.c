@@ -26,7 +26,7 @@ typedef struct EntryHeader {
   char magic[8];
   uint32_t format;
   int32_t registers, spill_bytes, stack_bytes, smem_static;
-  uint32_t reserved;
+  uint32_t serialized;
   CacheKey key;
   uint64_t image_size;
   CacheKey image_hash;
@@ -159,6 +159,7 @@ static const char *read_entry(int fd, const CacheKey *key, bool with_image, Cach
                       .spill_bytes = header.spill_bytes,
                       .stack_bytes = header.stack_bytes,
                       .smem_static = header.smem_static,
+                      .serialized = header.serialized != 0,
                       .size = size};
   snprintf(item->kernel, sizeof item->kernel, "%.127s", header.kernel);
   snprintf(item->arch, sizeof item->arch, "%.15s", header.arch);
@@ -219,6 +220,7 @@ void cache_put(Cache *cache, CacheKey key, const CacheItem *item) {
   header.format = FormatVersion;
   header.registers = item->registers, header.spill_bytes = item->spill_bytes;
   header.stack_bytes = item->stack_bytes, header.smem_static = item->smem_static;
+  header.serialized = item->serialized;
   header.key = key;
   header.image_size = item->size;
   header.image_hash = hash_image(item->image, item->size);

@@ -16,6 +16,7 @@ typedef struct CacheKey {
 typedef struct CacheItem { // what one entry holds
   char kernel[128], arch[16];
   int registers, spill_bytes, stack_bytes, smem_static; // as in KernelReport
+  bool serialized;
   void *image;                                          // malloc
   size_t size;
 } CacheItem;

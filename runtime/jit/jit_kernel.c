@@ -198,6 +198,7 @@ static void from_cache(JitBuild *build, int index, const CacheItem *item) {
                            .spill_bytes = item->spill_bytes,
                            .stack_bytes = item->stack_bytes,
                            .smem_static = item->smem_static,
+                           .serialized = item->serialized,
                            .cached = true};
   build->images[index].bytes = item->image;
   build->images[index].size = item->size;
@@ -209,6 +210,7 @@ static void to_cache(JitBuild *build, int index) {
                     .spill_bytes = report->spill_bytes,
                     .stack_bytes = report->stack_bytes,
                     .smem_static = report->smem_static,
+                    .serialized = report->serialized,
                     .image = build->images[index].bytes,
                     .size = build->images[index].size};
   snprintf(item.kernel, sizeof item.kernel, "%.127s", build->plan->kernels[index].name);

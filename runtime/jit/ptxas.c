@@ -4,6 +4,9 @@
 //   ptxas info    : Compiling entry function 'k' for 'sm_90a'
 //       0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //   ptxas info    : Used 10 registers, used 1 barriers, 16 bytes smem, 380 bytes cmem[0]
+// and before them, of some:
+//   ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized
+//                   due to ... in the function 'k'
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +21,21 @@ static int number_before(const char *begin, const char *end, const char *words) 
   return isdigit((unsigned char)*at) ? atoi(at) : -1;
 }
 
+static bool says_serialized(const char *log, const char *kernel) {
+  char name[320];
+  snprintf(name, sizeof name, "function '%s'", kernel);
+  for (const char *at = log; (at = strstr(at, "instructions are serialized")); at++) {
+    const char *found = strstr(at, name), *end = strchr(at, '\n');
+    if (found && (!end || found < end)) return true;
+  }
+  return false;
+}
+
 void ptxas_parse(const char *log, const char *kernel, KernelReport *report) {
   char opening[320];
   snprintf(opening, sizeof opening, "Compiling entry function '%s'", kernel);
   report->registers = report->spill_bytes = report->stack_bytes = report->smem_static = -1;
+  report->serialized = says_serialized(log, kernel);
   const char *begin = strstr(log, opening);
   if (!begin) return;
   begin += strlen(opening);

@@ -15,23 +15,33 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
 }
 
 // Adds the tiles that kParts blocks have staged, kValues floats each, in the order of their parts:
-// true for the last of them to arrive, whose `staged` then holds the sum. `parts` has room for all.
-template <int kThreads, int kValues, int kParts>
-__device__ inline bool sum_parts(float *staged, float *parts, int part, int *count, bool *last) {
-  for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4)
-    nn_store<4>(parts + part * kValues + at, nn_load<4>(staged + at));
-  if (!last_to_arrive(count, kParts, last)) return false;
-  for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4) {
-    Vec<float, 4> sum = nn_load<4>(parts + at);
+// those of kGroup blocks first, by the last of these to arrive, then of all groups. True for the
+// last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is one
+// and, where there are several groups, one more for each.
+template <int kThreads, int kValues, int kParts, int kGroup>
+__device__ inline bool sum_parts(float *staged, float *parts, int part, int *counts, bool *last) {
+  constexpr int kGroups = (kParts + kGroup - 1) / kGroup;
+  const int group = part / kGroup, begin = group * kGroup;
+  const int size = begin + kGroup < kParts ? kGroup : kParts - begin;
+  // Keeps the tile as part `to`; the last of `count` blocks adds as many parts, `step` apart.
+  auto meet = [&](int to, int *counter, int count, int first, int step) {
+    for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4)
+      nn_store<4>(parts + to * kValues + at, nn_load<4>(staged + at));
+    if (!last_to_arrive(counter, count, last)) return false;
+    for (int at = threadIdx.x * 4; at < kValues; at += kThreads * 4) {
+      Vec<float, 4> sum = nn_load<4>(parts + first * kValues + at);
 #pragma unroll 4
-    for (int p = 1; p < kParts; ++p) {
-      const Vec<float, 4> next = nn_load<4>(parts + p * kValues + at);
-      for (int j = 0; j < 4; ++j) sum[j] += next[j];
+      for (int p = 1; p < count; ++p) {
+        const Vec<float, 4> next = nn_load<4>(parts + (first + p * step) * kValues + at);
+        for (int j = 0; j < 4; ++j) sum[j] += next[j];
+      }
+      nn_store<4>(staged + at, sum);
     }
-    nn_store<4>(staged + at, sum);
-  }
-  nn_sync();
-  return true;
+    nn_sync();
+    return true;
+  };
+  if constexpr (kGroups == 1) return meet(part, counts, kParts, 0, 1);
+  return meet(part, counts + 1 + group, size, begin, 1) && meet(begin, counts, kGroups, 0, kGroup);
 }
 
 // Sums down the columns of a tile. Each thread brings its sums of kLanes neighbouring columns,

@@ -12,6 +12,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   static_assert(kM % kLanesM == 0 && kN % kLanesN == 0, "as many outputs for every lane");
   float acc[kRows][kColumns];
 
+  static constexpr int kInFlight = 0;  // blocks of k whose products may still run
+  __device__ static void publish() {}
+  __device__ void finish() {}
+
   __device__ void clear() {
     for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kColumns; ++j) acc[i][j] = 0.f;

@@ -13,6 +13,10 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
   static_assert(kRows * kColumns * 16 * 8 == kM * kN, "whole mma tiles");
   float acc[kRows][kColumns][4];
 
+  static constexpr int kInFlight = 0;  // blocks of k whose products may still run
+  __device__ static void publish() {}
+  __device__ void finish() {}
+
   __device__ void clear() {
     for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kColumns; ++j)

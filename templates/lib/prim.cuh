@@ -102,6 +102,7 @@ NN_DEV float nn_nan();
 
 NN_DEV int nn_lane();                           // threadIdx.x % 32; blocks are one-dimensional
 NN_DEV void nn_sync();                          // all threads of the block
+NN_DEV void nn_assume(bool holds);              // a fact for the compiler
 NN_DEV void nn_syncwarp(unsigned mask = kFullMask);
 // Named barrier `id` (1..15; 0 is nn_sync's): `threads`, a multiple of 32, take part in all.
 NN_DEV void nn_bar_sync(int id, int threads);   // arrives and waits
@@ -213,7 +214,8 @@ NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leadin
 NN_DEV void nn_wgmma_fence();                  // registers and shared memory before the first one
 NN_DEV void nn_wgmma_commit();                 // closes a group of products
 template <int N> NN_DEV void nn_wgmma_wait();  // all but the N newest groups are done
-// d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64 or 128; T: f16 or bf16. A transposed
+NN_DEV void nn_wgmma_hold(float &x); // x is neither read nor written across it: around products
+// d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64, 128, 256; T: f16, bf16. A transposed
 // tile has its M or N dimension innermost. Fragment of d: that of mma m16n8, each warp 16 rows.
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,

@@ -62,14 +62,15 @@ NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leadin
          (unsigned long long)(stride >> 4) << 32 | (unsigned long long)mode << 62;
 }
 NN_DEV void nn_wgmma_fence() {}
-NN_DEV void nn_wgmma_commit() {}
-template <int N> NN_DEV void nn_wgmma_wait() {}
+NN_DEV void nn_wgmma_commit() { cusim_product_commit(); }
+NN_DEV void nn_wgmma_hold(float &) {}
+template <int N> NN_DEV void nn_wgmma_wait() { cusim_product_wait(N); }
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                             bool accumulate, T) {
   using F = typename CusimFragment<T>::type;
-  cusim::wgmma<F, F, N, false, false>(reinterpret_cast<unsigned *>(d), 0, a, b,
-                                      cusim_shared_base(), accumulate, 1, 1, TRANS_A, TRANS_B);
+  cusim::wgmma_async<F, F, N>(reinterpret_cast<unsigned *>(d), a, b, cusim_shared_base(),
+                              accumulate, TRANS_A, TRANS_B);
 }
 
 // NOTE: the columns as one vector, since -O2 leaves the loop over them scalar.

@@ -28,10 +28,13 @@ shapes() { run tests/models/contraction.lua --dtype $1 --set "shapes=$2"; }
 sums() { shapes fp32 ";conv 2 8 9 9 8 1 1 1 1 0 0 1 1 1;conv 2 8 9 9 8 3 3 1 1 1 1 1 1 1"; }
 ring() { shapes fp16 "conv 1 64 6 6 64 3 3 1 1 1 1 1 1 1"; } # many blocks of k
 split() { shapes fp32 "matmul 1 33 40 4000 0 0"; }
+groups() { shapes bf16 "filter 4 64 32 32 64 3 3 1 1 1 1 1 1 1"; } # of warps, 8 blocks of k
+groups_checked() { NNGEN_SIM_CHECK=all groups; }
 ok "no fault, no complaint" run models/lenet.lua --dtype fp16
 ok "no fault, no complaint about sums of columns" sums
 ok "no fault, no complaint about a ring" ring
 ok "no fault, no complaint about parts of k" split
+ok "no fault, no complaint about warp groups" groups_checked
 ok "no fault, no complaint about reductions" run tests/models/reduce.lua
 ok "epilogue: relu that cuts at 0.01" \
   found gen/lang/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
@@ -55,6 +58,14 @@ ok "reference: an oracle that is wrong itself" found gen/lang/ops.lua \
 ok "fma: columns of b exchanged" found templates/lib/fma.cuh \
   's/row_b + lane % kLanesN + kLanesN \* j/row_b + (lane ^ 1) % kLanesN + kLanesN * j/' \
   run models/lenet.lua
+ok "wgmma: sums are read before their wait" \
+  found templates/lib/wgmma.cuh 's/    nn_wgmma_wait<0>();/    ;/' groups
+ok "wgmma: a stage is loaded while it is multiplied" \
+  found templates/contract.cu 's/kStages - 1 - Product::kInFlight/kStages - 1/' groups
+ok "wgmma: copies are not published" \
+  found templates/contract.cu 's/    product.publish();//' groups_checked
+ok "wgmma: across k, a step begins 8 rows late" \
+  found templates/lib/wgmma.cuh 's/step \* 2 \* kGroupBytes/(step * 2 + 1) % 8 * kGroupBytes/' groups
 ok "contract: rows begin a tap too late" \
   found templates/lib/source.cuh 's/map.row(r, batch)/map.row(r + 1, batch)/' run models/lenet.lua
 ok "contract: the wait is missing" \

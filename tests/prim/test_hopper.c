@@ -6,7 +6,7 @@ enum { kRows = 64, kDepth = 64, kThreads = 128 };
 
 static const char head[] =
     "#include \"lib/prim.cuh\"\n"
-    "struct Smem { alignas(1024) bf16 a[128 * 64]; alignas(1024) bf16 b[128 * 64]; "
+    "struct Smem { alignas(1024) bf16 a[64 * 64]; alignas(1024) bf16 b[256 * 64]; "
     "alignas(8) Mbar bar; };\n";
 
 static uint16_t brain(float x) { // of small whole numbers: exact
@@ -23,7 +23,7 @@ static float small_random(void) {
 
 // `row: offsets of columns 0, 8, 16, ..` of a block of layouts.txt; rows beyond it go on by 8 rows
 // of `stride` bytes.
-static int offsets[128][16], per_row;
+static int offsets[256][16], per_row;
 static void read_offsets(const char *title, int rows, int stride) {
   char *text = file_read("tests/prim/layouts.txt"), *at = text ? strstr(text, title) : NULL;
   assert_non_null(at);
@@ -63,7 +63,7 @@ static void test_bulk(void **state) {
   float x[256], y[256];
   for (int i = 0; i < 256; i++) x[i] = (float)i;
   CUdeviceptr in = device_upload(x, sizeof x), out = device_upload(NULL, sizeof y);
-  OK(device_run(f, 1, kThreads, 34 << 10, (void *[]){&in, &out}));
+  OK(device_run(f, 1, kThreads, 42 << 10, (void *[]){&in, &out}));
   OK(cuMemcpyDtoH(y, out, sizeof y));
   for (int i = 0; i < 256; i++) assert_true(y[i] == 2 * x[i]);
 }
@@ -121,7 +121,7 @@ static void test_tensor(void **state) {
     read_offsets(cases[c].title, 16, cases[c].stride);
     make_map(map, in, kColumns, kTall, (uint32_t)columns, 16, cases[c].mode);
     make_map(to, copy, (uint64_t)columns, 16, (uint32_t)columns, 16, cases[c].mode);
-    OK(device_run(f, 1, kThreads, 34 << 10, (void *[]){map, &x, &y, &bytes, to, &out}));
+    OK(device_run(f, 1, kThreads, 42 << 10, (void *[]){map, &x, &y, &bytes, to, &out}));
     OK(cuMemcpyDtoH(raw, out, (size_t)bytes));
     OK(cuMemcpyDtoH(back, copy, (size_t)bytes));
     for (int r = 0; r < 16; r++)
@@ -157,39 +157,50 @@ static void accumulator_place(int thread, int value, int *row, int *column) {
   *column = places[thread][value % 16][1] + value / 16 * 32;
 }
 
-// The tiles of A (64 x 64) and B (N x 64), K-major and swizzled as the title says, of `columns` in
-// k each; the kernel makes 64 x N x columns.
-static void product(const char *title, const char *mode, int columns, int stride, int n) {
+// The place of an element of a tile, in elements: as read_offsets has it; of a transposed tile, of
+// which each 64 rows are a block of 64 k, 128 bytes each.
+static int element(int row, int k, bool across) {
+  if (!across) return offsets[row][k / 8] / 2 + k % 8;
+  return row / 64 * 64 * 64 + k / 8 * 512 + offsets[k % 8][row % 64 / 8] / 2 + row % 8;
+}
+
+// The tiles of A (64 x 64) and B (N x 64), swizzled as the title says, of `columns` in k each; the
+// kernel computes 64 x N x columns. across: transposed.
+static void product(const char *title, const char *mode, int columns, int stride, int n,
+                    bool across) {
   char source[4096];
+  int leading = across ? 8192 : 0, step = across ? 1024 : 16;
+  const char *form = across ? "true, true" : "false, false";
   snprintf(source, sizeof source,
            "%sextern \"C\" __global__ void k(const unsigned short *a, const unsigned short *b, "
            "float *out) {\n"
            "  NN_SMEM(Smem, s);\n"
-           "  for (int i = threadIdx.x; i < 128 * 64; i += 128) "
-           "s.a[i].bits = a[i], s.b[i].bits = b[i];\n"
+           "  for (int i = threadIdx.x; i < 64 * 64; i += 128) s.a[i].bits = a[i];\n"
+           "  for (int i = threadIdx.x; i < 256 * 64; i += 128) s.b[i].bits = b[i];\n"
            "  nn_fence_proxy_async(); nn_sync();\n"
            "  float d[%d];\n"
            "  nn_wgmma_fence();\n"
            "  for (int k = 0; k < %d; k++)\n"
-           "    nn_wgmma_m64k16<%d, false, false>(d, nn_wgmma_tile(s.a + 16 * k, %d, 0, %s),\n"
-           "                                      "
-           "nn_wgmma_tile(s.b + 16 * k, %d, 0, %s), k != 0, bf16());\n"
+           "    nn_wgmma_m64k16<%d, %s>(d, nn_wgmma_tile(s.a + %d * k, %d, %d, %s),\n"
+           "                            "
+           "nn_wgmma_tile(s.b + %d * k, %d, %d, %s), k != 0, bf16());\n"
            "  nn_wgmma_commit(); nn_wgmma_wait<0>();\n"
            "  for (int i = 0; i < %d; i++) out[threadIdx.x * %d + i] = d[i];\n}\n",
-           head, n / 2, columns / 16, n, stride, mode, stride, mode, n / 2, n / 2);
+           head, n / 2, columns / 16, n, form, step, stride, leading, mode, step, stride, leading,
+           mode, n / 2, n / 2);
   CUfunction f = device_function(source, "k");
-  static float a[64][64], b[128][64], got[kThreads][64];
-  static uint16_t ta[128 * 64], tb[128 * 64];
-  read_offsets(title, 128, stride);
-  for (int r = 0; r < 128; r++)
+  static float a[64][64], b[256][64], got[kThreads][128];
+  static uint16_t ta[64 * 64], tb[256 * 64];
+  read_offsets(title, 256, stride);
+  for (int r = 0; r < n; r++)
     for (int k = 0; k < columns; k++) {
-      int at = offsets[r][k / 8] / 2 + k % 8;
+      int at = element(r, k, across);
       if (r < 64) ta[at] = brain(a[r][k] = small_random());
-      if (r < n) tb[at] = brain(b[r][k] = small_random());
+      tb[at] = brain(b[r][k] = small_random());
     }
   CUdeviceptr da = device_upload(ta, sizeof ta), db = device_upload(tb, sizeof tb),
               out = device_upload(NULL, sizeof got);
-  OK(device_run(f, 1, kThreads, 34 << 10, (void *[]){&da, &db, &out}));
+  OK(device_run(f, 1, kThreads, 42 << 10, (void *[]){&da, &db, &out}));
   OK(cuMemcpyDtoH(got, out, (size_t)(kThreads * n / 2) * 4));
   for (int t = 0; t < kThreads; t++)
     for (int v = 0; v < n / 2; v++) {
@@ -205,10 +216,12 @@ static void product(const char *title, const char *mode, int columns, int stride
 
 static void test_products(void **state) {
   (void)state;
-  product("# K-major 128B swizzle", "kSwizzle128", 64, 1024, 64);
-  product("# K-major 128B swizzle", "kSwizzle128", 64, 1024, 128);
-  product("# K-major 64B swizzle", "kSwizzle64", 32, 512, 64);
-  product("# K-major 32B swizzle", "kSwizzle32", 16, 256, 128);
+  for (int n = 64; n <= 256; n *= 2) {
+    product("# K-major 128B swizzle", "kSwizzle128", 64, 1024, n, false);
+    product("# MN-major 128B swizzle", "kSwizzle128", 64, 1024, n, true);
+  }
+  product("# K-major 64B swizzle", "kSwizzle64", 32, 512, 64, false);
+  product("# K-major 32B swizzle", "kSwizzle32", 16, 256, 128, false);
 }
 
 int main(void) {

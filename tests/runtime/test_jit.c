@@ -29,6 +29,8 @@ static const char kLog[] = "ptxas info    : 0 bytes gmem\n"
                            "ptxas info    : Used 32 registers, used 1 barriers, 16 bytes stack, "
                            "1024 bytes smem, 380 bytes "
                            "cmem[0]\n"
+                           "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async "
+                           "instructions are serialized due to a reason in the function 'k2'\n"
                            "ptxas info    : Compiling entry function 'k2' for 'sm_90a'\n"
                            "ptxas info    : Function properties for k2\n"
                            "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
@@ -39,9 +41,10 @@ static void assembler_log(void **state) {
   KernelReport report = {0};
   ptxas_parse(kLog, "k1", &report);
   assert_true(report.registers == 32 && report.spill_bytes == 20 && report.stack_bytes == 16 &&
-              report.smem_static == 1024);
+              report.smem_static == 1024 && !report.serialized);
   ptxas_parse(kLog, "k2", &report);
   assert_true(report.registers == 8 && report.spill_bytes == 0 && report.smem_static == 0);
+  assert_true(report.serialized);
   ptxas_parse(kLog, "k", &report); // not a part of a name
   assert_int_equal(report.registers, -1);
   ptxas_parse("", "k1", &report);

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 12
+#define CUSIM_ABI 13
 
 #ifdef __cplusplus
 extern "C" {
@@ -199,6 +199,10 @@ void *cusim_scratch(unsigned long long bytes);
 
 // All 128 threads of a warp group bring operands, the last one does the work.
 void cusim_meet_group(CusimWork work, void *operands);
+// The same when the threads wait for the group of products: at the latest that a GPU may.
+void cusim_product_async(CusimWork work, const void *operands, int bytes);
+void cusim_product_commit(void);
+void cusim_product_wait(int groups); // all but the newest `groups` groups are done
 
 // ---- faults, counters, host services -----------------------------------------------------------
 

@@ -2,7 +2,8 @@
 //
 // Layouts as tests/prim/layouts.txt has them: fragments of registers, and tiles in shared memory that
 // 64-bit descriptors tell of.
-// NOTE: the product is made where it is asked for; a GPU's is there after wgmma.wait_group.
+// NOTE: wgmma makes the product where it is asked for; wgmma_async, as late as a GPU may: a product
+// that is read before its wait, or whose operands are overwritten, shows as wrong numbers.
 #ifndef CUSIM_WGMMA_H
 #define CUSIM_WGMMA_H
 
@@ -145,6 +146,14 @@ CUSIM_FN void wgmma(unsigned *d, const unsigned *a, unsigned long long a_tile,
                     int scale_b, int trans_a, int trans_b) {
   Wgmma<A> operands{d, a, a_tile, b_tile, shared, scale_d, scale_a, scale_b, trans_a, trans_b};
   cusim_meet_group(wgmma_work<A, B, N, kHalf, kRegs>, &operands);
+}
+
+// Operands in shared memory; d is there until the wait.
+template <class A, class B, int N>
+CUSIM_FN void wgmma_async(unsigned *d, unsigned long long a_tile, unsigned long long b_tile,
+                          unsigned char *shared, bool scale_d, int trans_a, int trans_b) {
+  Wgmma<A> operands{d, nullptr, a_tile, b_tile, shared, scale_d, 1, 1, trans_a, trans_b};
+  cusim_product_async(wgmma_work<A, B, N, false, false>, &operands, sizeof operands);
 }
 
 } // namespace cusim

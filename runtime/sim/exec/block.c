@@ -139,6 +139,7 @@ static void start_thread(Fiber *fiber, int index) {
     self->thread[2] = (unsigned)index / dim[0] / dim[1];
   }
   fiber->copy_head = fiber->copy_tail = fiber->copy_group = 0;
+  fiber->product_head = fiber->product_tail = fiber->product_group = 0;
   fiber->spins = 0;
   fiber->stores = NULL;
   fiber->last_store = &fiber->stores;

@@ -115,5 +115,6 @@ void fiber_free(Fiber *fiber) {
   size_t guard = (size_t)sysconf(_SC_PAGESIZE);
   munmap(fiber->stack - guard, fiber->stack_bytes + guard);
   free(fiber->copies);
+  free(fiber->products);
   free(fiber);
 }

@@ -150,6 +150,8 @@ typedef struct Fiber {
   bool try_result;   // what mbar_try_wait returns
   CopyEntry *copies; // ring of kCopies, made on first use
   unsigned copy_head, copy_tail, copy_group;
+  struct ProductEntry *products; // of warp groups (product_async.c), made on first use
+  unsigned product_head, product_tail, product_group;
   int spins; // yields since it last made progress
   struct BulkCopy *stores, **last_store; // bulk copies out of shared memory that have not landed
   unsigned bulk_group;

@@ -80,6 +80,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 784, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 4;  // parts of k, each a block's
+constexpr int kPartGroup = 4;  // of parts, whose sums are added first
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
@@ -146,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   AlongSource<MapA, T, kTileM, kThreads> a(g_x, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_fc1, n0, batch);
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
   // The last block may be shorter.
@@ -158,14 +160,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -176,6 +180,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
     }
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -185,8 +190,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
   const int tile_id = tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  if (!sum_parts<kThreads, kTileM * kTileN, kSplits>(smem.out, sums_of_parts, split,
-    own_arrived + tile_id, &smem.last)) return;
+  int *arrived = own_arrived + tile_id;
+  if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
+    arrived, &smem.last)) return;
 
   auto epilogue = [&](int m, int n, const Vec<float, kLanes> &acc) {
     const Vec<float, 8> bias = nn_float(nn_load<8>(g_bias + n));
@@ -318,7 +324,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_fc2, n0, batch);
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
   // The last block may be shorter.
@@ -330,14 +337,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -348,6 +357,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
     }
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -484,7 +494,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_fc3, n0, batch);
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
   // The last block may be shorter.
@@ -496,14 +507,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -514,6 +527,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
     }
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.

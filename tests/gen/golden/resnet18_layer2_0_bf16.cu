@@ -192,7 +192,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
   nn_sync();  // the table of taps is there
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
   // The last block may be shorter.
@@ -204,14 +205,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -222,6 +225,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     }
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -433,7 +437,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   write_taps<kThreads>(MapA{}, smem.taps, kBlocks * (kTileK / 64));
   nn_sync();  // the table of taps is there
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
   // The last block may be shorter.
@@ -445,14 +450,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -463,6 +470,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     }
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.
@@ -651,7 +659,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_downsample_1, n0, batch);
 
-  // The ring: kStages - 1 blocks are on their way while one is multiplied.
+  // The ring: kAhead blocks are on their way while one is multiplied.
+  constexpr int kAhead = kStages - 1 - Product::kInFlight;
   Product product;
   product.clear();
   // The last block may be shorter.
@@ -663,14 +672,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   };
   const int warp_m = warp / (kTileN / kWarpN) * kWarpM, warp_n = warp % (kTileN / kWarpN) * kWarpN;
 #pragma unroll
-  for (int ahead = 0; ahead < kStages - 1; ++ahead) {
+  for (int ahead = 0; ahead < kAhead; ++ahead) {
     if (first + ahead < end) load(first + ahead, ahead);
     nn_cp_async_commit();
   }
   for (int block = first, stage = 0; block < end; ++block) {
-    nn_cp_async_wait<kStages - 2>();
-    nn_sync();  // this block has landed for all, and the stage before it has been read by all
-    if (block + kStages - 1 < end) load(block + kStages - 1, (stage ? stage : kStages) - 1);
+    nn_cp_async_wait<kAhead - 1>();
+    product.publish();
+    nn_sync();  // this block has landed for all, and the stage loaded next has been read by all
+    const int next = stage + kAhead < kStages ? stage + kAhead : stage + kAhead - kStages;
+    if (block + kAhead < end) load(block + kAhead, next);
     nn_cp_async_commit();
     const char *rows = smem.a[stage], *columns = smem.b[stage];
     stage = stage + 1 < kStages ? stage + 1 : 0;
@@ -681,6 +692,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
     }
   }
   nn_cp_async_wait<0>();
+  product.finish();
   nn_sync();
 
   // Outputs pass through shared memory, so that each thread has neighbours along n.

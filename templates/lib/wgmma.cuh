@@ -1,0 +1,85 @@
+// wgmma.cuh: a warp's part of a matrix product that its warp group computes, on sm_90a. Operands are
+// read from shared memory, where their tiles lie as wgmma has its 128-byte swizzle (lib/tile.cuh).
+#pragma once
+#include "lib/tile.cuh"
+
+// The product of kM x kN outputs by one warp, of 4 kM x kN by the group of four: one instruction
+// multiplies 64 rows of a by kN rows of b, and each warp holds 16 of these rows. The products of a
+// block of k run on while the next block is loaded.
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
+  static constexpr int kStepBytes = 32;  // of k in one instruction
+  static constexpr int kInFlight = 1;    // blocks of k whose products may still run
+  static constexpr int kGroup = 4 * kM;  // rows of the warp group
+  static constexpr int kRows = kM / 16;  // instructions along m
+  static_assert(sizeof(T) == 2 && kM % 16 == 0, "16-bit operands, 16 rows a warp");
+  float acc[kRows][kN / 2];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int e = 0; e < kN / 2; ++e) acc[i][e] = 0.f;
+  }
+
+  // Shared memory that this thread has written, also by asynchronous copies, to the tensor cores,
+  // which read it after a barrier.
+  __device__ static void publish() { nn_fence_proxy_async(); }
+
+  // The tile of an operand from `row` on at a step of k. Along k, rows of 128 bytes in groups of 8;
+  // across k, for every 64 rows a block of 64 x 128 bytes, its rows those of k.
+  template <bool kAcross>
+  __device__ static unsigned long long tile(const char *operand, int row, int step) {
+    constexpr int kGroupBytes = 8 * kRowBytes, kBlockBytes = 64 * kRowBytes;
+    if constexpr (kAcross)
+      return nn_wgmma_tile(operand + row / 64 * kBlockBytes + step * 2 * kGroupBytes, kGroupBytes,
+                           kBlockBytes, kSwizzle128);
+    else
+      return nn_wgmma_tile(operand + row * kRowBytes + step * kStepBytes, kGroupBytes, 0,
+                           kSwizzle128);
+  }
+
+  // acc += a b^T over kSteps steps of k. `a` and `b` are operand tiles; the warp's kM rows of a are
+  // among its group's, its rows of b begin at row_b.
+  template <int kSteps>
+  __device__ void multiply(const char *a, int row_a, const char *b, int row_b) {
+    const int first = row_a / kGroup * kGroup;
+    hold();
+    nn_wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+      for (int i = 0; i < kRows; ++i)
+        nn_wgmma_m64k16<kN, kAcrossA, kAcrossB>(acc[i], tile<kAcrossA>(a, first + i * 64, step),
+                                                tile<kAcrossB>(b, row_b, step), true, T());
+    nn_wgmma_commit();
+    nn_wgmma_wait<kInFlight>();
+    hold();
+  }
+
+  __device__ void finish() {
+    nn_wgmma_wait<0>();
+    hold();
+  }
+
+  // Keeps the compiler from moving sums into the products that are in flight.
+  __device__ void hold() {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int e = 0; e < kN / 2; ++e) nn_wgmma_hold(acc[i][e]);
+  }
+
+  // Writes the warp's outputs to `out`, rows of `stride` floats, from (row, column) on.
+  __device__ void stage(float *out, int stride, int row, int column) const {
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % 4;
+    const int first = row / kGroup * kGroup + warp * 16 + lane / 4;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          nn_store<2>(out + staged(stride, first + i * 64 + half * 8, column + j * 8 + lane % 4 * 2),
+                      Vec<float, 2>{{acc[i][j * 4 + half * 2], acc[i][j * 4 + half * 2 + 1]}});
+  }
+};
