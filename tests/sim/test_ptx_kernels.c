@@ -9,7 +9,7 @@ enum { kThreads = 64, kWarp = 32 };
 
 // x[i] is the thread's result, x[1024 + i] its input; p1: it is thread 0.
 static const char head[] =
-    ".version 8.6\n.target sm_90a\n.address_size 64\n"
+    ".version 8.6\n.target sm_90a\n.address_size 64\n.const .align 4 .u32 c[2] = {0, 1};\n"
     ".visible .entry k(.param .u64 x)\n{\n"
     " .reg .pred %p<8>; .reg .b16 %h<4>; .reg .b32 %r<40>; .reg .b64 %d<20>; .reg .f32 %f<4>;\n"
     " .shared .align 128 .b8 s[2048]; .shared .align 8 .b64 bar;\n"
@@ -254,6 +254,23 @@ static const Case cases[] = {
     {"tanh", " cvt.rn.f32.u32 %f1, %r1; fma.rn.f32 %f1, %f1, 0f3d800000, 0fc0000000;\n"
              " tanh.approx.f32 %f2, %f1; mov.b32 %r3, %f2;\n",
      is_tanh, 0},
+    {"cp.async.mbarrier.arrive, counted by itself",
+     INIT(1) " add.u32 %r4, %r13, 0; cp.async.ca.shared.global [%r4], [%d3], 4;\n"
+             " cp.async.mbarrier.arrive.shared.b64 [%r11];\n bar.sync 0;\n"
+             " @%p1 mbarrier.arrive.shared.b64 _, [%r11];\n"
+             "W: mbarrier.try_wait.parity.shared.b64 %p2, [%r11], 0; @!%p2 bra W;\n"
+             " ld.shared.u32 %r3, [%r14];\n",
+     neighbour, 0},
+    {"memory of the stack",
+     " stacksave.u64 %d9; add.u32 %r4, %r1, 8; cvt.u64.u32 %d8, %r4; alloca.u64 %d7, %d8, 64;\n"
+     " and.b64 %d6, %d7, 63; setp.ne.u64 %p2, %d6, 0; @%p2 trap;\n"
+     " st.local.u32 [%d7+4], %r2; ld.local.u32 %r3, [%d7+4]; stackrestore.u64 %d9;\n",
+     own, 0},
+    {"a constant's address",
+     " cvta.const.u64 %d5, c; isspacep.const %p2, %d5; isspacep.global %p3, %d5; @%p3 trap;\n"
+     " isspacep.const %p3, %d1; @%p3 trap; cvta.shared.u64 %d6, 0; isspacep.const %p3, %d6;\n"
+     " @%p3 trap; cvta.to.const.u64 %d7, %d5; ld.const.u32 %r3, [%d7+4]; @!%p2 trap;\n",
+     one, 0},
     {"where an address lies",
      " cvta.shared.u64 %d5, 0; isspacep.shared %p2, %d5; isspacep.global %p3, %d5;\n"
      " isspacep.global %p4, %d1; isspacep.shared %p5, %d1; isspacep.local %p6, %d1;\n"

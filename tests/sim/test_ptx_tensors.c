@@ -1,5 +1,5 @@
-// test_ptx_tensors.c: copies of the asynchronous proxy that reduce, bulk and tensor; im2col boxes;
-// tensor maps that a kernel changes. What they leave is worked out here from the PTX ISA. Four
+// test_ptx_tensors.c: what reduces: copies of the asynchronous proxy, bulk and tensor, red.async,
+// atomics of all types; im2col boxes; tensor maps that a kernel changes. What they leave is worked out here from the PTX ISA. Four
 // blocks do the same, with all checks and in their own OS threads.
 #include <math.h>
 #include <stdalign.h>
@@ -214,6 +214,82 @@ static void run_lanes(const void *user) {
   hold_to(s, "red.async", x, 2);
 }
 
+// ---- atomics ------------------------------------------------------------------------------------
+
+// Each lane does eight bytes' worth: atom in global memory by four blocks, red in shared memory.
+typedef struct Atomic {
+  Sums sums;        // of elements
+  const char *form; // what follows `atom.global.`
+  int bits, count;  // of a register; registers
+} Atomic;
+
+static const Atomic atomics[] = {
+    {{"add", "u32"}, "add.u32", 32, 1},
+    {{"add", "s32"}, "add.s32", 32, 1},
+    {{"add", "u64"}, "add.u64", 64, 1},
+    {{"add", "f32"}, "add.f32", 32, 1},
+    {{"add", "f64"}, "add.f64", 64, 1},
+    {{"add", "f16"}, "add.noftz.f16", 16, 1},
+    {{"add", "f16"}, "add.noftz.f16x2", 32, 1},
+    {{"add", "bf16"}, "add.noftz.bf16", 16, 1},
+    {{"add", "bf16"}, "add.noftz.bf16x2", 32, 1},
+    {{"min", "u32"}, "min.u32", 32, 1},
+    {{"min", "s32"}, "min.s32", 32, 1},
+    {{"min", "s64"}, "min.s64", 64, 1},
+    {{"max", "u32"}, "max.u32", 32, 1},
+    {{"max", "s32"}, "max.s32", 32, 1},
+    {{"max", "u64"}, "max.u64", 64, 1},
+    {{"inc", "u32"}, "inc.u32", 32, 1},
+    {{"dec", "u32"}, "dec.u32", 32, 1},
+    {{"and", "b32"}, "and.b32", 32, 1},
+    {{"or", "b64"}, "or.b64", 64, 1},
+    {{"xor", "b32"}, "xor.b32", 32, 1},
+    {{"add", "f32"}, "v2.f32.add", 32, 2},
+    {{"add", "f16"}, "v4.f16.add.noftz", 16, 4},
+    {{"min", "f16"}, "v2.f16x2.min.noftz", 32, 2},
+    {{"max", "bf16"}, "v4.bf16.max.noftz", 16, 4},
+    {{"add", "bf16"}, "v2.bf16x2.add.noftz", 32, 2},
+};
+
+static void atomic_step(char *text, size_t room, const Atomic *a, int at, bool shared) {
+  char from[64] = "", to[64] = "";
+  char kind = a->bits == 16 ? 'h' : a->bits == 32 ? 'r' : 'd';
+  int n = 0, first = kind == 'd' ? 5 : 10;
+  for (int i = 0; i < a->count; i++) {
+    n += snprintf(text + n, room - (size_t)n, " ld.global.b%d %%%c%d, [%%d4+%d];\n", a->bits, kind,
+                  first + i, kIn + at + i * a->bits / 8);
+    sprintf(from + strlen(from), "%s%%%c%d", i ? ", " : "", kind, first + i);
+    sprintf(to + strlen(to), "%s%%%c%d", i ? ", " : "", kind, first + 5 + i);
+  }
+  const char *begin = a->count > 1 ? "{" : "", *end = a->count > 1 ? "}" : "";
+  if (shared)
+    snprintf(text + n, room - (size_t)n, " red.shared.%s [%%r4+%d], %s;\n", a->form, at, from);
+  else
+    snprintf(text + n, room - (size_t)n, " atom.global.%s %s%s%s, [%%d4+%d], %s%s%s;\n", a->form,
+             begin, to, end, at, begin, from, end);
+}
+
+static void run_atomics(const void *user) {
+  const Atomic *a = user;
+  static unsigned char x[kSize];
+  for (int shared = 0; shared < 2 - (a->count > 1); shared++) {
+    char text[8192];
+    fill(x + kOut, &a->sums, true), fill(x + kIn, &a->sums, false);
+    snprintf(text, sizeof text, HEAD " .reg .b16 %%h<30>; add.u64 %%d4, %%d1, %%d2;\n%s", shared
+                 ? " ld.global.u64 %d5, [%d4]; st.shared.u64 [%r4], %d5;\n" : "");
+    char *reg = strstr(text, ".reg .b16 %h<4>;");
+    memset(reg, ' ', strlen(".reg .b16 %h<4>;"));
+    for (int at = 0; at < 8; at += a->bits * a->count / 8)
+      atomic_step(text + strlen(text), sizeof text - strlen(text), a, at, shared);
+    strcat(text, shared ? " ld.shared.u64 %d5, [%r4]; st.global.u64 [%d4], %d5;\n ret;\n}\n"
+                        : " ret;\n}\n");
+    CUdeviceptr ptr = device_upload(x, sizeof x);
+    run_text(text, shared ? 1 : kBlocks, &ptr, NULL);
+    OK(cuMemcpyDtoH(x, ptr, sizeof x));
+    hold_to(&a->sums, shared ? "red in shared memory" : "atom", x, shared ? 1 : kBlocks);
+  }
+}
+
 // ---- tensor copies that reduce ------------------------------------------------------------------
 
 typedef CUresult (*EncodeTiled)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
@@ -424,6 +500,10 @@ static void test_lanes(void **state) {
   (void)state;
   EACH(by_lanes, run_lanes);
 }
+static void test_atomics(void **state) {
+  (void)state;
+  EACH(atomics, run_atomics);
+}
 static void test_tensors(void **state) {
   (void)state;
   EACH(tensors, run_tensor);
@@ -438,7 +518,7 @@ static void test_boxes(void **state) {
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_global), cmocka_unit_test(test_cluster), cmocka_unit_test(test_lanes),
+      cmocka_unit_test(test_global), cmocka_unit_test(test_cluster), cmocka_unit_test(test_lanes), cmocka_unit_test(test_atomics),
       cmocka_unit_test(test_tensors), cmocka_unit_test(test_boxes)};
   return cmocka_run_group_tests_name("test_ptx_tensors", tests, NULL, NULL);
 }

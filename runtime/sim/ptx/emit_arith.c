@@ -58,6 +58,7 @@ static void call_float(Emitter *e, const char *name, int count, const char *more
   char known[128];
   snprintf(known, sizeof known, "rn rz rm rp ftz sat %s", more);
   only_parts(e, 1, in->nparts - 1, known);
+  if (*mode && strstr(type.name, "f16")) emit_fail(e, "of 16 bits it is to nearest");
   bool ftz = instr_has(in, "ftz"), sat = instr_has(in, "sat"), relu = instr_has(in, "relu");
   const char *around = sat ? "x_sat" : relu ? "x_relu" : "";
   snprintf(text, sizeof text, "%s%s%s", name, mode, ftz ? "_ftz" : "");
