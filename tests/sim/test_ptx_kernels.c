@@ -34,7 +34,8 @@ static bool neighbour(const uint32_t *x, unsigned i) {
 static bool own(const uint32_t *x, unsigned i) {
   return x[i] == input(i);
 }
-static bool first_counts(const uint32_t *x, unsigned i) { // of thread 0: pending before each arrival
+// Of thread 0: how many were pending before each arrival.
+static bool first_counts(const uint32_t *x, unsigned i) {
   return x[i] == (i ? 0 : 5 + 16 * 3 + 256 * 2);
 }
 static bool one(const uint32_t *x, unsigned i) {
@@ -223,7 +224,8 @@ static const Case cases[] = {
      " setp.lt.u32 %p3, %r9, 16; @%p3 bra D; elect.sync %r3|%p2, 0xffff0000;\n"
      " @%p2 add.u32 %r3, %r3, 256;\nD:\n",
      leader_of_high, 0},
-    {"elect by a lane that is not named", " elect.sync _|%p2, 0xffff;\n", NULL, "not in its own mask"},
+    {"elect by a lane that is not named", " elect.sync _|%p2, 0xffff;\n", NULL,
+     "not in its own mask"},
     {"activemask on both sides of a branch",
      " setp.lt.u32 %p3, %r9, 8; @%p3 bra D; activemask.b32 %r3; bra E;\n"
      "D: activemask.b32 %r3;\nE:\n",
@@ -275,7 +277,8 @@ static const Case cases[] = {
      " cvta.shared.u64 %d5, 0; isspacep.shared %p2, %d5; isspacep.global %p3, %d5;\n"
      " isspacep.global %p4, %d1; isspacep.shared %p5, %d1; isspacep.local %p6, %d1;\n"
      " not.pred %p3, %p3; and.pred %p2, %p2, %p3; and.pred %p2, %p2, %p4;\n"
-     " or.pred %p5, %p5, %p6; not.pred %p5, %p5; and.pred %p2, %p2, %p5; selp.u32 %r3, 1, 0, %p2;\n",
+     " or.pred %p5, %p5, %p6; not.pred %p5, %p5; and.pred %p2, %p2, %p5;\n"
+     " selp.u32 %r3, 1, 0, %p2;\n",
      one, 0},
 };
 

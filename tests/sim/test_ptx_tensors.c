@@ -1,5 +1,6 @@
 // test_ptx_tensors.c: what reduces: copies of the asynchronous proxy, bulk and tensor, red.async,
-// atomics of all types; im2col boxes; tensor maps that a kernel changes. What they leave is worked out here from the PTX ISA. Four
+// atomics of all types; im2col boxes; tensor maps that a kernel changes. What they leave is worked
+// out here from the PTX ISA. Four
 // blocks do the same, with all checks and in their own OS threads.
 #include <math.h>
 #include <stdalign.h>
@@ -153,7 +154,7 @@ static void run_global(const void *user) {
   static unsigned char x[kSize];
   fill(x + kOut, s, true), fill(x + kIn, s, false);
   snprintf(text, sizeof text,
-           HEAD FILL "@%%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.%s.%s [%%d1], [%%r2], "
+           HEAD FILL "@%%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.%s.%s [%%d1], [%%r2],"
                      "256;\n cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\n ret;\n}\n",
            s->op, s->type);
   CUdeviceptr ptr = device_upload(x, sizeof x);
@@ -169,7 +170,8 @@ static void run_cluster(const void *user) {
   static unsigned char x[kSize];
   fill(x + kOut, s, true), fill(x + kIn, s, false);
   snprintf(text, sizeof text, HEAD
-           " add.u64 %%d4, %%d1, %%d2; ld.global.u64 %%d5, [%%d4]; st.shared.u64 [%%r4+4096], %%d5;\n"
+           " add.u64 %%d4, %%d1, %%d2; ld.global.u64 %%d5, [%%d4];\n"
+           " st.shared.u64 [%%r4+4096], %%d5;\n"
            " @%%p1 mbarrier.init.shared.b64 [%%r3], 1;\n" FILL " add.u32 %%r5, %%r2, 4096;\n"
            " @!%%p1 bra W; mbarrier.arrive.expect_tx.shared.b64 _, [%%r3], 768;\n"
            "L: cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.%s.%s "
@@ -295,8 +297,8 @@ static void run_atomics(const void *user) {
 typedef CUresult (*EncodeTiled)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
                                 const uint32_t *, const uint32_t *, int, int, int, int);
 typedef CUresult (*EncodeIm2col)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
-                                 const int *, const int *, uint32_t, uint32_t, const uint32_t *, int,
-                                 int, int, int);
+                                 const int *, const int *, uint32_t, uint32_t,
+                                 const uint32_t *, int, int, int, int);
 typedef struct Map {
   alignas(64) unsigned char bytes[128];
 } Map;
@@ -325,7 +327,7 @@ static int type_number(const char *type) {
   return U32 + i;
 }
 
-// A tensor of 16 rows of 64 bytes of which a box of 4 rows and all their bytes is moved, from row 2.
+// A tensor of 16 rows of 64 bytes, of which a box of 4 whole rows is moved, from row 2.
 static void run_tensor(const void *user) {
   const Sums *s = user;
   char text[8192];
@@ -351,7 +353,7 @@ static void run_tensor(const void *user) {
 
 // ---- boxes --------------------------------------------------------------------------------------
 
-#define LOAD_BOX(what, bytes)                                                                          \
+#define LOAD_BOX(what, bytes)                                                                      \
   " @%%p1 mbarrier.init.shared.b64 [%%r3], 1; fence.mbarrier_init.release.cluster;\n"              \
   " bar.warp.sync -1; @!%%p1 bra W;\n mbarrier.arrive.expect_tx.shared.b64 _, [%%r3], " bytes      \
   ";\n" what "W: mbarrier.try_wait.parity.shared.b64 %%p2, [%%r3], 0; @!%%p2 bra W;\n"
@@ -409,19 +411,21 @@ static void run_replace(const void *user) {
            " tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%%r5], 0;\n"
            " tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%%r5], 0;\n"
            "P: bar.warp.sync -1;\n"
-           " tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
-           "[%%d7], [%%r5], 128;\n"
+           " tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync."
+           "aligned [%%d7], [%%r5], 128;\n"
            " fence.proxy.tensormap::generic.acquire.gpu [%%d7], 128;\n" LOAD_BOX(
                " mov.u32 %%r5, 7; mov.u32 %%r6, 16;\n cp.async.bulk.tensor.2d.shared::cluster."
                "global.tile.mbarrier::complete_tx::bytes [%%r2], [%%d7, {%%r6, %%r5}], [%%r3];\n",
                "128") " mov.u32 %%r8, 32;\n" STORE_WORDS);
   CUdeviceptr ptr = device_upload(x, sizeof x);
-  Map map = tiled_map(ptr, F16, (uint64_t[]){64, 64}, 128, (uint32_t[]){32, 32}, (uint32_t[]){1, 4});
+  Map map = tiled_map(ptr, F16, (uint64_t[]){64, 64}, 128, (uint32_t[]){32, 32},
+                      (uint32_t[]){1, 4});
   run_text(text, 1, &ptr, &map);
   OK(cuMemcpyDtoH(x, ptr, sizeof x));
   for (unsigned i = 0; i < 32; i++) {
     unsigned row = 7 + i / 8, column = 16 + i % 8;
-    differ("a map made by a kernel", i, x[i], row < 10 && column < 20 ? 100 + row * 20 + column : 0);
+    unsigned want = row < 10 && column < 20 ? 100 + row * 20 + column : 0;
+    differ("a map made by a kernel", i, x[i], want);
   }
 }
 
@@ -475,8 +479,8 @@ static void run_walk(const void *user) {
     int p = start + i / 4, w = k->lower + p % per_row * k->step + k->offset_w;
     int h = k->lower + p / per_row % rows * k->step + k->offset_h, image = p / per_row / rows;
     bool inside = w >= 0 && w < kW && h >= 0 && h < kH && image < kImages;
-    uint32_t want = inside ? 100 + (uint32_t)(((image * kH + h) * kW + w) * kChannels + 2 + i % 4) : 0;
-    differ(k->name, (unsigned)i, x[i], want);
+    int number = ((image * kH + h) * kW + w) * kChannels + 2 + i % 4;
+    differ(k->name, (unsigned)i, x[i], inside ? 100 + (uint32_t)number : 0);
   }
 }
 
@@ -518,7 +522,8 @@ static void test_boxes(void **state) {
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_global), cmocka_unit_test(test_cluster), cmocka_unit_test(test_lanes), cmocka_unit_test(test_atomics),
+      cmocka_unit_test(test_global), cmocka_unit_test(test_cluster), cmocka_unit_test(test_lanes),
+      cmocka_unit_test(test_atomics),
       cmocka_unit_test(test_tensors), cmocka_unit_test(test_boxes)};
   return cmocka_run_group_tests_name("test_ptx_tensors", tests, NULL, NULL);
 }
