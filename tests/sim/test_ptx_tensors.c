@@ -155,7 +155,8 @@ static void run_global(const void *user) {
   fill(x + kOut, s, true), fill(x + kIn, s, false);
   snprintf(text, sizeof text,
            HEAD FILL "@%%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.%s.%s [%%d1], "
-                     "[%%r2], 256;\n cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\n ret;\n}\n",
+                     "[%%r2], 256;\n"
+                     " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\n ret;\n}\n",
            s->op, s->type);
   CUdeviceptr ptr = device_upload(x, sizeof x);
   run_text(text, kBlocks, &ptr, NULL);
