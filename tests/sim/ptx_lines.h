@@ -30,7 +30,13 @@ static const char *const ptx_lines[] = {
     "div.s64 %d1, %d2, %d3;", "max.s64 %d1, %d2, %d3;", "shr.s64 %d1, %d2, %r1;",
     "add.cc.u32 %r1, %r2, %r3;", "addc.u32 %r1, %r2, %r3;", "mad.lo.cc.u32 %r1, %r2, %r3, %r4;",
     "madc.hi.u32 %r1, %r2, %r3, %r4;", "sub.cc.u32 %r1, %r2, %r3;", "subc.u32 %r1, %r2, %r3;",
-    "lop3.b32 %r1, %r2, %r3, %r4, 0x96;", "prmt.b32.f4e %r1, %r2, %r3, %r4;",
+    "lop3.b32 %r1, %r2, %r3, %r4, 0x96;", "lop3.or.b32 %r1|%p1, %r2, %r3, %r4, 0x96, !%p2;",
+    "alloca.u64 %d1, %d2, 16;", "stacksave.u64 %d1;", "stackrestore.u64 %d1;",
+    "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r1], %r2, "
+    "[%r3];",
+    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.inc.u32 [%r1], "
+    "[%r2], 64, [%r3];",
+    "cp.async.mbarrier.arrive.shared.b64 [%r1];", "red.global.v2.f32.add [%d1], {%f1, %f2};", "prmt.b32.f4e %r1, %r2, %r3, %r4;",
     "shf.l.wrap.b32 %r1, %r2, %r3, 4;", "bfi.b64 %d1, %d2, %d3, 4, 8;", "brev.b32 %r1, %r2;",
     "popc.b64 %r1, %d2;", "clz.b32 %r1, %r2;", "fns.b32 %r1, %r2, 0, 1;",
     "bmsk.clamp.b32 %r1, %r2, %r3;", "szext.clamp.s32 %r1, %r2, 8;",

@@ -107,6 +107,7 @@ static const Refused refused[] = {
     {".version 8.6\n.target sm_90\n.address_size 32\n", CUDA_ERROR_INVALID_PTX,
      "line 3: error: addresses"},
     {BODY("frobnicate.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "line 9: error: frobnicate.u32"},
+    {BODY("{ .reg .b16 h; fma.rz.bf16 h, h, h, h; }"), CUDA_ERROR_INVALID_PTX, "to nearest"},
     {BODY("bra nowhere;"), CUDA_ERROR_INVALID_PTX, "line 9: error: there is no nowhere"},
     {BODY("add.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "operand 3 is missing"},
     {BODY("add.u32 %q1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "there is no register %q1"},
@@ -202,6 +203,15 @@ typedef struct Fault {
   "st.shared.u32 [%r4], %r1;\n" fence "\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n"                  \
   "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;\n"                           \
   "@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;"
+// Each thread takes 16 bytes, writes four at a distance, gives them back, and something more.
+#define HEAP(distance, more)                                                                       \
+  HEAD ".extern .func (.param .b64 p) malloc(.param .b64 n);\n"                                    \
+       ".extern .func free(.param .b64 p);\n.entry k(.param .u64 out)\n{\n.reg .b32 %r<9>;\n"     \
+       ".reg .b64 %rd<9>;\n.param .b64 n;\n.param .b64 f;\nst.param.b64 [n], 16;\n"               \
+       "call.uni (f), malloc, (n);\nld.param.b64 %rd1, [f];\nmov.u32 %r1, 5;\n"                   \
+       "st.u32 [%rd1+" distance "], %r1;\nld.u32 %r2, [%rd1+" distance "];\n"                      \
+       "call.uni free, (f);\n" more "ret;\n}\n"
+
 static const Fault faults[] = {
     {"past the end", AT("0", ".loc 1 77 0\nst.global.u32 [%rd4+256], %r6;"), "all",
      CUDA_ERROR_ILLEGAL_ADDRESS, "model.cu:77"},
@@ -254,6 +264,11 @@ static const Fault faults[] = {
      AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
              "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"),
      "basic", CUDA_ERROR_ILLEGAL_INSTRUCTION, "tensor map"},
+    {"malloc and free", HEAP("0", ""), "all", CUDA_SUCCESS, NULL},
+    {"behind the end of what malloc gave", HEAP("16", ""), "all", CUDA_ERROR_ILLEGAL_ADDRESS,
+     "write of 4 bytes"},
+    {"freed twice", HEAP("0", "call.uni free, (f);\n"), "basic", CUDA_ERROR_LAUNCH_FAILED,
+     "freed before"},
     {"not in its mask", AT("0", "shfl.sync.bfly.b32 %r6, %r1, 1, 31, 0xf;"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "not in its own mask"},
 };
@@ -315,6 +330,44 @@ static void test_accumulators(void **state) {
   device_child(set_checks, run_group, &late);
 }
 
+// Sums of 32 products 127 * 127, added to 0x7ffffff0: to the end of s32, or around it.
+static void run_saturated(const void *user) {
+  (void)user;
+  for (int saturate = 0; saturate < 2; saturate++) {
+    char text[4096], *at = text;
+    uint32_t got = 0, want = saturate ? 0x7fffffff : 0x7ffffff0u + 32 * 127 * 127;
+    at += sprintf(at, ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n"
+                      "{\n.reg .b32 %%r<12>;\n.reg .b64 %%d<4>;\n.reg .pred %%p;\n"
+                      ".shared .align 1024 .b8 s[4096];\nmov.u32 %%r1, %%tid.x;\n"
+                      "ld.param.u64 %%d1, [out];\nmov.u32 %%r2, s;\nshl.b32 %%r3, %%r1, 2;\n"
+                      "add.u32 %%r3, %%r3, %%r2;\nmov.u32 %%r4, 0x7f7f7f7f;\n");
+    for (int i = 0; i < 4096; i += 512) at += sprintf(at, "st.shared.u32 [%%r3+%d], %%r4;\n", i);
+    for (int i = 5; i < 9; i++) at += sprintf(at, "mov.u32 %%r%d, 0x7ffffff0;\n", i);
+    sprintf(at, "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%r9, %%r2, 4;\n"
+                "cvt.u64.u32 %%d2, %%r9;\nor.b64 %%d2, %%d2, 0x0000001000080000;\n"
+                "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n8k32%s.s32.s8.s8 "
+                "{%%r5, %%r6, %%r7, %%r8}, %%d2, %%d2, 1;\nwgmma.commit_group.sync.aligned;\n"
+                "wgmma.wait_group.sync.aligned 0;\nsetp.eq.u32 %%p, %%r1, 77;\n"
+                "@%%p st.global.u32 [%%d1], %%r8;\nret;\n}\n",
+            saturate ? ".satfinite" : "");
+    CUfunction f = load(text, "k");
+    CUdeviceptr out = device_upload(NULL, 4);
+    OK(device_run(f, 1, 128, 0, (void *[]){&out}));
+    OK(cuMemcpyDtoH(&got, out, 4));
+    assert_int_equal(got, want);
+  }
+}
+
+static void all_on(const void *user) {
+  (void)user;
+  setenv("NNGEN_SIM_CHECK", "all", 1);
+}
+
+static void test_saturated(void **state) {
+  (void)state;
+  device_child(all_on, run_saturated, NULL);
+}
+
 // Three warp groups: the first gives registers up or does not, the others ask for more.
 #define GROUPS(first, more)                                                                        \
   ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n{\n"               \
@@ -362,11 +415,6 @@ static void run_ending(const void *user) {
   for (int i = 0; i < 64; i++) assert_int_equal(got[i], i < 40 ? 7 : 0);
 }
 
-static void all_on(const void *user) {
-  (void)user;
-  setenv("NNGEN_SIM_CHECK", "all", 1);
-}
-
 static void none_on(const void *user) {
   (void)user;
 }
@@ -391,6 +439,7 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_accumulators),
+      cmocka_unit_test(test_saturated),
       cmocka_unit_test(test_registers),
       cmocka_unit_test(test_ending),
       cmocka_unit_test(test_faults), // first: its processes are made before a device is opened

@@ -31,7 +31,7 @@ static CUresult encode(CusimTensorMap *map, int type, unsigned rank, const void 
   for (unsigned d = 0; d < rank; d++) {
     if (!dims[d] || dims[d] > 1ull << 32) return bad("a dimension is none from 1 to 2^32");
     if (!steps[d] || steps[d] > 8) return bad("an element stride is none from 1 to 8");
-    map->dims[d] = (unsigned)dims[d];
+    map->dims[d] = dims[d] >> 32 ? ~0u : (unsigned)dims[d]; // coordinates end at 2^31
     map->steps[d] = (unsigned char)steps[d];
     if (d == 0) continue;
     if (strides[d - 1] % 16 || strides[d - 1] >= 1ull << 40)

@@ -66,6 +66,10 @@ void trace_unlock(void); // when a report interrupts the race check
 void trace_launch_end(Launch *launch);
 void trace_block(Block *block);
 void trace_block_end(Block *block);
+// Memory that kernels take (heap.c). False: the piece is none.
+void *heap_take(size_t bytes);
+bool heap_give(void *p);
+bool heap_holds(uintptr_t address, int bytes); // wholly inside of one piece
 typedef enum AccessKind {
   AccessPlain, // the next thing its thread does
   AccessMove,  // the same in several pieces, or by libcusim

@@ -162,7 +162,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
     return;
   }
   bool variable = !shared && !global && is_variable(fiber, address);
-  if (settings->address && !shared && !global && !variable)
+  if (settings->address && !shared && !global && !variable && !heap_holds(address, bytes))
     report_bounds(address, bytes, writes, pc);
   if (settings->address && global && fiber->block->launch->names &&
       names_outside(fiber->block->launch, a, address, bytes))

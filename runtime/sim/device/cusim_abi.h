@@ -160,6 +160,7 @@ unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals,
                                           int drop);
 void cusim_mbar_expect(unsigned long long *bar, int bytes); // announces, does not arrive
 void cusim_mbar_complete(unsigned long long *bar, int bytes);
+void cusim_mbar_more(unsigned long long *bar); // this phase needs one arrival more
 int cusim_mbar_phase(unsigned long long state);   // of a state, for waits
 int cusim_mbar_pending(unsigned long long state); // arrivals that a state lacks
 
@@ -181,6 +182,9 @@ typedef struct CusimTensorMap {
 } CusimTensorMap;
 
 void cusim_bulk_load(void *smem, const void *gmem, unsigned bytes, unsigned long long *bar);
+// reduce: 0 none, add, min, max, inc, dec, and, or, xor; type: as of tensor maps.
+void cusim_bulk_reduce(void *smem, const void *from, unsigned bytes, unsigned long long *bar,
+                       int reduce, int type);
 void cusim_bulk_store(void *gmem, const void *smem, unsigned bytes, int reduce, int type);
 void cusim_tensor_load(void *smem, const void *map, const int *at, int rank,
                        unsigned long long *bar, const int *offsets);

@@ -159,5 +159,14 @@ CUSIM_FN u32 x_cvt_pack_s16(s32 a, s32 b, u32 c) { return pack<s16>(a, b, c, 16)
 CUSIM_FN u32 x_cvt_pack_u16(s32 a, s32 b, u32 c) { return pack<u16>(a, b, c, 16); }
 CUSIM_FN u32 x_cvt_pack_s8(s32 a, s32 b, u32 c) { return pack<s8>(a, b, c, 8); }
 CUSIM_FN u32 x_cvt_pack_u8(s32 a, s32 b, u32 c) { return pack<u8>(a, b, c, 8); }
+CUSIM_FN u32 pack_few(s32 a, s32 b, u32 c, s32 least, s32 most, int bits) {
+  u32 mask = (1u << bits) - 1;
+  a = a < least ? least : a > most ? most : a, b = b < least ? least : b > most ? most : b;
+  return c << 2 * bits | (u32(a) & mask) << bits | (u32(b) & mask);
+}
+CUSIM_FN u32 x_cvt_pack_s4(s32 a, s32 b, u32 c) { return pack_few(a, b, c, -8, 7, 4); }
+CUSIM_FN u32 x_cvt_pack_u4(s32 a, s32 b, u32 c) { return pack_few(a, b, c, 0, 15, 4); }
+CUSIM_FN u32 x_cvt_pack_s2(s32 a, s32 b, u32 c) { return pack_few(a, b, c, -2, 1, 2); }
+CUSIM_FN u32 x_cvt_pack_u2(s32 a, s32 b, u32 c) { return pack_few(a, b, c, 0, 3, 2); }
 
 #endif

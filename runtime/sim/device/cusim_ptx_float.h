@@ -114,7 +114,9 @@ PTX_UNARY(x_rcp, 1.0f / a, 1.0 / a)
 PTX_UNARY(x_sqrt, __builtin_sqrtf(a), __builtin_sqrt(a))
 PTX_UNARY(x_rcp_approx, 1.0f / a, upper_half(1.0 / a))
 PTX_UNARY(x_sqrt_approx, __builtin_sqrtf(a), __builtin_sqrt(a))
-PTX_UNARY(x_rsqrt_approx, float(1.0 / __builtin_sqrt(double(a))), upper_half(1.0 / __builtin_sqrt(a)))
+PTX_UNARY(x_rsqrt_approx, float(1.0 / __builtin_sqrt(double(a))), 1.0 / __builtin_sqrt(a))
+// NOTE: of f64 the form with ftz alone is the processor's, of 32 bits; the other is exact but for the last.
+CUSIM_FN f64 x_rsqrt_approx_ftz(f64 a) { return ftz(upper_half(x_rsqrt_approx(upper_half(ftz(a))))); }
 PTX_UNARY(x_sin_approx, sinf(a), sin(a))
 PTX_UNARY(x_cos_approx, cosf(a), cos(a))
 PTX_UNARY(x_lg2_approx, log2f(a), log2(a))
@@ -154,6 +156,7 @@ CUSIM_FN f64 canonical_nan(f64) { return flt(0x7fffffffffffffffull); }
 template <class T> CUSIM_FN bool minus_bit(T x) { return __builtin_signbit(x); }
 template <class T> CUSIM_FN T least(T a, T b) { return a < b || (a == b && minus_bit(a)) ? a : b; }
 template <class T> CUSIM_FN T most(T a, T b) { return a > b || (a == b && !minus_bit(a)) ? a : b; }
+template <class T> constexpr u32 sign_bits = sizeof(T) == 2 ? 0x8000u : 0x80008000u;
 // Of a NaN and a number the number; with _nan, the NaN.
 #define PTX_EXTREME(name, pick)                                                                    \
   template <class T> CUSIM_FN T name##_real(T a, T b) {                                            \
@@ -179,6 +182,12 @@ template <class T> CUSIM_FN T most(T a, T b) { return a > b || (a == b && !minus
     return flt(bits(name##how(x_abs(a), x_abs(b))) | ((bits(a) ^ bits(b)) & 0x80000000u));         \
   }                                                                                                \
   CUSIM_FN f32 name##how##_xorsign_ftz(f32 a, f32 b) {                                             \
+    return ftz(name##how##_xorsign(ftz(a), ftz(b)));                                               \
+  }                                                                                                \
+  template <class T> CUSIM_FN T name##how##_xorsign(T a, T b) {                                    \
+    return {decltype(a.v)(name##how(x_abs(a), x_abs(b)).v | ((a.v ^ b.v) & sign_bits<T>))};        \
+  }                                                                                                \
+  template <class T> CUSIM_FN T name##how##_xorsign_ftz(T a, T b) {                                \
     return ftz(name##how##_xorsign(ftz(a), ftz(b)));                                               \
   }
 PTX_EXTREME(x_min, least)
@@ -235,6 +244,9 @@ template <class T> CUSIM_FN T x_set(bool p) {
 }
 template <> inline f16 x_set<f16>(bool p) { return {u16(p ? 0x3c00 : 0)}; }
 template <> inline bf16 x_set<bf16>(bool p) { return {u16(p ? 0x3f80 : 0)}; }
+CUSIM_FN pred2 operator&(pred2 a, bool c) { return {a.low && c, a.high && c}; }
+CUSIM_FN pred2 operator|(pred2 a, bool c) { return {a.low || c, a.high || c}; }
+CUSIM_FN pred2 operator^(pred2 a, bool c) { return {a.low != c, a.high != c}; }
 template <class T> CUSIM_FN T x_set(pred2 p) {
   if constexpr (sizeof(T) != 4) return T();
   else if constexpr (__is_class(T)) return pair<T>(x_set<typename Halves<T>::type>(p.low), x_set<typename Halves<T>::type>(p.high));

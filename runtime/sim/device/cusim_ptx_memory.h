@@ -52,7 +52,8 @@ CUSIM_FN void x_atom_vector(const u8 *p, int bytes) {
   if (size_t(p) % unsigned(bytes)) cusim_misaligned(p, bytes);
 }
 template <class T> CUSIM_FN T x_sum(T a, T b) {
-  if constexpr (__is_class(T) || T(0.5f) != T(0)) return x_add(a, b);
+  if constexpr (__is_class(T)) return x_add(a, b);
+  else if constexpr (T(0.5f) != T(0)) return x_add(a, b);
   else return T(a + b);
 }
 // NOTE: red.add.f32 and atom.add.f32 flush subnormals in global memory on a GPU; not here.
@@ -102,8 +103,15 @@ CUSIM_FN bool x_isspacep_local(const u8 *p) {
   return size_t(p - &here) < 65536; // above, on the thread's stack
 }
 CUSIM_FN bool x_isspacep_cluster(const u8 *p);
-CUSIM_FN bool x_isspacep_global(const u8 *p) { return !x_isspacep_cluster(p) && !x_isspacep_local(p); }
-CUSIM_FN bool x_isspacep_const(const u8 *) { return false; }
+// Variables in constant memory lie in a section of their own; the linker knows its ends, if there are any.
+#define X_CONST __attribute__((section("cusim_const")))
+extern "C" __attribute__((weak, visibility("hidden"))) u8 __start_cusim_const[], __stop_cusim_const[];
+CUSIM_FN bool x_isspacep_const(const u8 *p) {
+  return p >= __start_cusim_const && p < __stop_cusim_const;
+}
+CUSIM_FN bool x_isspacep_global(const u8 *p) {
+  return !x_isspacep_cluster(p) && !x_isspacep_local(p) && !x_isspacep_const(p);
+}
 CUSIM_FN bool x_isspacep_param(const u8 *) { return false; }
 
 #endif

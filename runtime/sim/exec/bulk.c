@@ -26,11 +26,13 @@ typedef struct BulkCopy {
 
 enum { kWidest = 16 };
 
+// A reduction changes each element in one step, as atomics do.
 static void trace(const BulkCopy *copy, const void *address, unsigned bytes, bool writes) {
   if (!sim_settings()->trace) return;
+  AccessKind kind = copy->reduce && writes ? AccessAtomic : AccessAsync;
   for (unsigned i = 0; i < bytes; i += kWidest)
     trace_access(copy->fiber, (uintptr_t)address + i,
-                 (int)(bytes - i < kWidest ? bytes - i : kWidest), writes, AccessAsync, copy->pc);
+                 (int)(bytes - i < kWidest ? bytes - i : kWidest), writes, kind, copy->pc);
   if (!writes) trace_proxy_read(copy->fiber, (uintptr_t)address, (int)bytes, copy->pc);
 }
 
@@ -48,7 +50,17 @@ static unsigned char *swizzled(unsigned char *smem, size_t offset, int mode) {
   return (unsigned char *)(address ^ ((address >> 7 & masks[mode & 3]) << 4));
 }
 
-enum { ReduceNone, ReduceAdd, ReduceMin, ReduceMax, ReduceAnd, ReduceOr, ReduceXor };
+enum {
+  ReduceNone,
+  ReduceAdd,
+  ReduceMin,
+  ReduceMax,
+  ReduceInc,
+  ReduceDec,
+  ReduceAnd,
+  ReduceOr,
+  ReduceXor
+};
 
 #define REDUCE(T)                                                                                  \
   {                                                                                                \
@@ -97,7 +109,9 @@ static void reduce_16(void *to, const void *from, int how, bool brain) {
   float r = how == ReduceAdd ? x.f + y.f : how == ReduceMin ? (x.f < y.f ? x.f : y.f)
                                                             : (x.f > y.f ? x.f : y.f);
   x.f = r;
-  uint16_t narrow = brain ? (uint16_t)((x.bits + 0x7fff + (x.bits >> 16 & 1)) >> 16) : half_bits(r);
+  uint16_t narrow = !brain   ? half_bits(r)
+                    : r != r ? 0x7fff
+                             : (uint16_t)((x.bits + 0x7fff + (x.bits >> 16 & 1)) >> 16);
   memcpy(to, &narrow, 2);
 }
 
@@ -108,14 +122,20 @@ static void reduce_bits(unsigned char *to, const unsigned char *from, int bytes,
                               : to[i] ^ from[i];
 }
 
-static void move_element(unsigned char *to, const unsigned char *from, int type, int how) {
-  int bytes = type_bytes(type);
-  if (how == ReduceNone) {
-    memcpy(to, from, (size_t)bytes);
+static void count_32(void *to, const void *from, bool down) { // as atom.inc and atom.dec
+  uint32_t old, most;
+  memcpy(&old, to, 4), memcpy(&most, from, 4);
+  uint32_t r = down ? (old == 0 || old > most ? most : old - 1) : old >= most ? 0 : old + 1;
+  memcpy(to, &r, 4);
+}
+
+static void combine(unsigned char *to, const unsigned char *from, int type, int how) {
+  if (how >= ReduceAnd) {
+    reduce_bits(to, from, type_bytes(type), how);
     return;
   }
-  if (how >= ReduceAnd) {
-    reduce_bits(to, from, bytes, how);
+  if (how >= ReduceInc) {
+    count_32(to, from, how == ReduceDec);
     return;
   }
   switch (type) {
@@ -134,6 +154,42 @@ static void move_element(unsigned char *to, const unsigned char *from, int type,
   }
 }
 
+// Blocks on other OS threads may reduce into the same place: each element in one step.
+#define IN_ONE_STEP(T)                                                                             \
+  {                                                                                                \
+    T old = __atomic_load_n((T *)to, __ATOMIC_RELAXED), made;                                      \
+    do {                                                                                           \
+      made = old;                                                                                  \
+      combine((unsigned char *)&made, from, type, how);                                            \
+    } while (!__atomic_compare_exchange_n((T *)to, &old, made, true, __ATOMIC_ACQ_REL,             \
+                                          __ATOMIC_RELAXED));                                      \
+    break;                                                                                         \
+  }
+
+static void move_element(unsigned char *to, const unsigned char *from, int type, int how) {
+  int bytes = type_bytes(type);
+  if (how == ReduceNone) {
+    memcpy(to, from, (size_t)bytes);
+    return;
+  }
+  switch (bytes) {
+  case 1: IN_ONE_STEP(uint8_t)
+  case 2: IN_ONE_STEP(uint16_t)
+  case 4: IN_ONE_STEP(uint32_t)
+  default: IN_ONE_STEP(uint64_t)
+  }
+}
+
+static void move_all(unsigned char *to, const unsigned char *from, unsigned bytes, int type,
+                     int how) {
+  if (how == ReduceNone) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  for (unsigned i = 0; i < bytes; i += (unsigned)type_bytes(type))
+    move_element(to + i, from + i, type, how);
+}
+
 // ---- tensors ------------------------------------------------------------------------------------
 
 // The element's place in global memory; null: outside of the tensor.
@@ -148,23 +204,27 @@ static unsigned char *place(const BulkCopy *copy, const int *index) {
 }
 
 static void move(const BulkCopy *copy, const int *index, size_t number) {
-  static const unsigned char zeros[8], nans[8] = {255, 255, 255, 127, 255, 255, 255, 127};
+  static const unsigned char zeros[8], nans[8] = {255, 255, 255, 255, 255, 255, 255, 127};
   const CusimTensorMap *map = &copy->map;
   int bytes = type_bytes(map->type);
   unsigned char *gmem = place(copy, index);
+  if (gmem) trace(copy, gmem, (unsigned)bytes, !copy->load);
   unsigned char *smem = swizzled(copy->smem, number * (size_t)bytes, map->swizzle);
   if (copy->load)
-    move_element(smem, gmem ? gmem : map->fill ? nans : zeros, map->type, ReduceNone);
+    move_element(smem, gmem ? gmem : map->fill ? nans + 8 - bytes : zeros, map->type, ReduceNone);
   else if (gmem)
     move_element(gmem, smem, map->type, copy->reduce);
 }
 
+// Of a dimension: elements from one that is moved to the next. That of dimension 0 is ignored.
+static int step_of(const CusimTensorMap *map, int d) {
+  return d && map->steps[d] ? map->steps[d] : 1;
+}
+
 static size_t box_elements(const CusimTensorMap *map) {
   size_t n = 1;
-  for (int d = 0; d <= map->rank; d++) {
-    unsigned steps = map->steps[d] ? map->steps[d] : 1;
-    n *= (map->box[d] + steps - 1) / steps;
-  }
+  for (int d = 0; d <= map->rank; d++)
+    n *= (size_t)((map->box[d] + step_of(map, d) - 1) / step_of(map, d));
   return n;
 }
 
@@ -173,7 +233,7 @@ static void tiled(const BulkCopy *copy) {
   int counts[5], steps[5];
   size_t all = box_elements(map);
   for (int d = 0; d <= map->rank; d++) {
-    steps[d] = d && map->steps[d] ? map->steps[d] : 1;
+    steps[d] = step_of(map, d);
     counts[d] = (map->box[d] + steps[d] - 1) / steps[d];
   }
   for (size_t n = 0; n < all; n++) {
@@ -203,8 +263,7 @@ static void im2col(const BulkCopy *copy) {
     }
     int d = 0;
     for (; d < spatial; d++) {
-      int steps = map->steps[1 + d] ? map->steps[1 + d] : 1;
-      where[d] += steps;
+      where[d] += step_of(map, 1 + d);
       if (where[d] < (int)map->dims[1 + d] + map->upper[d]) break;
       where[d] = map->lower[d];
     }
@@ -232,10 +291,9 @@ static void land(BulkCopy *copy) {
   else if (copy->tensor)
     tiled(copy);
   else if (copy->load)
-    memcpy(copy->smem, copy->gmem, copy->bytes);
+    move_all(copy->smem, copy->gmem, copy->bytes, copy->type, copy->reduce);
   else
-    for (unsigned i = 0; i < copy->bytes; i += (unsigned)type_bytes(copy->type))
-      move_element(copy->gmem + i, copy->smem + i, copy->type, copy->reduce);
+    move_all(copy->gmem, copy->smem, copy->bytes, copy->type, copy->reduce);
   if (copy->bar)
     mbar_complete(copy->fiber->block, copy->bar, (int)copy->bytes, copy->thread, copy->pc);
   free(copy);
@@ -311,10 +369,14 @@ void cusim_bulk_load(void *smem, const void *gmem, unsigned bytes, unsigned long
                    .bar = bar, .pc = __builtin_return_address(0)});
 }
 
+void cusim_bulk_reduce(void *smem, const void *from, unsigned bytes, unsigned long long *bar,
+                       int reduce, int type) {
+  start((BulkCopy){.load = true, .smem = smem, .gmem = (unsigned char *)from, .bytes = bytes,
+                   .bar = bar, .reduce = reduce, .type = type,
+                   .pc = __builtin_return_address(0)});
+}
+
 void cusim_bulk_store(void *gmem, const void *smem, unsigned bytes, int reduce, int type) {
-  if (reduce)
-    trace_access(fiber_running(), (uintptr_t)gmem, 1, false, AccessAtomic,
-                 __builtin_return_address(0));
   start((BulkCopy){.smem = (unsigned char *)smem, .gmem = gmem, .bytes = bytes, .reduce = reduce,
                    .type = type, .pc = __builtin_return_address(0)});
 }

@@ -133,6 +133,15 @@ unsigned long long cusim_mbar_arrive_many(unsigned long long *bar, int arrivals,
   return before.word;
 }
 
+void cusim_mbar_more(unsigned long long *bar) {
+  const void *pc = __builtin_return_address(0);
+  Mbarrier state = read_mbar(bar, pc);
+  if (state.pending == kMbarArrivals)
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, pc, "the mbarrier at %p awaits too many", (void *)bar);
+  state.pending++;
+  *bar = state.word;
+}
+
 void cusim_mbar_expect(unsigned long long *bar, int bytes) {
   Mbarrier state = read_mbar(bar, __builtin_return_address(0));
   state.bytes += bytes;
@@ -181,10 +190,11 @@ int cusim_mbar_try_wait(unsigned long long *bar, int parity) {
   return fiber->try_result;
 }
 
-// Nothing else can run: lets the threads inside try_wait return false. They spin, so a block that
-// got here again and again without any progress is deadlocked.
+// Nothing else can run: lets the threads inside try_wait and test_wait return false. Most spin, so a
+// block that got here again and again without any progress is deadlocked; a thread may also ask a
+// hundred times before it does what the phase needs.
 bool mbar_wake_trying(Block *block) {
-  enum { kHopeless = 8 };
+  enum { kHopeless = 1000 };
   bool woken = false;
   for (int t = 0; block->try_waiters && t < block->threads; t++) {
     Warp *warp = &block->warps[t / kWarpLanes];

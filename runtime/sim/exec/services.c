@@ -96,11 +96,13 @@ int cusim_vprintf(const char *format, const unsigned char *values) {
 }
 
 void *cusim_malloc(unsigned long long bytes) {
-  return bytes < 1ull << 40 ? malloc(bytes) : NULL;
+  return bytes < 1ull << 40 ? heap_take(bytes) : NULL;
 }
 
 void cusim_free(void *p) {
-  free(p);
+  if (!heap_give(p))
+    fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
+                "free of %p, which malloc of a kernel did not give, or which was freed before", p);
 }
 
 void cusim_trap(void) {

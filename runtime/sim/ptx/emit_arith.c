@@ -58,6 +58,7 @@ static void call_float(Emitter *e, const char *name, int count, const char *more
   char known[128];
   snprintf(known, sizeof known, "rn rz rm rp ftz sat %s", more);
   only_parts(e, 1, in->nparts - 1, known);
+  if (*mode && strstr(type.name, "f16")) emit_fail(e, "of 16 bits it is to nearest");
   bool ftz = instr_has(in, "ftz"), sat = instr_has(in, "sat"), relu = instr_has(in, "relu");
   const char *around = sat ? "x_sat" : relu ? "x_relu" : "";
   snprintf(text, sizeof text, "%s%s%s", name, mode, ftz ? "_ftz" : "");
@@ -138,7 +139,7 @@ static void emit_mad(Emitter *e) {
     bool in = !strcmp(e->instr->part[0], "madc"), out = instr_has(e->instr, "cc");
     only_parts(e, 1, e->instr->nparts - 1, "lo hi cc");
     emit_begin(e, need_op(e, 0), bits_type(type, 1));
-    text_print(e->out, "x_add%s%s(CC, %s(", in ? "c" : "", out ? "cc" : "",
+    text_print(e->out, "x_add%s%s(CC, (u%d)%s(", in ? "c" : "", out ? "cc" : "", type.bits,
                instr_has(e->instr, "hi") ? "x_mulhi" : "x_mullo");
     emit_value(e, need_op(e, 1), instr_has(e->instr, "hi") ? type : bits_type(type, 1));
     text_print(e->out, ", ");
@@ -295,20 +296,37 @@ static void emit_logic(Emitter *e) {
   }
 }
 
+static const char *boolean(const Instr *in) { // `.BoolOp` in C++
+  return instr_has(in, "and") ? "&" : instr_has(in, "or") ? "|" : instr_has(in, "xor") ? "^" : NULL;
+}
+
+// lop3[.BoolOp].b32 d[|p], a, b, c, table[, q]: p = (d != 0) BoolOp q
 static void emit_lop3(Emitter *e) {
-  PtxType u = ptx_type_of("u32");
-  if (instr_has(e->instr, "BoolOp") || need_op(e, 0)->kind == OpPair)
-    emit_fail(e, "with a predicate");
+  PtxType u = ptx_type_of("u32"), pred = ptx_type_of("pred");
+  const char *op = boolean(e->instr);
+  const Operand *to = need_op(e, 0);
+  only_parts(e, 1, e->instr->nparts - 1, "and or xor");
+  if ((op != NULL) != (to->kind == OpPair)) emit_fail(e, "`d|p` is awaited with an operation");
   if (need_op(e, 4)->kind != OpInt) emit_fail(e, "the table is a constant");
-  const PtxType types[] = {u, u, u};
-  emit_begin(e, need_op(e, 0), u);
-  text_print(e->out, "x_lop3<%d>(", (int)(need_op(e, 4)->bits & 255));
+  text_print(e->out, "{ u32 t_ = x_lop3<%d>(", (int)(need_op(e, 4)->bits & 255));
   for (int i = 0; i < 3; i++) {
     if (i) text_print(e->out, ", ");
-    emit_value(e, need_op(e, i + 1), types[i]);
+    emit_value(e, need_op(e, i + 1), u);
   }
-  text_print(e->out, ")");
-  emit_end(e, need_op(e, 0), u);
+  text_print(e->out, "); ");
+  const Operand *word = op ? &to->parts[0] : to;
+  if (word->kind != OpSink) {
+    emit_begin(e, word, u);
+    text_print(e->out, "t_");
+    emit_end(e, word, u);
+  }
+  if (op) {
+    emit_begin(e, &to->parts[1], pred);
+    text_print(e->out, "(t_ != 0) %s ", op);
+    emit_value(e, need_op(e, 5), pred);
+    emit_end(e, &to->parts[1], pred);
+  }
+  text_print(e->out, " }");
 }
 
 static void emit_prmt(Emitter *e) {
@@ -366,10 +384,6 @@ static const char *comparison(Emitter *e) {
   static const char known[] = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan";
   only_parts(e, 1, 2, known);
   return e->instr->part[1];
-}
-
-static const char *boolean(const Instr *in) {
-  return instr_has(in, "and") ? "&" : instr_has(in, "or") ? "|" : instr_has(in, "xor") ? "^" : NULL;
 }
 
 // setp.CmpOp[.BoolOp][.ftz].type p[|q], a, b[, c]; f16x2 gives p of the low, q of the high half.

@@ -93,6 +93,7 @@ static void emit_special(Emitter *e, const Operand *op) {
       {"%total_smem_size", "cusim_self->smem_bytes"},
       {"%aggr_smem_size", "(cusim_self->smem_bytes + 1024)"},
       {"%reserved_smem_offset_begin", "0u"},
+      {"%current_graph_exec", "0ull"},
       {"%reserved_smem_offset_end", "1024u"},
       {"%reserved_smem_offset_cap", "1024u"},
   };

@@ -58,7 +58,11 @@ static void emit_wait_all(Emitter *e) {
 
 static void emit_cp_mbarrier(Emitter *e) {
   only_parts(e, 3, e->instr->nparts, "arrive noinc shared shared::cta b64");
-  if (!instr_has(e->instr, "noinc")) emit_fail(e, "without `.noinc`");
+  if (!instr_has(e->instr, "noinc")) { // the phase needs one arrival more, which is this one
+    text_print(e->out, "cusim_mbar_more((unsigned long long *)");
+    shared_address(e, 0);
+    text_print(e->out, "); ");
+  }
   text_print(e->out, "cusim_cp_async_mbar_arrive((unsigned long long *)");
   shared_address(e, 0);
   text_print(e->out, ");");
@@ -165,9 +169,10 @@ static const char kBulkParts[] =
     "min max and or xor inc dec u32 s32 u64 s64 f16 bf16 b32 b64 noftz f32 f64";
 
 static int reduction(Emitter *e) {
-  static const char *const names[] = {"", "add", "min", "max", "and", "or", "xor"};
+  static const char *const names[] = {"",    "add", "min", "max", "inc",
+                                      "dec", "and", "or",  "xor"};
   if (strcmp(e->instr->part[1], "reduce") != 0) return 0;
-  for (int i = 1; i < 7; i++)
+  for (int i = 1; i < 9; i++)
     if (instr_has(e->instr, names[i])) return i;
   emit_fail(e, "this reduction is not done");
 }
@@ -212,8 +217,9 @@ static void emit_bulk(Emitter *e) {
   only_parts(e, 1, in->nparts, kBulkParts);
   if (instr_has(in, "prefetch")) return;
   if (to_shared(in)) {
+    int how = reduction(e);
     begin_blocks(e, 4);
-    text_print(e->out, "cusim_bulk_load(");
+    text_print(e->out, how ? "cusim_bulk_reduce(" : "cusim_bulk_load(");
     target_shared(e, 0);
     text_print(e->out, ", ");
     emit_address(e, need_op(e, 1), instr_has(in, "global") ? SpaceGlobal : SpaceShared);
@@ -221,6 +227,7 @@ static void emit_bulk(Emitter *e) {
     value(e, 2, "u32");
     text_print(e->out, ", (unsigned long long *)");
     target_shared(e, 3);
+    if (how) text_print(e->out, ", %d, %d", how, element_type(e));
     text_print(e->out, ");");
     end_blocks(e);
     return;
@@ -367,6 +374,27 @@ static void emit_st_async(Emitter *e) {
   text_print(e->out, "); }");
 }
 
+// red.async[.sem.scope].shared::cluster.mbarrier::complete_tx::bytes.op.type [addr], value, [mbar]
+static void emit_red_async(Emitter *e) {
+  const Instr *in = e->instr;
+  PtxType type = instr_type(e, 0);
+  const char *op = in->part[in->nparts - 2];
+  bool add = !strcmp(op, "add"), bits = type.kind == KindBits;
+  only_parts(e, 1, in->nparts - 1,
+             "async relaxed cluster shared::cluster mbarrier::complete_tx::bytes add min max inc "
+             "dec and or xor");
+  if (type.kind == KindFloat || (type.bits != 32 && !(add && type.bits == 64)))
+    emit_fail(e, "of this type");
+  if (bits) type = ptx_type_of(type.bits == 64 ? "u64" : "u32");
+  text_print(e->out, "x_atom_%s<%s>(", op, type.name);
+  target_shared(e, 0);
+  text_print(e->out, ", ");
+  emit_value(e, need_op(e, 1), type);
+  text_print(e->out, "); cusim_mbar_complete((unsigned long long *)");
+  target_shared(e, 2);
+  text_print(e->out, ", %d);", type.bits / 8);
+}
+
 static void emit_proxy_fence(Emitter *e) {
   text_print(e->out, "cusim_proxy_fence();");
 }
@@ -392,6 +420,7 @@ const EmitRow emit_hopper_rows[] = {{"cp.async", emit_cp_async},
                                     {"tensormap.replace", emit_replace},
                                     {"tensormap.cp_fenceproxy", emit_map_copy},
                                     {"st.async", emit_st_async},
+                                    {"red.async", emit_red_async},
                                     {"fence.proxy.async", emit_proxy_fence},
                                     {"mbarrier.test_wait", emit_mbar_wait},
                                     {"mbarrier.try_wait", emit_mbar_wait},

@@ -201,6 +201,25 @@ static void emit_isspacep(Emitter *e) {
   emit_end(e, need_op(e, 0), ptx_type_of("pred"));
 }
 
+// alloca.type p, bytes[, alignment]: until the function ends, whatever stackrestore says.
+static void emit_alloca(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  int align = e->instr->nops > 2 ? (int)need_op(e, 2)->bits : 16;
+  if (align < 1 || align > 1 << 14 || (align & (align - 1))) emit_fail(e, "the alignment");
+  emit_begin(e, need_op(e, 0), type);
+  text_print(e->out, "((%s)__builtin_alloca(", type.name);
+  emit_value(e, need_op(e, 1), type);
+  text_print(e->out, " + %d) + %d) / %d * %d", align, align - 1, align, align);
+  emit_end(e, need_op(e, 0), type);
+}
+
+static void emit_stacksave(Emitter *e) {
+  PtxType type = instr_type(e, 0);
+  emit_begin(e, need_op(e, 0), type);
+  text_print(e->out, "0");
+  emit_end(e, need_op(e, 0), type);
+}
+
 static void emit_nothing(Emitter *e) {
   text_print(e->out, ";");
 }
@@ -215,10 +234,18 @@ static const char *atomic_op(Emitter *e) {
   emit_fail(e, "which operation?");
 }
 
+// The operation stands before the type, that of vectors behind it, too: `.v2.f32.add`.
+static PtxType atomic_type(Emitter *e) {
+  int last = e->instr->nparts - 1, at = last;
+  while (at > 1 && !ptx_type_of(e->instr->part[at]).kind) at--;
+  check_parts(e, at, "add min max inc dec and or xor exch cas noftz v2 v4 v8");
+  if (at < last) only_parts(e, at + 1, last + 1, "add min max noftz");
+  return instr_type(e, last - at);
+}
+
 static void emit_atom(Emitter *e) {
-  PtxType type = instr_type(e, 0);
+  PtxType type = atomic_type(e);
   bool reads = !strcmp(e->instr->part[0], "atom");
-  check_parts(e, e->instr->nparts - 1, "add min max inc dec and or xor exch cas noftz v2 v4 v8");
   const char *op = atomic_op(e);
   int n = instr_has(e->instr, "v2")   ? 2
           : instr_has(e->instr, "v4") ? 4
@@ -270,6 +297,9 @@ const EmitRow emit_memory_rows[] = {{"ld", emit_ld},
                                     {"applypriority", emit_nothing},
                                     {"discard", emit_nothing},
                                     {"createpolicy", emit_nothing},
+                                    {"alloca", emit_alloca},
+                                    {"stacksave", emit_stacksave},
+                                    {"stackrestore", emit_nothing},
                                     {"atom", emit_atom},
                                     {"red", emit_atom},
                                     {0}};

@@ -26,12 +26,20 @@ static const WgmmaType *wgmma_type(const char *name) {
   return NULL;
 }
 
-// wgmma.mma_async.sync.aligned.m64nNkK.d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][,
+static void emit_scale_d(Emitter *e) {
+  if (need_op(e, 3)->kind == OpReg)
+    value(e, 3, "pred");
+  else
+    text_print(e->out, "%s", need_op(e, 3)->bits ? "true" : "false");
+}
+
+// wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][,
 // trans-b]]
 static void emit_wgmma(Emitter *e) {
   const Instr *in = e->instr;
   if (in->nparts < 8) emit_fail(e, "a shape and types are awaited");
-  int m = 0, n = 0, k = 0, last = in->nparts - (instr_has(in, "satfinite") ? 2 : 1);
+  int m = 0, n = 0, k = 0, last = in->nparts - 1;
+  bool saturate = instr_has(in, "satfinite");
   if (sscanf(in->part[4], "m%dn%dk%d", &m, &n, &k) != 3 || m != 64 || n < 8 || n > 256 || n % 8)
     emit_fail(e, "`%s` is no shape of it", in->part[4]);
   const WgmmaType *a = wgmma_type(in->part[last - 1]), *b = wgmma_type(in->part[last]);
@@ -40,6 +48,7 @@ static void emit_wgmma(Emitter *e) {
   if (!a || !b || a->depth != k || b->depth != k || (!half && !integer && strcmp(d, "f32") != 0))
     emit_fail(e, "these types are not done");
   only_parts(e, 1, 4, "mma_async sync aligned");
+  only_parts(e, 5, last - 2, integer ? "satfinite" : "");
   const Operand *to = need_op(e, 0), *from = need_op(e, 1);
   int words = half ? n / 4 : n / 2;
   bool regs = from->kind == OpVector;
@@ -60,8 +69,10 @@ static void emit_wgmma(Emitter *e) {
     }
     text_print(e->out, "}; ");
   }
-  text_print(e->out, "cusim::wgmma<%s, %s, %d, %s, %s>(t_, %s, ", a->text, b->text, n,
-             half ? "true" : "false", regs ? "true" : "false", regs ? "a_" : "0");
+  if (saturate) text_print(e->out, "u32 p_[%d]; ", words);
+  text_print(e->out, "cusim::wgmma<%s, %s, %d, %s, %s>(%s, %s, ", a->text, b->text, n,
+             half ? "true" : "false", regs ? "true" : "false", saturate ? "p_" : "t_",
+             regs ? "a_" : "0");
   if (regs)
     text_print(e->out, "0");
   else
@@ -69,16 +80,21 @@ static void emit_wgmma(Emitter *e) {
   text_print(e->out, ", ");
   value(e, 2, "u64");
   text_print(e->out, ", SB, ");
-  if (need_op(e, 3)->kind == OpReg)
-    value(e, 3, "pred");
+  if (saturate)
+    text_print(e->out, "false"); // the products alone, which never overflow
   else
-    text_print(e->out, "%s", need_op(e, 3)->bits ? "true" : "false");
+    emit_scale_d(e);
   bool trans = k == 16; // of 16 bits alone
   int scale_a = in->nops > 4 ? (int)need_op(e, 4)->bits : 1;
   int scale_b = in->nops > 5 ? (int)need_op(e, 5)->bits : 1;
   int trans_a = trans && !regs && in->nops > 6 ? (int)need_op(e, 6)->bits : 0;
   int trans_b = trans && in->nops > (regs ? 6 : 7) ? (int)need_op(e, regs ? 6 : 7)->bits : 0;
   text_print(e->out, ", %d, %d, %d, %d);", scale_a, scale_b, trans_a, trans_b);
+  if (saturate) {
+    text_print(e->out, " for (int i_ = 0; i_ < %d; i_++) t_[i_] = (", words);
+    emit_scale_d(e);
+    text_print(e->out, ") ? x_addsat(s32(t_[i_]), s32(p_[i_])) : p_[i_];");
+  }
   for (int i = 0; i < words; i++) {
     text_print(e->out, " ");
     emit_begin(e, &to->parts[i], u32);
