@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 13
+#define CUSIM_ABI 14
 
 #ifdef __cplusplus
 extern "C" {
