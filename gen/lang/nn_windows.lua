@@ -260,6 +260,10 @@ define([[fold(x: image1, size|output_size: each2, kernel|kernel_size: each2, {di
   local out = {}
   for i = 1, 2 do
     out[i] = (size[i] + 2 * o.pad[i] - o.dilation[i] * (kernel[i] - 1) - 1) // o.stride[i] + 1
+    if out[i] < 1 then
+      fail("fold: kernel = {%d, %d} does not fit size = {%d, %d}", kernel[1], kernel[2], size[1],
+           size[2])
+    end
   end
   if CK % taps ~= 0 or out[1] * out[2] ~= L then
     fail("fold: %s is no (N, C * %d, %d)", tostring(x), taps, out[1] * out[2])

@@ -147,6 +147,7 @@ static void retire(KernelCounters *c, Site *site, unsigned live) {
 }
 
 void coalesce_access(Fiber *fiber, uintptr_t address, int bytes, bool shared, const void *pc) {
+  if (fiber->block->working) return; // one lane for all: no request of a warp's
   int warp = (int)(fiber->self.linear / kWarpLanes), lane = (int)(fiber->self.linear % kWarpLanes);
   Site *site = find(warp, pc, shared);
   Request *request = site ? request_of(site, site->passed[lane]++) : NULL;

@@ -1,7 +1,8 @@
 // copy_async.c: cp.async. A copy lands as late as the program allows: when its thread waits for
 // its group, when an mbarrier needs it and nothing else can run, or when the thread ends. The
 // source is read then too, so a missing wait shows as stale data, not as luck. With a seed, some
-// land at once, so that what is still read where they land shows too.
+// land at once, so that what is still read where they land shows too (but when accesses are counted:
+// those of a warp count together).
 #include "sim/exec/exec.h"
 
 #include <stdlib.h>
@@ -49,8 +50,9 @@ void cusim_cp_async(void *smem, const void *gmem, int bytes, int source_bytes) {
                 "cp.async of %d bytes from %p to %p: not aligned to its size", bytes, gmem, smem);
   CopyEntry copy = {
       smem, gmem, bytes, source_bytes, fiber->copy_group, NULL, __builtin_return_address(0)};
-  bool at_once = fiber->block->random && block_random(fiber->block) % 2;
-  if (sim_settings()->basic && !at_once)
+  const Settings *s = sim_settings();
+  bool at_once = fiber->block->random && !s->count && block_random(fiber->block) % 2;
+  if (s->basic && !at_once)
     *append(fiber) = copy;
   else
     land(fiber, &copy);
