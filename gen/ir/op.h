@@ -62,7 +62,7 @@ enum OpFlag {
   FlagMax = 512,     // of a reduction: the largest element
   FlagDiv = 2048,    // division
   FlagOnline = 4096, // of a reduction: made of the largest element and the sum of exp(x - largest)
-  FlagCalm = 64      // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
+  FlagLipschitz = 64 // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };
 
 // What a reduction accumulates: one or several accumulators, joined in any order. CUDA text; in

@@ -45,9 +45,9 @@ local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 en
 
 -- maps of two
 op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", wraps = "nn_add($1, $2)",
-   flags = {"commutes", "add", "calm"},
+   flags = {"commutes", "add", "lipschitz"},
    ref = function(a, b) return a + b end, grad = function(g) return g, g end}
-op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", wraps = "nn_sub($1, $2)", flags = {"sub", "calm"},
+op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", wraps = "nn_sub($1, $2)", flags = {"sub", "lipschitz"},
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
 op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, $2)", flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
@@ -127,15 +127,15 @@ op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
    grad = function(g, y, c, a, b) return nil, where(c, g, 0), where(c, 0, g) end}
 
 -- maps of one
-op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm"},
+op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "lipschitz"},
    ref = function(x) return x end, grad = function(g) return g end}
-op{name = "stop_gradient", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "calm", "stop"},
+op{name = "stop_gradient", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "lipschitz", "stop"},
    ref = function(x) return x end}
-op{name = "neg", type = "arith", cuda = "-$1", wraps = "nn_sub(0, $1)", flags = {"neg", "calm"},
+op{name = "neg", type = "arith", cuda = "-$1", wraps = "nn_sub(0, $1)", flags = {"neg", "lipschitz"},
    ref = function(x) return -x end, grad = function(g) return -g end}
-op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"calm"},
+op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"lipschitz"},
    ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
-op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"calm"}, ref = function(x) return math.abs(x) end,
+op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"lipschitz"}, ref = function(x) return math.abs(x) end,
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
 op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide", "exp"}, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
@@ -145,11 +145,11 @@ op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math
    grad = function(g, y) return g / (2 * y) end}
 op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, ref = function(x) return 1 / math.sqrt(x) end,
    grad = function(g, y) return g * y * y * y * -0.5 end}
-op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.sin(x) end,
+op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"lipschitz"}, ref = function(x) return math.sin(x) end,
    grad = function(g, y, x) return g * cos(x) end}
-op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"calm"}, ref = function(x) return math.cos(x) end,
+op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"lipschitz"}, ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
-op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"calm"}, ref = function(x) return tanh(x) end,
+op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz"}, ref = function(x) return tanh(x) end,
    grad = function(g, y) return g * (1 - y * y) end}
 op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
@@ -159,9 +159,9 @@ op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide"}, ref = fun
    grad = function(g, y, x) return g / (x + 1) end}
 op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = function(x) return expm1(x) end,
    grad = function(g, y) return g * (y + 1) end}
-op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"calm"}, ref = function(x) return atan(x) end,
+op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz"}, ref = function(x) return atan(x) end,
    grad = function(g, y, x) return g / (x * x + 1) end}
-op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"calm"},
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"lipschitz"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,
@@ -176,7 +176,7 @@ op{name = "round", cuda = "nn_round($1)", flags = {"step"}, ref = function(x)
   local rest, odd = x - down, down - 2 * floor(down / 2)
   return down + where(eq(rest, 0.5), odd, lt(0.5, rest))
 end, grad = none}
-op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"calm", "step"},
+op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "step"},
    ref = function(x) return lt(0, x) - lt(x, 0) end, grad = none}
 
 -- To another dtype: floats are cut toward zero, as PyTorch does.

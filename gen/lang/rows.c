@@ -14,12 +14,20 @@ static const char *const forms[OpClassCount][8] = {
 static const struct {
   const char *name;
   unsigned flag;
-} flag_names[] = {{"commutes", FlagCommutes}, {"add", FlagAdd},   {"mul", FlagMul},
-                  {"sub", FlagSub},           {"neg", FlagNeg},   {"copy", FlagCopy},
-                  {"calm", FlagCalm},         {"wide", FlagWide}, {"exp", FlagExp},
-                  {"max", FlagMax},           {"stop", FlagStop}, {"div", FlagDiv},
+} flag_names[] = {{"commutes", FlagCommutes},
+                  {"add", FlagAdd},
+                  {"sub", FlagSub},
+                  {"mul", FlagMul},
+                  {"div", FlagDiv},
+                  {"neg", FlagNeg},
+                  {"exp", FlagExp},
+                  {"max", FlagMax},
+                  {"copy", FlagCopy},
+                  {"stop", FlagStop},
                   {"step", FlagStep},
-                  {"online", FlagOnline}};
+                  {"wide", FlagWide},
+                  {"online", FlagOnline},
+                  {"lipschitz", FlagLipschitz}};
 
 // ---- reading a row ----------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ bool check_contract_bounded(const Group *g) {
   if (g->pair[0] || g->ntails > 1) return false;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (n->id > g->anchor->id && n->op->cls == OpMap && !(n->op->flags & FlagCalm)) return false;
+    if (n->id > g->anchor->id && n->op->cls == OpMap && !(n->op->flags & FlagLipschitz)) return false;
   }
   return true;
 }

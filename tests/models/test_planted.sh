@@ -39,7 +39,7 @@ ok "no fault, no complaint about reductions" run tests/models/reduce.lua
 ok "epilogue: relu that cuts at 0.01" \
   found gen/lang/ops.lua 's/nn_max(\$1, 0.f)/nn_max($1, 0.01f)/' run models/lenet.lua
 ok "epilogue: the addition loses its second input" found gen/lang/ops.lua \
-  's/cuda = "\$1 + \$2", flags = {"commutes", "add"/cuda = "$1 + 0.f * $2", flags = {"commutes", "add"/' \
+  's/cuda = "\$1 + \$2", wraps/cuda = "$1 + 0.f * $2", wraps/' \
   run models/lenet.lua
 ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua \
   's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
@@ -69,9 +69,9 @@ ok "wgmma: across k, a step begins 8 rows late" \
 ok "contract: rows begin a tap too late" \
   found templates/lib/source.cuh 's/map.row(r, batch)/map.row(r + 1, batch)/' run models/lenet.lua
 ok "contract: the wait is missing" \
-  found templates/contract.cu 's/nn_cp_async_wait<kStages - 2>();//' ring
+  found templates/contract.cu 's/nn_cp_async_wait<kAhead - 1>();//' ring
 ok "contract: the wait is one group short" \
-  found templates/contract.cu 's/kStages - 2>/kStages - 1>/' ring
+  found templates/contract.cu 's/kAhead - 1>/kAhead>/' ring
 ok "contract: the staged outputs have no barrier" \
   found templates/contract.cu '/product.stage/{n;s/nn_sync();//}' ring
 ok "contract: the ring's barrier is missing" \
@@ -83,9 +83,9 @@ ok "mma, swapped: columns are not the rows that are staged" found templates/lib/
 ok "mma: the halves of k of b exchanged" \
   found templates/lib/mma.cuh 's#lane / 8 % 2#1 - lane / 8 % 2#' ring
 ok "split k: a part is added twice" \
-  found templates/lib/arrive.cuh 's/int p = 1; p < kParts/int p = 0; p < kParts/' split
+  found templates/lib/arrive.cuh 's/int p = 1; p < count/int p = 0; p < count/' split
 ok "split k: the parts are read before they have arrived" found templates/lib/arrive.cuh \
-  's/if (!last_to_arrive(count, kParts, last)) return false;/if (part) return false;/' split
+  's/if (!last_to_arrive(counter, count, last)) return false;/if (to != first) return false;/' split
 ok "split k: the count is not taken back" \
   found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 ok "sums of columns: the last row of blocks is forgotten" \
