@@ -28,8 +28,9 @@
 --   maps    contract: the index of each dimension of both operands and of the result
 --   last    contract: which of their dimensions these want innermost in memory
 --   flops   floating-point operations per element, for the tables
---   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), calm (an
---           error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
+--   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity),
+--           lipschitz (an error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy o
+   f
 --           precision: exp and its like leave 16 bits soon), div, exp, max (reduce), online (reduce:
 --           its accumulators are the largest element and the sum of exp(x - largest)), step (the
 --           result is a whole number, which no rounding changes)
@@ -47,7 +48,8 @@ local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 en
 op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", wraps = "nn_add($1, $2)",
    flags = {"commutes", "add", "lipschitz"},
    ref = function(a, b) return a + b end, grad = function(g) return g, g end}
-op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", wraps = "nn_sub($1, $2)", flags = {"sub", "lipschitz"},
+op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", wraps = "nn_sub($1, $2)",
+   flags = {"sub", "lipschitz"},
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
 op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, $2)", flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
@@ -129,13 +131,16 @@ op{name = "where", nin = 3, type = "where", cuda = "($1 ? $2 : $3)",
 -- maps of one
 op{name = "copy", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "lipschitz"},
    ref = function(x) return x end, grad = function(g) return g end}
-op{name = "stop_gradient", type = "arith", cuda = "$1", flops = 0, flags = {"copy", "lipschitz", "stop"},
+op{name = "stop_gradient", type = "arith", cuda = "$1", flops = 0,
+   flags = {"copy", "lipschitz", "stop"},
    ref = function(x) return x end}
-op{name = "neg", type = "arith", cuda = "-$1", wraps = "nn_sub(0, $1)", flags = {"neg", "lipschitz"},
+op{name = "neg", type = "arith", cuda = "-$1", wraps = "nn_sub(0, $1)",
+   flags = {"neg", "lipschitz"},
    ref = function(x) return -x end, grad = function(g) return -g end}
 op{name = "relu", cuda = "nn_max($1, 0.f)", flags = {"lipschitz"},
    ref = function(x) return math.max(x, 0) end, grad = function(g, y) return g * gt(y, 0) end}
-op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"lipschitz"}, ref = function(x) return math.abs(x) end,
+op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"lipschitz"},
+   ref = function(x) return math.abs(x) end,
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
 op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide", "exp"}, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
@@ -145,11 +150,14 @@ op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math
    grad = function(g, y) return g / (2 * y) end}
 op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, ref = function(x) return 1 / math.sqrt(x) end,
    grad = function(g, y) return g * y * y * y * -0.5 end}
-op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"lipschitz"}, ref = function(x) return math.sin(x) end,
+op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"lipschitz"},
+   ref = function(x) return math.sin(x) end,
    grad = function(g, y, x) return g * cos(x) end}
-op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"lipschitz"}, ref = function(x) return math.cos(x) end,
+op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"lipschitz"},
+   ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
-op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz"}, ref = function(x) return tanh(x) end,
+op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz"},
+   ref = function(x) return tanh(x) end,
    grad = function(g, y) return g * (1 - y * y) end}
 op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
@@ -159,7 +167,8 @@ op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide"}, ref = fun
    grad = function(g, y, x) return g / (x + 1) end}
 op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = function(x) return expm1(x) end,
    grad = function(g, y) return g * (y + 1) end}
-op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz"}, ref = function(x) return atan(x) end,
+op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz"},
+   ref = function(x) return atan(x) end,
    grad = function(g, y, x) return g / (x * x + 1) end}
 op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"lipschitz"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}

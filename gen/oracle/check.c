@@ -98,7 +98,8 @@ bool check_contract_bounded(const Group *g) {
   if (g->pair[0] || g->ntails > 1) return false;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (n->id > g->anchor->id && n->op->cls == OpMap && !(n->op->flags & FlagLipschitz)) return false;
+    bool grows = n->op->cls == OpMap && !(n->op->flags & FlagLipschitz);
+    if (n->id > g->anchor->id && grows) return false;
   }
   return true;
 }
