@@ -28,9 +28,8 @@
 --   maps    contract: the index of each dimension of both operands and of the result
 --   last    contract: which of their dimensions these want innermost in memory
 --   flops   floating-point operations per element, for the tables
---   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity),
---           lipschitz (an error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy o
-   f
+--   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), lipschitz
+--           (an error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
 --           precision: exp and its like leave 16 bits soon), div, exp, max (reduce), online (reduce:
 --           its accumulators are the largest element and the sum of exp(x - largest)), step (the
 --           result is a whole number, which no rounding changes)
