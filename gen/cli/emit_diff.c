@@ -149,14 +149,14 @@ static bool differs(const Diff *d, const json_t *old, const json_t *new) {
 // Prints which facts of the plan differ, else that the text does.
 static void print_why(const Diff *d, const json_t *old, const json_t *new) {
   static const char *const keys[] = {"ops", "tile", "grid", "block", "shared_bytes"};
-  bool told = false;
+  bool found = false;
   for (size_t i = 0; i < LENGTH(keys); i++)
-    told |= print_change(keys[i], json_object_get(old, keys[i]), json_object_get(new, keys[i]));
+    found |= print_change(keys[i], json_object_get(old, keys[i]), json_object_get(new, keys[i]));
   json_t *before = arguments(d->old, old), *after = arguments(d->new, new);
-  if (!json_equal(before, after)) told |= print_change("arguments", before, after);
+  if (!json_equal(before, after)) found |= print_change("arguments", before, after);
   json_decref(before);
   json_decref(after);
-  if (!told) printf("  its text: the template or the expression differs\n");
+  if (!found) printf("  its text: the template or the expression differs\n");
 }
 
 static void compare_kernels(Diff *d) {

@@ -59,8 +59,8 @@ const char *expr_pointer(const Group *g, const Node *n) {
 // A local for what n makes: conv1, or conv1_add of an op within a layer.
 const char *expr_local(const Group *g, const Node *n) {
   const char *word = leaf(n), *op = n->op->cls == OpMap ? n->op->name : "";
-  bool told = !*op || !strcmp(op, word);
-  return expr_name(g, told ? word : arena_printf(g->graph->arena, "%s_%s", word, op));
+  bool plain = !*op || !strcmp(op, word);
+  return expr_name(g, plain ? word : arena_printf(g->graph->arena, "%s_%s", word, op));
 }
 
 static bool same_index(const Index *a, const Index *b, int rank) {

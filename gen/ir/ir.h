@@ -47,7 +47,7 @@ typedef struct Type {
   uint8_t order[MaxRank];
 } Type;
 
-// What an op is told besides its inputs. Which fields an op has is said by its row (Op.attrs);
+// The attributes of an op, besides its inputs. Its row says which fields it has (Op.attrs);
 // names and sizes are rows of attr_fields (op.c), so printing, reading and comparing are loops.
 typedef struct Attr {
   double value;          // const: every element

@@ -318,5 +318,5 @@ meta.__index = function(x, name)
   return f
 end
 
--- A name that nn does not have is a mistake of the model, told with the nearest one.
+-- A name that nn does not have is a mistake of the model; the message has the nearest one.
 return setmetatable(nn, {__index = function(_, name) no_function(name) end})

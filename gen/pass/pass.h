@@ -90,7 +90,7 @@ struct Tile {
   int64_t grid[3];
   int smem;          // dynamic shared memory, bytes
   double seconds;    // what the model expects
-  const char *bound; // what takes most of it; null: not told
+  const char *bound; // what takes most of it; null: not known
   bool tuned;        // contract: measured as the fastest, whatever the model says
 };
 

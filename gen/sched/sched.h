@@ -207,7 +207,7 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules 
 //           "model_us": 4.4 } } } }
 //
 // A compilation takes the tile of its device and problem; `tile` alone must be there, the rest is
-// for people. An entry whose tile is no candidate any more is passed over, and told.
+// for people. An entry whose tile is no candidate any more is passed over, with a message.
 typedef struct TuningEntry { // microseconds; 0: not given
   const char *tile;
   double us, us_cold, model_us; // warm and cold L2; what the model expected of this tile

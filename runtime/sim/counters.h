@@ -19,9 +19,9 @@ typedef struct KernelCounters {
   uint64_t ops[3][4];                   // fp32, fp64, 16-bit: additions, products, fma, special
   uint64_t branches, divergent_branches; // of warps, conditional; lanes that part
   uint64_t loops; // launches whose blocks ran as loops over their threads, without fibers
-  // Of a kernel from PTX: its instructions, once for each warp that comes by: integers, fp32, fp64,
-  // 16-bit floats, conversions, comparisons and choices, moves, loads, stores, atomics, branches and
-  // calls, barriers and fences, exchanges of lanes, matrices, copies, others.
+  // Of a kernel from PTX: its instructions, once for each warp that executes them: integers, fp32,
+  // fp64, 16-bit floats, conversions, comparisons and choices, moves, loads, stores, atomics,
+  // branches and calls, barriers and fences, exchanges of lanes, matrices, copies, others.
   uint64_t instructions[16];
 } KernelCounters;
 

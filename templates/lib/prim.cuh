@@ -208,7 +208,7 @@ NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem
 
 enum NnSwizzle { kSwizzleNone, kSwizzle128, kSwizzle64, kSwizzle32 };
 
-// A tile in shared memory as wgmma is told of it: bytes from one group of 8 rows (of k, where it is
+// The descriptor of a tile in shared memory for wgmma: bytes from one group of 8 rows (of k, where it is
 // transposed) to the next, and the leading offset, which swizzled K-major tiles do not use.
 NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leading, NnSwizzle mode);
 NN_DEV void nn_wgmma_fence();                  // registers and shared memory before the first one

@@ -181,7 +181,8 @@ def tiles(sizes, work):
           ("condition", "skipped", "with conditions", "plain", "scores masked, exactly"), rows)
     before, conditions, _ = shares("documents", sizes)
     length, skipped, masked = documents(sizes, work)
-    print("\nDocuments are told apart by tensors, so their tiles are decided at run time: "
+    print("\nWhich document a token belongs to stands in a tensor, so tiles are decided at "
+          "run time: "
           "before it, "
           f"{before} % are skipped, {conditions} % have the condition. "
           f"A run with {DOCUMENTS} documents of {length} "

@@ -213,7 +213,7 @@ static void measure_group(Compiler *c, Group *g, int layers, Dtype dtype) {
   variants_free(&v);
 }
 
-// A contraction of the model that no contraction kernel computes: told, not measured.
+// A contraction of the model that no contraction kernel computes: reported, not measured.
 static void tell_left_out(const Compiler *c, const Group *g) {
   for (int i = 0; i < g->nnodes; i++)
     for (int k = 0; k < c->original->nnodes; k++) {

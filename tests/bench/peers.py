@@ -17,7 +17,7 @@ Requests:  {"do": "info"}
 
 Variants of a network: eager, eager channels_last, torch.compile (max-autotune), each launched and,
 on a GPU, replayed as one CUDA graph. Times are between device events, milliseconds a run. Weights
-and inputs are random; inference only. A variant that this PyTorch does not have is told, not
+and inputs are random; inference only. A variant that this PyTorch does not have is reported, not
 guessed.
 """
 import argparse
@@ -99,7 +99,7 @@ class Peers:
     # ---- networks -------------------------------------------------------------------------------
 
     def add(self, name, make):
-        """Makes a variant, runs it a few times, keeps it; a failure is told."""
+        """Makes a variant, runs it a few times, keeps it; a failure is reported."""
         begin = time.perf_counter()
         try:
             run = make()

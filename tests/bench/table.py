@@ -174,9 +174,9 @@ def contractions(result, whole):
                        "cuDNN the convolution alone):\n\n"
                        + table(HEAD, contraction_rows(some, lambda line: line.get("layer") or "-")))
     if left_out:
-        told = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}"
-                       for line in left_out})
-        out.append(f"Not among them: {'; '.join(told)}.")
+        missing = sorted({f"{line.get('name')} at batch {line.get('batch')}: {line['missing']}"
+                          for line in left_out})
+        out.append(f"Not among them: {'; '.join(missing)}.")
     out.insert(0, table(["contractions", "batch", "shapes", "library / nngen, geometric mean",
                          "worst"], means))
     return "\n\n".join(out)

@@ -327,7 +327,7 @@ int main(void) {
   void *bytes;
   lenet *second = create_from_memory(&workspace, &bytes);
   if (second) run_on_device(second, stream);
-  run_on_device(net, stream); // the two know nothing of each other
+  run_on_device(net, stream); // the two are independent
   lenet_destroy(net);
   lenet_destroy(second);
   EXPECT(taken && taken == released);

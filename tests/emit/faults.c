@@ -1,5 +1,5 @@
 // faults.c: each call of the driver, and of malloc, fails in turn in a life of an emitted LeNet:
-// the failure is told, nothing stays behind, and the next life goes well. Linked with --wrap by
+// the failure is reported, nothing stays behind, and the next life goes well. Linked with --wrap by
 // test_emit_api.sh.
 #include "lenet.h"
 
@@ -92,7 +92,7 @@ static const char *try_once(long n, int *failed) {
   left = -1;
   lenet_destroy(net);
   if (!*failed && status) return lenet_error_string(status);
-  if (*failed && !status) return "a failure that nobody told";
+  if (*failed && !status) return "a failure that was not reported";
   cuCtxSynchronize();
   cuMemGetInfo(&after, &all);
   return before == after ? NULL : "device memory is lost";

@@ -13,7 +13,7 @@ two() (
   cd "$work" && cc $strict $sanitized -I"$cuda/include" -Ilenet -Imlp -o two \
     "$root/tests/emit/two.c" lenet/lenet.c mlp/mlp.c $links -lpthread && ./two
 )
-stored() ( # and a wrong result is told
+stored() ( # and a wrong result is reported
   for name in lenet mlp; do
     cd "$work/$name" && make -s CUDA="$cuda" LIBS="$links" CFLAGS="$strict $sanitized" check ||
       return

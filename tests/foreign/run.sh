@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh: kernels of others' compilers, run as PTX against references in C: Triton's and CUTLASS's
-# (by nvcc) for sm_80 and sm_90a. Wheels go into build/foreign; what is out of reach is told
-# as skipped.
+# (by nvcc) for sm_80 and sm_90a. Wheels go into build/foreign; what is out of reach is
+# reported as skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 work=build/foreign env=build/foreign/env failed=0

@@ -329,7 +329,7 @@ static void top(void **state) {
 
 // ---- no memory ---------------------------------------------------------------------------------
 
-// Calls `use` with the n-th allocation failing, until none fails; each failure must be told.
+// Calls `use` with the n-th allocation failing, until none fails; each failure must be reported.
 static void starve(int (*use)(Error *err), int least) {
   int rc = ExitNoDevice, n = 0;
   for (; rc; n++) {

@@ -1,5 +1,5 @@
 // test_find.c: the search for libraries, with copies of a small one under NVRTC's name (the search
-// looks at names, not into them), and what `nngen doctor` is told.
+// looks at names, not into them), and what `nngen doctor` learns.
 #include <dlfcn.h>
 
 #include "runtime/support.h"

@@ -54,7 +54,7 @@ asks_libcusim() { # its headers beside cuda.h, or nngen's of that name
     cc $strict -Iruntime -o "$there/counters" "$there/counters.c" -L"$prefix/lib" -lcusim \
       -Wl,-rpath,"$prefix/lib" && "$there/counters"
 }
-staged() { # DESTDIR comes before PREFIX, and is not told to users of nngen.pc
+staged() { # DESTDIR comes before PREFIX, and is not in nngen.pc
   local root=$work/root/opt/nngen
   run_make install DESTDIR="$work/root" PREFIX=/opt/nngen &&
     grep -qx 'prefix=/opt/nngen' "$root/lib/pkgconfig/nngen.pc" &&

@@ -342,7 +342,7 @@ static void no_host_memory(void **state) {
   assert_in_range(failed, 10, 70);
 }
 
-// The n-th driver call fails, for every n: an error is told, nothing is left behind.
+// The n-th driver call fails, for every n: an error is reported, nothing is left behind.
 static int whole_run(Error *err) {
   Loaded *loaded = NULL;
   Params *params = NULL;

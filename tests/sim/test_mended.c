@@ -15,7 +15,7 @@ typedef struct Case {
   "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern \"C\" __global__ void k(float *x) {\n"   \
   "  int t = threadIdx.x;\n" text "\n}\n"
 
-// Macros by which NVRTC is told from the host's compilers, and headers that are built in.
+// Macros that distinguish NVRTC from the host's compilers, and headers that are built in.
 static const char environment[] =
     "#include <cuda_runtime.h>\n#include <vector_types.h>\n#include <math_constants.h>\n"
     "#if defined(__GNUC__) || defined(__clang__) || defined(__linux__) || defined(__NVCC__) || "

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training learns: every model that can be trained learns one batch by heart, a small network learns
+# Training learns: every model that can be trained overfits one batch, a small network learns
 # real digits to the accuracy that is known for it, and a ResNet's losses and weights follow
 # PyTorch's.
 . "$(dirname "$0")/train.sh"
@@ -19,15 +19,15 @@ sys.exit(not losses[-1] < ($most))"
 python3 tests/train/data.py "$work/one" 16 1 10 8 3
 resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
-ok "one batch by heart, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
-ok "one batch by heart, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps 26
+ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
+ok "one batch overfitted, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps 26
 python3 tests/train/data.py "$work/four" 4 1 4 32 3 5
-ok "one batch by heart, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
+ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
   --set width=4 latent=16 --lr 0.01 --steps 46
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
-ok "one batch by heart, lenet" learns lenet 0.01 $plain --steps 26
-ok "one batch by heart, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
+ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
+ok "one batch overfitted, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
 ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 \
   heads=2 --steps 20
 

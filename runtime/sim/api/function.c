@@ -35,8 +35,8 @@ static int register_limit(CUfunction function) {
 }
 
 static int registers(CUfunction function) {
-  int told = sim_settings()->kernel_registers, limit = register_limit(function);
-  int wanted = told > 0 ? told : share(warps_of(sim_device()->threads_per_sm));
+  int given = sim_settings()->kernel_registers, limit = register_limit(function);
+  int wanted = given > 0 ? given : share(warps_of(sim_device()->threads_per_sm));
   int count = wanted < limit ? wanted : limit;
   return count > kUnit ? count : kUnit;
 }

@@ -97,7 +97,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version) {
   return r;
 }
 
-// A callback is a host function that is told of its stream.
+// A callback is a host function that is also given its stream.
 typedef struct Callback {
   void (*function)(CUstream, CUresult, void *);
   CUstream stream;

@@ -81,7 +81,7 @@ static void run_first(CUstream stream) {
   Op *op = stream->head;
   for (int i = 0; i < op->ndeps; i++)
     if (!op->deps[i]->done) stream_drain(op->deps[i]->stream, op->deps[i]);
-  if (op->done || stream->head != op) return; // draining a dependency came by here
+  if (op->done || stream->head != op) return; // it was run while a dependency was drained
   CUcontext before = sim_error_blame(op->context);
   run_work(op);
   sim_error_blame(before);

@@ -23,7 +23,7 @@ typedef struct Site { // one place in the code, for one warp
   const void *pc;
   int warp;
   bool shared;
-  unsigned passed[kWarpLanes]; // how often each lane came by
+  unsigned passed[kWarpLanes]; // how often each lane was here
   unsigned first;              // number of requests[0]
   int count, room;
   Request *requests;

@@ -2,7 +2,7 @@
 //
 // The lanes of a warp run one after the other, each announcing its basic blocks. Their n-th
 // passages through a block are one passage of the warp, so a warp passes as often as the lane that
-// comes by most often. NOTE: lanes that come by in different turns of a loop, never together, count
+// comes by most often. NOTE: lanes that get here in different turns of a loop, never together, count
 // less than on a GPU.
 #include "sim/check/check.h"
 

@@ -384,7 +384,7 @@ static PtxLoc parse_place(Parser *p) {
   return place;
 }
 
-// The number of a place of the module; places with one around them are told apart by that.
+// The number of a place of the module; places with one around them differ by that.
 static int add_place(Parser *p, PtxLoc place) {
   PtxModule *m = p->module;
   char key[96];

@@ -231,7 +231,7 @@ typedef struct Emitter {
   PtxFunc *func;
   const Instr *instr;
   Text *out;
-  int file, line; // that the C compiler was told
+  int file, line; // of the last #line for the C compiler
   int temps;
   bool counts; // instructions are counted
   bool in_block;

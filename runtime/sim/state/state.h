@@ -36,7 +36,7 @@ typedef struct Allocation {
   void *map;       // the whole mapping, guards included
   size_t map_bytes;
   MemoryKind kind;
-  bool freeing; // when the stream comes by; no call may name it any more
+  bool freeing; // when the stream gets there; no call may name it any more
   int serial;
   uint64_t *touched[2]; // a bit per byte that the running launch reads [0], writes [1]; counting
   uint8_t *written;     // a bit per byte, when unwritten reads are looked for
@@ -179,7 +179,7 @@ typedef struct Warp {
   unsigned ready; // lanes whose fiber can run
   unsigned fresh; // lanes that have not started
   unsigned gathering;            // lanes that ask which lanes are with them
-  unsigned gathered[kWarpLanes]; // what each was told
+  unsigned gathered[kWarpLanes]; // what each was given
   int open;       // meetings in progress
   Meeting meetings[kWarpLanes];
   void *operands[kWarpLanes]; // of the meeting each lane is in
