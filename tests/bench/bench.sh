@@ -278,7 +278,7 @@ print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
     registers
   fi
   [ -x build/tests/sim/test_planted ] && {
-    build/tests/sim/test_planted >"$work/planted" 2>/dev/null
+    NNGEN_TEST_LONG=1 build/tests/sim/test_planted >"$work/planted" 2>/dev/null
     caught() {
       sed -n "s/^# $1: \\(.*\\), NNGEN_SIM_CHECK=$2 NNGEN_SIM_SEED=$3\$/\\1/p" "$work/planted"
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Training learns: every model that can be trained overfits one batch, a small network learns
-# real digits to the accuracy that is known for it, and a ResNet's losses and weights follow
-# PyTorch's.
+# Training learns: models overfit one batch (in the long run every model that can be trained), a
+# small network learns real digits to the accuracy that is known for it, and a ResNet's losses and
+# weights follow PyTorch's (in the long run with --amp too).
 . "$(dirname "$0")/train.sh"
 
 # learns MODEL LOSS OPTIONS...: the loss of the last step is below LOSS
@@ -20,15 +20,15 @@ python3 tests/train/data.py "$work/one" 16 1 10 8 3
 resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
 ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
-ok "one batch overfitted, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps 26
+long && ok "one batch overfitted, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps 26
 python3 tests/train/data.py "$work/four" 4 1 4 32 3 5
-ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
+long && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
   --set width=4 latent=16 --lr 0.01 --steps 46
 python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
 ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
-ok "one batch overfitted, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
-ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 \
+long && ok "one batch overfitted, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
+long && ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 \
   heads=2 --steps 20
 
 digits() { # linear classifiers reach 0.95 to 0.97 of these
@@ -59,7 +59,7 @@ beside() { # beside LOSSES WEIGHTS OPTIONS...: how far they may be from PyTorch'
 }
 if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
   ok "50 steps of a ResNet beside PyTorch" beside 1e-4 1e-3
-  ok "50 steps in fp16, with a scaled loss, beside PyTorch in fp32" beside 0.1 0.05 --amp fp16
-  ok "50 steps in bf16 beside PyTorch in fp32" beside 0.1 0.05 --amp bf16
+  long && ok "50 steps in fp16, with a scaled loss, beside PyTorch in fp32" beside 0.1 0.05 --amp fp16
+  long && ok "50 steps in bf16 beside PyTorch in fp32" beside 0.1 0.05 --amp bf16
 else skip "50 steps of a ResNet beside PyTorch" "there is no torch"; fi
 tap_done
