@@ -92,9 +92,12 @@ end)
 
 -- ---- norms and distances -----------------------------------------------------------------------
 
--- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0.
-define("norm(x: tensor, p: number = 2, axes: axes = nil, keep|keepdim: boolean = false)",
+-- (sum |x|^p)^(1/p); p = inf: the largest |x|, -inf: the smallest, 0: how many are not 0;
+-- "fro" is 2.
+define("norm(x: tensor, p: any = 2, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.norm", function(x, p, axes, keep)
+  if p == "fro" then p = 2 end
+  if type(p) ~= "number" then fail("norm: p = %s: wants a number or \"fro\"", tools.said(p)) end
   local size = op.abs(floats("norm", x))
   if p == math.huge then return nn.amax(size, axes, keep) end
   if p == -math.huge then return nn.amin(size, axes, keep) end

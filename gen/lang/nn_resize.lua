@@ -123,36 +123,37 @@ local of_mode = {nearest = "nearest", ["nearest-exact"] = "nearest-exact", linea
 -- "nearest-exact", "linear" (N, C, L), "bilinear", "trilinear", "bicubic" or "area"; align_corners
 -- as PyTorch's. antialias, for "bilinear" and "bicubic": of a smaller picture each element weighs
 -- all that it stands for.
-define([[interpolate|upsample(x: tensor, {size: any = nil, scale|scale_factor: any = nil,
-       mode: string = nearest, align_corners: boolean = false,
+define([[interpolate|upsample(x: tensor, size: any = nil, scale|scale_factor: any = nil,
+       mode: string = nearest, {align_corners: boolean = false,
        recompute_scale_factor: boolean = false, antialias: boolean = false})]],
-       "F.interpolate, nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d", function(x, o)
+       "F.interpolate, nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d",
+       function(x, sizes, scales, mode, o)
   local dims, rank = shape(x), #shape(x) - 2
-  local how = resample[of_mode[o.mode] or ""]
+  local how = resample[of_mode[mode] or ""]
   if not how then
-    fail("interpolate: mode = '%s': wants %s", o.mode,
+    fail("interpolate: mode = '%s': wants %s", mode,
          "nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area")
   end
-  local wants = ({linear = 1, bilinear = 2, bicubic = 2, trilinear = 3})[o.mode]
+  local wants = ({linear = 1, bilinear = 2, bicubic = 2, trilinear = 3})[mode]
   if rank < 1 or rank > 3 or wants and wants ~= rank then
-    fail("interpolate: %s is not for %s", o.mode, tostring(x))
+    fail("interpolate: %s is not for %s", mode, tostring(x))
   end
-  if (o.size == nil) == (o.scale == nil) then fail("interpolate: wants size or scale") end
+  if (sizes == nil) == (scales == nil) then fail("interpolate: wants size or scale") end
   if o.align_corners and not wants then
     fail("interpolate: align_corners is for linear, bilinear, trilinear and bicubic, not for %s",
-         o.mode)
+         mode)
   end
-  if o.antialias and o.mode ~= "bilinear" and o.mode ~= "bicubic" then
-    fail("interpolate: antialias is for bilinear and bicubic, not for %s", o.mode)
+  if o.antialias and mode ~= "bilinear" and mode ~= "bicubic" then
+    fail("interpolate: antialias is for bilinear and bicubic, not for %s", mode)
   end
-  local size = o.size and tools.each(rank)("interpolate: size", o.size)
+  local size = sizes and tools.each(rank)("interpolate: size", sizes)
   for i = 1, rank do
     local n, out, scale = dims[2 + i], nil, nil
     if size then
       out = size[i]
       scale = n / out
     else
-      local factor = type(o.scale) == "table" and o.scale[i] or o.scale
+      local factor = type(scales) == "table" and scales[i] or scales
       if type(factor) ~= "number" or factor <= 0 then
         fail("interpolate: scale wants numbers above 0")
       end
@@ -164,7 +165,7 @@ define([[interpolate|upsample(x: tensor, {size: any = nil, scale|scale_factor: a
     end
     if out ~= n or scale ~= 1 then
       local f = o.antialias and smooth or how
-      x = f(x, 2 + i, n, out, scale, o.align_corners, of_mode[o.mode])
+      x = f(x, 2 + i, n, out, scale, o.align_corners, of_mode[mode])
     end
   end
   return x
