@@ -81,11 +81,22 @@ local renamed = {
   end_dim = {"last", "it is 'last' here, an axis that counts from 1"},
 }
 
+-- Options of PyTorch's that no function here has: what to do in place of them.
+local absent = {
+  inplace = "leave it out: a model has values, not memory, and kernels write in place where they can",
+  out = "leave it out, and use the result",
+  training = "leave it out: the entry train trains, infer and eval do not",
+  dtype = "convert with x:to, as in x:to(\"f32\")",
+  device = "leave it out: --device chooses where a model runs",
+  requires_grad = "leave it out: nn.grad names what to differentiate by",
+}
+
 local function unknown(name, parsed, key)
   local other = renamed[key]
   if other and parsed.known[other[1]] then
     fail("%s: unknown option '%s'; %s", name, key, other[2])
   end
+  if absent[key] then fail("%s: unknown option '%s'; %s", name, key, absent[key]) end
   local own = parsed.known.axis and "axis" or parsed.known.axes and "axes"
   if (key == "dim" or key == "dims") and own then
     fail("%s: unknown option '%s'; it is '%s' here, which counts from 1: PyTorch's dim = 1 is " ..

@@ -22,4 +22,7 @@ if case == "entry" then nn.entry("e", function() return x:view(7) end) end
 if case == "sequence" then y = x:sequential("s", {{"relu"}, {"linear", {}}}) end
 if case == "features" then y = nn.multi_head_attention(nn.zeros{1, 4, 0}, "m", {heads = 2}) end
 if case == "pictures" then y = nn.adaptive_max_pool2d(nn.zeros{2, 4, 0, 6}, -1) end
+if case == "inplace" then y = x:relu{inplace = true} end
+if case == "training" then y = x:dropout{p = 0.1, training = false} end
+if case == "converted" then y = x:sum{axes = 1, dtype = "f32"} end
 nn.output("y", y)
