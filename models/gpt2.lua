@@ -55,7 +55,7 @@ nn.output("logits", nn.scope(own.prefix, decode, prompt(), first_positions(), ca
 local P, D = cfg.positions, C // cfg.heads
 local count = nn.state("count", {1}, {dtype = "i32", init = 1}) -- of tokens
 local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
-local function cache(name) return nn.state(name, {B, cfg.heads, P, D}) end
+local function cache(name) return nn.state(name, {B, cfg.heads, P, D}, {dtype = "auto"}) end
 
 -- The next token of logits (B, vocab), the position-th of the text: the most likely one, or drawn
 -- from the `top_k` most likely at `temperature` (by the largest sum of a logit and a Gumbel

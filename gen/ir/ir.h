@@ -65,8 +65,7 @@ typedef struct Attr {
   int64_t smallest;      // select: 1: the smallest ones
   int64_t dtype;         // to: a Dtype
   int64_t below;         // input of integers: they are 0 to below - 1; 0: any
-  int64_t dims[MaxRank]; // reshape: shape; permute: source of each dimension; slice: begin;
-                         // pad: before
+  int64_t dims[MaxRank]; // reshape: shape; permute: each one's source; slice: begin; pad: before
   int64_t ends[MaxRank]; // slice: end; pad: after
 } Attr;
 
@@ -225,6 +224,7 @@ int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 const char *precision_name(Precision precision);           // "fp16"
+Dtype precision_dtype(Precision precision); // of values between kernels, and operands of products
 bool precision_parse(const char *name, Precision *precision);
 bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions so in memory?
 bool type_innermost_in(const Type *t, int64_t axes);   // is the innermost, larger than 1, of these?

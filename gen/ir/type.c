@@ -140,6 +140,12 @@ const char *precision_name(Precision precision) {
   return precisions[precision];
 }
 
+Dtype precision_dtype(Precision precision) { // contract.cu rounds operands to tf32
+  static const Dtype dtypes[PrecCount] = {
+      [PrecFp32] = DtF32, [PrecTf32] = DtF32, [PrecFp16] = DtF16, [PrecBf16] = DtBf16};
+  return dtypes[precision];
+}
+
 bool precision_parse(const char *name, Precision *precision) {
   for (int i = 0; i < PrecCount; i++)
     if (!strcmp(name, precisions[i])) return *precision = (Precision)i, true;

@@ -146,7 +146,8 @@ define_here("buffer(name: string, shape: any, value: number = 0)", "", function(
 end)
 
 -- A value that lives across runs, saved and restored with the weights. init: a number, or {"normal"
--- | "uniform", a, b}. Reading it gives what it held before the run.
+-- | "uniform", a, b}. Reading it gives what it held before the run. dtype = "auto": as other values
+-- are stored, f16 or bf16 with --dtype fp16 or bf16, else f32.
 define_here("state(name: string, shape: any, {dtype: string = f32, init: any = 0})",
             "", function(name, dims, o)
   local init = first_values("state", o.init)

@@ -100,8 +100,11 @@ bool legal_alone(const Group *k, const Node *n) {
 // A reshape or permutation of what k has made, whose elements lie as they do there: it is stored
 // so.
 bool legal_lies_alike(const Group *k, const Node *n) {
-  return !k->tm->fusion->product && n->nin == 1 && n->in[0]->group == k &&
-         in_domain(k, &n->in[0]->type) && view_same_memory(n);
+  if (k->tm->fusion->product) return false;
+  const Node *x = n;
+  while (x->op->cls == OpMove && x->nin == 1 && x->in[0]->group == k && view_same_memory(x))
+    x = x->in[0];
+  return x != n && in_domain(k, &x->type);
 }
 
 static const char *move_lies_alike(const Group *k, const Node *n) {

@@ -1,29 +1,21 @@
 // prec.c: the policy of precision: the dtype each float is stored in between kernels, and what
 // products read. Arithmetic is fp32 inside a kernel; integers and bools keep their dtypes.
 //
-// A row for each --dtype, which nn.precision overrides for a part of a model (Node.precision). What
-// needs it is stored in 32 bits whatever the row says: sources, all that is fixed, reductions, ops
-// that leave the range of 16 bits soon (FlagWide), values that grow and are only reduced, as the
-// squares of a variance are, and what is made with a number beyond f16: whether they overflow must
-// not depend on what was fused. Outputs of the model are fp32. Moves of one value keep its dtype.
-// Where states are updated, as in training, so is what only leads to their new values, and what
-// maps make of states, parameters and sums alone: statistics, moments, gradients in an optimizer.
+// A dtype for each --dtype (precision_dtype), which nn.precision overrides for a part of a model
+// (Node.precision). What needs it is stored in 32 bits whatever the row says: sources, all that is
+// fixed, reductions, ops that leave the range of 16 bits soon (FlagWide), values that grow and are
+// only reduced, as the squares of a variance are, and what is made with a number beyond f16:
+// whether they overflow must not depend on what was fused. Outputs of the model are fp32. Moves of
+// one value keep its dtype. Where states are updated, as in training, so is what only leads to their
+// new values, and what maps make of states, parameters and sums alone: statistics, moments,
+// gradients in an optimizer.
 #include "pass.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const struct Policy {
-  Dtype stored, product; // values between kernels; the operands of products
-} policies[PrecCount] = {
-    [PrecFp32] = {DtF32, DtF32},
-    [PrecTf32] = {DtF32, DtF32}, // contract.cu rounds operands
-    [PrecFp16] = {DtF16, DtF16},
-    [PrecBf16] = {DtBf16, DtBf16},
-};
-
 Dtype prec_operand(const Node *contract) {
-  return policies[contract->precision].product;
+  return precision_dtype(contract->precision);
 }
 
 // A number of the model that f16 does not hold, as a mask's -1e9.
@@ -43,7 +35,7 @@ static Dtype stored(const Node *n, bool reduced) {
   bool grows = n->op->cls == OpMap && !(n->op->flags & FlagLipschitz);
   bool wide = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagWide ||
               n->fixed || (reduced && grows) || reads_large(n);
-  return wide ? DtF32 : policies[n->precision].stored;
+  return wide ? DtF32 : precision_dtype(n->precision);
 }
 
 // How many of each node's uses are reductions, through moves.

@@ -85,6 +85,11 @@ full() { # no token is written beyond the last position
   [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ]
 }
 ok "a context that is full stays as it is" full
+shown() { build/nngen show models/gpt2.lua "$@"; }
+in_place() { ! shown | grep ': permute, next'; }
+ok "heads of one token are read where they are" in_place
+ok "keys and values are stored in 16 bits" \
+  grep -q 'state().* bf16(1,3,40,8).*"h.0.attn.keys"' <(shown --dtype bf16)
 ok "each kernel of a step is right" run --entry next --check
 ok "fp16, and of a prompt" run --entry prompt --check --dtype fp16
 tap_done
