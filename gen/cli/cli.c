@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum Kind { KindFlag, KindValue, KindFolder, KindSet, KindInput, KindSetting, KindSweep };
+enum Kind { KindFlag, KindValue, KindFolder, KindOldFolder, KindSet, KindInput, KindSetting, KindSweep };
 
 typedef struct Option {
   const char *name;
@@ -125,7 +125,7 @@ static const Option options[] = {
      "where compiled kernels are kept"},
     {"no-cache", KindFlag, AT(no_cache), "run train tune emit", NULL,
      "neither read nor write compiled kernels"},
-    {"cuda-path", KindFolder, AT(cuda_path), "run doctor train tune emit", "DIR",
+    {"cuda-path", KindOldFolder, AT(cuda_path), "run doctor train tune emit", "DIR",
      "search CUDA libraries here first"},
     {"stage", KindValue, AT(stage), "show", "PASS",
      "front shape simp prec recompute layout fuse sched emit"},
@@ -219,6 +219,10 @@ static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
                      kMostSweeps, value);
     cli->sweep[cli->nsweep++] = value;
     return ExitOk;
+  case KindOldFolder: // which must be there
+    if (stat(value, &info) || !S_ISDIR(info.st_mode))
+      return err_set(err, ExitUsage, "--%s %s: no such folder", o->name, value);
+    break;
   case KindFolder:
     if (!stat(value, &info) && !S_ISDIR(info.st_mode))
       return err_set(err, ExitUsage, "--%s %s: is a file; it wants a folder", o->name, value);
@@ -370,9 +374,6 @@ int cli_parse(const Verb *verbs, int argc, char **argv, Cli *cli, Error *err) {
         err_set(err, ExitUsage, "nngen %s wants a model file, as in: nngen %s models/resnet18.lua",
                 cli->verb, cli->verb);
   if (!code && cli->arch && !strcmp(cli->verb, "run")) code = check_arch(cli, err);
-  struct stat folder;
-  if (!code && cli->cuda_path && (stat(cli->cuda_path, &folder) || !S_ISDIR(folder.st_mode)))
-    code = err_set(err, ExitUsage, "--cuda-path %s: no such folder", cli->cuda_path);
   if (!code && cli->explain && cli->json)
     code = err_set(err, ExitUsage, "--explain is text: leave out --json");
   return code;

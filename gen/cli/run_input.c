@@ -102,7 +102,7 @@ static bool ends_with(const char *text, const char *end) {
 // The = of --input NAME=FILE; NULL of FILE alone, which may have one in its path: ./a=b.npy.
 static const char *name_end(const char *text) {
   const char *equal = strchr(text, '='), *slash = strchr(text, '/');
-  return slash && slash < equal ? NULL : equal;
+  return equal && slash && slash < equal ? NULL : equal;
 }
 
 static bool is_given(const char *text, const PlanTensor *t) { // for this tensor?

@@ -69,7 +69,7 @@ typedef struct Attr {
   int64_t ends[MaxRank]; // slice: end; pad: after
 } Attr;
 
-// A row of the policy of precision (prec.c).
+// The precisions of --dtype; what each means for a value: prec.c.
 typedef enum Precision { PrecFp32, PrecTf32, PrecFp16, PrecBf16, PrecCount } Precision;
 
 struct Node {

@@ -81,9 +81,10 @@ local renamed = {
   end_dim = {"last", "it is 'last' here, an axis that counts from 1"},
 }
 
--- Options of PyTorch's that no function here has: what to do in place of them.
+-- Options of PyTorch's that most functions here do without: what to do in place of them.
 local absent = {
-  inplace = "leave it out: a model has values, not memory, and kernels write in place where they can",
+  inplace = "leave it out: a model has values, not memory, and kernels write in place where " ..
+            "they can",
   out = "leave it out, and use the result",
   training = "leave it out: the entry train trains, infer and eval do not",
   dtype = "convert with x:to, as in x:to(\"f32\")",

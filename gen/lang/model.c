@@ -140,7 +140,7 @@ void front_open(Compiler *c) {
   lua_gc(c->lua, LUA_GCRESTART);
 }
 
-// Calls the user's function below its arguments. A mistake set by err_at is passed on to the caller.
+// Calls the user's function below its arguments. A mistake set by err_at is passed on.
 int front_call(lua_State *lua, int nargs, int nresults) {
   Compiler *c = front_compiler(lua);
   bool outer = c->in_lua;

@@ -63,17 +63,17 @@ local function waves(count, n)
 end
 
 -- Checks what both directions share; returns the distance of frames and the window, as (n).
-local function frame(what, n, o)
-  local hop, length = o.hop_length or n // 4, o.win_length or n
+local function frame(what, n, hop, length, window, complex)
+  hop, length = hop or n // 4, length or n
   local most = 46340 -- a place times a frequency fits 32 bits
   if n > most then fail("%s: n_fft = %d: wants at most %d", what, n, most) end
   if length > n then fail("%s: win_length = %d is above n_fft = %d", what, length, n) end
   if hop < 1 then fail("%s: hop_length = %d: wants at least 1", what, hop) end
-  local window = o.window or nn.ones{length}
+  window = window or nn.ones{length}
   if #shape(window) ~= 1 or shape(window)[1] ~= length then
     fail("%s: window: wants (%d), by win_length, not %s", what, length, tostring(window))
   end
-  if o.return_complex then
+  if complex then
     fail("%s: there are no complex tensors: a last dimension of 2 has real and imaginary parts; "
          .. "y:norm(2, -1) is their size, nn.atan2(y:select(-1, 2), y:select(-1, 1)) the angle",
          what)
@@ -93,8 +93,7 @@ define([[stft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length
        pad_mode: constant/reflect/replicate/circular = reflect, normalized: boolean = false,
        onesided: boolean = true, {return_complex: boolean = false})]],
        "torch.stft", function(x, n, hop, length, window, center, pad_mode, normalized, onesided, o)
-  o.hop_length, o.win_length, o.window = hop, length, window
-  hop, window = frame("stft", n, o)
+  hop, window = frame("stft", n, hop, length, window, o.return_complex)
   local rank = #shape(x)
   if rank < 1 or rank > 2 or not tools.is_float(x) then
     fail("stft: wants floats (L) or (B, L), not %s", tostring(x))
@@ -123,8 +122,7 @@ define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_lengt
        window: tensor = nil, center: boolean = true, normalized: boolean = false,
        onesided: boolean = nil, length: count = nil, {return_complex: boolean = false})]],
        "torch.istft", function(x, n, hop, width, window, center, normalized, onesided, length, o)
-  o.hop_length, o.win_length, o.window = hop, width, window
-  hop, window = frame("istft", n, o)
+  hop, window = frame("istft", n, hop, width, window, o.return_complex)
   if hop > (width or n) then
     fail("istft: hop_length = %d leaves gaps between windows of %d", hop, width or n)
   end

@@ -13,7 +13,7 @@
 --           (the dtype its inputs promote to), compare (the same, giving bool), where, logic (bools),
 --           convert (to its attribute dtype), draw (integers, giving a random float), whole (integers to i32)
 --   cuda    expression; $1 $2 .. are the inputs in that type (reduce, scan, window: $1 so far, $2 the next)
---   wraps   the same of 32-bit integers whose result may leave them: CUDA's own overflow is undefined
+--   wraps   the same of integers whose result may leave 32 bits: CUDA's own overflow is undefined
 --   init    reduce, scan, window: the neutral element as CUDA text; ref_init the same as a number
 --   whole   reduce, scan with cuda: the neutral element of integers, which are reduced exactly then, to i32
 --   acc     reduce, scan, in place of cuda and init: up to four accumulators, joined in any order: for each
@@ -50,7 +50,8 @@ op{name = "add", nin = 2, type = "arith", cuda = "$1 + $2", wraps = "nn_add($1, 
 op{name = "sub", nin = 2, type = "arith", cuda = "$1 - $2", wraps = "nn_sub($1, $2)",
    flags = {"sub", "lipschitz"},
    ref = function(a, b) return a - b end, grad = function(g) return g, -g end}
-op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, $2)", flags = {"commutes", "mul"},
+op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, $2)",
+   flags = {"commutes", "mul"},
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}

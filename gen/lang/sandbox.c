@@ -34,8 +34,8 @@ static void weigh(lua_State *lua, lua_Debug *ar) {
            c->usage->limit >> 20);
 }
 
-// NOTE: Lua tells of a refused allocation after it has left the function, so that its line is lost.
-// So twice the limit is given out, and weigh() tells of what is above it, an instruction later.
+// NOTE: Lua reports a refused allocation after it has left the function, so that its line is lost.
+// So twice the limit is given out, and weigh() reports what is above it, an instruction later.
 static void *allocate(void *ud, void *old, size_t old_size, size_t size) {
   Compiler *c = ud;
   Usage *u = c->usage;

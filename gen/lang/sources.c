@@ -232,8 +232,8 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
 static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b)
   Attr attr = read_init(lua, 4);
   bool as_values = !strcmp(luaL_checkstring(lua, 3), "auto");
-  Dtype dtype =
-      as_values ? precision_dtype(front_compiler(lua)->precision) : read_dtype(lua, 3);
+  Precision precision = front_compiler(lua)->precision;
+  Dtype dtype = as_values ? precision_dtype(precision) : read_dtype(lua, 3);
   Node *n = add_source(lua, "state", dtype, &attr);
   n->updated = true;
   n->fixed = false;

@@ -97,7 +97,7 @@ bool legal_alone(const Group *k, const Node *n) {
   return true;
 }
 
-// A reshape or permutation of what k has made, whose elements lie as they do there: it is stored
+// Reshapes and permutations of what k has made, whose elements lie as they do there: it is stored
 // so.
 bool legal_lies_alike(const Group *k, const Node *n) {
   if (k->tm->fusion->product) return false;

@@ -2,7 +2,7 @@
 // products read. Arithmetic is fp32 inside a kernel; integers and bools keep their dtypes.
 //
 // A dtype for each --dtype (precision_dtype), which nn.precision overrides for a part of a model
-// (Node.precision). What needs it is stored in 32 bits whatever the row says: sources, all that is
+// (Node.precision). What needs it is stored in 32 bits whatever --dtype says: sources, all that is
 // fixed, reductions, ops that leave the range of 16 bits soon (FlagWide), values that grow and are
 // only reduced, as the squares of a variance are, and what is made with a number beyond f16:
 // whether they overflow must not depend on what was fused. Outputs of the model are fp32. Moves of

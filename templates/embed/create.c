@@ -415,13 +415,17 @@ size_t $(k.name)_state_bytes($(k.name)_state state) {
   return (unsigned)state < kStates ? states[state].bytes : 0;
 }
 
+static int is_state(const $(k.name) *net, $(k.name)_state state) {
+  return net && (unsigned)state < kStates;
+}
+
 CUdeviceptr $(k.name)_state_pointer(const $(k.name) *net, $(k.name)_state state) {
-  return net && (unsigned)state < kStates ? net->memory + states[state].offset : 0;
+  return is_state(net, state) ? net->memory + states[state].offset : 0;
 }
 
 Status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host, CUstream stream) {
   CUdeviceptr from = $(k.name)_state_pointer(net, state);
-  if (!net || (unsigned)state >= kStates || !host) return refuse(net);
+  if (!is_state(net, state) || !host) return refuse(net);
   if (!states[state].bytes) return $(k.NAME)_OK;
   TRY(enter(net));
   return leave(net, check(net, cuMemcpyDtoHAsync(host, from, states[state].bytes, stream),
@@ -431,7 +435,7 @@ Status $(k.name)_state_read($(k.name) *net, $(k.name)_state state, void *host, C
 Status $(k.name)_state_write($(k.name) *net, $(k.name)_state state, const void *host,
     CUstream stream) {
   CUdeviceptr to = $(k.name)_state_pointer(net, state);
-  if (!net || (unsigned)state >= kStates || !host) return refuse(net);
+  if (!is_state(net, state) || !host) return refuse(net);
   if (!states[state].bytes) return $(k.NAME)_OK;
   TRY(enter(net));
   return leave(net, check(net, cuMemcpyHtoDAsync(to, host, states[state].bytes, stream),
@@ -446,7 +450,7 @@ Status $(k.name)_synchronize($(k.name) *net, CUstream stream) {
 
 Status $(k.name)_state_reset($(k.name) *net, $(k.name)_state state, CUstream stream) {
   CUdeviceptr to = $(k.name)_state_pointer(net, state);
-  if (!net || (unsigned)state >= kStates) return refuse(net);
+  if (!is_state(net, state)) return refuse(net);
   if (!states[state].constant)
     return fail(net, $(k.NAME)_ERROR_ARGUMENT, "state '%s' begins with learned values",
                 states[state].name);

@@ -208,8 +208,8 @@ NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem
 
 enum NnSwizzle { kSwizzleNone, kSwizzle128, kSwizzle64, kSwizzle32 };
 
-// The descriptor of a tile in shared memory for wgmma: bytes from one group of 8 rows (of k, where it is
-// transposed) to the next, and the leading offset, which swizzled K-major tiles do not use.
+// The descriptor of a tile in shared memory for wgmma: bytes from one group of 8 rows (of k, where
+// it is transposed) to the next, and the leading offset, which swizzled K-major tiles do not use.
 NN_DEV unsigned long long nn_wgmma_tile(const void *smem, int stride, int leading, NnSwizzle mode);
 NN_DEV void nn_wgmma_fence();                  // registers and shared memory before the first one
 NN_DEV void nn_wgmma_commit();                 // closes a group of products

@@ -2,8 +2,8 @@
 //
 // The lanes of a warp run one after the other, each announcing its basic blocks. Their n-th
 // passages through a block are one passage of the warp, so a warp passes as often as the lane that
-// comes by most often. NOTE: lanes that get here in different turns of a loop, never together, count
-// less than on a GPU.
+// gets there most often. NOTE: lanes that get there in different turns of a loop, never together,
+// count less than on a GPU.
 #include "sim/check/check.h"
 
 #include <stdlib.h>

@@ -115,8 +115,10 @@ PTX_UNARY(x_sqrt, __builtin_sqrtf(a), __builtin_sqrt(a))
 PTX_UNARY(x_rcp_approx, 1.0f / a, upper_half(1.0 / a))
 PTX_UNARY(x_sqrt_approx, __builtin_sqrtf(a), __builtin_sqrt(a))
 PTX_UNARY(x_rsqrt_approx, float(1.0 / __builtin_sqrt(double(a))), 1.0 / __builtin_sqrt(a))
-// NOTE: of f64 the form with ftz alone is the processor's, of 32 bits; the other is exact but for the last.
-CUSIM_FN f64 x_rsqrt_approx_ftz(f64 a) { return ftz(upper_half(x_rsqrt_approx(upper_half(ftz(a))))); }
+// NOTE: of f64 the form with ftz is of the upper 32 bits alone; the other is exact but for the last.
+CUSIM_FN f64 x_rsqrt_approx_ftz(f64 a) {
+  return ftz(upper_half(x_rsqrt_approx(upper_half(ftz(a)))));
+}
 PTX_UNARY(x_sin_approx, sinf(a), sin(a))
 PTX_UNARY(x_cos_approx, cosf(a), cos(a))
 PTX_UNARY(x_lg2_approx, log2f(a), log2(a))

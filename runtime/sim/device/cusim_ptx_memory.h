@@ -103,9 +103,11 @@ CUSIM_FN bool x_isspacep_local(const u8 *p) {
   return size_t(p - &here) < 65536; // above, on the thread's stack
 }
 CUSIM_FN bool x_isspacep_cluster(const u8 *p);
-// Variables in constant memory lie in a section of their own; the linker knows its ends, if there are any.
+// Variables in constant memory are in a section of their own; the linker defines its ends, if there
+// are any.
 #define X_CONST __attribute__((section("cusim_const")))
-extern "C" __attribute__((weak, visibility("hidden"))) u8 __start_cusim_const[], __stop_cusim_const[];
+extern "C" __attribute__((weak, visibility("hidden"))) u8 __start_cusim_const[],
+    __stop_cusim_const[];
 CUSIM_FN bool x_isspacep_const(const u8 *p) {
   return p >= __start_cusim_const && p < __stop_cusim_const;
 }

@@ -1,8 +1,8 @@
 // copy_async.c: cp.async. A copy lands as late as the program allows: when its thread waits for
 // its group, when an mbarrier needs it and nothing else can run, or when the thread ends. The
 // source is read then too, so a missing wait shows as stale data, not as luck. With a seed, some
-// land at once, so that what is still read where they land shows too (but when accesses are counted:
-// those of a warp count together).
+// land at once, so that what is still read where they land shows too; but not when accesses are
+// counted: those of a warp count together.
 #include "sim/exec/exec.h"
 
 #include <stdlib.h>

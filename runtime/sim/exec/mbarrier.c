@@ -190,8 +190,8 @@ int cusim_mbar_try_wait(unsigned long long *bar, int parity) {
   return fiber->try_result;
 }
 
-// Nothing else can run: lets the threads inside try_wait and test_wait return false. Most spin, so a
-// block that got here again and again without any progress is deadlocked; a thread may also ask a
+// Nothing else can run: lets the threads inside try_wait and test_wait return false. Most spin, so
+// a block that got here again and again without any progress is deadlocked; a thread may also ask a
 // hundred times before it does what the phase needs.
 bool mbar_wake_trying(Block *block) {
   enum { kHopeless = 1000 };

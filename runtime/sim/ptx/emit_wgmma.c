@@ -33,8 +33,8 @@ static void emit_scale_d(Emitter *e) {
     text_print(e->out, "%s", need_op(e, 3)->bits ? "true" : "false");
 }
 
-// wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][,
-// trans-b]]
+// wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].d.a.b d, a, b, scale-d[, scale-a, scale-b[,
+// trans-a][, trans-b]]
 static void emit_wgmma(Emitter *e) {
   const Instr *in = e->instr;
   if (in->nparts < 8) emit_fail(e, "a shape and types are awaited");
