@@ -163,6 +163,22 @@ static void lane_index(const Type *t, const char *const *names, Index *at) {
   }
 }
 
+// Threads whose elements keep their value leave.
+static void put_condition(const Group *k, Scope *s, const Index *at) {
+  Scope before = {.group = k, .lanes = 1, .indent = "  "};
+  const Node *made = k->outputs[0];
+  Index in[MaxRank];
+  expr_broadcast(&made->type, &k->changes->type, at, in);
+  const char *text = expr_value(&before, k->changes, in);
+  buffer_put(&s->loads, "%s%s  if (!%s) return;\n", before.loads.text ? before.loads.text : "",
+             before.body.text ? before.body.text : "", text);
+  for (int i = 0; i < k->noutputs; i++) {
+    const Node *same = k->outputs[i]->in[0];
+    expr_bind(s, same, in, "true");
+  }
+  scope_free(&before);
+}
+
 // A table of holes for the elements of one domain, whose blocks begin at `begin`; on the stack.
 static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
   const Type *t = &part->anchor->type;
@@ -177,6 +193,7 @@ static void put_part(Emitter *e, int tail, const Group *part, int64_t begin) {
   hole_int(e, "last", begin + part->tile.grid[0]);
   hole_text(e, "layer", part->anchor->name);
   e->g->tile.lanes = part->tile.lanes;
+  if (part->changes) put_condition(part, &s, at);
   emit_epilogue(e, &s, t, at, "i");
   e->g->tile.lanes = lanes;
 }

@@ -169,7 +169,6 @@ const char *expr_literal(Arena *a, double v, Dtype dtype) {
   if (dtype_is_float(dtype)) return float_literal(a, v);
   if (dtype == DtBool) return v != 0 ? "true" : "false";
   int64_t whole = isnan(v) ? 0 : (int64_t)fmin(fmax(v, INT32_MIN), INT32_MAX);
-  if (whole == INT32_MIN) return "(-2147483647 - 1)";
   if (whole == INT32_MIN) return "(-2147483647 - 1)"; // which has no literal
   return arena_printf(a, whole < 0 ? "(%lld)" : "%lld", (long long)whole);
 }
@@ -263,10 +262,11 @@ static const char *converted(Scope *s, const Node *n, const char *value) {
 
 static const char *map_value(Scope *s, const Node *n, const Index *at) {
   const char *args[MaxInputs];
-  for (int i = 0; i < n->nin; i++) args[i] = operand(s, n, i, at);
+  args[0] = operand(s, n, 0, at);
+  if (n->op->typing == TypeWhere && !strcmp(args[0], "true")) return operand(s, n, 1, at);
+  if (n->op->typing == TypeWhere && !strcmp(args[0], "false")) return operand(s, n, 2, at);
+  for (int i = 1; i < n->nin; i++) args[i] = operand(s, n, i, at);
   if (n->op->flags & FlagCopy) return args[0];
-  if (n->op->typing == TypeWhere && !strcmp(args[0], "true")) return args[1];
-  if (n->op->typing == TypeWhere && !strcmp(args[0], "false")) return args[2];
   if (n->op->typing == TypeConvert) args[0] = converted(s, n, args[0]);
   const char *name = expr_local(s->group, n);
   bool wraps = n->op->wraps && span_wraps(s->group, n);

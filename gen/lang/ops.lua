@@ -103,7 +103,7 @@ op{name = "lt", nin = 2, type = "compare", cuda = "$1 < $2", ref = function(a, b
 op{name = "le", nin = 2, type = "compare", cuda = "$1 <= $2", ref = function(a, b) return le(a, b) end}
 op{name = "gt", nin = 2, type = "compare", cuda = "$1 > $2", ref = function(a, b) return lt(b, a) end}
 op{name = "ge", nin = 2, type = "compare", cuda = "$1 >= $2", ref = function(a, b) return le(b, a) end}
-op{name = "eq", nin = 2, type = "compare", cuda = "$1 == $2", flags = {"commutes"},
+op{name = "eq", nin = 2, type = "compare", cuda = "$1 == $2", flags = {"commutes", "equal"},
    ref = function(a, b) return eq(a, b) end}
 op{name = "ne", nin = 2, type = "compare", cuda = "$1 != $2", flags = {"commutes"},
    ref = function(a, b) return 1 - eq(a, b) end}

@@ -15,6 +15,7 @@ static const struct {
   const char *name;
   unsigned flag;
 } flag_names[] = {{"commutes", FlagCommutes},
+                  {"equal", FlagEqual},
                   {"add", FlagAdd},
                   {"sub", FlagSub},
                   {"mul", FlagMul},

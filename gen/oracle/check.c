@@ -209,16 +209,19 @@ struct CheckWant {
 CheckWant *check_want(Compiler *c, const Group *g, CheckRead read, void *user) {
   CheckWant *w = base_alloc(1, sizeof *w);
   *w = (CheckWant){c, g, base_alloc((size_t)c->graph->nnodes, sizeof(double *)), NULL};
-  for (int i = 0; i < g->ninputs; i++) {
-    Node *n = g->inputs[i];
-    w->value[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
-    if (read(user, n, w->value[n->id])) continue;
-    check_free(w);
-    return NULL;
-  }
   for (int i = 0; i < g->nnodes; i++) {
-    for (int j = 0; j < g->nodes[i]->nin; j++) // constants
-      if (!w->value[g->nodes[i]->in[j]->id]) eval_node(c, g->nodes[i]->in[j], w->value);
+    for (int j = 0; j < g->nodes[i]->nin; j++) {
+      Node *n = g->nodes[i]->in[j];
+      if (w->value[n->id]) continue;
+      if (n->op->cls == OpSource && !node_has_memory(n)) {
+        eval_node(c, n, w->value);
+        continue;
+      }
+      w->value[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
+      if (read(user, n, w->value[n->id])) continue;
+      check_free(w);
+      return NULL;
+    }
     eval_node(c, g->nodes[i], w->value);
   }
   if (g->tm->bounded && g->tm->bounded(g))

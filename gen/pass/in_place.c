@@ -51,8 +51,89 @@ static bool writes_in_place(const Graph *g, const Update *u) {
   return true;
 }
 
+// ---- a step along an axis -----------------------------------------------------------------------
+
+// A state whose new value is where(index == place, new, old), as a cache that gets one row more: its
+// kernel leaves all other elements alone.
+
+// The dimension of n along which equal node `same` is true once at most: an index along it is
+// compared with what does not vary along it; -1: none.
+static int true_once(const Node *n, const Node *same) {
+  for (int i = 0; i < 2 && same->op->flags & FlagEqual; i++) {
+    const Node *index = same->in[i], *place = same->in[1 - i];
+    if (index->op->cls != OpSource || index->op->form != SourceIndex) continue;
+    int axis = (int)index->attr.axis, of_place = axis + place->type.rank - index->type.rank;
+    if (of_place < 0 || place->type.dim[of_place] == 1) return axis + n->type.rank - index->type.rank;
+  }
+  return -1;
+}
+
+static bool varies(const Node *part, const Node *n, int d) { // along dimension d of n?
+  int at = d + part->type.rank - n->type.rank;
+  return at >= 0 && part->type.dim[at] > 1;
+}
+
+static int innermost(const Type *t) {
+  for (int i = t->rank - 1; i > 0; i--)
+    if (t->dim[t->order[i]] > 1) return t->order[i];
+  return t->order[0];
+}
+
+static const Update *update_in_place(const Graph *g, const Node *value) {
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].in_place && g->updates[i].value == value) return &g->updates[i];
+  return NULL;
+}
+
+static bool same_condition(const Node *a, const Node *b) {
+  return a->op == b->op && a->in[0] == b->in[0] && a->in[1] == b->in[1];
+}
+
+// What decides whether an output of k changes; null: it is written as a whole.
+static Node *condition(const Group *k, const Node *output) {
+  const Update *u = update_in_place(k->graph, output);
+  if (!u || output->op->cls != OpMap || output->op->typing != TypeWhere) return NULL;
+  Node *same = output->in[0];
+  bool kept = output->in[2] == u->state && type_same_shape(&output->type, &u->state->type);
+  if (!kept || same->group != k || same->op->cls != OpMap || true_once(output, same) < 0)
+    return NULL;
+  return varies(same, output, innermost(&output->type)) ? NULL : same; // lanes go together
+}
+
+static Node *condition_of_all(const Group *k) {
+  Node *first = k->nparts || !k->tm->fusion->maps ? NULL : condition(k, k->outputs[0]);
+  for (int i = 1; first && i < k->noutputs; i++) {
+    const Node *other = condition(k, k->outputs[i]);
+    if (!other || !same_condition(first, other)) return NULL;
+  }
+  return first;
+}
+
+// Is state n read for nothing but to be kept?
+static bool only_kept(const Group *k, const Node *n) {
+  for (int i = 0; i < k->nnodes; i++)
+    for (int j = 0; j < k->nodes[i]->nin; j++)
+      if (k->nodes[i]->in[j] == n && (j != 2 || !condition(k, k->nodes[i]))) return false;
+  return true;
+}
+
+static void find_changes(Group *k) {
+  int count = 0;
+  k->changes = k->noutputs ? condition_of_all(k) : NULL;
+  for (int i = 0; k->changes && i < k->ninputs; i++)
+    if (!only_kept(k, k->inputs[i])) k->inputs[count++] = k->inputs[i];
+  if (k->changes) k->ninputs = count;
+}
+
+double in_place_share(const Group *k, const Node *n) {
+  const Node *made = k->outputs[0];
+  int d = k->changes ? true_once(made, k->changes) : -1;
+  return d >= 0 && varies(n, made, d) ? 1. / (double)made->type.dim[d] : 1;
+}
+
 void in_place_find(Graph *g) {
   for (int i = 0; i < g->nupdates; i++) g->updates[i].in_place = writes_in_place(g, &g->updates[i]);
+  for (int i = 0; i < g->ngroups; i++) find_changes(g->groups[i]);
 }
 
 bool group_aliases(const Group *k, const Node *n) {

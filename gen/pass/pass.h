@@ -155,6 +155,7 @@ struct Group {
   Group **parts;        // map: groups of different domains in one launch (bundle.c); Node.tail
   int nparts;           // numbers them; 0: it is one
   bool last;            // nobody waits for what it makes: it runs at the end
+  Node *changes;        // map: where it is false, what is written in place keeps its value, unread
   Tile tile;
   Scratch scratch[4]; // parameters after the outputs
   int nscratch;
@@ -281,7 +282,8 @@ void group_borders(Group *k); // what it reads and writes; while the graph's rea
 // The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names;
 // false: there is no order.
 bool group_finish(Graph *g);
-void in_place_find(Graph *g); // in_place.c: Update.in_place
+void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes
+double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);
 

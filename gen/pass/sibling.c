@@ -37,6 +37,16 @@ static bool is_large(const Group *k, const Node *x) { // as large as what is com
   return t && type_count(&x->type) * 2 > type_count(t);
 }
 
+// Do a and b save a launch at least, where what they read together is little? Nearly everything
+// reads a single number: what is left of that is for bundles.
+static bool saves_launch(Group *a, Group *b, const Node *x) {
+  const Arch *arch = a->graph->c->options.arch;
+  if (type_count(&x->type) == 1 || !a->tm->fusion->maps || !b->tm->fusion->maps) return false;
+  group_borders(a);
+  group_borders(b);
+  return gain_is_small(arch, a) && gain_is_small(arch, b);
+}
+
 void sibling_join(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     int count;
@@ -44,8 +54,10 @@ void sibling_join(Graph *g) {
     for (int a = 0; a < count; a++)
       for (int b = a + 1; b < count; b++) {
         Group *to = readers[a]->group, *from = readers[b]->group;
-        if (!to || !from || to == from || !is_large(to, g->nodes[i])) continue;
-        if (!is_large(from, g->nodes[i]) || !siblings_legal(to, from)) continue;
+        if (!to || !from || to == from) continue;
+        bool large = is_large(to, g->nodes[i]) && is_large(from, g->nodes[i]);
+        if (!large && !saves_launch(to, from, g->nodes[i])) continue;
+        if (!siblings_legal(to, from)) continue;
         bool swap = to->tm->fusion->maps && !from->tm->fusion->maps;
         fuse_absorb(g, swap ? from : to, swap ? to : from);
       }

@@ -141,10 +141,13 @@ void sched_count_work(Group *g) {
     for (int j = 0; j < g->nnodes; j++)
       for (int k = 0; k < g->nodes[j]->nin; k++)
         alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
-    double share = (alone ? share_read(g->anchor) : 1) * share_moved(g, g->inputs[i]);
+    double share = (alone ? share_read(g->anchor) : 1) * share_moved(g, g->inputs[i]) *
+                   in_place_share(g, g->inputs[i]);
     g->bytes_read += (int64_t)(share * (double)type_bytes(&g->inputs[i]->type));
   }
-  for (int i = 0; i < g->noutputs; i++) g->bytes_written += type_bytes(&g->outputs[i]->type);
+  for (int i = 0; i < g->noutputs; i++)
+    g->bytes_written +=
+        (int64_t)(in_place_share(g, g->outputs[i]) * (double)type_bytes(&g->outputs[i]->type));
 }
 
 // ---- lanes ------------------------------------------------------------------------------------

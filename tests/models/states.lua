@@ -44,6 +44,50 @@ function cases.cache() -- keys and values of earlier steps, by position
   nn.update(values, v)
   nn.update(at, at + 1)
 end
+-- States of which one row changes, or none: place 9 is beyond the last. Rows of axis 2, but for
+-- `lanes`, and for `columns`, where the element is one of neighbours that a thread has.
+local function rows(update)
+  return function()
+    local B, T, D = 3, 5, 16
+    local kept = {init = {"normal", 0, 1}}
+    local places = nn.tensor({{{2}}, {{9}}, {{0}}}, {dtype = "i32"})
+    local at = places + nn.state("from", {1}, {dtype = "i32"})
+    local a, b = nn.state("a", {B, T, D}, kept), nn.state("b", {B, T, D}, kept)
+    update(a, b, nn.input("x", {B, 1, D}), nn.index({1, T, 1}, 2), at, nn.index({D}, 1))
+  end
+end
+cases.row = rows(function(a, _, x, row, at)
+  nn.update(a, nn.where(row:eq(at), x, a))
+end)
+cases.row_of_old = rows(function(a, _, x, row, at) -- the row is read as well
+  nn.update(a, nn.where(at:eq(row), a * 0.5 + x, a))
+end)
+cases.row_used = rows(function(a, b, x, row, at) -- what was kept is read later
+  local all = nn.where(row:eq(at), x, a)
+  nn.update(a, all)
+  nn.update(b, all * 2 + b)
+  nn.output("y", all:sum(2))
+end)
+cases.two_rows = rows(function(a, b, x, row, at)
+  nn.update(a, nn.where(row:eq(at), x, a))
+  nn.update(b, nn.where(row:eq(at), x * 2, b))
+end)
+cases.other_rows = rows(function(a, b, x, row, at) -- of two places in one kernel
+  nn.update(a, nn.where(row:eq(at), x, a))
+  nn.update(b, nn.where(row:eq(at + 1), x * 2, b))
+end)
+cases.other_than_row = rows(function(a, _, x, row, at) -- all rows but one change
+  nn.update(a, nn.where(row:eq(at), a, x))
+end)
+cases.rows_below = rows(function(a, _, x, row, at)
+  nn.update(a, nn.where(row:le(at), x, a))
+end)
+cases.columns = rows(function(a, _, x, _, at, column)
+  nn.update(a, nn.where(column:eq(at), x, a))
+end)
+cases.another_state = rows(function(a, b, x, row, at) -- what is kept is another state's
+  nn.update(a, nn.where(row:eq(at), x, b))
+end)
 -- A parameter that is updated: it is not folded, and infer sees the new one.
 function cases.descent()
   local x, y = nn.input("x", {16, 4}), nn.input("y", {16, 1})

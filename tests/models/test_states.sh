@@ -2,7 +2,8 @@
 # States and entries (states.lua) against the oracle, over several runs, saved and restored.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/states.lua --quiet --check "$@"; }
-for case in counter average swap moved cache descent shared; do
+for case in counter average swap moved cache descent shared row row_of_old row_used two_rows \
+  other_rows other_than_row rows_below columns another_state; do
   ok "$case" run --set case=$case
   ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done
@@ -46,4 +47,18 @@ in_place() { # a state read element by element is written where it is; a moved o
     build/nngen show tests/models/states.lua --set case=moved --plan | grep -q '"copy"'
 }
 ok "in place where legal" in_place
+# Of three places the middle one is beyond the last row: two rows of 64 bytes are written of one
+# state or two, and x is read there; the places are 4 + 12 bytes, written and read again where a
+# kernel of their own adds them.
+counted() { # counted CASE BYTES: the distinct bytes of all kernels
+  build/nngen tests/models/states.lua --quiet --count --json --set case=$1 >"$work/j" || return
+  local bytes=$(awk -F'[:,]' '/"distinct_bytes"/ {sum += $2} END {print sum}' "$work/j")
+  [ "$bytes" = $2 ] || { echo "case $1: $bytes bytes counted, not $2"; return 1; }
+}
+if [ $NNGEN_DEVICE = sim ]; then
+  ok "one row is written" counted row $((2 * 64 + 2 * 64 + 4))
+  ok "one row is read and written" counted row_of_old $((3 * 2 * 64 + 4))
+  ok "one row of each of two states is written" counted two_rows $((4 + 12 + 12 + 2 * 64 + 2 * 2 * 64))
+  ok "all is written where another row of another state changes" counted other_rows 4084
+fi
 tap_done
