@@ -30,13 +30,28 @@ static void finish_one(JitBuild *build, int index, int rc, const Error *err) {
 static void *work(void *user) {
   JitBuild *build = user;
   for (;;) {
-    int index = atomic_fetch_add(&build->next, 1);
-    if (index >= build->plan->nkernels || atomic_load(&build->failed)) return NULL;
+    int next = atomic_fetch_add(&build->next, 1);
+    if (next >= build->plan->nkernels || atomic_load(&build->failed)) return NULL;
+    int index = build->order[next];
     Error err = {0};
     bool own = build->wanted[index] && build->images[index].same == index;
     int rc = own ? jit_kernel(build, index, &err) : ExitOk;
     finish_one(build, index, rc, &err);
   }
+}
+
+static int by_length(const void *a, const void *b, void *user) {
+  const PlanKernel *kernels = user;
+  int left = *(const int *)a, right = *(const int *)b;
+  size_t x = strlen(kernels[left].source), y = strlen(kernels[right].source);
+  return x != y ? (x < y) - (x > y) : left - right;
+}
+
+// The longest sources first: what takes seconds must not begin when all else is done.
+static void find_order(JitBuild *build) {
+  for (int i = 0; i < build->plan->nkernels; i++) build->order[i] = i;
+  qsort_r(build->order, (size_t)build->plan->nkernels, sizeof *build->order, by_length,
+          build->plan->kernels);
 }
 
 static void run_pool(JitBuild *build) {
@@ -68,8 +83,9 @@ static bool allocate(JitBuild *build) {
   build->images = heap_alloc(kernels, sizeof *build->images);
   build->reports = heap_alloc(kernels, sizeof *build->reports);
   build->wanted = heap_alloc(kernels, sizeof *build->wanted);
+  build->order = heap_alloc(kernels, sizeof *build->order);
   if (!build->header_texts || !build->header_names || !build->keys || !build->images ||
-      !build->reports || !build->wanted)
+      !build->reports || !build->wanted || !build->order)
     return false;
   for (size_t i = 0; i < headers; i++) {
     build->header_texts[i] = build->plan->headers[i].text;
@@ -121,6 +137,7 @@ static int build_all(JitBuild *build, Error *err) {
   for (int i = 0; i < build->plan->nkernels; i++) build->wanted[i] = !build->options->entry;
   for (int i = 0; i < build->plan->nentries; i++) want_entry(build, &build->plan->entries[i]);
   cache_open(build->options->cache_dir, &build->options->log, &build->cache);
+  find_order(build);
   run_pool(build);
   if (build->failed_kernel >= 0) {
     *err = build->failure;
@@ -151,6 +168,7 @@ int jit_build(const Toolkit *toolkit, const Plan *plan, const char *arch, const 
   free(build.header_texts);
   free(build.header_names);
   free(build.keys);
+  free(build.order);
   if (rc) {
     jit_images_free(build.images, plan->nkernels);
     free(build.reports);

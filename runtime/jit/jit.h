@@ -67,7 +67,8 @@ typedef struct JitBuild {
   KernelReport *reports;
   bool *wanted; // by kernel: of JitOptions.entry or init, or the program of one that is
   Cache cache;
-  atomic_int next; // the next kernel to take
+  int *order;      // in which they are taken
+  atomic_int next; // of `order`
   atomic_int failed;
   pthread_mutex_t lock; // of what follows
   int done, failed_kernel;

@@ -280,6 +280,47 @@ def main_loop(sass):
     return -length, products
 
 
+def unrolled(tool, cubin):
+    done = subprocess.run([*tool, cubin], capture_output=True, text=True, check=True)
+    return main_loop(done.stdout)
+
+
+# Triton's flash attention by head size: (tile, instructions, products), the best of what it tries.
+def tritons(tool, depths, work):
+    python = "build/foreign/env/bin/python"
+    done = os.path.exists(python) and subprocess.run(
+        [python, "tests/foreign/triton_flash.py", work, *map(str, depths)], capture_output=True,
+        env={**os.environ, "TRITON_CACHE_DIR": f"{work}/triton", "TRITON_DEFAULT_FP_FUSION": "1"})
+    best = {}
+    for path in glob.glob(f"{work}/flash_*.cubin") if done and done.returncode == 0 else []:
+        depth, tile, warps = re.search(r"flash_(\d+)_(\d+x\d+)_(\d+)", path).groups()
+        length, products = unrolled(tool, path)
+        ratio = length / products
+        if int(depth) not in best or ratio < best[int(depth)][0]:
+            rows, keys = tile.split("x")
+            best[int(depth)] = ratio, f"{rows} rows x {keys} keys, {warps} warps", length, products
+    return {depth: found[1:] for depth, found in best.items()}
+
+
+def beside_triton(tool, sizes, work):
+    rows, peers = [], tritons(tool, sizes.unrolled_depths, work)
+    for depth, (tile, length, products) in sorted(peers.items()):
+        dump = f"{work}/sm_80_{depth}"
+        kernel = next(k for k in compiled("plain", "sm_80", "fp16", depth, sizes, "--dump", dump)
+                      if k["template"] == "attend")
+        own, own_products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
+        rows.append((depth, kernel["tile"], f"{own} / {own_products}", f"{own / own_products:.2f}",
+                     tile, f"{length} / {products}", f"{length / products:.2f}",
+                     f"{own / own_products / (length / products):.2f}"))
+    if not rows:
+        print("\nTriton's flash attention: its wheel is not in build/foreign (`make test-foreign`).")
+        return
+    table("The same beside Triton 3.9's flash attention (tests/foreign/triton_kernels.py, the best "
+          "of twelve tiles), plain, sm_80, fp16:",
+          ("head size", "tile", "instructions / HMMA", "for each", "Triton's tile",
+           "instructions / HMMA", "for each", "ratio"), rows)
+
+
 def instructions(sizes, work):
     tool, rows = disassembler(), []
     if not tool:
@@ -290,14 +331,13 @@ def instructions(sizes, work):
             dump = f"{work}/{form}{depth}"
             kernel = next(k for k in compiled(form, "sm_90a", "fp16", depth, sizes, "--dump", dump)
                           if k["template"] == "attend")
-            sass = subprocess.run([*tool, f"{dump}/{kernel['name']}.cubin"], capture_output=True,
-                                  text=True, check=True)
-            length, products = main_loop(sass.stdout)
+            length, products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
             rows.append((f"{form}, {depth}", kernel["tile"], length, products,
                          f"{length / products:.2f}"))
     table("SASS of attention's main loop, sm_90a, fp16, as it stands (causal: "
           "both of its branches, with the condition and without):",
           ("form, head size", "tile", "instructions", "HMMA", "instructions for each HMMA"), rows)
+    beside_triton(tool, sizes, work)
 
 
 def modelled(sizes):

@@ -114,13 +114,17 @@ JOBS = [
 ]
 
 
-def build(name, kernel, types, constants, arch, folder):
+def compiled(kernel, types, constants, arch, **options):
     signature = {**types, **{k: "constexpr" for k in constants}}
     aligned = {(i,): [["tt.divisibility", 16]] for i, t in enumerate(types.values())
                if t[0] == "*" or t == I}
-    made = compile_kernel(ASTSource(kernel, signature, constants, aligned),
+    return compile_kernel(ASTSource(kernel, signature, constants, aligned),
                           target=GPUTarget("cuda", arch, 32),
-                          options={"num_warps": 4, "num_stages": 3})
+                          options={"num_warps": 4, "num_stages": 3, **options})
+
+
+def build(name, kernel, types, constants, arch, folder):
+    made = compiled(kernel, types, constants, arch)
     stem = f"{folder}/{name}_{arch}"
     with open(stem + ".ptx", "w") as f:
         f.write(made.asm["ptx"])
@@ -130,6 +134,7 @@ def build(name, kernel, types, constants, arch, folder):
                    "gs": m.global_scratch_size}, f)
 
 
-for job in JOBS:
-    for arch in job[4]:
-        build(*job[:4], arch, sys.argv[1])
+if __name__ == "__main__":
+    for job in JOBS:
+        for arch in job[4]:
+            build(*job[:4], arch, sys.argv[1])
