@@ -118,10 +118,18 @@ function tools.convolve_transposed(what, rank, x, w, o)
   local size = transposed_sizes(what, rank, x, {table.unpack(of, 3)}, o)
   local function two(v, weight, i, j) -- dimensions i and j; i = 0: of a height of 1
     local function both(values, other) return {i == 0 and other or values[i], values[j]} end
-    local p = both(o.pad, 0)
-    return op.conv2d_data(v, weight, {
-      stride = both(o.stride, 1), pad = {p[1], p[2], p[1], p[2]}, dilation = both(o.dilation, 1),
-      groups = o.groups, size = both(size, 1)})
+    local stride, pad, wide, extra = both(o.stride, 1), both(o.pad, 0), both(size, 1),
+                                     both(o.output_pad, 0)
+    local behind, zeros = {}, {} -- an output_pad beyond the stride: less padding, then zeros
+    for d = 1, 2 do
+      local beyond = math.max(extra[d] - stride[d] + 1, 0)
+      local less = math.min(beyond, pad[d])
+      behind[d], zeros[d] = pad[d] - less, beyond - less
+    end
+    local y = op.conv2d_data(v, weight, {
+      stride = stride, pad = {pad[1], pad[2], behind[1], behind[2]}, groups = o.groups,
+      dilation = both(o.dilation, 1), size = {wide[1] - zeros[1], wide[2] - zeros[2]}})
+    return zeros[1] + zeros[2] > 0 and nn.pad(y, {0, zeros[2], 0, zeros[1]}) or y
   end
   if rank == 2 then return two(x, w, 1, 2) end
   local N, C, D, H, W = table.unpack(shape(x))

@@ -203,11 +203,12 @@ end)
 define([[adaptive_max_pool{1,2,3}d(x: image#, size|output_size: any,
        {return_indices: boolean = false})]],
        "F.adaptive_max_pool#d, nn.AdaptiveMaxPool#d", function(rank)
-  local function largest(v, axis) return op.reduce_max(v, {axes = 1 << (axis - 1)}) end
+  local function largest(v, axis) return (nn.max(v, {axis = axis, keep = true})) end
   return function(x, size, o)
     local out = sizes_of("adaptive_max_pool" .. rank .. "d", x, size, rank)
     if o.return_indices then return tools.largest_of_parts(x, out) end
-    for i = 1, rank do x = adaptive_axis(x, 2 + i, out[i], largest) end
+    -- From the last axis on: of equal elements the first, row-major, has the derivative.
+    for i = rank, 1, -1 do x = adaptive_axis(x, 2 + i, out[i], largest) end
     return x
   end
 end)

@@ -9,18 +9,26 @@ bool group_sums_columns(const Group *g, const Node *n) {
 }
 
 // Does n have an element for each one that its part of the group goes through, in the same order?
-static bool in_step(const Group *g, const Node *n) {
+// The elements that the part of a group which computes n runs over.
+static const Type *elements_beside(const Group *g, const Node *n) {
   g = group_part(g, n);
-  const Type *t = g->tm->fusion->elements ? g->tm->fusion->elements(g) : &g->anchor->type;
+  return g->tm->fusion->elements ? g->tm->fusion->elements(g) : &g->anchor->type;
+}
+
+static bool in_step(const Group *g, const Node *n) {
+  const Type *t = elements_beside(g, n);
   return type_same_shape(t, &n->type) && !memcmp(t->order, n->type.order, sizeof t->order);
 }
 
 const Node *group_stored(const Group *g, const Node *n) {
+  const Node *shaped = NULL; // the last one whose indices are those of the elements
   while ((!g->tm->fusion->product || n->tail == kFootTail) && n != group_part(g, n)->anchor &&
          !in_step(g, n) && n->op->cls == OpMove && n->nin == 1 && n->in[0]->group == g &&
-         view_same_memory(n))
+         view_same_memory(n)) {
+    if (type_same_shape(elements_beside(g, n), &n->type)) shaped = n;
     n = n->in[0];
-  return n;
+  }
+  return shaped && !type_same_shape(elements_beside(g, n), &n->type) ? shaped : n;
 }
 
 // ---- the order of launches --------------------------------------------------------------------

@@ -302,5 +302,33 @@ section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
 ])
 
 
+# An output_padding beyond the stride, which dilation allows; largest elements that occur twice.
+WIDE = {"x": floats(1, 4, 3, 4), "w": floats(4, 3, 3, 2), "l": floats(2, 4, 5),
+        "u": floats(4, 2, 3), "d": floats(1, 2, 3, 2, 3), "v": floats(2, 2, 2, 3, 2)}
+TIES = {"q": ints(3, 2, 3, 7, 6).float(), "c": ints(2, 1, 2, 4, 5, 3).float()}
+section("borders", dict(WIDE, **TIES), [
+    (form, lambda *x, f=f, keys=keys, slope=slope: (derived if slope else lambda f, *x: f(*x))(
+        f, *(x[list(dict(WIDE, **TIES)).index(k)] for k in keys)))
+    for text, keys, f in [
+        ("nn.functional.conv_transpose2d(x, w, {dilation = 3, output_padding = 2, padding = %d})"
+         % pad, "xw", lambda x, w, pad=pad: F.conv_transpose2d(x, w, None, 1, pad, 2, 1, 3))
+        for pad in (0, 1, 2)
+    ] + [
+        ("nn.functional.conv_transpose2d(x, w, {stride = {2, 1}, dilation = {4, 2}, "
+         "output_padding = {3, 1}, padding = {1, 0}})", "xw",
+         lambda x, w: F.conv_transpose2d(x, w, None, (2, 1), (1, 0), (3, 1), 1, (4, 2))),
+        ("nn.functional.conv_transpose1d(l, u, {stride = 2, dilation = 5, output_padding = 4, "
+         "padding = 1})", "lu", lambda x, w: F.conv_transpose1d(x, w, None, 2, 1, 4, 1, 5)),
+        ("nn.functional.conv_transpose3d(d, v, {dilation = 3, output_padding = 2, "
+         "padding = {1, 0, 2}})", "dv",
+         lambda x, w: F.conv_transpose3d(x, w, None, 1, (1, 0, 2), 2, 1, 3)),
+        ("q:adaptive_max_pool2d{3, 4}", "q", lambda q: F.adaptive_max_pool2d(q, (3, 4))),
+        ("q:adaptive_max_pool2d(1)", "q", lambda q: F.adaptive_max_pool2d(q, 1)),
+        ("c:adaptive_max_pool3d{2, 3, 2}", "c", lambda c: F.adaptive_max_pool3d(c, (2, 3, 2))),
+    ]
+    for form, slope in ((text, False), (derives(text, *keys), True))
+])
+
+
 if __name__ == "__main__":
     sys.exit(main())

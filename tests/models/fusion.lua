@@ -117,6 +117,15 @@ function cases.turned() -- rows beside what other rows make: their own transpose
   nn.output("turned", z + z:softmax(3):permute{1, 3, 2})
   at_most(4)
 end
+function cases.ordered() -- a reshaped vector, stored beside a map of it in another memory order
+  local x, q = nn.input("x", {2, 3, 7, 5}), nn.input("q", {2, 3, 7, 5})
+  local by = nn.arange(72):float():sin():reshape{2, 3, 4, 3}
+  local mean = x:avg_pool2d({3, 2}, {stride = 2, pad = 1, ceil_mode = true,
+                                     count_include_pad = false})
+  nn.output("most", nn.grad((q:max_pool2d(2, {ceil_mode = true}) * by):sum(), q))
+  nn.output("mean", nn.grad((mean * by):sum(), x))
+  at_most(4)
+end
 function cases.recursion() -- each step reads the one before at three places: 3^24 of the first
   local a = nn.input("x", {4, 40})
   for _ = 1, 24 do
