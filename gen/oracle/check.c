@@ -274,11 +274,16 @@ int64_t check_bytes(const Graph *g) {
 // ---- the model --------------------------------------------------------------------------------
 
 // Does n depend on any float?
-static bool from_floats(const Node *n) {
-  if (dtype_is_float(n->type.dtype) && !node_is_literal(n)) return true;
-  for (int i = 0; i < n->nin; i++)
-    if (from_floats(n->in[i])) return true;
-  return false;
+static bool from_floats(const Graph *g, const Node *n) {
+  bool *found = base_alloc((size_t)n->id + 1, sizeof *found);
+  for (int i = 0; i <= n->id; i++) {
+    const Node *x = g->nodes[i];
+    found[i] = dtype_is_float(x->type.dtype) && !node_is_literal(x);
+    for (int j = 0; j < x->nin; j++) found[i] = found[i] || found[x->in[j]->id];
+  }
+  bool result = found[n->id];
+  free(found);
+  return result;
 }
 
 // Does n depend on a comparison of floats used as a number, as the derivative of relu is? It is
@@ -301,7 +306,7 @@ CheckResult check_model_output(Graph *g, const Node *n, double **value, const do
                                const char *dtype) {
   double gate = check_model_gate(dtype);
   if (strcmp(dtype, "fp32") && jumps(g, n)) gate = INFINITY;
-  bool rounds = from_floats(n);
+  bool rounds = from_floats(g, n);
   if (!dtype_is_float(n->type.dtype)) gate = rounds ? kMostFlipped : 0;
   CheckResult r = check_values(n, value[n->id], got, NULL, gate);
   if (r.passed || !rounds) return r;
