@@ -6,11 +6,30 @@ local fail, define, product = tools.fail, tools.define, tools.product
 
 -- ---- beside each other ------------------------------------------------------------------------
 
--- Joined along `axis`, by default 2, the channels.
+-- As operators take their operands: bools beside integers, and both beside floats, become such.
+local kind_of = {bool = 0, u8 = 1, i32 = 1, i64 = 1}
+local function of_one_kind(list)
+  local kind, dtype = -1, nil
+  for _, x in ipairs(list) do
+    local own = core.dtype(x)
+    local k = kind_of[own] or 2
+    if k > kind then kind, dtype = k, own end
+    if k == kind and own ~= dtype then dtype = k == 1 and "i32" or "f32" end
+  end
+  local joined = {}
+  for i, x in ipairs(list) do
+    local alike = (kind_of[core.dtype(x)] or 2) == kind and (kind == 2 or core.dtype(x) == dtype)
+    joined[i] = alike and x or nn.to(x, dtype)
+  end
+  return joined
+end
+-- Joined along `axis`, by default 2, the channels; of several dtypes as the one that operators make
+-- of them.
 define("concat|cat|concatenate(tensors: tensors, axis: whole = 2)",
        "torch.cat", function(list, axis)
   axis = tools.axis("concat", #shape(list[1]) == 1 and axis == 2 and 1 or axis, list[1])
   if #list == 1 then return list[1] end
+  list = of_one_kind(list)
   local most = 64 -- of one kernel; more become several, which write beside each other
   while #list > most do
     local joined = {}

@@ -9,7 +9,7 @@ if case == "to" then nn.output("y", i:to("f8")) end
 if case == "below" then nn.input("z", {3}, {below = 4}) end
 if case == "index" then nn.index({3, 4}, 3) end
 if case == "precision" then nn.precision("fp8", function() end) end
-if case == "concat" then nn.output("y", nn.concat({i, nn.input("x", {4, 4})}, 1)) end
+if case == "concat" then nn.output("y", nn.op.concat(i, nn.input("x", {4, 4}), {axis = 0})) end
 if case == "kind" then nn.random({3}, {kind = "gauss"}) end
 if case == "gather" then nn.output("y", nn.gather(nn.input("x", {4, 4}), nn.input("f", {2}))) end
 if case == "axis" then nn.output("y", nn.gather(i, i, 3)) end

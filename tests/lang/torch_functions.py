@@ -302,6 +302,18 @@ section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
 ])
 
 
+# Of several dtypes; integers by expressions in which each value is used twice, many times over.
+KINDS = {"i": ints(9, 3, low=-9), "j": ints(9, 3), "m": ints(2, 3), "f": floats(3)}
+section("kinds", KINDS, [
+    ("nn.cat({i, f, m:bool()}, 1)", lambda i, j, m, f: torch.cat((i, f, m.bool()))),
+    ("nn.stack{m:bool(), i}", lambda i, j, m, f: torch.stack((m.bool(), i))),
+    ("nn.cat({j:to('u8'), i}, 1)", lambda i, j, m, f: torch.cat((j.byte(), i))),
+    ("nn.hstack{m:bool(), m:bool()}:int()", lambda i, j, m, f: torch.cat((m, m))),
+    (derives("nn.cat({i, f, f}, 1)", "f"), lambda i, j, m, f: derived(
+        lambda f: torch.cat((i, f, f)), f)),
+    ("i:gcd(j)", lambda i, j, m, f: i.gcd(j)), ("i:lcm(j)", lambda i, j, m, f: i.lcm(j)),
+])
+
 # An output_padding beyond the stride, which dilation allows; largest elements that occur twice.
 WIDE = {"x": floats(1, 4, 3, 4), "w": floats(4, 3, 3, 2), "l": floats(2, 4, 5),
         "u": floats(4, 2, 3), "d": floats(1, 2, 3, 2, 3), "v": floats(2, 2, 2, 3, 2)}
