@@ -10,17 +10,21 @@ local function places(length, periodic)
   local last = periodic and length or length - 1
   return nn.index({length}):to("f32") * (1 / math.max(last, 1)), last == 0
 end
--- f of the places; a window of one element is 1.
-local function window(length, periodic, f)
+local zeros_of = {} -- how many elements are 0 at the beginning and at the end, by the tensor's id
+-- f of the places; a window of one element is 1. zero: f is 0 at the places 0 and 1.
+local function window(length, periodic, f, zero)
   local place, alone = places(length, periodic)
-  return (alone or length == 1) and nn.ones{length} or f(place)
+  if alone or length == 1 then return nn.ones{length} end
+  local y = f(place)
+  if zero then zeros_of[core.id(y)] = {1, periodic and 0 or 1} end
+  return y
 end
 local function cosine(place, times) return op.cos(place * (2 * math.pi * times)) end
 
 -- (1 - cos) / 2. periodic: as the first `length` of one more, for which it repeats.
 define_here("hann_window(length|window_length: amount, periodic: boolean = true)",
             "torch.hann_window", function(length, periodic)
-  return window(length, periodic, function(at) return 0.5 - cosine(at, 1) * 0.5 end)
+  return window(length, periodic, function(at) return 0.5 - cosine(at, 1) * 0.5 end, true)
 end)
 -- alpha - beta cos.
 define_here([[hamming_window(length|window_length: amount, periodic: boolean = true,
@@ -33,14 +37,14 @@ end)
 -- Straight up and down.
 define_here("bartlett_window(length|window_length: amount, periodic: boolean = true)",
             "torch.bartlett_window", function(length, periodic)
-  return window(length, periodic, function(at) return 1.0 - op.abs(at * 2.0 - 1.0) end)
+  return window(length, periodic, function(at) return 1.0 - op.abs(at * 2.0 - 1.0) end, true)
 end)
 -- 0.42 - 0.5 cos + 0.08 cos of twice the angle.
 define_here("blackman_window(length|window_length: amount, periodic: boolean = true)",
             "torch.blackman_window", function(length, periodic)
   return window(length, periodic, function(at)
     return cosine(at, 2) * 0.08 - cosine(at, 1) * 0.5 + 0.42
-  end)
+  end, true)
 end)
 -- i0(beta sqrt(1 - p^2)) / i0(beta), p from -1 to 1.
 define_here([[kaiser_window(length|window_length: amount, periodic: boolean = true,
@@ -62,7 +66,8 @@ local function waves(count, n)
   return op.cos(angle), op.sin(angle)
 end
 
--- Checks what both directions share; returns the distance of frames and the window, as (n).
+-- Checks what both directions share; returns the distance of frames, the window, as (n), and its
+-- first and last element, from 0, that is not known to be 0.
 local function frame(what, n, hop, length, window, complex)
   hop, length = hop or n // 4, length or n
   local most = 46340 -- a place times a frequency fits 32 bits
@@ -79,7 +84,19 @@ local function frame(what, n, hop, length, window, complex)
          what)
   end
   local before = (n - length) // 2
-  return hop, nn.pad(window:to("f32"), {before, n - length - before})
+  local zeros = zeros_of[core.id(window)] or {0, 0}
+  return hop, nn.pad(window:to("f32"), {before, n - length - before}), before + zeros[1],
+         before + length - 1 - zeros[2]
+end
+
+-- The first of the elements `from` to `to` of a signal, from 0, at which all windows are 0, of
+-- which elements first to last are not; nil: none.
+local function weighed_by_none(first, last, hop, frames, from, to)
+  if first > last or from < first then return from end
+  local gaps = hop > last - first + 1
+  local frame = gaps and math.min((from - first) // hop, frames - 1) or frames - 1
+  local at = math.max(frame * hop + last + 1, from) -- behind the frame that `from` is in, or all
+  return at <= to and at or nil
 end
 
 -- Of a signal (L) or signals (B, L) the Fourier transforms of frames of n_fft elements, hop_length
@@ -115,18 +132,19 @@ end)
 
 -- The signal (L), or signals (B, L), of such transforms (frequencies, frames, 2) or (B,
 -- frequencies, frames, 2): each frame transformed back and weighed by the window, their sum over
--- the sum of the windows' squares, which must not be 0 anywhere. onesided: by default where there
--- are fewer than n_fft frequencies. length: of the result, which else is without the borders of
--- `center`.
+-- the sum of the windows' squares, which must not be 0 anywhere: of windows by their functions of
+-- `nn` an error, of computed ones NaN. onesided: by default where there are fewer than n_fft
+-- frequencies. length: of the result, which else is without the borders of `center`.
 define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_length: count = nil,
        window: tensor = nil, center: boolean = true, normalized: boolean = false,
        onesided: boolean = nil, length: count = nil, {return_complex: boolean = false})]],
        "torch.istft", function(x, n, hop, width, window, center, normalized, onesided, length, o)
-  hop, window = frame("istft", n, hop, width, window, o.return_complex)
+  local first_used, last_used
+  hop, window, first_used, last_used = frame("istft", n, hop, width, window, o.return_complex)
   if hop > (width or n) then
     fail("istft: hop_length = %d leaves gaps between windows of %d", hop, width or n)
   end
-  local dims = shape(x)
+  local dims, given = shape(x), tostring(x)
   local rank = #dims
   if rank < 3 or rank > 4 or dims[rank] ~= 2 or not tools.is_float(x) then
     fail("istft: wants floats (frequencies, frames, 2) or (B, frequencies, frames, 2), not %s",
@@ -154,6 +172,13 @@ define([[istft(x|input: tensor, n_fft: count, hop_length: whole = nil, win_lengt
   local last = length and first + length - 1 or whole - (center and n // 2 or 0)
   if last < first then
     fail("istft: %d frames have nothing but borders; center = false keeps them", frames)
+  end
+  local none = weighed_by_none(first_used, last_used, hop, frames, first - 1,
+                               math.min(last, whole) - 1)
+  if none then
+    fail("istft: all windows of %s are 0 at element %d of the signal: center = true leaves its " ..
+         "borders out; gaps go with a hop_length below %d or another window", given,
+         none - first + 2, hop)
   end
   y = nn.slice(y / weight, 3, first, math.min(last, whole))
   if last > whole then y = nn.pad(y, {0, last - whole}) end
