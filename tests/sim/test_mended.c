@@ -44,6 +44,14 @@ static const Case cases[] = {
      64, CUDA_SUCCESS, NULL},
     {"NULL", KERNEL("float *p = NULL; if (p == NULL) x[t] = 63 - t;"), 64, CUDA_SUCCESS, NULL},
     {"the host does not show", environment, 64, CUDA_SUCCESS, NULL},
+    {"virtual functions",
+     "struct A { int t; __device__ A(int t) : t(t) {} __device__ virtual int f(int n) const "
+     "{ return n - t; } };\n"
+     "struct B : A { __device__ B(int t) : A(t) {} __device__ int f(int n) const override "
+     "{ return 2 * n - (n + t); } };\n"
+     "extern \"C\" __global__ void k(float *x) {\n  int t = threadIdx.x;\n"
+     "  A a(t); B b(t); const A *p = t % 2 ? &a : &b; x[t] = p->f(63);\n}\n",
+     64, CUDA_SUCCESS, NULL},
     {"a shuffle from a lane that is not there",
      KERNEL("x[t] = __shfl_down_sync(0xffffffff, float(t), 8);"), 48, CUDA_ERROR_LAUNCH_FAILED,
      "shuffles from lane"},

@@ -41,6 +41,12 @@ static const Row rows[] = {
     {"www", "add.cc.u32 %d, %a, %b; addc.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0", ~0u, ~0u, 0, 1},
     {"www", "sub.cc.u32 %d, %a, %b; subc.u32 %d, %a, 0", 1, 2, 0, 0},
     {"www", "sub.cc.u32 %d, %a, %b; subc.u32 %d, %a, 0", 2, 1, 0, 2},
+    // as GPUs do, where the two kinds are mixed: a subtraction leaves a carry unless it borrows
+    {"www", "sub.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0", 1, 2, 0, 0},
+    {"www", "sub.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0", 2, 2, 0, 1},
+    {"www", "sub.cc.u32 %d, %a, %b; subc.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0", 1, 2, 0, 0},
+    {"www", "add.cc.u32 %d, %a, %b; subc.u32 %d, %a, 0", 5, 6, 0, 4},
+    {"www", "add.cc.u32 %d, %a, %b; subc.u32 %d, %a, 0", ~0u, 6, 0, ~0u},
     {"wwww", "mad.lo.cc.u32 %d, %a, %b, %c; madc.hi.u32 %d, %a, %b, 0", ~0u, ~0u, ~0u, ~0u},
     {"wwww", "add.cc.u32 %d, %a, 1; madc.hi.s32 %d, %b, %c, 5", ~0u, (uint32_t)-4, 3, 5},
     {"wwww", "mad.hi.cc.s32 %d, %b, %c, %a; addc.u32 %d, 0, 0", 1, 0x80000000, 2, 1},

@@ -69,6 +69,17 @@ EXPORT void __tsan_func_entry(void *pc) {
   (void)pc;
 }
 
+// A pointer to a class's virtual functions; its value does not matter here.
+EXPORT void __tsan_vptr_update(void *address, void *value);
+EXPORT void __tsan_vptr_update(void *address, void *value) {
+  (void)value;
+  access(address, sizeof value, true, PC);
+}
+EXPORT void __tsan_vptr_read(void *address);
+EXPORT void __tsan_vptr_read(void *address) {
+  access(address, sizeof address, false, PC);
+}
+
 static void range(const void *address, size_t bytes, bool writes, const void *pc) {
   for (size_t i = 0; i < bytes; i += 16)
     access_kind((const char *)address + i, (int)(bytes - i < 16 ? bytes - i : 16), writes,

@@ -46,27 +46,26 @@ template <class T> CUSIM_FN T x_mad24_hi(T a, T b, T c) {
 }
 CUSIM_FN s32 x_mad24_hi_sat(s32 a, s32 b, s32 c) { return x_addsat(x_mul24_hi(a, b), c); }
 
-// The carry of add.cc and its like is a register of the thread.
-template <class T> CUSIM_FN T x_addcc(u32 &carry, T a, T b) {
-  T sum = T(a + b);
-  carry = sum < a;
-  return sum;
-}
+// The carry of add.cc and its like is a register of the thread. NOTE: as on GPUs a subtraction is
+// a + ~b + 1 and leaves the carry of that sum: none where it borrows. PTX's text does not say so,
+// but code of NVIDIA's compiler (128-bit divisions) reads it with addc.
 template <class T> CUSIM_FN T x_addc(u32 carry, T a, T b) { return T(a + b + T(carry & 1)); }
 template <class T> CUSIM_FN T x_addccc(u32 &carry, T a, T b) {
   unsigned __int128 sum = (unsigned __int128)a + b + (carry & 1);
   carry = u32(sum >> bits_of<T>);
   return T(sum);
 }
-template <class T> CUSIM_FN T x_subcc(u32 &carry, T a, T b) {
-  carry = a < b;
-  return T(a - b);
+template <class T> CUSIM_FN T x_addcc(u32 &carry, T a, T b) {
+  carry = 0;
+  return x_addccc(carry, a, b);
 }
-template <class T> CUSIM_FN T x_subc(u32 carry, T a, T b) { return T(a - b - T(carry & 1)); }
+template <class T> CUSIM_FN T x_subc(u32 carry, T a, T b) { return x_addc(carry, a, T(~b)); }
 template <class T> CUSIM_FN T x_subccc(u32 &carry, T a, T b) {
-  unsigned __int128 take = (unsigned __int128)b + (carry & 1);
-  carry = take > a;
-  return T(a - T(take));
+  return x_addccc(carry, a, T(~b));
+}
+template <class T> CUSIM_FN T x_subcc(u32 &carry, T a, T b) {
+  carry = 1;
+  return x_subccc(carry, a, b);
 }
 
 // NOTE: division by zero has no specified result; the host's fault is reported.
