@@ -44,6 +44,17 @@ static const Case cases[] = {
      64, CUDA_SUCCESS, NULL},
     {"NULL", KERNEL("float *p = NULL; if (p == NULL) x[t] = 63 - t;"), 64, CUDA_SUCCESS, NULL},
     {"the host does not show", environment, 64, CUDA_SUCCESS, NULL},
+    {"one lane's atomic, told to its warp by a shuffle",
+     KERNEL("__shared__ int part[2]; __shared__ unsigned arrived; if (t == 0) arrived = 0;"
+            "__syncthreads(); part[t / 32] = 5 + t / 32; __syncwarp(); unsigned old = 0;"
+            "if (t % 32 == 0) old = atomicOr(&arrived, 1u << t / 32);"
+            "if (__shfl_sync(0xffffffff, old, 0))"
+            " for (int i = t % 32; i < 64; i += 32) x[i] = 63 - i + part[0] + part[1] - 11;"),
+     64, CUDA_SUCCESS, NULL},
+    {"what a lane wrote, behind a shuffle alone",
+     KERNEL("__shared__ int s[64], n; if (t == 0) n = 0; __syncthreads(); atomicAdd(&n, 1);"
+            "s[t] = t; int y = __shfl_xor_sync(0xffffffff, t, 1); x[t] = s[t ^ 1] - y;"),
+     64, CUDA_ERROR_LAUNCH_FAILED, "race on shared memory"},
     {"virtual functions",
      "struct A { int t; __device__ A(int t) : t(t) {} __device__ virtual int f(int n) const "
      "{ return n - t; } };\n"

@@ -273,6 +273,10 @@ static const Case cases[] = {
      " isspacep.const %p3, %d1; @%p3 trap; cvta.shared.u64 %d6, 0; isspacep.const %p3, %d6;\n"
      " @%p3 trap; cvta.to.const.u64 %d7, %d5; ld.const.u32 %r3, [%d7+4]; @!%p2 trap;\n",
      one, 0},
+    {"memory that is kept for cooperative groups",
+     " mov.u32 %r4, %reserved_smem_offset_1; add.u32 %r5, %r4, %r12; st.shared.u32 [%r5], %r2;\n"
+     " st.shared.u32 [%r13], %r1; bar.sync 0; xor.b32 %r5, %r5, 4; ld.shared.u32 %r3, [%r5];\n",
+     neighbour, 0},
     {"where an address lies",
      " cvta.shared.u64 %d5, 0; isspacep.shared %p2, %d5; isspacep.global %p3, %d5;\n"
      " isspacep.global %p4, %d1; isspacep.shared %p5, %d1; isspacep.local %p6, %d1;\n"

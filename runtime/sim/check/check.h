@@ -112,6 +112,8 @@ void clock_join(struct Clock **place, const struct Clock *from); // adds it
 void clock_learn(Block *block, const struct Clock *from, int thread); // take, when it may grow
 // The same at a place where each thread learns before it publishes: if it was there last, it knows.
 void clock_learn_atomic(Block *block, const struct Clock *from, int thread);
+// Adds what the thread has learned, without what it did itself.
+void clock_pass(Block *block, struct Clock **place, int thread);
 static inline void clock_publish(Block *block, struct Clock **place, int thread) { // a release
   if (!sim_settings()->race) return;
   trace_atomic_done(block, thread);

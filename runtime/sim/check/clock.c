@@ -148,6 +148,12 @@ void clock_publish_slowly(Block *block, struct Clock **place, int thread) {
   (*place)->last = thread;
 }
 
+void clock_pass(Block *block, struct Clock **place, int thread) {
+  if (!block->known[thread]) return;
+  if (!*place) *place = make(block->threads);
+  join(*place, block->known[thread]);
+}
+
 void clock_take(Block *block, struct Clock *from, int thread) {
   if (!sim_settings()->race || !from) return;
   // It arrived there: `from` knows all it knows.

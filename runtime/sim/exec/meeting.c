@@ -2,7 +2,18 @@
 // arrive does the work.
 #include "sim/exec/exec.h"
 
-// A meeting without work is __syncwarp, which also orders memory.
+// A meeting without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does not,
+// but what a lane learned by an atomic operation the others then rely on, as in barriers of several
+// warps in NVIDIA's cooperative groups. What the lane itself wrote is not among that.
+static inline void tell(Fiber *fiber, Meeting *meeting) {
+  Block *block = fiber->block;
+  int thread = (int)fiber->self.linear;
+  if (!meeting->work)
+    clock_publish(block, &meeting->clock, thread);
+  else if (block->last_atomic)
+    clock_pass(block, &meeting->clock, thread);
+}
+
 static void order_lanes(Block *block, Warp *warp, Meeting *meeting, unsigned lanes) {
   for (unsigned rest = lanes; rest && meeting->clock; rest &= rest - 1)
     clock_take(block, meeting->clock,
@@ -55,7 +66,7 @@ void cusim_meet(unsigned mask, CusimWork work, void *operands) {
   warp->operands[lane] = operands;
   fiber->block->meetings++;
   meeting->arrived |= 1u << lane;
-  if (!work) clock_publish(fiber->block, &meeting->clock, (int)fiber->self.linear);
+  tell(fiber, meeting);
   if (warp->live & mask & ~meeting->arrived) {
     block_wait(fiber, WaitMeeting, meeting, pc);
     return;

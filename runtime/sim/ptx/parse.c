@@ -239,6 +239,20 @@ static void add_module_var(Parser *p, PtxVar *var) {
   m->vars[m->nvars++] = var;
 }
 
+// NOTE: what a GPU keeps of its reserved 1024 bytes for cooperative groups lies here behind the
+// kernel's own variables and counts as theirs.
+PtxVar *parse_reserved(Parser *p, const char *name) {
+  enum { kBytes = 288 }; // that cooperative groups count on
+  PtxVar *var = module_var(p->module, name);
+  if (var) return var;
+  var = ptx_alloc(p->ptx, sizeof *var);
+  *var = (PtxVar){.name = name, .space = SpaceShared, .type = ptx_type_of("b8"), .align = 16,
+                  .line = p->line, .count = kBytes};
+  var->c_name = ptx_string(p->ptx, name + 1, strlen(name + 1));
+  add_module_var(p, var);
+  return var;
+}
+
 static void parse_module_variables(Parser *p, PtxSpace space, bool external, bool weak) {
   parse_next(p);
   do {

@@ -22,10 +22,14 @@ static const char *const specials[] = {
 static bool is_special(const char *name) {
   if (*name++ != '%') return false;
   size_t n = strcspn(name, ".");
-  if (!strncmp(name, "envreg", 6) || !strncmp(name, "reserved_smem_offset_", 21)) return true;
+  if (!strncmp(name, "envreg", 6)) return true;
   for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
     if (strlen(specials[i]) == n && !memcmp(specials[i], name, n)) return true;
   return false;
+}
+
+static bool is_reserved(const char *name) {
+  return !strcmp(name, "%reserved_smem_offset_0") || !strcmp(name, "%reserved_smem_offset_1");
 }
 
 static void *more(Parser *p, void *list, int count, int *room, size_t size) {
@@ -178,6 +182,8 @@ static void parse_named(Parser *p, Operand *op) {
   op->name = name;
   if (!strcmp(name, "_")) {
     op->kind = OpSink;
+  } else if (is_reserved(name) && found < 0) {
+    op->kind = OpVar, op->var = parse_reserved(p, name);
   } else if (is_special(name) && found < 0) {
     op->kind = OpSpecial;
   } else if (found >= 0 && found < kVar) {

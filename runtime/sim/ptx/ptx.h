@@ -213,6 +213,8 @@ void parse_fail(Parser *p, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 // A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;.
 PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init);
+// Of %reserved_smem_offset_0 and _1: its variable, made where it is first named.
+PtxVar *parse_reserved(Parser *p, const char *name);
 PtxSpace parse_space(const Parser *p); // of the word here; SpaceGeneric: it is none
 void parse_body(Parser *p, PtxFunc *func);
 int parse_signature(Parser *p, PtxFunc *func); // (returns) name (params)
