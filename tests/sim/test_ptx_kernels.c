@@ -273,6 +273,12 @@ static const Case cases[] = {
      " isspacep.const %p3, %d1; @%p3 trap; cvta.shared.u64 %d6, 0; isspacep.const %p3, %d6;\n"
      " @%p3 trap; cvta.to.const.u64 %d7, %d5; ld.const.u32 %r3, [%d7+4]; @!%p2 trap;\n",
      one, 0},
+    {"a warp that spins on a flag of another's",
+     " @%p1 st.shared.u32 [%r11], 0; bar.sync 0; setp.lt.u32 %p2, %r1, 32; @%p2 bra A;\n"
+     "W: ld.acquire.cta.shared.u32 %r4, [%r11]; setp.ne.u32 %p3, %r4, 1; @%p3 bra W;\n"
+     " ld.shared.u32 %r3, [%r10]; bra D;\nA: mov.u32 %r3, 1; @%p1 st.shared.u32 [%r10], 1;\n"
+     " @%p1 st.release.cta.shared.u32 [%r11], 1;\nD:\n",
+     one, 0},
     {"memory that is kept for cooperative groups",
      " mov.u32 %r4, %reserved_smem_offset_1; add.u32 %r5, %r4, %r12; st.shared.u32 [%r5], %r2;\n"
      " st.shared.u32 [%r13], %r1; bar.sync 0; xor.b32 %r5, %r5, 4; ld.shared.u32 %r3, [%r5];\n",

@@ -86,6 +86,18 @@ template <class T> CUSIM_FN T x_min(T a, T b) { return a < b ? a : b; }
 template <class T> CUSIM_FN T x_max(T a, T b) { return a < b ? b : a; }
 template <class T> CUSIM_FN T x_min_relu(T a, T b) { return x_max(x_min(a, b), T(0)); }
 template <class T> CUSIM_FN T x_max_relu(T a, T b) { return x_max(x_max(a, b), T(0)); }
+// Of two halves of 16 bits each.
+#define PTX_HALVES(name, T)                                                                        \
+  CUSIM_FN u32 name##_##T##x2(u32 a, u32 b) {                                                      \
+    return u32(u16(name(T(a), T(b)))) | u32(u16(name(T(a >> 16), T(b >> 16)))) << 16;              \
+  }
+PTX_HALVES(x_min, s16)
+PTX_HALVES(x_max, s16)
+PTX_HALVES(x_min_relu, s16)
+PTX_HALVES(x_max_relu, s16)
+PTX_HALVES(x_min, u16)
+PTX_HALVES(x_max, u16)
+#undef PTX_HALVES
 template <class T, class U> CUSIM_FN U x_sad(T a, T b, U c) {
   return U(c + (a < b ? U(b) - U(a) : U(a) - U(b)));
 }

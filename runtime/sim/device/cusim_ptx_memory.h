@@ -16,12 +16,12 @@ template <class T> CUSIM_FN void x_watch(const void *p, int kind, bool writes) {
                                (kind == Compares ? CusimCompares : 0));
 }
 
-// NOTE: a thread that spins on a flag lets others run.
+// NOTE: a thread that spins on a flag lets others run, before it learns what they published there.
 template <class T, int kKind> CUSIM_FN T x_ld(const u8 *p) {
+  if constexpr (kKind == Volatile || kKind == Atomic) cusim_yield();
   x_watch<T>(p, kKind, false);
   T value;
   if constexpr (kKind == Volatile || kKind == Atomic) {
-    cusim_yield();
     if constexpr (sizeof(T) <= 8) {
       __atomic_load((const T *)p, &value, __ATOMIC_ACQUIRE);
       return value;

@@ -73,6 +73,10 @@ static void call_float(Emitter *e, const char *name, int count, const char *more
   emit_end(e, need_op(e, 0), type);
 }
 
+static bool is_pair_of_integers(PtxType type) { // u16x2, s16x2
+  return type.kind != KindFloat && strstr(type.name, "x2");
+}
+
 static void emit_add(Emitter *e) {
   PtxType type = instr_type(e, 0);
   bool minus = !strcmp(e->instr->part[0], "sub");
@@ -89,11 +93,11 @@ static void emit_add(Emitter *e) {
     emit_value(e, need_op(e, 2), bits_type(type, 1));
     text_print(e->out, ")");
     emit_end(e, need_op(e, 0), bits_type(type, 1));
-  } else if (instr_has(e->instr, "sat")) {
-    call_same(e, minus ? "x_subsat" : "x_addsat", type, 2);
-  } else if (type.bits == 32 && strstr(type.name, "x2")) {
+  } else if (is_pair_of_integers(type)) {
     only_parts(e, 1, e->instr->nparts - 1, "");
     call_same(e, minus ? "x_sub16x2" : "x_add16x2", ptx_type_of("u32"), 2);
+  } else if (instr_has(e->instr, "sat")) {
+    call_same(e, minus ? "x_subsat" : "x_addsat", type, 2);
   } else {
     only_parts(e, 1, e->instr->nparts - 1, "");
     infix(e, minus ? "-" : "+", bits_type(type, 1));
@@ -197,6 +201,10 @@ static void emit_min_max(Emitter *e) {
   snprintf(name, sizeof name, "x_%s%s%s%s%s", in->part[0], instr_has(in, "NaN") ? "_nan" : "",
            instr_has(in, "xorsign") ? "_xorsign" : "", instr_has(in, "ftz") ? "_ftz" : "",
            instr_has(in, "relu") ? "_relu" : "");
+  if (is_pair_of_integers(type)) {
+    snprintf(name + strlen(name), sizeof name - strlen(name), "_%s", type.name);
+    type = ptx_type_of("u32");
+  }
   call_same(e, name, type, in->nops - 1 == 3 ? 3 : 2);
 }
 

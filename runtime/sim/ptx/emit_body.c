@@ -357,10 +357,17 @@ static void emit_line(Emitter *e, const Instr *instr) {
   e->line = line;
 }
 
+// Pairs of integers have no other instructions; others would take them for 32 bits.
+static void check_pairs(const Emitter *e, const Instr *instr) {
+  if (!instr_has(instr, "s16x2") && !instr_has(instr, "u16x2")) return;
+  if (!strstr("add sub min max", instr->part[0])) emit_fail(e, "pairs of integers");
+}
+
 void emit_instr(Emitter *e, const Instr *instr) {
   e->instr = instr;
   const EmitRow *row = find_row(instr);
   if (!row) emit_fail(e, "this instruction is not known");
+  check_pairs(e, instr);
   for (int i = 0; i < instr->nops; i++)
     if (is_changed(&instr->op[i]) && !is_video(row))
       emit_fail(e, "a part of a register, or a minus sign before one");

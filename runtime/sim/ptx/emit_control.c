@@ -68,7 +68,7 @@ static void emit_exit(Emitter *e) {
   text_print(e->out, e->func->entry ? "return;" : "cusim_exit();");
 }
 
-static void emit_trap(Emitter *e) {
+static void emit_trap(Emitter *e) { // brkpt, too: there is no debugger of NVIDIA's
   text_print(e->out, "cusim_trap();");
 }
 
@@ -155,7 +155,7 @@ const EmitRow emit_control_rows[] = {{"tex", emit_texture},
                                      {"ret", emit_ret},
                                      {"exit", emit_exit},
                                      {"trap", emit_trap},
-                                     {"brkpt", emit_nothing},
+                                     {"brkpt", emit_trap},
                                      {"pmevent", emit_nothing},
                                      {"bar", emit_bar},
                                      {"barrier", emit_bar},
