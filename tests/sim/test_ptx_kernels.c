@@ -283,6 +283,11 @@ static const Case cases[] = {
      " mov.u32 %r4, %reserved_smem_offset_1; add.u32 %r5, %r4, %r12; st.shared.u32 [%r5], %r2;\n"
      " st.shared.u32 [%r13], %r1; bar.sync 0; xor.b32 %r5, %r5, 4; ld.shared.u32 %r3, [%r5];\n",
      neighbour, 0},
+    {"where the thread's stack ends",
+     " .local .align 8 .b8 own[64]; mov.u64 %d5, own; cvta.local.u64 %d6, %d5;\n"
+     " isspacep.local %p2, %d6; isspacep.global %p3, %d6; @%p3 trap; add.u64 %d6, %d6, 65000;\n"
+     " isspacep.local %p3, %d6; @%p3 trap; selp.u32 %r3, 1, 0, %p2;\n",
+     one, 0},
     {"where an address lies",
      " cvta.shared.u64 %d5, 0; isspacep.shared %p2, %d5; isspacep.global %p3, %d5;\n"
      " isspacep.global %p4, %d1; isspacep.shared %p5, %d1; isspacep.local %p6, %d1;\n"

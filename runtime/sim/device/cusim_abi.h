@@ -22,6 +22,7 @@ typedef struct CusimThread {
   unsigned cluster_rank, cluster_size; // of the block in its cluster; blocks
   unsigned cluster_dim[3];
   unsigned char *const *peers; // smem of each block of the cluster, by rank
+  const unsigned char *stack_end; // behind its stack
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.

@@ -100,7 +100,7 @@ CUSIM_FN bool x_isspacep_shared(const u8 *p) {
 }
 CUSIM_FN bool x_isspacep_local(const u8 *p) {
   u8 here;
-  return size_t(p - &here) < 65536; // above, on the thread's stack
+  return p >= &here && p < cusim_self->stack_end;
 }
 CUSIM_FN bool x_isspacep_cluster(const u8 *p);
 // Variables in constant memory are in a section of their own; the linker defines its ends, if there

@@ -132,6 +132,7 @@ static void start_thread(Fiber *fiber, int index) {
   CusimThread *self = &fiber->self;
   const unsigned *dim = block->launch->block;
   *self = block->place;
+  self->stack_end = fiber->stack + fiber->stack_bytes;
   self->linear = self->thread[0] = (unsigned)index;
   if (dim[0] != (unsigned)block->threads) {
     self->thread[0] = (unsigned)index % dim[0];
