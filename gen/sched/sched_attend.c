@@ -12,9 +12,10 @@
 enum {
   kStep = 16,       // elements of an mma's k
   kRowUnit = 32,    // bytes that rows in shared memory are whole multiples of
-  kMostHeld = 128,  // elements of a query that stay in registers (lib/attend_mma.cuh)
-  kMostSums = 200,  // registers of sums that leave room for the rest
+  kMostHeld = 2048, // elements of a warp's queries that stay in registers (lib/attend_mma.cuh)
+  kMostSums = 196,  // registers of sums that leave room for the rest
   kOtherRegs = 64,  // what that is
+  kUnheldRegs = 20, // what addresses of queries take, where a warp reads 32 rows again
   kSecondRegs = 48, // and what two products need more
   kSmemPerBlock = 1024,
   kSmemRate = 128, // bytes per clock
@@ -37,6 +38,7 @@ static const Tile tiles[] = {
     {.unit = UnitMma, .m = 16, .n = 64, .tm = 16},
     {.unit = UnitMma, .m = 128, .n = 32, .tm = 16},
     {.unit = UnitMma, .m = 128, .n = 128, .tm = 16},
+    {.unit = UnitMma, .m = 128, .n = 32, .tm = 32},
     {.m = 128, .n = 64, .tm = 32},
     {.m = 64, .n = 64, .tm = 32},
     {.m = 128, .n = 32, .tm = 32},
@@ -191,13 +193,17 @@ static int smem_of(const Attending *a, const Tile *t) {
   return (ring > out ? ring : out) + states + (int)round_up(2 * bits, 16); // two for each tile
 }
 
+static bool holds_queries(const Attending *a, const Tile *t) {
+  return a->softmax && t->unit && t->tm * a->depth[0] <= kMostHeld;
+}
+
 // What a thread keeps: its rows' outputs and scores; on tensor cores the queries where they are
-// short, else the operands of a step.
+// short, else those of a step; on the fp32 units the operands of a step.
 static int registers_of(const Attending *a, const Tile *t) {
   int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
   if (!t->unit) return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
-  bool held = a->softmax && a->depth[0] <= kMostHeld;
-  int queries = held ? t->tm / 16 * 4 * (int)ceil_div(a->depth[0], kStep) : 0;
+  int steps = holds_queries(a, t) ? (int)ceil_div(a->depth[0], kStep) : a->softmax;
+  int queries = t->tm / 16 * 4 * steps;
   return t->tm * (width + scores) / kWarp + queries;
 }
 
@@ -225,8 +231,10 @@ static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch)
                   .exponentials = scores / kExpRate};
   double issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
   if (t->unit) { // a fragment of 16 x 16 for four instructions, one of which reads it
-    c.smem = warps * read / kSmemRate;
-    issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16));
+    double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
+    c.smem = warps * (read + again) / kSmemRate;
+    issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16) +
+                      again / a->size / (16 * 16));
   } else { // operands are read again by each warp; weights go from lane to lane
     double depth = query_bytes(a) / (double)a->size;
     double reads =
@@ -276,6 +284,7 @@ static bool may_cut(const Attending *a, const Tile *t, int lanes) {
   bool divides = t->splits == 1 || (ceil_div(a->keys, t->n) >= 2 * t->splits &&
                                     tile_blocks(a, t) * t->m * attend_staged(a) <= INT32_MAX);
   int most = kMostSums - (a->nproducts - 1) * kSecondRegs;
+  if (a->softmax && t->unit && t->tm > 16 && !holds_queries(a, t)) most -= kUnheldRegs;
   return registers_of(a, t) <= most && t->threads % along == 0 && divides;
 }
 

@@ -18,8 +18,9 @@ template <int kWarpRows, int kKeys> struct ScoreTile {
   }
 };
 
-// kWarpRows rows with heads of kDepth. kHeld: they stay in registers; else each tile reads them.
-template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kDepth <= 128)>
+// kWarpRows rows with heads of kDepth. kHeld: they stay in registers, 32 of each lane at most; else
+// each tile of keys reads them again.
+template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kWarpRows * kDepth <= 2048)>
 struct ScoreRows {
   using Tile = ScoreTile<kWarpRows, kKeys>;
   using Depth = HeadRows<T, kDepth>;

@@ -30,6 +30,23 @@ parts() {
 }
 ok "few rows are cut into parts of the keys" parts
 ok "parts without a key" one lengths G=1 H=2 N=3 M=1000 B=2 D=24
+# tuned TILE SETTINGS...: with this tile, as if it had been measured as the fastest.
+tuned() {
+  local tile=$1 entry device; shift
+  device=$(build/nngen $model --quiet --json --no-check --set N=1 M=1 |
+    sed -n 's/^  "device": "\(.*\)",/\1/p')
+  entry=$(build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set "$@" |
+    sed -n 's/.*in a tuning file: \("[^"]*"\).*/\1/p')
+  printf '{"schema_version": 1, "devices": {"%s": {%s: {"tile": "%s"}}}}' \
+    "$device" "$entry" "$tile" >"$work/tuning.json"
+  run "$@" --dtype fp16 --tuning "$work/tuning.json" >"$work/tuned" &&
+    grep -q "${tile%%x*} rows x $(expr "$tile" : '[0-9]*x\([0-9]*\)') keys" "$work/tuned" ||
+    { cat "$work/tuning.json" "$work/tuned"; return 1; }
+}
+for tile in "128x32 warps 32x0" "128x64 warps 32x0"; do
+  ok "warps of 32 rows, whose queries are read again, ${tile%% *}" \
+    tuned "$tile stages 2 parts 1" form=causal B=1 H=2 G=1 N=130 M=100 D=96 W=96
+done
 ok "one key" run form=causal M=1 N=5 --dtype fp16
 if long; then
   for form in prefix keep blocks bias unsafe; do ok "$form" one $form; done
