@@ -109,12 +109,14 @@ static int after_step(void *user, int step, const PlanStep *what, double ms, Err
   return what->kind == StepLaunch ? check_kernel(reader, what->kernel) : ExitOk;
 }
 
-static int check_value(Reader *reader, int tensor, const char *kind, const char *name,
-                       const Node *node, double **value, CheckResult *result) {
+static int check_value(Reader *reader, const char *kind, const char *name, const Node *node,
+                       double **value, CheckResult *result) {
   Run *r = reader->run;
+  int tensor = tensor_find(r->plan, name);
+  Dtype stored = r->plan->tensors[tensor].dtype;
   double *got = base_alloc((size_t)type_count(&node->type), sizeof *got);
   int code = to_doubles(reader, tensor, false, got) ? ExitOk : reader->err->code;
-  if (!code) *result = check_model_output(r->compiler.original, node, value, got, r->cli->dtype);
+  if (!code) *result = check_model_output(r->compiler.original, node, value, got, r->cli->dtype, stored);
   result->node = node;
   free(got);
   char what[256];
@@ -131,14 +133,12 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
   for (int i = 0; !code && i < g->noutputs; i++) {
     const Output *o = &g->outputs[i];
     if (o->entry == entry)
-      code = check_value(reader, tensor_find(r->plan, o->name), "output", o->name, o->node, value,
-                         &r->outputs[i]);
+      code = check_value(reader, "output", o->name, o->node, value, &r->outputs[i]);
   }
   for (int i = 0; !code && i < g->nupdates; i++) {
     const Update *u = &g->updates[i];
     if (u->entry == entry)
-      code = check_value(reader, tensor_find(r->plan, u->state->name), "state", u->state->name,
-                         u->value, value, &r->updates[i]);
+      code = check_value(reader, "state", u->state->name, u->value, value, &r->updates[i]);
   }
   eval_free(g, value);
   free(value);

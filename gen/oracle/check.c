@@ -302,15 +302,33 @@ static bool jumps(const Graph *g, const Node *n) {
   return result;
 }
 
+// The coarsest precision that n depends on: --dtype's, or that of a part of the model made under
+// nn.precision.
+static Precision coarsest(const Graph *g, const Node *n, const char *dtype) {
+  bool *used = base_alloc((size_t)n->id + 1, sizeof *used);
+  Precision most = PrecFp32;
+  precision_parse(dtype, &most);
+  used[n->id] = true;
+  for (int i = n->id; i >= 0; i--) {
+    const Node *x = g->nodes[i];
+    if (!used[i]) continue;
+    if (x->op->cls != OpSource && x->precision > most) most = x->precision;
+    for (int j = 0; j < x->nin; j++) used[x->in[j]->id] = true;
+  }
+  free(used);
+  return most;
+}
+
 CheckResult check_model_output(Graph *g, const Node *n, double **value, const double *got,
-                               const char *dtype) {
-  double gate = check_model_gate(dtype);
-  if (strcmp(dtype, "fp32") && jumps(g, n)) gate = INFINITY;
+                               const char *dtype, Dtype stored) {
+  Precision precision = coarsest(g, n, dtype);
+  double gate = fmax(check_model_gate(precision_name(precision)), 2 * roundoff(stored));
+  if (precision != PrecFp32 && jumps(g, n)) gate = INFINITY;
   bool rounds = from_floats(g, n);
   if (!dtype_is_float(n->type.dtype)) gate = rounds ? kMostFlipped : 0;
   CheckResult r = check_values(n, value[n->id], got, NULL, gate);
   if (r.passed || !rounds) return r;
-  double unit = !strcmp(dtype, "fp16") ? 0x1p-11 : !strcmp(dtype, "bf16") ? 0x1p-8 : 0x1p-24;
+  double unit = roundoff(precision_dtype(precision));
   if (rounding_explains(g, NULL, value, n, unit, got, NULL, gate)) r.passed = r.rounding = true;
   return r;
 }

@@ -59,9 +59,10 @@ CheckResult check_equal(const double *want, const double *got, int64_t count, do
 CheckResult check_values(const Node *n, const double *want, const double *got, const double *bound,
                          double gate);
 
-// An output of the model as written, whose value has been evaluated.
+// An output of the model as written, or what a state holds then, whose value has been evaluated.
+// dtype: as of --dtype; stored: what the device stores it in.
 CheckResult check_model_output(Graph *g, const Node *node, double **value, const double *got,
-                               const char *dtype);
+                               const char *dtype, Dtype stored);
 
 // Of the table of templates: the error a product may have beside rounding its outputs; may the
 // element-wise bound be carried from the anchor through to the outputs?

@@ -41,6 +41,7 @@ static bool element_wise(const Group *k, const Update *u) {
 
 static bool writes_in_place(const Graph *g, const Update *u) {
   const Group *k = u->value->group;
+  if (!k) return false; // a concat that is placed: several kernels write it
   for (int i = 0; i < g->ngroups; i++) {
     const Group *other = g->groups[i];
     if (!reads(other, u->state) || (other->anchor->entry != u->entry && !other->fixed)) continue;

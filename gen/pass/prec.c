@@ -78,6 +78,10 @@ static bool *find_statistics(const Graph *g) {
   return found;
 }
 
+static bool is_said(const Node *n) { // the model says which dtype it has
+  return n->op->cls == OpSource || n->op->typing == TypeConvert;
+}
+
 // Needs: shapes. Gives: Type.dtype of every value.
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
@@ -91,7 +95,13 @@ void prec_pass(Compiler *c) {
     if (!dtype_is_float(n->type.dtype)) continue;
     n->type.dtype = stored(n, only);
     bool wide = leads && (leads[i] || (statistics[i] && n->op->cls == OpMap));
-    if (wide && n->op->typing != TypeConvert) n->type.dtype = DtF32;
+    if (wide && !is_said(n)) n->type.dtype = DtF32;
+  }
+  for (int i = 0; i < g->nupdates; i++) { // rounded once, as the state is
+    Node *n = g->updates[i].value;
+    bool floats = dtype_is_float(n->type.dtype);
+    if (floats && leads[n->id] && n->uses == 1 && n->op->cls == OpMap && !is_said(n))
+      n->type.dtype = g->updates[i].state->type.dtype;
   }
   for (int i = 0; i < g->noutputs; i++)
     if (dtype_is_float(g->outputs[i].node->type.dtype)) g->outputs[i].node->type.dtype = DtF32;

@@ -27,6 +27,19 @@ function cases.moved() -- read elsewhere than it is written
   nn.output("oldest", nn.slice(ring, 1, 1, 1) * 1)
   nn.update(ring, nn.concat({nn.slice(ring, 1, 2, 8), nn.input("x", {1, 5})}, 1))
 end
+function cases.placed() -- by the two kernels that make its parts
+  local ring, x = nn.state("ring", {5, 4}), nn.input("x", {5, 2})
+  local mean = nn.state("mean", {5, 2})
+  nn.output("y", mean + x * 2)
+  nn.update(mean, mean * 0.5 + x)
+  nn.update(ring, nn.concat({nn.slice(ring, 2, 3, 4), mean + x}, 2))
+end
+function cases.narrow() -- in 16 bits, though all that reads them is their update
+  local x = nn.input("x", {4, 1, 8}, {dtype = "f16"})
+  local a, b = nn.state("a", {4, 1, 8}, {dtype = "bf16"}), nn.state("b", {4, 6, 8}, {dtype = "f16"})
+  nn.update(a, a * 0.5 + x)
+  nn.update(b, nn.where(nn.index({6, 1}, 1):eq(2), x, b))
+end
 function cases.cache() -- keys and values of earlier steps, by position
   local B, H, T, D = 2, 3, 12, 8
   local at = nn.state("at", {1}, {dtype = "i32"})

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Random models (fuzz.lua): every kernel and output against the oracle, fused and unfused. A failing
-# seed is printed; try it with: build/nngen tests/models/fuzz.lua --set seed=N
+# seed is printed; try it with: build/nngen tests/models/fuzz.lua --set seed=N. Then graphs of many
+# outputs and states (graphs.lua), likewise.
 . "$(dirname "$0")/../tap.sh"
 first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-24}
 dtypes=(fp32 fp16 bf16 tf32)
@@ -17,5 +18,12 @@ done
 for seed in 26 48; do
   ok "seed $seed again, of inputs" build/nngen tests/models/fuzz.lua --quiet \
     --set seed=$seed inputs=1
+done
+for ((i = first; i < first + count; i += 2)); do
+  steps= lowering=
+  [ $((i % 3)) = 0 ] && steps="--steps 2"
+  [ $((i % 11)) = 5 ] && lowering="--lowering unfused"
+  ok "graph $i ${dtypes[i / 2 % 4]} $steps $lowering" build/nngen tests/models/graphs.lua --quiet \
+    --check --set seed=$i --dtype ${dtypes[i / 2 % 4]} $steps $lowering
 done
 tap_done

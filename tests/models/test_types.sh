@@ -44,6 +44,7 @@ policy() { # what nn.precision says of a part is what that part's products read
     grep -q 'using T = f16'
 }
 ok "precision of a part of a model" policy
+ok "outputs are as exact as the least exact part, and states as their dtype" run --set case=scopes
 descr() { # descr TYPE FILE
   head -c 128 "$2" | grep -q "'descr': '$1'" || { head -c 128 "$2"; return 1; }
 }

@@ -104,4 +104,13 @@ function cases.policy()
   local wide = nn.precision("fp32", function() return x:linear("wide", {out = 48}):relu() end)
   nn.output("y", wide:linear("narrow", {out = 8}))
 end
+function cases.scopes() -- a part of less precision, and a state that is stored in 16 bits
+  local x = nn.input("x", {16, 32})
+  local narrow, s = nn.precision("bf16", function()
+    return x:linear("narrow", {out = 48}):tanh(), nn.state("s", {16, 32}, {dtype = "auto"})
+  end)
+  nn.output("y", narrow:linear("wide", {out = 8}))
+  nn.output("z", narrow:argmax(2))
+  nn.update(s, s + nn.sin(x))
+end
 cases[cfg.case]()
