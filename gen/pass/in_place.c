@@ -3,10 +3,33 @@
 // update is a value of its own, copied when the entry has run.
 #include "pass.h"
 
+#include <stdlib.h>
+
 static bool reads(const Group *k, const Node *n) {
   for (int i = 0; i < k->ninputs; i++)
     if (k->inputs[i] == n) return true;
   return false;
+}
+
+// Is an output of k made of `user` in another tail than this one? Each computes it for itself, before
+// or after this one's outputs are written.
+static bool other_tail_computes(const Group *k, const Node *user, int tail) {
+  bool *made_of = base_alloc((size_t)k->graph->nnodes, sizeof *made_of), found = false;
+  made_of[user->id] = true;
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i];
+    for (int j = 0; j < n->nin; j++) made_of[n->id] = made_of[n->id] || made_of[n->in[j]->id];
+  }
+  for (int i = 0; i < k->noutputs; i++)
+    found = found || (made_of[k->outputs[i]->id] && k->outputs[i]->tail != tail);
+  free(made_of);
+  return found;
+}
+
+// Has the thread that writes an element of `made`, at the end of a tail, read it there, by `user`?
+static bool in_its_tail(const Group *k, const Node *user, const Node *made) {
+  return user->tail == made->tail && made->tail >= 0 &&
+         user->id > tail_made(k, made->tail)->id && !other_tail_computes(k, user, made->tail);
 }
 
 // Is what k reads of n, which are elements of a state in their order, read by maps of as many
@@ -24,6 +47,7 @@ static bool read_as_written(const Group *k, const Node *n, const Node *made) {
     bool columns =
         made->tail == kFootTail && k->tm->fusion->product && type_same_shape(&made->type, &n->type);
     bool same = columns || type_same_shape(&user->type, &n->type);
+    if (k->ntails && !view && !columns && !in_its_tail(k, user, made)) return false;
     if (view ? !read_as_written(k, user, made) : user->op->cls != OpMap || !behind || !same)
       return false;
   }

@@ -34,6 +34,17 @@ function cases.placed() -- by the two kernels that make its parts
   nn.update(mean, mean * 0.5 + x)
   nn.update(ring, nn.concat({nn.slice(ring, 2, 3, 4), mean + x}, 2))
 end
+function cases.tails() -- read beside a product and stored, and again where it is turned
+  local times = nn.state("times", {9, 9}, {init = {"normal", 0, 1}})
+  local x = nn.input("x", {9, 9})
+  local y = x:matmul(x) + times
+  nn.update(times, y)
+  nn.output("y", nn.tanh(y):transpose() * 0.5)
+end
+function cases.turned() -- read where a product is made, written where it is turned
+  local s, x = nn.state("s", {40, 40}, {init = {"normal", 0, 1}}), nn.input("x", {40, 40})
+  nn.update(s, nn.tanh((x:matmul(x) + s):transpose()))
+end
 function cases.narrow() -- in 16 bits, though all that reads them is their update
   local x = nn.input("x", {4, 1, 8}, {dtype = "f16"})
   local a, b = nn.state("a", {4, 1, 8}, {dtype = "bf16"}), nn.state("b", {4, 6, 8}, {dtype = "f16"})
