@@ -11,25 +11,27 @@ static bool reads(const Group *k, const Node *n) {
   return false;
 }
 
-// Is an output of k made of `user` in another tail than this one? Each computes it for itself, before
-// or after this one's outputs are written.
-static bool other_tail_computes(const Group *k, const Node *user, int tail) {
+// Does k compute `user` for elements elsewhere, too? Where a move of what is made of it stands
+// between, or one element serves many; and in each tail of a product that needs it, before or after
+// the outputs of this one are written.
+static bool also_elsewhere(const Group *k, const Node *user, const Node *made) {
   bool *made_of = base_alloc((size_t)k->graph->nnodes, sizeof *made_of), found = false;
   made_of[user->id] = true;
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i];
     for (int j = 0; j < n->nin; j++) made_of[n->id] = made_of[n->id] || made_of[n->in[j]->id];
+    bool moves = n->op->cls != OpMap && !(n->nin == 1 && view_same_memory(n));
+    found = found || (made_of[n->id] && (moves || type_count(&n->type) != type_count(&made->type)));
   }
   for (int i = 0; i < k->noutputs; i++)
-    found = found || (made_of[k->outputs[i]->id] && k->outputs[i]->tail != tail);
+    found = found || (made_of[k->outputs[i]->id] && k->outputs[i]->tail != made->tail);
   free(made_of);
   return found;
 }
 
-// Has the thread that writes an element of `made`, at the end of a tail, read it there, by `user`?
+// Is `user` behind the moves of the tail that makes `made`?
 static bool in_its_tail(const Group *k, const Node *user, const Node *made) {
-  return user->tail == made->tail && made->tail >= 0 &&
-         user->id > tail_made(k, made->tail)->id && !other_tail_computes(k, user, made->tail);
+  return user->tail == made->tail && made->tail >= 0 && user->id > tail_made(k, made->tail)->id;
 }
 
 // Is what k reads of n, which are elements of a state in their order, read by maps of as many
@@ -47,7 +49,9 @@ static bool read_as_written(const Group *k, const Node *n, const Node *made) {
     bool columns =
         made->tail == kFootTail && k->tm->fusion->product && type_same_shape(&made->type, &n->type);
     bool same = columns || type_same_shape(&user->type, &n->type);
-    if (k->ntails && !view && !columns && !in_its_tail(k, user, made)) return false;
+    bool once = view || columns ||
+                (!also_elsewhere(k, user, made) && (!k->ntails || in_its_tail(k, user, made)));
+    if (!once) return false;
     if (view ? !read_as_written(k, user, made) : user->op->cls != OpMap || !behind || !same)
       return false;
   }

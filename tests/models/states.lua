@@ -45,6 +45,12 @@ function cases.turned() -- read where a product is made, written where it is tur
   local s, x = nn.state("s", {40, 40}, {init = {"normal", 0, 1}}), nn.input("x", {40, 40})
   nn.update(s, nn.tanh((x:matmul(x) + s):transpose()))
 end
+function cases.flipped() -- written by one thread, and read by another, which computes what is moved
+  local a, b = nn.state("a", {13, 33}, {init = {"normal", 0, 1}}), nn.state("b", {13, 33})
+  nn.output("y", (a - b):flip(2))
+  nn.update(a, b * 0.5 + nn.input("x", {13, 33}))
+  nn.update(b, nn.tanh(a))
+end
 function cases.narrow() -- in 16 bits, though all that reads them is their update
   local x = nn.input("x", {4, 1, 8}, {dtype = "f16"})
   local a, b = nn.state("a", {4, 1, 8}, {dtype = "bf16"}), nn.state("b", {4, 6, 8}, {dtype = "f16"})

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen tests/models/states.lua --quiet --check "$@"; }
 for case in counter average swap moved cache descent shared row row_of_old row_used two_rows \
-  other_rows other_than_row rows_below columns another_state placed tails turned \
+  other_rows other_than_row rows_below columns another_state placed tails turned flipped \
   narrow; do
   ok "$case" run --set case=$case
   ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
