@@ -116,7 +116,9 @@ static int check_value(Reader *reader, const char *kind, const char *name, const
   Dtype stored = r->plan->tensors[tensor].dtype;
   double *got = base_alloc((size_t)type_count(&node->type), sizeof *got);
   int code = to_doubles(reader, tensor, false, got) ? ExitOk : reader->err->code;
-  if (!code) *result = check_model_output(r->compiler.original, node, value, got, r->cli->dtype, stored);
+  if (!code)
+    *result =
+        check_model_output(r->compiler.original, node, value, got, r->cli->dtype, stored);
   result->node = node;
   free(got);
   char what[256];

@@ -136,7 +136,7 @@ static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by)
   value[b->id] = a == b ? value[a->id] : squares(save_b, type_count(&b->type));
   value[n->id] = NULL;
   eval_node(c, n, value);
-  double unit = by->unit * 0x1p13; // of tf32, where by->unit is fp32's
+  double unit = by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit; // of tf32; by->unit is fp32's
   int64_t count = type_count(&n->type);
   for (int64_t i = 0; i < count; i++)
     sums[i] += unit * sqrt(value[n->id][i]) * error_of(by, n->id, i);
@@ -169,10 +169,17 @@ static double **try_group(const Group *g, double *const *value, int how, double 
   return again;
 }
 
+static void nudge_stored(void *user, const Node *n, double *value) {
+  const Nudge *by = user;
+  nudge(user, n, value);
+  if (n->op->cls == OpContract && n->precision == PrecTf32)
+    nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by);
+}
+
 static double **try_graph(Graph *g, double *const *value, int how, double unit) {
   double **again = copy_known(g, value, true);
   Nudge by = {how, unit, g, again};
-  eval_graph(g, again, nudge, &by);
+  eval_graph(g, again, nudge_stored, &by);
   return again;
 }
 

@@ -304,7 +304,7 @@ steps.rows = {
     for _ = 1, random(3) do
       last = pick{nn.mean, nn.amax, nn.amin,
                   function(v, a, k) return nn.sum(v, a, k) * (1 / product_of(x, a)) end,
-                  function(v, a, k) return nn.sum(nn.tanh(v) + 1, a, k) * (1 / product_of(x, a)) end,
+                  function(v, a, k) return nn.sum(nn.tanh(v) + 1, a, k) / product_of(x, a) end,
                   function(v, a, k) return nn.logsumexp(v, a, k) * 0.5 end,
                   function(v, a, k) return nn.var(v, a, k, 0) end,
                   function(v, a, k) return nn.std(v + 0, a, k, 0) + 0.5 end,
@@ -355,7 +355,10 @@ steps.rows = {
     return values
   end,
   function() local x = any(); return x - x:mean(some_axes(x), true) end,
-  function() local x = any(); return x * nn.rsqrt((x * x):mean(some_axes(x), true) + 0.1) * 0.75 end,
+  function()
+    local x = any()
+    return x * nn.rsqrt((x * x):mean(some_axes(x), true) + 0.1) * 0.75
+  end,
 }
 steps.products = {
   function()
@@ -631,7 +634,7 @@ if cfg.grads == 1 and cfg.seed % 3 == 0 then
     local y = floats[#floats - random(math.min(4, #floats)) + 1]
     local by = nn.arange(size_of(y)):float():sin():reshape(y.shape)
     local part = (y * by):sum()
-    loss = loss and loss + part * part * 0.1 or part
+    loss = loss and loss + part or part
   end
   local of = {}
   for i = 1, 5 do if chance(2) then of[#of + 1] = wanted[i] end end
