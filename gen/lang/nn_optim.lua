@@ -139,10 +139,11 @@ optimizers.muon = {
 
 -- ---- one step -----------------------------------------------------------------------------------
 
--- Does a name fit a pattern in which * stands for anything?
+-- Does a name, or a layer that contains it, fit a pattern in which * stands for anything?
+-- train_save.c has the same rule (train_fits).
 local function fits(pattern, name)
   local star = pattern:find("*", 1, true)
-  if not star then return pattern == name end
+  if not star then return pattern == name or name:sub(1, #pattern + 1) == pattern .. "." end
   if name:sub(1, star - 1) ~= pattern:sub(1, star - 1) then return false end
   local rest = pattern:sub(star + 1)
   for at = star, #name + 1 do
@@ -240,7 +241,8 @@ end
 --                           gradients
 --   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is
 --                           left out
---   no_decay, freeze        patterns of names ("*.bias"): without weight decay; not updated
+--   no_decay, freeze        patterns of names, or of layers ("*.bias", "fc"): without weight
+--                           decay; not updated
 --   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
 --              that fit, the first counts
 function nn.optimize(loss, given)
