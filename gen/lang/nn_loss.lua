@@ -17,11 +17,14 @@ local function same_shape(what, x, y)
   end
 end
 
--- `total`: what a mean divides by; null: the number of elements.
-local function reduced(values, how, total)
+-- `shares`: what a mean divides by, of each value; nil: 1.
+local function reduced(values, how, shares)
   if how == "none" then return values end
   if how == "sum" then return nn.sum(values) end
-  return total and nn.sum(values) / total or nn.mean(values)
+  if not shares then return nn.mean(values) end
+  local y = nn.sum(values) / nn.sum(shares)
+  tools.means[y] = {values = values, shares = shares}
+  return y
 end
 tools.reduced = reduced
 

@@ -32,7 +32,8 @@ local function want_weight(what, weight, C)
 end
 
 -- Of rows of scores and their labels: what f(scores at the labels, known labels) makes of each, 0
--- where the label is ignored; and what a mean divides by: how many count, or their weights.
+-- where the label is ignored; and what a mean divides by, of each: 1 where it counts, or its
+-- weight.
 local function of_labels(x, labels, wide, o, f)
   local counts = op.ne(labels, o.ignore_index)
   local known = op.where(counts, labels, 0)
@@ -40,7 +41,7 @@ local function of_labels(x, labels, wide, o, f)
   local share = o.weight and nn.gather(o.weight, known, 1)
   local each = f(op.reshape(chosen, {dims = shape(labels)}), share)
   local total = share and op.where(counts, share, 0.0) or counts:to("f32")
-  return op.where(counts, each, 0.0), nn.sum(total)
+  return op.where(counts, each, 0.0), total
 end
 
 -- Of the softmax over an axis, the last by default (PyTorch's is the second). target: integer

@@ -128,11 +128,29 @@ end
 
 -- ---- the entries --------------------------------------------------------------------------------
 
--- A value of the batch as one number: as it is, or the mean over the examples that count.
+local function size(x)
+  local n = 1
+  for _, d in ipairs(shape(x)) do n = n * d end
+  return n
+end
+
+-- A mean over all values of a batch, made again over the examples that count; nil: x is none.
+local function mean_of_valid(x, valid, batch)
+  local made = tools.means[x]
+  local first = made and shape(made.values)[1] or 1
+  if not valid or batch == 1 or first % batch ~= 0 then return nil end
+  local n = size(made.values)
+  local rows = {batch, n // batch}
+  local counts = op.lt(nn.index({batch, 1}, 1), valid)
+  local function sum(y) return nn.sum(op.where(counts, nn.reshape(y, rows), 0.0)) end
+  local shares = made.shares and sum(made.shares) or valid:to("f32") * (n / batch)
+  return nn.reshape(sum(made.values), {1}) / nn.reshape(shares, {1})
+end
+
+-- A value of the batch as one number: the mean over the examples that count, or as it is.
 local function over_batch(name, x, valid, batch)
-  local dims, n = shape(tensor("train: " .. name, x)), 1
-  for _, d in ipairs(dims) do n = n * d end
-  if n == 1 then return nn.reshape(x, {1}) end
+  local dims = shape(tensor("train: " .. name, x))
+  if size(x) == 1 then return mean_of_valid(x, valid, batch) or nn.reshape(x, {1}) end
   if #dims ~= 1 or dims[1] ~= batch then
     fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x),
          batch)

@@ -29,6 +29,17 @@ picture() {
 }
 ok "a PNG of each validation" picture
 
+short() { # the mean loss of 11 examples, whatever batches they come in
+  local b
+  python3 tests/train/data.py "$work/eleven" 16 11 &&
+    for b in 8 4 11; do
+      embed "$work/eleven" "$work/by$b" --batch $b --lr 0 --steps 1 || return
+      close "$(reference log "$work/by$b/log.jsonl" eval_loss)" \
+        "$(reference log "$work/by8/log.jsonl" eval_loss)" 1e-6 || return
+    done
+}
+ok "a last short batch, of a loss that is one number" short
+
 ema() {
   local i files=
   for i in 1 2 3 4 5 6; do
