@@ -130,7 +130,8 @@ static bool is_best(Train *t) {
     if (!strcmp(t->eval.name[i], "loss") && isnan(value)) value = -mean;
     if (!strcmp(t->eval.name[i], "accuracy")) value = mean;
   }
-  if (t->has_best && !(value > t->best)) return false;
+  bool better = value > t->best || (isnan(t->best) && !isnan(value));
+  if (t->has_best && !better) return false;
   t->has_best = true;
   t->best = value;
   return true;

@@ -113,6 +113,10 @@ static void make_notes(const Train *t, Notes *notes) {
   if (t->has_best) note(notes, &count, "nngen_best", notes->best);
 }
 
+static bool is_kept(const char *name) { // in a checkpoint; neighbours: of an evaluation alone
+  return strncmp(name, "neighbours.", strlen("neighbours."));
+}
+
 int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   WeightTensor *tensors, *kept;
   int count, nkept = 0;
@@ -125,7 +129,7 @@ int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   for (int i = 0; i < count; i++)
     if (weights_alone
             ? train_is_weight(t, tensors[i].name)
-            : strncmp(tensors[i].name, "neighbours.", 11)) // needed by an evaluation alone
+            : is_kept(tensors[i].name))
       kept[nkept++] = tensors[i];
   if (weights_alone) take_averages(t, kept, nkept, tensors, count);
   make_notes(t, &notes);
@@ -166,6 +170,27 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
   return code ? code : check_number(weights, "nngen_seed", "seed", t->seed, path, err);
 }
 
+// Another optimizer, or averages that are begun or left out, have other states.
+static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
+  static const char why[] = "; resume with the same optimizer, --amp, --ema and --accumulate, or "
+                            "begin anew with --init";
+  for (int i = 0; i < t->plan->ntensors; i++) {
+    const PlanTensor *p = &t->plan->tensors[i];
+    if (params_has(p) && is_kept(p->name) && !weights_find(weights, p->name))
+      return err_set(err, ExitUsage, "--resume: %s has no '%s'%s", path, p->name, why);
+  }
+  for (int i = 0; i < weights_count(weights); i++) {
+    const WeightTensor *w = weights_at(weights, i);
+    bool found = false;
+    for (int j = 0; j < t->plan->ntensors && !found; j++)
+      found = params_has(&t->plan->tensors[j]) && !strcmp(t->plan->tensors[j].name, w->name);
+    if (!found)
+      return err_set(err, ExitUsage, "--resume: %s has '%s', which this run does not need%s", path,
+                     w->name, why);
+  }
+  return ExitOk;
+}
+
 static void take_notes(Train *t, const Weights *weights) {
   const char *best = weights_metadata(weights, "nngen_best"),
              *sums = weights_metadata(weights, "nngen_epoch_sums"),
@@ -194,6 +219,7 @@ static int resume(Train *t, Error *err) {
   if (!code && fell_back) log_to_stderr().write(NULL, LogWarning, fell_back);
   free(fell_back);
   if (!code) code = check_same(t, weights, path, err);
+  if (!code) code = check_states(t, weights, path, err);
   const char *step = code ? NULL : weights_metadata(weights, "nngen_step");
   if (!code) code = open_log(t, step ? atoll(step) : 0, err);
   if (code) {

@@ -53,6 +53,17 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
 }
 ok "fp16, averages, accumulated gradients" mixed
 
+refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not go on with its states
+  local text=$1 made=; shift
+  while [ "$1" != -- ]; do made="$made $1"; shift; done; shift
+  rm -rf "$work/states"
+  train --epochs 1 $made --out-dir "$work/states" || return
+  fails 2 "$text" train --epochs 2 "$@" --out-dir "$work/states" --resume
+}
+ok "another optimizer" refused "has no 'sgd.momentum.conv1.weight'; resume with the same optimizer" \
+  --optimizer adam -- --optimizer sgd
+ok "averages that are begun" refused "has no 'ema." -- --ema 0.9
+
 # killed TIMES: so often, at random moments, each time going on (or beginning anew, before there is a
 # checkpoint). A run that ends in between is compared, and another begins.
 killed() {
