@@ -5,7 +5,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum Kind { KindFlag, KindValue, KindFolder, KindOldFolder, KindSet, KindInput, KindSetting, KindSweep };
+enum Kind {
+  KindFlag,
+  KindValue,
+  KindFolder,
+  KindOldFolder,
+  KindSet,
+  KindInput,
+  KindSetting,
+  KindSweep
+};
 
 typedef struct Option {
   const char *name;

@@ -8,13 +8,13 @@ bool group_sums_columns(const Group *g, const Node *n) {
   return g->tm->fusion->product && n->op->cls == OpReduce && !g->attention;
 }
 
-// Does n have an element for each one that its part of the group goes through, in the same order?
-// The elements that the part of a group which computes n runs over.
+// The elements that the part of a group which computes n goes through.
 static const Type *elements_beside(const Group *g, const Node *n) {
   g = group_part(g, n);
   return g->tm->fusion->elements ? g->tm->fusion->elements(g) : &g->anchor->type;
 }
 
+// Does n have an element for each of them, in the same order?
 static bool in_step(const Group *g, const Node *n) {
   const Type *t = elements_beside(g, n);
   return type_same_shape(t, &n->type) && !memcmp(t->order, n->type.order, sizeof t->order);

@@ -82,8 +82,8 @@ static bool writes_in_place(const Graph *g, const Update *u) {
 
 // ---- a step along an axis -----------------------------------------------------------------------
 
-// A state whose new value is where(index == place, new, old), as a cache that gets one row more: its
-// kernel leaves all other elements alone.
+// A state whose new value is where(index == place, new, old), as a cache that gets one row more:
+// its kernel leaves all other elements alone.
 
 // The dimension of n along which equal node `same` is true once at most: an index along it is
 // compared with what does not vary along it; -1: none.
@@ -91,8 +91,8 @@ static int true_once(const Node *n, const Node *same) {
   for (int i = 0; i < 2 && same->op->flags & FlagEqual; i++) {
     const Node *index = same->in[i], *place = same->in[1 - i];
     if (index->op->cls != OpSource || index->op->form != SourceIndex) continue;
-    int axis = (int)index->attr.axis, of_place = axis + place->type.rank - index->type.rank;
-    if (of_place < 0 || place->type.dim[of_place] == 1) return axis + n->type.rank - index->type.rank;
+    int axis = (int)index->attr.axis - index->type.rank, of_place = axis + place->type.rank;
+    if (of_place < 0 || place->type.dim[of_place] == 1) return axis + n->type.rank;
   }
   return -1;
 }

@@ -170,10 +170,10 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
   return code ? code : check_number(weights, "nngen_seed", "seed", t->seed, path, err);
 }
 
-// Another optimizer, or averages that are begun or left out, have other states.
+// Another optimizer, averages that are begun or left out, other frozen layers: other states.
 static int check_states(const Train *t, const Weights *weights, const char *path, Error *err) {
-  static const char why[] = "; resume with the same optimizer, --amp, --ema and --accumulate, or "
-                            "begin anew with --init";
+  static const char why[] = "; resume with that run's --optimizer, --amp, --ema, --accumulate and "
+                            "--freeze, or take its weights alone: --init";
   for (int i = 0; i < t->plan->ntensors; i++) {
     const PlanTensor *p = &t->plan->tensors[i];
     if (params_has(p) && is_kept(p->name) && !weights_find(weights, p->name))

@@ -60,7 +60,7 @@ refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not g
   train --epochs 1 $made --out-dir "$work/states" || return
   fails 2 "$text" train --epochs 2 "$@" --out-dir "$work/states" --resume
 }
-ok "another optimizer" refused "has no 'sgd.momentum.conv1.weight'; resume with the same optimizer" \
+ok "another optimizer" refused "has no 'sgd.momentum.conv1.weight'; resume with that run's --optimizer" \
   --optimizer adam -- --optimizer sgd
 ok "averages that are begun" refused "has no 'ema." -- --ema 0.9
 
