@@ -39,15 +39,16 @@ static bool is_large(const Group *k, const Node *x) { // as large as what is com
 
 // Do a and b save a launch at least, where what they read together is little? Nearly everything
 // reads a single number: what is left of that is for bundles.
-static bool saves_launch(Group *a, Group *b, const Node *x) {
+static bool saves_launch(const Group *a, const Group *b, const Node *x) {
   const Arch *arch = a->graph->c->options.arch;
   if (type_count(&x->type) == 1 || !a->tm->fusion->maps || !b->tm->fusion->maps) return false;
-  group_borders(a);
-  group_borders(b);
   return gain_is_small(arch, a) && gain_is_small(arch, b);
 }
 
 void sibling_join(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) // each group at its first node
+    if (g->nodes[i]->group && g->nodes[i]->group->nodes[0] == g->nodes[i])
+      group_borders(g->nodes[i]->group);
   for (int i = 0; i < g->nnodes; i++) {
     int count;
     Node **readers = fuse_readers(g, g->nodes[i], &count);
@@ -60,6 +61,7 @@ void sibling_join(Graph *g) {
         if (!siblings_legal(to, from)) continue;
         bool swap = to->tm->fusion->maps && !from->tm->fusion->maps;
         fuse_absorb(g, swap ? from : to, swap ? to : from);
+        group_borders(swap ? from : to);
       }
   }
 }

@@ -195,6 +195,9 @@ void sched_multiplies(const Group *g, double *issued, double *counted, double *i
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most); // returns how many
 // The cheapest so far are tiles[0..kept), of `most` at the most; returns how many with t.
 int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t);
+// Of candidates, the cheapest first: the measured one; else, of those that the model cannot tell
+// from the cheapest, the one with the fewest parts, since parts take memory.
+Tile sched_pick(const Group *g, const Tile *list, int count);
 void sched_use(Group *g, const Arch *arch, const Tile *candidate); // schedules a contraction so
 
 // ---- tuning.h: measured choices of tiles, kept in a JSON file that people may read, edit and

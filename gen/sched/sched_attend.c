@@ -342,12 +342,9 @@ void attend_use(Group *g, const Arch *arch, const Tile *candidate) {
 void sched_attend(Group *g, const Arch *arch) {
   Tile list[kMostList];
   int count = attend_candidates(g, arch, list, kMostList);
-  int forced = g->graph->c->options.candidate;
   if (!count)
     err_at(g->graph->c, g->anchor->loc, "attention: no tile fits a block of %s", arch->gpu);
-  const Tile *measured = tuning_pick(g, list, count);
-  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
-  best.tuned = measured != NULL;
+  Tile best = sched_pick(g, list, count);
   attend_use(g, arch, &best);
 }
 

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+static const double kAlike = 1.02; // times that the model cannot tell apart
+
 // Block tiles of contractions: m, n, then outputs per warp. k is a row of 128 bytes.
 static const Tile fma_tiles[] = {
     {.m = 128, .n = 128, .tm = 32, .tn = 64}, {.m = 128, .n = 64, .tm = 32, .tn = 64},
@@ -139,6 +141,17 @@ int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   return kept;
 }
 
+Tile sched_pick(const Group *g, const Tile *list, int count) {
+  int forced = g->graph->c->options.candidate;
+  Tile best = list[forced ? (forced - 1) % count : 0];
+  for (int i = 1; i < count && !forced && list[i].seconds < kAlike * list[0].seconds; i++)
+    if (list[i].splits < best.splits) best = list[i];
+  const Tile *measured = tuning_pick(g, list, count);
+  if (measured) best = *measured;
+  best.tuned = measured != NULL;
+  return best;
+}
+
 static void count_scratch(Group *g, int64_t bytes) {
   g->bytes_read += bytes;
   g->bytes_written += bytes;
@@ -199,13 +212,10 @@ void sched_use(Group *g, const Arch *arch, const Tile *candidate) {
 void sched_contract(Group *g, const Arch *arch) {
   Tile list[kMostCandidates];
   int count = sched_candidates(g, arch, list, kMostCandidates);
-  int forced = g->graph->c->options.candidate;
   if (!count)
     err_at(g->graph->c, g->anchor->loc, "%s: no tile fits a block of %s", g->anchor->op->name,
            arch->gpu);
-  const Tile *measured = tuning_pick(g, list, count);
-  Tile best = measured ? *measured : list[forced ? (forced - 1) % count : 0];
-  best.tuned = measured != NULL;
+  Tile best = sched_pick(g, list, count);
   sched_use(g, arch, &best);
 }
 

@@ -18,6 +18,12 @@ function cases.dropped()
   nn.output("mean", x:mean())
   at_most(2)
 end
+-- 216 windows, some 1500 operations, of which a kernel takes 160: they are compiled in a moment.
+function cases.windows()
+  local x = nn.input("x", {1, 2, 3, 4, 5})
+  nn.output("y", nn.max_unpool3d(x, nn.to(x, "i32"), 6, {stride = 1, size = 6}))
+  at_most(13)
+end
 -- A map read by a reduction across rows and by a product: the reduction computes it again.
 function cases.diamond()
   local x = nn.input("x", {64, 256})
