@@ -103,5 +103,6 @@ void train_report_last(const Train *t, double seconds) {
       if (!strcmp(t->eval.name[i], "accuracy")) printf(", best accuracy %.4g", t->best);
   if (t->patience && t->bad_epochs >= t->patience)
     printf("; stopped: no improvement in %lld evaluations", (long long)t->bad_epochs);
-  printf("\nwrote     %s/%s_{last,final_weights}.safetensors, log.jsonl\n", t->folder, t->model);
+  printf("\nwrote     %s/%s_%s.safetensors, log.jsonl\n", t->folder, t->model,
+         t->saved == t->done ? "{last,final_weights}" : "final_weights");
 }

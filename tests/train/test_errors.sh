@@ -108,7 +108,8 @@ full() (
   [ $code = 0 ] && grep -q \
     "warning: the checkpoint is not written: .*File too large; training continues, the previous one is kept" \
     "$work/said" &&
-    grep -q '^epoch 2' "$work/out1" && cmp "$work/kept" "$last" && ! ls "$full" | grep tmp ||
+    grep -q '^epoch 2' "$work/out1" && cmp "$work/kept" "$last" && ! ls "$full" | grep tmp &&
+    grep -q "^wrote  *$full/tiny_final_weights.safetensors, log" "$work/out1" ||
     { echo "exit $code"; cat "$work/said" "$work/out1"; ls -la "$full"; return 1; }
 )
 ok "a full disk: training goes on, the checkpoint before stays" full
