@@ -75,9 +75,14 @@ static void run_passes(Compiler *c) {
 
 static void too_large(void *user) {
   Compiler *c = user;
-  if (!c->error->code)
-    err_code(c, ExitUsage, "%s: the model is too large: compiling it needs more than %lld MB",
-             c->options.model, (long long)(arena_most >> 20));
+  long long most = arena_most >> 20;
+  if (c->error->code) return;
+  c->error->code = ExitUsage; // once, though the line below may need memory
+  Loc at = front_here(c->lua);
+  if (at.file) // it is still being read
+    err_at(c, at, "the model is too large here: it needs more than %lld MB", most);
+  err_code(c, ExitUsage, "%s: the model is too large: compiling it needs more than %lld MB",
+           c->options.model, most);
 }
 
 static int compile_once(Compiler *c, const Options *options, Error *err) {

@@ -37,18 +37,17 @@ local function whole(what, v)
   return n
 end
 
--- A number of channels, features or groups.
-local function count(what, v)
+local most = 2^31 - 1 | 0 -- elements of a tensor: so are counts, sizes and steps
+local function from(least, what, v, all)
   local n = whole(what, v)
-  if n < 1 then fail("%s = %d: wants at least 1", what, n) end
+  if n < least then fail("%s = %s: wants at least %d", what, said(all or v), least) end
+  if n > most then fail("%s = %s: wants at most %d", what, said(all or v), most) end
   return n
 end
 
-local function amount(what, v)
-  local n = whole(what, v)
-  if n < 0 then fail("%s = %d: wants at least 0", what, n) end
-  return n
-end
+-- A number of channels, features or groups.
+local function count(what, v) return from(1, what, v) end
+local function amount(what, v) return from(0, what, v) end
 
 -- ---- of each dimension: what is given as a number, or as a list ---------------------------------
 
@@ -78,8 +77,7 @@ local function numbers(rank, least, sided)
            sided and " or " .. lists[rank][2] or "")
     end
     for i = 1, many do
-      list[i] = whole(what, type(v) == "number" and v or v[(i - 1) % #v + 1])
-      if list[i] < least then fail("%s = %s: wants at least %d", what, said(v), least) end
+      list[i] = from(least, what, type(v) == "number" and v or v[(i - 1) % #v + 1], v)
     end
     return list
   end

@@ -115,8 +115,9 @@ local function unpooled(x, places, o, size)
     for j = 1, rank do ones[j] = j == i and size[i] or 1 end
     local at = nn.index(ones, i)
     line = at + line * size[i]
-    last[i] = op.floordiv(at + o.pad[i], o.stride[i]) -- the last window over it
-    over[i] = (o.kernel[i] - 1) // o.stride[i] + 1    -- how many are
+    -- the last window over it, and how many are
+    last[i] = op.minimum(op.floordiv(at + o.pad[i], o.stride[i]), dims[2 + i] - 1)
+    over[i] = math.min((o.kernel[i] - 1) // o.stride[i] + 1, dims[2 + i])
   end
   local flat_x, flat_places, y = flat(x), flat(places), nil
   each_of(over, function(back)
