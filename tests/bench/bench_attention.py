@@ -30,6 +30,7 @@ class Sizes:
     unrolled_depths = (32, 64, 128)
     batches = (1, 8)
     simulated = 256
+    generated = 200
 
 
 class Quick(Sizes):
@@ -47,6 +48,7 @@ class Quick(Sizes):
     unrolled_depths = (16,)
     batches = (1, 2)
     simulated = 16
+    generated = 50
 
 
 def nngen(*arguments, codes=(0,)):
@@ -361,6 +363,22 @@ def simulated(sizes):
     whole, kernels = time.monotonic() - begin, sum(k["ms"] for k in run["kernels"]) / 1000
     table(f"The block on libcusim, fp16, {sizes.simulated} tokens, unchecked:", ("what", "s"),
           [("whole run, empty kernel cache", f"{whole:.2f}"), ("its kernels", f"{kernels:.2f}")])
+    generated(sizes)
+
+
+def generated(sizes):
+    """A token is a replay of the entry next: the seconds of many less those of a few, warm."""
+    rows = []
+    for dtype in ("fp32", "fp16"):
+        seconds = []
+        for steps in (1, 1, 1 + sizes.generated):  # the first one compiles
+            begin = time.monotonic()
+            nngen("models/gpt2.lua", "--entry", "next", "--graph", "--steps", str(steps), "--quiet",
+                  "--no-check", "--dtype", dtype, "--set", "positions=256")
+            seconds.append(time.monotonic() - begin)
+        rows.append((dtype, f"{sizes.generated / (seconds[2] - seconds[1]):.0f}"))
+    table("Tokens that tiny GPT-2 (2 layers, width 24) writes on libcusim, each a replay:",
+          ("precision", "tokens/s"), rows)
 
 
 def main(arguments):
