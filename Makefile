@@ -41,7 +41,9 @@ GEN_SRC  := $(shell find gen -name '*.c')
 RUN_SRC  := $(shell find runtime -path runtime/sim -prune -o -name '*.c' -print)
 SIM_SRC  := $(shell find runtime/sim -name '*.c' -o -name '*.cc' -o -name '*.S')
 TEMPLATES := $(addprefix templates/,*.cu parts/*.cu lib/*.cuh lib/*.h embed/*)
-ASSETS   := $(shell find gen -name '*.lua') $(wildcard $(TEMPLATES))
+LUA      := $(shell find gen -name '*.lua')
+CHUNKS   := $(LUA:%.lua=$(B)/obj/%.luac)
+ASSETS   := $(LUA) $(CHUNKS) $(wildcard $(TEMPLATES))
 SIM_ASSETS := $(shell find runtime/sim/device -type f)
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
@@ -132,6 +134,14 @@ $(B)/obj/%.o: %.cc
 $(B)/obj/%.o: %.S
 	@mkdir -p $(@D)
 	$(CC) -c -o $@ $<
+
+# Lua files are carried as texts, which help reads, and compiled.
+$(B)/obj/compile_lua: .ci/compile_lua.c
+	@mkdir -p $(@D)
+	$(CC) $(LUA_INC) -std=c11 $(WARN) -o $@ $< -llua5.4 -lm -ldl
+$(B)/obj/%.luac: %.lua $(B)/obj/compile_lua
+	@mkdir -p $(@D)
+	@$(B)/obj/compile_lua $< $@
 
 # Files carried inside the binary: a table `assets` of name, begin, end (runtime/assets.h).
 define incbin

@@ -21,6 +21,9 @@ struct Usage {
 
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
+// Pushes the function that one of nngen's Lua files is, as it was compiled with nngen; NNGEN_DIR: as
+// the file's text is now.
+void front_load(Compiler *c, const char *name);
 void front_run(Compiler *c);  // the pass `front`
 // The files of the module `nn`, in their order; ends with null.
 extern const char *const front_layers[];

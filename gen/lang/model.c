@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,13 +54,19 @@ static int lua_require(lua_State *lua) {
 
 // ---- the Lua state ------------------------------------------------------------------------------
 
-static void run_asset(lua_State *lua, const char *name, int nargs) {
+void front_load(Compiler *c, const char *name) {
+  bool built = !getenv("NNGEN_DIR");
+  const char *file = built ? arena_printf(c->arena, "%sc", name) : name,
+             *chunk = arena_printf(c->arena, "=%s", name);
   size_t length;
-  const char *text = asset_text(front_compiler(lua)->arena, name, &length);
-  if (!text) die("%s is missing", name);
-  char chunk[64];
-  snprintf(chunk, sizeof chunk, "=%s", name);
-  if (luaL_loadbufferx(lua, text, length, chunk, "t")) die("%s", lua_tostring(lua, -1));
+  const char *code = asset_text(c->arena, file, &length);
+  if (!code) die("%s is missing", file);
+  if (luaL_loadbufferx(c->lua, code, length, chunk, built ? "b" : "t"))
+    die("%s", lua_tostring(c->lua, -1));
+}
+
+static void run_asset(lua_State *lua, const char *name, int nargs) {
+  front_load(front_compiler(lua), name);
   lua_insert(lua, -1 - nargs);
   if (lua_pcall(lua, nargs, 1, 0)) die("%s", lua_tostring(lua, -1));
 }

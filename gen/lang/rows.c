@@ -233,12 +233,9 @@ int rows_declare(lua_State *lua) {
 }
 
 void rows_load(Compiler *c) {
-  size_t length;
-  const char *text = asset_text(c->arena, "gen/lang/ops.lua", &length);
   lua_pushboolean(c->lua, false);
   lua_pushcclosure(c->lua, rows_declare, 1);
   lua_setglobal(c->lua, "op");
-  if (luaL_loadbufferx(c->lua, text, length, "=gen/lang/ops.lua", "t") ||
-      lua_pcall(c->lua, 0, 0, 0))
-    die("%s", lua_tostring(c->lua, -1));
+  front_load(c, "gen/lang/ops.lua");
+  if (lua_pcall(c->lua, 0, 0, 0)) die("%s", lua_tostring(c->lua, -1));
 }
