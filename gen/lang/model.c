@@ -222,7 +222,6 @@ static const char *with_hint(Compiler *c, const char *text) {
       {"near '@'", "matrix products are a:matmul(b)"},
       {"near 'repeat'", "repeat is a word of Lua; x:tile{2, 1} repeats"},
       {"expected near '='", "named arguments stand in a table, as in f{axis = 2}"},
-      {"a nil value (global '", "a model file has nn, and of Lua string, table, math and utf8"},
   };
   for (size_t i = 0; i < LENGTH(hints); i++)
     if (strstr(text, hints[i].part)) return arena_printf(c->arena, "%s; %s", text, hints[i].hint);

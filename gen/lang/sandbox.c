@@ -176,6 +176,24 @@ static int say(lua_State *lua) { // print, to stderr: stdout is for results
 
 // ---- the environment --------------------------------------------------------------------------
 
+// A name that is none. Lua's nil would be an option's default: x:pad({1, 1}, reflect), keep = True.
+static int no_variable(lua_State *lua) { // __index(environment, name)
+  static const struct {
+    const char *name, *hint;
+  } python[] = {
+      {"torch", "what it has is in nn"},
+      {"True", "it is true in Lua"},  {"False", "it is false in Lua"},
+      {"None", "it is nil in Lua"},   {"len", "it is #list in Lua, of a tensor x.shape[1]"},
+      {"range", "Lua counts by for i = 1, n do, nn.arange(n) makes a tensor"},
+  };
+  const char *name = luaL_tolstring(lua, 2, NULL);
+  const char *hint = "a model file has nn, and of Lua string, table, math and utf8; texts stand "
+                     "in quotes";
+  for (size_t i = 0; i < LENGTH(python); i++)
+    if (!strcmp(name, python[i].name)) hint = python[i].hint;
+  err_at(front_compiler(lua), front_here(lua), "there is no variable '%s'; %s", name, hint);
+}
+
 // Copies the named fields of the global table `from` (null: the globals) to the table on top.
 static void offer(lua_State *lua, const char *from, const char *const *names) {
   if (from)
@@ -249,4 +267,8 @@ void sandbox_open(lua_State *lua) {
   open_strings(lua);
   lua_pushvalue(lua, -1);
   lua_setfield(lua, -2, "_G");
+  lua_createtable(lua, 0, 1);
+  lua_pushcfunction(lua, no_variable);
+  lua_setfield(lua, -2, "__index");
+  lua_setmetatable(lua, -2);
 }
