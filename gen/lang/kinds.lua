@@ -12,6 +12,7 @@ local function said(v)
   if core.is_tensor(v) then return tostring(v) end
   if type(v) == "string" then return "'" .. v .. "'" end
   if type(v) ~= "table" then return type(v) == "function" and "a function" or tostring(v) end
+  if next(v) == nil then return "{}" end
   for key, element in pairs(v) do
     if type(key) ~= "number" or type(element) ~= "number" then return "a table" end
   end
@@ -49,6 +50,13 @@ end
 local function count(what, v) return from(1, what, v) end
 local function amount(what, v) return from(0, what, v) end
 
+local function chance(what, v)
+  if type(v) ~= "number" or not (v >= 0 and v <= 1) then
+    fail("%s = %s: wants a number from 0 to 1", what, said(v))
+  end
+  return v
+end
+
 -- ---- of each dimension: what is given as a number, or as a list ---------------------------------
 
 local layouts = {"(N, C, L)", "(N, C, H, W)", "(N, C, D, H, W)"}
@@ -73,7 +81,7 @@ local function numbers(rank, least, sided)
   return function(what, v)
     local list = {}
     if type(v) ~= "number" and (type(v) ~= "table" or #v ~= rank and #v ~= many) then
-      fail("%s = %s: wants a number, %s%s", what, said(v), lists[rank][1],
+      fail("%s = %s: wants a number%s %s%s", what, said(v), sided and "," or " or", lists[rank][1],
            sided and " or " .. lists[rank][2] or "")
     end
     for i = 1, many do
@@ -161,8 +169,12 @@ local checks = {
   any = function(_, v) return v end,
   tensor = tensor, tensors = tensors, axis = axis_or_only, axes = axes, whole = whole,
   count = count, amount = amount, sizes = sizes,
-  value = function(what, v) return type(v) == "number" and v or tensor(what, v) end, -- or a number
-  number = of_type("number", "a number"),
+  value = function(what, v) -- a tensor, or a number
+    if type(v) == "number" then return v end
+    if core.is_tensor(v) or type(v) == "boolean" then return tensor(what, v) end
+    fail("%s: wants a tensor or a number, not %s", what, said(v))
+  end,
+  chance = chance, number = of_type("number", "a number"),
   boolean = of_type("boolean", "true or false"),
   string = of_type("string", "a text"),
   table = of_type("table", "a table"),

@@ -197,13 +197,13 @@ end
 -- 1 / (1 - p) where an element of the probabilities stays, 0 elsewhere.
 local function dropout(d, given)
   local o = options("attention: dropout", given, {p = tools.REQUIRED, seed = 0, step = 0})
-  if type(o.p) ~= "number" or o.p < 0 or o.p >= 1 then
-    fail("attention: dropout: p is from 0 to below 1, not %s", tostring(o.p))
+  if type(o.p) ~= "number" or not (o.p >= 0 and o.p <= 1) then
+    fail("attention: dropout: p = %s: wants a number from 0 to 1", tools.said(o.p))
   end
   if o.p == 0 then return 1.0 end
   local stays = nn.random(laid(d, d.B, d.H, d.N, d.M),
                           {kind = "bernoulli", p = 1 - o.p, seed = o.seed, step = o.step})
-  return op.where(stays, 1 / (1 - o.p), 0.0)
+  return op.where(stays, o.p < 1 and 1 / (1 - o.p) or 0.0, 0.0)
 end
 
 local function check(o)

@@ -7,8 +7,8 @@ local fail, define = tools.fail, tools.define
 -- softmax(q @ k^T * scale + mask) @ v of (..., L, E); mask: bools, true is seen, or floats, which
 -- are added.
 define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: tensor,
-       mask|attn_mask: tensor = nil, {dropout: number = 0, causal|is_causal: boolean = false,
-       scale: number = nil})]], "F.scaled_dot_product_attention", function(q, k, v, mask, o)
+       mask|attn_mask: tensor = nil, {dropout|dropout_p: chance = 0,
+       causal|is_causal: boolean = false, scale: number = nil})]], "F.scaled_dot_product_attention", function(q, k, v, mask, o)
   local function four(x)
     local dims = shape(x)
     if #dims < 2 then
@@ -49,7 +49,9 @@ local function projected(q, k, v, own, bias)
   local E = shape(q)[3]
   local bound = math.sqrt(6 / (4 * E))
   local init, linear = {"uniform", -bound, bound}, nn.functional.linear
-  local function of_bias() return bias and nn.param("in_proj_bias", {3 * E}, {"constant", 0}) end
+  local function of_bias()
+    return bias and nn.param("in_proj_bias", {3 * E}, {"constant", 0}) or nil
+  end
   if own then
     return nn.chunk(linear(q, nn.param("in_proj_weight", {3 * E, E}, init), of_bias()), 3, -1)
   end
@@ -176,7 +178,7 @@ end
 -- v_proj_weight.
 define([[multi_head_attention(x|query: tensor, name: name, {heads|num_heads: count,
        key: tensor = nil, value: tensor = nil, bias: boolean = true,
-       batch_first: boolean = false, dropout: number = 0, mask|attn_mask: tensor = nil,
+       batch_first: boolean = false, dropout: chance = 0, mask|attn_mask: tensor = nil,
        key_padding_mask: tensor = nil, causal|is_causal: boolean = false,
        need_weights: boolean = false, average_attn_weights: boolean = true,
        add_bias_kv: boolean = false, add_zero_attn: boolean = false, kdim: count = nil,

@@ -124,6 +124,9 @@ local function recurrent(kind)
     local T, N = shape(x)[1], shape(x)[2]
     local sides = o.bidirectional and 2 or 1
     local out = o.projection and o.projection > 0 and o.projection or nil
+    if out and out >= o.hidden then
+      fail("%s: projection = %d: wants less than hidden = %d", kind, out, o.hidden)
+    end
     local function state(given, i, size)
       if not given then return zeros(N, size) end
       return nn.select(given, 1, i)
@@ -162,14 +165,14 @@ end
 -- name.weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l0_reverse, ..._l1.
 define([[rnn(x: tensor, name: name, {hidden|hidden_size: count, layers|num_layers: count = 1,
        h: tensor = nil, bias: boolean = true, batch_first: boolean = false,
-       dropout: number = 0, bidirectional: boolean = false, nonlinearity: tanh/relu = tanh})]],
+       dropout: chance = 0, bidirectional: boolean = false, nonlinearity: tanh/relu = tanh})]],
        "nn.RNN", recurrent("rnn"))
 -- Likewise; a third result are the last cell states. projection: outputs of this size by
 -- name.weight_hr_l0.
 define([[lstm(x: tensor, name: name, {hidden|hidden_size: count, layers|num_layers: count = 1,
        h: tensor = nil, c: tensor = nil, bias: boolean = true, batch_first: boolean = false,
-       dropout: number = 0, bidirectional: boolean = false, projection|proj_size: whole = 0})]],
+       dropout: chance = 0, bidirectional: boolean = false, projection|proj_size: amount = 0})]],
        "nn.LSTM", recurrent("lstm"))
 define([[gru(x: tensor, name: name, {hidden|hidden_size: count, layers|num_layers: count = 1,
        h: tensor = nil, bias: boolean = true, batch_first: boolean = false,
-       dropout: number = 0, bidirectional: boolean = false})]], "nn.GRU", recurrent("gru"))
+       dropout: chance = 0, bidirectional: boolean = false})]], "nn.GRU", recurrent("gru"))

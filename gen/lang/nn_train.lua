@@ -23,43 +23,43 @@ function nn.training_step() return mode.step or 0 end
 
 -- What stays of x in training: booleans, each true with probability 1 - p; of the whole channel if
 -- by_channel. nil: all stays.
-local function kept(what, x, p, by_channel)
-  if p < 0 or p >= 1 then fail("%s: p is from 0 up to, but not, 1", what) end
+local function kept(x, p, by_channel)
   if not mode.active or p == 0 then return nil end
   local dims = shape(x)
   for i = 3, by_channel and #dims or 0 do dims[i] = 1 end
   return nn.random(dims, {kind = "bernoulli", p = 1 - p, seed = mode.seed,
                           step = nn.training_step()})
 end
-local function dropout(what, by_channel)
+local function dropout(by_channel)
   return function(x, p)
-    local stays = kept(what, x, p, by_channel)
-    return stays and op.where(stays, x * (1 / (1 - p)), 0.0) or x
+    local stays = kept(x, p, by_channel)
+    return stays and op.where(stays, x * (p < 1 and 1 / (1 - p) or 0.0), 0.0) or x
   end
 end
 -- In training each element is 0 with probability p, the others are divided by 1 - p; else x. What
 -- is dropped depends on seed, step and position alone: a gradient draws it again.
-define("dropout(x: tensor, p: number = 0.5)", "F.dropout, nn.Dropout", dropout("dropout"))
+define("dropout(x: tensor, p: chance = 0.5)", "F.dropout, nn.Dropout", dropout())
 -- The same of whole channels of (N, C, ...).
-define("dropout{1,2,3}d(x: tensor, p: number = 0.5)", "F.dropout#d, nn.Dropout#d",
-       function(rank) return dropout("dropout" .. rank .. "d", true) end)
+define("dropout{1,2,3}d(x: tensor, p: chance = 0.5)", "F.dropout#d, nn.Dropout#d",
+       function() return dropout(true) end)
 
-local function alpha_dropout(what, by_channel)
+local function alpha_dropout(by_channel)
   return function(x, p)
-    local stays = kept(what, x, p, by_channel)
+    local stays = kept(x, p, by_channel)
     if not stays then return x end
+    if p == 1 then return x * 0.0 end
     local low = -1.7580993408473766
     local a = 1 / math.sqrt((1 - p) * (1 + p * low * low))
     return op.where(stays, x, low) * a - a * p * low
   end
 end
 -- The value that SELU falls toward in place of 0, scaled so that mean and deviation stay.
-define("alpha_dropout(x: tensor, p: number = 0.5)", "F.alpha_dropout, nn.AlphaDropout",
-       alpha_dropout("alpha_dropout"))
+define("alpha_dropout(x: tensor, p: chance = 0.5)", "F.alpha_dropout, nn.AlphaDropout",
+       alpha_dropout())
 -- The same of whole channels of (N, C, ...).
-define("feature_alpha_dropout(x: tensor, p: number = 0.5)",
+define("feature_alpha_dropout(x: tensor, p: chance = 0.5)",
        "F.feature_alpha_dropout, nn.FeatureAlphaDropout",
-       alpha_dropout("feature_alpha_dropout", true))
+       alpha_dropout(true))
 
 -- ---- data ---------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ local define = tools.define
 local function activated(x, f)
   if f == "relu" then return nn.relu(x) elseif f == "gelu" then return nn.gelu(x) end
   if type(f) ~= "function" then
-    tools.fail("activation = %s: wants \"relu\", \"gelu\" or a function", tools.said(f))
+    tools.fail("transformer: activation = %s: wants \"relu\", \"gelu\" or a function", tools.said(f))
   end
-  return tools.tensor("activation", f(x))
+  return tools.tensor("transformer: activation", f(x))
 end
 
 -- The two linear layers of each, linear1 and linear2.
@@ -43,7 +43,7 @@ end
 -- residual and a norm. Masks are multi_head_attention's, activation may be a function. Parameters
 -- name.self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*. inner: dim_feedforward.
 define([[transformer_encoder_layer(x|src: tensor, name: name, {heads|nhead: count,
-       inner|dim_feedforward: count = 2048, dropout: number = 0.1,
+       inner|dim_feedforward: count = 2048, dropout: chance = 0.1,
        activation: any = relu, eps|layer_norm_eps: number = 1e-5,
        norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false,
        mask|src_mask: tensor = nil, padding_mask|src_key_padding_mask: tensor = nil,
@@ -62,7 +62,7 @@ end
 -- Self-attention, attention over memory (an encoder's result), two linear layers.
 -- Parameters name.self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
 define([[transformer_decoder_layer(x|tgt: tensor, name: name, {memory: tensor,
-       heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1,
+       heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: chance = 0.1,
        activation: any = relu, eps|layer_norm_eps: number = 1e-5,
        norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false,
        mask|tgt_mask: tensor = nil, padding_mask|tgt_key_padding_mask: tensor = nil,
@@ -80,7 +80,7 @@ local function stack(layer)
 end
 -- Several transformer_encoder_layer; parameters name.layers.0.*, ..., with norm = true name.norm.*.
 define([[transformer_encoder(x|src: tensor, name: name, {layers|num_layers: count,
-       heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: number = 0.1,
+       heads|nhead: count, inner|dim_feedforward: count = 2048, dropout: chance = 0.1,
        activation: any = relu, eps|layer_norm_eps: number = 1e-5,
        norm_first: boolean = false, norm: boolean = false, bias: boolean = true,
        batch_first: boolean = false, mask|src_mask: tensor = nil,
@@ -89,7 +89,7 @@ define([[transformer_encoder(x|src: tensor, name: name, {layers|num_layers: coun
 -- Several transformer_decoder_layer; parameters name.layers.0.*, ..., with norm = true name.norm.*.
 define([[transformer_decoder(x|tgt: tensor, name: name, {memory: tensor,
        layers|num_layers: count, heads|nhead: count, inner|dim_feedforward: count = 2048,
-       dropout: number = 0.1, activation: any = relu, eps|layer_norm_eps: number = 1e-5,
+       dropout: chance = 0.1, activation: any = relu, eps|layer_norm_eps: number = 1e-5,
        norm_first: boolean = false, norm: boolean = false, bias: boolean = true,
        batch_first: boolean = false, mask|tgt_mask: tensor = nil,
        padding_mask|tgt_key_padding_mask: tensor = nil, memory_mask: tensor = nil,
@@ -102,7 +102,7 @@ define([[transformer_decoder(x|tgt: tensor, name: name, {memory: tensor,
 define([[transformer(x|tgt: tensor, name: name, {src: tensor, heads|nhead: count = 8,
        encoder_layers|num_encoder_layers: count = 6,
        decoder_layers|num_decoder_layers: count = 6, inner|dim_feedforward: count = 2048,
-       dropout: number = 0.1, activation: any = relu, eps|layer_norm_eps: number = 1e-5,
+       dropout: chance = 0.1, activation: any = relu, eps|layer_norm_eps: number = 1e-5,
        norm_first: boolean = false, bias: boolean = true, batch_first: boolean = false,
        mask|tgt_mask: tensor = nil, src_mask: tensor = nil, memory_mask: tensor = nil,
        padding_mask|tgt_key_padding_mask: tensor = nil,

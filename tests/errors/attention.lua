@@ -34,4 +34,4 @@ if case == "score inside" then nn.attention(q, k, v, {score = function(s, at)
   return s + at.column
 end}) end
 if case == "function" then nn.attention(q, k, v, {score = q}) end
-if case == "dropout" then nn.attention(q, k, v, {dropout = {p = 1}}) end
+if case == "dropout" then nn.attention(q, k, v, {dropout = {p = 1.5}}) end

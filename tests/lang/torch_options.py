@@ -236,6 +236,7 @@ ATTENDS = []
 attends("select(2, %s)", "heads = 2, need_weights = true", pick=1,
         call=lambda m, q, k, *_: m(q, q, q))
 attends("(%s)", "heads = 2, need_weights = true", call=lambda m, q, k, *_: m(q, q, q))
+attends("(%s)", "heads = 2, bias = false", bias=False, call=lambda m, q, k, *_: m(q, q, q))
 attends("select(2, %s)", "heads = 2, key = k, need_weights = true, average_attn_weights = false",
         pick=1, call=lambda m, q, k, *_: m(q, k, k, average_attn_weights=False))
 attends("%s", "heads = 2, key = k, add_bias_kv = true", add_bias_kv=True,
