@@ -207,6 +207,14 @@ end)
 -- y[o] = x1 weight[o] x2^T + bias, weight (out, in1, in2).
 define_functional("bilinear(x1: tensor, x2: tensor, weight: tensor, bias: tensor = nil)",
                   "F.bilinear", function(x1, x2, weight, bias)
+  local function sizes(v, n) return table.concat(shape(v), ", ", 1, #shape(v) - (n or 0)) end
+  local a, b, w = shape(x1), shape(x2), shape(weight)
+  if #a == 0 or #a ~= #b or sizes(x1, 1) ~= sizes(x2, 1) then
+    fail("bilinear: wants (..., in1) and (..., in2), not %s and %s", tostring(x1), tostring(x2))
+  end
+  if #w ~= 3 or w[2] ~= a[#a] or w[3] ~= b[#b] then
+    fail("bilinear: weight: wants (out, %d, %d), not %s", a[#a], b[#b], tostring(weight))
+  end
   local y = nn.einsum("...i,oij,...j->...o", x1, weight, x2)
   return bias and y + bias or y
 end)

@@ -130,6 +130,14 @@ local function last_dims(what, x, sizes)
   if #dims < 1 then fail("%s: wants at least one dimension, not %s", what, tostring(x)) end
   return own, ((1 << k) - 1) << (#dims - k), tools.product(own)
 end
+-- A weight or bias that a call is given, of the sizes that are normalised.
+local function given_sizes(what, own, given)
+  for name, v in pairs(given) do
+    if table.concat(shape(v), ",") ~= table.concat(own, ",") then
+      fail("%s: %s: wants (%s), not %s", what, name, table.concat(own, ", "), tostring(v))
+    end
+  end
+end
 -- Mean 0 and deviation 1 over the last dimension, or over the last ones, of these sizes.
 -- Parameters name.weight, name.bias, of their shape: 1, 0.
 define([[layer_norm(x: tensor, name: name, {shape|normalized_shape: any = nil,
@@ -144,19 +152,27 @@ end)
 define_functional([[layer_norm(x: tensor, shape|normalized_shape: any = nil,
                   weight: tensor = nil, bias: tensor = nil, eps: number = 1e-5)]],
                   "F.layer_norm", function(x, sizes, weight, bias, eps)
-  local _, bits, n = last_dims("layer_norm", x, sizes)
+  local own, bits, n = last_dims("layer_norm", x, sizes)
+  given_sizes("layer_norm", own, {weight = weight, bias = bias})
   local y = standardised(x, bits, n, eps)
   if weight then y = y * weight end
   return bias and y + bias or y
 end)
 -- Over the last dimension (or the last ones, of these sizes), divided by the root of the mean
--- square. Parameter name.weight, of their shape.
+-- square. Parameter name.weight, of their shape. eps is by default fp32's.
 define([[rms_norm(x: tensor, name: name, {shape|normalized_shape: any = nil,
-       eps: number = 1e-6, affine|elementwise_affine: boolean = true})]],
+       eps: number = 1.1920929e-7, affine|elementwise_affine: boolean = true})]],
        "nn.RMSNorm", function(x, o)
   local own, bits, n = last_dims("rms_norm", x, o.shape)
   local y = x * op.rsqrt(op.reduce_sum(x * x, {axes = bits}) * (1 / n) + o.eps)
   return o.affine and y * nn.param("weight", own, {"constant", 1}) or y
+end)
+define_functional([[rms_norm(x: tensor, shape|normalized_shape: any = nil, weight: tensor = nil,
+                  eps: number = 1.1920929e-7)]], "F.rms_norm", function(x, sizes, weight, eps)
+  local own, bits, n = last_dims("rms_norm", x, sizes)
+  given_sizes("rms_norm", own, {weight = weight})
+  local y = x * op.rsqrt(op.reduce_sum(x * x, {axes = bits}) * (1 / n) + eps)
+  return weight and y * weight or y
 end)
 
 -- Of (N, C, ...): over the channels of each of `groups` groups and all behind them.

@@ -302,7 +302,7 @@ end
 
 -- pad: {left, right, top, bottom, ...}: from the last dimension on, as torch.nn.functional.pad;
 -- negative ones cut off. mode: "constant" with `value`, "reflect", "replicate" or "circular".
-define([[pad(x: tensor, pad: sizes, mode: constant/reflect/replicate/circular = constant,
+define([[pad(x: tensor, pad|padding: sizes, mode: constant/reflect/replicate/circular = constant,
        value: number = 0)]],
        [[F.pad, nn.ZeroPad2d, nn.ConstantPad1d, nn.ConstantPad2d, nn.ConstantPad3d,
        nn.ReflectionPad1d, nn.ReflectionPad2d, nn.ReflectionPad3d, nn.ReplicationPad1d,

@@ -155,15 +155,26 @@ define("bucketize(x: tensor, boundaries: tensor, {right: boolean = false})",
   return nn.sum(o.right and op.le(boundaries, wide) or op.lt(boundaries, wide), -1)
 end)
 -- Into how many of its row of ascending boundaries (..., n) each value (..., m) comes behind, or of
--- one row for all; as bucketize.
-define("searchsorted(boundaries|sorted_sequence: tensor, values: tensor, {right: boolean = false})",
+-- one row for all; as bucketize. side = "right" is right = true; sorter: the places that put
+-- boundaries into their order, of their shape.
+define([[searchsorted(boundaries|sorted_sequence: tensor, values: tensor, {right: boolean = false,
+       side: left/right = left, sorter: tensor = nil})]],
        "torch.searchsorted", function(boundaries, values, o)
+  if o.sorter then
+    if table.concat(shape(o.sorter), ",") ~= table.concat(shape(boundaries), ",") then
+      fail("searchsorted: sorter: wants the shape of %s, not %s", tostring(boundaries),
+           tostring(o.sorter))
+    end
+    boundaries = nn.take_along(boundaries, o.sorter)
+  end
   if #shape(boundaries) > 1 then boundaries = nn.unsqueeze(boundaries, -2) end
-  return nn.bucketize(values, boundaries, {right = o.right})
+  return nn.bucketize(values, boundaries, {right = o.right or o.side == "right"})
 end)
--- Is each element of x among the elements of `tests`?
-define("isin(x|elements: tensor, tests|test_elements: tensor)", "torch.isin", function(x, tests)
-  return nn.any(op.eq(nn.unsqueeze(x, -1), nn.ravel(tests)), -1)
+-- Is each element of x among the elements of `tests`? invert: is it not?
+define([[isin(x|elements: tensor, tests|test_elements: tensor, {invert: boolean = false})]],
+       "torch.isin", function(x, tests, o)
+  local found = nn.any(op.eq(nn.unsqueeze(x, -1), nn.ravel(tests)), -1)
+  return o.invert and op.logical_not(found) or found
 end)
 -- How many elements lie in each of `bins` equal parts of low to high, the last one closed; those
 -- beside them do not count. Where low is high: from the smallest element to the largest.

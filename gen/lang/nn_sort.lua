@@ -62,8 +62,8 @@ end
 
 -- The k largest elements along an axis and their places in it as i32, counted from 0: two tensors
 -- with k elements along the axis, the largest first; with largest = false the smallest.
-define("topk(x: tensor, k: amount, axis: axis = -1, {largest: boolean = true})",
-       "torch.topk", function(x, k, axis, o)
+define([[topk(x: tensor, k: amount, axis: axis = -1, {largest: boolean = true,
+       sorted: boolean = true})]], "torch.topk", function(x, k, axis, o)
   local n = shape(x)[axis]
   if k > n then fail("topk: %d of %d elements along axis %d of %s", k, n, axis, tostring(x)) end
   local places
@@ -84,8 +84,8 @@ end)
 -- sort along the first axis.
 define("msort(x: tensor)", "torch.msort", function(x) return (nn.sort(x, 1)) end)
 -- The places that sort gives.
-define("argsort(x: tensor, axis: axis = -1, descending: boolean = false)",
-       "torch.argsort", function(x, axis, descending)
+define([[argsort(x: tensor, axis: axis = -1, descending: boolean = false,
+       {stable: boolean = true})]], "torch.argsort", function(x, axis, descending)
   return order("argsort", x, axis, descending)
 end)
 -- The k-th smallest of the elements along an axis, and its place.

@@ -1258,6 +1258,15 @@ section("further", {"x": floats(3, 5), "y": floats(3, 5), "v": floats(9), "m": i
     (derives("v:as_strided({4, 3}, {2, 1})", "v"),
      lambda x, y, v, *_: derived(lambda v: v.as_strided((4, 3), (2, 1)), v)),
     ("x:adjoint()", lambda x, *_: x.adjoint()),
+    ("x:isin(y:slice(1, 1, 1), {invert = true}):float()",
+     lambda x, y, *_: torch.isin(x, y[:1], invert=True).float()),
+    ("v:searchsorted(x, {sorter = v:argsort{stable = true}, side = 'right'})",
+     lambda x, y, v, *_: torch.searchsorted(v, x, sorter=v.argsort(), side="right").int()),
+    ("(x:topk(2, {sorted = true}))", lambda x, *_: x.topk(2)[0]),
+    ("nn.functional.rms_norm(x, {5}, y:select(1, 1))",
+     lambda x, y, *_: x * (x.square().mean(1, True) + 1.1920929e-7).rsqrt() * y[0]),
+    ("x:pad{padding = {1, 2}, mode = 'reflect'}",
+     lambda x, *_: F.pad(x[None], (1, 2), mode="reflect")[0]),
 ])
 
 
