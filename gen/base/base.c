@@ -166,7 +166,8 @@ static int distance(const char *a, const char *b) {
 // The candidate closest to `word`, or null when none is close: "did you mean".
 const char *text_nearest(const char *word, const char *const *candidates, int count) {
   const char *best = NULL;
-  int least = (int)strlen(word) / 3 + 2;
+  int length = (int)strlen(word), least = length / 3 + 2;
+  if (least > length / 2 + 1) least = length / 2 + 1; // of a short word half must stay
   for (int i = 0; i < count; i++) {
     int d = distance(word, candidates[i]);
     if (d < least) least = d, best = candidates[i];

@@ -5,7 +5,7 @@
 #include "gen/compile/compile.h"
 #include "nngen_runtime.h"
 
-enum { kMostSets = 64, kMostInputs = 16, kMostSweeps = 4 };
+enum { kMostSets = 64, kMostInputs = 256, kMostSweeps = 4 };
 
 // A verb: what it does, and with what. A table of them ends with a null name.
 typedef struct Cli Cli;

@@ -88,9 +88,19 @@ local absent = {
   out = "leave it out, and use the result",
   training = "leave it out: the entry train trains, infer and eval do not",
   dtype = "convert with x:to, as in x:to(\"f32\")",
+  out_int32 = "leave it out: places are i32",
+  sparse = "leave it out: gradients are dense",
+  assume_unique = "leave it out: it would change nothing",
+  generator = "leave it out: what is random takes a seed",
   device = "leave it out: --device chooses where a model runs",
   requires_grad = "leave it out: nn.grad names what to differentiate by",
 }
+
+-- Of PyTorch's layers, which are made before there is a tensor.
+for name in string.gmatch("in_channels in_features in1_features in2_features num_features " ..
+                          "num_channels input_size embed_dim d_model", "%S+") do
+  absent[name] = "leave it out: the tensor has that size"
+end
 
 local function unknown(name, parsed, key)
   local other = renamed[key]
@@ -165,7 +175,9 @@ local function collect(name, parsed, ...)
       if a and i == n then
         fail("%s: options are a table, as in {%s = ...}, not %s", name, a.name, said(given[i]))
       end
-      fail("%s: takes %s, not %d arguments", name, signature.shown(parsed, name), n)
+      local several = core.is_tensor(given[i]) and core.is_tensor(given[i - 1])
+      fail("%s: takes %s, not %d arguments%s", name, signature.shown(parsed, name), n, several and
+           "; of several results the first alone is that of a call in parentheses, (f(x))" or "")
     end
     values[i] = given[i]
   end

@@ -25,4 +25,17 @@ if case == "pictures" then y = nn.adaptive_max_pool2d(nn.zeros{2, 4, 0, 6}, -1) 
 if case == "inplace" then y = x:relu{inplace = true} end
 if case == "training" then y = x:dropout{p = 0.1, training = false} end
 if case == "converted" then y = x:sum{axes = 1, dtype = "f32"} end
+if case == "absent" then y = x:conv1d("c", {in_channels = 4, out = 3, kernel = 1}) end
+if case == "chance" then y = x:dropout(1.5) end
+if case == "projection" then y = (x:lstm("l", {hidden = 4, proj_size = 4})) end
+if case == "norm weight" then y = nn.functional.layer_norm(x, {5}, nn.ones(4)) end
+if case == "bilinear" then y = x:bilinear("b", {x2 = nn.ones{3, 5, 2}, out = 2}) end
+if case == "bilinear weight" then y = nn.functional.bilinear(x, x, nn.ones{2, 5, 4}) end
+if case == "sorter" then y = nn.arange(5):searchsorted(x, {sorter = nn.arange(4)}) end
+if case == "several" then y = nn.relu(x:sort()) end
+if case == "number" then y = x:clamp(0, "one") end
+if case == "no list" then y = nn.zeros{2, 4, 6, 6}:interpolate{} end
+if case == "bare word" then y = x:pad({1, 1}, reflect) end
+if case == "python" then y = x:sum(1, True) end
+if case == "short name" then y = x:foo() end
 nn.output("y", y)
