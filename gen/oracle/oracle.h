@@ -47,17 +47,19 @@ typedef struct CheckResult {
 // The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
 double check_model_gate(const char *dtype);
 
-// Compares `got` with `want`; `bound` (may be null) holds the largest error of each element.
+// Compares `got` with `want`; `bound` (may be null) holds the largest error of each element, `most`
+// is the largest number that a device's value holds: infinity stands for those beyond it.
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
-                          double gate);
+                          double gate, double most);
 
 // The same for integers and bools: at most `share` of them may differ. relative: the share that
 // does.
 CheckResult check_equal(const double *want, const double *got, int64_t count, double share);
 
 // Either, by n's dtype. gate: the relative error of floats, the share of others that may differ.
+// held: the narrowest dtype that floats are held in.
 CheckResult check_values(const Node *n, const double *want, const double *got, const double *bound,
-                         double gate);
+                         double gate, Dtype held);
 
 // An output of the model as written, or what a state holds then, whose value has been evaluated.
 // dtype: as of --dtype; stored: what the device stores it in.

@@ -186,7 +186,7 @@ static double **try_graph(Graph *g, double *const *value, int how, double unit) 
 bool rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
                        double unit, const double *got, const double *bound, double gate) {
   Allowed a = allow(value[n->id], got, type_count(&n->type));
-  double error = check_values(n, a.want, got, bound, gate).relative;
+  double error = check_values(n, a.want, got, bound, gate, n->type.dtype).relative;
   CheckResult r = {0};
   for (int how = 0; how < kMostTries && !r.passed; how++) {
     if (how >= kTries && !(r.relative <= error / 2)) break;
@@ -196,7 +196,7 @@ bool rounding_explains(Graph *graph, const Group *g, double *const *value, const
     free_all(graph, full);
     free_all(graph, half);
     forgive(&a);
-    r = check_values(n, a.want, a.forgiven, bound, gate);
+    r = check_values(n, a.want, a.forgiven, bound, gate, n->type.dtype);
   }
   free_allowed(&a);
   return r.passed;
