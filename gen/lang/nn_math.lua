@@ -14,6 +14,17 @@ tools.is_float = is_float
 local function of_floats(f) return function(x) return is_float(x) and f(x) or x end end
 local function both(f) return function(x, y) return f(x, y) end end
 
+-- y, an i32 that is made of tensors x, as PyTorch has it: of bytes alone, or with bools, bytes.
+local function of_bytes(y, ...)
+  local bytes = false
+  for _, x in ipairs{...} do
+    local dtype = is_tensor(x) and core.dtype(x)
+    if dtype and dtype ~= "u8" and dtype ~= "bool" then return y end
+    bytes = bytes or dtype == "u8"
+  end
+  return bytes and op.to(y, {dtype = core.dtype_number("u8")}) or y
+end
+
 -- ---- arithmetic -------------------------------------------------------------------------------
 
 local function scaled(f)
@@ -54,7 +65,7 @@ define("pow(x: value, y: value)", "torch.pow", function(x, y)
   if math.type(y) and y < 0 then
     fail("pow: an integer to the power %d is no integer; x:to(\"f32\") makes floats", y)
   end
-  return op.int_pow(x, y)
+  return of_bytes(op.int_pow(x, y), x, y)
 end)
 -- As floats.
 define("float_power(x: value, y: value)", "torch.float_power", both(op.pow))
@@ -142,7 +153,7 @@ local function bitwise(name, of_bools, of_integers)
   operators[name] = function(x, y)
     no_floats(name, x, y)
     local function is_bool(v) return is_tensor(v) and core.dtype(v) == "bool" end
-    return is_bool(x) and is_bool(y) and of_bools(x, y) or of_integers(x, y)
+    return is_bool(x) and is_bool(y) and of_bools(x, y) or of_bytes(of_integers(x, y), x, y)
   end
   return operators[name]
 end
@@ -152,7 +163,7 @@ local function shift(name, f)
     if not is_tensor(places) and (places < 0 or places > 31) then
       fail("%s: by %d places: wants 0 to 31, integers have 32 bits", name, places)
     end
-    return f(x, places)
+    return of_bytes(f(x, places), x, places)
   end
   return operators[name]
 end
@@ -190,7 +201,8 @@ define("masked_fill(x: tensor, mask: tensor, value: value)",
     if value - value ~= 0 then fail("masked_fill: %s holds no %g", tostring(x), value) end
     value = value < 0 and math.ceil(value) or math.floor(value)
   end
-  return op.where(mask, value, x)
+  local y, dtype = op.where(mask, value, x), core.dtype(x)
+  return core.dtype(y) == dtype and y or nn.to(y, dtype)
 end)
 
 -- ---- bounds -----------------------------------------------------------------------------------
@@ -379,9 +391,9 @@ define("erfc(x: tensor)", "torch.erfc", op.erfc)
 define("heaviside(x: tensor, at_zero|values: value)", "torch.heaviside", function(x, at_zero)
   return op.where(op.eq(x, 0), at_zero, op.gt(x, 0):to(core.dtype(x)))
 end)
--- The size of x with the sign of y; that of -0.0 is minus.
+-- The size of x with the sign of y, floats; that of -0.0 is minus.
 define("copysign(x: value, y: value)", "torch.copysign", function(x, y)
-  local size = op.abs(x)
+  local size = op.abs(is_float(x) and x or x * 1.0)
   return op.where(nn.signbit(y), -size, size)
 end)
 -- Is it negative? -0.0 is.

@@ -311,6 +311,12 @@ section("kinds", KINDS, [
     ("nn.hstack{m:bool(), m:bool()}:int()", lambda i, j, m, f: torch.cat((m, m))),
     (derives("nn.cat({i, f, f}, 1)", "f"), lambda i, j, m, f: derived(
         lambda f: torch.cat((i, f, f)), f)),
+    ("i:copysign(f)", lambda i, j, m, f: i.copysign(f)),
+    ("m:bool():copysign(i)", lambda i, j, m, f: m.bool().copysign(i)),
+    ("m:bool():masked_fill(j:gt(4), 1)", lambda i, j, m, f: m.bool().masked_fill(j > 4, 1)),
+    ("(j * 20):to('u8') ^ 3", lambda i, j, m, f: (j * 20).byte() ** 3),
+    ("(j:to('u8') & i:to('u8')) * 90", lambda i, j, m, f: (j.byte() & i.byte()) * 90),
+    ("j:to('u8') << 6", lambda i, j, m, f: j.byte() << 6),
     ("i:gcd(j)", lambda i, j, m, f: i.gcd(j)), ("i:lcm(j)", lambda i, j, m, f: i.lcm(j)),
 ])
 
