@@ -46,6 +46,7 @@ define("elu(x: tensor, alpha: number = 1)", "F.elu, nn.ELU", function(x, alpha)
   return op.where(op.gt(x, 0), x, op.expm1(op.min(x, 0.0)) * alpha)
 end)
 define("celu(x: tensor, alpha: number = 1)", "F.celu, nn.CELU", function(x, alpha)
+  if alpha == 0 then fail("celu: alpha = 0: wants another") end
   return op.where(op.gt(x, 0), x, op.expm1(op.min(x, 0.0) / alpha) * alpha)
 end)
 define("selu(x: tensor)", "F.selu, nn.SELU", function(x)

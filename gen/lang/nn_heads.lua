@@ -8,7 +8,8 @@ local fail, define = tools.fail, tools.define
 -- are added.
 define([[scaled_dot_product_attention(q|query: tensor, k|key: tensor, v|value: tensor,
        mask|attn_mask: tensor = nil, {dropout|dropout_p: chance = 0,
-       causal|is_causal: boolean = false, scale: number = nil})]], "F.scaled_dot_product_attention", function(q, k, v, mask, o)
+       causal|is_causal: boolean = false, scale: number = nil})]],
+       "F.scaled_dot_product_attention", function(q, k, v, mask, o)
   local function four(x)
     local dims = shape(x)
     if #dims < 2 then

@@ -159,15 +159,18 @@ end)
 -- Of each row of x (..., P, M) and each of y (..., R, M) the norm of their difference: (..., P, R).
 define("cdist(x: tensor, y: tensor, p: number = 2)", "torch.cdist", function(x, y, p)
   if p < 0 then fail("cdist: p = %g: wants at least 0", p) end
+  local of_x, of_y = shape(x), shape(y)
+  if #of_x < 2 or #of_y < 2 or of_x[#of_x] ~= of_y[#of_y] then
+    fail("cdist: wants (..., P, M) and (..., R, M), not %s and %s", tostring(x), tostring(y))
+  end
   return nn.norm(nn.unsqueeze(x, -2) - nn.unsqueeze(y, -3), p, -1)
 end)
 
 -- Distances of all pairs of rows of (N, M), each once: (N (N - 1) / 2).
 define("pdist(x: tensor, p: number = 2)", "F.pdist, torch.pdist", function(x, p)
   local n = shape(x)[1]
-  if #shape(x) ~= 2 or n < 2 then
-    fail("pdist: wants (N, M) with at least two rows, not %s", tostring(x))
-  end
+  if #shape(x) ~= 2 then fail("pdist: wants (N, M), not %s", tostring(x)) end
+  if n < 2 then return nn.zeros{0} end
   if p < 0 then fail("pdist: p = %g: wants at least 0", p) end
   local rows = {}
   for i = 1, n - 1 do rows[i] = nn.norm(nn.slice(x, 1, i, i) - nn.slice(x, 1, i + 1, n), p, 2) end

@@ -112,6 +112,7 @@ define([[avg_pool{1,2,3}d(x: image#, kernel|kernel_size: each#, {stride: each# =
   local what = "avg_pool" .. rank .. "d"
   return function(x, kernel, o)
     local w = filled(kernel, o)
+    if o.divisor == 0 then fail("avg_pool%dd: divisor = 0: wants another", rank) end
     w.divisor = o.divisor and 1 or nil -- sums
     local y = pool(what, x, w, avg2d)
     return o.divisor and y * (1 / o.divisor) or y
@@ -123,6 +124,7 @@ define([[lp_pool{1,2}d(x: image#, p|norm_type: number, kernel|kernel_size: each#
        {stride: each# = nil, ceil_mode: boolean = false})]], "F.lp_pool#d, nn.LPPool#d",
        function(rank)
   return function(x, p, kernel, o)
+    if p == 0 then fail("lp_pool%dd: p = 0: wants another", rank) end
     local w = filled(kernel, o)
     w.count_include_pad = true
     local means = pool("lp_pool" .. rank .. "d", op.pow(x, p + 0.0), w, avg2d)

@@ -138,6 +138,9 @@ end)
 define("put(x: tensor, ids|index: tensor, from|source: tensor, accumulate: boolean = false)",
        "torch.put", function(x, ids, from, accumulate)
   local flat, places, given = nn.ravel(x), nn.ravel(ids), nn.ravel(from)
+  if shape(places)[1] ~= shape(given)[1] then
+    fail("put: wants as many elements as %s, not %s", tostring(ids), tostring(from))
+  end
   local y
   if accumulate then y = nn.scatter_add(flat, 1, places, given)
   else y = nn.scatter(flat, 1, places, given) end
@@ -192,6 +195,11 @@ end)
 -- x with `from` as element `index` (from 1) of an axis.
 define("select_scatter(x: tensor, from|src: tensor, axis: axis, index: whole)",
        "torch.select_scatter", function(x, from, axis, index)
+  local want = shape(x)
+  table.remove(want, axis)
+  if table.concat(shape(from), ", ") ~= table.concat(want, ", ") then
+    fail("select_scatter: from: wants (%s), not %s", table.concat(want, ", "), tostring(from))
+  end
   return nn.slice_scatter(x, nn.unsqueeze(from, axis), axis, index, index)
 end)
 -- x with `from` as every step-th of the elements first to last of an axis.

@@ -167,7 +167,13 @@ define([[searchsorted(boundaries|sorted_sequence: tensor, values: tensor, {right
     end
     boundaries = nn.take_along(boundaries, o.sorter)
   end
-  if #shape(boundaries) > 1 then boundaries = nn.unsqueeze(boundaries, -2) end
+  if #shape(boundaries) > 1 then
+    if #shape(values) ~= #shape(boundaries) then
+      fail("searchsorted: wants one row of boundaries, or (..., n) and (..., m), not %s and %s",
+           tostring(boundaries), tostring(values))
+    end
+    boundaries = nn.unsqueeze(boundaries, -2)
+  end
   return nn.bucketize(values, boundaries, {right = o.right or o.side == "right"})
 end)
 -- Is each element of x among the elements of `tests`? invert: is it not?

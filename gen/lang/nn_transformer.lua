@@ -8,7 +8,8 @@ local define = tools.define
 local function activated(x, f)
   if f == "relu" then return nn.relu(x) elseif f == "gelu" then return nn.gelu(x) end
   if type(f) ~= "function" then
-    tools.fail("transformer: activation = %s: wants \"relu\", \"gelu\" or a function", tools.said(f))
+    tools.fail("transformer: activation = %s: wants \"relu\", \"gelu\" or a function",
+               tools.said(f))
   end
   return tools.tensor("transformer: activation", f(x))
 end

@@ -145,6 +145,9 @@ define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_siz
     if table.concat(shape(x), ",") ~= table.concat(shape(places), ",") then
       fail("%s: places %s are not of %s", what, tostring(places), tostring(x))
     end
+    if tools.is_float(places) or core.dtype(places) == "bool" then
+      fail("%s: places: wants integers, not %s", what, core.dtype(places))
+    end
     if not size then
       size = {}
       for i = 1, rank do

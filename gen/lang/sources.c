@@ -88,7 +88,7 @@ static Dtype read_dtype(lua_State *lua, int at) {
   const char *name = luaL_checkstring(lua, at);
   if (!dtype_parse(name, &dtype) || dtype == DtF64)
     err_at(front_compiler(lua), front_here(lua),
-           "'%s' is no dtype: f32, f16, bf16, i32, i64, u8 or bool", name);
+           "dtype: '%s' is no dtype: f32, f16, bf16, i32, i64, u8 or bool", name);
   return dtype;
 }
 

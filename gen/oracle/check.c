@@ -32,7 +32,7 @@ double check_model_gate(const char *dtype) {
   die("no gate for dtype %s", dtype);
 }
 
-// Are they equal, infinities and NaN too? What is beyond `most` (above 0) is infinite to the device.
+// Are they equal, infinities and NaN too? What is beyond `most` is infinite there.
 static bool same_number(double want, double got, double most) {
   if (want == got || (isnan(got) && isnan(want))) return true;
   return (want >= most && got >= most) || (want <= -most && got <= -most);

@@ -38,4 +38,13 @@ if case == "no list" then y = nn.zeros{2, 4, 6, 6}:interpolate{} end
 if case == "bare word" then y = x:pad({1, 1}, reflect) end
 if case == "python" then y = x:sum(1, True) end
 if case == "short name" then y = x:foo() end
+if case == "divisor" then y = nn.zeros{1, 1, 4, 4}:avg_pool2d(2, {divisor_override = 0}) end
+if case == "power" then y = x:lp_pool1d(0, 2) end
+if case == "unpool" then y = x:max_unpool1d(x, 2) end
+if case == "put" then y = x:put(i, nn.ones{5}) end
+if case == "one" then y = x:select_scatter(nn.ones{5}, 2, 1) end
+if case == "distances" then y = x:cdist(nn.ones{5}) end
+if case == "rows" then y = x:searchsorted(nn.ones{5}) end
+if case == "celu" then y = x:celu(0) end
+if case == "dtype" then y = nn.zeros({2}, {dtype = "f99"}) end
 nn.output("y", y)
