@@ -352,7 +352,7 @@ local function options(what, given, known)
   end
   local all = {}
   for name, default in pairs(known) do
-    all[name] = given[name]
+    all[name] = rawget(given, name)
     if all[name] == nil then
       if default == REQUIRED then fail("%s: option '%s' is missing", what, name) end
       all[name] = default

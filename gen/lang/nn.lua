@@ -198,7 +198,10 @@ function nn.config(defaults)
       values[name] = given == "true"
     else values[name] = given end
   end
-  return values
+  return setmetatable(values, {__index = function(_, name) -- nil would be an option's default
+    fail("there is no setting '%s' in nn.config; it has: %s", tostring(name),
+         table.concat(names, ", "))
+  end})
 end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with

@@ -47,4 +47,5 @@ if case == "distances" then y = x:cdist(nn.ones{5}) end
 if case == "rows" then y = x:searchsorted(nn.ones{5}) end
 if case == "celu" then y = x:celu(0) end
 if case == "dtype" then y = nn.zeros({2}, {dtype = "f99"}) end
+if case == "setting" then y = x:dropout(nn.config{p = 0.1, rate = 0.2}.raet) end
 nn.output("y", y)
