@@ -324,7 +324,7 @@ end
 local function declare(into, text, torch, f, here)
   for _, variant in ipairs(signature.variants(text, torch)) do
     local name = string.match(variant.text, "^[%w_]+")
-    for word in string.gmatch(variant.torch, "%.([%w_]+)") do
+    for word in string.gmatch(variant.torch .. ",", "%.([%w_]+)%s*,") do
       in_torch[word] = in_torch[word] or name
     end
     declare_one(into, (string.gsub(variant.text, "%s+", " ")),

@@ -288,7 +288,17 @@ local no_factorisation = "there are no matrix factorisations"
 local at_run_time = "values are known at run time alone"
 local by_values = "its size would depend on values"
 local one_gpu = "models are compiled for the GPU at hand"
+local no_such_integers = "integers are i32 and, of a byte, u8: x:to(\"u8\")"
+local in_nn = "what is here of it is in nn itself"
 local elsewhere = {
+  byte = no_such_integers, char = no_such_integers, short = no_such_integers,
+  linalg = in_nn, special = in_nn, fft = "nn.stft(x, n) has Fourier transforms of signals",
+  init = "nn.param(name, shape, {\"normal\", 0, 1}) has its first values",
+  optim = "nn.optimize(loss, {optimizer = \"sgd\", lr = 0.1}) is a step of one",
+  no_grad = "nn.stop_gradient(x) is a constant to nn.grad",
+  manual_seed = "what is random takes a seed, --seed is that of a run",
+  requires_grad_ = "nn.grad names what to differentiate by",
+  ModuleList = "a Lua table, or nn.sequential", device = one_gpu, is_cuda = one_gpu,
   T = "x:t(), or x:permute of more dimensions", mT = "x:transpose() exchanges the last two",
   cuda = one_gpu, cpu = one_gpu, backward = "nn.grad(loss, {x, ...}) gives derivatives",
   item = at_run_time, numpy = at_run_time, tolist = at_run_time,

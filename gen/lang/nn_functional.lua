@@ -154,7 +154,10 @@ function tools.convolve_transposed(what, rank, x, w, o)
   return sum
 end
 
-local function with_bias(y, bias) return bias and y + tools.along(bias, #shape(y), 2) or y end
+local function with_bias(y, bias)
+  tools.want_sizes("conv", {shape(y)[2]}, {bias = bias})
+  return bias and y + tools.along(bias, #shape(y), 2) or y
+end
 
 -- x (N, C, L), (N, C, H, W) or (N, C, D, H, W) by the filters weight (O, C / groups, kernel).
 define_functional([[conv{1,2,3}d(x: image#, weight: tensor, bias: tensor = nil, stride: each# = 1,
@@ -220,5 +223,8 @@ define_functional("bilinear(x1: tensor, x2: tensor, weight: tensor, bias: tensor
 end)
 -- x below 0 times weight: one, or one for each channel.
 define_functional("prelu(x: tensor, weight: tensor)", "F.prelu", function(x, weight)
+  if tools.product(shape(weight)) ~= 1 then
+    tools.want_sizes("prelu", {shape(x)[2] or 1}, {weight = weight})
+  end
   return op.where(op.gt(x, 0), x, x * tools.along(weight, #shape(x), 2))
 end)

@@ -60,6 +60,7 @@ define("l1_loss(x: tensor, y|target: tensor, {reduction: none/mean/sum = mean})"
 define([[huber_loss(x: tensor, y|target: tensor, {delta: number = 1,
        reduction: none/mean/sum = mean})]],
        "F.huber_loss, nn.HuberLoss", elementwise("huber_loss", function(x, y, o)
+  if o.delta <= 0 then fail("huber_loss: delta = %g: wants a number above 0", o.delta) end
   local d = op.abs(x - y)
   return op.where(op.le(d, o.delta), d * d * 0.5, (d - o.delta * 0.5) * o.delta)
 end))
@@ -67,6 +68,7 @@ end))
 define([[smooth_l1_loss(x: tensor, y|target: tensor, {beta: number = 1,
        reduction: none/mean/sum = mean})]],
        "F.smooth_l1_loss, nn.SmoothL1Loss", elementwise("smooth_l1_loss", function(x, y, o)
+  if o.beta < 0 then fail("smooth_l1_loss: beta = %g: wants at least 0", o.beta) end
   local d = op.abs(x - y)
   if o.beta == 0 then return d end
   return op.where(op.lt(d, o.beta), d * d * (0.5 / o.beta), d - o.beta * 0.5)

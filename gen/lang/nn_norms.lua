@@ -79,6 +79,8 @@ define_functional([[batch_norm(x: tensor, running_mean: tensor = nil, running_va
                   "F.batch_norm", function(x, mean, var, weight, bias, training, momentum, eps)
   local dims = shape(x)
   if #dims < 2 then fail("batch_norm: wants (N, C, ...), not %s", tostring(x)) end
+  tools.want_sizes("batch_norm", {dims[2]}, {running_mean = mean, running_var = var,
+                                             weight = weight, bias = bias})
   local wide = function(v) return tools.along(v, #dims, 2) end
   local n = dims[1] * tools.product(dims, 3)
   local now_mean, now_var
@@ -130,14 +132,6 @@ local function last_dims(what, x, sizes)
   if #dims < 1 then fail("%s: wants at least one dimension, not %s", what, tostring(x)) end
   return own, ((1 << k) - 1) << (#dims - k), tools.product(own)
 end
--- A weight or bias that a call is given, of the sizes that are normalised.
-local function given_sizes(what, own, given)
-  for name, v in pairs(given) do
-    if table.concat(shape(v), ",") ~= table.concat(own, ",") then
-      fail("%s: %s: wants (%s), not %s", what, name, table.concat(own, ", "), tostring(v))
-    end
-  end
-end
 -- Mean 0 and deviation 1 over the last dimension, or over the last ones, of these sizes.
 -- Parameters name.weight, name.bias, of their shape: 1, 0.
 define([[layer_norm(x: tensor, name: name, {shape|normalized_shape: any = nil,
@@ -153,7 +147,7 @@ define_functional([[layer_norm(x: tensor, shape|normalized_shape: any = nil,
                   weight: tensor = nil, bias: tensor = nil, eps: number = 1e-5)]],
                   "F.layer_norm", function(x, sizes, weight, bias, eps)
   local own, bits, n = last_dims("layer_norm", x, sizes)
-  given_sizes("layer_norm", own, {weight = weight, bias = bias})
+  tools.want_sizes("layer_norm", own, {weight = weight, bias = bias})
   local y = standardised(x, bits, n, eps)
   if weight then y = y * weight end
   return bias and y + bias or y
@@ -170,7 +164,7 @@ end)
 define_functional([[rms_norm(x: tensor, shape|normalized_shape: any = nil, weight: tensor = nil,
                   eps: number = 1.1920929e-7)]], "F.rms_norm", function(x, sizes, weight, eps)
   local own, bits, n = last_dims("rms_norm", x, sizes)
-  given_sizes("rms_norm", own, {weight = weight})
+  tools.want_sizes("rms_norm", own, {weight = weight})
   local y = x * op.rsqrt(op.reduce_sum(x * x, {axes = bits}) * (1 / n) + eps)
   return weight and y * weight or y
 end)
@@ -187,6 +181,7 @@ local function grouped(what, x, groups, eps)
   return op.reshape(y, {dims = dims})
 end
 local function scaled(x, y, weight, bias)
+  tools.want_sizes("norm", {shape(x)[2]}, {weight = weight, bias = bias})
   local wide = function(v) return tools.along(v, #shape(x), 2) end
   if weight then y = y * wide(weight) end
   return bias and y + wide(bias) or y
@@ -214,6 +209,7 @@ local function of_instances(what, x, mean, var, momentum, eps)
   local dims = shape(x)
   local y = grouped(what, x, dims[2] or 1, eps)
   if not mean and not var then return y end
+  tools.want_sizes(what, {dims[2]}, {running_mean = mean, running_var = var})
   local n = tools.product(dims, 3)
   if n < 2 then fail("%s: wants more than one value per channel, not %s", what, tostring(x)) end
   local rows, over = op.reshape(x, {dims = {dims[1], dims[2], n}}), {axes = 4}

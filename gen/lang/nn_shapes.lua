@@ -27,6 +27,16 @@ function tools.along(v, rank, axis)
   return op.reshape(v, {dims = dims})
 end
 
+-- Tensors that a call is given, by their names: are they of the sizes `want`?
+function tools.want_sizes(what, want, given)
+  local sizes = table.concat(want, ", ")
+  for _, name in ipairs(tools.sorted_keys(given)) do
+    if table.concat(shape(given[name]), ", ") ~= sizes then
+      fail("%s: %s: wants (%s), not %s", what, name, sizes, tostring(given[name]))
+    end
+  end
+end
+
 -- ---- sizes ------------------------------------------------------------------------------------
 
 -- Sizes of `elements` in all, where one of them may be -1.

@@ -48,4 +48,10 @@ if case == "rows" then y = x:searchsorted(nn.ones{5}) end
 if case == "celu" then y = x:celu(0) end
 if case == "dtype" then y = nn.zeros({2}, {dtype = "f99"}) end
 if case == "setting" then y = x:dropout(nn.config{p = 0.1, rate = 0.2}.raet) end
+if case == "huber" then y = x:huber_loss(x, {delta = 0}) end
+if case == "bias" then y = nn.functional.conv1d(x, nn.ones{2, 4, 1}, nn.ones{1}) end
+if case == "statistics" then y = nn.functional.batch_norm(x, nn.zeros{4}, nn.ones{3}) end
+if case == "scale" then y = nn.functional.group_norm(x, 2, nn.ones{2, 2}) end
+if case == "bytes" then y = i:byte() end
+if case == "linalg" then y = nn.linalg.norm(x) end
 nn.output("y", y)
