@@ -166,15 +166,15 @@ struct Group {
   bool visited;          // scratch
 };
 
-void simp_pass(Compiler *c); // simp.c: algebra, BN folding, CSE, dead code
-// simp_sums.c: rules, each of which gives what n is replaced with, or null; and what they make.
-Node *sum_outside(Graph *to, Node *n), *sum_joins_variance(Graph *to, Node *n),
-    *sum_joins_exponentials(Graph *to, Node *n), *sum_joins_product(Graph *to, Node *n);
+void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c); // a file each
+typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
+SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
+SimpRule reshape_last, batches_last, reduce_inside, weights_first; // simp_reshape.c
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
 bool simp_is_const(const Node *n);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
-void prec_pass(Compiler *c), recompute_pass(Compiler *c); // storage dtypes; recompute.c
-Dtype prec_operand(const Node *contract);                 // what a product reads
+Node *simp_intern(Graph *to, Node *n);    // the node like n that exists already, else n itself
+Dtype prec_operand(const Node *contract); // what a product reads
 void layout_pass(Compiler *c); // layout.c: memory orders, copies at the border
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);

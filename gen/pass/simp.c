@@ -50,8 +50,7 @@ static Key *make_key(Arena *arena, const Node *n, size_t *size) {
   return key;
 }
 
-// The node like `n` that exists already, else n itself, entered.
-static Node *intern(Graph *to, Node *n) {
+Node *simp_intern(Graph *to, Node *n) {
   if (node_has_memory(n)) return n; // has a name
   Known *known = to->scratch;
   size_t size;
@@ -72,7 +71,7 @@ Node *simp_const(Graph *to, double value, const Type *shape, const Node *like) {
   Attr attr = {.value = value};
   Node *n = graph_add(to, op_need(to->c, "const"), 0, NULL, &attr, (Node *)like);
   n->type = type_make(shape->dtype, shape->rank, shape->dim);
-  return intern(to, n);
+  return simp_intern(to, n);
 }
 
 bool simp_is_const(const Node *n) {
@@ -144,60 +143,6 @@ static Node *join_moves(Graph *to, Node *n) {
   else if (n->op->form != MoveReshape)
     return NULL;
   return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);
-}
-
-// ---- reshapes behind maps ----------------------------------------------------------------------
-
-static bool is_reshape(const Node *n) {
-  return n->op->cls == OpMove && n->op->form == MoveReshape;
-}
-
-// The shape that `with`, which broadcasts to the shape `to`, has where `to` is seen as `from`;
-// false: it varies along a part of a dimension.
-static bool seen_as(const Type *with, const Type *to, const Type *from, int64_t *dims) {
-  int i = 0, j = 0, before = to->rank - with->rank;
-  while (i < to->rank || j < from->rank) {
-    int64_t a = i < to->rank ? to->dim[i] : 1, b = j < from->rank ? from->dim[j] : 1;
-    int i0 = i++, j0 = j++;
-    while (a != b) {
-      if (a < b)
-        a *= to->dim[i++];
-      else
-        b *= from->dim[j++];
-    }
-    bool varies = false, stays = false;
-    for (int d = i0; d < i && d < to->rank; d++) {
-      if (to->dim[d] == 1) continue;
-      bool one = d < before || with->dim[d - before] == 1;
-      varies = varies || !one, stays = stays || one;
-    }
-    if (varies && stays) return false;
-    for (int d = j0; d < j && d < from->rank; d++) dims[d] = varies ? from->dim[d] : 1;
-  }
-  return true;
-}
-
-// A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
-static Node *reshape_last(Graph *to, Node *n) {
-  if (n->op->cls != OpMap) return NULL;
-  Node *moved = NULL, *in[MaxInputs];
-  for (int i = 0; i < n->nin; i++)
-    if (is_reshape(n->in[i]) && type_same_shape(&n->in[i]->type, &n->type)) moved = n->in[i];
-  if (!moved || moved->uses > 1 || moved->in[0]->op->cls != OpMap) return NULL;
-  const Type *from = &moved->in[0]->type;
-  for (int i = 0; i < n->nin; i++) {
-    Attr attr = {0};
-    in[i] = n->in[i] == moved ? moved->in[0] : n->in[i];
-    if (n->in[i] == moved || !n->in[i]->type.rank) continue;
-    if (!n->in[i]->fixed || !seen_as(&n->in[i]->type, &n->type, from, attr.dims)) return NULL;
-    Node like = *n->in[i];
-    like.type.rank = from->rank;
-    in[i] = simp_make(to, moved->op, 1, &n->in[i], &attr, &like);
-  }
-  Attr back = {0};
-  memcpy(back.dims, n->type.dim, sizeof n->type.dim);
-  Node *inner = simp_make(to, n->op, n->nin, in, &n->attr, n);
-  return simp_make(to, moved->op, 1, &inner, &back, n);
 }
 
 // y of the shape that a constant gives it alone, in the shape that its other input has; null: it is
@@ -316,7 +261,7 @@ static Node *weight_factor(Graph *to, const Node *y, Node *c) {
   Node *n = graph_add(to, op_need(to->c, "reshape"), 1, &c, &attr, c);
   n->type.rank = y->in[1]->type.rank - columns;
   shape_infer(to->c, n);
-  return intern(to, n);
+  return simp_intern(to, n);
 }
 
 // contract(x, w) * c = contract(x, w * c)
@@ -366,11 +311,12 @@ static Node *drop_taps(Graph *to, Node *n) {
   return simp_make(to, n->op, 2, in, &attr, n);
 }
 
-static Node *(*const always[])(Graph *, Node *) = {fold_constants, drop_identity, join_moves};
-static Node *(*const rules[])(Graph *, Node *) = {
+static SimpRule *const always[] = {fold_constants, drop_identity, join_moves};
+static SimpRule *const rules[] = {
     fixed_second,   subtract_to_add, join_fixed,         scale_into_weights,
     drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
     broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
+    batches_last,   reduce_inside,   weights_first,
 };
 
 static Node *apply(Graph *to, Node *n) {
@@ -393,7 +339,7 @@ Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, c
   if (op->form == MoveReshape && op->cls == OpMove) n->type.rank = like->type.rank;
   shape_infer(to->c, n);
   Node *better = apply(to, n);
-  return better ? better : intern(to, n);
+  return better ? better : simp_intern(to, n);
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {
@@ -401,7 +347,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   if (node->op->cls == OpSource) {
     n = graph_add(to, node->op, 0, NULL, &node->attr, node);
     n->type = node->type;
-    n = intern(to, n);
+    n = simp_intern(to, n);
   } else {
     n = simp_make(to, node->op, node->nin, in, &node->attr, node);
   }

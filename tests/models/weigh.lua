@@ -89,6 +89,25 @@ function cases.fused_projection() -- heads as permutations, without a reshape be
   end
   return part(0):attention(part(1), part(2), {}):permute{1, 3, 2, 4}:reshape{B, 40, 2 * D}, {x}
 end
+function cases.einsum() -- heads behind the tokens
+  local x, y, z = nn.input("q", {B, N, H, D}), nn.input("k", {B, M, H, D}),
+    nn.input("v", {B, M, H, W})
+  local p = (nn.einsum("bnhd,bmhd->bhnm", x, y) * 0.25):softmax()
+  return nn.einsum("bhnm,bmhd->bnhd", p, z), {x, y, z}
+end
+function cases.joined_batches() -- products of (B H, N, D), a mask of (B, H, N, M) between them
+  local x, y, z = q(), k(), v()
+  local function joined(t) return t:reshape{B * H, t.shape[3], t.shape[4]} end
+  local scores = (joined(x) * 0.25):bmm(joined(y):transpose()):reshape{B, H, N, M}
+  local hidden = nn.index({M}, 1):gt(nn.index({N, 1}, 1))
+  local p = joined(scores:masked_fill(hidden, -math.huge)):softmax()
+  p = p * nn.random(p.shape, {kind = "bernoulli", p = 0.75, seed = 3}):to("f32")
+  return p:bmm(joined(z)):reshape{B, H, N, W}, {x, y, z}
+end
+function cases.repeated_heads() -- keys written out for each head that shares them
+  local x, y, z = q(6), k(2), v(2)
+  return weights(x, y:repeat_interleave(3, 2)):matmul(z:repeat_interleave(3, 2)), {x, y, z}
+end
 function cases.exponentials() -- of a product, which is no attention
   local x, a, b = nn.input("x", {B, 64, 32}), nn.input("a", {B, 32, 48}), nn.input("b", {B, 48, 16})
   return (x:matmul(a) * 0.1):exp():matmul(b), {x, a, b}

@@ -1,0 +1,234 @@
+// simp_reshape.c: rules of simp.c about reshapes. They stand behind maps, so that a chain of maps is
+// of one shape; and the batches of products stay apart. Products are often written of (B H, N, D),
+// as `bmm` and einsum do, beside maps of (B, H, N, M): what lies between two products is then of one
+// shape, as attention wants it.
+#include "pass.h"
+
+#include <string.h>
+
+enum { kMostSearched = 64 }; // nodes of one question
+
+static bool is_reshape(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MoveReshape;
+}
+
+static Node *reshaped(Graph *to, Node *x, int rank, const int64_t *dims) {
+  Node like = *x;
+  Attr attr = {0};
+  like.type.rank = rank;
+  memcpy(attr.dims, dims, sizeof *dims * (size_t)rank);
+  return simp_make(to, op_need(to->c, "reshape"), 1, &x, &attr, &like);
+}
+
+// The shape that `with`, which broadcasts to the shape `to`, has where `to` is seen as `from`;
+// false: it varies along a part of a dimension.
+static bool seen_as(const Type *with, const Type *to, const Type *from, int64_t *dims) {
+  int i = 0, j = 0, before = to->rank - with->rank;
+  while (i < to->rank || j < from->rank) {
+    int64_t a = i < to->rank ? to->dim[i] : 1, b = j < from->rank ? from->dim[j] : 1;
+    int i0 = i++, j0 = j++;
+    while (a != b) {
+      if (a < b)
+        a *= to->dim[i++];
+      else
+        b *= from->dim[j++];
+    }
+    bool varies = false, stays = false;
+    for (int d = i0; d < i && d < to->rank; d++) {
+      if (to->dim[d] == 1) continue;
+      bool one = d < before || with->dim[d - before] == 1;
+      varies = varies || !one, stays = stays || one;
+    }
+    if (varies && stays) return false;
+    for (int d = j0; d < j && d < from->rank; d++) dims[d] = varies ? from->dim[d] : 1;
+  }
+  return true;
+}
+
+// ---- batches ------------------------------------------------------------------------------------
+
+static bool same_matrices(const Type *a, const Type *b) {
+  return a->rank >= 2 && b->rank >= 2 && a->dim[a->rank - 1] == b->dim[b->rank - 1] &&
+         a->dim[a->rank - 2] == b->dim[b->rank - 2];
+}
+
+// Is n a product of matrices of which each batch has its own?
+static bool is_batched(const Node *n) {
+  return n->op->cls == OpContract && n->op->maps->leading && n->in[1]->type.rank > 2;
+}
+
+// Is n made by maps and reductions of a product with matrices like `matrices`?
+static bool made_of_product(const Node *n, const Type *matrices, int *left) {
+  if (is_batched(n)) return same_matrices(&n->type, matrices);
+  if (--*left < 0 || (n->op->cls != OpMap && n->op->cls != OpReduce)) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (made_of_product(n->in[i], matrices, left)) return true;
+  return false;
+}
+
+// Does n see the batches of its input as fewer dimensions?
+static bool joins_batches(const Node *n) {
+  return is_reshape(n) && n->in[0]->type.rank > n->type.rank &&
+         same_matrices(&n->in[0]->type, &n->type);
+}
+
+static bool joins_of_product(const Node *n) {
+  int left = kMostSearched;
+  return joins_batches(n) && made_of_product(n->in[0], &n->type, &left);
+}
+
+static Type batches_of(const Type *t) {
+  return type_make(t->dtype, t->rank - 2, t->dim);
+}
+
+static bool turns_matrices(const Node *n) {
+  if (n->op->cls != OpMove || n->op->form != MovePermute) return false;
+  int rows = n->type.rank - 2;
+  for (int d = 0; d < rows; d++)
+    if (n->attr.dims[d] != d) return false;
+  return rows >= 0 && n->attr.dims[rows] == rows + 1;
+}
+
+// Matrices x of a product whose batches are `joined`, where these are seen as `apart`; null: they
+// cannot be.
+static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *apart) {
+  int64_t dims[MaxRank];
+  if (x->type.rank <= 2) return x;
+  if (turns_matrices(x)) {
+    Node *inner = with_batches(to, x->in[0], joined, apart);
+    if (!inner) return NULL;
+    Attr attr = {0};
+    int rank = inner->type.rank;
+    for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+    return simp_make(to, x->op, 1, &inner, &attr, x);
+  }
+  Type own = batches_of(&x->type);
+  if (!seen_as(&own, joined, apart, dims)) return NULL;
+  memcpy(dims + apart->rank, x->type.dim + own.rank, 2 * sizeof *dims);
+  return reshaped(to, x, apart->rank + 2, dims);
+}
+
+static Node *product_with_batches(Graph *to, Node *n, const Type *apart) {
+  Type joined = batches_of(&n->type);
+  Node *in[2];
+  for (int i = 0; i < 2; i++) {
+    in[i] = with_batches(to, n->in[i], &joined, apart);
+    if (!in[i]) return NULL;
+  }
+  return simp_make(to, n->op, 2, in, &n->attr, n);
+}
+
+static bool made_of_scores(const Node *n) {
+  int left = kMostSearched;
+  if (turns_matrices(n)) n = n->in[0];
+  return n->type.rank > 2 && made_of_product(n, &n->type, &left);
+}
+
+// A product of what is seen with fewer dimensions of batches is a product that has all, seen so.
+Node *batches_last(Graph *to, Node *n) {
+  if (!is_batched(n)) return NULL;
+  Type joined = batches_of(&n->type);
+  for (int i = 0; i < 2; i++) {
+    const Node *x = turns_matrices(n->in[i]) ? n->in[i]->in[0] : n->in[i];
+    if (!joins_batches(x)) continue;
+    Type own = batches_of(&x->type), apart = batches_of(&x->in[0]->type);
+    if (!type_same_shape(&own, &joined)) continue;
+    Node *y = product_with_batches(to, n, &apart);
+    if (y) return reshaped(to, y, n->type.rank, n->type.dim);
+  }
+  return NULL;
+}
+
+// A product a w whose rows are wanted innermost, where w is made of scores, is (w^T a^T) moved: the
+// scores stand on the left then, as weigh.c wants them.
+Node *weights_first(Graph *to, Node *n) {
+  int rank = n->type.rank;
+  if (n->op->cls != OpMove || n->op->form != MovePermute || !is_batched(n->in[0])) return NULL;
+  const Node *product = n->in[0];
+  Node *in[2] = {product->in[1], product->in[0]};
+  if (n->attr.dims[rank - 1] != rank - 2 || product->uses > 1 || in[0]->type.rank != rank ||
+      in[1]->type.rank != rank || !made_of_scores(in[0]))
+    return NULL;
+  Attr turn = {0}, back = n->attr;
+  for (int d = 0; d < rank; d++) turn.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+  for (int d = 0; d < rank; d++) back.dims[d] = turn.dims[n->attr.dims[d]];
+  for (int i = 0; i < 2; i++) in[i] = simp_make(to, n->op, 1, &in[i], &turn, n);
+  Node *turned = simp_make(to, product->op, 2, in, &product->attr, product);
+  return simp_make(to, n->op, 1, &turned, &back, n);
+}
+
+// A reduction of matrices seen with fewer dimensions of batches is one of all, seen so.
+Node *reduce_inside(Graph *to, Node *n) {
+  if (n->op->cls != OpReduce || !joins_of_product(n->in[0])) return NULL;
+  Node *x = n->in[0]->in[0];
+  int rank = n->type.rank, more = x->type.rank - rank;
+  if (n->attr.axes & ((1 << (rank - 2)) - 1)) return NULL;
+  Attr attr = n->attr;
+  attr.axes <<= more;
+  return reshaped(to, simp_make(to, n->op, 1, &x, &attr, n), rank, n->type.dim);
+}
+
+// ---- maps ---------------------------------------------------------------------------------------
+
+// x, an index along a dimension of `shape`, where this is seen as `from`, which has more batches:
+// the same along its dimension there, or the sum along those that were one; null: several were.
+static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *from) {
+  int64_t dims[MaxRank], before = 1, begin = 1;
+  if (!seen_as(&x->type, shape, from, dims)) return NULL;
+  int at = x->attr.axis + shape->rank - x->type.rank, d = 0;
+  for (int i = 0; i < at; i++) begin *= shape->dim[i];
+  while (before < begin) before *= from->dim[d++];
+  if (before != begin) return NULL;
+  Node *sum = NULL;
+  for (int64_t left = shape->dim[at]; left > 1 || !sum; d++) {
+    if (d == from->rank || left % from->dim[d]) return NULL;
+    left /= from->dim[d];
+    Node *index = graph_add(to, x->op, 0, NULL, &(Attr){.axis = d}, (Node *)x);
+    index->type = type_make(x->type.dtype, from->rank, dims);
+    Type scalar = type_make(x->type.dtype, 0, NULL);
+    Node *stride[2] = {simp_intern(to, index), simp_const(to, (double)left, &scalar, x)};
+    Node *term = simp_make(to, op_need(to->c, "mul"), 2, stride, NULL, x);
+    Node *both[2] = {sum, term};
+    sum = sum ? simp_make(to, op_need(to->c, "add"), 2, both, NULL, x) : term;
+  }
+  return sum;
+}
+
+// x, maps of indices and numbers that broadcasts to `shape`, where this is seen as `from`: it is
+// computed there, as draws and masks are. Null: something else is in it.
+static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from, int *left) {
+  bool source = x->op->cls == OpSource;
+  if (!x->type.rank) return x;
+  if (source && x->op->form == SourceIndex) return index_as(to, x, shape, from);
+  if (--*left < 0 || x->op->cls != OpMap) return NULL;
+  Node *in[MaxInputs];
+  for (int i = 0; i < x->nin; i++) {
+    in[i] = computed_as(to, x->in[i], shape, from, left);
+    if (!in[i]) return NULL;
+  }
+  return simp_make(to, x->op, x->nin, in, &x->attr, x);
+}
+
+// A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
+Node *reshape_last(Graph *to, Node *n) {
+  if (n->op->cls != OpMap || n->op->typing == TypeDraw) return NULL;
+  Node *moved = NULL, *in[MaxInputs];
+  for (int i = 0; i < n->nin; i++)
+    if (is_reshape(n->in[i]) && type_same_shape(&n->in[i]->type, &n->type)) moved = n->in[i];
+  if (!moved) return NULL;
+  bool scores = joins_of_product(moved);
+  if (!scores && (moved->uses > 1 || moved->in[0]->op->cls != OpMap)) return NULL;
+  const Type *from = &moved->in[0]->type;
+  for (int i = 0; i < n->nin; i++) {
+    int64_t dims[MaxRank];
+    in[i] = n->in[i] == moved ? moved->in[0] : n->in[i];
+    if (n->in[i] == moved || !n->in[i]->type.rank) continue;
+    if (!(scores || n->in[i]->fixed) || !seen_as(&n->in[i]->type, &n->type, from, dims))
+      return NULL;
+    int left = kMostSearched;
+    in[i] = scores ? computed_as(to, n->in[i], &n->type, from, &left) : NULL;
+    if (!in[i]) in[i] = reshaped(to, n->in[i], from->rank, dims);
+  }
+  Node *inner = simp_make(to, n->op, n->nin, in, &n->attr, n);
+  return reshaped(to, inner, n->type.rank, n->type.dim);
+}
