@@ -50,6 +50,15 @@ static int check_options(const Cli *cli, Error *err) {
   return ExitOk;
 }
 
+// What did not become one kernel, and why: comments, as print_groups writes them.
+static void print_reasons(const Graph *g) {
+  for (int i = 0; i < g->ngroups; i++) {
+    char before[160];
+    snprintf(before, sizeof before, "# %s, ", g->groups[i]->name);
+    if (!g->groups[i]->fixed) fuse_explain(g->groups[i], before, stdout);
+  }
+}
+
 int verb_show(const Cli *cli, Error *err) {
   Options options;
   int code = cli_options(cli, &options, err);
@@ -83,6 +92,7 @@ int verb_show(const Cli *cli, Error *err) {
   else if (!code) {
     text_write(c.graph, stdout);
     print_groups(c.graph, stdout);
+    print_reasons(c.graph);
   }
   compile_close(&c);
   tuning_free(tuning);

@@ -332,10 +332,37 @@ bool *attend_products(const Graph *g) {
   return found;
 }
 
+static bool is_move(const Node *n) {
+  return n->op->cls == OpMove && n->nin == 1;
+}
+
+static Node *input_of_shape(const Node *n) {
+  for (int i = 0; i < n->nin; i++)
+    if (type_same_shape(&n->in[i]->type, &n->type) && n->in[i]->type.dtype != DtBool)
+      return n->in[i];
+  return NULL;
+}
+
+// Why a product with a softmax of a product that moves stand behind is no attention; null: it is
+// none of these.
+static const char *moved_weights(const Node *last) {
+  const Node *n = last->in[0];
+  bool moved = false, power = false;
+  for (; is_move(n); n = n->in[0]) moved = true;
+  for (int i = 0; moved && n && n->op->cls == OpMap && i < kMostNodes; i++) {
+    power = power || n->op->flags & FlagExp;
+    n = input_of_shape(n);
+  }
+  bool found = moved && power && n && (n->op->cls == OpContract || n->op->cls == OpMove);
+  return found ? "moves stand between its softmax and its product" : NULL;
+}
+
 void attend_find(Graph *g, Group *k) {
   Search s = {.last = k->anchor};
   if (!is_attention(&s)) {
-    if (s.refused) k->anchor->in[0]->kept = s.refused;
+    if (!s.refused) s.refused = moved_weights(s.last);
+    for (Node *n = k->anchor->in[0]; s.refused && n; n = is_move(n) ? n->in[0] : NULL)
+      n->kept = s.refused;
     return;
   }
   for (int i = 0; i < s.count; i++) {

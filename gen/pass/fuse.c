@@ -185,7 +185,9 @@ static Group *best_producer(Node *n) {
   for (int i = 0; i < n->nin; i++) {
     Group *k = n->in[i]->group;
     if (!k || k == best || k == n->group || (n->late && !n->in[i]->late)) continue;
-    if ((n->apart = legal_epilogue(k, n))) continue;
+    const char *reason = legal_epilogue(k, n);
+    if (n->fixed || !k->fixed) n->apart = reason; // not what keeps it from its weights
+    if (reason) continue;
     int64_t gain = epilogue_gain(k, n) * (k->tm->fusion->maps ? 1 : 4);
     if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
   }

@@ -358,13 +358,26 @@ const char *legal_epilogue(const Group *k, const Node *n) {
 
 // ---- what it is that keeps kernels apart --------------------------------------------------------
 
-void fuse_explain(const Group *g, FILE *file) {
+static const char *why_apart(const Node *n, int i) {
+  static const char several[] = "several kernels read it";
+  const char *kept = n->in[i]->kept ? n->in[i]->kept : n->apart;
+  return kept ? kept : several;
+}
+
+// Has a line of this been written, for an input before the j-th of the i-th node?
+static bool is_told(const Group *g, int i, int j, const Group *from, const char *reason) {
+  for (int a = 0; a <= i; a++)
+    for (int b = 0; b < (a == i ? j : g->nodes[a]->nin); b++)
+      if (g->nodes[a]->in[b]->group == from && why_apart(g->nodes[a], b) == reason) return true;
+  return false;
+}
+
+void fuse_explain(const Group *g, const char *before, FILE *file) {
   for (int i = 0; i < g->nnodes; i++)
     for (int j = 0; j < g->nodes[i]->nin; j++) {
-      const Node *n = g->nodes[i], *from = n->in[j];
-      if (!from->group || from->group == g || from->group->fixed) continue;
-      const char *reason = from->kept ? from->kept : n->apart;
-      fprintf(file, "  apart from %s: %s\n", from->group->name,
-              reason ? reason : "several kernels read it");
+      const Group *from = g->nodes[i]->in[j]->group;
+      const char *reason = why_apart(g->nodes[i], j);
+      if (!from || from == g || from->fixed || is_told(g, i, j, from, reason)) continue;
+      fprintf(file, "%sapart from %s: %s\n", before, from->name, reason);
     }
 }

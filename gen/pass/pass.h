@@ -207,7 +207,7 @@ extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before); // prologue.c
-void fuse_explain(const Group *g, FILE *file);      // what it is not one kernel with, and why
+void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_reaches(Group *from, const Group *on);       // the same, of one question

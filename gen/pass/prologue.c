@@ -187,8 +187,9 @@ void prologue_grow(Graph *g) {
     if (!k || !k->nnodes || k->nodes[k->nnodes - 1] != n || !k->tm->fusion->maps) continue;
     Group *reader = only_reader(k);
     if (!reader) continue;
-    n->kept = legal_prologue(reader, k);
-    if (!n->kept) n->kept = reader->tm->fusion->takes(reader, k);
-    if (!n->kept) fuse_absorb(g, reader, k);
+    const char *reason = legal_prologue(reader, k);
+    if (!reason) reason = reader->tm->fusion->takes(reader, k);
+    if (!reason) fuse_absorb(g, reader, k);
+    if (!n->kept) n->kept = reason; // what keeps scores in memory says more
   }
 }

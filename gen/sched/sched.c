@@ -53,7 +53,7 @@ double sched_dram_seconds(const Group *g, const Arch *arch) {
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
           sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
-  fuse_explain(g, file);
+  fuse_explain(g, "  ", file);
   if (g->tm->explain) g->tm->explain(g, arch, file);
 }
 

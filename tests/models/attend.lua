@@ -63,6 +63,9 @@ local forms = {
   dropped = function()
     return nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.5}), softmax(s), 0)
   end,
+  sink = function() -- a key that all see, which has no value: its weight is cut away
+    return softmax(nn.concat({s, nn.input("sink", {B, H, N, 1})}, -1)):slice(-1, 1, M)
+  end,
   twice = function() -- a condition that two layers share
     local condition = key:le(last)
     local p = softmax(seen(condition))

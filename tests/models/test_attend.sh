@@ -80,6 +80,12 @@ ok "--no-flash keeps scores in memory" [ "$(build/nngen show $model --stage fuse
   --no-flash | grep '^# kernel' | grep -vcE ': copy( and [0-9]+ more)?, ')" -ge 3 ]
 ok "and is right" same form=causal
 ok "tf32 keeps scores in memory" [ "$(dtype=tf32 kernels form=plain)" -ge 3 ]
+why() { # why REASON OPTIONS...: nngen show says what keeps scores in memory
+  build/nngen show $model "${@:2}" | grep "^# attend__.*, apart from attend__.*: $1"
+}
+ok "and says why" why "attention within one kernel is for operands of 16 bits or fp32" --dtype tf32
+ok "and of odd heads" why "a head's elements do not lie side by side" --dtype fp16 --set D=33
+ok "and of moves" why "moves stand between its softmax and its product" --set form=sink
 ok "a condition that two layers read is computed by each" [ "$(kernels form=twice)" = 2 ]
 ok "two layers" run form=twice --dtype fp16
 large="H=32 G=32 N=16384 M=16384 B=1 D=32 W=32 form=causal"
