@@ -14,7 +14,10 @@ local cfg = transformer.sizes{
   {"xl", {vocab = 50257, positions = 1024, layers = 48, heads = 25, width = 1600}},
 }
 local B, N, C = own.batch, own.tokens, cfg.width
+assert(N >= 1, "a prompt has at least one token")
 assert(N <= cfg.positions, "there are more tokens than positions")
+assert(own.temperature >= 0, "temperature is above 0, or 0: the most likely token")
+assert(own.top_k >= 0 and own.top_k <= cfg.vocab, "top_k is from 1 to vocab, or 0: all tokens")
 
 local function conv1d(x, name, out)
   local weight = nn.param(name .. ".weight", {x.shape[3], out}, {"normal", 0, 0.02})

@@ -15,6 +15,9 @@ end
 -- (B, N, parts * H * D) -> as many tensors (B, H, N, D)
 local function split_heads(x, heads, parts)
   local B, N = x.shape[1], x.shape[2]
+  if x.shape[3] % (heads * parts) ~= 0 then
+    error(("a width of %d is no multiple of %d heads"):format(x.shape[3] // parts, heads), 2)
+  end
   local D = x.shape[3] // (heads * parts)
   local all, list = x:reshape{B, N, parts, heads, D}:permute{3, 1, 4, 2, 5}, {}
   for i = 1, parts do list[i] = nn.slice(all, 1, i, i):reshape{B, heads, N, D} end

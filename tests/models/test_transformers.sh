@@ -30,4 +30,20 @@ means vit $tiny
 published vit torchvision $tiny
 half vit --set $tiny
 ok "vit_b_16 has 86 567 656 parameters" count vit 86567656 --set size=b_16
+refused() { # refused TEXT MODEL SETTINGS...: settings that fit nothing, with the line of the model
+  fails 2 "$1" build/nngen models/$2.lua --quiet --set "${@:3}" && grep -q "models/$2.lua:[0-9]" \
+    "$work/fails"
+}
+ok "block of odd heads" refused "width wants to be a multiple of heads" block width=100 heads=3
+ok "vit of odd heads" refused "a width of 24 is no multiple of 5 heads" vit heads=5
+ok "vit of odd patches" refused "image wants to be a multiple of patch" vit patch=7
+ok "bert of odd heads" refused "a width of 24 is no multiple of 7 heads" bert heads=7
+ok "bert, too long" refused "there are more tokens than positions" bert tokens=41
+ok "llama of odd groups" refused "4 heads of q are no multiple of 3 heads of k" llama groups=3
+ok "llama of odd heads" refused "a head wants an even size" llama width=36
+ok "gpt2 of odd heads" refused "a width of 24 is no multiple of 5 heads" gpt2 heads=5
+ok "gpt2 without a token" refused "a prompt has at least one token" gpt2 tokens=0
+ok "gpt2, too long" refused "there are more tokens than positions" gpt2 tokens=41
+ok "gpt2, most likely of too many" refused "top_k is from 1 to vocab" gpt2 top_k=98
+ok "gpt2, a negative temperature" refused "temperature is above 0" gpt2 temperature=-1.0
 tap_done
