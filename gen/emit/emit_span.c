@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { kMostKnown = 64 };
+enum { kMostKnown = 64, kMostText = 200 };
 
 typedef struct SpanIndex { // along one dimension of a value
   const char *text;        // an index, or the name of a Span
@@ -92,7 +92,7 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
     constant = constant && in[i].constant, key = key || in[i].key;
   }
   if (constant) {
-    Span s = span_run(&k->program, span);
+    Span s = span_run(&k->program, span, span_of_floats(n));
     if (span_is_open(s)) return unknown;
     if (s.lo == s.hi) return (SpanValue){.text = number(t, s.lo), .constant = true, .span = s};
   }
@@ -101,7 +101,7 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
     const char **to = &text[n->nin + i];
     int count = program_inputs(s->code);
     if (s->code == CodeConst)
-      *to = number(t, s->value);
+      *to = number(t, span_number(s->value, span_of_floats(n)));
     else if (s->code == CodeCopy)
       *to = text[s->in[0]];
     else if (!span_has_code(s->code))
@@ -110,6 +110,9 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
       *to = arena_printf(t->arena, "span_%s(%s%s%s%s%s)", program_code(s->code), text[s->in[0]],
                          count > 1 ? ", " : "", count > 1 ? text[s->in[1]] : "",
                          count > 2 ? ", " : "", count > 2 ? text[s->in[2]] : "");
+    if (!span_rounds(s->code) || !span_of_floats(n)) continue;
+    *to = arena_printf(t->arena, "span_near(%s, %s, %s)", *to, text[s->in[0]], text[s->in[1]]);
+    if (strlen(*to) > kMostText) *to = defined(t, n->op->name, *to, key).text;
   }
   const char *result = text[n->nin + k->program.nsteps - 1];
   if (!strchr(result, '(')) return (SpanValue){.text = result, .key = key};
@@ -142,9 +145,10 @@ static bool same_index(const SpanIndex *a, const SpanIndex *b, int rank) {
 
 static SpanValue value_of(SpanText *t, const Node *n, const SpanIndex *at) {
   bool source = n->op->cls == OpSource;
-  if (source && n->op->form == SourceConst)
-    return (SpanValue){
-        .text = number(t, n->attr.value), .constant = true, .span = {n->attr.value, n->attr.value}};
+  if (source && n->op->form == SourceConst) {
+    double value = span_number(n->attr.value, span_of_floats(n));
+    return (SpanValue){.text = number(t, value), .constant = true, .span = {value, value}};
+  }
   if (source && n->op->form == SourceIndex) {
     const SpanIndex *i = &at[n->attr.axis];
     return (SpanValue){.text = i->ranged ? i->text : arena_printf(t->arena, "span_at(%s)", i->text),

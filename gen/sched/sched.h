@@ -126,7 +126,10 @@ Span span_any(void);
 bool span_is_open(Span s); // nothing is known of it
 bool span_true(Span s), span_false(Span s);
 bool span_has_code(Code code); // lib/span.cuh has a function for it
-Span span_run(const Program *p, const Span *in);
+bool span_rounds(Code code);           // of floats, to one near
+bool span_of_floats(const Node *n);    // what it gives or reads
+double span_number(double value, bool floats); // as kernels have it
+Span span_run(const Program *p, const Span *in, bool floats);
 // Which dimension of the result each dimension of the input becomes, -1: its only index; false: a
 // move that is no permutation, slice or reshape around dimensions of 1.
 bool span_follow(const Node *move, int *from);

@@ -106,15 +106,47 @@ bool span_has_code(Code code) {
   }
 }
 
-Span span_run(const Program *p, const Span *in) {
+bool span_rounds(Code code) {
+  return code == CodeAdd || code == CodeSub || code == CodeMul || code == CodeDiv ||
+         code == CodeMod;
+}
+
+static bool is_whole(Span s) {
+  enum { kExact = 1 << 24 }; // up to here floats hold all whole numbers
+  return s.lo == floor(s.lo) && s.hi == floor(s.hi) && s.lo >= -kExact && s.hi <= kExact;
+}
+
+// What floats come to, where s is exact: a number that they do not hold is one near it.
+static Span near(Span s, Span a, Span b) {
+  const double share = 0x1p-21; // of some roundings
+  if (is_whole(s) && is_whole(a) && is_whole(b)) return s;
+  if (!isinf(s.lo)) s.lo -= fabs(s.lo) * share;
+  if (!isinf(s.hi)) s.hi += fabs(s.hi) * share;
+  return s;
+}
+
+bool span_of_floats(const Node *n) {
+  bool floats = dtype_is_float(n->type.dtype);
+  for (int i = 0; i < n->nin; i++) floats = floats || dtype_is_float(n->in[i]->type.dtype);
+  return floats;
+}
+
+double span_number(double value, bool floats) {
+  return floats ? (double)(float)value : value;
+}
+
+Span span_run(const Program *p, const Span *in, bool floats) {
   Span value[kMostCodes + MaxInputs];
   for (int i = 0; i < p->nin; i++) value[i] = in[i];
   for (int i = 0; i < p->nsteps; i++) {
     const Step *s = &p->steps[i];
-    bool constant = s->code == CodeConst;
-    value[p->nin + i] = constant
-                            ? (Span){s->value, s->value}
-                            : compute(s->code, value[s->in[0]], value[s->in[1]], value[s->in[2]]);
+    Span *to = &value[p->nin + i];
+    double number = span_number(s->value, floats);
+    if (s->code == CodeConst)
+      *to = (Span){number, number};
+    else
+      *to = compute(s->code, value[s->in[0]], value[s->in[1]], value[s->in[2]]);
+    if (floats && span_rounds(s->code)) *to = near(*to, value[s->in[0]], value[s->in[1]]);
   }
   return value[p->nin + p->nsteps - 1];
 }
@@ -177,7 +209,7 @@ static Span of_map(Walk *w, const Node *n, const Span *at) {
       of[d] = t->dim[d] == 1 ? (Span){0, 0} : at[d + n->type.rank - t->rank];
     in[i] = span_at(w, n->in[i], of);
   }
-  Span s = span_run(&k->program, in);
+  Span s = span_run(&k->program, in, span_of_floats(n));
   bool converts = n->op->typing == TypeConvert;
   bool whole = type_compute(n->type.dtype) == DtI32;
   w->wraps = whole && !(s.lo >= INT32_MIN && s.hi <= INT32_MAX);
@@ -187,8 +219,10 @@ static Span of_map(Walk *w, const Node *n, const Span *at) {
 }
 
 static Span span_at(Walk *w, const Node *n, const Span *at) {
-  if (n->op->cls == OpSource && n->op->form == SourceConst)
-    return (Span){n->attr.value, n->attr.value};
+  if (n->op->cls == OpSource && n->op->form == SourceConst) {
+    double value = span_number(n->attr.value, span_of_floats(n));
+    return (Span){value, value};
+  }
   if (n->op->cls == OpSource && n->op->form == SourceIndex) return at[n->attr.axis];
   if (n->group != w->g) return in_memory(n);
   return n->op->cls == OpMap    ? of_map(w, n, at)

@@ -55,6 +55,18 @@ __device__ inline Span span_mod(Span a, Span b) {
   return {span_min(b.lo, 0.), span_max(b.lo, 0.)};
 }
 
+// What floats come to, where s is exact: a number that they do not hold is one near it.
+__device__ inline bool span_whole(Span s) {  // floats hold all whole numbers up to there
+  const double most = 1 << 24;
+  return s.lo == span_floor(s.lo) && s.hi == span_floor(s.hi) && s.lo >= -most && s.hi <= most;
+}
+__device__ inline Span span_near(Span s, Span a, Span b) {
+  if (span_whole(s) && span_whole(a) && span_whole(b)) return s;
+  const double share = 1. / (1 << 21);
+  const double below = s.lo * (s.lo > 0 ? 1 - share : 1 + share);
+  return {below, s.hi * (s.hi > 0 ? 1 + share : 1 - share)};
+}
+
 // Comparisons are 0, 1, or either.
 __device__ inline Span span_lt(Span a, Span b) {
   return {a.hi < b.lo ? 1. : 0., a.lo < b.hi ? 1. : 0.};

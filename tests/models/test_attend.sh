@@ -14,7 +14,7 @@ one() { # one FORM SETTINGS...: attention is one kernel, and right
   run form=$form "$@" --dtype ${dtype:-fp16}
 }
 dtype=fp16
-for form in plain unscaled window documents alibi softcap dropout; do ok "$form" one $form; done
+for form in plain unscaled threshold window documents alibi softcap dropout; do ok "$form" one $form; done
 ok "grouped heads, causal, a head's values of another size" one causal H=4 G=2 N=40 M=70 W=24
 dtype=fp32
 for form in causal alibi steep; do ok "$form, fp32" one $form N=70 M=90 H=4 G=2 D=24; done
@@ -23,6 +23,7 @@ for form in causal lengths unsafe dropped added; do ok "$form, bf16" one $form N
 ok "all heads share their keys, bf16" one window G=1 N=9 M=80 D=64 W=64
 ok "scores of deviation 20, bf16" one steep
 dtype=fp16
+ok "where floats are rounded, tiles are not skipped" run form=tenths M=200 --dtype fp16
 ok "one query: parts of the keys" one causal G=2 H=8 N=1 M=2048 B=1
 parts() {
   build/nngen $model --quiet --device sim --dtype fp16 --explain matmul --set form=lengths G=1 H=2 \
