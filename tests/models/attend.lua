@@ -46,7 +46,7 @@ local forms = {
   blocks = function() return safe(seen((key // 16):eq(row // 16))) end,
   keep = function() return safe(seen(nn.input("keep", {N, M}, {dtype = "bool"}))) end,
   threshold = function() -- 0.1 as a float is more than 0.1
-    return safe(seen(nn.param("distance", {1, M}, {"constant", 0.1}):le(0.1)))
+    return safe(seen(nn.state("distance", {1, M}, {init = 0.1}):le(0.1)))
   end,
   tenths = function() return safe(seen((key * 0.1):le(9.6))) end, -- 96 is seen
   added = function() return safe(s + nn.where(key:le(last), 0, -math.huge)) end,
