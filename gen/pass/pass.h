@@ -175,7 +175,7 @@ bool simp_is_const(const Node *n);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_intern(Graph *to, Node *n);    // the node like n that exists already, else n itself
 Dtype prec_operand(const Node *contract); // what a product reads
-void layout_pass(Compiler *c); // layout.c: memory orders, copies at the border
+void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
@@ -195,18 +195,18 @@ typedef struct Fuse {
 } Fuse;
 
 const Fuse *fuse_of(const Graph *g);
-const char *legal_epilogue(const Group *k, const Node *n); // why n does not follow k, or null
+const char *legal_epilogue(const Group *k, const Node *n);       // why n does not follow k, or null
 const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
-bool legal_keeps_places(const Node *move);       // elements, broadcast, stay where they were
-bool legal_moved(const Node *n, const Group *k); // is it what k makes, in other places?
-bool legal_lies_alike(const Group *k, const Node *n); // a move whose elements lie as there
-bool legal_alone(const Group *k, const Node *n);      // nobody but n reads what k makes
+bool legal_keeps_places(const Node *move);              // elements, broadcast, stay where they were
+bool legal_moved(const Node *n, const Group *k);        // is it what k makes, in other places?
+bool legal_lies_alike(const Group *k, const Node *n);   // a move whose elements lie as there
+bool legal_alone(const Group *k, const Node *n);        // nobody but n reads what k makes
 const char *legal_size(const Group *a, const Group *b); // why one kernel of both is too large
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
     fusion_scan, fusion_select, fusion_attend, fusion_weigh; // legal.c
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
-    *prologue_of_elements(Group *k, Group *before); // prologue.c
+    *prologue_of_elements(Group *k, Group *before);                // prologue.c
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
@@ -282,7 +282,7 @@ void group_borders(Group *k); // what it reads and writes; while the graph's rea
 // The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names;
 // false: there is no order.
 bool group_finish(Graph *g);
-void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes
+void in_place_find(Graph *g);                         // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);

@@ -1,7 +1,7 @@
-// simp_reshape.c: rules of simp.c about reshapes. They stand behind maps, so that a chain of maps is
-// of one shape; and the batches of products stay apart. Products are often written of (B H, N, D),
-// as `bmm` and einsum do, beside maps of (B, H, N, M): what lies between two products is then of one
-// shape, as attention wants it.
+// simp_reshape.c: rules of simp.c about reshapes. They stand behind maps, so that a chain of maps
+// is of one shape; and the batches of products stay apart. Products are often written of (B H, N,
+// D), as `bmm` and einsum do, beside maps of (B, H, N, M): what lies between two products is then
+// of one shape, as attention wants it.
 #include "pass.h"
 
 #include <string.h>

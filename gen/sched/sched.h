@@ -125,9 +125,9 @@ typedef struct Span {
 Span span_any(void);
 bool span_is_open(Span s); // nothing is known of it
 bool span_true(Span s), span_false(Span s);
-bool span_has_code(Code code); // lib/span.cuh has a function for it
-bool span_rounds(Code code);           // of floats, to one near
-bool span_of_floats(const Node *n);    // what it gives or reads
+bool span_has_code(Code code);                 // lib/span.cuh has a function for it
+bool span_rounds(Code code);                   // of floats, to one near
+bool span_of_floats(const Node *n);            // what it gives or reads
 double span_number(double value, bool floats); // as kernels have it
 Span span_run(const Program *p, const Span *in, bool floats);
 // Which dimension of the result each dimension of the input becomes, -1: its only index; false: a
@@ -156,8 +156,8 @@ int tile_tap_bytes(const Product *p);           // shared memory of the table of
 int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
-double tile_count(const Tile *t, const Product *p);      // tiles of all outputs
-int tile_in_flight(const Tile *t); // blocks of k whose products still run while others are loaded
+double tile_count(const Tile *t, const Product *p); // tiles of all outputs
+int tile_in_flight(const Tile *t);   // blocks of k whose products still run while others are loaded
 int tile_part_group(const Tile *t);  // parts of k whose sums are added first
 int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once

@@ -14,7 +14,9 @@ one() { # one FORM SETTINGS...: attention is one kernel, and right
   run form=$form "$@" --dtype ${dtype:-fp16}
 }
 dtype=fp16
-for form in plain unscaled threshold window documents alibi softcap dropout; do ok "$form" one $form; done
+for form in plain unscaled threshold window documents alibi softcap dropout; do
+  ok "$form" one $form
+done
 ok "grouped heads, causal, a head's values of another size" one causal H=4 G=2 N=40 M=70 W=24
 dtype=fp32
 for form in causal alibi steep; do ok "$form, fp32" one $form N=70 M=90 H=4 G=2 D=24; done
