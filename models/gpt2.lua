@@ -56,7 +56,8 @@ nn.output("logits", nn.scope(own.prefix, decode, prompt(), first_positions(), ca
 -- ---- generation: states hold the tokens, and keys and values of all but the last ----------------
 
 local P, D = cfg.positions, C // cfg.heads
-local count = nn.state("count", {1}, {dtype = "i32", init = 1}) -- of tokens
+-- How many tokens there are: one more is asked for than fit in a context that is full.
+local count = nn.state("count", {1}, {dtype = "i32", init = 1, below = P + 1}) -- P: it is full
 local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
 local function cache(name) return nn.state(name, {B, cfg.heads, P, D}, {dtype = "auto"}) end
 
@@ -79,7 +80,7 @@ local function append(name, logits, last, written)
   local next_token = choose(logits, last)
   local place = nn.index({1, P}, 2)
   nn.update(tokens, nn.where(place:eq(last + 1), next_token:reshape{B, 1}, written))
-  nn.update(count, nn.min(last + 2, P))
+  nn.update(count, nn.min(last + 2, P + 1))
   nn.output(name, next_token)
 end
 
@@ -99,7 +100,7 @@ nn.entry("prompt", function() -- reads input_ids
 end)
 
 nn.entry("next", function() -- one token more
-  local last = count - 1
+  local last = nn.min(count, P) - 1
   local here, seen = nn.index({1, 1, P, 1}, 3):eq(last), function(at) return at.key:le(last) end
   local function attend(q, k, v)
     local old_k, old_v = cache("keys"), cache("values")

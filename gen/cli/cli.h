@@ -129,6 +129,7 @@ int run_check_finite(const char *weights, Error *err);
 int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
 int run_keep_states(Run *r, Error *err); // saves the states before the run in Run.states
 int run_restore_states(Run *r, Error *err);
+int run_check_states(Run *r, Error *err); // after it: integers beyond what the model allows
 bool run_has_states(const Run *r);
 void run_free_states(Run *r);
 

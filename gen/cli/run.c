@@ -222,6 +222,7 @@ static int execute(Run *r, Error *err) {
   if (!code) code = go_on(r, steps, err);
   if (!code) code = write_outputs(r, err);
   if (!code && r->cli->save) code = params_save(r->params, r->loaded, r->cli->save, err);
+  if (!code) code = run_check_states(r, err);
   if (!code) code = read_counts(r, err);
   bool again = check && steps <= 1; // a second run must give the same bits
   if (!code && again) code = run_forget(r, err);

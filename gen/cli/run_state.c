@@ -51,6 +51,31 @@ int run_restore_states(Run *r, Error *err) {
   return code;
 }
 
+// Writes the error of the model's line in *err.
+static int refuse(Compiler *c, const Node *state, double value, Error *err) {
+  c->error = err;
+  if (setjmp(c->recover)) return err->code = ExitBadInput;
+  err_at(c, state->loc, "state '%s' is %.0f after this run, not 0 to %lld", state->name, value,
+         (long long)state->attr.below - 1);
+}
+
+int run_check_states(Run *r, Error *err) {
+  int code = ExitOk;
+  for (int i = 0; !code && i < r->plan->ntensors; i++) {
+    const PlanTensor *t = &r->plan->tensors[i];
+    const Node *n = r->compiler.graph->nodes[t->value];
+    if (!is_state(r, i) || !n->attr.below) continue;
+    int64_t count = tensor_count(t);
+    double *values = base_alloc((size_t)count, sizeof *values);
+    code = tensor_read_doubles(r->loaded, i, values, count, err);
+    for (int64_t j = 0; !code && j < count; j++)
+      if (values[j] < 0 || values[j] >= (double)n->attr.below)
+        code = refuse(&r->compiler, n, values[j], err);
+    free(values);
+  }
+  return code;
+}
+
 bool run_has_states(const Run *r) {
   bool any = false;
   for (int i = 0; r->states && i < r->plan->ntensors; i++) any = any || r->states[i];

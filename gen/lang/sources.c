@@ -92,14 +92,17 @@ static Dtype read_dtype(lua_State *lua, int at) {
   return dtype;
 }
 
+static int push_integers(lua_State *lua, Node *n) { // those of an input or a state
+  int64_t below = n->attr.below;
+  if (below < 0 || (below && dtype_is_float(n->type.dtype)))
+    err_at(front_compiler(lua), front_here(lua),
+           "%s '%s': below is of integers, and at least 1", n->op->name, n->name);
+  return front_push_node(lua, n);
+}
+
 static int lua_input(lua_State *lua) { // input(name, shape, dtype, below)
   Attr attr = {.below = luaL_checkinteger(lua, 4)};
-  Dtype dtype = read_dtype(lua, 3);
-  Node *n = add_source(lua, "input", dtype, &attr);
-  if (attr.below < 0 || (attr.below && dtype_is_float(dtype)))
-    err_at(front_compiler(lua), n->loc, "input '%s': below is of integers, and at least 1",
-           n->name);
-  return front_push_node(lua, n);
+  return push_integers(lua, add_source(lua, "input", read_dtype(lua, 3), &attr));
 }
 
 static int lua_index(lua_State *lua) { // index(shape, axis), axis from 0
@@ -229,15 +232,16 @@ static int lua_output(lua_State *lua) { // output(name, tensor)
   return 0;
 }
 
-static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b)
+static int lua_state(lua_State *lua) { // state(name, shape, dtype, kind, a, b, below)
   Attr attr = read_init(lua, 4);
+  attr.below = luaL_optinteger(lua, 7, 0);
   bool as_values = !strcmp(luaL_checkstring(lua, 3), "auto");
   Precision precision = front_compiler(lua)->precision;
   Dtype dtype = as_values ? precision_dtype(precision) : read_dtype(lua, 3);
   Node *n = add_source(lua, "state", dtype, &attr);
   n->updated = true;
   n->fixed = false;
-  return front_push_node(lua, n);
+  return push_integers(lua, n);
 }
 
 // An entry updates a state once: an error names the line of the first update.

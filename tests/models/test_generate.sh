@@ -80,11 +80,16 @@ settings="temperature=3.0 seed=5 top_k=1"
 c=$(written 8)
 settings=
 ok "of the most likely alone: as without drawing" [ "$c" = "$(written 8)" ]
-full() { # no token is written beyond the last position
-  local list=($(written 40))
-  [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ]
+full() { # no token is written beyond the last position, and the model's line says why
+  local list=($(written 33))
+  [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ] || return 1
+  run --entry next --weights "$work/b.safetensors" --save "$work/c.safetensors" >"$work/log" 2>&1
+  [ $? = 5 ] && grep -q "^nngen: models/gpt2.lua:[0-9]*: state 'count' is 41 .*, not 0 to 40" \
+    "$work/log" && grep -q "| local count = .* -- P: it is full" "$work/log" &&
+    [ "$(text "$work/c.safetensors" | cut -d' ' -f2-)" = "$(text "$work/b.safetensors" |
+      cut -d' ' -f2-)" ]
 }
-ok "a context that is full stays as it is" full
+ok "a context that is full: an error, and the text stays" full
 shown() { build/nngen show models/gpt2.lua "$@"; }
 in_place() { ! shown | grep ': permute, next'; }
 ok "heads of one token are read where they are" in_place
