@@ -220,6 +220,14 @@ local function check(o)
   end
 end
 
+-- Kernels copy heads in pieces of 4 bytes: in 16 bits, one of an odd size gets a column of zeros.
+local function even_heads(x)
+  local precision = core.precision("fp32")
+  core.precision(precision)
+  if shape(x)[4] % 2 == 0 or precision ~= "fp16" and precision ~= "bf16" then return x end
+  return op.pad(x, {dims = {0, 0, 0, 0}, ends = {0, 0, 0, 1}})
+end
+
 -- softmax(q @ k^T * scale) @ v, q (B, H, N, D), k (B, G, M, D), v (B, G, M, Dv) -> (B, H, N, Dv). H
 -- is a multiple of G: H / G heads of q share one of k. A query that sees no key gives 0. Query i
 -- stands at position p = i + M - N among the keys: queries are the last N of M.
@@ -248,10 +256,12 @@ tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
              "F.scaled_dot_product_attention, flex_attention", function(q, k, v, o)
   check(o)
   local d = dimensions(q, k, v)
+  q, k, v = even_heads(q), even_heads(k), even_heads(v)
+  local D, Dv = shape(q)[4], shape(v)[4]
   if d.R > 1 then
-    q = op.reshape(q, {dims = {d.B, d.G, d.R, d.N, d.D}})
-    k, v = op.reshape(k, {dims = {d.B, d.G, 1, d.M, d.D}}),
-        op.reshape(v, {dims = {d.B, d.G, 1, d.M, d.Dv}})
+    q = op.reshape(q, {dims = {d.B, d.G, d.R, d.N, D}})
+    k, v = op.reshape(k, {dims = {d.B, d.G, 1, d.M, D}}),
+        op.reshape(v, {dims = {d.B, d.G, 1, d.M, Dv}})
   end
   local s = scores(d, q, k, o, places(d))
   local axes, none = {axes = 1 << (#shape(s) - 1)}, may_see_none(d, o)
@@ -262,7 +272,8 @@ tools.define([[attention(q: tensor, k: tensor, v: tensor, {scale: any = nil,
   local p = e / (none and op.where(op.eq(sum, 0.0), 1.0, sum) or sum)
   if o.dropout then p = p * dropout(d, o.dropout) end
   local y = op.matmul(p, v)
-  if d.R > 1 then y = op.reshape(y, {dims = {d.B, d.H, d.N, d.Dv}}) end
+  if d.R > 1 then y = op.reshape(y, {dims = {d.B, d.H, d.N, Dv}}) end
+  if Dv > d.Dv then y = op.slice(y, {dims = {0, 0, 0, 0}, ends = {d.B, d.H, d.N, d.Dv}}) end
   local results = {y}
   if o.lse then results[2] = op.reshape(most + op.log(sum), {dims = {d.B, d.H, d.N}}) end
   if o.weights then results[#results + 1] = op.reshape(p, {dims = {d.B, d.H, d.N, d.M}}) end
