@@ -238,8 +238,8 @@ static bool operands_fit(Search *s) {
   Maps scores = maps_of(first, 0), values = maps_of(last, 0);
   if (!attend_is_plain(&scores) || !attend_is_plain(&values) || !agree(&scores, &values))
     return refuse(s, "rows of its two products do not lie alike");
-  if (first->precision != last->precision || first->precision == PrecTf32)
-    return refuse(s, "attention within one kernel is for operands of 16 bits or fp32");
+  if (first->precision != last->precision)
+    return refuse(s, "its two products are of different precisions");
   s->a.key = attend_dim(&scores, MapOut, AxisN);
   s->a.along[0] = attend_dim(&scores, MapA, AxisK);
   s->a.along[1] = attend_dim(&scores, MapB, AxisK);
@@ -325,7 +325,7 @@ bool *attend_products(const Graph *g) {
   bool wanted = strcmp(g->c->options.lowering, "unfused") && !g->c->options.no_flash;
   for (int i = 0; i < g->nnodes && wanted; i++) {
     Search s = {.last = g->nodes[i]};
-    if (s.last->op->cls != OpContract || s.last->precision == PrecTf32 || !find_scores(&s))
+    if (s.last->op->cls != OpContract || !find_scores(&s))
       continue;
     found[s.last->id] = found[s.a.product[0]->id] = true;
   }

@@ -180,7 +180,7 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
 // Is n a product that is weighed so? Attention itself is not: it finds its rows' softmax first.
 static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner) {
   *w = (Weights){.last = n};
-  if (n->op->cls != OpContract || maps_phases(n) > 1 || n->precision == PrecTf32 || n->fixed)
+  if (n->op->cls != OpContract || maps_phases(n) > 1 || n->fixed)
     return false;
   Maps values = maps_of(n, 0);
   if (!attend_is_plain(&values) || !find_root(w) || !find_products(w, &values, inner) ||
