@@ -1,7 +1,7 @@
 // bundle.c: many small kernels become one. Maps whose launch is a good part of what they cost share
 // one, each over elements of its own, where none can wait for another: those that read sources
 // alone run first, those whose results no kernel of the entry reads, as updates of parameters, at
-// the end.
+// the end; and those that read what one kernel makes, as rotary embeddings of queries and keys.
 #include "pass.h"
 
 #include <string.h>
@@ -56,11 +56,13 @@ static bool is_read(const Group *k) {
   return false;
 }
 
-static bool fits(const Group *k, End end, int entry) {
-  const Arch *arch = k->graph->c->options.arch;
+static bool is_small_map(const Group *k, int entry) {
   if (!k->nnodes || !k->tm->fusion->maps || k->fixed || k->nparts) return false;
-  if (k->anchor->entry != entry || !gain_is_small(arch, k)) return false;
-  return end == RunsLast ? !is_read(k) : reads_sources(k);
+  return k->anchor->entry == entry && gain_is_small(k->graph->c->options.arch, k);
+}
+
+static bool fits(const Group *k, End end, int entry) {
+  return is_small_map(k, entry) && (end == RunsLast ? !is_read(k) : reads_sources(k));
 }
 
 // The parts' nodes, in topological order.
@@ -80,10 +82,10 @@ static void gather_nodes(Group *g) {
   }
 }
 
-static void make_bundle(Graph *graph, Group **parts, int count, End end) {
+static void make_bundle(Graph *graph, Group **parts, int count, bool last) {
   Group *g = arena_alloc(graph->arena, sizeof *g);
   *g = (Group){.graph = graph, .tm = parts[0]->tm, .anchor = parts[0]->anchor, .nparts = count};
-  g->last = end == RunsLast;
+  g->last = last;
   g->parts = arena_alloc(graph->arena, sizeof *parts * (size_t)count);
   memcpy(g->parts, parts, sizeof *parts * (size_t)count);
   gather_nodes(g);
@@ -101,16 +103,42 @@ static void bundle(Graph *g, End end, int entry) {
     for (int j = 0; j < count; j++) apart = apart || in_the_way(parts[j], k);
     if (apart) continue;
     if (count == kMostParts || pointers + k->ninputs + k->noutputs > kMostPointers) {
-      make_bundle(g, parts, count, end);
+      make_bundle(g, parts, count, end == RunsLast);
       count = pointers = 0;
     }
     parts[count++] = k;
     pointers += k->ninputs + k->noutputs;
   }
-  if (count >= kLeastParts) make_bundle(g, parts, count, end);
+  if (count >= kLeastParts) make_bundle(g, parts, count, end == RunsLast);
+}
+
+// The maps that read what `from` computes, of which none waits for another.
+static void bundle_readers(const Group *from) {
+  Graph *g = from->graph;
+  Group *parts[kMostParts];
+  int count = 0, pointers = 0, nreaders;
+  for (int i = 0; i < from->nnodes; i++) {
+    Node **readers = fuse_readers(g, from->nodes[i], &nreaders);
+    for (int r = 0; r < nreaders && count < kMostParts; r++) {
+      Group *k = readers[r]->group;
+      if (!k || k == from || !is_small_map(k, from->anchor->entry)) continue;
+      bool apart = pointers + k->ninputs + k->noutputs > kMostPointers;
+      for (int j = 0; j < count && !apart; j++)
+        apart = parts[j] == k || in_the_way(parts[j], k) || fuse_reaches(parts[j], k) ||
+                fuse_reaches(k, parts[j]);
+      if (apart) continue;
+      parts[count++] = k;
+      pointers += k->ninputs + k->noutputs;
+    }
+  }
+  if (count >= kLeastParts) make_bundle(g, parts, count, false);
 }
 
 void bundle_maps(Graph *g) {
   for (int entry = 0; entry < g->c->nentries; entry++)
     for (End end = 0; end < EndCount; end++) bundle(g, end, entry);
+  for (int i = 0; i < g->nnodes; i++) {
+    const Group *k = g->nodes[i]->group;
+    if (k && k->nodes[0] == g->nodes[i] && !k->fixed) bundle_readers(k);
+  }
 }

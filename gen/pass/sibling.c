@@ -3,16 +3,8 @@
 
 #include <string.h>
 
-static bool independent(const Group *a, const Group *b) {
-  const Group *pair[2] = {a, b};
-  Group **seen = fuse_of(a->graph)->seen;
-  bool found = false;
-  for (int i = 0; i < 2; i++) {
-    int nseen = 0;
-    found = found || fuse_depends((Group *)pair[i], pair[1 - i], seen, &nseen);
-    for (int j = 0; j < nseen; j++) seen[j]->visited = false;
-  }
-  return !found;
+static bool independent(Group *a, Group *b) {
+  return !fuse_reaches(a, b) && !fuse_reaches(b, a);
 }
 
 // The elements that a group of maps, or of rows, runs over; null: of another template.
@@ -21,7 +13,7 @@ static const Type *elements_of(const Group *k) {
 }
 
 // Maps over the same elements that read one value become one kernel, and so do rows and maps.
-static bool siblings_legal(const Group *a, const Group *b) {
+static bool siblings_legal(Group *a, Group *b) {
   const Type *x = elements_of(a), *y = elements_of(b);
   bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
   if (!x || !y || a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;

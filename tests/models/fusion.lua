@@ -18,6 +18,18 @@ function cases.dropped()
   nn.output("mean", x:mean())
   at_most(2)
 end
+-- Maps that pair columns of one product, as rotary embeddings do, each of a size of its own: one
+-- launch.
+function cases.beside()
+  local h = nn.input("x", {4, 32}):matmul(nn.param("w", {32, 96}))
+  local function paired(from, to)
+    local half = (to - from + 1) // 2
+    return h:slice(2, from, from + half - 1) * nn.exp(h:slice(2, from + half, to))
+  end
+  local q, k = paired(1, 64), paired(65, 96)
+  nn.output("y", q:matmul(nn.param("u", {32, 8})) + k:matmul(nn.param("v", {16, 8})))
+  at_most(4)
+end
 -- 216 windows, some 1500 operations, of which a kernel takes 160: they are compiled in a moment.
 function cases.windows()
   local x = nn.input("x", {1, 1, 6, 6, 6})

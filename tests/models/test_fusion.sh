@@ -9,7 +9,7 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
       exit !want || got > want}' "$work/log"
 }
 for case in siblings dropped diamond statistics squares groups concat parts adam cycle gated \
-  heads branches turned ordered recursion windows; do
+  heads branches turned ordered recursion windows beside; do
   ok "$case" fused --set case=$case
 done
 for case in siblings statistics concat parts cycle gated heads branches turned ordered; do
