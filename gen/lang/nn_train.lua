@@ -139,6 +139,7 @@ local function mean_of_valid(x, valid, batch)
   local made = tools.means[x]
   local first = made and shape(made.values)[1] or 1
   if not valid or batch == 1 or first % batch ~= 0 then return nil end
+  if not core.reads_input(made.values) then return nil end -- a mean of weights, say
   local n = size(made.values)
   local rows = {batch, n // batch}
   local counts = op.lt(nn.index({batch, 1}, 1), valid)

@@ -35,7 +35,8 @@ short() { # the mean loss of 11 examples, whatever batches they come in
     for b in 8 4 11; do
       embed "$work/eleven" "$work/by$b" --batch $b --lr 0 --steps 1 || return
       close "$(reference log "$work/by$b/log.jsonl" eval_loss)" \
-        "$(reference log "$work/by8/log.jsonl" eval_loss)" 1e-6 || return
+        "$(reference log "$work/by8/log.jsonl" eval_loss)" 1e-6 &&
+        close "$(reference log "$work/by$b/log.jsonl" eval_even)" 43.5 1e-5 || return
     done
 }
 ok "a last short batch, of a loss that is one number" short
