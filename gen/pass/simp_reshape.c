@@ -210,11 +210,14 @@ static Node *computed_as(Graph *to, Node *x, const Type *shape, const Type *from
 }
 
 // A map of a reshape of what maps make is a reshape of the map: a chain of maps is of one shape.
+// NOTE: what is fixed takes the shape of what is not; of two fixed values each would take the
+// other's, without end.
 Node *reshape_last(Graph *to, Node *n) {
   if (n->op->cls != OpMap || n->op->typing == TypeDraw) return NULL;
   Node *moved = NULL, *in[MaxInputs];
   for (int i = 0; i < n->nin; i++)
-    if (is_reshape(n->in[i]) && type_same_shape(&n->in[i]->type, &n->type)) moved = n->in[i];
+    if (is_reshape(n->in[i]) && !n->in[i]->fixed && type_same_shape(&n->in[i]->type, &n->type))
+      moved = n->in[i];
   if (!moved) return NULL;
   bool scores = joins_of_product(moved);
   if (!scores && (moved->uses > 1 || moved->in[0]->op->cls != OpMap)) return NULL;
