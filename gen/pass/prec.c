@@ -5,7 +5,8 @@
 // (Node.precision). What needs it is stored in 32 bits whatever --dtype says: sources, all that is
 // fixed, reductions, ops that leave the range of 16 bits soon (FlagWide), values that grow and are
 // only reduced, as the squares of a variance are, and what is made with a number beyond f16:
-// whether they overflow must not depend on what was fused. Outputs of the model are fp32. Moves of
+// whether they overflow must not depend on what was fused; and what is compared with its own
+// largest element. Outputs of the model are fp32. Moves of
 // one value keep its dtype. Where states are updated, as in training, so is what only leads to their
 // new values, and what maps make of states, parameters and sums alone: statistics, moments,
 // gradients in an optimizer.
@@ -78,6 +79,26 @@ static bool *find_statistics(const Graph *g) {
   return found;
 }
 
+static const Node *unmoved(const Node *n) {
+  while (n->op->cls == OpMove && n->nin == 1) n = n->in[0];
+  return n;
+}
+
+// By id: is the value compared with its own largest or smallest element, as the derivative of amax
+// does? A kernel that makes both takes the element before it is rounded: no other kernel would find
+// it again.
+static bool *find_compared(const Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    for (int j = 0; n->op->flags & FlagEqual && j < 2; j++) {
+      const Node *x = unmoved(n->in[j]), *most = unmoved(n->in[1 - j]);
+      if (most->op->cls == OpReduce && unmoved(most->in[0]) == x) found[x->id] = true;
+    }
+  }
+  return found;
+}
+
 static bool is_said(const Node *n) { // the model says which dtype it has
   return n->op->cls == OpSource || n->op->typing == TypeConvert;
 }
@@ -87,14 +108,14 @@ void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
   bool *leads = g->nupdates ? find_leading(g) : NULL,
-       *statistics = g->nupdates ? find_statistics(g) : NULL;
+       *statistics = g->nupdates ? find_statistics(g) : NULL, *compared = find_compared(g);
   int *reduced = count_reduced(g);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     bool only = n->uses && reduced[i] == n->uses;
     if (!dtype_is_float(n->type.dtype)) continue;
     n->type.dtype = stored(n, only);
-    bool wide = leads && (leads[i] || (statistics[i] && n->op->cls == OpMap));
+    bool wide = compared[i] || (leads && (leads[i] || (statistics[i] && n->op->cls == OpMap)));
     if (wide && !is_said(n)) n->type.dtype = DtF32;
   }
   for (int i = 0; i < g->nupdates; i++) { // rounded once, as the state is
