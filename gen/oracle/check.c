@@ -300,18 +300,21 @@ static bool from_floats(const Graph *g, const Node *n) {
   return result;
 }
 
-// Does n depend on a comparison of floats used as a number, as the derivative of relu is? It is
-// discontinuous where rounding changes the comparison: no gate of a whole model can tell that from
-// a mistake.
+// Does n depend on a truth that floats decide used as a number, as the derivative of relu is, or
+// that of cummax, which goes where the largest element is? It is discontinuous where rounding
+// changes the truth: no gate of a whole model can tell that from a mistake.
 static bool jumps(const Graph *g, const Node *n) {
-  bool *found = base_alloc((size_t)n->id + 1, sizeof *found);
+  enum { Floats = 1, Jumps = 2 };
+  unsigned char *found = base_alloc((size_t)n->id + 1, sizeof *found);
   for (int i = 0; i <= n->id; i++) {
     const Node *x = g->nodes[i], *from = x->nin ? x->in[0] : NULL;
-    found[i] = from && x->op->typing == TypeConvert && from->type.dtype == DtBool &&
-               from->op->cls == OpMap && dtype_is_float(from->in[from->nin - 1]->type.dtype);
-    for (int j = 0; j < x->nin; j++) found[i] = found[i] || found[x->in[j]->id];
+    if (dtype_is_float(x->type.dtype) && !node_is_literal(x)) found[i] |= Floats;
+    if (from && x->op->typing == TypeConvert && from->type.dtype == DtBool &&
+        from->op->cls == OpMap && found[from->id] & Floats)
+      found[i] |= Jumps;
+    for (int j = 0; j < x->nin; j++) found[i] |= found[x->in[j]->id];
   }
-  bool result = found[n->id];
+  bool result = found[n->id] & Jumps;
   free(found);
   return result;
 }

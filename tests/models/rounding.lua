@@ -1,6 +1,6 @@
 -- Right kernels whose results rounding may take far from the oracle's: few digits are left of 1 -
 -- sigmoid(9) and of the differences of a running sum beside its terms, and beside an edge floor
--- gives the next number. wrong = true: a kernel that is off beside it, which is found.
+-- gives the next number; and a kernel finds again which element is the largest. wrong = true: a kernel that is off beside it, which is found.
 local nn = require "nn"
 local cfg = nn.config{case = "digits", wrong = false}
 local i = nn.index({64, 32}, 1):to("f32") * 32 + nn.index({64, 32}, 2):to("f32")
@@ -13,5 +13,11 @@ elseif cfg.case == "edges" then y = made(nn.floor(i / 49 * 49))
 elseif cfg.case == "sums" then
   local x = nn.input("x", {400, 300})
   y = made(x:cumsum(2)):diff(1, 2) - x:slice(2, 2, -1)
+elseif cfg.case == "largest" then
+  local x = nn.input("x", {8, 64, 32})
+  y = made(nn.grad(x:gelu():amax(2):square():sum(), x)) + x
+elseif cfg.case == "places" then
+  local x = nn.input("x", {8, 64, 32})
+  y = nn.grad(nn.cummax(x:gelu(), 2):square():sum(), x)
 elseif cfg.case == "difference" then y = made(nn.exp(i * 1e-3)) - nn.exp(i * 1e-3 + 1e-6) end
 nn.output("y", y)

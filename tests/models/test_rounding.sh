@@ -14,4 +14,7 @@ for case in digits edges difference sums; do
   ok "rounding: $case, a wrong kernel" fails 1 "wrong result" run $case true
   ok "rounding: $case, unfused" run $case false --lowering unfused
 done
+ok "rounding: largest" run largest
+ok "rounding: largest, a wrong kernel" fails 1 "wrong result" run largest true
+ok "rounding: places" run places false --dtype bf16
 tap_done
