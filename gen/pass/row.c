@@ -90,7 +90,8 @@ static bool read_in(const Node *n, const Group *k) {
 }
 
 // Does the reader take what the rows make from other places than those that a row has at hand? A
-// transposed or turned value is another row's; a concat has a place for it among others.
+// transposed or turned value is another row's, though it be of the same shape; a concat has a place
+// for it among others.
 static bool moves_results(const Group *rows, const Group *reader) {
   bool *made = base_alloc((size_t)reader->nnodes, sizeof *made), moves = false;
   for (int i = 0; i < reader->nnodes && !moves; i++) {
@@ -101,7 +102,8 @@ static bool moves_results(const Group *rows, const Group *reader) {
       for (int k = 0; k < i; k++) made[i] = made[i] || (made[k] && reader->nodes[k] == n->in[j]);
     }
     if (!made[i] || n->op->cls != OpMove) continue;
-    moves = moves || n->op->form > MoveSlice || (!legal_keeps_places(n) && read_in(n, reader));
+    bool stored = !read_in(n, reader) && view_same_memory(n);
+    moves = moves || n->op->form > MoveSlice || (!legal_keeps_places(n) && !stored);
   }
   free(made);
   return moves;
