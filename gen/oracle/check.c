@@ -178,12 +178,11 @@ static double epilogue_roundoff(const Group *g) {
   return units * 0x1p-23;
 }
 
-CheckResult check_values(const Node *n, const double *want, const double *got,
-                         const double *bound, double gate, Dtype held) {
+CheckResult check_values(const Node *n, const double *want, const double *got, const double *bound,
+                         double gate, Dtype held) {
   int64_t count = type_count(&n->type);
-  return dtype_is_float(n->type.dtype)
-             ? check_compare(want, got, bound, count, gate, largest(held))
-             : check_equal(want, got, count, gate);
+  return dtype_is_float(n->type.dtype) ? check_compare(want, got, bound, count, gate, largest(held))
+                                       : check_equal(want, got, count, gate);
 }
 
 static CheckResult check_output(const Group *g, Node *out, double **value, const double *anchor,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kUnits = 2 }; // what functions are good to
+enum { kUnits = 2 };                  // what functions are good to
 enum { kTries = 4, kMostTries = 24 }; // all of them where the first ones explain half the error
 
 typedef struct Nudge {
@@ -102,9 +102,12 @@ typedef struct Allowed {
 } Allowed;
 
 static Allowed allow(const double *want, const double *got, int64_t count) {
-  Allowed a = {want, got, base_alloc((size_t)count + 1, sizeof(double)),
+  Allowed a = {want,
+               got,
                base_alloc((size_t)count + 1, sizeof(double)),
-               base_alloc((size_t)count + 1, sizeof(double)), count};
+               base_alloc((size_t)count + 1, sizeof(double)),
+               base_alloc((size_t)count + 1, sizeof(double)),
+               count};
   memcpy(a.nearest, want, sizeof *want * (size_t)count);
   return a;
 }

@@ -7,8 +7,8 @@
 // only reduced, as the squares of a variance are, and what is made with a number beyond f16:
 // whether they overflow must not depend on what was fused; and what is compared with its own
 // largest element. Outputs of the model are fp32. Moves of
-// one value keep its dtype. Where states are updated, as in training, so is what only leads to their
-// new values, and what maps make of states, parameters and sums alone: statistics, moments,
+// one value keep its dtype. Where states are updated, as in training, so is what only leads to
+// their new values, and what maps make of states, parameters and sums alone: statistics, moments,
 // gradients in an optimizer.
 #include "pass.h"
 

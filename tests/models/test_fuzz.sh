@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Random models (fuzz.lua): every kernel and output against the oracle, fused and unfused. A failing
 # seed is printed; try it with: build/nngen tests/models/fuzz.lua --set seed=N. Then graphs of many
-# outputs and states (graphs.lua), likewise.
+# outputs and states (graphs.lua), and products in many layouts (layouts.lua), likewise.
 . "$(dirname "$0")/../tap.sh"
 first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-24}
 dtypes=(fp32 fp16 bf16 tf32)
@@ -26,4 +26,11 @@ for ((i = first; i < first + count; i += 2)); do
   ok "graph $i ${dtypes[i / 2 % 4]} $steps $lowering" build/nngen tests/models/graphs.lua --quiet \
     --check --set seed=$i --dtype ${dtypes[i / 2 % 4]} $steps $lowering
 done
+for ((i = first; i < first + count; i += 3)); do
+  ok "layouts $i ${dtypes[i / 3 % 4]}" build/nngen tests/models/layouts.lua --quiet --check \
+    --set seed=$i --dtype ${dtypes[i / 3 % 4]}
+done
+ok "layouts 116 again" build/nngen tests/models/layouts.lua --quiet --check --set seed=116 \
+  --dtype fp16
+ok "layouts 244 again" build/nngen tests/models/layouts.lua --quiet --check --set seed=244
 tap_done
