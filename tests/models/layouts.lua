@@ -48,6 +48,12 @@ end
 
 -- A value is {x = tensor, dims = a list of names for each dimension of x}.
 local function names_of(v) return join(table.unpack(v.dims)) end
+local all = {"b", "g", "r", "n", "m", "d", "w"}
+local function names_in(v) -- whatever its layout
+  local names, own = {}, names_of(v)
+  for _, l in ipairs(all) do if has(own, l) then names[#names + 1] = l end end
+  return names
+end
 local function sizes_of(dims)
   local sizes = {}
   for i, names in ipairs(dims) do sizes[i] = count_of(names) end
@@ -218,13 +224,13 @@ end
 local function biased(v)
   local f = pick{function(a, b) return a + b end, function(a, b) return a * b end,
                  function(a, b) return nn.where(b:gt(0.5), a, a * 0.5) end, nn.max}
-  return combined(v, source(some(names_of(v), 1)), f)
+  return combined(v, source(some(names_in(v), 1)), f)
 end
 local function index_of(l, dims) -- along l, for what has these dimensions
   return beside({x = nn.index({size[l]}, 1), dims = {{l}}}, dims)
 end
 local function masked(v, fill)
-  local names = names_of(v)
+  local names = names_in(v)
   local a, b = pick(names), pick(names)
   local near = random(3) - 2
   fill = fill or pick{0, 0.5}
@@ -257,7 +263,7 @@ local function softmaxed(v, over)
   return {x = e / e:sum(axes, true), dims = x.dims}
 end
 local function reduced(v)
-  local names = names_of(v)
+  local names = names_in(v)
   if #names < 2 then return end
   local x, axes = with_axes(v, some(names, 1))
   local f = pick{nn.mean, nn.amax, nn.amin, nn.logsumexp}
@@ -292,30 +298,29 @@ local made = {}
 local function keep(v)
   if v and count_of(names_of(v)) <= most then made[#made + 1] = v end
 end
-local all = {"b", "g", "r", "n", "m", "d", "w"}
 local function any() return made[#made - random(math.min(#made, 4)) + 1] end
 local function multiply()
   local a = any()
-  local own = names_of(a)
+  local own = names_in(a)
   if #own == 0 then return end
   local b = chance(3) and any() or source(join(some(own, 1), some(without(all, own))))
   local shared = {}
-  for _, l in ipairs(own) do if has(names_of(b), l) then shared[#shared + 1] = l end end
+  for _, l in ipairs(own) do if has(names_in(b), l) then shared[#shared + 1] = l end end
   if #shared == 0 then return end
   local summed = some(shared, 1)
-  local left = without(join(own, without(names_of(b), own)), summed)
+  local left = without(join(own, without(names_in(b), own)), summed)
   if #left > 5 or #left < 1 or count_of(left) > most then return end
   return product(a, b, summed)
 end
 local steps = {multiply, multiply, attention,
                function() return mapped(any()) end,
                function() return somehow(any()) end,
-               function() local v = any(); return #v.dims > 0 and biased(v) or nil end,
-               function() local v = any(); return #v.dims > 0 and masked(v) or nil end,
+               function() local v = any(); return #names_in(v) > 0 and biased(v) or nil end,
+               function() local v = any(); return #names_in(v) > 0 and masked(v) or nil end,
                function()
                  local v = any()
-                 if #v.dims == 0 then return end
-                 local over = some(names_of(v), 1)
+                 if #names_in(v) == 0 then return end
+                 local over = some(names_in(v), 1)
                  return changed(softmaxed(v, over), function(x)
                    return x * (count_of(over) ^ 0.5)
                  end)
@@ -330,7 +335,7 @@ for _ = 1, cfg.ops do keep(pick(steps)()) end
 -- In an order of names that no layout changes.
 local function plain(v)
   local names = {}
-  for _, l in ipairs(all) do if has(names_of(v), l) then names[#names + 1] = {l} end end
+  for i, l in ipairs(names_in(v)) do names[i] = {l} end
   return as(v, names).x
 end
 local every = random(3)

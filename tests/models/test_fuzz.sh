@@ -30,7 +30,4 @@ for ((i = first; i < first + count; i += 3)); do
   ok "layouts $i ${dtypes[i / 3 % 4]}" build/nngen tests/models/layouts.lua --quiet --check \
     --set seed=$i --dtype ${dtypes[i / 3 % 4]}
 done
-ok "layouts 116 again" build/nngen tests/models/layouts.lua --quiet --check --set seed=116 \
-  --dtype fp16
-ok "layouts 244 again" build/nngen tests/models/layouts.lua --quiet --check --set seed=244
 tap_done
