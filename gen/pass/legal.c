@@ -165,6 +165,7 @@ static const char *row_of_maps(const Group *k, const Node *n) {
 static const char *row_of_rows(const Group *k, const Node *n) {
   if (!fuse_fits_row(n)) return "what it reduces is no row that registers hold";
   if (k->anchor->attr.axes != n->attr.axes) return "it reduces other axes";
+  if (legal_moved(n->in[0], k)) return "it reads what that kernel makes from other places";
   return when(type_same_shape(&k->anchor->in[0]->type, &n->in[0]->type),
               "it reduces another shape");
 }
