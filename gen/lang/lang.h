@@ -21,8 +21,8 @@ struct Usage {
 
 // ---- model.c: runs a model file ----------------------------------------------------------------
 void front_open(Compiler *c); // the Lua state, with ops and layers loaded
-// Pushes the function that one of nngen's Lua files is, as it was compiled with nngen; NNGEN_DIR: as
-// the file's text is now.
+// Pushes the function that one of nngen's Lua files is, as it was compiled with nngen; with
+// NNGEN_DIR, as the file's text is now.
 void front_load(Compiler *c, const char *name);
 void front_run(Compiler *c);  // the pass `front`
 // The files of the module `nn`, in their order; ends with null.
@@ -44,7 +44,7 @@ Node *front_place_node(lua_State *lua, Node *n); // with line, name, precision a
 Node *empty_replaced(Compiler *c, Node *n);
 
 // ---- sources.c ---------------------------------------------------------------------------------
-// What an .npy beside the model holds, as nn.tensor reads it. `values` is the caller's, to be freed.
+// What an .npy beside the model holds, as nn.tensor reads it. `values` is the caller's to free.
 struct Numbers {
   int rank;
   int64_t shape[MaxRank];

@@ -147,9 +147,10 @@ end)
 
 -- A value that lives across runs, saved and restored with the weights. init: a number, or {"normal"
 -- | "uniform", a, b}. Reading it gives what it held before the run. dtype = "auto": as other values
--- are stored, f16 or bf16 with --dtype fp16 or bf16, else f32. below: integers are 0 to below - 1; a
--- run of nngen that leaves others ends with an error that quotes this line of the model.
-define_here("state(name: string, shape: any, {dtype: string = f32, init: any = 0, below: whole = 0})",
+-- are stored, f16 or bf16 with --dtype fp16 or bf16, else f32. below: integers are 0 to below - 1;
+-- a run of nngen that leaves others ends with an error that quotes this line of the model.
+define_here([[state(name: string, shape: any,
+            {dtype: string = f32, init: any = 0, below: whole = 0})]],
             "", function(name, dims, o)
   local init = first_values("state", o.init)
   return core.state(join(name), dims, o.dtype, init[1], init[2], init[3], o.below)
@@ -251,7 +252,8 @@ meta.__idiv, meta.__mod = binary(op.floordiv), binary(op.mod) -- & | ~ << >> are
 meta.__call = function(x)
   fail("a tensor is no function: %s; its sizes are x.shape, its elements x:at(i, j)", tostring(x))
 end
-meta.__pow, meta.__unm = binary(function(a, b) return nn.pow(a, b) end), function(x) return op.neg(x) end
+meta.__pow = binary(function(a, b) return nn.pow(a, b) end)
+meta.__unm = function(x) return op.neg(x) end
 -- What Lua turns into a truth of its own before we see it.
 local function no_truth(sign, name)
   return function(a, b)

@@ -183,7 +183,8 @@ static int lua_table(lua_State *lua) { // table(name, shape, numbers): a param t
   return front_push_node(lua, add_source(lua, "param", DtF32, &attr));
 }
 
-// numbers(file) -> its sizes, its numbers in a row, integers where all are: an .npy beside the model.
+// numbers(file) -> its sizes, its numbers in a row, integers where all are: an .npy beside the
+// model.
 static int lua_numbers(lua_State *lua) {
   enum { kMostNumbers = 1 << 20 };
   Compiler *c = front_compiler(lua);

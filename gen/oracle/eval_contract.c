@@ -5,8 +5,8 @@
 #include <cblas.h>
 #include <stdlib.h>
 
-// OpenBLAS starts its threads before main, where they spin for 2^26 clocks, a product asked
-// for or not: they sleep at once instead. It reads the environment in a constructor, after this one.
+// OpenBLAS starts its threads before main, where they spin for 2^26 clocks, a product asked for or
+// not: they sleep at once instead. It reads the environment in a constructor, after this one.
 __attribute__((constructor(101))) static void let_threads_sleep(void) {
   setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0); // 2^4 clocks
 }
