@@ -66,10 +66,18 @@ static bool made_of_product(const Node *n, const Type *matrices, int *left) {
   return false;
 }
 
-// Does n see the batches of its input as fewer dimensions?
+static int dims_of_batches(const Type *t) { // those of size 1 left out
+  int count = 0;
+  for (int d = 0; d < t->rank - 2; d++) count += t->dim[d] > 1;
+  return count;
+}
+
+// Does n see the batches of its input as fewer dimensions? One of size 1 that is dropped counts where
+// a single one is left, as of `bmm` over heads of a batch of 1.
 static bool joins_batches(const Node *n) {
-  return is_reshape(n) && n->in[0]->type.rank > n->type.rank &&
-         same_matrices(&n->in[0]->type, &n->type);
+  if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank) return false;
+  bool joins = dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);
+  return same_matrices(&n->in[0]->type, &n->type) && (joins || n->type.rank == 3);
 }
 
 static bool joins_of_product(const Node *n) {
