@@ -46,11 +46,4 @@ ok "gpt2 without a token" refused "a prompt has at least one token" gpt2 tokens=
 ok "gpt2, too long" refused "there are more tokens than positions" gpt2 tokens=41
 ok "gpt2, most likely of too many" refused "top_k is from 1 to vocab" gpt2 top_k=98
 ok "gpt2, a negative temperature" refused "temperature is above 0" gpt2 temperature=-1.0
-# launches MODEL COUNT OPTIONS...: of all entries but init, at most so many kernels
-launches() {
-  local got; got=$(build/nngen show models/$1.lua "${@:3}" | grep '^# kernel' | grep -vc ', init,')
-  [ $got -le $2 ] || { echo "$got kernels, at most $2"; return 1; }
-}
-ok "bert, fp16: kernels" launches bert 19 --dtype fp16
-ok "the block's step, bf16: kernels" launches block 43 --dtype bf16 --entry train --set batch=8
 tap_done
