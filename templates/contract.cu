@@ -50,6 +50,9 @@ constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added f
 //@ if #k.columns > 0 then
 constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
 constexpr int kGroups = (kTilesM + kGroup - 1) / kGroup;
+//@ if k.batch > 1 then
+constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of them in memory
+//@ end
 //@ end
 using Product = WarpTile<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
@@ -267,16 +270,27 @@ $(o.body)
 //@ for i, c in ipairs(k.columns) do
   sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
 //@ end
-  float *place = own_columns + sum_n;
-  if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, at.m,
-                                       own_met + at.n * (kGroups + 1), &smem.last)) return;
+//@ local parted = k.batch > 1
+  float *place = own_columns + $(parted and "batch * (kColumnSums * kN) + " or "")sum_n;
+  int *met = own_met + $(parted and "(batch * kTilesN + at.n)" or "at.n") * (kGroups + 1);
+  if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, at.m, met, &smem.last)) return;
 //@ for i, c in ipairs(k.columns) do
-  if (owns) $(c.pointer)[sum_n] = nn_cast<$(c.type)>(sums[$(i - 1)]);
+//@ if c.decode == "" then
+  if (owns) $(c.pointer)[$(c.place)] = nn_cast<$(c.type)>(sums[$(i - 1)]);
+//@ else
+  if (owns) {
+$(c.decode)
+    $(c.pointer)[$(c.place)] = nn_cast<$(c.type)>(sums[$(i - 1)]);
+  }
+//@ end
 //@ end
 //@ if k.foot then
 
   // What maps make of the sums: each thread of its column's.
   if (!owns) return;
+//@ if k.foot.decode ~= "" then
+$(k.foot.decode)
+//@ end
 $(k.foot.loads)
 $(k.foot.body)
 //@ if k.foot.stores ~= "" then

@@ -226,17 +226,24 @@ static void put_phases(ProductText *h) {
   hole_take(e, "members", &h->members);
 }
 
-// k.columns: the sums of columns.
-static void put_columns(Emitter *e) {
+// k.columns: the sums of columns, each with where it goes.
+static void put_columns(ProductText *h) {
+  Emitter *e = h->e;
   lua_State *lua = e->c->lua;
   int count = 0;
   lua_newtable(lua);
   for (int i = 0; i < e->g->noutputs; i++) {
     const Node *n = e->g->outputs[i];
+    int64_t stride[MaxRank];
     if (!group_sums_columns(e->g, n)) continue;
+    type_strides(&n->type, stride);
+    const char *place = product_offset_text(h, MapOut, stride, kRoleBatch | kRoleN);
     lua_newtable(lua);
     Emitter inner = *e;
     hole_text(&inner, "pointer", expr_pointer(e->g, n));
+    hole_text(&inner, "place", place);
+    hole_text(&inner, "decode",
+              product_decoded(h, kRoleBatch | kRoleN, "    ", 1, &place));
     hole_text(&inner, "name", e->g->sums[i]);
     hole_text(&inner, "type", expr_ctype(n->type.dtype));
     lua_rawseti(lua, -2, ++count);
@@ -246,8 +253,10 @@ static void put_columns(Emitter *e) {
 }
 
 // k.foot: the maps of the sums, which the last block has, in the order of k.columns.
-static void put_foot(Emitter *e) {
+static void put_foot(ProductText *h) {
+  Emitter *e = h->e;
   Group *g = e->g;
+  Buffer decode = {0};
   Scope s = {.group = g, .lanes = 1, .indent = "  ", .tail = kFootTail};
   Index at[MaxRank];
   const Node *sum = NULL;
@@ -255,15 +264,15 @@ static void put_foot(Emitter *e) {
   if (!tail_writes(g, kFootTail)) return;
   for (int i = 0; i < g->noutputs; i++) {
     if (!group_sums_columns(g, g->outputs[i])) continue;
+    if (!sum) product_index(h, MapOut, kRoleBatch | kRoleN, "  ", &decode, at);
     sum = g->outputs[i];
-    for (int d = 0; d < sum->type.rank; d++)
-      at[d] = (Index){sum->type.dim[d] == 1 ? "0" : "sum_n", false};
     expr_bind(&s, sum, at, arena_printf(e->c->arena, "sums[%d]", count++));
   }
   lua_newtable(e->c->lua);
   g->tile.lanes = 1;
   emit_epilogue(e, &s, &sum->type, at, NULL);
   g->tile.lanes = lanes;
+  hole_take(e, "decode", &decode);
   lua_setfield(e->c->lua, -2, "foot");
 }
 
@@ -273,8 +282,10 @@ void emit_contract(Emitter *e) {
   put_shape(&h);
   put_operand(&h, MapA);
   put_operand(&h, MapB);
-  put_columns(e);
+  h.number[AxisN] = "sum_n", product_name_axes(&h); // the column of a thread's sums
+  put_columns(&h);
+  put_foot(&h);
+  h.number[AxisN] = product_letters[AxisN], product_name_axes(&h);
   tails_put(&h);
-  put_foot(e);
   put_phases(&h);
 }

@@ -269,15 +269,15 @@ Maps maps_of(const Node *n, int phase);
 int64_t maps_count(const Maps *m, AxisRole role);       // positions on all axes of this role
 bool maps_leave(const Maps *m, int tensor, int d);      // do some products read beyond dimension d?
 int maps_dim(const Maps *m, int tensor, AxisRole role); // the last dimension with such an axis; -1
-int64_t maps_run(const Maps *m, int tensor,
-                 int d); // of its row, column or k in steps of 1; d -1: the last
+int64_t maps_run(const Maps *m, int tensor, int d); // of a row, column or k by ones; -1: the last
 bool maps_uses(const IndexMap *map, const Maps *m, AxisRole role);
+// Makes a batch of the rows at each position along some dimensions of the result (bits); false, and
+// nothing changed: one of them is not that of a single axis of rows.
+bool maps_part_rows(Maps *m, unsigned dims);
 // The share of positions of dimension d of a tensor that are read at all, over all phases.
 double maps_share_read(const Node *n, int tensor, int d);
-// The share of all products that are inside their operands.
-double maps_share_inside(const Node *n);
-// Multiplications, those with the zeros around an operand counted.
-double maps_multiplies(const Node *n);
+double maps_share_inside(const Node *n); // of all products, those inside their operands
+double maps_multiplies(const Node *n);   // those with the zeros around an operand counted
 
 // ---- text.c: the IR as text --------------------------------------------------------------------
 void text_write(const Graph *g, FILE *file);

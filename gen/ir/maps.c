@@ -197,6 +197,23 @@ int64_t maps_run(const Maps *m, int tensor, int d) {
   return 1;
 }
 
+// The axis of rows whose position is that along dimension d of the result; -1: there is none.
+static int row_axis(const Maps *m, int d) {
+  const IndexMap *map = &m->dim[MapOut][d];
+  int found = -1;
+  for (int i = 0; i < m->naxes; i++)
+    if (map->by[i]) found = found < 0 && map->by[i] == 1 && m->axis[i].role == AxisM ? i : -2;
+  return map->begin ? -1 : found;
+}
+
+bool maps_part_rows(Maps *m, unsigned dims) {
+  for (int d = 0; d < m->rank[MapOut]; d++)
+    if (dims >> d & 1 && row_axis(m, d) < 0) return false;
+  for (int d = 0; d < m->rank[MapOut]; d++)
+    if (dims >> d & 1) m->axis[row_axis(m, d)].role = AxisBatch;
+  return true;
+}
+
 // Calls count(user, position) for each combination of the axes of a map.
 static void each_position(const Maps *m, const IndexMap *map, int axis, int64_t at,
                           void (*count)(void *user, int64_t position), void *user) {

@@ -70,6 +70,14 @@ bool gain_again(const Arch *arch, const Node *map) {
   return gain_again_work(arch, map, map->op->flops);
 }
 
+bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows) {
+  enum { kTile = 64 };        // rows
+  const double reached = 0.5; // of the peak, by products of few rows: an estimate
+  double outside = (double)round_up(rows, kTile) / (double)rows - 1; // multiplied for nothing
+  double more = outside * 2 * maps_multiplies(k->anchor) / (reached * k->tm->rate(k, arch));
+  return more < arch->launch_gap + dram_seconds(arch, (double)type_bytes(&k->anchor->type));
+}
+
 bool gain_inside(const Arch *arch, const Group *k, double reads) {
   const Type *made = &k->nodes[k->nnodes - 1]->type;
   double count = (double)type_count(made), size = (double)dtype_size(made->dtype);

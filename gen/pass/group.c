@@ -8,6 +8,19 @@ bool group_sums_columns(const Group *g, const Node *n) {
   return g->tm->fusion->product && n->op->cls == OpReduce && !g->attention;
 }
 
+unsigned group_dims_kept(const Group *g, const Node *sum) {
+  for (int i = 0; i < g->nnodes && !sum; i++)
+    if (group_sums_columns(g, g->nodes[i])) sum = g->nodes[i];
+  if (!sum) return 0;
+  const Type *y = &g->anchor->type;
+  Maps maps = maps_of(g->anchor, 0);
+  int columns = maps_dim(&maps, MapOut, AxisN);
+  unsigned kept = 0;
+  for (int d = 0; d < y->rank; d++)
+    if (y->dim[d] > 1 && d != columns) kept |= (unsigned)(~sum->attr.axes >> d & 1) << d;
+  return kept;
+}
+
 // The elements that the part of a group which computes n goes through.
 static const Type *elements_beside(const Group *g, const Node *n) {
   g = group_part(g, n);

@@ -179,22 +179,29 @@ static const char *sweeps_join(const Group *k, const Node *n) {
               "it reduces another shape");
 }
 
-// Sums down the columns of a product, over all of its rows: one for each channel of a convolution,
-// or element of the last dimension of a matmul.
+// Sums down the columns of a product, over all of its rows or over those of each image: one for each
+// channel of a convolution, or element of the last dimension of a matmul.
 static const char *columns_join(const Group *k, const Node *n) {
   const Node *y = k->anchor, *x = n->in[0];
   Maps maps = maps_of(y, 0);
   int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
+  unsigned kept = group_dims_kept(k, n);
   if (!(n->op->flags & FlagAdd)) return "a product's epilogue reduces by sums alone";
   if (k->pair[0] || tail_of_inputs(k, n) || k->tails[0].nmoves ||
       !type_same_shape(&x->type, &y->type))
     return "the product's result has been moved";
   if (maps_count(&maps, AxisBatch) > 1 || maps_count(&maps, AxisN) != y->type.dim[channel])
     return "a product of several batches or groups keeps no sums of its columns";
-  for (int d = 0; d < y->type.rank; d++)
-    if (y->type.dim[d] > 1 && (n->attr.axes >> d & 1) == (d == channel))
-      return "a product's epilogue sums all rows of a column, no other axes";
-  for (int i = 0; i < k->nnodes; i++) sums += k->nodes[i]->op->cls == OpReduce;
+  if (n->attr.axes >> channel & 1) return "a product's epilogue sums rows, not columns";
+  if (kept && (maps_phases(y) > 1 || !maps_part_rows(&maps, kept)))
+    return "the rows that it sums are no axes of the product's";
+  if (kept && !gain_sums_parts(k->graph->c->options.arch, k, maps_count(&maps, AxisM)))
+    return "it sums fewer rows than a tile has";
+  for (int i = 0; i < k->nnodes; i++) {
+    if (k->nodes[i]->op->cls != OpReduce) continue;
+    if (group_dims_kept(k, k->nodes[i]) != kept) return "the product adds up other rows";
+    sums++;
+  }
   return when(sums < kMostColumnSums, "the product sums its columns in four ways already");
 }
 

@@ -237,11 +237,12 @@ bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it c
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
 // Is it cheaper to store elements singly, as a kernel makes them, than to copy them into order?
 bool gain_scatters(const Arch *arch, const Type *t);
-// Is it cheaper to compute an element of a map again than to read it?
-bool gain_again(const Arch *arch, const Node *map);
+bool gain_again(const Arch *arch, const Node *map); // is computing it cheaper than reading it?
 bool gain_again_work(const Arch *arch, const Node *map, double work); // of `work` operations
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
+// Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?
+bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows);
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
@@ -260,8 +261,7 @@ void tail_pair(Graph *g, Group *k);               // Group.pair, of a product al
 bool *attend_products(const Graph *g);
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
 bool attend_is_row(const Attention *a, const Node *n); // is it one value for a row of scores?
-const char *attend_joins(const Group *k,
-                         const Node *n); // the rule for maps behind it; null: it may
+const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it
 // How many elements an asynchronous copy takes of operand i, with where they lie; 0: none can.
 int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRank],
                  int64_t *offset, const Node **base);
@@ -273,15 +273,15 @@ void weigh_find(Graph *g, Group *k); // makes such a product, alone in its group
 // ---- group.c -----------------------------------------------------------------------------------
 // n: a reduction of a contraction's epilogue.
 bool group_sums_columns(const Group *g, const Node *n);
+// Beside its columns, the dimensions of its result (bits) that a product's sum keeps; null: all do.
+unsigned group_dims_kept(const Group *g, const Node *sum);
 // The value whose elements g writes for output n: n, or what n is another shape of.
 const Node *group_stored(const Group *g, const Node *n);
 // Those of the parts that one launch has: g alone, or those of a bundle.
 Group *const *group_parts(Group *const *g, int *count);
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
-// The end of the pass fuse: Graph.groups in the order of launches, with inputs, outputs and names;
-// false: there is no order.
-bool group_finish(Graph *g);
+bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
 void in_place_find(Graph *g);                         // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
 // Is n an input of k that k updates in place, or the output that is written there?

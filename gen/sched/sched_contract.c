@@ -176,8 +176,8 @@ static void add_column_scratch(Group *g, const Product *p) {
   for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
   if (!count) return;
   t->group = (int)ceil(sqrt((double)blocks));
-  int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n;
-  int64_t counts = ceil_div(p->n, t->n) * (groups + 1);
+  int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n * p->batch;
+  int64_t counts = ceil_div(p->n, t->n) * (groups + 1) * p->batch;
   g->scratch[g->nscratch++] = (Scratch){"own_columns", DtF32, sums, false};
   g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
   count_scratch(g, (sums + counts) * 4);

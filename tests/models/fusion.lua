@@ -91,6 +91,22 @@ function cases.groups() -- a group norm: its reshapes are no kernels
   nn.output("y", (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{2, 32, 14, 14}:relu())
   at_most(2)
 end
+-- What a convolution makes is added up for each image where it is made: squeeze and excitation, and
+-- the mean and variance of an instance norm; of a product, for each sequence and each position.
+function cases.images()
+  local x = nn.input("x", {3, 16, 9, 10})
+  local y = x:conv2d("c", {out = 24, kernel = 3, pad = 1}):relu()
+  local s = y:global_avg_pool():conv2d("f1", {out = 8, kernel = 1}):relu()
+  nn.output("y", y * s:conv2d("f2", {out = 24, kernel = 1}):sigmoid())
+  local z = x:conv2d("d", {out = 40, kernel = 3, stride = 2})
+  local m = z:mean({3, 4}, true)
+  nn.output("z", (z - m) * nn.rsqrt((z * z):mean({3, 4}, true) - m * m + 1e-5))
+  local t = nn.input("t", {4, 6, 33, 32}):linear("l", {out = 48}):tanh()
+  nn.output("tokens", t)
+  nn.output("over", t:mean(3))
+  nn.output("across", nn.input("u", {4, 70, 5, 32}):linear("k", {out = 20}):square():sum(2))
+  at_most(8)
+end
 -- A concat is no kernel: those that make its parts write them where it lies, and a part is read
 -- there.
 function cases.concat()

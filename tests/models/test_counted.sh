@@ -47,6 +47,8 @@ for shape in "case=maps" "case=every length=500 k=64" "outer=2 inner=1 length=40
   ok "planned bytes are counted bytes, topk, $shape" \
     each "$planned" tests/models/topk.lua --set $shape
 done
+ok "planned bytes are counted bytes, sums of columns for each image" \
+  each "$planned" tests/models/fusion.lua --set case=images
 ok "planned bytes are counted bytes, a row of a cache" \
   each "$planned" tests/models/states.lua --set case=cache
 for case in softmax norm; do

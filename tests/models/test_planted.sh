@@ -90,6 +90,8 @@ ok "split k: the count is not taken back" \
   found templates/lib/arrive.cuh 's/\*count = 0;/*count = blocks;/' split
 ok "sums of columns: the last row of blocks is forgotten" \
   found templates/lib/arrive.cuh 's/b < count; ++b/b < count - 1; ++b/' sums
+ok "sums of columns: the tiles of all images meet in one count" found templates/contract.cu \
+  's/(batch \* kTilesN + at.n)/at.n/' run tests/models/fusion.lua --set case=images
 ok "reduce: one thread's part is forgotten" found templates/lib/reduce.cuh \
   's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' run tests/models/reduce.lua
 ok "reduce: the last element is forgotten" found templates/lib/reduce.cuh \
