@@ -84,7 +84,8 @@ static void find_equal(const Nudge *by, const Node *n, double *value) {
 
 static void nudge(void *user, const Node *n, double *value) {
   const Nudge *by = user;
-  bool exact = n->op->cls == OpMove || n->op->flags & (FlagCopy | FlagStep);
+  bool moves = n->op->cls == OpMove || n->op->flags & FlagCopy; // and may store in a smaller dtype
+  bool exact = moves ? n->type.dtype == n->in[0]->type.dtype : n->op->flags & FlagStep;
   if (n->op->flags & FlagEqual) find_equal(by, n, value);
   if (!dtype_is_float(n->type.dtype) || n->op->cls == OpSource || exact) return;
   if (n->op->cls == OpReduce || n->op->cls == OpScan)
@@ -162,8 +163,9 @@ static double *squares(const double *x, int64_t count) {
   return y;
 }
 
-// What rounding the operands of a product to tf32 makes of its sums: each term is off by some 2^-11
-// of its size, one up, another down. Where terms cancel, that is much beside the sum.
+// What rounding the operands of a product to tf32, or to 16 bits, makes of its sums: each term is
+// off by some 2^-11 of its size, one up, another down. Where terms cancel, that is much beside the
+// sum.
 static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by) {
   Node *a = n->in[0], *b = n->in[1];
   double *save_a = value[a->id], *save_b = value[b->id], *sums = value[n->id];
@@ -207,7 +209,7 @@ static double **try_group(const Group *g, double *const *value, int how, double 
 static void nudge_stored(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   nudge(user, n, value);
-  if (n->op->cls == OpContract && n->precision == PrecTf32)
+  if (n->op->cls == OpContract && n->precision != PrecFp32)
     nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by);
 }
 
