@@ -242,8 +242,7 @@ static void put_columns(ProductText *h) {
     Emitter inner = *e;
     hole_text(&inner, "pointer", expr_pointer(e->g, n));
     hole_text(&inner, "place", place);
-    hole_text(&inner, "decode",
-              product_decoded(h, kRoleBatch | kRoleN, "    ", 1, &place));
+    hole_text(&inner, "decode", product_decoded(h, kRoleBatch | kRoleN, "    ", 1, &place));
     hole_text(&inner, "name", e->g->sums[i]);
     hole_text(&inner, "type", expr_ctype(n->type.dtype));
     lua_rawseti(lua, -2, ++count);
@@ -266,6 +265,8 @@ static void put_foot(ProductText *h) {
     if (!group_sums_columns(g, g->outputs[i])) continue;
     if (!sum) product_index(h, MapOut, kRoleBatch | kRoleN, "  ", &decode, at);
     sum = g->outputs[i];
+    for (int d = 0; d < sum->type.rank; d++)
+      if (sum->type.dim[d] == 1) at[d].text = "0"; // not where the rows of a phase begin
     expr_bind(&s, sum, at, arena_printf(e->c->arena, "sums[%d]", count++));
   }
   lua_newtable(e->c->lua);

@@ -271,8 +271,8 @@ bool maps_leave(const Maps *m, int tensor, int d);      // do some products read
 int maps_dim(const Maps *m, int tensor, AxisRole role); // the last dimension with such an axis; -1
 int64_t maps_run(const Maps *m, int tensor, int d); // of a row, column or k by ones; -1: the last
 bool maps_uses(const IndexMap *map, const Maps *m, AxisRole role);
-// Makes a batch of the rows at each position along some dimensions of the result (bits); false, and
-// nothing changed: one of them is not that of a single axis of rows.
+bool maps_axis_leaves(const Maps *m, int tensor, int axis); // the same by positions on one axis
+// Rows at each position along dimensions of the result (bits) become a batch; false: they cannot.
 bool maps_part_rows(Maps *m, unsigned dims);
 // The share of positions of dimension d of a tensor that are read at all, over all phases.
 double maps_share_read(const Node *n, int tensor, int d);

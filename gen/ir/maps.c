@@ -197,13 +197,20 @@ int64_t maps_run(const Maps *m, int tensor, int d) {
   return 1;
 }
 
-// The axis of rows whose position is that along dimension d of the result; -1: there is none.
+bool maps_axis_leaves(const Maps *m, int tensor, int axis) {
+  for (int d = 0; d < m->rank[tensor]; d++)
+    if (m->dim[tensor][d].by[axis] && maps_leave(m, tensor, d)) return true;
+  return false;
+}
+
+// The axis of rows whose position is that along dimension d of the result; less than 0: there is
+// none, or each of its positions has other zeros around the image.
 static int row_axis(const Maps *m, int d) {
   const IndexMap *map = &m->dim[MapOut][d];
   int found = -1;
   for (int i = 0; i < m->naxes; i++)
-    if (map->by[i]) found = found < 0 && map->by[i] == 1 && m->axis[i].role == AxisM ? i : -2;
-  return map->begin ? -1 : found;
+    if (map->by[i]) found = found == -1 && map->by[i] == 1 && m->axis[i].role == AxisM ? i : -2;
+  return found < 0 || map->begin || maps_axis_leaves(m, MapA, found) ? -1 : found;
 }
 
 bool maps_part_rows(Maps *m, unsigned dims) {

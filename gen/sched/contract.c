@@ -81,18 +81,11 @@ bool axes_linear(const Maps *m, int tensor, const int64_t *stride, AxisRole role
 
 // ---- operands ----------------------------------------------------------------------------------
 
-// Does the axis decide whether a product is inside of its operand?
-static bool leads_outside(const Maps *m, int tensor, int axis) {
-  for (int d = 0; d < m->rank[tensor]; d++)
-    if (m->dim[tensor][d].by[axis] && maps_leave(m, tensor, d)) return true;
-  return false;
-}
-
 // The same of an operand, as far as all of the run is inside, or none.
 static int64_t whole_run(const Maps *m, int tensor, const int64_t *stride, AxisRole role) {
   int64_t run = run_of(m, tensor, stride, role), together = 1;
   for (int i = axes_innermost(m, role); i >= 0 && m->axis[i].role == role && together < run; i--) {
-    if (leads_outside(m, tensor, i)) break;
+    if (maps_axis_leaves(m, tensor, i)) break;
     together *= m->axis[i].size;
   }
   return together < run ? together : run;
