@@ -53,6 +53,7 @@ SIM_OBJ  := $(call obj,$(SIM_SRC)) $(B)/obj/sim_assets.o
 TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
+TEST_ALL  = $(TEST_BIN) $(BENCH_BIN) $(B)/tests/lang/evaluate $(B)/libcusim_ucontext.so
 
 .PHONY: all run test test-foreign tests ready check bench fuzz bless install uninstall clean help setup
 all: $(B)/nngen $(B)/libcusim.so
@@ -65,7 +66,7 @@ run: setup
 	$(B)/nngen models/resnet18.lua
 
 test: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN) $(B)/libcusim_ucontext.so
+	@$(MAKE) -s --no-print-directory all $(TEST_ALL)
 	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
 
 # The tests of a ready-made build/, on a machine that has no compiler or packages.
@@ -85,7 +86,7 @@ endif
 
 # Everything built, to be copied to a machine that has a GPU but neither compiler nor packages.
 tests: setup
-	@$(MAKE) -s --no-print-directory all $(TEST_BIN) $(BENCH_BIN) $(B)/libcusim_ucontext.so
+	@$(MAKE) -s --no-print-directory all $(TEST_ALL)
 	@git rev-parse HEAD >$(B)/commit 2>/dev/null || rm -f $(B)/commit
 ready: tests
 	rm -rf $(B)/obj $(B)/libnngen.a $(B)/tests/cache

@@ -1,8 +1,9 @@
-"""Functions of the model language beside PyTorch's: torch_cases.py NNGEN FOLDER [SECTION...]
+"""Functions of the model language beside PyTorch's: torch_cases.py PROGRAM FOLDER [SECTION...]
 
 Each case is an expression of a model file and what it is in PyTorch; all cases of a section are
-outputs of one model, of the same random inputs. Prints a line of TAP for each section; exit 1 if
-one differs."""
+outputs of one model, of the same random inputs. PROGRAM computes them: nngen, by kernels, or
+evaluate (evaluate.c), by the oracle. Prints `ok SECTION: ...` or `not ok SECTION: ...` for each
+section, and behind it what differs; exit 1 if something does."""
 import subprocess
 import sys
 
@@ -1288,7 +1289,7 @@ def scale(text, want):
         if "nn.grad" in text else 1
 
 
-def run(nngen, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
+def run(program, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
     inputs, cases = SECTIONS[name]
     lines = ['local nn = require "nn"']
     flags = []
@@ -1313,7 +1314,7 @@ def run(nngen, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
     model = "%s/%s.lua" % (folder, name)
     with open(model, "w") as file:
         file.write("\n".join(lines) + "\n")
-    done = subprocess.run([nngen, model, "--quiet", "--output", folder] + flags,
+    done = subprocess.run([program, model, "--quiet", "--output", folder] + flags,
                           capture_output=True, text=True)
     if done.returncode:
         return [done.stderr.strip() or "exit %d" % done.returncode]
@@ -1331,13 +1332,13 @@ def run(nngen, folder, name, dtypes={torch.float32: "f32", torch.int32: "i32"}):
 
 
 def main():
-    nngen, folder = sys.argv[1:3]
+    program, folder = sys.argv[1:3]
     names = sys.argv[3:] or list(SECTIONS)
     bad = 0
     for name in names:
-        wrong = run(nngen, folder, name)
+        wrong = run(program, folder, name)
         print("%s %s: %d functions and options" % ("not ok" if wrong else "ok", name,
-                                                   len(SECTIONS[name][1])))
+                                                   len(SECTIONS[name][1])), flush=True)
         for line in wrong:
             print("  " + line)
         bad += len(wrong)

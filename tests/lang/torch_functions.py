@@ -1,5 +1,5 @@
 """Functions of torch.linalg, torch.special and of statistics beside PyTorch's, and derivatives of
-scans and orders, in the way of torch_cases.py: torch_functions.py NNGEN FOLDER [SECTION...]"""
+scans and orders, in the way of torch_cases.py: torch_functions.py PROGRAM FOLDER [SECTION...]"""
 import sys
 
 import torch

@@ -1,5 +1,5 @@
 """Options and forms of the model language's layers and functions beside PyTorch's, in the way of
-torch_cases.py: torch_options.py NNGEN FOLDER [SECTION...]"""
+torch_cases.py: torch_options.py PROGRAM FOLDER [SECTION...]"""
 import sys
 
 import torch
