@@ -67,11 +67,11 @@ run: setup
 
 test: setup
 	@$(MAKE) -s --no-print-directory all $(TEST_ALL)
-	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
+	@DEVICE=$(DEVICE) tests/run.sh $(TEST_SH) $(TEST_BIN)
 
 # The tests of a ready-made build/, on a machine that has no compiler or packages.
 check:
-	@DEVICE=$(DEVICE) tests/run.sh $(TEST_BIN) $(TEST_SH)
+	@DEVICE=$(DEVICE) tests/run.sh $(TEST_SH) $(TEST_BIN)
 
 BENCH_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
 RESULTS   ?= tests/bench/results

@@ -8,7 +8,7 @@
 without_tools "emitted models"
 
 ok "block in fp16" same_bits block --set tokens=32 width=64 heads=4 --dtype fp16
-ok "gpt2" same_bits gpt2
+long && ok "gpt2" same_bits gpt2
 ok "lenet" same_bits lenet
 ok "mlp" same_bits mlp
 long && {

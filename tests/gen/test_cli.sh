@@ -118,7 +118,7 @@ run_table() {
 costs_table() {
   build/nngen show "$@" --costs >"$work/table" && columns "tile" && columns " modelled"
 }
-ok "columns of the run table" run_table models/resnet18.lua --set size=32 --dtype fp16
+ok "columns of the run table" run_table models/lenet.lua --dtype fp16
 ok "columns of --costs" costs_table models/resnet18.lua --dtype fp16
 ok "columns with long names" run_table "$work/long.lua"
 ok "a name that is cut has a mark" grep -q '^a_scope_with[^ ]*\.\. ' "$work/table"

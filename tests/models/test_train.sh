@@ -9,7 +9,7 @@ run() {
 }
 for case in mlp conv; do
   ok "$case" run --set case=$case
-  ok "$case unfused" run --set case=$case --lowering unfused
+  long && ok "$case unfused" run --set case=$case --lowering unfused
 done
 falls() { # falls CASE STEPS RATE: the loss of the last step is at most half of the first one's
   local i from= first last

@@ -5,11 +5,11 @@
 run() { build/nngen tests/models/types.lua --quiet --check "$@"; }
 for case in integers bools sums borders index random; do
   ok "$case" run --set case=$case
-  ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
+  long && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done
 ok "conversions" run --set case=conversions
 # 16 bits would round what is cut.
-ok "conversions, unfused" run --set case=conversions --lowering unfused
+long && ok "conversions, unfused" run --set case=conversions --lowering unfused
 ok "squares that leave 16 bits are only summed, fp16" run --set case=variance --dtype fp16
 ok "squares that leave 16 bits are only summed, fp16, unfused" \
   run --set case=variance --dtype fp16 --lowering unfused

@@ -23,10 +23,9 @@ published  23834568 inception_v3
 published  28589128 convnext_tiny
 published  32957013 fcn_resnet50 classes=21
 
-small 64 mobilenet_v2 width=0.5
 small 64 squeezenet
-ok "unet fp32" oracle fp32 32 unet width=8
 long && {
+  small 64 mobilenet_v2 width=0.5
   small 64 mobilenet_v2
   small 64 mobilenet_v3
   small 64 mobilenet_v3 kind=small
@@ -34,6 +33,6 @@ long && {
   small 64 convnext_tiny
   small 32 vgg16 hidden=64
   small 32 vgg16 hidden=64 batch_norm=true
-  for dtype in tf32 fp16 bf16; do ok "unet $dtype" oracle $dtype 32 unet width=8; done
+  for dtype in fp32 tf32 fp16 bf16; do ok "unet $dtype" oracle $dtype 32 unet width=8; done
 }
 tap_done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training learns: models overfit one batch (in the long run every model that can be trained), a
+# Training learns: models overfit one batch (in the long run every model that can be trained, in more steps), a
 # small network learns real digits to the accuracy that is known for it, and a ResNet's losses and
 # weights follow PyTorch's (in the long run with --amp too).
 . "$(dirname "$0")/train.sh"
@@ -19,7 +19,7 @@ sys.exit(not losses[-1] < ($most))"
 python3 tests/train/data.py "$work/one" 16 1 10 8 3
 resnet="--data $work/one --batch 16 --set width=4 size=8 augment=false \
   --schedule constant --warmup 0"
-ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
+long && ok "one batch overfitted, resnet18" learns resnet18 0.01 $resnet --lr 0.03 --steps 22
 long && ok "one batch overfitted, resnet34" learns resnet34 0.01 $resnet --lr 0.03 --steps 26
 python3 tests/train/data.py "$work/four" 4 1 4 32 3 5
 long && ok "one batch overfitted, autoencoder" learns autoencoder 0.01 --data "$work/four" --batch 4 \
@@ -47,18 +47,19 @@ else skip "real digits" "scikit-learn is not installed"; fi
 resnet="--data $work/larger --batch 16 --set width=4 size=16 augment=false \
   --schedule constant --warmup 0"
 python3 tests/train/data.py "$work/larger" 16 1 10 16 3
+steps=$(long && echo 50 || echo 10)
 beside() { # beside LOSSES WEIGHTS OPTIONS...: how far they may be from PyTorch's
   local losses=$1 weights=$2; shift 2
   build/nngen train models/resnet18.lua --quiet $resnet --lr 0 --steps 1 --out-dir "$work/begin" &&
-    build/nngen train models/resnet18.lua --quiet $resnet --lr 0.003 --steps 50 --save-every 1000 \
+    build/nngen train models/resnet18.lua --quiet $resnet --lr 0.003 --steps $steps --save-every 1000 \
       --out-dir "$work/end" "$@" || return
   /usr/bin/python3 tests/train/torch_resnet.py "$work/larger" \
     "$work/begin/resnet18_final_weights.safetensors" \
     "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" 0.003 $losses $weights
 }
 if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-  ok "50 steps of a ResNet in fp32 beside PyTorch in double precision" beside 1e-4 1e-3
+  ok "$steps steps of a ResNet in fp32 beside PyTorch in double precision" beside 1e-4 1e-3
   long && ok "50 steps in fp16, with a scaled loss, beside PyTorch" beside 0.1 0.05 --amp fp16
   long && ok "50 steps in bf16 beside PyTorch" beside 0.1 0.05 --amp bf16
-else skip "50 steps of a ResNet beside PyTorch" "there is no torch"; fi
+else skip "steps of a ResNet beside PyTorch" "there is no torch"; fi
 tap_done
