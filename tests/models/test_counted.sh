@@ -33,7 +33,7 @@ done
 for dtype in fp32 fp16 tf32; do
   ok "no bank conflicts in lenet, $dtype" each "$clean" models/lenet.lua --dtype $dtype
 done
-for dtype in fp32 fp16 $(long && echo tf32 bf16); do
+for dtype in fp16 $(long && echo fp32 tf32 bf16); do
   network="models/resnet18.lua --dtype $dtype --set size=32"
   ok "planned bytes are counted bytes, resnet18 $dtype" each "$planned" $network
   ok "no bank conflicts in resnet18, $dtype" each "$clean" $network
@@ -55,7 +55,7 @@ for case in softmax norm; do
   ok "planned bytes are counted bytes, rows across memory, $case" \
     each "$planned" tests/models/across.lua --set case=$case
 done
-for dtype in fp32 bf16; do
+for dtype in bf16 $(long && echo fp32); do
   block="models/block.lua --entry train --dtype $dtype --set tokens=192 width=96 heads=3"
   ok "planned bytes are counted bytes, attention's derivatives $dtype" \
     each "\$1 !~ /attention/ || $planned" $block

@@ -3,7 +3,7 @@
 # seed is printed; try it with: build/nngen tests/models/fuzz.lua --set seed=N. Then graphs of many
 # outputs and states (graphs.lua), and products in many layouts (layouts.lua), likewise.
 . "$(dirname "$0")/../tap.sh"
-first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-24}
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 24 || echo 12)}
 dtypes=(fp32 fp16 bf16 tf32)
 for ((i = first; i < first + count; i++)); do
   dtype=${dtypes[i % 4]}

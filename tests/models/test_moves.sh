@@ -8,14 +8,14 @@ stored() { # stored OPTIONS...
   awk '/^kernels expected/ {want = $3} /^kernels .* ops/ {got = $5}
     END {if (got > want) print got, "kernels, at most", want; exit !want || got > want}' "$work/log"
 }
-for dtype in fp32 fp16 $(long && echo bf16 tf32); do
+for dtype in fp32 $(long && echo fp16 bf16 tf32); do
   ok "stored in place, $dtype" stored --dtype $dtype
 done
 for place in 3 $(long && echo 2 4 5); do
   ok "stored in place, candidate $place, fp16" env NNGEN_SIM_SEED=$place build/nngen $model \
     --quiet --check --dtype fp16 --candidate $place
 done
-ok "unfused: a layer's own moves alone" build/nngen $model --quiet --check --lowering unfused
+long && ok "unfused: a layer's own moves alone" build/nngen $model --quiet --check --lowering unfused
 planned_is_counted() { # each kernel touches the bytes it was planned to touch, within 1 %
   [ $NNGEN_DEVICE = sim ] || return 0
   build/nngen $model --quiet --no-check --count --json "$@" >"$work/j" || return

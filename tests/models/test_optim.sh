@@ -15,7 +15,7 @@ losses() {
   reference compare "$work/losses/out" "$work/losses/got" 2e-6
 }
 ok "losses and their gradients" losses
-ok "losses and their gradients, unfused" losses --lowering unfused
+long && ok "losses and their gradients, unfused" losses --lowering unfused
 
 optimizer() { # optimizer CASE CLIP: twenty steps
   local at=$work/$1$2
