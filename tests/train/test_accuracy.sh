@@ -55,7 +55,8 @@ beside() { # beside LOSSES WEIGHTS OPTIONS...: how far they may be from PyTorch'
       --out-dir "$work/end" "$@" || return
   /usr/bin/python3 tests/train/torch_resnet.py "$work/larger" \
     "$work/begin/resnet18_final_weights.safetensors" \
-    "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" 0.003 $losses $weights
+    "$work/end/resnet18_final_weights.safetensors" "$work/end/log.jsonl" 0.003 $losses $weights \
+    $steps
 }
 if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
   ok "$steps steps of a ResNet in fp32 beside PyTorch in double precision" beside 1e-4 1e-3
