@@ -8,6 +8,10 @@ export NNGEN_TEST_TIMEOUT=${NNGEN_TEST_TIMEOUT:-$([ "${NNGEN_TEST_LONG:-}" ] && 
   echo 600)}
 export NNGEN_DEVICE=${NNGEN_DEVICE:-${DEVICE:-sim}} # the device of every test
 jobs=${NNGEN_JOBS:-$(nproc)}
+# Most of a test's time is the host's compiler, at work on kernels that then run for milliseconds: it
+# optimizes little, and as it does for users in the tests of libcusim and of primitives.
+optimize=${NNGEN_SIM_OPTIMIZE:-$([ "${NNGEN_TEST_LONG:-}" ] && echo g || echo 0)}
+export optimize
 # Tests of libcusim compile by way of cxx_cached.sh. What none of them has asked for in a day goes.
 export cxx=$PWD/build/tests/cxx
 mkdir -p "$cxx/bin" && find "$cxx" -type f -mtime +0 -delete
@@ -16,10 +20,10 @@ out=$(mktemp -d) || exit 4
 trap 'rm -rf "$out"' EXIT
 one() { # one TEST INDEX: its TAP to $out/INDEX.tap, a crash or a silent end as a failed test
   local log=$2/$3
-  local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH
-  [[ "$1" =~ (sim|prim)/test_ ]] && path=$cxx/bin:$PATH
+  local TIMEFORMAT='%3R %3U %3S' rc wall user sys path=$PATH level=$optimize
+  [[ "$1" =~ (sim|prim)/test_ ]] && path=$cxx/bin:$PATH level=
   {
-    time PATH=$path CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" \
+    time PATH=$path NNGEN_SIM_OPTIMIZE=$level CMOCKA_MESSAGE_OUTPUT=TAP timeout "$NNGEN_TEST_TIMEOUT" \
       "$1" >"$log.tap" 2>"$log.err" \
       </dev/null
     rc=$?

@@ -69,7 +69,7 @@ void toolkit_close(Toolkit *toolkit); // leaves libcusim open: the device owns i
 
 bool host_compiler(char *path, size_t size); // the C++ compiler it will use; false: there is none
 void host_stamp(const char *path, char *text, size_t size); // size and time of a file
-void host_identity(char *text, size_t size); // a hash of compiler, processor and checks
+void host_identity(char *text, size_t size); // a hash of compiler, processor and settings
 
 // ---- nvtx.c -----------------------------------------------------------------------------------
 

@@ -86,6 +86,7 @@ void host_identity(char *text, size_t size) {
   hash_processor(state);
   hash_text(state, getenv("NNGEN_SIM_CHECK"));
   hash_text(state, getenv("NNGEN_SIM_COUNT"));
+  hash_text(state, getenv("NNGEN_SIM_OPTIMIZE"));
   snprintf(text, size, "%016llx", (unsigned long long)XXH3_64bits_digest(state));
   XXH3_freeState(state);
 }

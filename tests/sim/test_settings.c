@@ -23,6 +23,8 @@ static const Case cases[] = {
     {"NNGEN_SIM_THREADS", "0", true},       {"NNGEN_SIM_THREADS", "2", false},
     {"NNGEN_SIM_REGISTERS", "0", true},     {"NNGEN_SIM_MULTIPROCESSORS", "-1", true},
     {"NNGEN_SIM_MEMORY_MIB", "-1", true},   {"NNGEN_SIM_KERNEL_REGISTERS", "many", true},
+    {"NNGEN_SIM_OPTIMIZE", "4", true},      {"NNGEN_SIM_OPTIMIZE", "fast", true},
+    {"NNGEN_SIM_OPTIMIZE", "0", false},     {"NNGEN_SIM_OPTIMIZE", "g", false},
 };
 enum { kCases = sizeof cases / sizeof *cases };
 

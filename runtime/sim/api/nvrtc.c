@@ -303,7 +303,8 @@ static nvrtcResult compile(nvrtcProgram p, Options *o, int count, const char *co
                     .arch = o->arch,
                     .registers = o->registers,
                     .checks =
-                        (settings->trace ? CusimTrace : 0) | (settings->count ? CusimCount : 0)};
+                        (settings->trace ? CusimTrace : 0) | (settings->count ? CusimCount : 0),
+                    .optimize = settings->optimize};
   if (settings->nvrtc)
     return frontend_compile(&job, count, words, p->lowered, &p->ptx, &p->image, &p->log);
   return host_compile(&job, &p->image, &p->log);

@@ -110,6 +110,17 @@ static void read_frontend(void) {
             name);
 }
 
+static void read_optimization(void) {
+  const char *level = getenv("NNGEN_SIM_OPTIMIZE");
+  if (!level || !*level) level = "2";
+  bool known = strlen(level) == 1 && strchr("0123g", *level);
+  if (!known)
+    fprintf(stderr, "libcusim: NNGEN_SIM_OPTIMIZE=%s is left out: it takes 0, 1, 2, 3 or g; 2 taken\n",
+            level);
+  snprintf(sim_current_settings.optimize, sizeof sim_current_settings.optimize, "-O%c",
+           known ? *level : '2');
+}
+
 static void read_environment(void) {
   read_checks();
   read_frontend();
@@ -119,6 +130,7 @@ static void read_environment(void) {
   sim_current_settings.seed = (uint64_t)number("NNGEN_SIM_SEED", 0, LONG_MIN, LONG_MAX);
   sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", cores, 1, kMostThreads);
   sim_current_settings.kernel_registers = (int)number("NNGEN_SIM_KERNEL_REGISTERS", 0, 0, 1 << 16);
+  read_optimization();
   sim_current_settings.timeout = seconds("NNGEN_SIM_TIMEOUT", kTimeout);
   sim_current_settings.stack_bytes = (size_t)number("NNGEN_SIM_STACK_KIB", kStackKib, 16, 1 << 20)
                                      << 10;

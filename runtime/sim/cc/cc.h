@@ -60,6 +60,7 @@ typedef struct CompileJob {
   int arch;                       // 90
   int registers;                  // of -maxrregcount; 0: not given
   int checks;                     // CusimCheck bits
+  const char *optimize;           // -O2: an option of the compiler
 } CompileJob;
 
 // Fills image (an ELF shared object) and log. NVRTC_SUCCESS, COMPILATION or INTERNAL_ERROR.

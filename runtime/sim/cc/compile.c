@@ -198,7 +198,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   args_add_all(&args, (const char *[]){"-x",
                                   "c++-cpp-output",
                                   "-std=c++17",
-                                  "-O2",
+                                  job->optimize,
+                                  "-fexpensive-optimizations", // or multiply-adds do not contract
                                   "-g1",
                                   "-gdwarf-4",
                                   "-march=native",
