@@ -198,6 +198,7 @@ void emit_masking(Emitter *e, const ProductText *values, const Masking *masking,
 void emit_map(Emitter *e);
 void emit_window(Emitter *e);
 void emit_reduce(Emitter *e);
+void emit_reduce_many(Emitter *e);
 void emit_row(Emitter *e);
 void emit_scan(Emitter *e);
 void emit_select(Emitter *e);

@@ -1,9 +1,12 @@
 // emit_reduce.c: reductions along any dimensions. One sweep over the elements accumulates all
-// reductions of the group; then come the maps over their results.
+// reductions of the group; then come the maps over their results. And the reductions of several
+// whole tensors by one launch (reduce_many), each of which is such a group.
 #include "emit.h"
 
 typedef struct Reduce {
   Emitter *e;
+  const Group *part; // whose nodes: the group, or a part of it
+  int tail;          // their Node.tail
   const Node *anchor;
   const Type *in; // of the elements
   int64_t axes;
@@ -15,7 +18,7 @@ typedef struct Reduce {
 // Fills the holes of what one element, or kLanes neighbours, add to the states.
 static void put_element(Reduce *r, const char **loads, const char **body) {
   Group *g = r->e->g;
-  Scope s = {.group = g, .lanes = g->tile.lanes, .indent = "      "};
+  Scope s = {.group = g, .lanes = r->part->tile.lanes, .indent = "      ", .tail = r->tail};
   domain_flat(&s, r->e->c->arena, r->in, r->axes, r->full, "i", "e");
   const char *place = domain_place(r->e->c->arena, r->in, r->axes, r->full);
   for (int i = 0; i < r->states.count; i++) {
@@ -33,9 +36,9 @@ static void put_element(Reduce *r, const char **loads, const char **body) {
 // The results, and what maps make of them; each thread has an output, or one of each lane.
 static void put_outputs(Reduce *r) {
   Group *g = r->e->g;
-  Scope s = {0};
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
+  Scope s = {.tail = r->tail};
+  for (int i = 0; i < r->part->nnodes; i++) {
+    const Node *n = r->part->nodes[i];
     if (n->op->cls != OpReduce) continue;
     const char *name = expr_name(g, arena_printf(r->e->c->arena, "row_%s", n->op->name));
     buffer_put(&s.body, "    const %s %s = %s;\n", expr_compute_type(n), name,
@@ -43,7 +46,7 @@ static void put_outputs(Reduce *r) {
     expr_bind(&s, n, r->out, name);
   }
   int lanes = g->tile.lanes;
-  if (g->tile.together) g->tile.lanes = 1;
+  if (r->part->tile.together) g->tile.lanes = 1;
   emit_epilogue(r->e, &s, &r->anchor->type, r->out, NULL);
   g->tile.lanes = lanes;
 }
@@ -60,31 +63,79 @@ static void put_constants(Reduce *r) {
   hole_int(r->e, "reduced", type_count(r->in) / type_count(&r->anchor->type));
 }
 
-void emit_reduce(Emitter *e) {
-  Group *g = e->g;
-  Reduce r = {.e = e, .anchor = g->anchor, .in = &g->anchor->in[0]->type};
-  r.axes = g->anchor->attr.axes;
+// The indices of the elements, and of the results, of a part; what it accumulates.
+static Reduce begin_part(Emitter *e, const Group *part, int tail) {
+  Reduce r = {.e = e, .part = part, .tail = tail, .anchor = part->anchor};
+  r.in = &r.anchor->in[0]->type;
+  r.axes = r.anchor->attr.axes;
   r.nkept = domain_dims(r.in, r.axes, false, r.kept);
   r.ngone = domain_dims(r.in, r.axes, true, r.gone);
   domain_index(r.in, r.axes, r.full, r.out);
-  if (g->tile.lanes > 1 && g->tile.together) r.full[r.gone[r.ngone - 1]].lane = true;
-  if (g->tile.lanes > 1 && !g->tile.together) {
+  const Tile *t = &part->tile;
+  if (t->lanes > 1 && t->together) r.full[r.gone[r.ngone - 1]].lane = true;
+  if (t->lanes > 1 && !t->together) {
     int d = r.kept[r.nkept - 1];
     r.full[d].lane = r.out[d].lane = true;
   }
-  r.states = (States){.group = g, .type = "State"};
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->op->cls == OpReduce) states_add(&r.states, g->nodes[i]);
-  Buffer structs = {0}, decode = {0}, each = {0};
-  states_put(&r.states, 1, &structs);
+  r.states = (States){.group = e->g, .type = "State"};
+  for (int i = 0; i < part->nnodes; i++)
+    if (part->nodes[i]->op->cls == OpReduce) states_add(&r.states, part->nodes[i]);
+  return r;
+}
+
+// The holes for one sweep over the elements, and for what follows.
+static void put_sweep(Reduce *r) {
+  Emitter *e = r->e;
+  Buffer decode = {0}, each = {0};
   const char *texts[5];
-  put_element(&r, &texts[0], &texts[1]);
-  put_outputs(&r);
+  put_element(r, &texts[0], &texts[1]);
+  put_outputs(r);
   texts[2] = hole_get(e, "loads"), texts[3] = hole_get(e, "body"), texts[4] = hole_get(e, "stores");
-  domain_decode(&decode, "i", r.in, r.kept, r.nkept, texts, 5);
-  domain_decode(&each, "e", r.in, r.gone, r.ngone, texts, 2);
-  hole_take(e, "states", &structs);
+  domain_decode(&decode, "i", r->in, r->kept, r->nkept, texts, 5);
+  domain_decode(&each, "e", r->in, r->gone, r->ngone, texts, 2);
   hole_take(e, "decode", &decode);
   hole_take(e, "decode_element", &each);
+}
+
+void emit_reduce(Emitter *e) {
+  Reduce r = begin_part(e, e->g, 0);
+  Buffer structs = {0};
+  states_put(&r.states, 1, &structs);
+  put_sweep(&r);
+  hole_take(e, "states", &structs);
   put_constants(&r);
+}
+
+// A table of holes for one of several tensors; on the stack.
+static void put_tensor(Emitter *e, int i, int64_t begin) {
+  Group *part = e->g->parts[i];
+  lua_newtable(e->c->lua);
+  part->tile.together = true;
+  Reduce r = begin_part(e, part, i);
+  put_sweep(&r);
+  hole_int(e, "lanes", part->tile.lanes);
+  hole_int(e, "count", type_count(r.in));
+  hole_int(e, "begin", begin);
+  hole_int(e, "last", begin + part->tile.grid[0]);
+  hole_text(e, "layer", bundle_reduction(part)->in[0]->name);
+}
+
+void emit_reduce_many(Emitter *e) {
+  Group *g = e->g;
+  lua_State *lua = e->c->lua;
+  Buffer structs = {0};
+  Reduce first = begin_part(e, g->parts[0], 0); // all accumulate the same
+  states_put(&first.states, 1, &structs);
+  hole_take(e, "states", &structs);
+  hole_int(e, "depth", g->tile.depth);
+  hole_int(e, "part", g->tile.part);
+  hole_int(e, "blocks", g->tile.grid[0]);
+  lua_newtable(lua);
+  int64_t begin = 0;
+  for (int i = 0; i < g->nparts; i++) {
+    put_tensor(e, i, begin);
+    lua_seti(lua, -2, i + 1);
+    begin += g->parts[i]->tile.grid[0];
+  }
+  lua_setfield(lua, -2, "parts");
 }

@@ -273,11 +273,14 @@ function nn.optimize(loss, given)
   if used == 0 then fail("optimize: the loss depends on no parameter") end
   return nn.scope("optimizer_step", function()
     local result = {parameters = list, values = {}}
+    -- The squares of gradients as they are in memory: what divides them is read by updates alone.
+    local squares = scale and not add and sum_of_squares(grads)
     if scale then for i, g in ipairs(grads) do grads[i] = g / scale end end
     if add then for i, g in ipairs(grads) do grads[i] = add(g, core.name(list[i])) end end
     if o.clip_norm > 0 or scale then
-      local squares = sum_of_squares(grads)
-      result.norm, result.finite = op.sqrt(squares), op.le(squares, 3e38)
+      local by = squares and scale or 1.0
+      squares = squares or sum_of_squares(grads)
+      result.norm, result.finite = op.sqrt(squares) / by, op.le(squares, 3e38)
     end
     if o.clip_norm > 0 then
       local factor = op.min(o.clip_norm / (result.norm + 1e-6), 1.0)

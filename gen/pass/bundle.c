@@ -2,6 +2,7 @@
 // one, each over elements of its own, where none can wait for another: those that read sources
 // alone run first, those whose results no kernel of the entry reads, as updates of parameters, at
 // the end; and those that read what one kernel makes, as rotary embeddings of queries and keys.
+// Reductions of whole tensors that one kernel reads share a launch, too: the norm of all gradients.
 #include "pass.h"
 
 #include <string.h>
@@ -82,9 +83,11 @@ static void gather_nodes(Group *g) {
   }
 }
 
-static void make_bundle(Graph *graph, Group **parts, int count, bool last) {
+static void make_bundle(Graph *graph, const Fusion *fusion, Group **parts, int count, bool last) {
   Group *g = arena_alloc(graph->arena, sizeof *g);
-  *g = (Group){.graph = graph, .tm = parts[0]->tm, .anchor = parts[0]->anchor, .nparts = count};
+  const Template *tm = graph->c->templates;
+  while (tm->fusion != fusion) tm++;
+  *g = (Group){.graph = graph, .tm = tm, .anchor = parts[0]->anchor, .nparts = count};
   g->last = last;
   g->parts = arena_alloc(graph->arena, sizeof *parts * (size_t)count);
   memcpy(g->parts, parts, sizeof *parts * (size_t)count);
@@ -103,13 +106,13 @@ static void bundle(Graph *g, End end, int entry) {
     for (int j = 0; j < count; j++) apart = apart || in_the_way(parts[j], k);
     if (apart) continue;
     if (count == kMostParts || pointers + k->ninputs + k->noutputs > kMostPointers) {
-      make_bundle(g, parts, count, end == RunsLast);
+      make_bundle(g, &fusion_map, parts, count, end == RunsLast);
       count = pointers = 0;
     }
     parts[count++] = k;
     pointers += k->ninputs + k->noutputs;
   }
-  if (count >= kLeastParts) make_bundle(g, parts, count, end == RunsLast);
+  if (count >= kLeastParts) make_bundle(g, &fusion_map, parts, count, end == RunsLast);
 }
 
 // The maps that read what `from` computes, of which none waits for another.
@@ -131,10 +134,76 @@ static void bundle_readers(const Group *from) {
       pointers += k->ninputs + k->noutputs;
     }
   }
-  if (count >= kLeastParts) make_bundle(g, parts, count, false);
+  if (count >= kLeastParts) make_bundle(g, &fusion_map, parts, count, false);
 }
 
-void bundle_maps(Graph *g) {
+// ---- reductions of whole tensors ----------------------------------------------------------------
+
+const Node *bundle_reduction(const Group *k) {
+  const Node *found = NULL;
+  if (!k->tm->fusion->sweeps || k->fixed || type_count(&k->anchor->type) != 1) return NULL;
+  for (int i = 0; i < k->nnodes; i++) {
+    if (k->nodes[i]->op->cls != OpReduce) continue;
+    if (found) return NULL;
+    found = k->nodes[i];
+  }
+  for (int i = 0; i < k->noutputs; i++)
+    if (type_count(&k->outputs[i]->type) != 1) return NULL;
+  return found;
+}
+
+static bool reads_several(const Group *reader) {
+  int count = 0;
+  for (int i = 0; i < reader->ninputs; i++) {
+    const Group *k = reader->inputs[i]->group;
+    count += k && !k->nparts && bundle_reduction(k);
+  }
+  return count >= kLeastParts;
+}
+
+bool bundle_shares(const Group *k) {
+  if (!bundle_reduction(k)) return false;
+  for (int i = 0; i < k->noutputs; i++) {
+    int count;
+    Node **readers = fuse_readers(k->graph, k->outputs[i], &count);
+    for (int j = 0; j < count; j++)
+      if (readers[j]->group && readers[j]->group != k && reads_several(readers[j]->group))
+        return true;
+  }
+  return false;
+}
+
+// Those that `reader` reads, of one monoid, of which none waits for another.
+static void bundle_reductions(const Group *reader) {
+  Graph *g = reader->graph;
+  Group *parts[kMostParts];
+  const Monoid *monoid = NULL;
+  int count = 0, pointers = 0;
+  for (int i = 0; i < reader->ninputs && count < kMostParts; i++) {
+    Group *k = reader->inputs[i]->group;
+    if (!k || k->nparts || k->anchor->entry != reader->anchor->entry) continue;
+    group_borders(k);
+    const Node *reduction = bundle_reduction(k);
+    if (!reduction || (count && !monoid_same(op_monoid(reduction), monoid))) continue;
+    bool apart = pointers + k->ninputs + k->noutputs > kMostPointers;
+    for (int j = 0; j < count && !apart; j++)
+      apart = parts[j] == k || in_the_way(parts[j], k) || fuse_reaches(parts[j], k) ||
+              fuse_reaches(k, parts[j]);
+    if (apart) continue;
+    monoid = op_monoid(reduction);
+    parts[count++] = k;
+    pointers += k->ninputs + k->noutputs;
+  }
+  if (count >= kLeastParts) make_bundle(g, &fusion_many, parts, count, false);
+}
+
+void bundle_groups(Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nodes[0] != g->nodes[i] || k->fixed || k->nparts) continue;
+    group_borders(k);
+    bundle_reductions(k);
+  }
   for (int entry = 0; entry < g->c->nentries; entry++)
     for (End end = 0; end < EndCount; end++) bundle(g, end, entry);
   for (int i = 0; i < g->nnodes; i++) {

@@ -281,7 +281,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   prologue_grow(g);
   if (!unfused) sibling_join(g);
   if (!unfused) row_join_readers(g);
-  if (!unfused && !c->options.apart) bundle_maps(g);
+  if (!unfused && !c->options.apart) bundle_groups(g);
   bool ordered = group_finish(g);
   g->scratch = NULL;
   return ordered;

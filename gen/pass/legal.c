@@ -241,7 +241,7 @@ static bool anchors_map(const Node *n) {
   return n->op->cls == OpMap || n->op->cls == OpMove;
 }
 
-static bool anchors_none(const Node *n) { // attend.c, weigh.c find it
+static bool anchors_none(const Node *n) { // attend.c, weigh.c, bundle.c find it
   (void)n;
   return false;
 }
@@ -295,6 +295,7 @@ const Fusion fusion_weigh = {.anchors = anchors_none,
                              .takes = prologue_of_attention,
                              .product = true,
                              .anywhere = true};
+const Fusion fusion_many = {.anchors = anchors_none};
 const Fusion fusion_scan = {.anchors = anchors_scan,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
                             .takes = prologue_of_elements};

@@ -203,7 +203,7 @@ bool legal_lies_alike(const Group *k, const Node *n);   // a move whose elements
 bool legal_alone(const Group *k, const Node *n);        // nobody but n reads what k makes
 const char *legal_size(const Group *a, const Group *b); // why one kernel of both is too large
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
-    fusion_scan, fusion_select, fusion_attend, fusion_weigh; // legal.c
+    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_many; // legal.c
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before);                // prologue.c
@@ -217,9 +217,11 @@ bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in regis
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
+const Node *bundle_reduction(const Group *k); // that makes one value of a tensor, all k is for
+bool bundle_shares(const Group *k); // is it such a reduction, and will share a launch with others?
 // place.c, prologue.c, sibling.c; bundle.c: many small kernels become one.
 void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
-    bundle_maps(Graph *g);
+    bundle_groups(Graph *g);
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------
 Graph *chain_own(Graph *g); // the graph with chains of cheap maps for single readers

@@ -37,6 +37,12 @@ static bool saves_launch(const Group *a, const Group *b, const Node *x) {
   return gain_is_small(arch, a) && gain_is_small(arch, b);
 }
 
+// Small ones that have others to share a launch with: a sum of many that one kernel reads, and a map.
+static bool has_others(const Group *a, const Group *b) {
+  const Arch *arch = a->graph->c->options.arch;
+  return gain_is_small(arch, a) && gain_is_small(arch, b) && bundle_shares(a) != bundle_shares(b);
+}
+
 void sibling_join(Graph *g) {
   for (int i = 0; i < g->nnodes; i++) // each group at its first node
     if (g->nodes[i]->group && g->nodes[i]->group->nodes[0] == g->nodes[i])
@@ -50,7 +56,7 @@ void sibling_join(Graph *g) {
         if (!to || !from || to == from) continue;
         bool large = is_large(to, g->nodes[i]) && is_large(from, g->nodes[i]);
         if (!large && !saves_launch(to, from, g->nodes[i])) continue;
-        if (!siblings_legal(to, from)) continue;
+        if (has_others(to, from) || !siblings_legal(to, from)) continue;
         bool swap = to->tm->fusion->maps && !from->tm->fusion->maps;
         fuse_absorb(g, swap ? from : to, swap ? to : from);
         group_borders(swap ? from : to);

@@ -20,7 +20,7 @@ double sched_contract_flops(const Node *n);
 // What its time goes to, what it is not one kernel with, and its candidates.
 void sched_explain(const Group *g, const Arch *arch, FILE *file);
 const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
-    *sched_reduce_tile(const Group *g);
+    *sched_reduce_tile(const Group *g), *sched_many_tile(const Group *g);
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 
 enum {
@@ -183,6 +183,7 @@ void stream_note(Tile *t, const Cost *c); // what it takes, and what most of it 
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);
+void sched_reduce_many(Group *g, const Arch *arch);
 void sched_row(Group *g, const Arch *arch);
 void sched_scan(Group *g, const Arch *arch);
 void sched_select(Group *g, const Arch *arch);

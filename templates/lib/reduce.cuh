@@ -114,6 +114,15 @@ __device__ inline bool join_parts(State (&acc)[kOutputs], State *shared, State *
   return true;
 }
 
+// Joins states first, .. before `end` of memory by a warp, in a fixed order: each lane has all.
+template <class State>
+__device__ inline State join_left(const State *left, int first, int end, int lane) {
+  State state;
+  clear(state);
+  for (int s = first + lane; s < end; s += kWarp) state = combine(state, left[s]);
+  return warp_join(state);
+}
+
 // Joins the states of the kThreads threads of a row (one warp, or a whole block of several warps)
 // and gives the result to all of them. `part` is used once.
 template <int kThreads, int kParts, class State>

@@ -44,6 +44,20 @@ function cases.diamond()
   nn.output("b", h:matmul(nn.param("w", {256, 64})))
   at_most(3)
 end
+-- What one kernel reads of several whole tensors is reduced by one launch for each monoid.
+function cases.norms()
+  local sizes = {{40, 30}, {7}, {2, 3, 100, 9}, {1}, {50000}}
+  local squares, most
+  for i, size in ipairs(sizes) do
+    local x, y = nn.input("x" .. i, size), nn.input("y" .. i, size)
+    local square, largest = (x * x):sum(), y:amax()
+    squares = squares and squares + square or square
+    most = most and nn.maximum(most, largest) or largest
+  end
+  nn.output("norm", squares:sqrt())
+  nn.output("most", most)
+  at_most(3) -- and the map that adds up
+end
 -- A gated unit: halves of one product, or two products of one input, in one epilogue.
 function cases.gated()
   local x = nn.input("x", {24, 40})

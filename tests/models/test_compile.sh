@@ -56,6 +56,8 @@ for arch in sm_80 sm_90a sm_100a; do # derivatives of attention
   done
 done
 ok_or_skip "reductions sm_90a" compiles sm_90a tests/models/reduce_special.lua --set columns=40000
+ok_or_skip "reductions of several tensors sm_80" \
+  compiles sm_80 tests/models/fusion.lua --dtype bf16 --set case=norms
 ok_or_skip "long rows sm_90a" compiles sm_90a tests/models/long_rows.lua \
   --set only=softmax columns=32000
 for arch in sm_80 sm_90a sm_100a; do

@@ -13,7 +13,7 @@ found() { # found FILE SED-EXPRESSION COMMAND...: with the fault, the command fa
   shift 2
   local seed
   for seed in 1 2 3; do
-    NNGEN_DIR=$work/tree NNGEN_SIM_SEED=$seed "$@"
+    NNGEN_DIR=$work/tree NNGEN_SIM_SEED=$seed NNGEN_SIM_TIMEOUT=2 "$@"
     case $? in # a wrong result, or a fault of the device; not a mistake of the command line
       0) ;;
       1 | 3) return 0 ;;
@@ -128,6 +128,14 @@ ok "attention's derivatives: a tile is overwritten while it is read" \
 ok "attention's derivatives: rows begin a tile late" found templates/weigh.cu \
   's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' \
   derived lengths
+norms() { run tests/models/fusion.lua --set case=norms; }
+ok "no fault, no complaint about reductions of several tensors" norms
+ok "reduce_many: a tensor's last block is forgotten" found templates/reduce_many.cu \
+  's/, \$(part.last), lane/, $(part.last - 1), lane/' norms
+ok "reduce_many: a tensor's last elements are another's" found templates/reduce_many.cu \
+  's/kCount - begin < kPart ? kCount/kCount - begin < kPart ? begin + kPart/' norms
+ok "reduce_many: states are read before all have arrived" found templates/reduce_many.cu \
+  's/if (!last_to_arrive(own_arrived, kBlocks, &last)) return;/if (blockIdx.x) return;/' norms
 parts() { run tests/models/reduce.lua --set only=sum rows=2 columns=30 depth=1000; }
 ok "no fault, no complaint about parts of a reduction" parts
 ok "reduce: a part is forgotten" \

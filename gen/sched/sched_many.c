@@ -1,0 +1,64 @@
+// sched_many.c: reductions of several whole tensors in one launch. Blocks have so many elements
+// each, those of a tensor one after the other; the last block to arrive joins what all have left,
+// a warp for each tensor in turn.
+#include "sched.h"
+
+#include <math.h>
+
+static void add_scratch(Group *g, int words) {
+  int64_t states = g->tile.grid[0] * words;
+  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, states, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, 1, true};
+  g->bytes_read += (states + 1) * 4;
+  g->bytes_written += (states + 1) * 4;
+  g->bytes_scratch += 2 * (states + 1) * 4;
+}
+
+static int64_t elements_of(const Group *part) {
+  return type_count(&bundle_reduction(part)->in[0]->type);
+}
+
+static int64_t innermost(const Type *t) {
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
+  return 1;
+}
+
+// Clocks follow one another in the last block: each warp reads the states of its tensors.
+static double joined_steps(const Group *g) {
+  double loads = 0;
+  for (int i = 0; i < g->nparts; i++) loads += ceil((double)g->parts[i]->tile.grid[0] / kWarp);
+  return ceil(loads * kWarp / g->tile.threads);
+}
+
+void sched_reduce_many(Group *g, const Arch *arch) {
+  enum { kThreads = 256, kBlocksOfSm = 4, kMostFlight = 64, kMostLanes = 8 }; // flight: words
+  Tile *t = &g->tile;
+  const int words = op_monoid(bundle_reduction(g->parts[0]))->count;
+  int64_t count = 0;
+  for (int i = 0; i < g->nparts; i++) count += elements_of(g->parts[i]);
+  t->threads = kThreads;
+  t->depth = 4;
+  while (t->depth > 1 && t->depth * kMostLanes / 2 * words > kMostFlight) t->depth /= 2;
+  t->part = (int)round_up(ceil_div(count, arch->sms * kBlocksOfSm), kThreads * kMostLanes);
+  Stream s = {.threads = kThreads, .elements = (double)count, .flops = g->flops / (double)count};
+  for (int i = 0; i < g->nparts; i++) {
+    Group *part = g->parts[i];
+    part->tile.lanes = sched_lanes(part, innermost(&bundle_reduction(part)->in[0]->type));
+    part->tile.grid[0] = ceil_div(elements_of(part), t->part);
+    t->grid[0] += part->tile.grid[0];
+    s.vectors += (double)elements_of(part) / part->tile.lanes * part->ninputs;
+  }
+  t->lanes = g->parts[0]->tile.lanes;
+  s.blocks = (double)t->grid[0];
+  s.steps = ceil((double)t->part / kThreads / t->lanes / t->depth);
+  s.barriers = log2(kThreads / kWarp) + 2;
+  s.joined = joined_steps(g);
+  Cost c = stream_cost(&s, g, arch);
+  stream_note(t, &c);
+  add_scratch(g, words);
+}
+
+const char *sched_many_tile(const Group *g) {
+  return arena_printf(g->graph->arena, "%d tensors, %d each", g->nparts, g->tile.part);
+}

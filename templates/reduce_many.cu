@@ -1,0 +1,59 @@
+//@ part("parts/head.cu")
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
+
+constexpr int kThreads = $(k.threads);
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kDepth = $(k.depth);    // accesses in flight
+constexpr int kPart = $(k.part);      // elements of a block
+constexpr int kBlocks = $(k.blocks);
+
+$(k.states)
+
+extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
+$(k.params)) {
+  __shared__ State shared[kWarps];
+  __shared__ bool last;
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  // The block's elements are of one tensor.
+  State acc[1];
+//@ for i, part in ipairs(k.parts) do
+  $(i > 1 and "else " or "")if (blockIdx.x < $(part.last)) {  // $(part.layer)
+    constexpr int kLanes = $(part.lanes), kCount = $(part.count);
+    const int begin = $(part.begin > 0 and "(blockIdx.x - " .. part.begin .. ")" or "blockIdx.x") * kPart;
+    const int end = kCount - begin < kPart ? kCount : begin + kPart;
+    auto take = [&](int e, State (&one)[kLanes]) {
+//@ if part.decode_element ~= "" then
+$(part.decode_element)
+//@ end
+$(part.element_loads)
+#pragma unroll
+      for (int j = 0; j < kLanes; ++j) {
+$(part.element_body)
+      }
+    };
+    accumulate<1, kLanes, kDepth>(acc, begin + threadIdx.x * kLanes, end, kThreads * kLanes, take);
+  }
+//@ end
+  join_rows<kThreads, 1, true>(acc, shared, threadIdx.x, 0);
+  // What the blocks leave is joined by the last one, a warp for each tensor.
+  State *left = reinterpret_cast<State *>(own_states);
+  if (threadIdx.x == 0) left[blockIdx.x] = acc[0];
+  if (!last_to_arrive(own_arrived, kBlocks, &last)) return;
+//@ for i, part in ipairs(k.parts) do
+  if (warp == $((i - 1) % (k.threads // 32))) {  // $(part.layer)
+    acc[0] = join_left(left, $(part.begin), $(part.last), lane);
+    if (lane == 0) {
+//@ if part.loads ~= "" then
+$(part.loads)
+//@ end
+      for (int j = 0; j < 1; ++j) {
+$(part.body)
+      }
+//@ if part.stores ~= "" then
+$(part.stores)
+//@ end
+    }
+  }
+//@ end
+}
