@@ -1,6 +1,6 @@
 -- Graphs that show what is fused, with the kernels of `infer` that each may have. --set case=NAME
 local nn = require "nn"
-local cfg = nn.config{case = "siblings"}
+local cfg = nn.config{case = "siblings", rows = 24, width = 48}
 local cases = {}
 local function at_most(count) print("kernels expected " .. count) end
 
@@ -53,6 +53,25 @@ function cases.gated()
   local c = nn.input("c", {1, 16, 6, 5}):conv2d("c", {out = 32, kernel = 3, pad = 1})
   nn.output("w", nn.slice(c, 2, 1, 16):tanh() + nn.slice(c, 2, 17, 32))
   at_most(5) -- a copy of the image and, in 16 bits, of x among them
+end
+-- Activations that read their half in several places, one half that is an output too, and two
+-- products among others of one input.
+function cases.activations()
+  local rows, width = cfg.rows, cfg.width
+  local acts = {function(h) return h:gelu() end, function(h) return h:gelu("tanh") end,
+                function(h) return h * h:sigmoid() end, nn.mish,
+                function(h) return h * nn.tanh(nn.softplus(h)) end}
+  for i, act in ipairs(acts) do
+    local h = nn.input("x" .. i, {rows, 40}):linear("up" .. i, {out = 2 * width})
+    local a, b = nn.slice(h, 2, 1, width), nn.slice(h, 2, width + 1, 2 * width)
+    nn.output("y" .. i, i % 2 == 0 and a * act(b) or act(a) * b)
+    if i == 3 then nn.output("kept", a) end
+  end
+  local x = nn.input("x", {rows, 40})
+  local function product(name) return x:linear(name, {out = width}) end
+  nn.output("z", product("gate"):gelu() * product("value") * product("scale"))
+  nn.output("k", product("k")); nn.output("v", product("v"))
+  at_most(9) -- in 16 bits, copies of the inputs among them
 end
 -- Products of one input are one, whose parts are stored where each of them leads.
 function cases.heads()
