@@ -88,3 +88,66 @@ bool gain_inside(const Arch *arch, const Group *k, double reads) {
       arch->launch_gap + dram_seconds(arch, inputs + count * size) + l2_seconds(arch, reads * size);
   return inside < apart;
 }
+
+// ---- epilogues ---------------------------------------------------------------------------------
+
+// Of what k makes for n: an input need not be read again, nor written when nobody else reads it.
+static int64_t input_gain(const Group *k, const Node *n) {
+  int64_t gain = 0;
+  for (int i = 0; i < n->nin; i++) {
+    int again = 0;
+    while (n->in[again] != n->in[i]) again++;
+    if (again == i && n->in[i]->group == k)
+      gain += type_bytes(&n->in[i]->type) * (n->in[i]->uses == 1 ? 2 : 1);
+  }
+  return gain;
+}
+
+// The reduction that n is made for, through maps alone; null: it is not made for one alone.
+static const Node *reduced_by(const Node *n) {
+  const Node *list[kMostNodes], *reduction = NULL;
+  int nmaps = n->op->cls == OpMap ? fuse_mapped(n, list) : 0;
+  for (int i = 0; i < nmaps; i++) {
+    int count;
+    Node **readers = fuse_readers(n->group->graph, list[i], &count);
+    if (count != list[i]->uses) return NULL; // it leaves the model
+    for (int j = 0; j < count; j++) {
+      bool map = readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type);
+      bool reduces = readers[j]->op->cls == OpReduce && (!reduction || reduction == readers[j]);
+      if (reduces) reduction = readers[j];
+      if (!map && !reduces) return NULL;
+    }
+  }
+  return reduction;
+}
+
+// Does k write `made` whether it computes n or not? Where others read it that cannot be in k: they
+// wait for the reduction.
+static bool written_anyway(const Group *k, const Node *made, const Node *n, const Node *reduction) {
+  int count;
+  Node **readers = fuse_readers(k->graph, made, &count);
+  bool found = count != made->uses;
+  for (int i = 0; i < count && !found; i++) {
+    const Node *r = readers[i];
+    bool refused = r->id < n->id && r->group != k;
+    found =
+        refused || !k->tm->fusion->joins[r->op->cls] || fuse_reaches(r->group, reduction->group);
+  }
+  return found;
+}
+
+// Could the kernel of the reduction compute n from what k writes anyway?
+static bool computed_there(const Group *k, const Node *n, const Node *reduction) {
+  FuseRule *rule = k->tm->fusion->joins[OpReduce];
+  if (rule && !rule(k, reduction)) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group == k && !written_anyway(k, n->in[i], n, reduction)) return false;
+  return true;
+}
+
+int64_t gain_behind(const Group *k, const Node *n) {
+  const Node *reduction = k->tm->fusion->maps ? NULL : reduced_by(n);
+  int64_t gain = input_gain(k, n);
+  if (!reduction || !computed_there(k, n, reduction)) return gain;
+  return gain - 2 * type_bytes(&reduction->in[0]->type); // written and read
+}

@@ -217,6 +217,8 @@ bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in regis
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
+// n and what maps of its shape make of it, kMostNodes at most; returns how many.
+int fuse_mapped(const Node *n, const Node **list);
 // place.c, prologue.c, sibling.c; bundle.c: many small kernels become one.
 void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
     bundle_maps(Graph *g);
@@ -239,6 +241,8 @@ double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel tha
 bool gain_scatters(const Arch *arch, const Type *t);
 bool gain_again(const Arch *arch, const Node *map); // is computing it cheaper than reading it?
 bool gain_again_work(const Arch *arch, const Node *map, double work); // of `work` operations
+// Bytes saved when n is computed behind what k makes of its inputs.
+int64_t gain_behind(const Group *k, const Node *n);
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
 // Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?

@@ -102,33 +102,13 @@ static bool is_half(const Node *n, const Node *y, int d, int half) {
   return true;
 }
 
-static bool is_in(const Node **list, int count, const Node *n) {
-  for (int i = 0; i < count; i++)
-    if (list[i] == n) return true;
-  return false;
-}
-
-// Adds to list what maps of n's shape make of what is in it.
-static int add_mapped(const Graph *g, const Node *n, const Node **list) {
-  int count = 0;
-  list[count++] = n;
-  for (int i = 0; i < count; i++) {
-    int nreaders;
-    Node **readers = fuse_readers(g, list[i], &nreaders);
-    for (int j = 0; j < nreaders && count < kMostNodes; j++)
-      if (readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type) &&
-          !is_in(list, count, readers[j]))
-        list[count++] = readers[j];
-  }
-  return count;
-}
-
 // Do maps of one shape lead from both to one of them, whatever else reads them on the way?
-static bool they_meet(const Graph *g, const Node *a, const Node *b) {
+static bool they_meet(const Node *a, const Node *b) {
   const Node *of_a[kMostNodes], *of_b[kMostNodes];
-  int na = add_mapped(g, a, of_a), nb = add_mapped(g, b, of_b);
+  int na = fuse_mapped(a, of_a), nb = fuse_mapped(b, of_b);
   for (int i = 1; i < na; i++)
-    if (is_in(of_b + 1, nb - 1, of_a[i])) return true;
+    for (int j = 1; j < nb; j++)
+      if (of_a[i] == of_b[j]) return true;
   return false;
 }
 
@@ -155,7 +135,7 @@ void tail_pair(Graph *g, Group *k) {
   if (maps_count(&maps, AxisN) != y->type.dim[d] || y->type.dim[d] % (2 * kLeast)) return;
   int first = is_half(readers[0], y, d, 0) ? 0 : 1;
   Node *a = readers[first], *b = readers[1 - first];
-  if (!is_half(a, y, d, 0) || !is_half(b, y, d, 1) || !they_meet(g, a, b)) return;
+  if (!is_half(a, y, d, 0) || !is_half(b, y, d, 1) || !they_meet(a, b)) return;
   if (!fuse_same_call(k, a->group) || !fuse_same_call(k, b->group)) return;
   for (Node *n = k->anchor; n != y;) {
     n = (Node *)fuse_only_reader(n);

@@ -104,6 +104,15 @@ function cases.squares() -- two reductions over rows, the second of a map
   nn.output("y", (x - m) * nn.rsqrt((x * x):mean(2, true) - m * m + 1e-5))
   at_most(1)
 end
+-- A product and what is added to it, which norms read and other kernels too: what each norm sums up
+-- it computes itself.
+function cases.residual()
+  local x = nn.input("x", {64, 256})
+  local y = x:linear("a", {out = 256}) + x
+  nn.output("y", y + y:rms_norm("n"):linear("b", {out = 256}):rms_norm("m"))
+  nn.output("energy", (y * y):sum(2))
+  at_most(5) -- in 16 bits, a copy of x among them
+end
 function cases.groups() -- a group norm: its reshapes are no kernels
   local g = nn.input("x", {2, 32, 14, 14}):relu():reshape{2, 4, 8, 14, 14}
   local d = g - g:mean({3, 4, 5}, true)
