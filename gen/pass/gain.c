@@ -29,14 +29,15 @@ static bool read_before(const Group *k, const Node *n, int at, int j) {
 }
 
 // Bytes that k reads to make `count` elements: of each value once, and no more of it than that
-// many.
+// many. Positions and constants take none.
 static double input_bytes(const Group *k, double count) {
   double bytes = 0;
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin; j++) {
       const Node *in = k->nodes[i]->in[j];
       double elements = (double)type_count(&in->type);
-      if (in->group == k || elements == 1 || read_before(k, in, i, j)) continue;
+      bool computed = in->op->cls == OpSource && !node_has_memory(in);
+      if (in->group == k || computed || elements == 1 || read_before(k, in, i, j)) continue;
       bytes += (elements < count ? elements : count) * (double)dtype_size(in->type.dtype);
     }
   return bytes;
@@ -46,10 +47,7 @@ static double input_bytes(const Group *k, double count) {
 // where values are computed again because memory is short.
 bool gain_is_small(const Arch *arch, const Group *k) {
   double launches = k->graph->c->options.level ? 0.25 : 4; // that its bytes take at most
-  double bytes = 0;
-  for (int i = 0; i < k->ninputs; i++) bytes += (double)type_bytes(&k->inputs[i]->type);
-  for (int i = 0; i < k->noutputs; i++) bytes += (double)type_bytes(&k->outputs[i]->type);
-  return dram_seconds(arch, bytes) < launches * arch->launch_gap;
+  return dram_seconds(arch, in_place_bytes(k)) < launches * arch->launch_gap;
 }
 
 double gain_of_copy(const Arch *arch, const Type *t) {

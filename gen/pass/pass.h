@@ -288,6 +288,7 @@ void group_borders(Group *k); // what it reads and writes; while the graph's rea
 bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
 void in_place_find(Graph *g);                         // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
+double in_place_bytes(const Group *k); // that k reads and writes, if it changes states in place
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);
 
