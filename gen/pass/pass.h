@@ -33,8 +33,7 @@ struct Arch {
 
 // ---- kernels --------------------------------------------------------------------------------
 
-// What may be computed with what a template computes: reasons against it, null for none.
-typedef const char *FuseRule(const Group *k, const Node *n);
+typedef const char *FuseRule(const Group *k, const Node *n); // why n does not join k, or null
 typedef struct Fusion {
   bool (*anchors)(const Node *n); // is it the template for n?
   // Behind what group k computes, by the class of n; null: never.
@@ -102,8 +101,7 @@ typedef struct Scratch {
   bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
 } Scratch;
 
-// What follows the result of a product: moves, and maps of where they lead (tail.c).
-typedef struct Tail {
+typedef struct Tail { // of a product's result: moves, and maps of where they lead (tail.c)
   Node **moves;
   int nmoves;
 } Tail;
@@ -185,8 +183,7 @@ void fuse_pass(Compiler *c);                   // fuse.c: groups
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
 
-// What the sweeps know of the graph (Graph.scratch).
-typedef struct Fuse {
+typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
   bool one_call; // unfused: groups are of one call of the model
   bool exact;    // dependences are found however groups lie
   Group **seen;  // room for as many as there are nodes
@@ -217,8 +214,7 @@ bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in regis
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
-// n and what maps of its shape make of it, kMostNodes at most; returns how many.
-int fuse_mapped(const Node *n, const Node **list);
+int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 // place.c, prologue.c, sibling.c; bundle.c: many small kernels become one.
 void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
     bundle_maps(Graph *g);
@@ -241,8 +237,7 @@ double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel tha
 bool gain_scatters(const Arch *arch, const Type *t);
 bool gain_again(const Arch *arch, const Node *map); // is computing it cheaper than reading it?
 bool gain_again_work(const Arch *arch, const Node *map, double work); // of `work` operations
-// Bytes saved when n is computed behind what k makes of its inputs.
-int64_t gain_behind(const Group *k, const Node *n);
+int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing n in k
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
 // Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?
