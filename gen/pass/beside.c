@@ -11,7 +11,8 @@ enum { kMostBeside = 8, kAligned = 8 }; // columns of each come in whole vectors
 
 typedef struct Facts { // of a node, by its id
   Node *first;         // of the products that it is one of; null: it stays alone
-  Node *reader;        // its only reader; null: there is not one alone
+  Node *made_of;       // the product that it is, or that it is made of by maps of one shape
+  Node *meets;         // of a product: one alike, where maps of one shape combine both
   Node *joined;        // of a first one: what took their place
   Node *next;          // another product of the same left operand, after it
   bool reduced;        // as a norm's statistics are, by the product itself
@@ -47,25 +48,32 @@ static bool alike(const Node *p, const Node *q) {
   return true;
 }
 
-// Do maps of one shape lead from both to one of them? Then one has to be there before the other, or
-// both in one thread, which takes two of one width.
-static bool they_meet(const Beside *s, const Node *p, const Node *q) {
-  for (const Node *a = s->of[p->id].reader; a && a->op->cls == OpMap; a = s->of[a->id].reader)
-    for (const Node *b = s->of[q->id].reader; b && b->op->cls == OpMap; b = s->of[b->id].reader)
-      if (a == b) return true;
-  return false;
+// Where maps combine two products, one has to be there before the other, or both in one thread,
+// which takes two of one width.
+static void find_meeting(Beside *s, Node *n) {
+  Node *of = NULL;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
+    Node *other = s->of[n->in[i]->id].made_of;
+    if (!other || !type_same_shape(&other->type, &n->type)) continue;
+    if (of && other != of && alike(of, other)) {
+      Facts *a = &s->of[of->id], *b = &s->of[other->id];
+      if (!a->meets) a->meets = other;
+      if (!b->meets) b->meets = of;
+    }
+    if (!of) of = other;
+  }
+  s->of[n->id].made_of = of;
 }
 
-// The products that p is the first of.
+// The products that p is the first of: the one that it meets, or those that meet none.
 static int find_joined(const Beside *s, Node *p, Node **list) {
+  const Node *other = s->of[p->id].meets;
   int count = 0;
-  for (Node *q = p; q && count < kMostBeside; q = s->of[q->id].next)
-    if (!s->of[q->id].first && !s->of[q->id].reduced && alike(p, q)) list[count++] = q;
-  for (int i = 0; i < count; i++)
-    for (int j = 0; j < i; j++)
-      if (they_meet(s, list[i], list[j]) &&
-          (count != 2 || !type_same_shape(&list[i]->type, &list[j]->type)))
-        return 0;
+  for (Node *q = p; q && count < kMostBeside; q = s->of[q->id].next) {
+    const Facts *of = &s->of[q->id];
+    bool fits = q == p || (q == other && of->meets == p) || (!other && !of->meets);
+    if (fits && !of->first && !of->reduced && alike(p, q)) list[count++] = q;
+  }
   return count;
 }
 
@@ -75,10 +83,11 @@ static void find_readers(const Graph *g, Beside *s) {
     Node *n = g->nodes[i];
     for (int j = 0; n->uses && j < n->nin; j++) {
       Facts *in = &s->of[n->in[j]->id];
-      in->reader = n->in[j]->uses == 1 ? n : NULL;
       in->reduced = in->reduced || n->op->cls == OpReduce;
     }
+    if (n->uses) find_meeting(s, n);
     if (!may_join(n)) continue;
+    s->of[n->id].made_of = n;
     Node **before = &last[n->in[0]->id];
     if (*before) s->of[(*before)->id].next = n;
     *before = n;

@@ -150,6 +150,26 @@ const Node *fuse_only_reader(const Node *n) {
   return count == 1 && n->uses == 1 ? readers[0] : NULL;
 }
 
+static bool is_in(const Node **list, int count, const Node *n) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == n) return true;
+  return false;
+}
+
+int fuse_mapped(const Node *n, const Node **list) {
+  int count = 0;
+  list[count++] = n;
+  for (int i = 0; i < count; i++) {
+    int nreaders;
+    Node **readers = fuse_readers(n->group->graph, list[i], &nreaders);
+    for (int j = 0; j < nreaders && count < kMostNodes; j++)
+      if (readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type) &&
+          !is_in(list, count, readers[j]))
+        list[count++] = readers[j];
+  }
+  return count;
+}
+
 // Would one kernel of `a` (earlier) and `b` wait for itself, through a third group?
 bool fuse_makes_cycle(const Group *a, const Group *b) {
   Group **seen = fuse_of(a->graph)->seen;
@@ -169,26 +189,17 @@ bool fuse_same_call(const Group *a, const Group *b) {
 
 // ---- epilogues --------------------------------------------------------------------------------
 
-// Bytes saved when n is computed where its input is: that input need not be read again, nor written
-// when nobody else reads it.
-static int64_t epilogue_gain(const Group *k, const Node *n) {
-  int64_t gain = 0;
-  for (int i = 0; i < n->nin; i++)
-    if (n->in[i]->group == k) gain += type_bytes(&n->in[i]->type) * (n->in[i]->uses == 1 ? 2 : 1);
-  return gain;
-}
-
 // The one group of its inputs that gains most from taking n in; contractions before others.
 static Group *best_producer(Node *n) {
   Group *best = NULL;
-  int64_t most = 0;
+  int64_t most = 0; // what costs more than it saves stays apart
   for (int i = 0; i < n->nin; i++) {
     Group *k = n->in[i]->group;
     if (!k || k == best || k == n->group || (n->late && !n->in[i]->late)) continue;
     const char *reason = legal_epilogue(k, n);
     if (n->fixed || !k->fixed) n->apart = reason; // not what keeps it from its weights
     if (reason) continue;
-    int64_t gain = epilogue_gain(k, n) * (k->tm->fusion->maps ? 1 : 4);
+    int64_t gain = gain_behind(k, n) * (k->tm->fusion->maps ? 1 : 4);
     if (gain >= most) most = gain, best = k; // the later one: its other inputs are ready
   }
   return best;

@@ -29,14 +29,15 @@ static bool read_before(const Group *k, const Node *n, int at, int j) {
 }
 
 // Bytes that k reads to make `count` elements: of each value once, and no more of it than that
-// many.
+// many. Positions and constants take none.
 static double input_bytes(const Group *k, double count) {
   double bytes = 0;
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin; j++) {
       const Node *in = k->nodes[i]->in[j];
       double elements = (double)type_count(&in->type);
-      if (in->group == k || elements == 1 || read_before(k, in, i, j)) continue;
+      bool computed = in->op->cls == OpSource && !node_has_memory(in);
+      if (in->group == k || computed || elements == 1 || read_before(k, in, i, j)) continue;
       bytes += (elements < count ? elements : count) * (double)dtype_size(in->type.dtype);
     }
   return bytes;
@@ -46,10 +47,7 @@ static double input_bytes(const Group *k, double count) {
 // where values are computed again because memory is short.
 bool gain_is_small(const Arch *arch, const Group *k) {
   double launches = k->graph->c->options.level ? 0.25 : 4; // that its bytes take at most
-  double bytes = 0;
-  for (int i = 0; i < k->ninputs; i++) bytes += (double)type_bytes(&k->inputs[i]->type);
-  for (int i = 0; i < k->noutputs; i++) bytes += (double)type_bytes(&k->outputs[i]->type);
-  return dram_seconds(arch, bytes) < launches * arch->launch_gap;
+  return dram_seconds(arch, in_place_bytes(k)) < launches * arch->launch_gap;
 }
 
 double gain_of_copy(const Arch *arch, const Type *t) {
@@ -87,4 +85,67 @@ bool gain_inside(const Arch *arch, const Group *k, double reads) {
   double apart =
       arch->launch_gap + dram_seconds(arch, inputs + count * size) + l2_seconds(arch, reads * size);
   return inside < apart;
+}
+
+// ---- epilogues ---------------------------------------------------------------------------------
+
+// Of what k makes for n: an input need not be read again, nor written when nobody else reads it.
+static int64_t input_gain(const Group *k, const Node *n) {
+  int64_t gain = 0;
+  for (int i = 0; i < n->nin; i++) {
+    int again = 0;
+    while (n->in[again] != n->in[i]) again++;
+    if (again == i && n->in[i]->group == k)
+      gain += type_bytes(&n->in[i]->type) * (n->in[i]->uses == 1 ? 2 : 1);
+  }
+  return gain;
+}
+
+// The reduction that n is made for, through maps alone; null: it is not made for one alone.
+static const Node *reduced_by(const Node *n) {
+  const Node *list[kMostNodes], *reduction = NULL;
+  int nmaps = n->op->cls == OpMap ? fuse_mapped(n, list) : 0;
+  for (int i = 0; i < nmaps; i++) {
+    int count;
+    Node **readers = fuse_readers(n->group->graph, list[i], &count);
+    if (count != list[i]->uses) return NULL; // it leaves the model
+    for (int j = 0; j < count; j++) {
+      bool map = readers[j]->op->cls == OpMap && type_same_shape(&readers[j]->type, &n->type);
+      bool reduces = readers[j]->op->cls == OpReduce && (!reduction || reduction == readers[j]);
+      if (reduces) reduction = readers[j];
+      if (!map && !reduces) return NULL;
+    }
+  }
+  return reduction;
+}
+
+// Does k write `made` whether it computes n or not? Where others read it that cannot be in k: they
+// wait for the reduction.
+static bool written_anyway(const Group *k, const Node *made, const Node *n, const Node *reduction) {
+  int count;
+  Node **readers = fuse_readers(k->graph, made, &count);
+  bool found = count != made->uses;
+  for (int i = 0; i < count && !found; i++) {
+    const Node *r = readers[i];
+    bool refused = r->id < n->id && r->group != k;
+    found =
+        refused || !k->tm->fusion->joins[r->op->cls] || fuse_reaches(r->group, reduction->group);
+  }
+  return found;
+}
+
+// Could the kernel of the reduction compute n from what k writes anyway?
+static bool computed_there(const Group *k, const Node *n, const Node *reduction) {
+  FuseRule *rule = k->tm->fusion->joins[OpReduce];
+  if (rule && !rule(k, reduction)) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group == k && !written_anyway(k, n->in[i], n, reduction)) return false;
+  return true;
+}
+
+int64_t gain_behind(const Group *k, const Node *n) {
+  const Node *reduction = k->tm->fusion->maps ? NULL : reduced_by(n);
+  int64_t gain = input_gain(k, n);
+  if (!reduction || !computed_there(k, n, reduction)) return gain;
+  return gain - 2 * type_bytes(&reduction->in[0]->type); // written and read
 }

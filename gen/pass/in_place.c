@@ -108,10 +108,22 @@ static int innermost(const Type *t) {
   return t->order[0];
 }
 
-static const Update *update_in_place(const Graph *g, const Node *value) {
-  for (int i = 0; i < g->nupdates; i++)
-    if (g->updates[i].in_place && g->updates[i].value == value) return &g->updates[i];
+// The update of one row whose new value n is; null: there is none.
+static const Update *step_of(const Graph *g, const Node *n) {
+  bool chosen = n->op->cls == OpMap && n->op->typing == TypeWhere;
+  for (int i = 0; chosen && i < g->nupdates; i++) {
+    const Update *u = &g->updates[i];
+    if (u->value == n && n->in[2] == u->state && type_same_shape(&n->type, &u->state->type) &&
+        n->in[0]->op->cls == OpMap && true_once(n, n->in[0]) >= 0 &&
+        !varies(n->in[0], n, innermost(&n->type))) // lanes go together
+      return u;
+  }
   return NULL;
+}
+
+static double share_of(const Node *n, const Node *made, const Node *same) {
+  int d = same ? true_once(made, same) : -1;
+  return d >= 0 && varies(n, made, d) ? 1. / (double)made->type.dim[d] : 1;
 }
 
 static bool same_condition(const Node *a, const Node *b) {
@@ -120,13 +132,8 @@ static bool same_condition(const Node *a, const Node *b) {
 
 // What decides whether an output of k changes; null: it is written as a whole.
 static Node *condition(const Group *k, const Node *output) {
-  const Update *u = update_in_place(k->graph, output);
-  if (!u || output->op->cls != OpMap || output->op->typing != TypeWhere) return NULL;
-  Node *same = output->in[0];
-  bool kept = output->in[2] == u->state && type_same_shape(&output->type, &u->state->type);
-  if (!kept || same->group != k || same->op->cls != OpMap || true_once(output, same) < 0)
-    return NULL;
-  return varies(same, output, innermost(&output->type)) ? NULL : same; // lanes go together
+  const Update *u = step_of(k->graph, output);
+  return u && u->in_place && output->in[0]->group == k ? output->in[0] : NULL;
 }
 
 static Node *condition_of_all(const Group *k) {
@@ -155,9 +162,20 @@ static void find_changes(Group *k) {
 }
 
 double in_place_share(const Group *k, const Node *n) {
-  const Node *made = k->outputs[0];
-  int d = k->changes ? true_once(made, k->changes) : -1;
-  return d >= 0 && varies(n, made, d) ? 1. / (double)made->type.dim[d] : 1;
+  return share_of(n, k->outputs[0], k->changes);
+}
+
+double in_place_bytes(const Group *k) {
+  double bytes = 0;
+  for (int i = 0; i < k->ninputs; i++) bytes += (double)type_bytes(&k->inputs[i]->type);
+  for (int i = 0; i < k->noutputs; i++) {
+    const Node *made = k->outputs[i];
+    const Update *u = step_of(k->graph, made);
+    double size = (double)type_bytes(&made->type);
+    bytes += u ? size * share_of(made, made, made->in[0]) : size;
+    if (u && reads(k, u->state)) bytes -= (double)type_bytes(&u->state->type);
+  }
+  return bytes;
 }
 
 void in_place_find(Graph *g) {

@@ -33,8 +33,7 @@ struct Arch {
 
 // ---- kernels --------------------------------------------------------------------------------
 
-// What may be computed with what a template computes: reasons against it, null for none.
-typedef const char *FuseRule(const Group *k, const Node *n);
+typedef const char *FuseRule(const Group *k, const Node *n); // why n does not join k, or null
 typedef struct Fusion {
   bool (*anchors)(const Node *n); // is it the template for n?
   // Behind what group k computes, by the class of n; null: never.
@@ -102,8 +101,7 @@ typedef struct Scratch {
   bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
 } Scratch;
 
-// What follows the result of a product: moves, and maps of where they lead (tail.c).
-typedef struct Tail {
+typedef struct Tail { // of a product's result: moves, and maps of where they lead (tail.c)
   Node **moves;
   int nmoves;
 } Tail;
@@ -185,15 +183,13 @@ void fuse_pass(Compiler *c);                   // fuse.c: groups
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
 
-// What the sweeps know of the graph (Graph.scratch).
-typedef struct Fuse {
+typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
   bool one_call; // unfused: groups are of one call of the model
   bool exact;    // dependences are found however groups lie
   Group **seen;  // room for as many as there are nodes
   Node **users;  // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
   int *first_user;
 } Fuse;
-
 const Fuse *fuse_of(const Graph *g);
 const char *legal_epilogue(const Group *k, const Node *n);       // why n does not follow k, or null
 const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
@@ -217,11 +213,11 @@ bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in regis
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
 const Node *fuse_only_reader(const Node *n); // null: there is not one alone
+int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 const Node *bundle_reduction(const Group *k); // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a reduction, and will share a launch with others?
-// place.c, prologue.c, sibling.c; bundle.c: many small kernels become one.
-void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
-    bundle_groups(Graph *g);
+void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g); // a file each
+void bundle_groups(Graph *g); // bundle.c: many small kernels become one
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------
 Graph *chain_own(Graph *g); // the graph with chains of cheap maps for single readers
@@ -241,6 +237,7 @@ double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel tha
 bool gain_scatters(const Arch *arch, const Type *t);
 bool gain_again(const Arch *arch, const Node *map); // is computing it cheaper than reading it?
 bool gain_again_work(const Arch *arch, const Node *map, double work); // of `work` operations
+int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing n in k
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
 // Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?
@@ -286,6 +283,7 @@ void group_borders(Group *k); // what it reads and writes; while the graph's rea
 bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
 void in_place_find(Graph *g);                         // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
+double in_place_bytes(const Group *k); // that k reads and writes, if it changes states in place
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);
 

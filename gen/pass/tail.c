@@ -102,19 +102,13 @@ static bool is_half(const Node *n, const Node *y, int d, int half) {
   return true;
 }
 
-// Do maps of one shape lead from both to one of them?
+// Do maps of one shape lead from both to one of them, whatever else reads them on the way?
 static bool they_meet(const Node *a, const Node *b) {
-  enum { kMostSteps = 8 };
-  for (int i = 0; a && i < kMostSteps; i++) {
-    const Node *other = b;
-    for (int j = 0; other && j < kMostSteps; j++) {
-      const Node *next = fuse_only_reader(other);
-      if (next && next == fuse_only_reader(a)) return next->op->cls == OpMap;
-      other = next && next->op->cls == OpMap ? next : NULL;
-    }
-    a = fuse_only_reader(a);
-    if (a && a->op->cls != OpMap) return false;
-  }
+  const Node *of_a[kMostNodes], *of_b[kMostNodes];
+  int na = fuse_mapped(a, of_a), nb = fuse_mapped(b, of_b);
+  for (int i = 1; i < na; i++)
+    for (int j = 1; j < nb; j++)
+      if (of_a[i] == of_b[j]) return true;
   return false;
 }
 

@@ -1,6 +1,6 @@
 -- Graphs that show what is fused, with the kernels of `infer` that each may have. --set case=NAME
 local nn = require "nn"
-local cfg = nn.config{case = "siblings"}
+local cfg = nn.config{case = "siblings", rows = 24, width = 48}
 local cases = {}
 local function at_most(count) print("kernels expected " .. count) end
 
@@ -68,6 +68,25 @@ function cases.gated()
   nn.output("w", nn.slice(c, 2, 1, 16):tanh() + nn.slice(c, 2, 17, 32))
   at_most(5) -- a copy of the image and, in 16 bits, of x among them
 end
+-- Activations that read their half in several places, one half that is an output too, and two
+-- products among others of one input.
+function cases.activations()
+  local rows, width = cfg.rows, cfg.width
+  local acts = {function(h) return h:gelu() end, function(h) return h:gelu("tanh") end,
+                function(h) return h * h:sigmoid() end, nn.mish,
+                function(h) return h * nn.tanh(nn.softplus(h)) end}
+  for i, act in ipairs(acts) do
+    local h = nn.input("x" .. i, {rows, 40}):linear("up" .. i, {out = 2 * width})
+    local a, b = nn.slice(h, 2, 1, width), nn.slice(h, 2, width + 1, 2 * width)
+    nn.output("y" .. i, i % 2 == 0 and a * act(b) or act(a) * b)
+    if i == 3 then nn.output("kept", a) end
+  end
+  local x = nn.input("x", {rows, 40})
+  local function product(name) return x:linear(name, {out = width}) end
+  nn.output("z", product("gate"):gelu() * product("value") * product("scale"))
+  nn.output("k", product("k")); nn.output("v", product("v"))
+  at_most(9) -- in 16 bits, copies of the inputs among them
+end
 -- Products of one input are one, whose parts are stored where each of them leads.
 function cases.heads()
   local x = nn.input("x", {2, 12, 32})
@@ -98,6 +117,15 @@ function cases.squares() -- two reductions over rows, the second of a map
   local m = x:mean(2, true)
   nn.output("y", (x - m) * nn.rsqrt((x * x):mean(2, true) - m * m + 1e-5))
   at_most(1)
+end
+-- A product and what is added to it, which norms read and other kernels too: what each norm sums up
+-- it computes itself.
+function cases.residual()
+  local x = nn.input("x", {64, 256})
+  local y = x:linear("a", {out = 256}) + x
+  nn.output("y", y + y:rms_norm("n"):linear("b", {out = 256}):rms_norm("m"))
+  nn.output("energy", (y * y):sum(2))
+  at_most(5) -- in 16 bits, a copy of x among them
 end
 function cases.groups() -- a group norm: its reshapes are no kernels
   local g = nn.input("x", {2, 32, 14, 14}):relu():reshape{2, 4, 8, 14, 14}

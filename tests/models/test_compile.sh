@@ -48,6 +48,10 @@ for dtype in fp16 $(long && echo fp32); do
     --dtype $dtype --set seed=2 count=24
   ok_or_skip "layers $dtype sm_100a" compiles sm_100a tests/models/layers.lua --dtype $dtype
 done
+for arch in sm_80 sm_90a sm_100a; do
+  ok_or_skip "gated units fp16 $arch" compiles $arch tests/models/fusion.lua --dtype fp16 \
+    --set case=activations rows=512 width=1024
+done
 for arch in sm_80 sm_90a sm_100a; do # derivatives of attention
   for depth in 64 128 $(long && echo 16 40 96 256); do
     ok_or_skip "attention's derivatives, heads of $depth, bf16 $arch" \

@@ -9,10 +9,12 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
       exit !want || got > want}' "$work/log"
 }
 for case in siblings dropped diamond statistics squares groups images concat parts adam cycle gated \
-  heads branches turned ordered recursion beside norms $(long && echo windows); do
+  heads branches turned ordered recursion beside activations residual norms \
+  $(long && echo windows); do
   ok "$case" fused --set case=$case
 done
-for case in norms siblings statistics images concat parts cycle gated heads branches turned ordered; do
+for case in siblings statistics images concat parts cycle gated heads branches turned ordered \
+  activations residual norms; do
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \
     --lowering unfused
