@@ -16,6 +16,7 @@ typedef struct Facts { // of a node, by its id
   Node *joined;        // of a first one: what took their place
   Node *next;          // another product of the same left operand, after it
   bool reduced;        // as a norm's statistics are, by the product itself
+  int level;           // how many that are no maps or moves lead to it
 } Facts;
 
 typedef struct Beside {
@@ -48,18 +49,29 @@ static bool alike(const Node *p, const Node *q) {
   return true;
 }
 
+static void find_level(Beside *s, const Node *n) {
+  bool own = n->op->cls != OpMap && n->op->cls != OpMove && n->op->cls != OpSource && !n->fixed;
+  int level = 0;
+  for (int i = 0; i < n->nin; i++)
+    if (s->of[n->in[i]->id].level > level) level = s->of[n->in[i]->id].level;
+  s->of[n->id].level = level + own;
+}
+
+static void note_meeting(Beside *s, Node *p, Node *q) {
+  Facts *a = &s->of[p->id], *b = &s->of[q->id];
+  if (!a->meets) a->meets = q;
+  if (!b->meets) b->meets = p;
+}
+
 // Where maps combine two products, one has to be there before the other, or both in one thread,
-// which takes two of one width.
+// which takes two of one width. What waits for more than the products is for a later kernel.
 static void find_meeting(Beside *s, Node *n) {
   Node *of = NULL;
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
     Node *other = s->of[n->in[i]->id].made_of;
-    if (!other || !type_same_shape(&other->type, &n->type)) continue;
-    if (of && other != of && alike(of, other)) {
-      Facts *a = &s->of[of->id], *b = &s->of[other->id];
-      if (!a->meets) a->meets = other;
-      if (!b->meets) b->meets = of;
-    }
+    bool waits = other && s->of[n->id].level > s->of[other->id].level;
+    if (!other || waits || !type_same_shape(&other->type, &n->type)) continue;
+    if (of && other != of && alike(of, other)) note_meeting(s, of, other);
     if (!of) of = other;
   }
   s->of[n->id].made_of = of;
@@ -85,6 +97,7 @@ static void find_readers(const Graph *g, Beside *s) {
       Facts *in = &s->of[n->in[j]->id];
       in->reduced = in->reduced || n->op->cls == OpReduce;
     }
+    find_level(s, n);
     if (n->uses) find_meeting(s, n);
     if (!may_join(n)) continue;
     s->of[n->id].made_of = n;

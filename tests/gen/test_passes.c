@@ -103,10 +103,17 @@ static void test_layouts(void **state) {
   each_seed("tests/models/layouts.lua", "fp16");
 }
 
+static void test_meeting(void **state) {
+  (void)state;
+  each_seed("tests/models/meeting.lua", "fp32");
+  each_seed("tests/models/meeting.lua", "fp16");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_graphs),
       cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_meeting),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,10 @@ for shape in "case=maps" "case=every length=500 k=64" "outer=2 inner=1 length=40
 done
 ok "planned bytes are counted bytes, sums of columns for each image" \
   each "$planned" tests/models/fusion.lua --set case=images
+for case in activations residual; do
+  ok "planned bytes are counted bytes, $case" \
+    each "$planned" tests/models/fusion.lua --dtype fp16 --set case=$case
+done
 ok "planned bytes are counted bytes, a row of a cache" \
   each "$planned" tests/models/states.lua --set case=cache
 for case in softmax norm; do

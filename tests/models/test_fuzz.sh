@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Random models (fuzz.lua): every kernel and output against the oracle, fused and unfused. A failing
 # seed is printed; try it with: build/nngen tests/models/fuzz.lua --set seed=N. Then graphs of many
-# outputs and states (graphs.lua), and products in many layouts (layouts.lua), likewise.
+# outputs and states (graphs.lua), products in many layouts (layouts.lua), and maps of parts of
+# products (meeting.lua), likewise.
 . "$(dirname "$0")/../tap.sh"
 first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 24 || echo 12)}
 dtypes=(fp32 fp16 bf16 tf32)
@@ -28,6 +29,10 @@ for ((i = first; i < first + count; i += 2)); do
 done
 for ((i = first; i < first + count; i += 3)); do
   ok "layouts $i ${dtypes[i / 3 % 4]}" build/nngen tests/models/layouts.lua --quiet --check \
+    --set seed=$i --dtype ${dtypes[i / 3 % 4]}
+done
+for ((i = first; i < first + count; i += 3)); do
+  ok "meeting $i ${dtypes[i / 3 % 4]}" build/nngen tests/models/meeting.lua --quiet --check \
     --set seed=$i --dtype ${dtypes[i / 3 % 4]}
 done
 tap_done
