@@ -6,6 +6,10 @@ local fail, define, with = tools.fail, tools.define, tools.with
 
 -- ---- scatter ----------------------------------------------------------------------------------
 
+-- ids as they are, of which each must name one of `size` places: read from their positions, they are
+-- checked as those of a gather are.
+local function named(ids, size) return op.gather(nn.index({size}, 1), ids, {axis = 0}) end
+
 -- 1.0 at each id along a new last dimension, else 0.0.
 define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(ids, size)
   local dims, wide = shape(ids), {}
@@ -14,7 +18,7 @@ define("one_hot(ids: tensor, size|num_classes: count)", "F.one_hot", function(id
   end
   for i = 1, #dims do wide[i] = 1 end
   dims[#dims + 1], wide[#wide + 1] = 1, size
-  return op.eq(op.reshape(ids, {dims = dims}), nn.index(wide, #wide)):to("f32")
+  return op.eq(op.reshape(named(ids, size), {dims = dims}), nn.index(wide, #wide)):to("f32")
 end)
 
 -- (N, ...) rows added up by their ids (N) into (size, ...): the gradient of gather. The same bits
@@ -27,7 +31,7 @@ local function added_rows(what, ids, rows, size)
   end
   local n = dims[1]
   return nn.precision("fp32", function()
-    local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(ids, {dims = {1, n}}))
+    local chosen = op.eq(nn.index({size, 1}, 1), op.reshape(named(ids, size), {dims = {1, n}}))
     chosen = nn.to(chosen, tools.is_float(rows) and "f32" or "i32")
     local sums = tools.matmul(chosen, op.reshape(rows, {dims = {n, tools.product(dims, 2)}}))
     return op.reshape(sums, {dims = with(dims, 1, size)})
@@ -100,7 +104,8 @@ end
 local function hits(x, axis, ids)
   local row = {}
   for i = 1, #shape(ids) + 1 do row[i] = 1 end
-  return op.eq(nn.unsqueeze(ids, axis), nn.index(with(row, axis, shape(x)[axis]), axis)), row
+  local size = shape(x)[axis]
+  return op.eq(nn.unsqueeze(named(ids, size), axis), nn.index(with(row, axis, size), axis)), row
 end
 -- x with `from` (a tensor at least as large as ids, or a number) where ids name a place along the
 -- axis; of equal ids the last one. ids may be smaller than x on the other axes. reduce: what is
@@ -189,7 +194,7 @@ define("index_fill(x: tensor, axis: axis, ids|index: tensor, value: value)",
        "torch.index_fill", function(x, axis, ids, value)
   local dims = shape(x)
   local place = nn.unsqueeze(nn.index({dims[axis]}), 2)
-  local hit = nn.any(op.eq(place, nn.reshape(ids, {1, -1})), 2)
+  local hit = nn.any(op.eq(place, nn.reshape(named(ids, dims[axis]), {1, -1})), 2)
   return op.where(tools.along(hit, #dims, axis), as_element(value, x), x)
 end)
 -- x with `from` as element `index` (from 1) of an axis.

@@ -1,6 +1,6 @@
 -- Reading and adding up by integers. --set case=NAME
 local nn = require "nn"
-local cfg = nn.config{case = "rows"}
+local cfg = nn.config{case = "rows", form = "gather", from = 5}
 local cases = {}
 
 function cases.rows()
@@ -35,7 +35,21 @@ function cases.scatter()
   nn.output("hot", nn.one_hot(ids, 9))
 end
 function cases.outside() -- ids that the table has not
-  nn.output("y", nn.gather(nn.input("x", {5, 8}),
-                           nn.input("ids", {4}, {dtype = "i32", below = 100}) + 5))
+  local ids = nn.input("ids", {4}, {dtype = "i32", below = 100}) + cfg.from
+  local x, rows = nn.input("x", {5, 8}), nn.input("rows", {4, 8})
+  local wide = ids:reshape{4, 1}:expand{4, 8}
+  local forms = {
+    gather = function() return nn.gather(x, ids) end,
+    take_along = function() return x:take_along(wide, 1) end,
+    embedding = function() return ids:embedding("e", {count = 5, size = 4}) end,
+    loss = function() return nn.input("z", {4, 5}):cross_entropy(ids) end,
+    rows = function() return nn.scatter_add(ids, rows, 5) end,
+    scatter = function() return x:scatter(1, wide, rows) end,
+    scatter_add = function() return x:scatter_add(1, wide, rows) end,
+    index_add = function() return x:index_add(1, ids, rows) end,
+    index_fill = function() return x:index_fill(1, ids, 2.0) end,
+    one_hot = function() return nn.one_hot(ids, 5) end,
+  }
+  nn.output("y", forms[cfg.form]())
 end
 cases[cfg.case]()
