@@ -169,45 +169,47 @@ define_functional([[rms_norm(x: tensor, shape|normalized_shape: any = nil, weigh
   return weight and y * weight or y
 end)
 
--- Of (N, C, ...): over the channels of each of `groups` groups and all behind them.
-local function grouped(what, x, groups, eps)
+-- Of (N, C, ...): over the channels of each of `groups` groups and all behind them. weight and bias,
+-- of each channel, or nil, are taken in before the groups are undone: so all of it is one kernel.
+local function grouped(what, x, groups, eps, weight, bias)
   local dims = shape(x)
   if #dims < 2 then fail("%s: wants (N, C, ...), not %s", what, tostring(x)) end
   if dims[2] < 1 or dims[2] % groups ~= 0 then
     fail("%s: groups = %d does not divide the channels of %s", what, groups, tostring(x))
   end
-  local n = tools.product(dims, 2) // groups
-  local y = standardised(op.reshape(x, {dims = {dims[1], groups, n}}), 4, n, eps)
+  tools.want_sizes("norm", {dims[2]}, {weight = weight, bias = bias})
+  local of_group, behind = dims[2] // groups, tools.product(dims, 3)
+  local parts, axes = {dims[1], groups, of_group, behind}, 4 + 8
+  if of_group == 1 then parts, axes = {dims[1], groups, behind}, 4 end
+  local y = standardised(op.reshape(x, {dims = parts}), axes, of_group * behind, eps)
+  local function of_channels(v)
+    return op.reshape(v, {dims = {1, groups, table.unpack(of_group > 1 and {of_group, 1} or {1})}})
+  end
+  if weight then y = y * of_channels(weight) end
+  if bias then y = y + of_channels(bias) end
   return op.reshape(y, {dims = dims})
 end
-local function scaled(x, y, weight, bias)
-  tools.want_sizes("norm", {shape(x)[2]}, {weight = weight, bias = bias})
-  local wide = function(v) return tools.along(v, #shape(x), 2) end
-  if weight then y = y * wide(weight) end
-  return bias and y + wide(bias) or y
-end
-local function affine(x, y, on)
-  if not on then return y end
+local function affine(x, on) -- weight and bias of a layer with affine parameters, else nothing
+  if not on then return end
   local c = shape(x)[2]
-  return scaled(x, y, nn.param("weight", {c}, {"constant", 1}),
-                nn.param("bias", {c}, {"constant", 0}))
+  return nn.param("weight", {c}, {"constant", 1}), nn.param("bias", {c}, {"constant", 0})
 end
 -- Mean 0 and deviation 1 over each of `groups` groups of channels and all behind them.
 -- Parameters name.weight, name.bias (C): 1, 0.
 define([[group_norm(x: tensor, name: name, {groups|num_groups: count, eps: number = 1e-5,
        affine: boolean = true})]], "nn.GroupNorm", function(x, o)
-  return affine(x, grouped("group_norm", x, o.groups, o.eps), o.affine)
+  return grouped("group_norm", x, o.groups, o.eps, affine(x, o.affine))
 end)
 define_functional([[group_norm(x: tensor, groups|num_groups: count, weight: tensor = nil,
                   bias: tensor = nil, eps: number = 1e-5)]],
                   "F.group_norm", function(x, groups, weight, bias, eps)
-  return scaled(x, grouped("group_norm", x, groups, eps), weight, bias)
+  return grouped("group_norm", x, groups, eps, weight, bias)
 end)
 -- Of each channel of each example; and what running statistics, where they are given, are after it:
 -- moved to the mean over examples, of the variance over n - 1.
-local function of_instances(what, x, mean, var, momentum, eps)
+local function of_instances(what, x, mean, var, momentum, eps, weight, bias)
   local dims = shape(x)
-  local y = grouped(what, x, dims[2] or 1, eps)
+  local y = grouped(what, x, dims[2] or 1, eps, weight, bias)
   if not mean and not var then return y end
   tools.want_sizes(what, {dims[2]}, {running_mean = mean, running_var = var})
   local n = tools.product(dims, 3)
@@ -225,20 +227,20 @@ define([[instance_norm{1,2,3}d(x: image#, name: name, {eps: number = 1e-5,
        training: boolean = false})]], "nn.InstanceNorm#d", function(rank)
   local what = "instance_norm" .. rank .. "d"
   return function(x, o)
-    local C, y = shape(x)[2], nil
+    local C = shape(x)[2]
     if not o.track_running_stats then
-      return affine(x, grouped(what, x, C, o.eps), o.affine)
+      return grouped(what, x, C, o.eps, affine(x, o.affine))
     end
     local mean, var = nn.buffer("running_mean", {C}, 0), nn.buffer("running_var", {C}, 1)
-    if o.training or tools.training.active then
-      local new_mean, new_var
-      y, new_mean, new_var = of_instances(what, x, mean, var, o.momentum, o.eps)
-      core.update(mean, new_mean)
-      core.update(var, new_var)
-    else
-      y = nn.functional.batch_norm(x, mean, var, {eps = o.eps})
+    local weight, bias = affine(x, o.affine)
+    if not o.training and not tools.training.active then
+      return nn.functional.batch_norm(x, mean, var, weight, bias, {eps = o.eps})
     end
-    return affine(x, y, o.affine)
+    local y, new_mean, new_var =
+        of_instances(what, x, mean, var, o.momentum, o.eps, weight, bias)
+    core.update(mean, new_mean)
+    core.update(var, new_var)
+    return y
   end
 end)
 -- The same; without use_input_stats with the statistics given. With it they may be given too: two
@@ -248,8 +250,7 @@ define_functional([[instance_norm(x: tensor, running_mean: tensor = nil, running
                   momentum: number = 0.1, eps: number = 1e-5)]],
                   "F.instance_norm", function(x, mean, var, weight, bias, own, momentum, eps)
   if not own then return nn.functional.batch_norm(x, mean, var, weight, bias, {eps = eps}) end
-  local y, new_mean, new_var = of_instances("instance_norm", x, mean, var, momentum, eps)
-  return scaled(x, y, weight, bias), new_mean, new_var
+  return of_instances("instance_norm", x, mean, var, momentum, eps, weight, bias)
 end)
 -- x / (k + alpha * mean of x^2 over `size` channels around)^beta.
 define([[local_response_norm(x: tensor, size: count, alpha: number = 1e-4,

@@ -103,6 +103,14 @@ static bool is_said(const Node *n) { // the model says which dtype it has
   return n->op->cls == OpSource || n->op->typing == TypeConvert;
 }
 
+// An output is fp32, and so is what it is another shape of: one kernel stores it, with no rounding
+// between.
+static void set_output(Node *n) {
+  n->type.dtype = DtF32;
+  bool shape = n->op->cls == OpMove && n->op->form == MoveReshape;
+  if (shape && n->in[0]->uses == 1 && !is_said(n->in[0])) set_output(n->in[0]);
+}
+
 // Needs: shapes. Gives: Type.dtype of every value.
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
@@ -125,6 +133,6 @@ void prec_pass(Compiler *c) {
       n->type.dtype = g->updates[i].state->type.dtype;
   }
   for (int i = 0; i < g->noutputs; i++)
-    if (dtype_is_float(g->outputs[i].node->type.dtype)) g->outputs[i].node->type.dtype = DtF32;
+    if (dtype_is_float(g->outputs[i].node->type.dtype)) set_output(g->outputs[i].node);
   free(reduced);
 }

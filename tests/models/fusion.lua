@@ -133,6 +133,11 @@ function cases.groups() -- a group norm: its reshapes are no kernels
   nn.output("y", (d * nn.rsqrt((d * d):mean({3, 4, 5}, true) + 1e-5)):reshape{2, 32, 14, 14}:relu())
   at_most(2)
 end
+function cases.group_layer() -- the layer, its weight, its bias and what follows
+  local x = nn.input("x", {2, 16, 14, 14}):conv2d("c", {out = 32, kernel = 3, pad = 1})
+  nn.output("y", x:group_norm("g", {groups = 4}):relu())
+  at_most(2)
+end
 -- What a convolution makes is added up for each image where it is made: squeeze and excitation, and
 -- the mean and variance of an instance norm; of a product, for each sequence and each position.
 function cases.images()

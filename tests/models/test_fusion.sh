@@ -10,11 +10,12 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
 }
 for case in siblings dropped diamond statistics squares groups images concat parts adam cycle gated \
   heads branches turned ordered recursion beside activations residual norms \
+  group_layer \
   $(long && echo windows); do
   ok "$case" fused --set case=$case
 done
 for case in siblings statistics images concat parts cycle gated heads branches turned ordered \
-  activations residual norms; do
+  activations residual norms groups; do
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \
     --lowering unfused
