@@ -3,6 +3,7 @@
 # sectors.
 . "$(dirname "$0")/../tap.sh"
 [ $NNGEN_DEVICE = sim ] || { skip "counters" "only libcusim counts"; tap_done; exit; }
+export NNGEN_SIM_OPTIMIZE=${NNGEN_SIM_OPTIMIZE:+g} # counted, kernels run longer than they compile
 # Runs a model, counted, and gives one line for each kernel: name, bytes planned, bytes counted,
 # bank conflicts, sectors, sectors at best. Each model runs once.
 counts() { # counts ARGUMENTS...
@@ -26,11 +27,11 @@ each() { # each CONDITION ARGUMENTS...: it holds of every kernel, and there are 
 # planned: within 1 %. whole: the stem apart, at most 5 % more sectors than the bytes need.
 planned='$3 <= 1.01 * $2 && $3 >= 0.99 * $2' clean='$4 == 0' \
   whole='$1 ~ /__(conv1|fc|image)/ || $5 <= 1.05 * $6'
-for dtype in fp32 fp16; do
+for dtype in fp16 $(long && echo fp32); do
   ok "planned bytes are counted bytes, unfused lenet $dtype" each "$planned" models/lenet.lua \
     --dtype $dtype --lowering unfused
 done
-for dtype in fp32 fp16 tf32; do
+for dtype in fp32 $(long && echo fp16 tf32); do
   ok "no bank conflicts in lenet, $dtype" each "$clean" models/lenet.lua --dtype $dtype
 done
 for dtype in fp16 $(long && echo fp32 tf32 bf16); do
@@ -39,11 +40,13 @@ for dtype in fp16 $(long && echo fp32 tf32 bf16); do
   ok "no bank conflicts in resnet18, $dtype" each "$clean" $network
   ok "whole sectors in resnet18, $dtype" each "$whole" $network
 done
-for shape in "case=maps" "case=every length=500" "outer=2 inner=1 length=40000"; do
+long && shapes=(case=maps "case=every length=500") || shapes=()
+for shape in "${shapes[@]}" "outer=2 inner=1 length=40000"; do
   ok "planned bytes are counted bytes, scans, $shape" \
     each "$planned" tests/models/scan.lua --set $shape
 done
-for shape in "case=maps" "case=every length=500 k=64" "outer=2 inner=1 length=40000"; do
+long && shapes=(case=maps "case=every length=500 k=64") || shapes=()
+for shape in "${shapes[@]}" "outer=2 inner=1 length=40000"; do
   ok "planned bytes are counted bytes, topk, $shape" \
     each "$planned" tests/models/topk.lua --set $shape
 done
