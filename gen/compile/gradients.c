@@ -68,8 +68,8 @@ static void call_grad(Trial *t) {
   if (front_call(lua, nin + 2, LUA_MULTRET))
     err_at(t->c, t->op->loc, "op '%s': its grad fails: %s", t->op->name, lua_tostring(lua, -1));
   if (lua_gettop(lua) - top < nin)
-    err_at(t->c, t->op->loc, "op '%s': its grad gives %d of %d gradients; nil is that of a constant",
-           t->op->name, lua_gettop(lua) - top, nin);
+    err_at(t->c, t->op->loc,
+           "op '%s': its grad gives %d of %d gradients; nil is that of a constant", t->op->name, lua_gettop(lua) - top, nin);
   lua_settop(lua, top + nin);
   for (int i = nin - 1; i >= 0; i--) {
     t->grad[i] = read_gradient(t, i);
@@ -166,8 +166,8 @@ static void compare(const Trial *t, int column) {
   }
   if (wrong < kConfirmed) return;
   err_at(t->c, t->op->loc,
-         "op '%s': at (%s) its grad gives %g%s, differences of its ref %g; a gradient that is to be "
-         "another is a rule of nn.custom_gradient",
+         "op '%s': at (%s) its grad gives %g%s, differences of its ref %g; a gradient that is to "
+         "be another is a rule of nn.custom_gradient",
          t->op->name, point_text(t, at), first_got, of_input(t, column), first_want);
 }
 
