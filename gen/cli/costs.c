@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 enum { kNameWidth = 44, kTileWidth = 42 }; // columns
 
@@ -11,11 +12,12 @@ typedef struct Costs { // of one kernel, or of all
   double seconds, floor;
   double issued, counted,
       inside; // multiplications: of the tiles, of the FLOP count, without the image's padding
-  const char *bound; // the bottleneck; null: unknown
+  double term[CostTerms];
 } Costs;
 
 static Costs costs_of(const Group *g, const Arch *arch) {
-  Costs c = {.seconds = g->tile.seconds, .bound = g->tile.bound};
+  Costs c = {.seconds = g->tile.seconds};
+  memcpy(c.term, g->tile.term, sizeof c.term);
   c.floor = fmax(sched_flop_seconds(g, arch), sched_dram_seconds(g, arch));
   if (g->tm->multiplies) g->tm->multiplies(g, &c.issued, &c.counted, &c.inside);
   return c;
@@ -24,6 +26,7 @@ static Costs costs_of(const Group *g, const Arch *arch) {
 static void add(Costs *sum, const Costs *c) {
   sum->seconds += c->seconds, sum->floor += c->floor;
   sum->issued += c->issued, sum->counted += c->counted, sum->inside += c->inside;
+  for (int i = 0; i < CostTerms; i++) sum->term[i] += c->term[i];
 }
 
 static double ratio(double a, double b) {
@@ -35,18 +38,24 @@ static void print_row(Arena *arena, const char *name, const char *tile, const Co
          tile, c->seconds * 1e6, c->floor * 1e6, ratio(c->seconds, c->floor));
   if (c->issued > 0)
     printf(" %8.3f %8.3f", ratio(c->issued, c->counted), ratio(c->counted, c->inside));
-  else if (c->bound)
-    printf(" %17s %s", "", c->bound);
-  printf("\n");
+  else
+    printf(" %17s", "");
+  printf(" %s\n", cost_text(arena, c->term));
 }
 
 static json_t *json_row(const Group *g, const Costs *c) {
   const char *tile = g->tm->candidates ? tuning_tile(g->graph->arena, &g->tile) : "";
-  return json_pack("{s:s s:s s:s s:s s:f s:f s:f s:f s:f s:i s:i}", "name", g->name, "layer",
-                   g->layer, "tile", tile, "bound", c->bound ? c->bound : "", "modelled_us",
-                   c->seconds * 1e6, "floor_us", c->floor * 1e6, "issued", c->issued, "counted",
-                   c->counted, "inside", c->inside, "threads", g->tile.threads, "blocks_per_sm",
-                   g->tile.blocks);
+  json_t *terms = json_object();
+  int most = 0;
+  for (int i = 0; i < CostTerms; i++) {
+    json_object_set_new(terms, cost_terms[i], json_real(c->term[i] * 1e6));
+    if (c->term[i] > c->term[most]) most = i;
+  }
+  return json_pack("{s:s s:s s:s s:s s:f s:f s:o s:f s:f s:f s:i s:i}", "name", g->name, "layer",
+                   g->layer, "tile", tile, "bound", cost_terms[most], "modelled_us",
+                   c->seconds * 1e6, "floor_us", c->floor * 1e6, "terms_us", terms, "issued",
+                   c->issued, "counted", c->counted, "inside", c->inside, "threads",
+                   g->tile.threads, "blocks_per_sm", g->tile.blocks);
 }
 
 static int print_json(const Compiler *c, Error *err) {
@@ -74,10 +83,12 @@ int show_costs(const Compiler *c, bool json, Error *err) {
   if (json) return print_json(c, err);
   Costs sum = {0};
   printf("%s, %s, for %s; microseconds by the cost model, not measured; padding: "
-         "multiplications issued / counted; border: counted / those without the image's padding\n",
+         "multiplications issued / counted; border: counted / those without the image's padding; "
+         "a kernel takes the fourth root of the sum of its bounds' fourth powers (math to wait; of "
+         "math and issue the larger where no tensor cores multiply), then fill, join and launch\n",
          c->graph->model, c->options.dtype, c->options.arch->gpu);
   printf("%-*s %-*s %9s %9s %8s %8s %8s %s\n", kNameWidth, "kernel", kTileWidth, "tile", "modelled",
-         "floor", "ratio", "padding", "border", "bottleneck");
+         "floor", "ratio", "padding", "border", "terms, the largest first");
   for (int i = 0; i < c->graph->ngroups; i++) {
     const Group *g = c->graph->groups[i];
     if (g->fixed) continue;

@@ -89,7 +89,7 @@ struct Tile {
   int64_t grid[3];
   int smem;          // dynamic shared memory, bytes
   double seconds;    // what the model expects
-  const char *bound; // what takes most of it; null: not known
+  double term[10];   // what it is made of, in seconds: as cost_terms names them (sched.h)
   bool tuned;        // contract: measured as the fastest, whatever the model says
 };
 

@@ -53,6 +53,8 @@ double sched_dram_seconds(const Group *g, const Arch *arch) {
 void sched_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  floor on %s: %.2f us of arithmetic, %.2f us of memory\n", arch->gpu,
           sched_flop_seconds(g, arch) * 1e6, sched_dram_seconds(g, arch) * 1e6);
+  fprintf(file, "  expected: %.2f us: %s\n", g->tile.seconds * 1e6,
+          cost_text(g->graph->arena, g->tile.term));
   fuse_explain(g, "  ", file);
   if (g->tm->explain) g->tm->explain(g, arch, file);
 }

@@ -144,10 +144,17 @@ typedef struct Cost {
   int per_sm;                               // blocks that fit an SM
   double waves;                             // of blocks
   double math, smem, issue, l2, dram, wait; // bounds; wait: for one block of k after the other
+  double exp;                               // a bound, of attention: exponentials
   double fill, split, gap;                  // the first loads; the sums of parts; the launch
   double seconds;
 } Cost;
 
+// The names of Tile.term: the bounds, then what comes on top.
+enum { CostBounds = 7, CostTerms = 10 };
+extern const char *const cost_terms[CostTerms];
+void cost_note(Tile *t, const Cost *c); // in the tile: what it takes, and of what
+// The terms of at least 0.01 us, the largest first: "dram 3.20, launch 1.30".
+const char *cost_text(Arena *arena, const double *term);
 // A little more than the largest: bounds do not overlap perfectly.
 double cost_together(const double *bounds, int count);
 extern const char *const unit_names[Units]; // lib/NAME.cuh
@@ -179,7 +186,6 @@ typedef struct Stream {
 } Stream;
 
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);
-void stream_note(Tile *t, const Cost *c); // what it takes, and what most of it is
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);

@@ -260,7 +260,7 @@ static double split_seconds(const Attending *a, const Tile *t, const Arch *arch)
          2 * tile_blocks(a, t) * part / arch->l2_rate;
 }
 
-static double tile_seconds(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
+static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9), warps = t->threads / (double)kWarp;
   double blocks = tile_blocks(a, t), on_sm = ceil(blocks / arch->sms);
   double keys = ceil((double)ceil_div(a->keys, t->n) / t->splits) * attend_share(g, a, t);
@@ -268,15 +268,20 @@ static double tile_seconds(const Attending *a, const Tile *t, const Group *g, co
   TileClocks c = clocks_of(a, t, arch);
   double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
   double chain = t->unit ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
-  double bounds[] = {on_sm * keys * c.math * clock,
-                     on_sm * keys * c.exponentials * clock,
-                     on_sm * keys * c.smem * clock,
-                     on_sm * keys * c.issue * clock,
-                     on_sm * keys * loaded / (arch->l2_rate / arch->sms),
-                     sched_dram_seconds(g, arch),
-                     rounds * keys * (alone + chain) * clock};
-  return cost_together(bounds, (int)LENGTH(bounds)) + kLoadClocks * 2 * clock + arch->launch_gap +
-         split_seconds(a, t, arch);
+  Cost cost = {.math = on_sm * keys * c.math * clock,
+               .exp = on_sm * keys * c.exponentials * clock,
+               .smem = on_sm * keys * c.smem * clock,
+               .issue = on_sm * keys * c.issue * clock,
+               .l2 = on_sm * keys * loaded / (arch->l2_rate / arch->sms),
+               .dram = sched_dram_seconds(g, arch),
+               .wait = rounds * keys * (alone + chain) * clock,
+               .fill = kLoadClocks * 2 * clock,
+               .split = split_seconds(a, t, arch),
+               .gap = arch->launch_gap};
+  double bounds[] = {cost.math, cost.exp, cost.smem, cost.issue, cost.l2, cost.dram, cost.wait};
+  cost.seconds =
+      cost_together(bounds, (int)LENGTH(bounds)) + cost.fill + cost.gap + cost.split;
+  return cost;
 }
 
 static bool may_cut(const Attending *a, const Tile *t, int lanes) {
@@ -308,7 +313,8 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
       t.threads = t.m / t.tm * kWarp;
       t.blocks = blocks_per_sm(&a, &t, arch);
       if (!may_cut(&a, &t, lanes) || !t.blocks) break;
-      t.seconds = tile_seconds(&a, &t, g, arch);
+      Cost cost = attend_cost(&a, &t, g, arch);
+      cost_note(&t, &cost);
       kept = sched_keep_cheapest(list, kept, most, &t);
     }
   return kept;

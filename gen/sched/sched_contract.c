@@ -109,7 +109,8 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   int least = kLeastStages + tile_in_flight(cut);
   for (t.stages = least; t.stages <= kMostStages; t.stages++) {
     if (t.stages > least && t.stages > part) break;
-    t.seconds = tile_cost(&t, p, g, arch).seconds;
+    Cost cost = tile_cost(&t, p, g, arch);
+    cost_note(&t, &cost);
     kept = sched_keep_cheapest(rings, kept, 2, &t);
   }
   return kept;

@@ -13,6 +13,7 @@
 #include "sched.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
   kSmemPerBlock = 1024, // what a block costs besides
@@ -188,6 +189,31 @@ double cost_together(const double *bounds, int count) {
   for (int i = 0; i < count; i++) most = fmax(most, bounds[i]);
   for (int i = 0; i < count; i++) sum += pow(bounds[i] / most, 4);
   return most * pow(sum, 0.25);
+}
+
+const char *const cost_terms[CostTerms] = {"math", "exp",  "smem", "issue", "l2",
+                                           "dram", "wait", "fill", "join",  "launch"};
+
+void cost_note(Tile *t, const Cost *c) {
+  const double term[CostTerms] = {c->math, c->exp,  c->smem, c->issue, c->l2,
+                                  c->dram, c->wait, c->fill, c->split, c->gap};
+  t->seconds = c->seconds;
+  memcpy(t->term, term, sizeof t->term);
+}
+
+const char *cost_text(Arena *arena, const double *term) {
+  const double least = 5e-9; // seconds
+  bool done[CostTerms] = {false};
+  const char *text = "";
+  for (;;) {
+    int most = -1;
+    for (int i = 0; i < CostTerms; i++)
+      if (!done[i] && term[i] >= least && (most < 0 || term[i] > term[most])) most = i;
+    if (most < 0) return text;
+    done[most] = true;
+    text = arena_printf(arena, "%s%s%s %.2f", text, *text ? ", " : "", cost_terms[most],
+                        term[most] * 1e6);
+  }
 }
 
 int tile_part_group(const Tile *t) {

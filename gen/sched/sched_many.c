@@ -55,7 +55,7 @@ void sched_reduce_many(Group *g, const Arch *arch) {
   s.barriers = log2(kThreads / kWarp) + 2;
   s.joined = joined_steps(g);
   Cost c = stream_cost(&s, g, arch);
-  stream_note(t, &c);
+  cost_note(t, &c);
   add_scratch(g, words);
 }
 

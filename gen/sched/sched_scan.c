@@ -61,7 +61,7 @@ void sched_scan(Group *g, const Arch *arch) {
     for (int columns = t->together ? 1 : 8; columns <= most; columns *= 2)
       for (int64_t parts = 1; parts <= 1024 && parts <= length; parts *= 2) {
         Cost c = scan_cost(t, &x, g, arch, columns, parts);
-        stream_note(t, &c);
+        cost_note(t, &c);
         if (c.seconds < best.seconds * (1 - 1e-9)) best = *t;
       }
   *t = best;

@@ -79,7 +79,7 @@ void sched_select(Group *g, const Arch *arch) {
   for (int columns = least; columns <= most; columns *= 2)
     for (int64_t parts = 1; parts == 1 || (parts <= 512 && parts * kWarp <= length); parts *= 2) {
       Cost c = select_cost(t, &x, g, arch, columns, parts);
-      stream_note(t, &c);
+      cost_note(t, &c);
       if (c.seconds < best.seconds * (1 - 1e-9)) best = *t;
     }
   *t = best;

@@ -42,23 +42,6 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   return c;
 }
 
-void stream_note(Tile *t, const Cost *c) {
-  const struct {
-    const char *name;
-    double seconds;
-  } terms[] = {{"dram", c->dram},
-               {"l2", c->l2},
-               {"issue", c->issue},
-               {"wait", c->wait},
-               {"launch", c->gap + c->fill},
-               {"join", c->split}};
-  int most = 0;
-  for (int i = 1; i < (int)(sizeof terms / sizeof terms[0]); i++)
-    if (terms[i].seconds > terms[most].seconds) most = i;
-  t->seconds = c->seconds;
-  t->bound = terms[most].name;
-}
-
 static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
   for (int i = t->rank - 1; i >= 0; i--)
     if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
@@ -74,7 +57,7 @@ static void cost_elementwise(Group *g, const Arch *arch, double count, double ve
   s.flops = g->flops / count;
   s.steps = 1;
   Cost c = stream_cost(&s, g, arch);
-  stream_note(t, &c);
+  cost_note(t, &c);
 }
 
 // Parts of a bundle have lanes of their own, and blocks one after the other.
@@ -190,7 +173,7 @@ void sched_reduce(Group *g, const Arch *arch) {
   for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
     for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
       Cost c = reduce_cost(t, &x, g, arch, columns, parts);
-      stream_note(t, &c);
+      cost_note(t, &c);
       if (t->grid[1] <= 65535 && c.seconds < best.seconds * (1 - 1e-9)) best = *t;
     }
   *t = best;
@@ -239,7 +222,7 @@ static void choose_across(Group *g, const Arch *arch, int sweeps) {
     for (int per_row = 1; per_row * t->rows <= kMostOfBlock; per_row *= 2) {
       if (per_row * t->rows < kLeastOfBlock) continue;
       Cost c = row_cost(t, g, arch, per_row, sweeps);
-      stream_note(t, &c);
+      cost_note(t, &c);
       if (t->kept < best.kept) continue;
       if (t->kept > best.kept || c.seconds < best.seconds * (1 - 1e-9)) best = *t;
     }
@@ -261,5 +244,5 @@ void sched_row(Group *g, const Arch *arch) {
   while (per_row < kMostPerRow && ceil_div(columns, t->lanes) > per_row * kPerThread) per_row *= 2;
   t->rows = per_row == 32 && rows >= 8 ? 8 : 1;
   Cost c = row_cost(t, g, arch, per_row, sweeps);
-  stream_note(t, &c);
+  cost_note(t, &c);
 }

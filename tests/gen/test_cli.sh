@@ -99,6 +99,18 @@ ok "cache ls --json" cached kernel ls
 ok "cache verify --json" cached valid verify
 ok "cache clear --json" cached removed clear
 ok "show --costs --json" is_json modelled_us build/nngen show models/mlp.lua --costs --json
+terms() { # of every kernel: the largest bound and what comes on top are less, all terms more
+  build/nngen show "$@" --costs --json | tr -d ' ,"' | awk -F: '
+    $1 == "modelled_us" {modelled = $2}
+    $1 == "terms_us" {on = 1; most = top = all = 0; next}
+    on && $1 == "}" {on = 0; rows++
+      if (most + top > modelled * 1.001 || modelled > all * 1.001) {print modelled, most, top; bad = 1}}
+    !on {next} {all += $2} $1 ~ /^(fill|join|launch)$/ {top += $2; next} $2 > most {most = $2}
+    END {exit bad || !rows}'
+}
+ok "terms of what maps, pools, rows and products take" terms models/lenet.lua
+ok "terms of what attention takes" terms models/block.lua --dtype fp16
+ok "terms of what a step takes" terms models/autoencoder.lua --dtype bf16 --entry train
 ok "show --plan --json" is_json kernels build/nngen show models/mlp.lua --plan --json
 cat >"$work/long.lua" <<'LUA'
 local nn = require "nn"
