@@ -20,4 +20,9 @@ for case in siblings statistics images concat parts cycle gated heads branches t
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \
     --lowering unfused
 done
+for case in $(long && sed -n 's/^function cases.\([a-z_]*\).*/\1/p' tests/models/cases.lua); do
+  [[ $case =~ large_sums|batch_statistics ]] || # which move hundreds of megabytes
+    ok "$case as a careful engineer writes it" build/nngen tests/models/cases.lua --quiet --check \
+      --set case=$case
+done
 tap_done
