@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 14
+#define CUSIM_ABI 15
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +23,8 @@ typedef struct CusimThread {
   unsigned cluster_dim[3];
   unsigned char *const *peers; // smem of each block of the cluster, by rank
   const unsigned char *stack_end; // behind its stack
+  // Of a kernel from PTX: wgmma.fence, and groups of products committed and waited for.
+  unsigned product_fences, product_groups, product_done;
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.
@@ -198,6 +200,7 @@ void cusim_proxy_fence(void); // fence.proxy.async
 void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
 void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
+void cusim_no_fence(void) __attribute__((noreturn)); // wgmma.fence, before a product
 
 // So many bytes for the work of a meeting, 64-aligned: the OS thread's.
 void *cusim_scratch(unsigned long long bytes);

@@ -374,7 +374,9 @@ void emit_instr(Emitter *e, const Instr *instr) {
   if (instr->pred >= 0)
     text_print(e->out, "if (%s%s) { ", instr->pred_not ? "!" : "",
                e->func->regs[instr->pred].c_name);
+  pending_before(e);
   row->emit(e);
+  pending_behind(e);
   if (instr->pred >= 0) text_print(e->out, " }");
 }
 
@@ -461,20 +463,19 @@ void emit_function(Emitter *e, PtxFunc *func) {
   text_print(e->out, " u8 *const SB = cusim_self->smem - 1024; u32 CC; (void)SB; (void)PB;");
   emit_registers(e, func);
   emit_variables(e, func);
-  bool *pending = ptx_alloc(e->ptx, (size_t)func->nregs + 1), any = false;
+  pending_begin(e, func);
   for (int i = 0; i < func->nbody; i++) {
     const Instr *instr = &func->body[i];
     int run = 1;
-    if (instr->label && any) memset(pending, 0, (size_t)func->nregs), any = false;
     if (instr->label) {
+      pending_label(e);
       if (!instr->ntargets && !instr->prototype) text_print(e->out, " %s:;", instr->label);
       if (e->counts) emit_counted(e, instr);
       continue;
     }
     emit_line(e, instr);
     if (e->counts) emit_counted(e, instr);
-    emit_pending(e, instr, pending, &any);
-    if (!emit_wide_run(e, instr, &run)) emit_instr(e, instr);
+    if (e->pending || !emit_wide_run(e, instr, &run)) emit_instr(e, instr);
     for (int k = 1; e->counts && k < run; k++) emit_counted(e, &instr[k]);
     i += run - 1;
   }

@@ -237,6 +237,7 @@ typedef struct Emitter {
   int temps;
   bool counts; // instructions are counted
   bool in_block;
+  struct Pending *pending; // of a function with products of warp groups; else null
   BlockCounts *blocks;
   int nblocks, room_blocks;
 } Emitter;
@@ -247,8 +248,11 @@ void emit_function(Emitter *e, PtxFunc *func);
 void emit_instr(Emitter *e, const Instr *instr);
 void emit_fail(const Emitter *e, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-// Before the instruction's text; pending: of each register; *any: whether there is one.
-void emit_pending(Emitter *e, const Instr *instr, bool *pending, bool *any);
+// Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).
+void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concerns
+void pending_label(Emitter *e);
+void pending_before(Emitter *e);
+void pending_behind(Emitter *e);
 void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
 void emit_counts(Emitter *e); // the module's table, at its end
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count);
