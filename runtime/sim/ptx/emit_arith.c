@@ -205,7 +205,8 @@ static void emit_min_max(Emitter *e) {
     snprintf(name + strlen(name), sizeof name - strlen(name), "_%s", type.name);
     type = ptx_type_of("u32");
   }
-  call_same(e, name, type, in->nops - 1 == 3 ? 3 : 2);
+  if (in->nops > 3) emit_fail(e, "of three operands it is an instruction of sm_100");
+  call_same(e, name, type, 2);
 }
 
 // ---- integers -----------------------------------------------------------------------------------

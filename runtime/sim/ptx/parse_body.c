@@ -265,6 +265,16 @@ static Instr *add_instr(Parser *p) {
   return instr;
 }
 
+// The type is the last piece: `max.s32.relu` is `max.relu.s32`.
+static void put_type_last(Instr *instr) {
+  const char **end = &instr->part[instr->nparts - 1];
+  if (instr->nparts < 3 || !ptx_type_of(end[-1]).kind) return;
+  if (strcmp(*end, "relu") != 0 && strcmp(*end, "ftz") != 0) return;
+  const char *type = end[-1];
+  end[-1] = *end;
+  *end = type;
+}
+
 static void split_opcode(Parser *p, Instr *instr) {
   char *pieces = ptx_string(p->ptx, instr->opcode, strlen(instr->opcode));
   for (char *at = pieces; at;) {
@@ -273,6 +283,7 @@ static void split_opcode(Parser *p, Instr *instr) {
     at = strchr(at, '.');
     if (at) *at++ = 0;
   }
+  put_type_last(instr);
   for (int i = instr->nparts; i < kMaxParts; i++) instr->part[i] = ""; // not there: like no word
 }
 
