@@ -57,11 +57,31 @@ static const Form orders[] = {
      0x40800000},
     {TEXT("mov.f32 %f2, 0f40800000;\nrsqrt.approx.f32.ftz %f1, %f2;\nmov.b32 %r1, %f1;"),
      0x3f000000},
+    {TEXT("setp.lt.u32 %p1, %r9, 5;\nvote.ballot.sync.b32 %r1, %p1, 0xffffffff;"), 31},
+    {TEXT("setp.lt.u32 %p1, %r9, 5;\nvote.sync.ballot.b32 %r1, %p1, 0xffffffff;"), 31},
+    {TEXT("setp.lt.u32 %p1, %r9, 5;\nvote.any.sync.pred %p2, %p1, -1;\nselp.u32 %r1, 3, 4, %p2;"),
+     3},
 };
 
 static void test_orders(void **state) {
   (void)state;
   RUN(orders);
+}
+
+// ---- variables ----------------------------------------------------------------------------------
+
+static const Form variables[] = {
+    {WITH(".global .u8 odd = 1;\n.global .v4 .f32 vector = {1.0, 2.0, 3.0, 4.0};\n",
+          "mov.u64 %rd1, vector;\nand.b64 %rd2, %rd1, 15;\ncvt.u32.u64 %r2, %rd2;\n"
+          "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [vector];\ncvt.rni.u32.f32 %r1, %f4;\n"
+          "add.u32 %r1, %r1, %r2;"), 4},
+    {WITH(".shared .u8 odd;\n.shared .v2 .u32 pair[2];\n",
+          "mov.u32 %r2, pair;\nand.b32 %r1, %r2, 7;"), 0},
+};
+
+static void test_variables(void **state) {
+  (void)state;
+  RUN(variables);
 }
 
 // ---- what is refused ----------------------------------------------------------------------------
@@ -88,6 +108,7 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_orders, device_setup),
+      cmocka_unit_test(test_variables),
       cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests_name("test_ptx_forms", tests, NULL, NULL);

@@ -163,7 +163,8 @@ static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
   add_init(p, var, init);
 }
 
-static void parse_qualifiers(Parser *p, PtxVar *var) {
+// Gives the elements of a vector.
+static int parse_qualifiers(Parser *p, PtxVar *var) {
   int vector = 1;
   for (;;) {
     if (parse_take(p, ".align")) {
@@ -196,13 +197,14 @@ static void parse_qualifiers(Parser *p, PtxVar *var) {
   }
   if (!var->type.kind) parse_fail(p, "a type is awaited before `%.*s`", shown(p), p->now.begin);
   var->count = (size_t)vector;
+  return vector;
 }
 
 PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
   PtxVar *var = ptx_alloc(p->ptx, sizeof *var);
   var->space = space;
   var->line = p->now.line;
-  parse_qualifiers(p, var);
+  int vector = parse_qualifiers(p, var);
   var->name = parse_name(p);
   bool open_end = false;
   while (parse_take(p, "[")) {
@@ -219,7 +221,7 @@ PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
   if (open_end && var->ninit) var->count = (size_t)var->ninit;
   var->extern_array = open_end && !var->ninit;
   if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);
-  int natural = var->type.bits >= 8 ? var->type.bits / 8 : 1;
+  int natural = vector * (var->type.bits >= 8 ? var->type.bits / 8 : 1);
   if (!var->align) var->align = natural;
   var->c_name = var->name;
   return var;
