@@ -84,6 +84,73 @@ static void test_variables(void **state) {
   RUN(variables);
 }
 
+// An address by bytes behind a byte, as compilers write packed structs that hold pointers.
+#define BYTES(space)                                                                               \
+  ".global .u32 array[5] = {1, 2, 3, 4, 5};\n" space " .u8 packed[9] = {7, "                      \
+  "0xFF(generic(array)+12), 0xFF00(generic(array)+12), 0xFF0000(generic(array)+12), "              \
+  "0xFF000000(generic(array)+12), 0xFF00000000(generic(array)+12), "                               \
+  "0xFF0000000000(generic(array)+12), 0xFF000000000000(generic(array)+12), "                       \
+  "0xFF00000000000000(generic(array)+12)};\n"
+#define BYTE(space, at, shift)                                                                     \
+  "ld" space ".u8 %rd2, [packed+" at "];\nshl.b64 %rd2, %rd2, " shift ";\nor.b64 %rd1, %rd1, %rd2;\n"
+#define POINTER(space)                                                                             \
+  "mov.u64 %rd1, 0;\n" BYTE(space, "1", "0") BYTE(space, "2", "8") BYTE(space, "3", "16")         \
+  BYTE(space, "4", "24") BYTE(space, "5", "32") BYTE(space, "6", "40") BYTE(space, "7", "48")      \
+  BYTE(space, "8", "56") "ld.u32 %r1, [%rd1];\nld" space ".u8 %r2, [packed];\n"                   \
+  "mad.lo.u32 %r1, %r2, 100, %r1;"
+static const Form initial[] = {
+    {WITH(BYTES(".global"), POINTER(".global")), 704},
+    {WITH(BYTES(".const"), POINTER(".const")), 704},
+    {WITH(".global .u32 a[3] = {1+2, 4*5, -1};\n",
+          "ld.global.u32 %r2, [a];\nld.global.u32 %r3, [a+4];\nld.global.u32 %r4, [a+2*4];\n"
+          "mad.lo.u32 %r1, %r3, 100, %r2;\nadd.u32 %r1, %r1, %r4;"), 2002},
+    {WITH(".global .u32 a[2*2] = {(1 << 4) | 3, 0x1e+1, 5 > 3 ? 7 : 9, ~0};\n"
+          ".global .u64 p = generic(a) + 4*2 - 4;\n",
+          "ld.global.u64 %rd1, [p];\nld.u32 %r2, [%rd1];\nld.global.u32 %r3, [a];\n"
+          "ld.u32 %r4, [%rd1+(1+1)*2];\nmad.lo.u32 %r1, %r2, 100, %r3;\n"
+          "mad.lo.u32 %r1, %r4, 10000, %r1;"), 73119},
+    {WITH(".global .f64 a[2] = {1.5 * 2.0, -(0.5)};\n",
+          "ld.global.f64 %d1, [a];\nld.global.f64 %d2, [a+8];\nadd.f64 %d1, %d1, %d2;\n"
+          "mul.f64 %d1, %d1, 0d4024000000000000;\ncvt.rni.u32.f64 %r1, %d1;"), 25},
+};
+
+static void test_initial(void **state) {
+  (void)state;
+  RUN(initial);
+}
+
+// ---- expressions --------------------------------------------------------------------------------
+
+#define VALUE(expression) TEXT("mov.u32 %r1, " expression ";")
+static const Form expressions[] = {
+    {VALUE("(3+4)*2-1"), 13},
+    {VALUE("5>3?7:9"), 7},
+    {VALUE("5>3 && 2>=3 ? 7 : 0 || 4 ? 8 : 9"), 8},
+    {VALUE("-(2)"), 0xfffffffe},
+    {VALUE("~0"), 0xffffffff},
+    {VALUE("!5 + !0"), 1},
+    {VALUE("(1<<4)|3"), 19},
+    {VALUE("1 << 4 + 1"), 32},
+    {VALUE("6 & 3 ^ 1 | 8"), 11},
+    {VALUE("-7 / 2"), 0xfffffffd},
+    {VALUE("-7 % 3"), 0xffffffff},
+    {VALUE("-8 >> 1"), 0xfffffffc},
+    {VALUE("(.u64) -1 / 0x100000000 == 0xffffffff"), 1},
+    {VALUE("-1 < 0"), 1},
+    {VALUE("-1 < 0U"), 0},
+    {VALUE("WARP_SZ * 2 != 64"), 0},
+    {VALUE("1.5 < 2.5"), 1},
+    {VALUE("10 - 4 - 3"), 3},
+    {TEXT("mov.u32 %r2, 5;\nadd.u32 %r1, %r2, ~0;"), 4},
+    {TEXT("mov.u32 %r2, 5;\nmad.lo.u32 %r1, %r2, (2+1), -(-(1));"), 16},
+    {TEXT("mov.f32 %f1, 1.5 + 0.25*2.0;\ncvt.rni.u32.f32 %r1, %f1;"), 2},
+};
+
+static void test_expressions(void **state) {
+  (void)state;
+  RUN(expressions);
+}
+
 // ---- what is refused ----------------------------------------------------------------------------
 
 typedef struct Refused {
@@ -92,6 +159,11 @@ typedef struct Refused {
 
 static const Refused refused[] = {
     {TEXT("max.f32 %f1, %f2, %f3, %f4;"), "max.f32: of three operands it is an instruction of sm_100"},
+    {TEXT("mov.u32 %r1, 1 / 0;"), "line 13: error: a division by 0"},
+    {TEXT("mov.u32 %r1, 1.5 % 2.0;"), "`%` of numbers with a point"},
+    {TEXT("mov.u32 %r1, (1 + 2;"), "`)` is awaited"},
+    {TEXT("mov.u32 %r1, ((((((((((((((((((((((((((((((((((((1"), "too many brackets"},
+    {WITH(".global .u32 a;\n.global .u8 b = 0xf0f(a);\n", ""), "a mask is a run of ones"},
 };
 
 static void test_refused(void **state) {
@@ -109,6 +181,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_orders, device_setup),
       cmocka_unit_test(test_variables),
+      cmocka_unit_test(test_initial),
+      cmocka_unit_test(test_expressions),
       cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests_name("test_ptx_forms", tests, NULL, NULL);

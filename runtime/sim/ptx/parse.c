@@ -124,6 +124,48 @@ static void add_init(Parser *p, PtxVar *var, PtxInit init) {
   var->init[var->ninit++] = init;
 }
 
+// name, generic(name), generic(name) + 4 - 2
+static void parse_symbol(Parser *p, PtxInit *init) {
+  bool generic = parse_is(p, "generic");
+  init->symbol = parse_name(p);
+  if (generic) {
+    parse_need(p, "(");
+    init->symbol = parse_name(p);
+    parse_need(p, ")");
+  }
+  while (parse_is(p, "+") || parse_is(p, "-")) {
+    bool minus = parse_is(p, "-");
+    parse_next(p);
+    Constant c = parse_term(p);
+    if (c.kind != OpInt) parse_fail(p, "a whole number is awaited");
+    init->bits += minus ? -c.bits : c.bits;
+  }
+}
+
+static bool at_mask(Parser *p) { // 0xff00(symbol)
+  PtxToken after = ptx_lex(p->ptx, p->now.begin + p->now.length, p->now.line);
+  return p->now.kind == TokNumber && *after.begin == '(';
+}
+
+static void parse_mask(Parser *p, PtxInit *init) {
+  init->mask = need_integer(p);
+  uint64_t low = init->mask >> (init->mask ? __builtin_ctzll(init->mask) : 0);
+  if (!low || (low & (low + 1))) parse_fail(p, "a mask is a run of ones");
+  parse_need(p, "(");
+  parse_symbol(p, init);
+  parse_need(p, ")");
+}
+
+static uint64_t single(uint64_t bits) { // of a double
+  double d;
+  float f;
+  memcpy(&d, &bits, sizeof d);
+  f = (float)d;
+  bits = 0;
+  memcpy(&bits, &f, sizeof f);
+  return bits;
+}
+
 static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
   if (depth > kMostDepth) parse_fail(p, "too many brackets in each other");
   if (parse_take(p, "{")) {
@@ -135,30 +177,14 @@ static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
     return;
   }
   PtxInit init = {0};
-  OperandKind kind = OpInt;
-  bool minus = parse_take(p, "-");
-  if (p->now.kind == TokName && *p->now.begin != '.') {
-    bool generic = parse_is(p, "generic");
-    init.symbol = parse_name(p);
-    if (generic) {
-      parse_need(p, "(");
-      init.symbol = parse_name(p);
-      parse_need(p, ")");
-    }
-    if (parse_take(p, "+")) init.bits = need_integer(p);
-    if (parse_is(p, "(")) parse_fail(p, "`%s(...)` as an initial value", init.symbol);
+  if (at_mask(p)) {
+    parse_mask(p, &init);
+  } else if (parse_at_constant(p)) {
+    Constant c = parse_constant(p);
+    bool fraction = c.kind == OpDouble && var->type.bits == 32; // a decimal one
+    init.bits = fraction ? single(c.bits) : c.bits;
   } else {
-    init.bits = parse_number(p, &kind);
-    if (minus) init.bits = -init.bits;
-    bool wide = kind == OpDouble && var->type.bits == 32; // a decimal fraction
-    if (wide) {
-      double d;
-      float f;
-      memcpy(&d, &init.bits, sizeof d);
-      f = (float)d;
-      init.bits = 0;
-      memcpy(&init.bits, &f, sizeof f);
-    }
+    parse_symbol(p, &init);
   }
   add_init(p, var, init);
 }
@@ -212,7 +238,7 @@ PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
     if (parse_is(p, "]"))
       open_end = true;
     else
-      n = need_integer(p);
+      n = parse_constant(p).bits;
     parse_need(p, "]");
     if (n > kMostBytes || var->count * n > kMostBytes) parse_fail(p, "%s is too large", var->name);
     var->count *= n;

@@ -138,6 +138,19 @@ static void parse_parts(Parser *p, Operand *op, const char *close) {
   memcpy(op->parts, parts, (size_t)op->nparts * sizeof *parts);
 }
 
+// What is added to an address here: `+ 4 * 2 - 1`, or nothing.
+static uint64_t parse_distance(Parser *p) {
+  uint64_t distance = 0;
+  while (parse_is(p, "+") || parse_is(p, "-")) {
+    bool minus = parse_is(p, "-");
+    parse_next(p);
+    Constant c = parse_term(p);
+    if (c.kind != OpInt) parse_fail(p, "a whole number is awaited");
+    distance += minus ? -c.bits : c.bits;
+  }
+  return distance;
+}
+
 // [base + 12], [base, {x, y}], [12]; bits: the distance.
 static void parse_address(Parser *p, Operand *op) {
   Operand parts[4];
@@ -145,14 +158,7 @@ static void parse_address(Parser *p, Operand *op) {
   parts[0] = parse_operand(p);
   if (parts[0].kind == OpInt) op->bits = parts[0].bits;
   op->nparts = 1;
-  OperandKind kind;
-  while (parse_is(p, "+") || parse_is(p, "-")) {
-    bool minus = parse_is(p, "-");
-    parse_next(p);
-    minus ^= parse_take(p, "-");
-    uint64_t n = parse_number(p, &kind);
-    op->bits += minus ? -n : n;
-  }
+  op->bits += parse_distance(p);
   while (parse_take(p, ",")) {
     if (op->nparts == 4) parse_fail(p, "too many parts of an address");
     parts[op->nparts++] = parse_operand(p);
@@ -190,8 +196,6 @@ static void parse_named(Parser *p, Operand *op) {
     op->kind = OpReg, op->reg = found;
   } else if (found >= kVar && found < kFamily) {
     op->kind = OpVar, op->var = p->func->vars[found - kVar];
-  } else if (!strcmp(name, "WARP_SZ")) {
-    op->kind = OpInt, op->bits = 32;
   } else if ((op->var = module_var(p->module, name))) {
     op->kind = OpVar;
   } else if (module_func(p->module, name)) {
@@ -204,8 +208,18 @@ static void parse_named(Parser *p, Operand *op) {
   }
 }
 
+// A bracket of a call holds its arguments.
+static bool in_call(const Parser *p) {
+  const char *opcode = p->func->body[p->func->nbody - 1].opcode;
+  return opcode && !strncmp(opcode, "call", 4);
+}
+
 static Operand parse_plain_operand(Parser *p) {
   Operand op = {0};
+  if (parse_at_constant(p) && !(parse_is(p, "(") && in_call(p))) {
+    Constant c = parse_constant(p);
+    return (Operand){.kind = c.kind, .bits = c.bits};
+  }
   if (parse_take(p, "!")) {
     op = parse_operand(p);
     op.negated = !op.negated;
@@ -213,16 +227,8 @@ static Operand parse_plain_operand(Parser *p) {
   }
   if (parse_take(p, "-")) {
     op = parse_operand(p);
-    if (op.kind == OpInt)
-      op.bits = -op.bits;
-    else if (op.kind == OpFloat)
-      op.bits ^= 1u << 31;
-    else if (op.kind == OpDouble)
-      op.bits ^= 1ull << 63;
-    else if (op.kind == OpReg)
-      op.minus = !op.minus;
-    else
-      parse_fail(p, "a minus sign before something that is no number");
+    if (op.kind != OpReg) parse_fail(p, "a minus sign before something that is no number");
+    op.minus = !op.minus;
     return op;
   }
   if (parse_take(p, "{")) {
@@ -234,12 +240,9 @@ static Operand parse_plain_operand(Parser *p) {
   } else if (parse_take(p, "[")) {
     parse_address(p, &op);
     return op;
-  } else if (p->now.kind == TokNumber) {
-    op.bits = parse_number(p, &op.kind);
   } else {
     parse_named(p, &op);
-    OperandKind kind;
-    if (op.kind == OpVar && parse_take(p, "+")) op.bits = parse_number(p, &kind);
+    if (op.kind == OpVar) op.bits = parse_distance(p);
   }
   if (!parse_take(p, "|")) return op;
   Operand pair = {.kind = OpPair, .nparts = 2, .parts = ptx_alloc(p->ptx, 2 * sizeof op)};

@@ -78,6 +78,7 @@ typedef enum PtxSpace {
 typedef struct PtxInit { // a value, or the address of a symbol and a distance
   const char *symbol;
   uint64_t bits;
+  uint64_t mask; // of the address's bits, moved down to bit 0; 0: whole
 } PtxInit;
 
 typedef struct PtxVar {
@@ -209,6 +210,14 @@ bool parse_take(Parser *p, const char *word); // and goes on
 void parse_need(Parser *p, const char *word);
 char *parse_name(Parser *p);
 uint64_t parse_number(Parser *p, OperandKind *kind);
+typedef struct Constant { // OpInt, OpFloat or OpDouble
+  OperandKind kind;
+  bool is_unsigned;
+  uint64_t bits;
+} Constant;
+bool parse_at_constant(Parser *p); // whether a constant expression begins here (parse_constant.c)
+Constant parse_constant(Parser *p);
+Constant parse_term(Parser *p); // without sums: what stands behind a + of an address
 void parse_fail(Parser *p, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 // A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;.
