@@ -151,6 +151,36 @@ static void test_expressions(void **state) {
   RUN(expressions);
 }
 
+// ---- 128 bits -----------------------------------------------------------------------------------
+
+#define WIDE "{ .reg .b128 q, a, b;\nmov.u64 %rd1, 0;\ncvt.u64.u32 %rd2, %r9;\n"
+static const Form wide[] = {
+    // Each thread adds 1 to the low and 2 to the high half, by compare-and-swap.
+    {WITH(".global .align 16 .b64 g[2] = {0xffffffffffffffff, 4};\n.global .u32 done;\n",
+          WIDE "ld.relaxed.gpu.global.b128 q, [g];\nL:\nmov.b128 {%rd3, %rd4}, q;\n"
+          "add.u64 %rd5, %rd3, 1;\nadd.u64 %rd6, %rd4, 2;\nmov.b128 a, {%rd5, %rd6};\n"
+          "atom.global.cas.b128 b, [g], q, a;\nmov.b128 {%rd7, %rd8}, b;\nmov.b128 q, b;\n"
+          "setp.ne.u64 %p1, %rd7, %rd3;\n@%p1 bra L;\nsetp.ne.u64 %p1, %rd8, %rd4;\n@%p1 bra L;\n"
+          "atom.global.add.u32 %r2, [done], 1;\nW: ld.relaxed.gpu.global.u32 %r2, [done];\n"
+          "setp.lt.u32 %p1, %r2, 32;\n@%p1 bra W;\nld.relaxed.gpu.global.b128 q, [g];\n"
+          "mov.b128 {%rd3, %rd4}, q;\nmad.lo.u64 %rd3, %rd4, 1000, %rd3;\n"
+          "cvt.u32.u64 %r1, %rd3;\n}"), 68031},
+    // Each takes what another has left: all numbers come round.
+    {WITH(".global .align 16 .b64 g[2] = {100, 100};\n.global .u32 sum, done;\n",
+          WIDE "mov.b128 q, {%rd2, %rd2};\natom.global.exch.b128 a, [g], q;\n"
+          "mov.b128 {%rd3, %rd4}, a;\nadd.u64 %rd5, %rd3, %rd4;\ncvt.u32.u64 %r2, %rd5;\n"
+          "red.global.add.u32 [sum], %r2;\natom.global.add.u32 %r2, [done], 1;\n"
+          "W: ld.relaxed.gpu.global.u32 %r2, [done];\nsetp.lt.u32 %p1, %r2, 32;\n@%p1 bra W;\n"
+          "ld.relaxed.gpu.global.u32 %r1, [sum];\nld.relaxed.gpu.global.b128 q, [g];\n"
+          "mov.b128 {%rd3, %rd4}, q;\nadd.u64 %rd5, %rd3, %rd4;\ncvt.u32.u64 %r2, %rd5;\n"
+          "add.u32 %r1, %r1, %r2;\n}"), 200 + 2 * 496},
+};
+
+static void test_wide(void **state) {
+  (void)state;
+  RUN(wide);
+}
+
 // ---- what is refused ----------------------------------------------------------------------------
 
 typedef struct Refused {
@@ -159,6 +189,7 @@ typedef struct Refused {
 
 static const Refused refused[] = {
     {TEXT("max.f32 %f1, %f2, %f3, %f4;"), "max.f32: of three operands it is an instruction of sm_100"},
+    {TEXT("{ .reg .b128 q; atom.global.add.b128 q, [%rd1], q; }"), "of 128 bits it is exch or cas"},
     {TEXT("mov.u32 %r1, 1 / 0;"), "line 13: error: a division by 0"},
     {TEXT("mov.u32 %r1, 1.5 % 2.0;"), "`%` of numbers with a point"},
     {TEXT("mov.u32 %r1, (1 + 2;"), "`)` is awaited"},
@@ -178,11 +209,13 @@ static void test_refused(void **state) {
 
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
+  setenv("NNGEN_SIM_CHECK", "all", 0);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_orders, device_setup),
       cmocka_unit_test(test_variables),
       cmocka_unit_test(test_initial),
       cmocka_unit_test(test_expressions),
+      cmocka_unit_test(test_wide),
       cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests_name("test_ptx_forms", tests, NULL, NULL);

@@ -257,6 +257,9 @@ static void emit_atom(Emitter *e) {
                             : ptx_type_of(type.bits == 16   ? "u16"
                                           : type.bits == 32 ? "u32"
                                                             : "u64");
+  bool wide = type.bits == 128;
+  if (wide && ((!cas && strcmp(op, "exch") != 0) || !reads || n > 1))
+    emit_fail(e, "of 128 bits it is exch or cas");
   int at = reads ? 1 : 0;
   text_print(e->out, "{ u8 *a_ = ");
   address(e, need_op(e, at));
@@ -270,7 +273,8 @@ static void emit_atom(Emitter *e) {
     if (to && n > 1 && need_op(e, 0)->nparts != n) emit_fail(e, "as many registers as it says");
     if (n > 1) value = &value->parts[i];
     if (to) emit_begin(e, to, type);
-    text_print(e->out, "x_atom_%s<%s>(a_ + %d, ", op, type.name, i * type.bits / 8);
+    text_print(e->out, wide ? "x_atom_%s(" : "x_atom_%s<%s>(", op, type.name);
+    text_print(e->out, "a_ + %d, ", i * type.bits / 8);
     emit_value(e, value, type);
     if (cas) {
       text_print(e->out, ", ");

@@ -189,18 +189,17 @@ static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
   add_init(p, var, init);
 }
 
-// Gives the elements of a vector.
-static int parse_qualifiers(Parser *p, PtxVar *var) {
-  int vector = 1;
+static void parse_qualifiers(Parser *p, PtxVar *var) {
+  var->vector = 1;
   for (;;) {
     if (parse_take(p, ".align")) {
       var->align = (int)need_integer(p);
       if (var->align < 1 || var->align > 1 << 16 || var->align & (var->align - 1))
         parse_fail(p, "an alignment is a power of two");
     } else if (parse_take(p, ".v2")) {
-      vector = 2;
+      var->vector = 2;
     } else if (parse_take(p, ".v4")) {
-      vector = 4;
+      var->vector = 4;
     } else if (parse_take(p, ".ptr")) { // what a pointer points to: nothing that matters here
       if (parse_space(p) != SpaceGeneric) parse_next(p);
       if (parse_take(p, ".align")) need_integer(p);
@@ -222,15 +221,17 @@ static int parse_qualifiers(Parser *p, PtxVar *var) {
     }
   }
   if (!var->type.kind) parse_fail(p, "a type is awaited before `%.*s`", shown(p), p->now.begin);
-  var->count = (size_t)vector;
-  return vector;
 }
 
-PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
+PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *before) {
   PtxVar *var = ptx_alloc(p->ptx, sizeof *var);
   var->space = space;
   var->line = p->now.line;
-  int vector = parse_qualifiers(p, var);
+  if (before && p->now.kind == TokName && *p->now.begin != '.')
+    var->type = before->type, var->vector = before->vector, var->align = before->align;
+  else
+    parse_qualifiers(p, var);
+  var->count = (size_t)var->vector;
   var->name = parse_name(p);
   bool open_end = false;
   while (parse_take(p, "[")) {
@@ -247,7 +248,7 @@ PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
   if (open_end && var->ninit) var->count = (size_t)var->ninit;
   var->extern_array = open_end && !var->ninit;
   if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);
-  int natural = vector * (var->type.bits >= 8 ? var->type.bits / 8 : 1);
+  int natural = var->vector * (var->type.bits >= 8 ? var->type.bits / 8 : 1);
   if (!var->align) var->align = natural;
   var->c_name = var->name;
   return var;
@@ -283,8 +284,9 @@ PtxVar *parse_reserved(Parser *p, const char *name) {
 
 static void parse_module_variables(Parser *p, PtxSpace space, bool external, bool weak) {
   parse_next(p);
+  PtxVar *var = NULL;
   do {
-    PtxVar *var = parse_variable(p, space, true);
+    var = parse_variable(p, space, true, var);
     var->external = external;
     var->weak = weak;
     add_module_var(p, var);
@@ -303,7 +305,7 @@ static PtxVar **parse_params(Parser *p, int *count) {
     if (!parse_take(p, ".param"))
       parse_fail(p, "`.param` is awaited before `%.*s`", shown(p), p->now.begin);
     list = more(p->ptx, list, *count, sizeof *list);
-    PtxVar *var = parse_variable(p, SpaceParam, false);
+    PtxVar *var = parse_variable(p, SpaceParam, false, NULL);
     list[(*count)++] = var;
     if (!parse_take(p, ",")) break;
   }

@@ -389,7 +389,8 @@ static void add_var(Parser *p, PtxVar *var) {
 
 static void parse_variables(Parser *p, PtxSpace space) {
   parse_next(p);
-  do add_var(p, parse_variable(p, space, true));
+  PtxVar *var = NULL;
+  do add_var(p, var = parse_variable(p, space, true, var));
   while (parse_take(p, ","));
   parse_need(p, ";");
 }

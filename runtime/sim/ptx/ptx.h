@@ -86,7 +86,8 @@ typedef struct PtxVar {
   PtxSpace space;
   PtxType type;
   int align, line;
-  size_t count; // elements
+  int vector;   // elements of one value: 1, 2 or 4
+  size_t count; // of all
   bool external, weak, extern_array;
   PtxInit *init;
   int ninit;
@@ -220,8 +221,9 @@ Constant parse_constant(Parser *p);
 Constant parse_term(Parser *p); // without sums: what stands behind a + of an address
 void parse_fail(Parser *p, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-// A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;.
-PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init);
+// A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;. before:
+// the one ahead in its list, whose type it may share; or null.
+PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *before);
 // Of %reserved_smem_offset_0 and _1: its variable, made where it is first named.
 PtxVar *parse_reserved(Parser *p, const char *name);
 PtxSpace parse_space(const Parser *p); // of the word here; SpaceGeneric: it is none
