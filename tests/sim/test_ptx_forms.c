@@ -190,6 +190,9 @@ typedef struct Refused {
 static const Refused refused[] = {
     {TEXT("max.f32 %f1, %f2, %f3, %f4;"), "max.f32: of three operands it is an instruction of sm_100"},
     {TEXT("{ .reg .b128 q; atom.global.add.b128 q, [%rd1], q; }"), "of 128 bits it is exch or cas"},
+    {TEXT("ld.param.u32 %r1, [out+8];"), "4 bytes at 8 of 8: past the end of the parameters"},
+    {TEXT("ld.param.u64 %rd1, [out+100];"), "line 13: error: ld.param.u64: 8 bytes at 100 of 8"},
+    {TEXT("{ .param .b32 a;\nst.param.b32 [a+4], %r1; }"), "past the end of a"},
     {TEXT("mov.u32 %r1, 1 / 0;"), "line 13: error: a division by 0"},
     {TEXT("mov.u32 %r1, 1.5 % 2.0;"), "`%` of numbers with a point"},
     {TEXT("mov.u32 %r1, (1 + 2;"), "`)` is awaited"},

@@ -11,6 +11,11 @@
 extern "C" {
 #endif
 
+typedef struct CusimLocal { // a variable in local memory, of a function that runs
+  const struct CusimLocal *before;
+  const unsigned char *begin, *end;
+} CusimLocal;
+
 // The CUDA thread that runs now, as the built-in variables show it.
 typedef struct CusimThread {
   unsigned thread[3], block[3]; // threadIdx, blockIdx
@@ -25,6 +30,7 @@ typedef struct CusimThread {
   const unsigned char *stack_end; // behind its stack
   // Of a kernel from PTX: wgmma.fence, and groups of products committed and waited for.
   unsigned product_fences, product_groups, product_done;
+  const CusimLocal *locals; // with checks, the newest; of a kernel from PTX
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.
@@ -231,6 +237,8 @@ void cusim_access(const void *address, int bytes, int writes);
 // The same of an access that is no copy: how, as CusimAccess bits.
 enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4, CusimCompares = 8 };
 void cusim_watch(const void *address, int bytes, int how);
+
+void cusim_watch_local(const void *address, int bytes, int writes); // of local memory
 
 // The same with the copy: a vector access in one, which instrumentation would see in pieces.
 void cusim_load(void *to, const void *from, int bytes);

@@ -2,19 +2,28 @@
 #ifndef CUSIM_PTX_MEMORY_H
 #define CUSIM_PTX_MEMORY_H
 
-// Own: the thread's alone, never watched.
-enum x_access { Plain, Volatile, Atomic, Constant, Own, Compares };
+// Own: the thread's alone, never watched. Local: so, but for its bounds.
+enum x_access { Plain, Volatile, Atomic, Constant, Own, Compares, Local };
 
 template <class T, int N> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) x_vector { T v[N]; };
 
 template <class T> CUSIM_FN void x_watch(const void *p, int kind, bool writes) {
   constexpr int kBytes = int(sizeof(T)), kAlign = kBytes > 16 ? 16 : kBytes;
   if (__builtin_expect(size_t(p) % kAlign, 0)) cusim_misaligned(p, kAlign);
-  if (CUSIM_TRACE && kind != Own)
+  if (CUSIM_TRACE && kind == Local)
+    cusim_watch_local(p, kBytes, writes);
+  else if (CUSIM_TRACE && kind != Own)
     cusim_watch(p, kBytes, (writes ? CusimWrites : 0) | (kind == Volatile ? CusimVolatile : 0) |
                                (kind == Atomic ? CusimAtomic : 0) |
                                (kind == Compares ? CusimCompares : 0));
 }
+
+struct x_local : CusimLocal { // as long as its function runs
+  x_local(const u8 *p, u64 bytes) : CusimLocal{cusim_self->locals, p, p + bytes} {
+    cusim_self->locals = this;
+  }
+  ~x_local() { cusim_self->locals = before; }
+};
 
 // Sixteen aligned bytes in one access, which today's processors make whole.
 typedef u64 x_sixteen __attribute__((vector_size(16), may_alias));

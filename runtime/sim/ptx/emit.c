@@ -277,7 +277,8 @@ static void emit_functions(Emitter *e) {
 }
 
 void emit_module(PtxModule *m, const PtxJob *job, Text *out) {
-  Emitter e = {.ptx = m->ptx, .module = m, .out = out, .counts = job->checks & CusimCount};
+  Emitter e = {.ptx = m->ptx, .module = m, .out = out, .counts = job->checks & CusimCount,
+               .traced = job->checks & CusimTrace};
   name_all(m);
   place_shared(m);
   text_print(out, "#include \"cusim_ptx.h\"\n");

@@ -194,7 +194,7 @@ static void emit_constant(Emitter *e, const Operand *op, PtxType type) {
                tail);
 }
 
-static bool is_kernel_param(const Emitter *e, const PtxVar *var) {
+bool is_kernel_param(const Emitter *e, const PtxVar *var) {
   for (int i = 0; e->func->entry && i < e->func->nparams; i++)
     if (e->func->params[i] == var) return true;
   return false;
@@ -421,6 +421,12 @@ static void emit_registers(Emitter *e, const PtxFunc *func) {
   }
 }
 
+static bool has_alloca(const PtxFunc *func) {
+  for (int i = 0; i < func->nbody; i++)
+    if (func->body[i].opcode && !strcmp(func->body[i].part[0], "alloca")) return true;
+  return false;
+}
+
 static void emit_variables(Emitter *e, const PtxFunc *func) {
   for (int i = 0; i < func->nvars; i++) {
     const PtxVar *var = func->vars[i];
@@ -432,9 +438,12 @@ static void emit_variables(Emitter *e, const PtxFunc *func) {
     if (var->space != SpaceLocal && var->space != SpaceParam)
       ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "%s: no such variable in a function",
                var->name);
-    text_print(e->out, " alignas(%d) u8 %s[%zu];", var->align, var->c_name,
-               var->count * (size_t)(var->type.bits / 8) + !var->count);
+    size_t bytes = var->count * (size_t)(var->type.bits / 8) + !var->count;
+    text_print(e->out, " alignas(%d) u8 %s[%zu];", var->align, var->c_name, bytes);
+    if (e->traced && var->space == SpaceLocal)
+      text_print(e->out, " x_local l%d_(%s, %zu);", i, var->c_name, bytes);
   }
+  if (e->traced && has_alloca(func)) text_print(e->out, " x_local any_(0, ~0ull);");
 }
 
 // A fault at a function's entry, where its variables are made (a stack that overflows), is at the

@@ -20,7 +20,8 @@ static void check_parts(Emitter *e, int end, const char *more) {
 
 // As the template argument of x_ld and x_st: is it traced, how is it ordered?
 static const char *access_kind(const Emitter *e, PtxSpace space) {
-  if (space == SpaceParam || space == SpaceLocal) return "Own";
+  if (space == SpaceParam) return "Own";
+  if (space == SpaceLocal) return "Local";
   if (instr_has(e->instr, "volatile")) return "Volatile";
   if (instr_has(e->instr, "relaxed") || instr_has(e->instr, "acquire") ||
       instr_has(e->instr, "release"))
@@ -58,6 +59,19 @@ static PtxType memory_type(PtxType type) {
   return type;
 }
 
+// An access by a parameter's name lies inside of it; of a kernel's, inside of them all.
+static void check_param(Emitter *e, const Operand *op, int bytes) {
+  const PtxVar *var = op->nparts ? op->parts[0].var : NULL;
+  if (op->kind != OpAddress || op->parts[0].kind != OpVar || var->space != SpaceParam) return;
+  if (var->extern_array) return;
+  bool kernel = is_kernel_param(e, var);
+  int64_t at = (int64_t)(op->bits + op->parts[0].bits + (kernel ? var->offset : 0));
+  size_t size = kernel ? e->func->param_bytes : var->count * (size_t)(var->type.bits / 8);
+  if (at < 0 || (size_t)at + (size_t)bytes > size)
+    emit_fail(e, "%d bytes at %lld of %zu: past the end of %s", bytes, (long long)at, size,
+              kernel ? "the parameters" : var->name);
+}
+
 static void emit_ld(Emitter *e) {
   PtxType type = memory_type(instr_type(e, 0));
   PtxSpace space = need_space(e);
@@ -65,6 +79,7 @@ static void emit_ld(Emitter *e) {
   int n = vector_count(e, need_op(e, 0));
   const char *kind = access_kind(e, space);
   const Operand *target = need_op(e, 0);
+  check_param(e, need_op(e, 1), n * type.bits / 8);
   if (n == 1) {
     emit_begin(e, target, type);
     text_print(e->out, "x_ld<%s, %s>(", type.name, kind);
@@ -92,6 +107,7 @@ static void emit_st(Emitter *e) {
   check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
   const Operand *value = need_op(e, 1);
   int n = vector_count(e, value);
+  check_param(e, need_op(e, 0), n * type.bits / 8);
   text_print(e->out, "x_st<%s>(", access_kind(e, space));
   address(e, need_op(e, 0));
   if (n == 1) {

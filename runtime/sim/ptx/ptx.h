@@ -247,6 +247,7 @@ typedef struct Emitter {
   int file, line; // of the last #line for the C compiler
   int temps;
   bool counts; // instructions are counted
+  bool traced; // accesses are watched
   bool in_block;
   struct Pending *pending; // of a function with products of warp groups; else null
   BlockCounts *blocks;
@@ -283,6 +284,7 @@ void emit_address(Emitter *e, const Operand *op, PtxSpace space);
 // `r1 = ` and what must be around the value: emit_store(e, op, type, "x_add(%s)") is made of two.
 void emit_begin(Emitter *e, const Operand *target, PtxType type);
 void emit_end(Emitter *e, const Operand *target, PtxType type);
+bool is_kernel_param(const Emitter *e, const PtxVar *var); // of the kernel that is written
 bool instr_has(const Instr *instr, const char *part);
 PtxType instr_type(Emitter *e, int from_end); // of the last piece, the one before
 PtxSpace instr_space(const Instr *instr);
