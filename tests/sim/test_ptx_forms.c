@@ -92,7 +92,8 @@ static void test_variables(void **state) {
   "0xFF0000000000(generic(array)+12), 0xFF000000000000(generic(array)+12), "                       \
   "0xFF00000000000000(generic(array)+12)};\n"
 #define BYTE(space, at, shift)                                                                     \
-  "ld" space ".u8 %rd2, [packed+" at "];\nshl.b64 %rd2, %rd2, " shift ";\nor.b64 %rd1, %rd1, %rd2;\n"
+  "ld" space ".u8 %rd2, [packed+" at "];\nshl.b64 %rd2, %rd2, " shift ";\n"                        \
+  "or.b64 %rd1, %rd1, %rd2;\n"
 #define POINTER(space)                                                                             \
   "mov.u64 %rd1, 0;\n" BYTE(space, "1", "0") BYTE(space, "2", "8") BYTE(space, "3", "16")         \
   BYTE(space, "4", "24") BYTE(space, "5", "32") BYTE(space, "6", "40") BYTE(space, "7", "48")      \
@@ -181,6 +182,38 @@ static void test_wide(void **state) {
   RUN(wide);
 }
 
+// ---- registers ----------------------------------------------------------------------------------
+
+#define PARAMETERS                                                                                 \
+  ".func (.reg .u32 r) f(.reg .u32 x, .reg .f32 y) {\n.reg .pred p;\n.reg .u32 t;\n"              \
+  "cvt.rni.u32.f32 t, y;\nadd.u32 r, x, t;\nsetp.gt.u32 p, r, 100;\n@!p ret;\nmov.u32 r, 100;\n}\n"
+static const Form registers[] = {
+    {TEXT(".reg .v4 .u32 q;\nmov.u32 q.x, 1;\nmov.u32 q.y, 2;\nmov.u32 q.b, 3;\nmov.u32 q.w, 4;\n"
+          "mad.lo.u32 %r1, q.x, 10, q.g;\nmad.lo.u32 %r1, %r1, 10, q.z;\n"
+          "mad.lo.u32 %r1, %r1, 10, q.a;"), 1234},
+    {TEXT(".reg .v2 .u32 q, w;\nmov.v2.u32 q, {5, 6};\nmov.v2.u32 w, {q.y, q.x};\n"
+          "mov.v2.u32 q, w;\nmad.lo.u32 %r1, q.x, 10, q.y;"), 65},
+    {TEXT(".reg .v4 .u32 q, w;\nmov.v4.u32 q, %tid;\nmov.v4.u32 w, %ntid;\nsub.u32 %r1, q.x, %r9;\n"
+          "add.u32 %r1, %r1, w.x;\nadd.u32 %r1, %r1, w.y;\nadd.u32 %r1, %r1, q.w;"), 33},
+    {WITH(".global .align 16 .v4 .u32 a = {1, 2, 3, 4};\n",
+          ".reg .v4 .u32 q;\nld.global.v4.u32 q, [a];\nadd.u32 %r1, q.x, q.w;"), 5},
+    {TEXT("mov .u32 %r2, 5;\nadd .u32 %r1, %r2, 3;\nmad .lo .u32 %r1, %r1, 2, 1;"), 17},
+    {WITH(PARAMETERS, "mov.u32 %r2, 7;\nmov.f32 %f1, 2.0;\ncall (%r1), f, (%r2, %f1);"), 9},
+    {WITH(PARAMETERS, "call (%r1), f, (7, 0f40400000);"), 10},
+    {WITH(PARAMETERS, "call (%r1), f, (99, 0f40400000);"), 100},
+    {WITH(PARAMETERS,
+          "P: .callprototype (.reg .u32 r) _ (.reg .u32 x, .reg .f32 y);\nmov.u64 %rd1, f;\n"
+          "mov.f32 %f1, 2.0;\ncall (%r1), %rd1, (7, %f1), P;"), 9},
+    {WITH(".func (.param .b32 r) g(.param .b32 x) {\n.reg .b32 %r<3>;\nld.param.u32 %r1, [x];\n"
+          "add.u32 %r2, %r1, 1;\nst.param.b32 [r], %r2;\nret;\n}\n",
+          "mov.u32 %r2, 7;\ncall (%r1), g, (%r2);"), 8},
+};
+
+static void test_registers(void **state) {
+  (void)state;
+  RUN(registers);
+}
+
 // ---- what is refused ----------------------------------------------------------------------------
 
 typedef struct Refused {
@@ -188,7 +221,7 @@ typedef struct Refused {
 } Refused;
 
 static const Refused refused[] = {
-    {TEXT("max.f32 %f1, %f2, %f3, %f4;"), "max.f32: of three operands it is an instruction of sm_100"},
+    {TEXT("max.f32 %f1, %f2, %f3, %f4;"), "max.f32: of three operands it is an instruction of sm"},
     {TEXT("{ .reg .b128 q; atom.global.add.b128 q, [%rd1], q; }"), "of 128 bits it is exch or cas"},
     {TEXT("ld.param.u32 %r1, [out+8];"), "4 bytes at 8 of 8: past the end of the parameters"},
     {TEXT("ld.param.u64 %rd1, [out+100];"), "line 13: error: ld.param.u64: 8 bytes at 100 of 8"},
@@ -219,6 +252,7 @@ int main(void) {
       cmocka_unit_test(test_initial),
       cmocka_unit_test(test_expressions),
       cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_registers),
       cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests_name("test_ptx_forms", tests, NULL, NULL);

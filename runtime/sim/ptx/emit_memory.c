@@ -141,9 +141,39 @@ static PtxType register_type(Emitter *e, PtxType type) {
                                        : "u64");
 }
 
+// mov.v4.u32 q, %tid; or of another vector.
+static void emit_mov_vector(Emitter *e, PtxType type) {
+  static const char *const tails[] = {".x", ".y", ".z", ".w"};
+  const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  int n = vector_count(e, to);
+  only_parts(e, 2, e->instr->nparts - 1, "");
+  if (from->kind != OpSpecial && (from->kind != OpVector || from->nparts != n))
+    emit_fail(e, "as many values as it says");
+  text_print(e->out, "{ const %s t_[] = {", type.name);
+  for (int i = 0; i < n; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%.40s%s", from->kind == OpSpecial ? from->name : "", tails[i % 4]);
+    Operand part = {.kind = OpSpecial, .name = name};
+    text_print(e->out, "%s(%s)", i ? ", " : "", type.name);
+    emit_value(e, from->kind == OpSpecial ? &part : &from->parts[i], type);
+  }
+  text_print(e->out, "};");
+  for (int i = 0; i < n; i++) {
+    text_print(e->out, " ");
+    emit_begin(e, &to->parts[i], type);
+    text_print(e->out, "t_[%d]", i);
+    emit_end(e, &to->parts[i], type);
+  }
+  text_print(e->out, " }");
+}
+
 static void emit_mov(Emitter *e) {
   PtxType type = register_type(e, instr_type(e, 0));
   const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  if (instr_has(e->instr, "v2") || instr_has(e->instr, "v4")) {
+    emit_mov_vector(e, type);
+    return;
+  }
   only_parts(e, 1, e->instr->nparts - 1, "");
   if (to->kind == OpVector && from->kind == OpVector) emit_fail(e, "between vectors");
   if (to->kind == OpVector) { // unpack

@@ -1,5 +1,6 @@
-// parse.c: a module of PTX, down to the bodies of its functions (parse_body.c).
-#include "sim/ptx/ptx.h"
+// parse.c: a module of PTX, down to its variables (parse_variable.c) and the bodies of its functions
+// (parse_body.c).
+#include "sim/ptx/parse.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { kNewestVersion = 99, kOldestVersion = 30, kMostBytes = 1 << 30, kMostDepth = 16 };
+enum { kNewestVersion = 99, kOldestVersion = 30 };
 
 void parse_fail(Parser *p, const char *format, ...) {
   char text[400];
@@ -34,19 +35,19 @@ bool parse_take(Parser *p, const char *word) {
   return true;
 }
 
-static int shown(const Parser *p) { // how much of a token a message shows
+int parse_shown(const Parser *p) {
   return p->now.length < 60 ? (int)p->now.length : 60;
 }
 
 void parse_need(Parser *p, const char *word) {
   if (parse_take(p, word)) return;
   if (p->now.kind == TokEnd) parse_fail(p, "the text ends where `%s` is awaited", word);
-  parse_fail(p, "`%s` is awaited before `%.*s`", word, shown(p), p->now.begin);
+  parse_fail(p, "`%s` is awaited before `%.*s`", word, parse_shown(p), p->now.begin);
 }
 
 char *parse_name(Parser *p) {
   if (p->now.kind != TokName || *p->now.begin == '.')
-    parse_fail(p, "a name is awaited before `%.*s`", shown(p), p->now.begin);
+    parse_fail(p, "a name is awaited before `%.*s`", parse_shown(p), p->now.begin);
   char *name = ptx_string(p->ptx, p->now.begin, p->now.length);
   parse_next(p);
   return name;
@@ -55,9 +56,9 @@ char *parse_name(Parser *p) {
 // 12, 0x1f, 017, 0b1, 12U, 0f3F800000, 0d3FF0000000000000, 1.5; kind: how its bits are meant.
 uint64_t parse_number(Parser *p, OperandKind *kind) {
   if (p->now.kind != TokNumber)
-    parse_fail(p, "a number is awaited before `%.*s`", shown(p), p->now.begin);
+    parse_fail(p, "a number is awaited before `%.*s`", parse_shown(p), p->now.begin);
   char text[64], *end = text;
-  snprintf(text, sizeof text, "%.*s", shown(p), p->now.begin);
+  snprintf(text, sizeof text, "%.*s", parse_shown(p), p->now.begin);
   uint64_t bits;
   *kind = OpInt;
   bool zero = text[0] == '0';
@@ -80,7 +81,7 @@ uint64_t parse_number(Parser *p, OperandKind *kind) {
   return bits;
 }
 
-static uint64_t need_integer(Parser *p) {
+uint64_t parse_integer(Parser *p) {
   OperandKind kind;
   bool minus = parse_take(p, "-");
   uint64_t n = parse_number(p, &kind);
@@ -98,8 +99,7 @@ PtxVar *module_var(const PtxModule *module, const char *name) {
   return i >= 0 ? module->vars[i] : NULL;
 }
 
-// A list with room for one more: lists grow by doubling, in the arena.
-static void *more(Ptx *ptx, void *list, int count, size_t size) {
+void *list_more(Ptx *ptx, void *list, int count, size_t size) {
   if (count & (count - 1)) return list; // no power of two: there is room
   void *grown = ptx_alloc(ptx, (size_t)(count ? 2 * count : 1) * size);
   if (count) memcpy(grown, list, (size_t)count * size);
@@ -107,152 +107,6 @@ static void *more(Ptx *ptx, void *list, int count, size_t size) {
 }
 
 // ---- variables ----------------------------------------------------------------------------------
-
-PtxSpace parse_space(const Parser *p) {
-  static const struct {
-    const char *word;
-    PtxSpace space;
-  } spaces[] = {{".reg", SpaceReg},       {".global", SpaceGlobal}, {".const", SpaceConst},
-                {".shared", SpaceShared}, {".local", SpaceLocal},   {".param", SpaceParam}};
-  for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
-    if (parse_is(p, spaces[i].word)) return spaces[i].space;
-  return SpaceGeneric;
-}
-
-static void add_init(Parser *p, PtxVar *var, PtxInit init) {
-  var->init = more(p->ptx, var->init, var->ninit, sizeof init);
-  var->init[var->ninit++] = init;
-}
-
-// name, generic(name), generic(name) + 4 - 2
-static void parse_symbol(Parser *p, PtxInit *init) {
-  bool generic = parse_is(p, "generic");
-  init->symbol = parse_name(p);
-  if (generic) {
-    parse_need(p, "(");
-    init->symbol = parse_name(p);
-    parse_need(p, ")");
-  }
-  while (parse_is(p, "+") || parse_is(p, "-")) {
-    bool minus = parse_is(p, "-");
-    parse_next(p);
-    Constant c = parse_term(p);
-    if (c.kind != OpInt) parse_fail(p, "a whole number is awaited");
-    init->bits += minus ? -c.bits : c.bits;
-  }
-}
-
-static bool at_mask(Parser *p) { // 0xff00(symbol)
-  PtxToken after = ptx_lex(p->ptx, p->now.begin + p->now.length, p->now.line);
-  return p->now.kind == TokNumber && *after.begin == '(';
-}
-
-static void parse_mask(Parser *p, PtxInit *init) {
-  init->mask = need_integer(p);
-  uint64_t low = init->mask >> (init->mask ? __builtin_ctzll(init->mask) : 0);
-  if (!low || (low & (low + 1))) parse_fail(p, "a mask is a run of ones");
-  parse_need(p, "(");
-  parse_symbol(p, init);
-  parse_need(p, ")");
-}
-
-static uint64_t single(uint64_t bits) { // of a double
-  double d;
-  float f;
-  memcpy(&d, &bits, sizeof d);
-  f = (float)d;
-  bits = 0;
-  memcpy(&bits, &f, sizeof f);
-  return bits;
-}
-
-static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
-  if (depth > kMostDepth) parse_fail(p, "too many brackets in each other");
-  if (parse_take(p, "{")) {
-    while (!parse_is(p, "}")) {
-      parse_initialiser(p, var, depth + 1);
-      if (!parse_take(p, ",")) break;
-    }
-    parse_need(p, "}");
-    return;
-  }
-  PtxInit init = {0};
-  if (at_mask(p)) {
-    parse_mask(p, &init);
-  } else if (parse_at_constant(p)) {
-    Constant c = parse_constant(p);
-    bool fraction = c.kind == OpDouble && var->type.bits == 32; // a decimal one
-    init.bits = fraction ? single(c.bits) : c.bits;
-  } else {
-    parse_symbol(p, &init);
-  }
-  add_init(p, var, init);
-}
-
-static void parse_qualifiers(Parser *p, PtxVar *var) {
-  var->vector = 1;
-  for (;;) {
-    if (parse_take(p, ".align")) {
-      var->align = (int)need_integer(p);
-      if (var->align < 1 || var->align > 1 << 16 || var->align & (var->align - 1))
-        parse_fail(p, "an alignment is a power of two");
-    } else if (parse_take(p, ".v2")) {
-      var->vector = 2;
-    } else if (parse_take(p, ".v4")) {
-      var->vector = 4;
-    } else if (parse_take(p, ".ptr")) { // what a pointer points to: nothing that matters here
-      if (parse_space(p) != SpaceGeneric) parse_next(p);
-      if (parse_take(p, ".align")) need_integer(p);
-    } else if (parse_take(p, ".attribute")) {
-      parse_need(p, "(");
-      while (!parse_take(p, ")")) {
-        if (p->now.kind == TokEnd || parse_is(p, ".managed"))
-          parse_fail(p, "managed memory is not modelled");
-        parse_next(p);
-      }
-    } else if (p->now.kind == TokName && *p->now.begin == '.') {
-      PtxType type = ptx_type(p->now.begin + 1, p->now.length - 1);
-      if (!type.kind)
-        parse_fail(p, "`%.*s` is no type that is modelled", shown(p), p->now.begin);
-      var->type = type;
-      parse_next(p);
-    } else {
-      break;
-    }
-  }
-  if (!var->type.kind) parse_fail(p, "a type is awaited before `%.*s`", shown(p), p->now.begin);
-}
-
-PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *before) {
-  PtxVar *var = ptx_alloc(p->ptx, sizeof *var);
-  var->space = space;
-  var->line = p->now.line;
-  if (before && p->now.kind == TokName && *p->now.begin != '.')
-    var->type = before->type, var->vector = before->vector, var->align = before->align;
-  else
-    parse_qualifiers(p, var);
-  var->count = (size_t)var->vector;
-  var->name = parse_name(p);
-  bool open_end = false;
-  while (parse_take(p, "[")) {
-    uint64_t n = 1;
-    if (parse_is(p, "]"))
-      open_end = true;
-    else
-      n = parse_constant(p).bits;
-    parse_need(p, "]");
-    if (n > kMostBytes || var->count * n > kMostBytes) parse_fail(p, "%s is too large", var->name);
-    var->count *= n;
-  }
-  if (with_init && parse_take(p, "=")) parse_initialiser(p, var, 0);
-  if (open_end && var->ninit) var->count = (size_t)var->ninit;
-  var->extern_array = open_end && !var->ninit;
-  if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);
-  int natural = var->vector * (var->type.bits >= 8 ? var->type.bits / 8 : 1);
-  if (!var->align) var->align = natural;
-  var->c_name = var->name;
-  return var;
-}
 
 static void add_module_var(Parser *p, PtxVar *var) {
   PtxModule *m = p->module;
@@ -263,7 +117,7 @@ static void add_module_var(Parser *p, PtxVar *var) {
   }
   if (known && var->external) return;
   if (known || module_func(m, var->name)) parse_fail(p, "%s is defined twice", var->name);
-  m->vars = more(p->ptx, m->vars, m->nvars, sizeof *m->vars);
+  m->vars = list_more(p->ptx, m->vars, m->nvars, sizeof *m->vars);
   table_put(p->ptx, &m->names, 0, var->name, m->nvars);
   m->vars[m->nvars++] = var;
 }
@@ -296,16 +150,20 @@ static void parse_module_variables(Parser *p, PtxSpace space, bool external, boo
 
 // ---- functions ----------------------------------------------------------------------------------
 
-static PtxVar **parse_params(Parser *p, int *count) {
+static PtxVar **parse_params(Parser *p, bool entry, int *count) {
   PtxVar **list = NULL;
   *count = 0;
   parse_need(p, "(");
   while (!parse_is(p, ")")) {
     if (parse_take(p, "...")) parse_fail(p, "functions with any number of parameters");
-    if (!parse_take(p, ".param"))
-      parse_fail(p, "`.param` is awaited before `%.*s`", shown(p), p->now.begin);
-    list = more(p->ptx, list, *count, sizeof *list);
+    bool in_reg = !entry && parse_take(p, ".reg");
+    if (!in_reg && !parse_take(p, ".param"))
+      parse_fail(p, "`.param` is awaited before `%.*s`", parse_shown(p), p->now.begin);
+    list = list_more(p->ptx, list, *count, sizeof *list);
     PtxVar *var = parse_variable(p, SpaceParam, false, NULL);
+    if (in_reg && (var->count != 1 || var->type.bits < 8))
+      parse_fail(p, "%s: of parameters in registers, numbers alone are done", var->name);
+    var->in_reg = in_reg;
     list[(*count)++] = var;
     if (!parse_take(p, ",")) break;
   }
@@ -314,9 +172,9 @@ static PtxVar **parse_params(Parser *p, int *count) {
 }
 
 int parse_signature(Parser *p, PtxFunc *func) {
-  if (parse_is(p, "(")) func->returns = parse_params(p, &func->nreturns);
+  if (parse_is(p, "(")) func->returns = parse_params(p, func->entry, &func->nreturns);
   func->name = parse_name(p);
-  if (parse_is(p, "(")) func->params = parse_params(p, &func->nparams);
+  if (parse_is(p, "(")) func->params = parse_params(p, func->entry, &func->nparams);
   return func->nparams;
 }
 
@@ -324,7 +182,7 @@ static int product(Parser *p, int out[3]) {
   int all = 1;
   for (int i = 0; i < 3; i++) {
     int n = 1;
-    if (i == 0 || parse_take(p, ",")) n = (int)need_integer(p);
+    if (i == 0 || parse_take(p, ",")) n = (int)parse_integer(p);
     if (out) out[i] = n;
     all *= n > 0 && n < 1 << 11 ? n : 1; // none is larger than 1024, and so the product none
   }
@@ -335,10 +193,10 @@ static void parse_limits(Parser *p, PtxFunc *func) {
   for (;;) {
     if (parse_take(p, ".maxntid") || parse_take(p, ".reqntid"))
       func->limits.threads = product(p, NULL);
-    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)need_integer(p);
-    else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)need_integer(p);
+    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)parse_integer(p);
+    else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)parse_integer(p);
     else if (parse_take(p, ".reqnctapercluster")) product(p, func->cluster);
-    else if (parse_take(p, ".maxnctapersm") || parse_take(p, ".maxclusterrank")) need_integer(p);
+    else if (parse_take(p, ".maxnctapersm") || parse_take(p, ".maxclusterrank")) parse_integer(p);
     else if (parse_take(p, ".pragma")) {
       while (!parse_take(p, ";") && p->now.kind != TokEnd) parse_next(p);
     } else if (!parse_take(p, ".explicitcluster") && !parse_take(p, ".noreturn") &&
@@ -353,7 +211,7 @@ static PtxFunc *known_func(Parser *p, PtxFunc *func) {
   PtxFunc *known = module_func(m, func->name);
   if (known) return known;
   if (module_var(m, func->name)) parse_fail(p, "%s is defined twice", func->name);
-  m->funcs = more(p->ptx, m->funcs, m->nfuncs, sizeof *m->funcs);
+  m->funcs = list_more(p->ptx, m->funcs, m->nfuncs, sizeof *m->funcs);
   table_put(p->ptx, &m->names, 0, func->name, -2 - m->nfuncs);
   return m->funcs[m->nfuncs++] = func;
 }
@@ -382,7 +240,7 @@ static void parse_function(Parser *p, bool entry, bool external, bool weak) {
 
 static void parse_version(Parser *p) {
   char text[16];
-  snprintf(text, sizeof text, "%.*s", shown(p), p->now.begin);
+  snprintf(text, sizeof text, "%.*s", parse_shown(p), p->now.begin);
   char *dot = strchr(text, '.');
   int line = p->now.line;
   if (p->now.kind != TokNumber || !dot) parse_fail(p, "`%s` is no version", text);
@@ -417,15 +275,15 @@ static const char *relative(Parser *p, const char *path) {
 
 static void parse_file(Parser *p) {
   PtxModule *m = p->module;
-  int number = (int)need_integer(p);
+  int number = (int)parse_integer(p);
   if (number < 0 || number > 1 << 16 || p->now.kind != TokString) parse_fail(p, "`.file` of what?");
   while (m->nfiles <= number) {
-    m->files = more(p->ptx, m->files, m->nfiles, sizeof *m->files);
+    m->files = list_more(p->ptx, m->files, m->nfiles, sizeof *m->files);
     m->files[m->nfiles++] = NULL;
   }
   m->files[number] = relative(p, ptx_string(p->ptx, p->now.begin + 1, p->now.length - 2));
   parse_next(p);
-  while (parse_take(p, ",")) need_integer(p);
+  while (parse_take(p, ",")) parse_integer(p);
 }
 
 // `.section .debug_info { ... }`: debug information, which the C compiler makes anew.
@@ -448,7 +306,7 @@ static void parse_definition(Parser *p) {
   else if (space == SpaceGlobal || space == SpaceConst || space == SpaceShared)
     parse_module_variables(p, space, external, weak);
   else
-    parse_fail(p, "`%.*s` is nothing that stands in a module", shown(p), p->now.begin);
+    parse_fail(p, "`%.*s` is nothing that stands in a module", parse_shown(p), p->now.begin);
 }
 
 // `.alias name, function;`: another name of a function that the module defines.
@@ -466,7 +324,7 @@ static void parse_top(Parser *p) {
   if (parse_take(p, ".version")) parse_version(p);
   else if (parse_take(p, ".target")) parse_target(p);
   else if (parse_take(p, ".address_size")) {
-    if (need_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
+    if (parse_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
   } else if (parse_take(p, ".file")) parse_file(p);
   else if (parse_take(p, ".section")) skip_section(p);
   else if (parse_take(p, ".alias")) parse_alias(p);

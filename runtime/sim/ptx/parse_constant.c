@@ -1,6 +1,6 @@
 // parse_constant.c: constant expressions, as PTX has them: of 64 bits, signed unless an operand is
 // not, or of doubles. By precedence.
-#include "sim/ptx/ptx.h"
+#include "sim/ptx/parse.h"
 
 #include <string.h>
 
