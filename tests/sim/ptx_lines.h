@@ -4,6 +4,10 @@
 #define TESTS_PTX_LINES_H
 
 static const char *const ptx_lines[] = {
+    "mov.u32 %r1, (3+4)*2-1;", "mov .u32 %r1, 5>3?7:~9;", "ld.u32 %r1, [%d1+(1+1)*2];",
+    "{ .reg .v4 .u32 q, w; mov.v4.u32 q, %tid; mov.v4.u32 w, q; add.u32 %r1, q.x, w.a; }",
+    "{ .reg .b128 q; mov.b128 q, {%d1, %d2}; atom.exch.b128 q, [%d3], q; }",
+    "max.s32.relu %r1, %r2, %r3;", "vote.ballot.sync.b32 %r1, %p1, 0xffffffff;",
     "add.u16 %h1, %h2, %h3;", "mul.wide.u16 %r1, %h1, %h2;", "mad.lo.u16 %h1, %h2, %h3, 7;",
     "shr.u16 %h1, %h2, 3;", "add.s16 %h1, %h2, %h3;", "mul.wide.s16 %r1, %h1, %h2;",
     "mad.lo.s16 %h1, %h2, %h3, 7;", "shr.s16 %h1, %h2, 3;", "add.u32 %r1, %r2, -5;",

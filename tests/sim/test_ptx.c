@@ -213,6 +213,10 @@ typedef struct Fault {
        "st.u32 [%rd1+" distance "], %r1;\nld.u32 %r2, [%rd1+" distance "];\n"                      \
        "call.uni free, (f);\n" more "ret;\n}\n"
 
+#define LOCAL(at)                                                                                  \
+  "{ .local .align 8 .b8 v[64]; .reg .b64 p;\nmov.u64 p, v;\nadd.u64 p, p, " at ";\n"              \
+  "st.local.u32 [p], %r6;\nld.local.u32 %r6, [p]; }"
+
 static const Fault faults[] = {
     {"past the end", AT("0", ".loc 1 77 0\nst.global.u32 [%rd4+256], %r6;"), "all",
      CUDA_ERROR_ILLEGAL_ADDRESS, "model.cu:77"},
@@ -266,6 +270,13 @@ static const Fault faults[] = {
      AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
              "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"),
      "basic", CUDA_ERROR_ILLEGAL_INSTRUCTION, "tensor map"},
+    {"inside of a local variable", AT("0", LOCAL("60")), "all", CUDA_SUCCESS, NULL},
+    {"behind a local variable", AT("0", ".loc 1 81 0\n" LOCAL("64")), "address",
+     CUDA_ERROR_ILLEGAL_ADDRESS, "local variables"},
+    {"behind it, and its line", AT("0", ".loc 1 81 0\n" LOCAL("64")), "address",
+     CUDA_ERROR_ILLEGAL_ADDRESS, "model.cu:81"},
+    {"before a local variable", AT("0", "{ .local .b32 v[16];\nld.local.u32 %r6, [v-4]; }"), "all",
+     CUDA_ERROR_ILLEGAL_ADDRESS, "read of 4 bytes"},
     {"malloc and free", HEAP("0", ""), "all", CUDA_SUCCESS, NULL},
     {"behind the end of what malloc gave", HEAP("16", ""), "all", CUDA_ERROR_ILLEGAL_ADDRESS,
      "write of 4 bytes"},

@@ -23,6 +23,17 @@ void cusim_watch(const void *address, int bytes, int how) {
                  __builtin_return_address(0));
 }
 
+// NOTE: local memory is the fiber's stack, where what lies beside a variable is the simulator's own.
+void cusim_watch_local(const void *address, int bytes, int writes) {
+  const unsigned char *at = address;
+  if (!sim_settings()->address) return;
+  for (const CusimLocal *l = cusim_self->locals; l; l = l->before)
+    if (at >= l->begin && at < l->end && bytes <= l->end - at) return;
+  fault_raise(CUDA_ERROR_ILLEGAL_ADDRESS, __builtin_return_address(0),
+              "%s of %d bytes at %p is outside of the thread's local variables",
+              writes ? "write" : "read", bytes, address);
+}
+
 static void access_vector(const void *address, int bytes, bool writes, const void *pc) {
   enum { kWidest = 16 };
   for (int i = 0; i < bytes; i += kWidest)

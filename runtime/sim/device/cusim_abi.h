@@ -5,11 +5,16 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 14
+#define CUSIM_ABI 15
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef struct CusimLocal { // a variable in local memory, of a function that runs
+  const struct CusimLocal *before;
+  const unsigned char *begin, *end;
+} CusimLocal;
 
 // The CUDA thread that runs now, as the built-in variables show it.
 typedef struct CusimThread {
@@ -23,6 +28,9 @@ typedef struct CusimThread {
   unsigned cluster_dim[3];
   unsigned char *const *peers; // smem of each block of the cluster, by rank
   const unsigned char *stack_end; // behind its stack
+  // Of a kernel from PTX: wgmma.fence, and groups of products committed and waited for.
+  unsigned product_fences, product_groups, product_done;
+  const CusimLocal *locals; // with checks, the newest; of a kernel from PTX
 } CusimThread;
 
 // NOTE: initial-exec costs one load where the general model costs a call.
@@ -198,6 +206,7 @@ void cusim_proxy_fence(void); // fence.proxy.async
 void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
 void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
+void cusim_no_fence(void) __attribute__((noreturn)); // wgmma.fence, before a product
 
 // So many bytes for the work of a meeting, 64-aligned: the OS thread's.
 void *cusim_scratch(unsigned long long bytes);
@@ -228,6 +237,8 @@ void cusim_access(const void *address, int bytes, int writes);
 // The same of an access that is no copy: how, as CusimAccess bits.
 enum CusimAccess { CusimWrites = 1, CusimVolatile = 2, CusimAtomic = 4, CusimCompares = 8 };
 void cusim_watch(const void *address, int bytes, int how);
+
+void cusim_watch_local(const void *address, int bytes, int writes); // of local memory
 
 // The same with the copy: a vector access in one, which instrumentation would see in pieces.
 void cusim_load(void *to, const void *from, int bytes);

@@ -77,6 +77,7 @@ template <class P, class H> CUSIM_FN P pair(H low, H high) {
 #include "cusim_mma_any.h"
 #include "cusim_ptx_video.h"
 #include "cusim_ptx_wmma.h"
+#include "cusim_ptx_calls.h" // last: it renames
 
 #if CUSIM_COUNT
 #define X_BLOCK(number) cusim_count_block(number)

@@ -2,19 +2,31 @@
 #ifndef CUSIM_PTX_MEMORY_H
 #define CUSIM_PTX_MEMORY_H
 
-// Own: the thread's alone, never watched.
-enum x_access { Plain, Volatile, Atomic, Constant, Own, Compares };
+// Own: the thread's alone, never watched. Local: so, but for its bounds.
+enum x_access { Plain, Volatile, Atomic, Constant, Own, Compares, Local };
 
 template <class T, int N> struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) x_vector { T v[N]; };
 
 template <class T> CUSIM_FN void x_watch(const void *p, int kind, bool writes) {
   constexpr int kBytes = int(sizeof(T)), kAlign = kBytes > 16 ? 16 : kBytes;
   if (__builtin_expect(size_t(p) % kAlign, 0)) cusim_misaligned(p, kAlign);
-  if (CUSIM_TRACE && kind != Own)
+  if (CUSIM_TRACE && kind == Local)
+    cusim_watch_local(p, kBytes, writes);
+  else if (CUSIM_TRACE && kind != Own)
     cusim_watch(p, kBytes, (writes ? CusimWrites : 0) | (kind == Volatile ? CusimVolatile : 0) |
                                (kind == Atomic ? CusimAtomic : 0) |
                                (kind == Compares ? CusimCompares : 0));
 }
+
+struct x_local : CusimLocal { // as long as its function runs
+  x_local(const u8 *p, u64 bytes) : CusimLocal{cusim_self->locals, p, p + bytes} {
+    cusim_self->locals = this;
+  }
+  ~x_local() { cusim_self->locals = before; }
+};
+
+// Sixteen aligned bytes in one access, which today's processors make whole.
+typedef u64 x_sixteen __attribute__((vector_size(16), may_alias));
 
 // NOTE: a thread that spins on a flag lets others run, before it learns what they published there.
 template <class T, int kKind> CUSIM_FN T x_ld(const u8 *p) {
@@ -25,6 +37,10 @@ template <class T, int kKind> CUSIM_FN T x_ld(const u8 *p) {
     if constexpr (sizeof(T) <= 8) {
       __atomic_load((const T *)p, &value, __ATOMIC_ACQUIRE);
       return value;
+    } else if constexpr (sizeof(T) == 16) {
+      x_sixteen whole = *(const volatile x_sixteen *)p;
+      __atomic_thread_fence(__ATOMIC_ACQUIRE);
+      return __builtin_bit_cast(T, whole);
     }
   }
   __builtin_memcpy(&value, p, sizeof value);
@@ -32,9 +48,13 @@ template <class T, int kKind> CUSIM_FN T x_ld(const u8 *p) {
 }
 template <int kKind, class T> CUSIM_FN void x_st(u8 *p, T value) {
   x_watch<T>(p, kKind, true);
-  if constexpr ((kKind == Volatile || kKind == Atomic) && sizeof(T) <= 8)
+  constexpr bool kWhole = kKind == Volatile || kKind == Atomic;
+  if constexpr (kWhole && sizeof(T) <= 8) {
     __atomic_store((T *)p, &value, __ATOMIC_RELEASE);
-  else
+  } else if constexpr (kWhole && sizeof(T) == 16) {
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    *(volatile x_sixteen *)p = __builtin_bit_cast(x_sixteen, value);
+  } else
     __builtin_memcpy(p, &value, sizeof value);
 }
 
@@ -80,6 +100,38 @@ template <class T> CUSIM_FN T x_atom_inc(u8 *p, T most) {
 }
 template <class T> CUSIM_FN T x_atom_dec(u8 *p, T most) {
   return x_update<T>(p, [most](T old) { return old == 0 || old > most ? most : T(old - 1); });
+}
+// NOTE: of 128 bits the compilers' __atomic functions need a library; __sync is an instruction.
+CUSIM_FN b128 x_swap(u8 *p, b128 expected, b128 desired) {
+#if defined(__x86_64__)
+  return __sync_val_compare_and_swap((b128 *)p, expected, desired);
+#elif defined(__aarch64__)
+  u64 low, high;
+  u32 failed;
+  __asm__ volatile("1: ldaxp %0, %1, [%3]\n cmp %0, %4\n ccmp %1, %5, #0, eq\n b.ne 2f\n"
+                   " stlxp %w2, %6, %7, [%3]\n cbnz %w2, 1b\n b 3f\n"
+                   "2: stlxp %w2, %0, %1, [%3]\n cbnz %w2, 1b\n3:"
+                   : "=&r"(low), "=&r"(high), "=&r"(failed)
+                   : "r"(p), "r"(u64(expected)), "r"(u64(expected >> 64)), "r"(u64(desired)),
+                     "r"(u64(desired >> 64))
+                   : "cc", "memory");
+  return b128(high) << 64 | low;
+#else
+#error "no exchange of 128 bits on this host"
+#endif
+}
+CUSIM_FN b128 x_atom_cas(u8 *p, b128 expected, b128 desired) {
+  x_watch<b128>(p, Compares, true);
+  b128 old = x_swap(p, expected, desired);
+  cusim_yield();
+  return old;
+}
+CUSIM_FN b128 x_atom_exch(u8 *p, b128 v) {
+  x_watch<b128>(p, Atomic, true);
+  b128 old = 0;
+  for (b128 seen; (seen = x_swap(p, old, v)) != old;) old = seen;
+  cusim_yield();
+  return old;
 }
 template <class T> CUSIM_FN T x_atom_exch(u8 *p, T v) {
   T old = x_update<T>(p, [v](T) { return v; });

@@ -50,6 +50,20 @@ CUSIM_FN u32 x_bar_red_popc(s32 id, s32 threads, bool p) { return u32(cusim_barr
 CUSIM_FN bool x_bar_red_or(s32 id, s32 threads, bool p) { return cusim_barrier_reduce(id, threads, p) != 0; }
 CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_reduce(id, threads, !p) == 0; }
 
+// Groups of products, counted from 1; those up to product_done were waited for.
+CUSIM_FN void x_wgmma_wait(u32 groups) {
+  CusimThread *self = cusim_self;
+  u32 done = self->product_groups > groups ? self->product_groups - groups : 0;
+  if (done > self->product_done) self->product_done = done;
+}
+CUSIM_FN void x_wgmma_read(u32 group) {
+  if (__builtin_expect(group > cusim_self->product_done, 0)) cusim_early_read();
+}
+CUSIM_FN void x_wgmma_fenced(u32 fences) {
+  if (__builtin_expect(fences >= cusim_self->product_fences, 0)) cusim_no_fence();
+}
+CUSIM_FN u32 x_newest(u32 a, u32 b) { return a > b ? a : b; }
+
 // The parity of the phase that a state word of mbarrier.arrive is in.
 CUSIM_FN s32 x_mbar_phase(u64 state) { return cusim_mbar_phase(state); }
 

@@ -31,6 +31,12 @@ void cusim_early_read(void) {
               "an accumulator of wgmma is read before wgmma.wait_group");
 }
 
+void cusim_no_fence(void) {
+  fault_raise(CUDA_ERROR_LAUNCH_FAILED, __builtin_return_address(0),
+              "wgmma.fence is missing: a register of this wgmma.mma_async was written behind the "
+              "last one, or there was none");
+}
+
 // vprintf of device code: its values lie one behind the other, each aligned to its size.
 static const unsigned char *take(const unsigned char *values, const unsigned char **at,
                                  size_t size) {

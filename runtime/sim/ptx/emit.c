@@ -152,14 +152,18 @@ static void emit_init(Emitter *e, const PtxVar *var, const PtxInit *init) {
   PtxFunc *func = module_func(e->module, init->symbol);
   if (!to && !func)
     ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "there is no %.100s", init->symbol);
-  if (var->type.bits != 64)
+  if (var->type.bits != 64 && !init->mask)
     ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "an address in a value of %d bits",
              var->type.bits);
+  if (init->mask) text_print(e->out, "u%d((", var->type.bits);
   if (to && to->space == SpaceShared)
     text_print(e->out, "u64(%s)", to->c_name);
   else
     text_print(e->out, "u64(%s%s)", to ? "" : "&", to ? to->c_name : func->c_name);
   if (init->bits) text_print(e->out, " + %lld", (long long)init->bits);
+  if (init->mask)
+    text_print(e->out, " & 0x%llxull) >> %d)", (unsigned long long)init->mask,
+               __builtin_ctzll(init->mask));
 }
 
 static const char kPlain[] = "_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -273,7 +277,8 @@ static void emit_functions(Emitter *e) {
 }
 
 void emit_module(PtxModule *m, const PtxJob *job, Text *out) {
-  Emitter e = {.ptx = m->ptx, .module = m, .out = out, .counts = job->checks & CusimCount};
+  Emitter e = {.ptx = m->ptx, .module = m, .out = out, .counts = job->checks & CusimCount,
+               .traced = job->checks & CusimTrace};
   name_all(m);
   place_shared(m);
   text_print(out, "#include \"cusim_ptx.h\"\n");

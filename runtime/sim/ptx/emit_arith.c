@@ -205,7 +205,8 @@ static void emit_min_max(Emitter *e) {
     snprintf(name + strlen(name), sizeof name - strlen(name), "_%s", type.name);
     type = ptx_type_of("u32");
   }
-  call_same(e, name, type, in->nops - 1 == 3 ? 3 : 2);
+  if (in->nops > 3) emit_fail(e, "of three operands it is an instruction of sm_100");
+  call_same(e, name, type, 2);
 }
 
 // ---- integers -----------------------------------------------------------------------------------
@@ -401,6 +402,16 @@ static void emit_setp(Emitter *e) {
   only_parts(e, 2, e->instr->nparts - 1, "and or xor ftz");
   const Operand *target = need_op(e, 0);
   bool pair = target->kind == OpPair, packed = strstr(type.name, "x2");
+  if (!pair && !packed) { // without a scope: GCC looks at all labels where one ends
+    emit_begin(e, target, pred);
+    emit_compare(e, type, how, 1);
+    if (op) {
+      text_print(e->out, " %s ", op);
+      emit_value(e, need_op(e, 3), pred);
+    }
+    emit_end(e, target, pred);
+    return;
+  }
   text_print(e->out, packed ? "{ pred2 t_ = " : "{ bool t_ = ");
   emit_compare(e, type, how, 1);
   text_print(e->out, "; ");

@@ -1,4 +1,4 @@
-// emit_body.c: the body of a function: registers, then a statement per instruction.
+// emit_body.c: a statement per instruction: values, addresses, results, lines.
 #include "sim/ptx/ptx.h"
 
 #include <stdarg.h>
@@ -64,6 +64,7 @@ PtxSpace instr_space(const Instr *instr) {
 static int component(Emitter *e, const char *name) {
   const char *dot = strchr(name, '.');
   int i = dot ? dot[1] - 'x' : 0;
+  if (dot && dot[1] == 'w') return 3;
   if (i < 0 || i > 2) emit_fail(e, "%s: there is no such component", name);
   return i;
 }
@@ -109,7 +110,8 @@ static void emit_special(Emitter *e, const Operand *op) {
     }
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
     if (strlen(vectors[i].name) == n && !strncmp(vectors[i].name, op->name, n)) {
-      text_print(e->out, "cusim_self->%s[%d]", vectors[i].field, component(e, op->name));
+      int c = component(e, op->name);
+      text_print(e->out, c < 3 ? "cusim_self->%s[%d]" : "0u", vectors[i].field, c);
       return;
     }
   if (!strncmp(op->name, "%envreg", 7))
@@ -123,13 +125,13 @@ static void emit_special(Emitter *e, const Operand *op) {
 
 // ---- values -------------------------------------------------------------------------------------
 
-static const char *int_name(PtxType type) { // of its bits
+const char *emit_int_name(PtxType type) {
   static const char *const names[] = {"u8", "u16", "u32", "u64", "b128"};
   return names[type.bits <= 8 ? 0 : type.bits == 16 ? 1 : type.bits == 32 ? 2
                                 : type.bits == 64   ? 3 : 4];
 }
 
-static bool is_integer(PtxType type) {
+bool is_integer(PtxType type) {
   return type.kind == KindBits || type.kind == KindUnsigned || type.kind == KindSigned;
 }
 
@@ -158,9 +160,9 @@ static void emit_reg(Emitter *e, const Operand *op, PtxType type) {
   else if (is_integer(type))
     text_print(e->out, "(%s)bits(%s)", type.name, reg->c_name);
   else if (is_host_float(type))
-    text_print(e->out, "flt((%s)%s)", int_name(type), reg->c_name);
+    text_print(e->out, "flt((%s)%s)", emit_int_name(type), reg->c_name);
   else
-    text_print(e->out, "%s{(%s)%s%s%s}", type.name, int_name(type), reg->is_float ? "bits(" : "",
+    text_print(e->out, "%s{(%s)%s%s%s}", type.name, emit_int_name(type), reg->is_float ? "bits(" : "",
                reg->c_name, reg->is_float ? ")" : "");
 }
 
@@ -190,11 +192,11 @@ static void emit_constant(Emitter *e, const Operand *op, PtxType type) {
   else if (is_integer(type))
     text_print(e->out, "(%s)%llu%s", type.name, (unsigned long long)bits, tail);
   else
-    text_print(e->out, "%s{(%s)0x%llx%s}", type.name, int_name(type), (unsigned long long)bits,
+    text_print(e->out, "%s{(%s)0x%llx%s}", type.name, emit_int_name(type), (unsigned long long)bits,
                tail);
 }
 
-static bool is_kernel_param(const Emitter *e, const PtxVar *var) {
+bool is_kernel_param(const Emitter *e, const PtxVar *var) {
   for (int i = 0; e->func->entry && i < e->func->nparams; i++)
     if (e->func->params[i] == var) return true;
   return false;
@@ -219,14 +221,14 @@ void emit_value(Emitter *e, const Operand *op, PtxType type) {
     emit_constant(e, op, type);
     break;
   case OpVar:
-    text_print(e->out, "(%s)", int_name(type));
+    text_print(e->out, "(%s)", emit_int_name(type));
     emit_var_address(e, op->var, op->bits);
     break;
   case OpFunc:
     text_print(e->out, "(u64)&%s", module_func(e->module, op->name)->c_name);
     break;
   case OpSpecial:
-    text_print(e->out, "(%s)", int_name(type));
+    text_print(e->out, "(%s)", emit_int_name(type));
     emit_special(e, op);
     break;
   default:
@@ -276,9 +278,9 @@ void emit_begin(Emitter *e, const Operand *target, PtxType type) {
   else if (reg->is_float && same && is_host_float(type))
     text_print(e->out, "(");
   else if (reg->is_float)
-    text_print(e->out, "flt((%s)bits(", int_name(reg->type));
+    text_print(e->out, "flt((%s)bits(", emit_int_name(reg->type));
   else
-    text_print(e->out, "(%s)(%s(", int_name(reg->type), is_integer(type) ? "" : "bits");
+    text_print(e->out, "(%s)(%s(", emit_int_name(reg->type), is_integer(type) ? "" : "bits");
 }
 
 void emit_end(Emitter *e, const Operand *target, PtxType type) {
@@ -338,7 +340,7 @@ static bool is_library(const PtxModule *m, int file) {
 }
 
 // Reports and gdb name the line of CUDA source; without .loc, that of the PTX text.
-static void emit_line(Emitter *e, const Instr *instr) {
+void emit_line(Emitter *e, const Instr *instr) {
   const PtxModule *m = e->module;
   const PtxLoc *loc = &m->locs[instr->loc];
   char name[512];
@@ -374,110 +376,8 @@ void emit_instr(Emitter *e, const Instr *instr) {
   if (instr->pred >= 0)
     text_print(e->out, "if (%s%s) { ", instr->pred_not ? "!" : "",
                e->func->regs[instr->pred].c_name);
+  pending_before(e);
   row->emit(e);
+  pending_behind(e);
   if (instr->pred >= 0) text_print(e->out, " }");
-}
-
-// ---- registers ----------------------------------------------------------------------------------
-
-// A register is kept as a float where most of its uses are: the bits of a value are the same.
-static void count_uses(PtxFunc *func, const Instr *instr, const Operand *op) {
-  if (op->kind == OpReg) {
-    PtxReg *reg = &func->regs[op->reg];
-    for (int i = 1; i < instr->nparts; i++) {
-      if (!strcmp(instr->part[i], "f32") && reg->type.bits == 32) reg->floats++;
-      if (!strcmp(instr->part[i], "f64") && reg->type.bits == 64) reg->floats++;
-      PtxType type = ptx_type_of(instr->part[i]);
-      if (is_integer(type) && type.kind != KindBits && type.bits == reg->type.bits) reg->floats--;
-    }
-  }
-  if (op->kind != OpAddress)
-    for (int i = 0; i < op->nparts; i++) count_uses(func, instr, &op->parts[i]);
-  else if (op->parts[0].kind == OpReg)
-    func->regs[op->parts[0].reg].floats -= 4;
-}
-
-static void choose_kinds(PtxFunc *func) {
-  for (int i = 0; i < func->nbody; i++)
-    for (int k = 0; k < func->body[i].nops; k++)
-      if (!instr_has(&func->body[i], "sync"))
-        count_uses(func, &func->body[i], &func->body[i].op[k]);
-  for (int i = 0; i < func->nregs; i++) {
-    PtxReg *reg = &func->regs[i];
-    bool wide = reg->type.bits == 32 || reg->type.bits == 64;
-    reg->is_float = wide && reg->floats > 0 && reg->type.kind != KindPred;
-  }
-}
-
-static void emit_registers(Emitter *e, const PtxFunc *func) {
-  for (int i = 0; i < func->nregs; i++) {
-    const PtxReg *reg = &func->regs[i];
-    const char *type = reg->type.kind == KindPred ? "bool"
-                       : reg->is_float            ? (reg->type.bits == 32 ? "float" : "double")
-                                                  : int_name(reg->type);
-    text_print(e->out, " %s %s;", type, reg->c_name);
-  }
-}
-
-static void emit_variables(Emitter *e, const PtxFunc *func) {
-  for (int i = 0; i < func->nvars; i++) {
-    const PtxVar *var = func->vars[i];
-    if (i < func->nreturns + func->nparams) {
-      if (!func->entry) text_print(e->out, " u8 *const %s = A[%d];", var->c_name, i);
-      continue;
-    }
-    if (var->space == SpaceShared) continue;
-    if (var->space != SpaceLocal && var->space != SpaceParam)
-      ptx_fail(e->ptx, CUDA_ERROR_INVALID_PTX, var->line, "%s: no such variable in a function",
-               var->name);
-    text_print(e->out, " alignas(%d) u8 %s[%zu];", var->align, var->c_name,
-               var->count * (size_t)(var->type.bits / 8) + !var->count);
-  }
-}
-
-// A fault at a function's entry, where its variables are made (a stack that overflows), is at the
-// line of its first instruction: all up to there is one line of C.
-static void emit_entry_line(Emitter *e, const PtxFunc *func) {
-  for (int i = 0; i < func->nbody; i++)
-    if (!func->body[i].label) {
-      emit_line(e, &func->body[i]);
-      return;
-    }
-}
-
-// NOTE: several consecutive products of one kind are one meeting of the warp (emit_matrix.c).
-void emit_function(Emitter *e, PtxFunc *func) {
-  e->func = func;
-  e->instr = NULL;
-  e->file = -1;
-  e->in_block = false;
-  choose_kinds(func);
-  text_print(e->out, "\n");
-  emit_entry_line(e, func);
-  if (func->entry)
-    text_print(e->out, "static __attribute__((noinline, used)) void %s(u8 *PB) {", func->c_name);
-  else
-    text_print(e->out, "static void %s(u8 *const *A) { u8 *const PB = 0;", func->c_name);
-  text_print(e->out, " u8 *const SB = cusim_self->smem - 1024; u32 CC; (void)SB; (void)PB;");
-  emit_registers(e, func);
-  emit_variables(e, func);
-  bool *pending = ptx_alloc(e->ptx, (size_t)func->nregs + 1), any = false;
-  for (int i = 0; i < func->nbody; i++) {
-    const Instr *instr = &func->body[i];
-    int run = 1;
-    if (instr->label && any) memset(pending, 0, (size_t)func->nregs), any = false;
-    if (instr->label) {
-      if (!instr->ntargets && !instr->prototype) text_print(e->out, " %s:;", instr->label);
-      if (e->counts) emit_counted(e, instr);
-      continue;
-    }
-    emit_line(e, instr);
-    if (e->counts) emit_counted(e, instr);
-    emit_pending(e, instr, pending, &any);
-    if (!emit_wide_run(e, instr, &run)) emit_instr(e, instr);
-    for (int k = 1; e->counts && k < run; k++) emit_counted(e, &instr[k]);
-    i += run - 1;
-  }
-  text_print(e->out, "\n}\n");
-  if (e->out->failed) ptx_fail(e->ptx, CUDA_ERROR_OUT_OF_MEMORY, 0, "no memory for the C text");
 }

@@ -26,41 +26,124 @@ static void emit_brx(Emitter *e) {
   text_print(e->out, " default: cusim_trap(); }");
 }
 
-// call[.uni] (results), function, (parameters)[, prototype]
-static void emit_call(Emitter *e) {
+// The parameters of what is called, where they are known: results first.
+static const PtxVar *formal(Emitter *e, const Operand *callee, int at, int result, int i) {
+  const PtxFunc *func = callee->kind == OpFunc ? module_func(e->module, callee->name) : NULL;
+  if (!func && at < e->instr->nops) {
+    const Instr *label = label_named(e, &e->instr->op[at]);
+    func = label->prototype;
+  }
+  if (!func) return NULL;
+  if (result) return i < func->nreturns ? func->returns[i] : NULL;
+  return i < func->nparams ? func->params[i] : NULL;
+}
+
+// A register or a number as an argument or result: t<number>_ is its place, of this type.
+static PtxType place_type(Emitter *e, const Operand *op, const PtxVar *formal) {
+  if (op->kind != OpReg && op->kind != OpInt && op->kind != OpFloat && op->kind != OpDouble)
+    emit_fail(e, "arguments are parameters, registers or numbers");
+  PtxType type = formal                 ? formal->type
+                 : op->kind == OpReg    ? e->func->regs[op->reg].type
+                 : op->kind == OpDouble ? ptx_type_of("b64")
+                                        : ptx_type_of("b32");
+  if (type.bits < 8 || (formal && formal->count != 1)) emit_fail(e, "arguments are numbers");
+  if (op->kind == OpFloat || op->kind == OpDouble) return type;
+  return ptx_type_of(type.bits == 8    ? "u8"
+                     : type.bits == 16 ? "u16"
+                     : type.bits == 32 ? "u32"
+                     : type.bits == 64 ? "u64"
+                                       : "b128");
+}
+
+typedef struct Call {
+  const Operand *lists[2]; // results, parameters; or null
+  const Operand *callee;
+  int prototype; // index of its operand
+} Call;
+
+static Call parts_of_call(Emitter *e) {
   const Instr *in = e->instr;
   int at = in->nops && in->op[0].kind == OpList && in->nops > 1 ? 1 : 0;
-  const Operand *results = at ? &in->op[0] : NULL, *callee = need_op(e, at);
-  const Operand *params =
-      at + 1 < in->nops && in->op[at + 1].kind == OpList ? &in->op[at + 1] : NULL;
-  const Operand *lists[] = {results, params};
-  text_print(e->out, "{ u8 *const A_[] = {");
-  for (int l = 0; l < 2; l++)
-    for (int i = 0; lists[l] && i < lists[l]->nparts; i++) {
-      const Operand *op = &lists[l]->parts[i];
-      if (op->kind != OpVar || op->var->space != SpaceParam)
-        emit_fail(e, "arguments are parameters");
-      text_print(e->out, "%s, ", op->var->c_name);
+  Call call = {.callee = need_op(e, at), .prototype = at + 1};
+  if (at) call.lists[0] = &in->op[0];
+  if (at + 1 < in->nops && in->op[at + 1].kind == OpList) {
+    call.lists[1] = &in->op[at + 1];
+    call.prototype++;
+  }
+  return call;
+}
+
+static bool is_place(const Operand *op) {
+  return op->kind == OpVar && op->var->space == SpaceParam;
+}
+
+// Places of arguments that are no variables, and what goes in.
+static void emit_places(Emitter *e, const Call *call) {
+  for (int l = 0, n = 0; l < 2; l++)
+    for (int i = 0; call->lists[l] && i < call->lists[l]->nparts; i++, n++) {
+      const Operand *op = &call->lists[l]->parts[i];
+      if (is_place(op)) continue;
+      PtxType type = place_type(e, op, formal(e, call->callee, call->prototype, !l, i));
+      text_print(e->out, "alignas(16) u8 t%d_[16]; ", n);
+      if (l == 0) continue;
+      text_print(e->out, "x_st<Own>(t%d_, (%s)(", n, type.name);
+      emit_value(e, op, type);
+      text_print(e->out, ")); ");
+    }
+}
+
+static void emit_results(Emitter *e, const Call *call) {
+  for (int i = 0; call->lists[0] && i < call->lists[0]->nparts; i++) {
+    const Operand *op = &call->lists[0]->parts[i];
+    if (is_place(op)) continue;
+    PtxType type = place_type(e, op, formal(e, call->callee, call->prototype, true, i));
+    text_print(e->out, " ");
+    emit_begin(e, op, type);
+    text_print(e->out, "x_ld<%s, Own>(t%d_)", type.name, i);
+    emit_end(e, op, type);
+  }
+}
+
+static void emit_arguments(Emitter *e, const Call *call) {
+  text_print(e->out, "u8 *const A_[] = {");
+  for (int l = 0, n = 0; l < 2; l++)
+    for (int i = 0; call->lists[l] && i < call->lists[l]->nparts; i++, n++) {
+      const Operand *op = &call->lists[l]->parts[i];
+      if (is_place(op)) text_print(e->out, "%s, ", op->var->c_name);
+      else text_print(e->out, "t%d_, ", n);
     }
   text_print(e->out, "0}; ");
+}
+
+// call[.uni] (results), function, (parameters)[, prototype]
+static void emit_call(Emitter *e) {
+  const Call call = parts_of_call(e);
+  const Operand *callee = call.callee;
+  text_print(e->out, "{ ");
+  emit_places(e, &call);
+  emit_arguments(e, &call);
   if (callee->kind == OpFunc) {
     const PtxFunc *func = module_func(e->module, callee->name);
-    int given = (results ? results->nparts : 0) + (params ? params->nparts : 0);
+    int given = (call.lists[0] ? call.lists[0]->nparts : 0) +
+                (call.lists[1] ? call.lists[1]->nparts : 0);
     if (given != func->nreturns + func->nparams)
       emit_fail(e, "%s takes other arguments", callee->name);
     bool host = !strcmp(func->name, "vprintf") || !strcmp(func->name, "malloc") ||
                 !strcmp(func->name, "free") || !strcmp(func->name, "__assertfail");
     if (!func->defined && !host) emit_fail(e, "%s is declared and not defined", callee->name);
-    text_print(e->out, "%s(A_); }", func->c_name);
+    text_print(e->out, "%s(A_);", func->c_name);
   } else {
     text_print(e->out, "((void (*)(u8 *const *))");
     emit_value(e, callee, ptx_type_of("u64"));
-    text_print(e->out, ")(A_); }");
+    text_print(e->out, ")(A_);");
   }
+  emit_results(e, &call);
+  text_print(e->out, " }");
 }
 
 static void emit_ret(Emitter *e) {
   only_parts(e, 1, e->instr->nparts, "uni");
+  emit_returns(e);
   text_print(e->out, "return;");
 }
 

@@ -20,7 +20,8 @@ static void check_parts(Emitter *e, int end, const char *more) {
 
 // As the template argument of x_ld and x_st: is it traced, how is it ordered?
 static const char *access_kind(const Emitter *e, PtxSpace space) {
-  if (space == SpaceParam || space == SpaceLocal) return "Own";
+  if (space == SpaceParam) return "Own";
+  if (space == SpaceLocal) return "Local";
   if (instr_has(e->instr, "volatile")) return "Volatile";
   if (instr_has(e->instr, "relaxed") || instr_has(e->instr, "acquire") ||
       instr_has(e->instr, "release"))
@@ -58,6 +59,19 @@ static PtxType memory_type(PtxType type) {
   return type;
 }
 
+// An access by a parameter's name lies inside of it; of a kernel's, inside of them all.
+static void check_param(Emitter *e, const Operand *op, int bytes) {
+  const PtxVar *var = op->nparts ? op->parts[0].var : NULL;
+  if (op->kind != OpAddress || op->parts[0].kind != OpVar || var->space != SpaceParam) return;
+  if (var->extern_array) return;
+  bool kernel = is_kernel_param(e, var);
+  int64_t at = (int64_t)(op->bits + op->parts[0].bits + (kernel ? var->offset : 0));
+  size_t size = kernel ? e->func->param_bytes : var->count * (size_t)(var->type.bits / 8);
+  if (at < 0 || (size_t)at + (size_t)bytes > size)
+    emit_fail(e, "%d bytes at %lld of %zu: past the end of %s", bytes, (long long)at, size,
+              kernel ? "the parameters" : var->name);
+}
+
 static void emit_ld(Emitter *e) {
   PtxType type = memory_type(instr_type(e, 0));
   PtxSpace space = need_space(e);
@@ -65,6 +79,7 @@ static void emit_ld(Emitter *e) {
   int n = vector_count(e, need_op(e, 0));
   const char *kind = access_kind(e, space);
   const Operand *target = need_op(e, 0);
+  check_param(e, need_op(e, 1), n * type.bits / 8);
   if (n == 1) {
     emit_begin(e, target, type);
     text_print(e->out, "x_ld<%s, %s>(", type.name, kind);
@@ -92,6 +107,7 @@ static void emit_st(Emitter *e) {
   check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
   const Operand *value = need_op(e, 1);
   int n = vector_count(e, value);
+  check_param(e, need_op(e, 0), n * type.bits / 8);
   text_print(e->out, "x_st<%s>(", access_kind(e, space));
   address(e, need_op(e, 0));
   if (n == 1) {
@@ -125,9 +141,39 @@ static PtxType register_type(Emitter *e, PtxType type) {
                                        : "u64");
 }
 
+// mov.v4.u32 q, %tid; or of another vector.
+static void emit_mov_vector(Emitter *e, PtxType type) {
+  static const char *const tails[] = {".x", ".y", ".z", ".w"};
+  const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  int n = vector_count(e, to);
+  only_parts(e, 2, e->instr->nparts - 1, "");
+  if (from->kind != OpSpecial && (from->kind != OpVector || from->nparts != n))
+    emit_fail(e, "as many values as it says");
+  text_print(e->out, "{ const %s t_[] = {", type.name);
+  for (int i = 0; i < n; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%.40s%s", from->kind == OpSpecial ? from->name : "", tails[i % 4]);
+    Operand part = {.kind = OpSpecial, .name = name};
+    text_print(e->out, "%s(%s)", i ? ", " : "", type.name);
+    emit_value(e, from->kind == OpSpecial ? &part : &from->parts[i], type);
+  }
+  text_print(e->out, "};");
+  for (int i = 0; i < n; i++) {
+    text_print(e->out, " ");
+    emit_begin(e, &to->parts[i], type);
+    text_print(e->out, "t_[%d]", i);
+    emit_end(e, &to->parts[i], type);
+  }
+  text_print(e->out, " }");
+}
+
 static void emit_mov(Emitter *e) {
   PtxType type = register_type(e, instr_type(e, 0));
   const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  if (instr_has(e->instr, "v2") || instr_has(e->instr, "v4")) {
+    emit_mov_vector(e, type);
+    return;
+  }
   only_parts(e, 1, e->instr->nparts - 1, "");
   if (to->kind == OpVector && from->kind == OpVector) emit_fail(e, "between vectors");
   if (to->kind == OpVector) { // unpack
@@ -257,6 +303,9 @@ static void emit_atom(Emitter *e) {
                             : ptx_type_of(type.bits == 16   ? "u16"
                                           : type.bits == 32 ? "u32"
                                                             : "u64");
+  bool wide = type.bits == 128;
+  if (wide && ((!cas && strcmp(op, "exch") != 0) || !reads || n > 1))
+    emit_fail(e, "of 128 bits it is exch or cas");
   int at = reads ? 1 : 0;
   text_print(e->out, "{ u8 *a_ = ");
   address(e, need_op(e, at));
@@ -270,7 +319,8 @@ static void emit_atom(Emitter *e) {
     if (to && n > 1 && need_op(e, 0)->nparts != n) emit_fail(e, "as many registers as it says");
     if (n > 1) value = &value->parts[i];
     if (to) emit_begin(e, to, type);
-    text_print(e->out, "x_atom_%s<%s>(a_ + %d, ", op, type.name, i * type.bits / 8);
+    text_print(e->out, wide ? "x_atom_%s(" : "x_atom_%s<%s>(", op, type.name);
+    text_print(e->out, "a_ + %d, ", i * type.bits / 8);
     emit_value(e, value, type);
     if (cas) {
       text_print(e->out, ", ");

@@ -35,13 +35,15 @@ static void emit_shfl(Emitter *e) {
   text_print(e->out, " }");
 }
 
-// vote.sync.mode.type d, p, mask
+// vote.sync.mode.type d, p, mask; or vote.mode.sync.type
 static void emit_vote(Emitter *e) {
   const Instr *in = e->instr;
   if (!instr_has(in, "sync")) emit_fail(e, "without `.sync`");
-  only_parts(e, 2, 3, "all any uni ballot");
+  int at = strcmp(in->part[1], "sync") != 0 ? 1 : 2;
+  only_parts(e, at, at + 1, "all any uni ballot");
+  only_parts(e, 3 - at, 4 - at, "sync");
   PtxType type = instr_type(e, 0);
-  const char *name = in->part[2];
+  const char *name = in->part[at];
   emit_begin(e, need_op(e, 0), type);
   text_print(e->out, "__%s_sync(", name);
   value(e, 2, "u32");

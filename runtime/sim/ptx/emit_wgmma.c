@@ -7,8 +7,20 @@ static void value(Emitter *e, int index, const char *type) {
   emit_value(e, need_op(e, index), ptx_type_of(type));
 }
 
-static void emit_nothing(Emitter *e) {
-  text_print(e->out, ";");
+static void emit_fence(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts, "fence sync aligned");
+  text_print(e->out, "cusim_self->product_fences++;");
+}
+
+static void emit_commit(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts, "commit_group sync aligned");
+  text_print(e->out, "cusim_self->product_groups++;");
+}
+
+static void emit_wait(Emitter *e) {
+  only_parts(e, 1, e->instr->nparts, "wait_group sync aligned");
+  if (need_op(e, 0)->kind != OpInt) emit_fail(e, "a number of groups is awaited");
+  text_print(e->out, "x_wgmma_wait(%u);", (unsigned)need_op(e, 0)->bits);
 }
 
 typedef struct WgmmaType {
@@ -105,7 +117,7 @@ static void emit_wgmma(Emitter *e) {
 }
 
 const EmitRow emit_wgmma_rows[] = {{"wgmma.mma_async", emit_wgmma},
-                                   {"wgmma.fence", emit_nothing},
-                                   {"wgmma.commit_group", emit_nothing},
-                                   {"wgmma.wait_group", emit_nothing},
+                                   {"wgmma.fence", emit_fence},
+                                   {"wgmma.commit_group", emit_commit},
+                                   {"wgmma.wait_group", emit_wait},
                                    {0}};

@@ -43,6 +43,10 @@ static const char *name_end(const char *p) {
 }
 
 static const char *number_end(const char *p) {
+  if (*p == 'x' || *p == 'X') { // where an e is a digit
+    while (isalnum((unsigned char)*p)) p++;
+    return p;
+  }
   while (isalnum((unsigned char)*p) || *p == '.' ||
          ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E') &&
           isdigit((unsigned char)p[1])))
@@ -67,7 +71,7 @@ PtxToken ptx_lex(Ptx *ptx, const char *p, int line) {
     t.kind = TokNumber, end = number_end(p + 1);
   else if (*p == '"')
     t.kind = TokString, end = string_end(ptx, p, line);
-  else if (in_name(p) || (*p == '.' && in_name(p + 1)))
+  else if ((in_name(p) && (*p != '%' || in_name(p + 1))) || (*p == '.' && in_name(p + 1)))
     t.kind = TokName, end = name_end(p);
   t.length = (size_t)(end - p);
   return t;

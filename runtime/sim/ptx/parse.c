@@ -1,5 +1,6 @@
-// parse.c: a module of PTX, down to the bodies of its functions (parse_body.c).
-#include "sim/ptx/ptx.h"
+// parse.c: a module of PTX, down to its variables (parse_variable.c) and the bodies of its functions
+// (parse_body.c).
+#include "sim/ptx/parse.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { kNewestVersion = 99, kOldestVersion = 30, kMostBytes = 1 << 30, kMostDepth = 16 };
+enum { kNewestVersion = 99, kOldestVersion = 30 };
 
 void parse_fail(Parser *p, const char *format, ...) {
   char text[400];
@@ -34,19 +35,19 @@ bool parse_take(Parser *p, const char *word) {
   return true;
 }
 
-static int shown(const Parser *p) { // how much of a token a message shows
+int parse_shown(const Parser *p) {
   return p->now.length < 60 ? (int)p->now.length : 60;
 }
 
 void parse_need(Parser *p, const char *word) {
   if (parse_take(p, word)) return;
   if (p->now.kind == TokEnd) parse_fail(p, "the text ends where `%s` is awaited", word);
-  parse_fail(p, "`%s` is awaited before `%.*s`", word, shown(p), p->now.begin);
+  parse_fail(p, "`%s` is awaited before `%.*s`", word, parse_shown(p), p->now.begin);
 }
 
 char *parse_name(Parser *p) {
   if (p->now.kind != TokName || *p->now.begin == '.')
-    parse_fail(p, "a name is awaited before `%.*s`", shown(p), p->now.begin);
+    parse_fail(p, "a name is awaited before `%.*s`", parse_shown(p), p->now.begin);
   char *name = ptx_string(p->ptx, p->now.begin, p->now.length);
   parse_next(p);
   return name;
@@ -55,9 +56,9 @@ char *parse_name(Parser *p) {
 // 12, 0x1f, 017, 0b1, 12U, 0f3F800000, 0d3FF0000000000000, 1.5; kind: how its bits are meant.
 uint64_t parse_number(Parser *p, OperandKind *kind) {
   if (p->now.kind != TokNumber)
-    parse_fail(p, "a number is awaited before `%.*s`", shown(p), p->now.begin);
+    parse_fail(p, "a number is awaited before `%.*s`", parse_shown(p), p->now.begin);
   char text[64], *end = text;
-  snprintf(text, sizeof text, "%.*s", shown(p), p->now.begin);
+  snprintf(text, sizeof text, "%.*s", parse_shown(p), p->now.begin);
   uint64_t bits;
   *kind = OpInt;
   bool zero = text[0] == '0';
@@ -80,7 +81,7 @@ uint64_t parse_number(Parser *p, OperandKind *kind) {
   return bits;
 }
 
-static uint64_t need_integer(Parser *p) {
+uint64_t parse_integer(Parser *p) {
   OperandKind kind;
   bool minus = parse_take(p, "-");
   uint64_t n = parse_number(p, &kind);
@@ -98,8 +99,7 @@ PtxVar *module_var(const PtxModule *module, const char *name) {
   return i >= 0 ? module->vars[i] : NULL;
 }
 
-// A list with room for one more: lists grow by doubling, in the arena.
-static void *more(Ptx *ptx, void *list, int count, size_t size) {
+void *list_more(Ptx *ptx, void *list, int count, size_t size) {
   if (count & (count - 1)) return list; // no power of two: there is room
   void *grown = ptx_alloc(ptx, (size_t)(count ? 2 * count : 1) * size);
   if (count) memcpy(grown, list, (size_t)count * size);
@@ -107,123 +107,6 @@ static void *more(Ptx *ptx, void *list, int count, size_t size) {
 }
 
 // ---- variables ----------------------------------------------------------------------------------
-
-PtxSpace parse_space(const Parser *p) {
-  static const struct {
-    const char *word;
-    PtxSpace space;
-  } spaces[] = {{".reg", SpaceReg},       {".global", SpaceGlobal}, {".const", SpaceConst},
-                {".shared", SpaceShared}, {".local", SpaceLocal},   {".param", SpaceParam}};
-  for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
-    if (parse_is(p, spaces[i].word)) return spaces[i].space;
-  return SpaceGeneric;
-}
-
-static void add_init(Parser *p, PtxVar *var, PtxInit init) {
-  var->init = more(p->ptx, var->init, var->ninit, sizeof init);
-  var->init[var->ninit++] = init;
-}
-
-static void parse_initialiser(Parser *p, PtxVar *var, int depth) {
-  if (depth > kMostDepth) parse_fail(p, "too many brackets in each other");
-  if (parse_take(p, "{")) {
-    while (!parse_is(p, "}")) {
-      parse_initialiser(p, var, depth + 1);
-      if (!parse_take(p, ",")) break;
-    }
-    parse_need(p, "}");
-    return;
-  }
-  PtxInit init = {0};
-  OperandKind kind = OpInt;
-  bool minus = parse_take(p, "-");
-  if (p->now.kind == TokName && *p->now.begin != '.') {
-    bool generic = parse_is(p, "generic");
-    init.symbol = parse_name(p);
-    if (generic) {
-      parse_need(p, "(");
-      init.symbol = parse_name(p);
-      parse_need(p, ")");
-    }
-    if (parse_take(p, "+")) init.bits = need_integer(p);
-    if (parse_is(p, "(")) parse_fail(p, "`%s(...)` as an initial value", init.symbol);
-  } else {
-    init.bits = parse_number(p, &kind);
-    if (minus) init.bits = -init.bits;
-    bool wide = kind == OpDouble && var->type.bits == 32; // a decimal fraction
-    if (wide) {
-      double d;
-      float f;
-      memcpy(&d, &init.bits, sizeof d);
-      f = (float)d;
-      init.bits = 0;
-      memcpy(&init.bits, &f, sizeof f);
-    }
-  }
-  add_init(p, var, init);
-}
-
-static void parse_qualifiers(Parser *p, PtxVar *var) {
-  int vector = 1;
-  for (;;) {
-    if (parse_take(p, ".align")) {
-      var->align = (int)need_integer(p);
-      if (var->align < 1 || var->align > 1 << 16 || var->align & (var->align - 1))
-        parse_fail(p, "an alignment is a power of two");
-    } else if (parse_take(p, ".v2")) {
-      vector = 2;
-    } else if (parse_take(p, ".v4")) {
-      vector = 4;
-    } else if (parse_take(p, ".ptr")) { // what a pointer points to: nothing that matters here
-      if (parse_space(p) != SpaceGeneric) parse_next(p);
-      if (parse_take(p, ".align")) need_integer(p);
-    } else if (parse_take(p, ".attribute")) {
-      parse_need(p, "(");
-      while (!parse_take(p, ")")) {
-        if (p->now.kind == TokEnd || parse_is(p, ".managed"))
-          parse_fail(p, "managed memory is not modelled");
-        parse_next(p);
-      }
-    } else if (p->now.kind == TokName && *p->now.begin == '.') {
-      PtxType type = ptx_type(p->now.begin + 1, p->now.length - 1);
-      if (!type.kind)
-        parse_fail(p, "`%.*s` is no type that is modelled", shown(p), p->now.begin);
-      var->type = type;
-      parse_next(p);
-    } else {
-      break;
-    }
-  }
-  if (!var->type.kind) parse_fail(p, "a type is awaited before `%.*s`", shown(p), p->now.begin);
-  var->count = (size_t)vector;
-}
-
-PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init) {
-  PtxVar *var = ptx_alloc(p->ptx, sizeof *var);
-  var->space = space;
-  var->line = p->now.line;
-  parse_qualifiers(p, var);
-  var->name = parse_name(p);
-  bool open_end = false;
-  while (parse_take(p, "[")) {
-    uint64_t n = 1;
-    if (parse_is(p, "]"))
-      open_end = true;
-    else
-      n = need_integer(p);
-    parse_need(p, "]");
-    if (n > kMostBytes || var->count * n > kMostBytes) parse_fail(p, "%s is too large", var->name);
-    var->count *= n;
-  }
-  if (with_init && parse_take(p, "=")) parse_initialiser(p, var, 0);
-  if (open_end && var->ninit) var->count = (size_t)var->ninit;
-  var->extern_array = open_end && !var->ninit;
-  if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);
-  int natural = var->type.bits >= 8 ? var->type.bits / 8 : 1;
-  if (!var->align) var->align = natural;
-  var->c_name = var->name;
-  return var;
-}
 
 static void add_module_var(Parser *p, PtxVar *var) {
   PtxModule *m = p->module;
@@ -234,7 +117,7 @@ static void add_module_var(Parser *p, PtxVar *var) {
   }
   if (known && var->external) return;
   if (known || module_func(m, var->name)) parse_fail(p, "%s is defined twice", var->name);
-  m->vars = more(p->ptx, m->vars, m->nvars, sizeof *m->vars);
+  m->vars = list_more(p->ptx, m->vars, m->nvars, sizeof *m->vars);
   table_put(p->ptx, &m->names, 0, var->name, m->nvars);
   m->vars[m->nvars++] = var;
 }
@@ -255,8 +138,9 @@ PtxVar *parse_reserved(Parser *p, const char *name) {
 
 static void parse_module_variables(Parser *p, PtxSpace space, bool external, bool weak) {
   parse_next(p);
+  PtxVar *var = NULL;
   do {
-    PtxVar *var = parse_variable(p, space, true);
+    var = parse_variable(p, space, true, var);
     var->external = external;
     var->weak = weak;
     add_module_var(p, var);
@@ -266,16 +150,20 @@ static void parse_module_variables(Parser *p, PtxSpace space, bool external, boo
 
 // ---- functions ----------------------------------------------------------------------------------
 
-static PtxVar **parse_params(Parser *p, int *count) {
+static PtxVar **parse_params(Parser *p, bool entry, int *count) {
   PtxVar **list = NULL;
   *count = 0;
   parse_need(p, "(");
   while (!parse_is(p, ")")) {
     if (parse_take(p, "...")) parse_fail(p, "functions with any number of parameters");
-    if (!parse_take(p, ".param"))
-      parse_fail(p, "`.param` is awaited before `%.*s`", shown(p), p->now.begin);
-    list = more(p->ptx, list, *count, sizeof *list);
-    PtxVar *var = parse_variable(p, SpaceParam, false);
+    bool in_reg = !entry && parse_take(p, ".reg");
+    if (!in_reg && !parse_take(p, ".param"))
+      parse_fail(p, "`.param` is awaited before `%.*s`", parse_shown(p), p->now.begin);
+    list = list_more(p->ptx, list, *count, sizeof *list);
+    PtxVar *var = parse_variable(p, SpaceParam, false, NULL);
+    if (in_reg && (var->count != 1 || var->type.bits < 8))
+      parse_fail(p, "%s: of parameters in registers, numbers alone are done", var->name);
+    var->in_reg = in_reg;
     list[(*count)++] = var;
     if (!parse_take(p, ",")) break;
   }
@@ -284,9 +172,9 @@ static PtxVar **parse_params(Parser *p, int *count) {
 }
 
 int parse_signature(Parser *p, PtxFunc *func) {
-  if (parse_is(p, "(")) func->returns = parse_params(p, &func->nreturns);
+  if (parse_is(p, "(")) func->returns = parse_params(p, func->entry, &func->nreturns);
   func->name = parse_name(p);
-  if (parse_is(p, "(")) func->params = parse_params(p, &func->nparams);
+  if (parse_is(p, "(")) func->params = parse_params(p, func->entry, &func->nparams);
   return func->nparams;
 }
 
@@ -294,7 +182,7 @@ static int product(Parser *p, int out[3]) {
   int all = 1;
   for (int i = 0; i < 3; i++) {
     int n = 1;
-    if (i == 0 || parse_take(p, ",")) n = (int)need_integer(p);
+    if (i == 0 || parse_take(p, ",")) n = (int)parse_integer(p);
     if (out) out[i] = n;
     all *= n > 0 && n < 1 << 11 ? n : 1; // none is larger than 1024, and so the product none
   }
@@ -305,10 +193,10 @@ static void parse_limits(Parser *p, PtxFunc *func) {
   for (;;) {
     if (parse_take(p, ".maxntid") || parse_take(p, ".reqntid"))
       func->limits.threads = product(p, NULL);
-    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)need_integer(p);
-    else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)need_integer(p);
+    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)parse_integer(p);
+    else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)parse_integer(p);
     else if (parse_take(p, ".reqnctapercluster")) product(p, func->cluster);
-    else if (parse_take(p, ".maxnctapersm") || parse_take(p, ".maxclusterrank")) need_integer(p);
+    else if (parse_take(p, ".maxnctapersm") || parse_take(p, ".maxclusterrank")) parse_integer(p);
     else if (parse_take(p, ".pragma")) {
       while (!parse_take(p, ";") && p->now.kind != TokEnd) parse_next(p);
     } else if (!parse_take(p, ".explicitcluster") && !parse_take(p, ".noreturn") &&
@@ -323,7 +211,7 @@ static PtxFunc *known_func(Parser *p, PtxFunc *func) {
   PtxFunc *known = module_func(m, func->name);
   if (known) return known;
   if (module_var(m, func->name)) parse_fail(p, "%s is defined twice", func->name);
-  m->funcs = more(p->ptx, m->funcs, m->nfuncs, sizeof *m->funcs);
+  m->funcs = list_more(p->ptx, m->funcs, m->nfuncs, sizeof *m->funcs);
   table_put(p->ptx, &m->names, 0, func->name, -2 - m->nfuncs);
   return m->funcs[m->nfuncs++] = func;
 }
@@ -352,7 +240,7 @@ static void parse_function(Parser *p, bool entry, bool external, bool weak) {
 
 static void parse_version(Parser *p) {
   char text[16];
-  snprintf(text, sizeof text, "%.*s", shown(p), p->now.begin);
+  snprintf(text, sizeof text, "%.*s", parse_shown(p), p->now.begin);
   char *dot = strchr(text, '.');
   int line = p->now.line;
   if (p->now.kind != TokNumber || !dot) parse_fail(p, "`%s` is no version", text);
@@ -387,15 +275,15 @@ static const char *relative(Parser *p, const char *path) {
 
 static void parse_file(Parser *p) {
   PtxModule *m = p->module;
-  int number = (int)need_integer(p);
+  int number = (int)parse_integer(p);
   if (number < 0 || number > 1 << 16 || p->now.kind != TokString) parse_fail(p, "`.file` of what?");
   while (m->nfiles <= number) {
-    m->files = more(p->ptx, m->files, m->nfiles, sizeof *m->files);
+    m->files = list_more(p->ptx, m->files, m->nfiles, sizeof *m->files);
     m->files[m->nfiles++] = NULL;
   }
   m->files[number] = relative(p, ptx_string(p->ptx, p->now.begin + 1, p->now.length - 2));
   parse_next(p);
-  while (parse_take(p, ",")) need_integer(p);
+  while (parse_take(p, ",")) parse_integer(p);
 }
 
 // `.section .debug_info { ... }`: debug information, which the C compiler makes anew.
@@ -418,7 +306,7 @@ static void parse_definition(Parser *p) {
   else if (space == SpaceGlobal || space == SpaceConst || space == SpaceShared)
     parse_module_variables(p, space, external, weak);
   else
-    parse_fail(p, "`%.*s` is nothing that stands in a module", shown(p), p->now.begin);
+    parse_fail(p, "`%.*s` is nothing that stands in a module", parse_shown(p), p->now.begin);
 }
 
 // `.alias name, function;`: another name of a function that the module defines.
@@ -436,7 +324,7 @@ static void parse_top(Parser *p) {
   if (parse_take(p, ".version")) parse_version(p);
   else if (parse_take(p, ".target")) parse_target(p);
   else if (parse_take(p, ".address_size")) {
-    if (need_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
+    if (parse_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
   } else if (parse_take(p, ".file")) parse_file(p);
   else if (parse_take(p, ".section")) skip_section(p);
   else if (parse_take(p, ".alias")) parse_alias(p);

@@ -78,6 +78,7 @@ typedef enum PtxSpace {
 typedef struct PtxInit { // a value, or the address of a symbol and a distance
   const char *symbol;
   uint64_t bits;
+  uint64_t mask; // of the address's bits, moved down to bit 0; 0: whole
 } PtxInit;
 
 typedef struct PtxVar {
@@ -85,8 +86,11 @@ typedef struct PtxVar {
   PtxSpace space;
   PtxType type;
   int align, line;
-  size_t count; // elements
+  int vector;   // elements of one value: 1, 2 or 4
+  size_t count; // of all
   bool external, weak, extern_array;
+  bool in_reg; // a parameter of a function that is a register there
+  int reg;     // which
   PtxInit *init;
   int ninit;
   int scope;
@@ -98,6 +102,7 @@ typedef struct PtxReg {
   PtxType type;
   bool is_float; // kept as a float or double
   int floats;    // uses as one, less those as an integer
+  int vector;    // the first of so many that have a name together; else 0
 } PtxReg;
 
 typedef enum OperandKind {
@@ -189,35 +194,6 @@ typedef struct PtxModule {
 
 PtxModule *ptx_parse(Ptx *ptx, const char *text);
 
-typedef struct Parser {
-  Ptx *ptx;
-  PtxModule *module;
-  const char *p;
-  int line; // of the token that was taken last
-  PtxToken now;
-  PtxFunc *func; // whose body is read
-  PtxTable names; // of the body: registers, families, variables, labels, by scope
-  int scopes[64], nscopes, last_scope;
-  PtxTable places; // of .loc, by its numbers
-  int loc, room_locs;
-  int room_body, room_regs, room_vars, depth;
-} Parser;
-
-void parse_next(Parser *p);
-bool parse_is(const Parser *p, const char *word);
-bool parse_take(Parser *p, const char *word); // and goes on
-void parse_need(Parser *p, const char *word);
-char *parse_name(Parser *p);
-uint64_t parse_number(Parser *p, OperandKind *kind);
-void parse_fail(Parser *p, const char *format, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
-// A variable's declaration behind its space: `.align 4 .b8 name[16] = {...}`, up to , or ;.
-PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init);
-// Of %reserved_smem_offset_0 and _1: its variable, made where it is first named.
-PtxVar *parse_reserved(Parser *p, const char *name);
-PtxSpace parse_space(const Parser *p); // of the word here; SpaceGeneric: it is none
-void parse_body(Parser *p, PtxFunc *func);
-int parse_signature(Parser *p, PtxFunc *func); // (returns) name (params)
 PtxFunc *module_func(const PtxModule *module, const char *name);
 PtxVar *module_var(const PtxModule *module, const char *name);
 
@@ -236,7 +212,9 @@ typedef struct Emitter {
   int file, line; // of the last #line for the C compiler
   int temps;
   bool counts; // instructions are counted
+  bool traced; // accesses are watched
   bool in_block;
+  struct Pending *pending; // of a function with products of warp groups; else null
   BlockCounts *blocks;
   int nblocks, room_blocks;
 } Emitter;
@@ -247,9 +225,13 @@ void emit_function(Emitter *e, PtxFunc *func);
 void emit_instr(Emitter *e, const Instr *instr);
 void emit_fail(const Emitter *e, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
-// Before the instruction's text; pending: of each register; *any: whether there is one.
-void emit_pending(Emitter *e, const Instr *instr, bool *pending, bool *any);
+// Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).
+void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concerns
+void pending_label(Emitter *e);
+void pending_before(Emitter *e);
+void pending_behind(Emitter *e);
 void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
+void emit_returns(Emitter *e); // what a function gives in registers, into its results' places
 void emit_counts(Emitter *e); // the module's table, at its end
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count);
 
@@ -262,12 +244,16 @@ extern const EmitRow emit_arith_rows[], emit_convert_rows[], emit_memory_rows[],
     emit_control_rows[], emit_warp_rows[], emit_matrix_rows[], emit_mma_rows[], emit_video_rows[],
     emit_wmma_rows[], emit_hopper_rows[], emit_cluster_rows[], emit_wgmma_rows[];
 
+const char *emit_int_name(PtxType type); // "u32": of its bits
+bool is_integer(PtxType type);
+void emit_line(Emitter *e, const Instr *instr); // `#line`, where it changes
 // The value of an operand as this type; text like `(s32)r1`.
 void emit_value(Emitter *e, const Operand *op, PtxType type);
 void emit_address(Emitter *e, const Operand *op, PtxSpace space);
 // `r1 = ` and what must be around the value: emit_store(e, op, type, "x_add(%s)") is made of two.
 void emit_begin(Emitter *e, const Operand *target, PtxType type);
 void emit_end(Emitter *e, const Operand *target, PtxType type);
+bool is_kernel_param(const Emitter *e, const PtxVar *var); // of the kernel that is written
 bool instr_has(const Instr *instr, const char *part);
 PtxType instr_type(Emitter *e, int from_end); // of the last piece, the one before
 PtxSpace instr_space(const Instr *instr);

@@ -67,14 +67,15 @@ static bool run(const char *folder, Args *args, Text *log) {
   return code == 0;
 }
 
-// NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off.
+// NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off. -g1 stands behind -gdwarf-4,
+// which means -g2: to follow thousands of registers through a function takes half of the time.
 static bool compile(const char *folder, int checks, Text *log) {
   Args args = {.count = 0};
   char words[1024];
   if (!host_find_compiler(&args, words, log)) return false;
   HostKind kind = host_kind(&args);
   args_add_all(&args,
-               (const char *[]){"-x", "c++", "-std=c++17", "-O1", "-g1", "-gdwarf-4",
+               (const char *[]){"-x", "c++", "-std=c++17", "-O1", "-gdwarf-4", "-g1",
                                 "-march=native", "-fPIC", "-shared", "-Wl,-Bsymbolic",
                                 "-fstack-clash-protection", "-w", "-fno-exceptions", "-fno-rtti",
                                 "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
