@@ -25,6 +25,11 @@ static void find_fixed(Graph *g) {
   }
 }
 
+static void front_stage(Compiler *c) {
+  front_run(c);
+  gradients_check(c);
+}
+
 static void shape_stage(Compiler *c) { // also keeps the model as written, for the oracle
   for (int i = 0; i < c->graph->nnodes; i++) shape_infer(c, c->graph->nodes[i]);
   c->graph->nops = 0;
@@ -39,7 +44,7 @@ static void shape_stage(Compiler *c) { // also keeps the model as written, for t
 }
 
 const Pass compile_passes[] = {
-    {'f', "front", front_run, 0, 0, 0},
+    {'f', "front", front_stage, 0, 0, 0},
     {'s', "shape", shape_stage, 0, HasTypes, 0},
     {'o', "simp", simp_pass, HasTypes, 0, 0},
     {'p', "prec", prec_pass, HasTypes, HasDtypes, 0},

@@ -15,6 +15,10 @@ extern const Pass compile_passes[]; // ends with a null name
 
 extern const Template compile_templates[]; // templates.c; ends with a null name
 
+// ---- gradients.c: a model's own rows whose `grad` is not the derivative of `ref` are its mistake
+void gradients_check(Compiler *c);
+
+// ---- compile.c ---------------------------------------------------------------------------------
 // Runs the passes up to options.stage (or all). Returns an ExitCode with *err filled.
 int compile_model(Compiler *c, const Options *options, Error *err);
 // Runs f with err_at caught: returns f's result, or the error's code with *err filled.

@@ -33,11 +33,6 @@ typedef struct Numbers Numbers; // lang.h: of an .npy beside the model
 
 // ---- the graph ------------------------------------------------------------------------------
 
-typedef struct Loc {
-  const char *file; // as the user named it; null: made by a pass
-  int line;
-} Loc;
-
 // Dtype and shape of a value, and how it lies in memory: dense, dimensions order[0] (outermost)
 // to order[rank-1] (innermost).
 typedef struct Type {

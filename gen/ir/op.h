@@ -5,6 +5,11 @@
 #include "gen/base/base.h"
 #include "plan.h"
 
+typedef struct Loc {
+  const char *file; // as the user named it; null: made by a pass, or ours
+  int line;
+} Loc;
+
 // CLASS: a pass branches on the class and flags of an op, never on its name. A new class has one
 // row in each place marked with this word.
 typedef enum OpClass {
@@ -141,6 +146,7 @@ typedef struct Op {
   int ref;             // Lua reference: the op on numbers (LUA_NOREF: none)
   int grad;            // Lua reference: its gradient rule
   bool user;           // declared by a model file
+  Loc loc;             // there
 } Op;
 
 #endif

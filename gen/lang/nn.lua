@@ -208,8 +208,9 @@ end
 
 -- op_row{name = ..., cuda = ..., ref = ...}: a map of the model's own, as a row of ops.lua; with
 -- class = "reduce" a reduction, of two values in `cuda` and `ref`, or of accumulators in `acc`,
--- called as nn.NAME(x, axes, keep). Both compute floats: a map takes integers as such, so that none
--- overflow; a reduction wants floats.
+-- called as nn.NAME(x, axes, keep). grad(g, y, x...) gives the gradient of each input, held to
+-- differences of `ref`; nil is that of a constant. Both compute floats: a map takes integers as
+-- such, so that none overflow; a reduction wants floats.
 function nn.op_row(row)
   if type(row) ~= "table" then
     fail("op_row: wants a table, as in op_row{name = ..., cuda = ..., ref = ...}")

@@ -271,6 +271,12 @@ local function of_map(g, node, y, inputs)
   return given
 end
 
+-- That of what a reduction of the model's own reduces, by its row.
+local function of_reduction(g, node, y, x)
+  local given = node.grad(g, y, x)
+  return given and unbroadcast(expanded(given, x), x)
+end
+
 local own_rules = {} -- of nn.custom_gradient, by id
 
 local function of_rule(g, node)
@@ -287,7 +293,7 @@ end
 local function of_node(g, node)
   if node.rule then return of_rule(g, node) end
   if node.class == "map" then return of_map(g, node, node.tensor, node.inputs) end
-  local rule = rules[node.op]
+  local rule = rules[node.op] or node.grad and of_reduction
   return rule and table.pack(rule(g, node, node.tensor, table.unpack(node.inputs)))
 end
 

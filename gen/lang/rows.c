@@ -224,6 +224,7 @@ int rows_declare(lua_State *lua) {
   op->grad = field_function(lua, "grad");
   op->user = lua_toboolean(lua, lua_upvalueindex(1));
   if (!op->user) op->wraps = field_text(lua, "wraps");
+  if (op->user) op->loc = front_here(lua);
   check_row(lua, op);
   if (op->user) check_user_text(lua, op);
   if (combines(op)) monoid_complete(c, op, field_text(lua, "whole"));

@@ -109,6 +109,29 @@ function cases.custom() -- a rule of the model's own, here the true one
     return g * x * w * 2, (g * x * x):sum(1)
   end) + x
 end
+function cases.own() -- rows of the model's own: of two inputs, with a kink, of part of the numbers
+  local scaled = nn.op_row{name = "scaled_log", nin = 2, cuda = "nn_log($1) * $2",
+    ref = function(x, k) return math.log(x) * k end,
+    grad = function(g, y, x, k) return g * k / x, g * nn.log(x) end}
+  local bound = nn.op_row{name = "at_least_one", cuda = "nn_max($1, 1.f)",
+    ref = function(x) return math.max(x, 1) end,
+    grad = function(g, y, x) return where(lt(x, 1), 0.0, g) end}
+  local known = nn.op_row{name = "times", nin = 2, cuda = "$1 * $2", -- the second is a constant
+    ref = function(x, k) return x * k end, grad = function(g, y, x, k) return g * k, nil end}
+  return scaled(a(3, 4), b(4)) + bound(a()) + known(b(), nn.stop_gradient(b()) * 0 + 2.0)
+end
+function cases.own_reduction()
+  local squares = nn.op_row{name = "mean_square", class = "reduce", result = "a.sum / a.count",
+    ref_result = function(sum, count) return sum / count end, acc = {name = "squares",
+      {"sum", init = "0.f", element = "$1 * $1", combine = "a.sum + b.sum",
+       ref = function(sum, count, x) return sum + x * x end},
+      {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
+       ref = function(sum, count, x) return count + 1 end}},
+    grad = function(g, y, x) return g * x * (2 * y:numel() / x:numel()) end}
+  local total = nn.op_row{name = "total", class = "reduce", cuda = "$1 + $2", init = "0.f",
+    ref = function(x, y) return x + y end, grad = function(g) return g end}
+  return squares(a(3, 4, 2), {1, 3}) * total(a(), {1, 3}) + squares(a()) * b(4)
+end
 
 local y = cases[cfg.case]()
 local loss = (y * nn.sin(y * 0.7 + 0.3)):sum()
