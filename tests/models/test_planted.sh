@@ -46,6 +46,32 @@ ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua \
   's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
 ok "index maps: the gradient by the image is padded on the other side" \
   found gen/lang/ops.lua 's/r\*dilation1 + pad1/r*dilation1 - pad1/' build/tests/gen/test_products
+gradients() { # 1: they differ from central differences
+  build/tests/gen/test_grad >"$work/gradients" 2>&1 && return
+  grep -q 'differences give' "$work/gradients" || return 2
+  return 1
+}
+ok "no fault, no complaint about gradients" gradients
+ok "gradient: of a value that is read twice, one reader counts" found gen/lang/nn_grad.lua \
+  's/grads\[input\] and grads\[input\] + given\[i\] or given\[i\]/given[i]/' gradients
+ok "gradient: what is broadcast is not added up" found gen/lang/nn_grad.lua \
+  's/g = op.reduce_sum(g, {axes = axes})/g = op.reduce_max(g, {axes = axes})/' gradients
+ok "index maps: strides of the gradient by the image exchanged" found gen/lang/ops.lua \
+  '/conv2d_data/,/conv2d_filter/{s#)/stride1, (w#)/stride2, (w#; s#+ pad2)/stride2#+ pad2)/stride1#}' \
+  build/tests/gen/test_products
+. tests/models/by_formula.sh
+ok "no fault, no complaint about running statistics" statistics
+ok "statistics: the running ones stay as they were" found gen/lang/nn_norms.lua \
+  's/narrow(old + (now - old) \* o.momentum)/narrow(old)/' statistics
+ok "statistics: a step normalises by those of the step before" found gen/lang/nn_norms.lua \
+  's/local y = (x - mean) \* scale$/local y = (x - old_mean) * scale/' statistics
+ok "no fault, no complaint about schedules" schedules
+ok "schedule: a warm-up begins a step late" \
+  found gen/lang/nn_optim.lua 's/op.min((at + 1.0) \*/op.min(at */' schedules
+ok "schedule: half a cosine ends a step early" \
+  found gen/lang/nn_optim.lua 's/(at - o.warmup) /(at - o.warmup + 1.0) /' schedules
+ok "schedule: an optimizer counts its steps from 0" \
+  found gen/lang/nn_optim.lua 's/:to("f32") + 1.0$/:to("f32")/' optimizer adam 0
 ok "source: an operand across k begins a chunk late" found templates/lib/source.cuh \
   's/kTileK \* kTileK + chunk \* kPiece/kTileK * kTileK + (chunk ^ 1) * kPiece/' \
   shapes fp16 "filter 1 64 6 6 64 3 3 1 1 1 1 1 1 1"

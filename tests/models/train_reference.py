@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Losses, optimizers and schedules by their formulas, in plain Python and doubles; with PyTorch
+"""Losses, optimizers, schedules and running statistics by their formulas, in plain Python and doubles; with PyTorch
 where it is installed.
 
 usage: train_reference.py losses FOLDER            writes the inputs of losses.lua, and what it
@@ -7,6 +7,8 @@ usage: train_reference.py losses FOLDER            writes the inputs of losses.l
        train_reference.py optim FOLDER CASE CLIP   writes inputs and weights of optim.lua; W.npy and
                                                    B.npy after 20 steps
        train_reference.py schedules FOLDER         what optim.lua's schedules should give
+       train_reference.py statistics FOLDER        the input of statistics.lua, and what it gives
+                                                   in and after its third step
        train_reference.py compare FOLDER OUT GATE  every expected array beside the one in OUT
        train_reference.py weights FILE FOLDER GATE layer.weight and layer.bias of a safetensors file
                                                    beside W and B
@@ -306,6 +308,38 @@ def schedules(folder):
                 s.step()
 
 
+# ---- statistics of a batch norm -------------------------------------------------------------------
+
+
+def statistics(folder):
+    random.seed(7)
+    n, channels, inner = 4, 3, 10
+    x = rounded([3 * i + (1 + i) * v for v, i in zip(normal(n * channels * inner),
+                 [k // inner % channels for k in range(n * channels * inner)])])
+    of = lambda i: [v for k, v in enumerate(x) if k // inner % channels == i]
+    means = [sum(of(i)) / (n * inner) for i in range(channels)]
+    squares = [sum((v - m) ** 2 for v in of(i)) for i, m in enumerate(means)]
+    kept = [(0.0, 1.0)] * channels
+    for _ in range(3):
+        kept = [(a + 0.3 * (m - a), b + 0.3 * (s / (n * inner - 1) - b))
+                for (a, b), m, s in zip(kept, means, squares)]
+    by = lambda moments: [(v - moments[k // inner % channels][0])
+                          / math.sqrt(moments[k // inner % channels][1] + 1e-5)
+                          for k, v in enumerate(x)]
+    shape = (n, channels, 2, 5)
+    save(folder + "/in", "x", shape, x)
+    save(folder + "/out", "y", shape, by([(m, s / (n * inner)) for m, s in zip(means, squares)]))
+    save(folder + "/out", "z", shape, by(kept))
+    if torch:
+        layer = torch.nn.BatchNorm2d(channels, momentum=0.3).double()
+        given = torch.tensor(x, dtype=torch.float64).reshape(shape)
+        for _ in range(3):
+            layer(given)
+        for i, (a, b) in enumerate(kept):
+            assert abs(layer.running_mean[i].item() - a) < 1e-9
+            assert abs(layer.running_var[i].item() - b) < 1e-9
+
+
 # ---- comparing -----------------------------------------------------------------------------------
 
 
@@ -340,6 +374,7 @@ def main(verb, *args):
     if verb == "losses": losses(*args)
     elif verb == "optim": optim(args[0], args[1], float(args[2]))
     elif verb == "schedules": schedules(*args)
+    elif verb == "statistics": statistics(*args)
     elif verb == "compare": compare(args[0], args[1], float(args[2]))
     elif verb == "weights": weights(args[0], args[1], float(args[2]))
     else: sys.exit(__doc__)
