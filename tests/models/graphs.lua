@@ -1,7 +1,9 @@
 -- A random graph of many outputs: nngen tests/models/graphs.lua --set seed=17. Chains of moves,
 -- reductions, products, pictures, integers and states over shared values, most of which are stored
 -- as outputs too; the seed chooses which kinds of steps there are, unless kind= names one of
--- `kinds`. Values stay near 1. grads=0: no derivatives. entry=1: an entry `more`, of its own steps.
+-- `kinds`. Values stay near 1. grads=0: no derivatives; grads=2: for tests/gen/test_graphs.c a loss
+-- of all floats, and its derivatives slope1 .. by from1 ..; entry=1: an entry `more`, of its own
+-- steps.
 local nn = require "nn"
 local cfg = nn.config{seed = 1, ops = 9, kind = "", grads = 1, entry = 0}
 
@@ -642,7 +644,21 @@ if cfg.grads == 1 and cfg.seed % 3 == 0 then
   for _, g in ipairs(nn.grad(loss, of)) do keep(g) end
   if chance(2) then for _ = 1, 2 do step() end end
 end
-outputs(1)
+local function weighted(y)
+  return (y * nn.arange(size_of(y)):float():sin():reshape(y.shape)):sum() * size_of(y) ^ -0.5
+end
+if cfg.grads == 2 then
+  local loss = weighted(floats[1])
+  for i = 2, #floats do loss = loss + weighted(floats[i]) end
+  local of = {wanted[1], wanted[2], wanted[3], table.unpack(nn.parameters())}
+  nn.output("loss", loss)
+  for i, g in ipairs(nn.grad(loss, of)) do
+    nn.output("from" .. i, of[i])
+    nn.output("slope" .. i, g)
+  end
+else
+  outputs(1)
+end
 if cfg.entry == 1 then
   nn.entry("more", function()
     local from = #made + 1

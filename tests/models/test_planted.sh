@@ -46,8 +46,8 @@ ok "gradient: product rule with its inputs exchanged" found gen/lang/ops.lua \
   's/return g \* b, g \* a end/return g * a, g * b end/' build/tests/gen/test_ops
 ok "index maps: the gradient by the image is padded on the other side" \
   found gen/lang/ops.lua 's/r\*dilation1 + pad1/r*dilation1 - pad1/' build/tests/gen/test_products
-gradients() { # 1: they differ from central differences
-  build/tests/gen/test_grad >"$work/gradients" 2>&1 && return
+gradients() { # gradients [PROGRAM]; 1: they differ from central differences
+  build/tests/gen/${1:-test_grad} >"$work/gradients" 2>&1 && return
   grep -q 'differences give' "$work/gradients" || return 2
   return 1
 }
@@ -56,8 +56,13 @@ ok "gradient: of a value that is read twice, one reader counts" found gen/lang/n
   's/grads\[input\] and grads\[input\] + given\[i\] or given\[i\]/given[i]/' gradients
 ok "gradient: what is broadcast is not added up" found gen/lang/nn_grad.lua \
   's/g = op.reduce_sum(g, {axes = axes})/g = op.reduce_max(g, {axes = axes})/' gradients
+ok "gradient of random graphs: a row without its output's share" found gen/lang/ops.lua \
+  's/(g, y) return g \* (1 - y \* y) end/(g, y) return g * (1 - y) end/' gradients test_graphs
+ok "gradient of random graphs: a sum of those behind leaves the element itself out" \
+  found gen/lang/nn_grad.lua 's/\(- op.scan_sum(g, {axis = axis})\) + g/\1/' \
+  gradients test_graphs
 ok "index maps: strides of the gradient by the image exchanged" found gen/lang/ops.lua \
-  '/conv2d_data/,/conv2d_filter/{s#)/stride1, (w#)/stride2, (w#; s#+ pad2)/stride2#+ pad2)/stride1#}' \
+  '/conv2d_data/,/conv2d_filter/{s#)/stride1, (w#)/stride2, (w#; s#pad2)/stride2#pad2)/stride1#}' \
   build/tests/gen/test_products
 . tests/models/by_formula.sh
 ok "no fault, no complaint about running statistics" statistics
