@@ -124,6 +124,8 @@ static const Option options[] = {
      "run warmup steps, then one step in an NVTX range, then stop"},
     {"warmup-iters", KindValue, AT(warmup_iters), "train", "N",
      "warmup steps of --profile-one-step (10)"},
+    {"profile-iter", KindValue, AT(profile_iter), "train", "N",
+     "the step that --profile-one-step marks, from 1 (the first after the warmup steps)"},
     {"sweep", KindSweep, 0, "train", "NAME=A,B ...",
      "a short run (--steps, 20) for each combination: batch=16,32 model=resnet18,resnet34"},
     {"json", KindFlag, AT(json), "run show doctor cache train tune", NULL,

@@ -30,8 +30,8 @@ struct Cli {
   const char *sim_frontend, *name, *diff, *lang, *recompute, *memory;
   const char *cache_dir, *cuda_path, *stage, *kernel, *ordinal, *seed, *entry, *save, *repeat,
       *warmup, *steps;
-  const char *data, *amp, *workers, *save_every, *log_every, *warmup_iters, *reset, *patience,
-      *freeze; // train
+  const char *data, *amp, *workers, *save_every, *log_every, *warmup_iters, *profile_iter, *reset,
+      *patience, *freeze; // train
   const char *sweep[kMostSweeps];
   int nsweep;
   bool resume, tensorboard, profile_step;

@@ -220,6 +220,27 @@ static int take_amp(Cli *cli, Error *err) {
   return ExitOk;
 }
 
+// The steps before the one that is marked.
+static int take_profile(const Cli *cli, Train *t, Error *err) {
+  int64_t marked;
+  int code = cli_number("warmup-iters", cli->warmup_iters, 0, 10, &t->warmup_iters, err);
+  if (!code) code = cli_number("profile-iter", cli->profile_iter, 1, 0, &marked, err);
+  if (code) return code;
+  if (cli->profile_step && cli->resume)
+    return err_set(err, ExitUsage,
+                   "--profile-one-step starts from scratch and writes nothing: leave out --resume");
+  if (!marked) return ExitOk;
+  if (!cli->profile_step)
+    return err_set(err, ExitUsage,
+                   "--profile-iter %s is the step that --profile-one-step marks: give that, too",
+                   cli->profile_iter);
+  if (cli->warmup_iters && marked <= t->warmup_iters)
+    return err_set(err, ExitUsage, "--profile-iter %s: it is one of the %s steps of --warmup-iters",
+                   cli->profile_iter, cli->warmup_iters);
+  t->warmup_iters = marked - 1;
+  return ExitOk;
+}
+
 static int set_up(Cli *cli, Train *t, Error *err) {
   int code = cli_number("seed", cli->seed, 0, 0, &t->seed, err);
   if (!code) code = cli_number("steps", cli->steps, 1, 0, &t->most_steps, err);
@@ -227,13 +248,10 @@ static int set_up(Cli *cli, Train *t, Error *err) {
   if (!code) code = cli_number("log-every", cli->log_every, 1, 50, &t->log_every, err);
   if (!code) code = cli_number("patience", cli->patience, 0, 0, &t->patience, err);
   if (!code) code = cli_number("workers", cli->workers, 1, 2, &t->workers, err);
-  if (!code) code = cli_number("warmup-iters", cli->warmup_iters, 0, 10, &t->warmup_iters, err);
+  if (!code) code = take_profile(cli, t, err);
   if (code) return code;
   if (t->workers > LoaderMaxThreads)
     return err_set(err, ExitUsage, "--workers %s: at most %d", cli->workers, LoaderMaxThreads);
-  if (cli->profile_step && cli->resume)
-    return err_set(err, ExitUsage,
-                   "--profile-one-step starts from scratch and writes nothing: leave out --resume");
   if (cli->reset && !cli->weights) return err_set(err, ExitUsage, "--reset needs --init FILE");
   if (cli->resume && cli->weights)
     return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");

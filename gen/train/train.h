@@ -90,6 +90,8 @@ void train_report_begin(const Train *t);
 void train_report_step(Train *t);
 void train_report_epoch(Train *t, int64_t epoch, bool evaluated);
 void train_report_last(const Train *t, double seconds);
+// The step that was marked, as the device counts them.
+int train_report_profiled(const Train *t, Error *err);
 int train_report_end(Train *t, TrainSummary *summary, Error *err);
 int train_launches(const Train *t, const char *entry);
 

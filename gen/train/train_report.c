@@ -55,6 +55,14 @@ void train_report_begin(const Train *t) {
   fflush(stdout);
 }
 
+int train_report_profiled(const Train *t, Error *err) {
+  double step = (double)t->warmup_iters + 1;
+  if (t->step >= 0 && tensor_read_doubles(t->loaded, t->step, &step, 1, err)) return err->code;
+  if (!t->cli->json)
+    printf("profiled  step %.0f, after %lld of warmup\n", step, (long long)t->warmup_iters);
+  return ExitOk;
+}
+
 static void print_values(FILE *file, const Metrics *m, bool mean) {
   for (int i = 0; i < m->count; i++)
     fprintf(file, "  %s %.4g", m->name[i], mean ? m->sum[i] / m->weight : m->value[i]);

@@ -222,7 +222,7 @@ static int profile_one(Train *t, Error *err) {
   if (!code) code = phases_run(t->loaded, "train", err);
   if (!code) code = run_wait(t->loaded, err);
   range_pop(t->device);
-  return code;
+  return code ? code : train_report_profiled(t, err);
 }
 
 int train_run(Train *t, Error *err) {

@@ -125,6 +125,17 @@ events() {
 }
 ok "TensorBoard's events" events
 
+marked() { # marked STEP OPTIONS...: the step that is marked, of those that the device has run
+  train --profile-one-step --out-dir "$work/marked" "${@:2}" >"$work/said" &&
+    grep -qx "profiled  step $1, after $(($1 - 1)) of warmup" "$work/said" ||
+    { cat "$work/said"; return 1; }
+}
+ok "a step is marked after ten" marked 11
+ok "after three" marked 4 --warmup-iters 3
+ok "the seventh is marked" marked 7 --profile-iter 7
+ok "the first" marked 1 --profile-iter 1
+ok "the seventh, though three warm up" marked 7 --profile-iter 7 --warmup-iters 3
+
 # ---- ranges --------------------------------------------------------------------------------------
 nvtx=
 for folder in "${CUDA_PATH:-/none}/include" /usr/local/cuda/include; do
