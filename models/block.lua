@@ -1,9 +1,10 @@
 -- block.lua: a transformer block, as PhysicsNeMo's profiling tutorial has it: layer norms come
 -- first, qkv has no bias, GELU follows both layers of the perceptron. At its own sizes 12 593 152
 -- parameters, and 68.72 GFLOP of products per example. nngen train models/block.lua: SGD with
--- momentum on random tokens made on the device.
+-- momentum on random tokens made on the device, new ones at each step; one_batch=true: the same.
 local nn, transformer = require "nn", require "transformer"
-local cfg = nn.config{batch = 1, tokens = 2048, width = 1024, heads = 32, dropout = 0.0}
+local cfg = nn.config{batch = 1, tokens = 2048, width = 1024, heads = 32, dropout = 0.0,
+                      one_batch = false}
 local B, N, C, H = cfg.batch, cfg.tokens, cfg.width, cfg.heads
 assert(C % H == 0, "width wants to be a multiple of heads")
 
@@ -26,6 +27,7 @@ end
 
 nn.output("y", block(nn.input("x", {B, N, C})))
 nn.train(B, function()
-  local y = block(nn.random({B, N, C}, {kind = "normal", step = nn.training_step()}))
+  local step = not cfg.one_batch and nn.training_step() or 0
+  local y = block(nn.random({B, N, C}, {kind = "normal", step = step}))
   return {loss = (y * y):sum{2, 3}}
 end, {lr = 1e-4, momentum = 0.9})

@@ -28,8 +28,10 @@ python3 tests/train/data.py "$work/digit" 16 1 10 28 1
 plain="--data $work/digit --batch 16 --lr 0.002 --save-every 1000"
 ok "one batch overfitted, lenet" learns lenet 0.01 $plain --steps 26
 long && ok "one batch overfitted, mlp" learns mlp 0.01 $plain --set hidden=64 --steps 80
-long && ok "the block's loss falls" learns block 'losses[0] * 0.9' --set batch=2 tokens=16 width=64 \
-  heads=2 --steps 20
+long && ok "one batch overfitted, block" learns block 0.01 --lr 0.005 --steps 120 \
+  --set one_batch=true batch=2 tokens=8 width=32 heads=2
+long && ok "the block's loss falls, of new tokens at each step" learns block 'losses[0] * 0.9' \
+  --set batch=2 tokens=16 width=64 heads=2 --steps 20
 
 digits() { # linear classifiers reach 0.95 to 0.97 of these
   build/nngen train tests/train/tiny.lua --quiet --data "$work/digits" --batch 32 \
