@@ -5,7 +5,7 @@
 #   make test       the same, then every test (DEVICE=cuda: on the GPU)
 #   make check      the tests alone, from a ready-made build/
 #   make tests      build all that check and bench need; `make ready` leaves only that in build/
-#   make test-foreign   kernels that Triton compiled, run as PTX on libcusim
+#   make test-foreign   Triton's and CUTLASS's kernels as PTX on libcusim; TensorBoard on our events
 #   make bench      measurements, as tables (UPDATE=1: into README.md); DEVICE=cuda: on a GPU, from a
 #                   ready-made build/, in under 9 minutes; RESULTS=DIR: where its JSON goes
 #   make bless      accept the generated kernels as the new golden ones

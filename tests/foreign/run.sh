@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh: kernels of others' compilers, run as PTX against references in C: Triton's and CUTLASS's
-# (by nvcc) for sm_80 and sm_90a. Wheels go into build/foreign; what is out of reach is
-# reported as skipped.
+# (by nvcc) for sm_80 and sm_90a; and TensorBoard's reader on the events of a run of nngen train.
+# Wheels go into build/foreign; what is out of reach is reported as skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 work=build/foreign env=build/foreign/env failed=0
@@ -57,5 +57,21 @@ if [ -d "$cutlass/include" ] && [ -x "$nvcc" ]; then
   done
 else
   echo "1..0 # SKIP CUTLASS or nvcc is out of reach"
+fi
+
+board=build/foreign/board
+if ! $board/bin/python -c 'import tensorboard' 2>/dev/null; then
+  python3 -m venv $board >$work/board.log 2>&1 &&
+    timeout 900 $board/bin/pip install -q tensorboard==2.21.0 >>$work/board.log 2>&1
+fi
+if $board/bin/python -c 'import tensorboard' 2>/dev/null; then
+  run=$work/events
+  rm -rf $run
+  python3 tests/train/data.py $run/data 84 20 &&
+    build/nngen train tests/train/tiny.lua --data $run/data --device sim --quiet --steps 25 \
+      --tensorboard --out-dir $run/out >/dev/null &&
+    $board/bin/python tests/foreign/read_board.py $run/out || failed=1
+else
+  echo "1..0 # SKIP TensorBoard's wheel is out of reach"
 fi
 exit $failed
