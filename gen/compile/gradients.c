@@ -69,7 +69,8 @@ static void call_grad(Trial *t) {
     err_at(t->c, t->op->loc, "op '%s': its grad fails: %s", t->op->name, lua_tostring(lua, -1));
   if (lua_gettop(lua) - top < nin)
     err_at(t->c, t->op->loc,
-           "op '%s': its grad gives %d of %d gradients; nil is that of a constant", t->op->name, lua_gettop(lua) - top, nin);
+           "op '%s': its grad gives %d of %d gradients; nil is that of a constant",
+           t->op->name, lua_gettop(lua) - top, nin);
   lua_settop(lua, top + nin);
   for (int i = nin - 1; i >= 0; i--) {
     t->grad[i] = read_gradient(t, i);
@@ -154,34 +155,45 @@ static const char *of_input(const Trial *t, int column) {
   return several ? arena_printf(t->c->arena, " by %s %d", what, column + 1) : "";
 }
 
-static void compare(const Trial *t, int column) {
-  int wrong = 0, at = 0;
-  double want, got, first_want = 0, first_got = 0;
+typedef struct Mismatch {
+  int point, column;
+  double want, got;
+} Mismatch;
+
+// The first point where the gradient by a column is not the slope; several must say so.
+static bool differs(const Trial *t, int column, Mismatch *m) {
+  int wrong = 0;
+  double want;
   const double *grad = t->value[t->grad[column / t->width]->id] + column % t->width;
   for (int p = 0; p < kPoints; p++) {
     if (!slope(t, p, column, &want)) continue;
-    got = grad[p * t->cases * t->width];
+    double got = grad[p * t->cases * t->width];
     if (is_near(got, want) || wrong++) continue;
-    at = p, first_want = want, first_got = got;
+    *m = (Mismatch){p, column, want, got};
   }
-  if (wrong < kConfirmed) return;
+  return wrong >= kConfirmed;
+}
+
+static void report(const Trial *t, const Mismatch *m) {
   err_at(t->c, t->op->loc,
          "op '%s': at (%s) its grad gives %g%s, differences of its ref %g; a gradient that is to "
          "be another is a rule of nn.custom_gradient",
-         t->op->name, point_text(t, at), first_got, of_input(t, column), first_want);
+         t->op->name, point_text(t, m->point), m->got, of_input(t, m->column), m->want);
 }
 
 static void check_row(Compiler *c, const Op *op) {
   Trial t = {.c = c, .op = op, .g = graph_new(c, "grad")};
   c->graph = t.g;
   build(&t);
-  bool evaluates = op->cls == OpMap || program_of(c, op)->ok;
+  bool evaluates = op->cls == OpMap || program_of(c, op)->ok, wrong = false;
   if (!evaluates || !dtype_is_float(t.y->type.dtype)) return;
   t.value = arena_alloc(c->arena, sizeof *t.value * (size_t)t.g->nnodes);
+  Mismatch m;
   bool known = evaluate(&t);
-  for (int j = 0; known && j < t.columns; j++)
-    if (t.grad[j / t.width]) compare(&t, j);
+  for (int j = 0; known && !wrong && j < t.columns; j++)
+    wrong = t.grad[j / t.width] && differs(&t, j, &m);
   eval_free(t.g, t.value);
+  if (wrong) report(&t, &m);
 }
 
 void gradients_check(Compiler *c) {
