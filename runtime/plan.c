@@ -343,3 +343,21 @@ void plan_free(Plan *plan) {
   if (plan) free_struct(plan_fields, plan);
   free(plan);
 }
+
+// ---- questions ----------------------------------------------------------------------------------
+
+static bool kernel_writes(const PlanKernel *kernel, int tensor) {
+  for (int i = 0; i < kernel->nargs; i++)
+    if (kernel->args[i].tensor == tensor && kernel->args[i].written) return true;
+  return false;
+}
+
+bool plan_writes(const Plan *plan, const PlanEntry *entry, int tensor) {
+  for (int i = 0; i < entry->nsteps; i++) {
+    const PlanStep *step = &entry->steps[i];
+    bool target = step->kind == StepCopy || step->kind == StepMemset;
+    if (target && step->target == tensor) return true;
+    if (step->kind == StepLaunch && kernel_writes(&plan->kernels[step->kernel], tensor)) return true;
+  }
+  return false;
+}

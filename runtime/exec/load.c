@@ -115,17 +115,9 @@ void load_keep_init(Loaded *loaded, bool keep) {
 
 // An output of parameters alone is made once, and no later run writes it again.
 static bool made_by_init(const Plan *plan, int tensor) {
-  for (int e = 0; e < plan->nentries; e++) {
-    const PlanEntry *entry = &plan->entries[e];
-    for (int i = 0; !strcmp(entry->name, "init") && i < entry->nsteps; i++) {
-      const PlanStep *step = &entry->steps[i];
-      if (step->kind == StepCopy && step->target == tensor) return true;
-      if (step->kind != StepLaunch) continue;
-      const PlanKernel *kernel = &plan->kernels[step->kernel];
-      for (int a = 0; a < kernel->nargs; a++)
-        if (kernel->args[a].tensor == tensor && kernel->args[a].written) return true;
-    }
-  }
+  for (int e = 0; e < plan->nentries; e++)
+    if (!strcmp(plan->entries[e].name, "init") && plan_writes(plan, &plan->entries[e], tensor))
+      return true;
   return false;
 }
 

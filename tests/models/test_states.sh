@@ -51,6 +51,19 @@ ok "in place where legal" in_place
 # Of three places the middle one is beyond the last row: two rows of 64 bytes are written of one
 # state or two, and x is read there; the places are 4 + 12 bytes, written and read again where a
 # kernel of their own adds them.
+cat >"$work/two.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {3})
+nn.output("first", x + 1)
+nn.output("fixed", nn.param("p", {3}) * 2)
+nn.entry("other", function() nn.output("second", x * 2) end)
+LUA
+written() { # written ENTRY NAMES: --output writes what the entry makes, and what never changes
+  rm -rf "$work/of" && build/nngen "$work/two.lua" --quiet --entry $1 --output "$work/of" || return
+  [ "$(cd "$work/of" && echo *)" = "$2" ] || { ls "$work/of"; return 1; }
+}
+ok "outputs of the entry that ran" written infer "first.npy fixed.npy"
+ok "outputs of another entry" written other "fixed.npy second.npy"
 counted() { # counted CASE BYTES: the distinct bytes of all kernels
   build/nngen tests/models/states.lua --quiet --count --json --set case=$1 >"$work/j" || return
   local bytes=$(awk -F'[:,]' '/"distinct_bytes"/ {sum += $2} END {print sum}' "$work/j")
