@@ -117,7 +117,9 @@ class Peers:
                 self.compile_seconds += time.monotonic() - begin
                 if not self.absent:
                     break
-                self.late[mode] = f"torch.compile mode={mode} took over {cap:.0f} s"
+                slow = "took too long" in self.absent
+                self.late[mode] = f"torch.compile mode={mode}" + (
+                    f" took over {cap:.0f} s" if slow else f": {self.absent}")
                 self.start()
                 lines = self.ask(do=do, **what)
             missing.append({"missing": mode if mode == "reduce-overhead" else "compile",

@@ -27,8 +27,8 @@ STILL = 1e-9
 
 
 def block_jobs():
-    """(what, dtype, batch, modes of torch.compile): where the default of torch.compile takes long,
-    inference, it comes after the rest of a dtype."""
+    """(what, dtype, batch, modes of torch.compile). Inference is compiled after the rest of a
+    dtype: max-autotune takes long."""
     jobs = []
     for dtype in HALVES:
         jobs += [(what, dtype, batch, modes) for batch in (1, 8, 2, 4)
@@ -58,7 +58,7 @@ class Beside:
     # ---- one contender, and all in turns ---------------------------------------------------------
 
     def nngen_run(self, model, dtype, settings, *options, runs=100):
-        """What `nngen run --json` says of the model's entry, timed `runs` times."""
+        """Milliseconds of each of `runs` runs of the model's entry."""
         command = ["build/nngen", "run", model, "--dtype", dtype, "--json", "--quiet", "--no-check",
                    "--repeat", "2" if self.dry else str(runs), "--warmup", str(runs // 5), *options,
                    "--set", *(f"{name}={value}" for name, value in settings.items())]
@@ -117,7 +117,9 @@ class Beside:
             self.clocks(name(job))
             self.store(unfinished=stage)
         peers.close()
-        missed += ["left out: " + ", ".join(left_out)] if left_out else []
+        if left_out:
+            more = f" and {len(left_out) - 4} more" if len(left_out) > 4 else ""
+            missed.append(f"left out: {', '.join(left_out[:4])}{more}")
         if missed:
             raise OverTime("; ".join(missed))
 
@@ -133,7 +135,7 @@ class Beside:
                  for b in BATCHES]
         self.measure_jobs("networks", [("resnet18", "fp32", 1, True)] if self.dry else jobs,
                           lambda job: "{} {} batch {}".format(*job)
-                          + (", torch.compile" if job[-1] else ""), self.measure_network)
+                          + (" with torch.compile" if job[-1] else ""), self.measure_network)
 
     def measure_network(self, peers, model, dtype, batch, compiled):
         """nngen with the cost model's tiles, with the tuned ones (ResNet-34 has ResNet-18's
@@ -153,7 +155,8 @@ class Beside:
         """Forward, plain and causal, beside the two fused kernels that PyTorch calls."""
         jobs = [(shape, causal, dtype, False) for dtype in HALVES for shape in ATTENTION
                 for causal in (False, True)]
-        self.measure_jobs("attention", [((1, 1, 32, 32), True, "fp16", False)] if self.dry else jobs,
+        dry = [((1, 1, 32, 32), True, "fp16", False)]
+        self.measure_jobs("attention", dry if self.dry else jobs,
                           lambda job: "{} {}{}".format(
                               "x".join(map(str, job[0])), job[2], " causal" if job[1] else ""),
                           self.measure_attention)
@@ -175,7 +178,7 @@ class Beside:
         jobs = [("inference", "bf16", 1, FALLING_BACK), ("training", "bf16", 1, ("default",))]
         self.measure_jobs("block", jobs if self.dry else block_jobs(),
                           lambda job: "{} {} batch {}".format(*job)
-                          + (", torch.compile" if job[-1] else ""), self.measure_block)
+                          + (" with torch.compile" if job[-1] else ""), self.measure_block)
 
     def measure_block(self, peers, what, dtype, batch, modes):
         sizes = ({"tokens": 32, "width": 32, "heads": 1} if self.dry else
@@ -197,7 +200,7 @@ class Beside:
         dry = [("resnet18", "cifar", "bf16", 2, ("default",))]
         self.measure_jobs("training", dry if self.dry else training_jobs(),
                           lambda job: "{} {} {} batch {}".format(*job)
-                          + (", torch.compile" if job[-1] else ""), self.measure_training)
+                          + (" with torch.compile" if job[-1] else ""), self.measure_training)
 
     def measure_training(self, peers, model, stem, dtype, batch, modes):
         size, classes = (32, 10) if stem == "cifar" else (224, 1000)

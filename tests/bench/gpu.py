@@ -71,8 +71,8 @@ class Bench(Beside):
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
         self.path = None  # of the JSON
-        # Without a tuning.json: the cost model's tiles.
-        self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
+        if not self.dry:  # without a tuning.json: the cost model's tiles
+            self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
         # Tuned: (dtype, batch), in whole or in part.
         self.tuning, self.tuned = os.path.join(self.work, "tuning.json"), set()
         if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are

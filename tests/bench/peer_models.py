@@ -45,10 +45,10 @@ def normalised(images):  # u8 (N, C, H, W); as nn.images does it, in the step
     return lambda: (images.float() * (1 / 255) - mean) / std
 
 
-def loss_scaler(device, enabled):
+def loss_scaler(device):
     if hasattr(torch.amp, "GradScaler"):
-        return torch.amp.GradScaler(device, enabled=enabled)
-    return torch.cuda.amp.GradScaler(enabled=enabled and device == "cuda")
+        return torch.amp.GradScaler(device)
+    return torch.cuda.amp.GradScaler() if device == "cuda" else None
 
 
 def sgd(parameters, device, how):
@@ -63,16 +63,22 @@ def sgd(parameters, device, how):
 
 def training_step(network, loss_of, device, half, how):
     """A function that makes one step: `loss_of(network)`, in `half` where that is a type (fp16 with
-    a dynamic scale of the loss), gradients, update."""
+    a dynamic scale of the loss), gradients, update. step.captures: whether it may be captured as a
+    graph."""
     optimizer = sgd(network.parameters(), device, how)
-    scaler = loss_scaler(device, half == torch.float16)
+    scaler = loss_scaler(device) if half == torch.float16 else None
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device, dtype=half or torch.bfloat16, enabled=half is not None):
             loss = loss_of(network)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+        if scaler:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
         return loss
+    step.captures = scaler is None or bool(optimizer.defaults.get("fused"))
     return step

@@ -9,7 +9,7 @@ Requests:  {"do": "info"}
            {"do": "prepare", "model": "resnet18", "batch": 1, "dtype": "fp16"}
                                              inference of one of torchvision's networks
            {"do": "training", "model": "resnet18", "stem": "cifar", "batch": 128, "dtype": "bf16",
-            "size": 32, "classes": 10, "lr": 1e-9}
+            "lr": 1e-9}
                                              a step of training of one, or of an attention block:
            {"do": "block", "training": true, "batch": 1, "dtype": "bf16", "tokens": 2048,
             "width": 1024, "heads": 32, "lr": 1e-9}
@@ -31,6 +31,7 @@ this PyTorch does not have is reported, not guessed.
 """
 import argparse
 import copy
+import gc
 import json
 import sys
 import time
@@ -105,6 +106,8 @@ class Peers:
 
     def as_graph(self, run):
         """`run` captured as a CUDA graph: a function that replays it."""
+        if not getattr(run, "captures", True):
+            raise RuntimeError("its update waits for the GPU")
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -193,15 +196,18 @@ class Peers:
             return training_step(wrap(own), loss_of, self.device, half, how)
         self.both(make)
 
-    def training(self, model, stem, batch, dtype, size, classes, lr):
+    def training(self, model, stem, batch, dtype, size=32, classes=10, lr=0.0):
         self.variants = {}
         net = resnet(model, stem, classes).to(self.device, memory_format=torch.channels_last)
         images = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8,
                                device=self.device).contiguous(memory_format=torch.channels_last)
         labels = torch.randint(0, classes, (batch,), device=self.device)
         pixels = normalised(images)
-        self.train(net, lambda network: torch.nn.functional.cross_entropy(network(pixels()), labels),
-                   dtype, {"lr": lr, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4})
+
+        def loss_of(network):
+            return torch.nn.functional.cross_entropy(network(pixels()), labels)
+        self.train(net, loss_of, dtype,
+                   {"lr": lr, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4})
 
     def block(self, training, batch, dtype, tokens, width, heads, lr):
         self.variants = {}
@@ -238,6 +244,16 @@ class Peers:
     def sample(self, runs):
         for name, run in self.variants.items():
             say(variant=name, samples_ms=self.time_runs(run, runs))
+
+    def forget(self):
+        """NOTE: torch.compile counts how often a network's code was compiled, whichever the
+        instance, and after 8 times runs it as it is; the count begins anew here."""
+        self.variants, self.make = {}, None
+        if hasattr(torch, "compile"):
+            torch._dynamo.reset()
+        gc.collect()
+        if self.gpu:
+            torch.cuda.empty_cache()
 
     # ---- one convolution ------------------------------------------------------------------------
 
@@ -282,9 +298,7 @@ def serve(peers):
             break
         try:
             if do == "forget":
-                peers.variants, peers.make = {}, None
-                if peers.gpu:
-                    torch.cuda.empty_cache()
+                peers.forget()
             else:
                 {"info": peers.info, "prepare": peers.prepare, "compile": peers.compile,
                  "sample": peers.sample, "attention": peers.attention, "block": peers.block,

@@ -144,8 +144,8 @@ def tune(result):
 
 
 def text(result, whole=False):
-    parts = [opening(result), stages(result), *table_beside.parts(result), contractions(result, whole),
-             gemms(result, whole), ceilings(result), tune(result)]
+    parts = [opening(result), stages(result), *table_beside.parts(result),
+             contractions(result, whole), gemms(result, whole), ceilings(result), tune(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -164,8 +164,8 @@ def read(path):
 
 STAGES = {"tests": ["tests", "failed_tests"], "ceilings": ["ceilings"], "gemms": ["gemms"],
           "contractions": ["contractions"],
-          "tune": ["tune"], "networks": ["networks", "peers"], "attention": ["attention"],
-          "block": ["block"], "training": ["training"]}
+          "tune": ["tune"],
+          **{name: [name, "peers"] for name in ("networks", "attention", "block", "training")}}
 
 
 def worth(result, name):
@@ -192,7 +192,8 @@ def join(results):
                 if new[0] or any(s.get("name") == name for s in result.get("stages", [])):
                     of[name] = result
     for name, result in of.items():
-        joined.update({key: result[key] for key in STAGES[name] if key in result})
+        joined.update({key: result[key] for key in STAGES[name] if key in result
+                       and not (key == "peers" and "torch" in joined.get("peers", {}))})
         joined["stages"] += [s for s in result.get("stages", []) if s.get("name") == name]
     return joined
 
