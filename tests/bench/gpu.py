@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make bench DEVICE=cuda: tests, ceilings, contractions and networks on a GPU, made to end within
-9 minutes.
+"""make bench DEVICE=cuda: tests, ceilings, contractions, attention, networks and training on a GPU,
+made to end within 9 minutes.
 
 usage: gpu.py [--results DIR] [--dry-run] [--seconds N] [--only STAGE[,STAGE...]]
 
@@ -19,54 +19,28 @@ import argparse
 import glob
 import json
 import os
-import queue
 import re
 import shutil
-import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import table  # noqa: E402
+from asking import OverTime, kill_session, note  # noqa: E402
+from beside import BATCHES, Beside  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # A stage may take its share of what is left: these are seconds when all are run in the usual time.
-SHARES = {"ceilings": 25, "gemms": 45, "contractions": 90, "tests": 105, "tune": 55,
-          "networks": 205}
-COMPILE_SECONDS = 75  # of torch.compile, for one network and batch
-BATCHES = (1, 32, 256)
+SHARES = {"ceilings": 20, "gemms": 35, "contractions": 60, "attention": 45, "tests": 75,
+          "tune": 35, "networks": 100, "block": 65, "training": 90}
 
 # Of WORKLOADS C's attention block: tokens 2048, width 1024, 32 heads of 32; and large squares.
 GEMMS = [("qkv", 2048, 3072, 1024, 0), ("proj", 2048, 1024, 1024, 0),
          ("mlp up", 2048, 4096, 1024, 0), ("mlp down", 2048, 1024, 4096, 0),
          ("q kT", 2048, 2048, 32, 32), ("p v", 2048, 32, 2048, 32)]
 SQUARES = [("square", 4096, 4096, 4096, 0), ("square", 8192, 8192, 8192, 0)]
-
-
-def note(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
-
-
-def kill_session(leader):
-    """Ends the process and all of its session: timeout(1) puts what it runs into groups of
-    their own."""
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as f:
-                session = int(f.read().rpartition(")")[2].split()[3])
-            if session == leader:
-                os.kill(int(entry), signal.SIGKILL)
-        except (OSError, ValueError, IndexError):
-            pass
-
-
-class OverTime(Exception):
-    pass
-
 
 SUMMARY = r"^\d+ passed, \d+ failed, \d+ skipped$"
 
@@ -84,7 +58,7 @@ def test_counts(said, programs):
             "failed_tests": re.findall(r"^ *not ok (.*)", said, re.M)[:20]}
 
 
-class Bench:
+class Bench(Beside):
     def __init__(self, options):
         self.options = options
         self.dry = options.dry_run
@@ -97,8 +71,8 @@ class Bench:
         self.env = dict(os.environ, NNGEN_DEVICE="sim" if self.dry else "cuda", NO_COLOR="1")
         self.work = tempfile.mkdtemp()
         self.path = None  # of the JSON
-        # Without a tuning.json: the cost model's tiles.
-        self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
+        if not self.dry:  # without a tuning.json: the cost model's tiles
+            self.env["NNGEN_CACHE_DIR"] = os.path.join(self.work, "cache")
         # Tuned: (dtype, batch), in whole or in part.
         self.tuning, self.tuned = os.path.join(self.work, "tuning.json"), set()
         if sys.prefix != sys.base_prefix:  # where NVIDIA's wheels are
@@ -334,74 +308,6 @@ class Bench:
         dtype, batch, gemm = job
         return f"{gemm[0]}{f' {gemm[1]}' if gemm in SQUARES else ''} {dtype} batch {batch}"
 
-    def networks(self):
-        """First nngen beside PyTorch as it is, for ResNet-18 in fp16; then the same with
-        torch.compile, in place of the first figures; then the other networks, without it."""
-        self.result["networks"] = []
-        peers = Peers(self)
-        took, missed = 8, []
-        key = [("resnet18", "fp16", b) for b in BATCHES]
-        todo = [(*k, False) for k in key] + [(*k, True) for k in key]
-        todo += [(m, d, b, False)
-                 for m, d in (("resnet34", "fp16"), ("resnet18", "bf16"), ("resnet34", "bf16"))
-                 for b in BATCHES]
-        for model, dtype, batch, compiled in [("resnet18", "fp32", 1, True)] if self.dry else todo:
-            name = f"{model} {dtype} batch {batch}" + (", torch.compile" if compiled else "")
-            begin, spent = time.monotonic(), peers.compile_seconds
-            if self.left() < 1.2 * took + (20 if compiled and not self.dry else 0):
-                missed.append(f"{name} left out")
-                continue
-            try:
-                self.measure_network(peers, model, dtype, batch, compiled)
-                took = time.monotonic() - begin - (peers.compile_seconds - spent)
-            except (OverTime, RuntimeError, OSError, ValueError, KeyError) as error:
-                missed.append(f"{name}: {error}")
-            self.store(unfinished="networks")
-        peers.close()
-        if missed:
-            raise OverTime("; ".join(missed))
-
-    def nngen_samples(self, model, dtype, batch, graph, tuned=False):
-        command = ["build/nngen", "run", f"models/{model}.lua", "--dtype", dtype, "--json",
-                   "--quiet", "--no-check", "--repeat", "2" if self.dry else "100", "--warmup",
-                   "20", "--set", f"batch={batch}"]
-        command += (["size=32"] if self.dry else []) + (["--graph"] if graph else [])
-        command += ["--tuning", self.tuning] if tuned else []
-        return json.loads(self.run(*command))["timing"]["samples_ms"]
-
-    def measure_network(self, peers, model, dtype, batch, compiled):
-        """Contenders in turns: nngen with the cost model's tiles, with the tuned ones (ResNet-34
-        has ResNet-18's shapes), then each variant of PyTorch, three times."""
-        samples = {}
-        missing = peers.prepare(compiled, model=model, batch=batch, dtype=dtype,
-                                size=32 if self.dry else 224)
-        for turn in range(1 if self.dry else 3):
-            for graph in (True, False) if turn == 0 else (True,):
-                who = ("nngen", "graph" if graph else "launched")
-                samples.setdefault(who, []).append(self.nngen_samples(model, dtype, batch, graph))
-            if (dtype, batch) in self.tuned and os.path.exists(self.tuning):
-                samples.setdefault(("nngen", "graph, tuned"),
-                                   []).append(self.nngen_samples(model, dtype, batch, True, True))
-            for line in peers.ask(do="sample", runs=2 if self.dry else 30):
-                if "variant" in line:
-                    samples.setdefault(("torch", line["variant"]), []).append(line["samples_ms"])
-            self.clocks(f"{model} {dtype} batch {batch}, turn {turn}")
-        of = {"model": model, "dtype": dtype, "batch": batch}
-        rows = [dict(of, who=who, variant=variant,
-                     ms=statistics.median(s for turn in turns for s in turn), samples_ms=turns)
-                 for (who, variant), turns in samples.items()]
-        for row in rows:
-            if row["who"] == "nngen":
-                row["tiles"] = "tuned" if row["variant"].endswith("tuned") else "model"
-        rows += [dict(of, who="torch", variant=line["missing"], missing=line["why"])
-                 for line in missing if "missing" in line]
-        # These replace earlier figures.
-        again = {(row["who"], row["variant"]) for row in rows if "ms" in row}
-        kept = [row for row in self.result["networks"] if any(row[key] != of[key] for key in of)
-                or ((row["who"], row["variant"]) not in again and "ms" in row)]
-        self.result["networks"] = kept + rows
-        peers.ask(do="forget")
-
     def tune(self):
         """The networks' products in fp16, smallest batch first. What is stopped at its time keeps
         the products that it has measured."""
@@ -429,112 +335,6 @@ class Bench:
         if self.path:
             note(f"stored in {self.path}; "
                  f"tests/bench/table.py --readme README.md puts it into the README")
-
-
-class Peers:
-    """tests/bench/peers.py, kept running: PyTorch takes seconds to start."""
-
-    def __init__(self, bench):
-        self.bench, self.process, self.absent, self.answers = bench, None, None, None
-        self.compile_seconds, self.late = 0, None  # late: why max-autotune is not asked for again
-        self.start()
-
-    def start(self):
-        self.absent = None
-        command = [self.python(), os.path.join(ROOT, "tests/bench/peers.py")]
-        command += ["--device", "cpu", "--quick"] if self.bench.dry else ["--device", "cuda"]
-        try:
-            self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
-                                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                            start_new_session=True)
-        except OSError as error:
-            self.absent, self.process = f"PyTorch: {error}", None
-            self.bench.result["peers"] = {"missing": self.absent}
-            return
-        self.answers = queue.Queue()
-        threading.Thread(target=self.read, args=(self.process.stdout, self.answers),
-                         daemon=True).start()
-        facts = self.ask(do="info")
-        self.bench.result["peers"] = next((line for line in facts if "torch" in line),
-                                          {"missing": self.absent})
-
-    def python(self):
-        for candidate in (os.environ.get("NNGEN_PEERS_PYTHON"), sys.executable, "python3",
-                          "/usr/bin/python3"):
-            try:
-                if candidate and subprocess.run(
-                        [candidate, "-c", "import torch, torchvision"], capture_output=True,
-                        timeout=max(1, min(60, self.bench.left()))).returncode == 0:
-                    return candidate
-            except (OSError, subprocess.SubprocessError) as error:
-                note(f"{candidate}: {error}")
-        return sys.executable or "python3"
-
-    @staticmethod
-    def read(stream, answers):
-        for line in stream:
-            answers.put(line)
-        answers.put(None)
-
-    def ask(self, seconds=None, **request):
-        """The answers to one request; none when there is no PyTorch, or it takes too long."""
-        lines = []
-        if self.absent:
-            return lines
-        until = time.monotonic() + max(1, min(self.bench.left(), seconds or self.bench.left()))
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-            while True:
-                line = self.answers.get(timeout=max(0.01, until - time.monotonic()))
-                if line is None:
-                    raise BrokenPipeError
-                lines.append(json.loads(line))
-                if "done" in lines[-1]:
-                    return lines
-        except (BrokenPipeError, OSError):
-            said = next((line["error"] for line in lines if "error" in line), "it ended early")
-            self.absent = f"PyTorch: {said}"
-        except queue.Empty:
-            self.absent = f"PyTorch took too long over {request['do']}"
-            self.kill()
-        note(self.absent)
-        return lines
-
-    def prepare(self, compiled, **network):
-        """The network's variants. When max-autotune does not end in time, mode=reduce-overhead
-        instead, from then on."""
-        lines = self.ask(do="prepare", **network)
-        modes = (["max-autotune"] if self.late is None else []) + ["reduce-overhead"]
-        missing = []
-        for mode in modes if compiled else []:
-            if self.absent:
-                break
-            if mode == "reduce-overhead":
-                missing.append({"missing": "compile", "why": self.late})
-            begin = time.monotonic()
-            cap = min(COMPILE_SECONDS, self.bench.left() / 2)
-            lines += self.ask(do="compile", seconds=cap, mode=mode)
-            self.compile_seconds += time.monotonic() - begin
-            if not self.absent:
-                break
-            self.start()
-            lines = self.ask(do="prepare", **network)
-            why = f"torch.compile mode={mode} took over {cap:.0f} s"
-            if mode == "max-autotune":
-                self.late = why
-            else:
-                missing.append({"missing": mode, "why": why})
-        return lines + missing
-
-    def kill(self):
-        if self.process:
-            kill_session(self.process.pid)
-
-    def close(self):
-        self.kill()
-        if self.process:
-            self.process.wait()
 
 
 def main():

@@ -11,41 +11,16 @@ but the samples in the file.
 import argparse
 import glob
 import json
-import math
 import os
 import re
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import table_beside  # noqa: E402
+from cells import fixed, geomean, known, ratio, table  # noqa: E402
+
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NOTHING = "Times on GPUs: not measured yet."
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def known(value):
-    return isinstance(value, (int, float)) and value > 0
-
-
-def fixed(value, digits=2, unit=""):
-    return f"{value:.{digits}f}{unit}" if isinstance(value, (int, float)) else "-"
-
-
-def number(value, unit="", digits=3):
-    if not isinstance(value, (int, float)):
-        return "-"
-    return f"{value:.{digits}g}{unit}" if value and value < 10 ** digits else f"{value:.0f}{unit}"
-
-
-def ratio(a, b, digits=2, unit="", scale=1.0):
-    """a / b, or "-" where one of them is missing or zero."""
-    return f"{a / b * scale:.{digits}f}{unit}" if known(a) and known(b) else "-"
-
-
-def geomean(values):
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
 # ---- parts ---------------------------------------------------------------------------------------
@@ -89,41 +64,6 @@ def ceilings(result):
             rows.append([name, f"{fixed(us)} us a launch; "
                                f"{fixed(line.get('enqueue_us'))} us of the host"])
     return table(["ceiling", "figure"], rows) if rows else ""
-
-
-def networks(result):
-    groups = {}
-    for line in result.get("networks", []):
-        groups.setdefault((line.get("model", "-"), line.get("dtype", "-"), line.get("batch")),
-                          []).append(line)
-    columns = ["graph", "graph, tuned", "launched", "eager", "eager channels_last",
-               "eager channels_last, graph", "compile", "compile, graph"]
-    rows, instead = [], False
-    for (model, dtype, batch), lines in groups.items():
-        ms = {line.get("variant"): line["ms"] for line in lines if known(line.get("ms"))}
-        peers = [line["ms"] for line in lines if line.get("who") == "torch"
-                 and known(line.get("ms"))]
-        if "graph" not in ms:
-            continue
-        cells = [number(ms.get(c)) for c in columns]
-        if "reduce-overhead" in ms and "compile, graph" not in ms:
-            cells[-1], instead = number(ms["reduce-overhead"]) + " (ro)", True
-        best = min(peers, default=None)
-        ratios = [ratio(best, ms["graph"], 2, "x"), ratio(best, ms.get("graph, tuned"), 2, "x")]
-        rows.append([model, dtype, str(batch)] + cells + ratios
-                    + [number(batch / ms["graph"] * 1e3 if known(batch) else None)])
-    head = ["network", "dtype", "batch", "nngen, graph", "nngen tuned, graph", "nngen", "eager",
-            "channels_last", "the same, graph", "max-autotune", "the same, graph",
-            "best peer / nngen", "best peer / tuned", "images/s"]
-    absent = sorted({f"{line.get('model')} {line.get('dtype')} batch {line.get('batch')}, "
-                     f"{line.get('variant')}: {line['missing']}"
-                     for line in result.get("networks", []) if "missing" in line})
-    more = ("\n\n(ro): `torch.compile` mode=reduce-overhead, with its own CUDA graphs, where "
-            "max-autotune did not end in time.") if instead else ""
-    more += f"\n\nNot measured: {'; '.join(absent)}." if absent else ""
-    return ("Milliseconds a batch, medians; nngen's tiles are its cost model's, `tuned`: "
-            "those that `nngen tune` measured as the fastest:\n\n" + table(head, rows)
-            if rows else "") + more
 
 
 def pairs(lines):
@@ -204,8 +144,8 @@ def tune(result):
 
 
 def text(result, whole=False):
-    parts = [opening(result), stages(result), networks(result), contractions(result, whole),
-             gemms(result, whole), ceilings(result), tune(result)]
+    parts = [opening(result), stages(result), *table_beside.parts(result),
+             contractions(result, whole), gemms(result, whole), ceilings(result), tune(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -224,7 +164,8 @@ def read(path):
 
 STAGES = {"tests": ["tests", "failed_tests"], "ceilings": ["ceilings"], "gemms": ["gemms"],
           "contractions": ["contractions"],
-          "tune": ["tune"], "networks": ["networks", "peers"]}
+          "tune": ["tune"],
+          **{name: [name, "peers"] for name in ("networks", "attention", "block", "training")}}
 
 
 def worth(result, name):
@@ -251,7 +192,8 @@ def join(results):
                 if new[0] or any(s.get("name") == name for s in result.get("stages", [])):
                     of[name] = result
     for name, result in of.items():
-        joined.update({key: result[key] for key in STAGES[name] if key in result})
+        joined.update({key: result[key] for key in STAGES[name] if key in result
+                       and not (key == "peers" and "torch" in joined.get("peers", {}))})
         joined["stages"] += [s for s in result.get("stages", []) if s.get("name") == name]
     return joined
 

@@ -18,6 +18,11 @@ synthetic() {
     has "| fp16 | 32 | 2 | 1.00x | 0.50x |" && has "| fp16 | 1 | 1 | not measured | - |" &&
     has "| layer1.0.conv1 | fp16 conv A | 64x64 | 10.00 | 200 | 8.00 | 20.00 | 2.00x |" &&
     has "| qkv, batch 8 | bf16 matmul D | 128x128 | 100.00 | 500 | 90.00 | 90.00 | 0.90x |" &&
+    has "| 32 | 2048 | 8 | 32 | causal | bf16 | 0.25 | 275 | 137 | - | 2.00x |" &&
+    has "Not measured: cuDNN (bf16 causal 8x32x2048x32): no kernel." &&
+    has "| training | bf16 | 8 | 8 | 16 | - | - | 12 | 1.50x | 1000 |" &&
+    has "| resnet18 | cifar | tf32 | 128 | 4 | 8 | - | - | - | 2.00x | 32000 |" &&
+    has "Not measured: compile (resnet18 cifar tf32 128): took over 75 s." &&
     has "| copy | 4.00 TB/s, read and write |" &&
     has "| product fp16 8192, cuBLAS | 500 TFLOP/s |" &&
     has "| product bf16 8192 | not measured: no library |" &&
@@ -34,16 +39,30 @@ readme_is_current() { # the README shows what is stored, or that nothing was mea
   cp README.md "$work/R.md" && table --readme "$work/R.md" && diff README.md "$work/R.md"
 }
 ask() {
-  printf '%s\n' '{"do":"info"}' \
-    '{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","size":32}' \
-    '{"do":"compile"}' '{"do":"sample","runs":2}' \
-    '{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}' \
-    '{"do":"nonsense"}' '{"do":"quit"}'
+  cat <<'END'
+{"do":"info"}
+{"do":"prepare","model":"resnet18","batch":1,"dtype":"fp32","size":32}
+{"do":"compile"}
+{"do":"sample","runs":2}
+{"do":"training","model":"resnet18","stem":"cifar","batch":2,"dtype":"tf32","size":8}
+{"do":"compile","mode":"default"}
+{"do":"sample","runs":2}
+{"do":"forget"}
+{"do":"block","training":true,"batch":1,"dtype":"bf16","tokens":32,"width":32,"heads":2,"lr":1e-9}
+{"do":"sample","runs":2}
+{"do":"attention","shape":[1,2,32,32],"causal":true,"dtype":"bf16"}
+{"do":"sample","runs":2}
+{"do":"conv","x":[1,8,8,8],"w":[8,8,3,3],"stride":1,"pad":1,"dtype":"fp32"}
+{"do":"nonsense"}
+{"do":"quit"}
+END
 }
 peers() {
   ask | $python tests/bench/peers.py --device cpu --quick >"$work/o" &&
     has '"variant": "eager channels_last"' && has '"variant": "conv2d"' &&
-    has '"done": "compile"' && has '"done": "sample"' && has '"error": "nonsense'
+    has '"done": "compile"' && has '"done": "sample"' && has '"error": "nonsense' &&
+    has '"variant": "eager"' && has '"done": "training"' && has '"done": "attention"' &&
+    ! grep -v nonsense "$work/o" | grep '"error"'
 }
 dry_run() { # everything runs, says that it is none of a GPU, stores nothing
   ls tests/bench/results >"$work/before" &&
@@ -51,6 +70,8 @@ dry_run() { # everything runs, says that it is none of a GPU, stores nothing
     ls tests/bench/results | cmp - "$work/before" &&
     has "**Dry run on libcusim and the CPU: these are no figures of a GPU.**" &&
     has "| layer1.0.conv1 | fp16 conv" && has "| launches in a graph |" &&
+    has "| 32 | 32 | 1 | 1 | causal | fp16 |" && has "| inference | bf16 | 1 |" &&
+    has "| training | bf16 | 1 |" && has "| resnet18 | cifar | bf16 | 2 |" &&
     has "Not among them: fc at batch 1: a product with a vector is no contraction kernel." ||
     { cat "$work/e"; return 1; }
 }
@@ -154,6 +175,8 @@ gemm_order products in the table's order, what is left out is named
 tuned_tiles networks are measured with the model's tiles and with the tuned ones
 shares a stage has its share of the time that is left
 joined a stage that was cut short replaces no whole one
+beside_pytorch attention, the block and training: jobs, settings, their figures
+jobs_left_out a job that has no time is left out, and named
 compile_falls_back the key comparison comes first, torch.compile falls back to reduce-overhead
 END
   if [ "$python" ]; then

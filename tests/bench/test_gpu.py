@@ -10,6 +10,7 @@ import time
 import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import asking  # noqa: E402
 import gpu  # noqa: E402
 import table  # noqa: E402
 
@@ -22,8 +23,8 @@ def bench(only=None, seconds=100, dry=False):
                                         seconds=seconds, only=only))
     if not dry:
         b.result.update(device="Made-up GPU, sm_00", date="2000-01-01 00:00", commit="0123456789")
-        b.facts = b.tests = b.tune = b.contractions = b.networks = b.gemms = b.ceilings = \
-            lambda: None
+        for stage in ("facts", *gpu.SHARES):
+            setattr(b, stage, lambda: None)
     return b
 
 
@@ -87,9 +88,9 @@ def bare_machine():  # neither git nor make, and a wrong interpreter for PyTorch
     gpu.ROOT = root
     b = bench(dry=True)
     sys.executable = WORK + "/nor-this"
-    gpu.Peers.python = lambda _: WORK + "/no-such-python"
-    peers = gpu.Peers(b)
-    assert "no-such-python" in peers.absent and peers.prepare(True, model="m") == []
+    asking.Peers.python = lambda _: WORK + "/no-such-python"
+    peers = asking.Peers(b)
+    assert "no-such-python" in peers.absent and peers.prepare(["default"], model="m") == []
     peers.close()
 
 
@@ -147,7 +148,8 @@ def gemm_order():
 
 def shares():  # of what is left: a stage that ends early leaves its time to the others
     b = bench(seconds=525)
-    assert 24 < b.budget("ceilings") < 26 and b.budget("networks") > 500
+    assert sum(gpu.SHARES.values()) == 525 and 19 < b.budget("ceilings") < 21
+    assert b.budget(list(gpu.SHARES)[-1]) > 500
     b = bench(only=["gemms"], seconds=60)
     assert 59 < b.budget("gemms") <= 60
 
@@ -179,7 +181,7 @@ def joined():
 # too.
 def tuned_tiles():
     os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/no-such-python"
-    gpu.Peers.python = lambda _: WORK + "/no-such-python"
+    asking.Peers.python = lambda _: WORK + "/no-such-python"
     b, calls = bench(only=["tune", "networks"], seconds=100), []
     del b.tune, b.networks
 
@@ -209,6 +211,82 @@ def tuned_tiles():
     assert "| resnet18 | fp16 | 1 | 0.5 | 0.25 | 0.5 |" in table.text(got), table.text(got)
 
 
+FAKE_BESIDE = """import json, sys
+for line in sys.stdin:
+    r = json.loads(line)
+    with open(sys.argv[0] + ".asked", "a") as f: f.write(line)
+    if r["do"] == "info": print(json.dumps({"torch": "0"}))
+    if r["do"] == "attention": names = ["flash", "cuDNN"]
+    if r["do"] in ("block", "training"): names = ["eager", "eager, graph"]
+    if r["do"] == "compile": names += ["compile", "compile, graph"]
+    if r["do"] == "sample":
+        for n in names: print(json.dumps({"variant": n, "samples_ms": [1.0, 3.0, 2.0]}))
+    print(json.dumps({"done": r["do"]}), flush=True)
+"""
+
+
+def fake_peers(program):
+    with open(WORK + "/fake.py", "w") as f:
+        f.write(program)
+    with open(WORK + "/python", "w") as f:
+        f.write(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\nexec {sys.executable} {WORK}/fake.py\n')
+    os.chmod(WORK + "/python", 0o755)
+    os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/python"
+
+
+# What nngen and PyTorch are asked for at full size, in which order; each figure in the table.
+def beside_pytorch():
+    fake_peers(FAKE_BESIDE)
+    b, calls = bench(only=["attention", "block", "training"], seconds=400), []
+    for stage in b.options.only:
+        delattr(b, stage)
+
+    def run(*command, keep=None):
+        calls.append(" ".join(command))
+        if "models/resnet34.lua" in command:
+            raise gpu.OverTime("resnet34")
+        return json.dumps({"timing": {"samples_ms": [4.0]}})
+    b.run = run
+    b.all()
+    got = stored()
+    assert [len(got[stage]) for stage in b.options.only] == [36 * 3, 16 * 5, 18 * 5], got["stages"]
+    assert {row["ms"] for stage in b.options.only for row in got[stage]} == {2.0, 4.0}
+    assert ["resnet34 imagenet fp16 batch 256 with torch.compile: resnet34" in (s["note"] or "")
+            for s in got["stages"]] == [False, False, True], got["stages"]
+    assert calls[0].endswith("tests/models/attend.lua --dtype bf16 --json --quiet --no-check "
+                             "--repeat 100 --warmup 20 --graph --set form=plain B=8 H=32 G=32 "
+                             "N=2048 M=2048 D=32 W=32 stored=bf16"), calls[0]
+    for end in ("models/block.lua --dtype fp16 --json --quiet --no-check --repeat 50 --warmup 10 "
+                "--graph --entry train --set tokens=2048 width=1024 heads=32 batch=8 lr=1e-09 "
+                "loss_scaling=true",
+                "models/resnet18.lua --dtype tf32 --json --quiet --no-check --repeat 25 --warmup 5 "
+                "--graph --entry train --set batch=32 stem=imagenet size=224 classes=1000 "
+                "augment=false lr=1e-09 loss_scaling=false"):
+        assert any(call.endswith(end) for call in calls), end
+    with open(WORK + "/fake.py.asked") as f:
+        asked = [json.loads(line) for line in f]
+    steps = [r for r in asked if r["do"] == "training"]
+    assert [(r["model"], r["stem"], r["batch"]) for r in steps[:6]] == [("resnet18", "cifar", 128)
+                                                                        ] * 6, steps[:6]
+    assert {r["mode"] for r in asked if r["do"] == "compile"} == {"default", "max-autotune"}
+    said = table.text(got)
+    assert "| 32 | 2048 | 8 | 32 | causal | bf16 | 4 | 17 | 34 | 34 | 0.50x |" in said, said
+    assert "| inference | fp16 | 4 | 4 | 2 | 2 | 2 | 2 | 0.50x | 1000 |" in said, said
+    assert "| resnet18 | cifar | bf16 | 256 | 4 | 2 | 2 | 2 | 2 | 0.50x | 64000 |" in said, said
+
+
+def jobs_left_out():  # what has no time is named, and no process is started for it
+    fake_peers(FAKE_BESIDE)
+    b = bench(only=["block"], seconds=9)
+    del b.block
+    b.run = lambda *command, keep=None: 1 / 0
+    b.all()
+    note = stored()["stages"][0]["note"]
+    assert note.endswith("left out: inference bf16 batch 1, training bf16 batch 1 with "
+                         "torch.compile, inference bf16 batch 8, training bf16 batch 8 with "
+                         "torch.compile and 20 more"), note
+
+
 FAKE = """import json, sys, time
 for line in sys.stdin:
     r = json.loads(line)
@@ -224,13 +302,8 @@ for line in sys.stdin:
 
 
 def compile_falls_back():  # the key comparison is there before torch.compile is tried
-    with open(WORK + "/fake.py", "w") as f:
-        f.write(FAKE)
-    with open(WORK + "/python", "w") as f:
-        f.write(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\nexec {sys.executable} {WORK}/fake.py\n')
-    os.chmod(WORK + "/python", 0o755)
-    os.environ["NNGEN_PEERS_PYTHON"] = WORK + "/python"
-    gpu.COMPILE_SECONDS = 2
+    fake_peers(FAKE)
+    asking.COMPILE_SECONDS = 2
     b, order, gone = bench(only=["networks"], seconds=100), [], []
     del b.networks
     b.nngen_samples = lambda *a: [0.5]

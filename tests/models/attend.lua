@@ -1,11 +1,11 @@
 -- attend.lua: attention written by hand, in the forms that become one kernel.
 local nn = require "nn"
 local c = nn.config{form = "plain", B = 2, H = 3, G = 3, N = 33, M = 47, D = 40, W = 40,
-                    window = 40}
+                    window = 40, stored = "f32"} -- stored: q, k, v and y
 local B, H, G, N, M, D, W = c.B, c.H, c.G, c.N, c.M, c.D, c.W
-local q = nn.input("q", {B, H, N, D})
-local k = nn.input("k", {B, G, M, D})
-local v = nn.input("v", {B, G, M, W})
+local q = nn.input("q", {B, H, N, D}, {dtype = c.stored})
+local k = nn.input("k", {B, G, M, D}, {dtype = c.stored})
+local v = nn.input("v", {B, G, M, W}, {dtype = c.stored})
 local heads = {H}
 if H ~= G then -- heads that share their keys
   q, k, v = q:reshape{B, G, H // G, N, D}, k:reshape{B, G, 1, M, D}, v:reshape{B, G, 1, M, W}
@@ -78,4 +78,5 @@ local forms = {
     return softmax(seen(condition))
   end,
 }
-nn.output("y", forms[c.form]():matmul(v))
+local y = forms[c.form]():matmul(v)
+nn.output("y", y:to(c.stored))
