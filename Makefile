@@ -134,7 +134,7 @@ $(B)/obj/%.o: %.cc
 
 $(B)/obj/%.o: %.S
 	@mkdir -p $(@D)
-	$(CC) -c -o $@ $<
+	$(CC) $(CPPFLAGS) -c -o $@ $<
 
 # Lua files are carried as texts, which help reads, and compiled.
 $(B)/obj/compile_lua: .ci/compile_lua.c

@@ -8,8 +8,8 @@ set -u
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d) failed=0
 trap 'rm -rf "$work"' EXIT
-direct='sim/test_ptx sim/test_ptx_values sim/test_ptx_video sim/test_mma sim/test_mma_shapes
-        sim/test_wmma sim/test_clusters sim/test_ptx_kernels sim/test_ptx_tensors sim/test_early'
+direct='sim/test_ptx sim/test_ptx_forms sim/test_ptx_products sim/test_ptx_values sim/test_ptx_video
+        sim/test_mma sim/test_mma_shapes sim/test_wmma sim/test_clusters sim/test_ptx_kernels sim/test_ptx_tensors sim/test_early'
 if [ $# = 0 ]; then
   set -- $direct
   for program in build/tests/prim/test_*; do

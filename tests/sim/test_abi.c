@@ -14,6 +14,8 @@ static const char *symbols[] = {
 #include "sim/newer.def"
 #define ABSENT(name) #name,
 #include "sim/absent.def"
+#define PER_THREAD(name, end) #name #end,
+#include "sim/per_thread.def"
 };
 enum { kSymbols = sizeof symbols / sizeof *symbols };
 
@@ -62,11 +64,27 @@ static void test_get_proc_address(void **state) {
   OK(cuGetProcAddress("cuMemAlloc", &function, 12000, 0, &status));
   assert_ptr_equal(function, (void *)cuMemAlloc);
   assert_int_equal(status, 0);
-  for (int i = 0; i < kSymbols; i++)
-    if (symbols[i][0] == 'c') OK(cuGetProcAddress(symbols[i], &function, 12000, 0, &status));
+  for (int i = 0; i < kSymbols; i++) // names of threads' own streams are asked for by a flag
+    if (symbols[i][0] == 'c' && !strstr(symbols[i], "_pt")) OK(cuGetProcAddress(symbols[i], &function, 12000, 0, &status));
   assert_int_equal(cuGetProcAddress("cuNothing", &function, 12000, 0, &status),
                    CUDA_ERROR_NOT_FOUND);
   assert_null(function);
+}
+
+// A call by its other name, as a program has it that was built for threads' own streams.
+static void test_per_thread(void **state) {
+  (void)state;
+  if (on_gpu()) skip();
+  void *sim = dlopen("build/libcusim.so", RTLD_NOW);
+  CUresult (*set)(CUdeviceptr, unsigned, size_t), (*wait)(CUstream);
+  *(void **)&set = dlsym(sim, "cuMemsetD32_v2_ptds");
+  *(void **)&wait = dlsym(sim, "cuStreamSynchronize_ptsz");
+  unsigned got[4] = {0};
+  CUdeviceptr ptr = device_upload(NULL, sizeof got);
+  OK(set(ptr, 7, 4));
+  OK(wait(NULL));
+  OK(cuMemcpyDtoH(got, ptr, sizeof got));
+  assert_int_equal(got[3], 7);
 }
 
 // The newest form that the version knows.
@@ -241,6 +259,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exports), cmocka_unit_test(test_exports_no_more),
       cmocka_unit_test(test_get_proc_address), cmocka_unit_test(test_versions),
+      cmocka_unit_test(test_per_thread),
       cmocka_unit_test(test_headers), cmocka_unit_test(test_header_names),
       cmocka_unit_test(test_error_texts)};
   return cmocka_run_group_tests(tests, device_setup, NULL);

@@ -13,6 +13,7 @@ ptx=arch=compute_90,code=compute_90
     -o "$work/plain" 2>>"$work/log" &&
   "$nvcc" -gencode $ptx -Xfatbin -compress-mode=speed -fatbin "$work/k.cu" \
     -o "$work/speed" 2>>"$work/log" &&
-  "$nvcc" -gencode arch=compute_90,code=sm_90 -fatbin "$work/k.cu" -o "$work/sass" 2>>"$work/log" ||
+  "$nvcc" -gencode arch=compute_90,code=sm_90 -fatbin "$work/k.cu" -o "$work/sass" 2>>"$work/log" &&
+  "$nvcc" -dlto -arch=lto_90 -fatbin "$work/k.cu" -o "$work/lto" 2>>"$work/log" ||
   { echo "1..1"; echo "not ok 1 - nvcc"; sed 's/^/# /' "$work/log"; exit 1; }
 build/tests/sim/test_fatbins "$work"

@@ -2,6 +2,7 @@
 #include "tests/sim/device.h"
 
 static const char *folder;
+static char log_text[512];
 
 static CUresult load(const char *name, CUmodule *module, size_t cut) {
   char path[512];
@@ -12,7 +13,9 @@ static CUresult load(const char *name, CUmodule *module, size_t cut) {
   size_t length = fread(bytes, 1, 1 << 20, f);
   fclose(f);
   if (cut && cut < length) memset(bytes + cut, 0, length - cut);
-  CUresult r = cuModuleLoadData(module, bytes);
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log_text, (void *)sizeof log_text};
+  CUresult r = cuModuleLoadDataEx(module, bytes, 2, options, values);
   free(bytes);
   return r;
 }
@@ -37,6 +40,8 @@ static void test_refused(void **state) {
   (void)state;
   CUmodule module;
   assert_int_equal(load("sass", &module, 0), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  assert_int_equal(load("lto", &module, 0), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  assert_non_null(strstr(log_text, "only LTO IR"));
   for (size_t cut = 20; cut < 200; cut += 60)
     assert_int_not_equal(load("zstd", &module, cut), CUDA_SUCCESS);
 }

@@ -86,9 +86,10 @@ static void test_refused(void **state) {
   OK(link_api.create(2, options, values, &link));
   assert_int_equal(link_api.add(link, kPtx, HEAD ".entry k(", 60, NULL, 0, NULL, NULL),
                    CUDA_ERROR_INVALID_PTX);
-  assert_non_null(strstr(log, "line 4"));
+  assert_non_null(strstr(log, "input 1: ptx, line 4"));
   OK(link_api.add(link, kPtx, (void *)caller, sizeof caller, NULL, 0, NULL, NULL));
   assert_int_equal(link_api.complete(link, &image, NULL), CUDA_ERROR_INVALID_PTX);
+  assert_non_null(strstr(log, "input 2: ptx, line 5"));
   assert_non_null(strstr(log, "declared and not defined"));
   assert_int_equal(link_api.add_file(link, kPtx, "build/none", 0, NULL, NULL),
                    CUDA_ERROR_FILE_NOT_FOUND);
@@ -96,8 +97,31 @@ static void test_refused(void **state) {
   OK(link_api.destroy(link));
 }
 
+// An input's name and its own line, though others stand before it.
+static void test_names(void **state) {
+  (void)state;
+  static const char twice[] = HEAD ".visible .global .u32 added;\n";
+  char log[256] = "";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log, (void *)sizeof log}, *image;
+  CUlinkState link;
+  OK(link_api.create(2, options, values, &link));
+  assert_int_equal(link_api.add(link, kPtx, HEAD ".entry k(", 60, "cut", 0, NULL, NULL),
+                   CUDA_ERROR_INVALID_PTX);
+  assert_non_null(strstr(log, "cut: ptx, line 4"));
+  OK(link_api.add(link, kPtx, (void *)caller, sizeof caller, "caller", 0, NULL, NULL));
+  OK(link_api.destroy(link));
+  OK(link_api.create(2, options, values, &link));
+  OK(link_api.add(link, kPtx, (void *)callee, sizeof callee, "callee", 0, NULL, NULL));
+  OK(link_api.add(link, kPtx, (void *)twice, sizeof twice, "second", 0, NULL, NULL));
+  assert_int_equal(link_api.complete(link, &image, NULL), CUDA_ERROR_INVALID_PTX);
+  assert_non_null(strstr(log, "second: ptx, line 4: error: added is defined twice"));
+  OK(link_api.destroy(link));
+}
+
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two), cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two), cmocka_unit_test(test_refused),
+                                      cmocka_unit_test(test_names)};
   return cmocka_run_group_tests_name("test_link", tests, setup, NULL);
 }

@@ -148,11 +148,11 @@ static const Refused refused[] = {
 
 static void test_refused(void **state) {
   (void)state;
+  char log[1024] = "";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log, (void *)sizeof log};
+  CUmodule module;
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    char log[1024] = "";
-    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    void *values[] = {log, (void *)sizeof log};
-    CUmodule module;
     CUresult r = cuModuleLoadDataEx(&module, refused[i].text, 2, options, values);
     if (r != refused[i].error || !strstr(log, refused[i].log))
       fail_msg("%s\n%d, `%s` instead of %d, `%s`", refused[i].text, r, log, refused[i].error,
@@ -160,8 +160,9 @@ static void test_refused(void **state) {
   }
   char cubin[64] = "\177ELF\2\1\1";
   cubin[18] = (char)190; // EM_CUDA
-  CUmodule module;
-  assert_int_equal(cuModuleLoadData(&module, cubin), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  assert_int_equal(cuModuleLoadDataEx(&module, cubin, 2, options, values),
+                   CUDA_ERROR_NO_BINARY_FOR_GPU);
+  assert_non_null(strstr(log, "machine code: libcusim takes PTX"));
 }
 
 // ---- faults -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { kMagic = (int)0xba55ed50, kWrapper = 0x466243b1, kPtx = 1, kMost = 1 << 30 };
+enum { kMagic = (int)0xba55ed50, kWrapper = 0x466243b1, kPtx = 1, kLto = 8, kMost = 1 << 30 };
 enum { kLz4 = 0x2000, kZstd = 0x8000 }; // of an entry's flags
 
 typedef struct Header {
@@ -84,7 +84,7 @@ static bool unpack(const Entry *entry, const char *from, Text *ptx, Text *log) {
 // The PTX of the newest GPU that is not newer than the device: its entry, and the bytes behind its
 // header in *from. A damaged fat binary's entries may begin anywhere.
 static bool choose(const char *begin, size_t bytes, uint32_t arch, Entry *best, const char **from,
-                   bool *others) {
+                   bool *others, bool *lto) {
   *from = NULL;
   for (size_t at = 0; at + sizeof(Entry) <= bytes;) {
     Entry entry;
@@ -92,6 +92,7 @@ static bool choose(const char *begin, size_t bytes, uint32_t arch, Entry *best, 
     if (entry.header_bytes < sizeof entry || entry.bytes > bytes - at ||
         entry.header_bytes > bytes - at - entry.bytes)
       break;
+    *lto |= entry.kind == kLto;
     *others |= entry.kind != kPtx || entry.arch > arch;
     if (entry.kind == kPtx && entry.arch <= arch && (!*from || entry.arch > best->arch))
       *best = entry, *from = begin + at + entry.header_bytes;
@@ -106,7 +107,7 @@ CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log) {
     uint32_t magic, version;
     const void *data;
   } wrapper;
-  bool others = false;
+  bool others = false, lto = false;
   if (peek(image, &wrapper, sizeof wrapper) && wrapper.magic == kWrapper) image = wrapper.data;
   if (!peek(image, &header, sizeof header) || header.magic != (uint32_t)kMagic ||
       header.bytes > kMost || header.header_bytes < sizeof header) {
@@ -122,13 +123,16 @@ CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log) {
   } else {
     Entry entry = {0};
     const char *from;
-    if (choose(bytes, header.bytes, (uint32_t)arch, &entry, &from, &others)) {
+    if (choose(bytes, header.bytes, (uint32_t)arch, &entry, &from, &others, &lto)) {
       if (unpack(&entry, from, ptx, log)) r = CUDA_SUCCESS;
     } else {
       r = CUDA_ERROR_NO_BINARY_FOR_GPU;
       text_print(log, "the fat binary has no PTX for sm_%d%s: nvcc adds it with -gencode "
                       "arch=compute_%d,code=compute_%d", arch,
-                 others ? ", only machine code or PTX of newer GPUs" : "", arch, arch);
+                 lto      ? ", only LTO IR (of -dlto), which NVIDIA's linker alone reads"
+                 : others ? ", only machine code or PTX of newer GPUs"
+                          : "",
+                 arch, arch);
     }
   }
   free(bytes);

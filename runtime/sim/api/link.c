@@ -10,8 +10,16 @@
 
 enum { InputPtx = 1, InputFatbin = 2 };
 
+typedef struct Input { // a piece of the text
+  struct Input *next; // the one before it
+  int line;           // of the text, its first
+  char name[];
+} Input;
+
 struct CUlinkState_st {
   Text text;
+  int lines, given; // of the text; inputs, wrong ones too
+  Input *inputs;  // the newest first
   unsigned count; // of options, which live until the end
   CUjit_option *options;
   void **values;
@@ -34,32 +42,76 @@ CUresult cuLinkCreate_v2(unsigned count, CUjit_option *options, void **values, C
   return CUDA_SUCCESS;
 }
 
+// ---- what is wrong, and where -------------------------------------------------------------------
+
+// The words behind the input's name to the program's log and, their first line, to stderr.
+static CUresult say(CUlinkState link, CUresult r, const char *name, const char *words) {
+  Text log = {0};
+  text_print(&log, "%s: %s", name, words);
+  image_give_log(&log, link->count, link->options, link->values);
+  if (log.data) sim_refuse(r, "%.*s", (int)strcspn(log.data, "\n"), log.data);
+  text_free(&log);
+  return r;
+}
+
+// Of the whole text: with the line of the input that it lies in.
+static CUresult say_linked(CUlinkState link, CUresult r, const char *words) {
+  int line = 0, length = 0;
+  Input *in = link->inputs;
+  if (sscanf(words, "ptx, line %d:%n", &line, &length) != 1 || !length || !in)
+    return say(link, r, "cuLinkComplete", words);
+  while (in->next && in->line > line) in = in->next;
+  Text moved = {0};
+  text_print(&moved, "ptx, line %d:%s", line - in->line + 1, words + length);
+  say(link, r, in->name, moved.data ? moved.data : words);
+  text_free(&moved);
+  return r;
+}
+
+// ---- inputs -------------------------------------------------------------------------------------
+
+static CUresult add_input(CUlinkState link, const char *name, const char *text) {
+  Input *in = malloc(sizeof *in + strlen(name) + 1);
+  if (!in) return CUDA_ERROR_OUT_OF_MEMORY;
+  strcpy(in->name, name);
+  in->line = link->lines + 1;
+  in->next = link->inputs;
+  link->inputs = in;
+  text_print(&link->text, "%s\n", text);
+  for (link->lines++; (text = strchr(text, '\n')); text++) link->lines++;
+  return link->text.failed ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
 // Says what is wrong with a piece before others stand in front of it.
-static CUresult add_text(CUlinkState link, const char *text) {
+static CUresult add_text(CUlinkState link, const char *name, const char *text) {
   Text log = {0};
   CUresult r = ptx_check(text, &log);
-  if (r == CUDA_SUCCESS) text_print(&link->text, "%s\n", text);
-  if (link->text.failed) r = CUDA_ERROR_OUT_OF_MEMORY;
-  image_give_log(&log, link->count, link->options, link->values);
-  if (r != CUDA_SUCCESS && log.data) sim_refuse(r, "%.*s", (int)strcspn(log.data, "\n"), log.data);
+  if (r == CUDA_SUCCESS) r = add_input(link, name, text);
+  else
+    say(link, r, name, log.data ? log.data : "");
   text_free(&log);
   return r;
 }
 
 CUresult cuLinkAddData_v2(CUlinkState link, int type, void *data, size_t bytes, const char *name,
                           unsigned count, CUjit_option *options, void **values) {
-  (void)name, (void)count, (void)options, (void)values;
+  (void)count, (void)options, (void)values;
   if (!is_link(link) || !data) return CUDA_ERROR_INVALID_VALUE;
   Text text = {0}, log = {0};
   CUresult r = CUDA_SUCCESS;
-  if (fatbin_is(data))
+  char number[32];
+  snprintf(number, sizeof number, "input %d", ++link->given);
+  if (!name || !*name) name = number;
+  if (fatbin_is(data)) {
     r = fatbin_ptx(data, 10 * sim_device()->major + sim_device()->minor, &text, &log);
-  else if (type == InputPtx)
+    if (r != CUDA_SUCCESS) say(link, r, name, log.data ? log.data : "");
+  } else if (type == InputPtx) {
     text_append(&text, data, strnlen(data, bytes));
-  else
-    r = sim_refuse(CUDA_ERROR_NOT_SUPPORTED,
-                   "cuLinkAddData: PTX and fat binaries with PTX are taken");
-  if (r == CUDA_SUCCESS) r = add_text(link, text.data ? text.data : "");
+  } else {
+    r = say(link, CUDA_ERROR_NOT_SUPPORTED, name,
+            "cuLinkAddData: PTX and fat binaries with PTX are taken");
+  }
+  if (r == CUDA_SUCCESS) r = add_text(link, name, text.data ? text.data : "");
   text_free(&text);
   text_free(&log);
   return r;
@@ -84,8 +136,7 @@ CUresult cuLinkComplete(CUlinkState link, void **image, size_t *bytes) {
   if (!is_link(link) || !image) return CUDA_ERROR_INVALID_VALUE;
   Text log = {0}, made = {0};
   CUresult r = image_of_text(link->text.data ? link->text.data : "", &made, &log);
-  image_give_log(&log, link->count, link->options, link->values);
-  if (r != CUDA_SUCCESS && log.data) sim_refuse(r, "%.*s", (int)strcspn(log.data, "\n"), log.data);
+  if (r != CUDA_SUCCESS) say_linked(link, r, log.data ? log.data : "");
   text_free(&log);
   text_free(&link->text);
   link->text = made;
@@ -99,6 +150,10 @@ CUresult cuLinkDestroy(CUlinkState link) {
   if (!is_link(link)) return CUDA_ERROR_INVALID_VALUE;
   handle_drop(link);
   text_free(&link->text);
+  for (Input *in = link->inputs, *next; in; in = next) {
+    next = in->next;
+    free(in);
+  }
   free(link);
   return CUDA_SUCCESS;
 }

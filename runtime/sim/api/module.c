@@ -169,10 +169,8 @@ static CUresult open_image(CUmodule module) {
   snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), module->fd); // which gdb can open
   publish_self();
   module->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!module->handle) {
-    fprintf(stderr, "libcusim: the kernel image cannot be loaded: %s\n", dlerror());
-    return CUDA_ERROR_INVALID_IMAGE;
-  }
+  if (!module->handle)
+    return sim_refuse(CUDA_ERROR_INVALID_IMAGE, "the kernel image cannot be loaded: %s", dlerror());
   module->serial = ++serial;
   module->image = dlsym(module->handle, "cusim_image");
   if (!module->image)
@@ -235,9 +233,17 @@ CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CU
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   pthread_mutex_lock(&sim_lock);
   module->fd = -1;
-  r = image_is_text(image) ? store_text(image, count, options, values, &module->fd)
-                         : store_image(image, &module->fd);
-  if (r == CUDA_SUCCESS) r = open_image(module);
+  bool text = image_is_text(image);
+  r = text ? store_text(image, count, options, values, &module->fd)
+           : store_image(image, &module->fd);
+  bool stored = r == CUDA_SUCCESS;
+  if (stored) r = open_image(module);
+  if (r != CUDA_SUCCESS && (stored || !text)) {
+    Text log = {0};
+    text_print(&log, "%s\n", sim_said());
+    image_give_log(&log, count, options, values);
+    text_free(&log);
+  }
   if (r == CUDA_SUCCESS && !handle_add(HandleModule, module)) r = CUDA_ERROR_OUT_OF_MEMORY;
   if (r == CUDA_SUCCESS) {
     module->next = sim_modules;

@@ -57,6 +57,7 @@ const DeviceModel *sim_device(void);
 extern pthread_mutex_t sim_lock; // recursive
 const char *error_name(CUresult error); // "CUDA_ERROR_..."; null: there is none such
 // Returns the error, with one line on stderr that says why.
+const char *sim_said(void); // the words of this thread's last one:
 CUresult sim_refuse(CUresult error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int64_t sim_now(void); // ns, monotonic
 

@@ -66,7 +66,7 @@ static void emit_variables(Emitter *e, const PtxFunc *func) {
     if (e->traced && var->space == SpaceLocal)
       text_print(e->out, " x_local l%d_(%s, %zu);", i, var->c_name, bytes);
   }
-  if (e->traced && has_alloca(func)) text_print(e->out, " x_local any_(0, ~0ull);");
+  if (e->traced && has_alloca(func)) text_print(e->out, " x_local any_(0, 1ull << 62);");
 }
 
 static PtxType bits_of(PtxType type) {
