@@ -65,7 +65,8 @@ static void test_get_proc_address(void **state) {
   assert_ptr_equal(function, (void *)cuMemAlloc);
   assert_int_equal(status, 0);
   for (int i = 0; i < kSymbols; i++) // names of threads' own streams are asked for by a flag
-    if (symbols[i][0] == 'c' && !strstr(symbols[i], "_pt")) OK(cuGetProcAddress(symbols[i], &function, 12000, 0, &status));
+    if (symbols[i][0] == 'c' && !strstr(symbols[i], "_pt"))
+      OK(cuGetProcAddress(symbols[i], &function, 12000, 0, &status));
   assert_int_equal(cuGetProcAddress("cuNothing", &function, 12000, 0, &status),
                    CUDA_ERROR_NOT_FOUND);
   assert_null(function);

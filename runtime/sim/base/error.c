@@ -22,7 +22,7 @@ const char *error_name(CUresult error) {
 #undef CASE
 }
 
-// NOTE: room that a thread takes when it needs it: a library has little of the loader's for threads.
+// NOTE: room that a thread takes when it needs it: a library has little of the loader's.
 static pthread_key_t said_key;
 
 static void make_key(void) {

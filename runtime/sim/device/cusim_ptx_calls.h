@@ -1,7 +1,8 @@
 // cusim_ptx_calls.h: the templates that large kernels call most, as members of a class.
 //
 // NOTE: GCC looks a namespace's template up by putting away every name of the function that calls
-// it, thousands of registers for each call: half of the time of 1 MB of PTX. A member's it does not.
+// it, thousands of registers for each call: half of the time of 1 MB of PTX. A member's lookup does
+// without.
 #ifndef CUSIM_PTX_CALLS_H
 #define CUSIM_PTX_CALLS_H
 
@@ -9,7 +10,7 @@
 #define X_CALL(name)                                                                               \
   template <class... A> X_MEMBER auto name(A &&...a) { return ::name(a...); }
 #define X_CALL_INT(name)                                                                           \
-  template <int kArgument, class... A> X_MEMBER auto name(A... a) { return ::name<kArgument>(a...); }
+  template <int kNumber, class... A> X_MEMBER auto name(A... a) { return ::name<kNumber>(a...); }
 #define X_CALL_TYPE(name)                                                                          \
   template <class T, class... A> X_MEMBER T name(A... a) { return ::name<T>(a...); }
 

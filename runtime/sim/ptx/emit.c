@@ -185,7 +185,8 @@ static void declare_var(Emitter *e, const PtxVar *var) {
 
 static void define_var(Emitter *e, const PtxVar *var) {
   text_print(e->out, "alignas(%d) %su%d %s[%zu]", var->align,
-             var->space == SpaceConst ? "X_CONST " : "", var->type.bits, var->c_name, var->count ? var->count : 1);
+             var->space == SpaceConst ? "X_CONST " : "", var->type.bits, var->c_name,
+             var->count ? var->count : 1);
   if (var->ninit) {
     text_print(e->out, " = {");
     for (int i = 0; i < var->ninit; i++) {

@@ -162,7 +162,8 @@ static void emit_reg(Emitter *e, const Operand *op, PtxType type) {
   else if (is_host_float(type))
     text_print(e->out, "flt((%s)%s)", emit_int_name(type), reg->c_name);
   else
-    text_print(e->out, "%s{(%s)%s%s%s}", type.name, emit_int_name(type), reg->is_float ? "bits(" : "",
+    text_print(e->out, "%s{(%s)%s%s%s}", type.name, emit_int_name(type),
+               reg->is_float ? "bits(" : "",
                reg->c_name, reg->is_float ? ")" : "");
 }
 

@@ -3,11 +3,11 @@
 // A product is made where it stands; the C text keeps beside it what a GPU would make of the order.
 // The registers of one accumulator are a set, as are the four of a fragment of A. Of a set s_N is
 // the commit group that its newest product belongs to, and a read tests that this one was waited
-// for; w_N is how many wgmma.fence had run when something other than a product wrote to it last, and
-// a product tests that there has been one more. `mov` is no such write and no read: compilers put
-// them between fence and product (a constant) or between product and wait (a copy), and ptxas makes
-// nothing of them. A copy of an accumulator keeps its group, a copy that becomes an operand its
-// fence.
+// for; w_N is how many wgmma.fence had run when something other than a product wrote to it last,
+// and a product tests that there has been one more. `mov` is no such write and no read: compilers
+// put them between fence and product (a constant) or between product and wait (a copy), and ptxas
+// makes nothing of them. A copy of an accumulator keeps its group, a copy that becomes an operand
+// its fence.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>

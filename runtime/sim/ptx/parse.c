@@ -1,5 +1,5 @@
-// parse.c: a module of PTX, down to its variables (parse_variable.c) and the bodies of its functions
-// (parse_body.c).
+// parse.c: a module of PTX, down to its variables (parse_variable.c) and the bodies of its
+// functions (parse_body.c).
 #include "sim/ptx/parse.h"
 
 #include <math.h>

@@ -117,7 +117,8 @@ static void parse_qualifiers(Parser *p, PtxVar *var) {
       break;
     }
   }
-  if (!var->type.kind) parse_fail(p, "a type is awaited before `%.*s`", parse_shown(p), p->now.begin);
+  if (!var->type.kind)
+    parse_fail(p, "a type is awaited before `%.*s`", parse_shown(p), p->now.begin);
 }
 
 PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *before) {

@@ -67,8 +67,9 @@ static bool run(const char *folder, Args *args, Text *log) {
   return code == 0;
 }
 
-// NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off. -g1 stands behind -gdwarf-4,
-// which means -g2: to follow thousands of registers through a function takes half of the time.
+// NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off. -g1 stands behind
+// -gdwarf-4, which means -g2: to follow thousands of registers through a function takes half of the
+// time.
 static bool compile(const char *folder, int checks, Text *log) {
   Args args = {.count = 0};
   char words[1024];
