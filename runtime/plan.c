@@ -357,7 +357,8 @@ bool plan_writes(const Plan *plan, const PlanEntry *entry, int tensor) {
     const PlanStep *step = &entry->steps[i];
     bool target = step->kind == StepCopy || step->kind == StepMemset;
     if (target && step->target == tensor) return true;
-    if (step->kind == StepLaunch && kernel_writes(&plan->kernels[step->kernel], tensor)) return true;
+    bool launch = step->kind == StepLaunch;
+    if (launch && kernel_writes(&plan->kernels[step->kernel], tensor)) return true;
   }
   return false;
 }

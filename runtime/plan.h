@@ -156,8 +156,8 @@ int plan_read(Plan **plan, const char *text, size_t length, Error *err);
 
 void plan_free(Plan *plan);
 
-// Does a step of `entry` write the tensor? Outputs that neither the entry that ran nor `init` writes
-// hold nothing.
+// Does a step of `entry` write the tensor? Outputs that neither the entry that ran nor `init`
+// writes hold nothing.
 bool plan_writes(const Plan *plan, const PlanEntry *entry, int tensor);
 
 // plan_check.c: everything the runtime relies on; load_plan and plan_read ask it. Errors:

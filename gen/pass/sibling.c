@@ -37,7 +37,8 @@ static bool saves_launch(const Group *a, const Group *b, const Node *x) {
   return gain_is_small(arch, a) && gain_is_small(arch, b);
 }
 
-// Small ones that have others to share a launch with: a sum of many that one kernel reads, and a map.
+// Small ones that have others to share a launch with: a sum of many that one kernel reads, and a
+// map.
 static bool has_others(const Group *a, const Group *b) {
   const Arch *arch = a->graph->c->options.arch;
   return gain_is_small(arch, a) && gain_is_small(arch, b) && bundle_shares(a) != bundle_shares(b);

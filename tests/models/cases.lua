@@ -60,7 +60,8 @@ function cases.gated() -- halves of one product, and two products
   nn.output("z", g:linear("w3", {out = 256}))
 end
 function cases.group_norm()
-  local y = nn.input("x", {2, 16, 28, 28}):conv2d("c1", {out = 32, kernel = 3, pad = 1, bias = false})
+  local x = nn.input("x", {2, 16, 28, 28})
+  local y = x:conv2d("c1", {out = 32, kernel = 3, pad = 1, bias = false})
   nn.output("y", standard(y:reshape{2, 4, 8, 28, 28}, {3, 4, 5}):reshape{2, 32, 28, 28}:relu())
 end
 function cases.large_sums() -- of 205 million elements

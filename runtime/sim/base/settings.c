@@ -115,7 +115,8 @@ static void read_optimization(void) {
   if (!level || !*level) level = "2";
   bool known = strlen(level) == 1 && strchr("0123g", *level);
   if (!known)
-    fprintf(stderr, "libcusim: NNGEN_SIM_OPTIMIZE=%s is left out: it takes 0, 1, 2, 3 or g; 2 taken\n",
+    fprintf(stderr,
+            "libcusim: NNGEN_SIM_OPTIMIZE=%s is left out: it takes 0, 1, 2, 3 or g; 2 taken\n",
             level);
   snprintf(sim_current_settings.optimize, sizeof sim_current_settings.optimize, "-O%c",
            known ? *level : '2');
