@@ -186,6 +186,7 @@ typedef struct Stream {
 } Stream;
 
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);
+int64_t sched_innermost(const Type *t); // size of the innermost dimension larger than 1
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);

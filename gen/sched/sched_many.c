@@ -18,13 +18,7 @@ static int64_t elements_of(const Group *part) {
   return type_count(&bundle_reduction(part)->in[0]->type);
 }
 
-static int64_t innermost(const Type *t) {
-  for (int i = t->rank - 1; i >= 0; i--)
-    if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
-  return 1;
-}
-
-// Clocks follow one another in the last block: each warp reads the states of its tensors.
+// Loads one after the other in the last block, whose warps read the states of their tensors.
 static double joined_steps(const Group *g) {
   double loads = 0;
   for (int i = 0; i < g->nparts; i++) loads += ceil((double)g->parts[i]->tile.grid[0] / kWarp);
@@ -44,7 +38,7 @@ void sched_reduce_many(Group *g, const Arch *arch) {
   Stream s = {.threads = kThreads, .elements = (double)count, .flops = g->flops / (double)count};
   for (int i = 0; i < g->nparts; i++) {
     Group *part = g->parts[i];
-    part->tile.lanes = sched_lanes(part, innermost(&bundle_reduction(part)->in[0]->type));
+    part->tile.lanes = sched_lanes(part, sched_innermost(&bundle_reduction(part)->in[0]->type));
     part->tile.grid[0] = ceil_div(elements_of(part), t->part);
     t->grid[0] += part->tile.grid[0];
     s.vectors += (double)elements_of(part) / part->tile.lanes * part->ninputs;

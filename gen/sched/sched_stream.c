@@ -42,7 +42,7 @@ Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   return c;
 }
 
-static int64_t innermost(const Type *t) { // size of the innermost dimension larger than 1
+int64_t sched_innermost(const Type *t) {
   for (int i = t->rank - 1; i >= 0; i--)
     if (t->dim[t->order[i]] > 1) return t->dim[t->order[i]];
   return 1;
@@ -71,7 +71,7 @@ void sched_map(Group *g, const Arch *arch) {
     Group *part = parts[i];
     double elements = (double)type_count(&part->anchor->type);
     Tile *t = &part->tile;
-    t->lanes = sched_lanes(part, innermost(&part->anchor->type));
+    t->lanes = sched_lanes(part, sched_innermost(&part->anchor->type));
     t->threads = kThreads;
     t->grid[0] = ceil_div(type_count(&part->anchor->type), (int64_t)t->threads * t->lanes);
     blocks += t->grid[0];
@@ -88,7 +88,7 @@ void sched_map(Group *g, const Arch *arch) {
 void sched_window(Group *g, const Arch *arch) {
   Tile *t = &g->tile;
   const Type *y = &g->anchor->type;
-  t->lanes = y->order[3] == 1 ? sched_lanes(g, innermost(y)) : 1;
+  t->lanes = y->order[3] == 1 ? sched_lanes(g, sched_innermost(y)) : 1;
   t->lanes = sched_divide_down(t->lanes, y->dim[1]);
   t->threads = 256;
   t->grid[0] = ceil_div(type_count(y), (int64_t)t->threads * t->lanes);
@@ -240,7 +240,7 @@ void sched_row(Group *g, const Arch *arch) {
     choose_across(g, arch, sweeps);
     return;
   }
-  t->lanes = sched_divide_down(4, innermost(full));
+  t->lanes = sched_divide_down(4, sched_innermost(full));
   while (per_row < kMostPerRow && ceil_div(columns, t->lanes) > per_row * kPerThread) per_row *= 2;
   t->rows = per_row == 32 && rows >= 8 ? 8 : 1;
   Cost c = row_cost(t, g, arch, per_row, sweeps);
