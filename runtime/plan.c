@@ -24,7 +24,8 @@ typedef enum FieldKind {
   FieldEnum,   // an int, one of `names`
   FieldInts,   // int[], as many as the member at count_offset says, or 3
   FieldInt64s, // int64_t[], the same
-  FieldStructs // pointer to an array of structs, its length (an int) at count_offset
+  FieldStructs, // pointer to an array of structs, its length (an int) at count_offset
+  FieldMaybeStruct // pointer to a struct, left out where it is null
 } FieldKind;
 
 typedef struct Field {
@@ -32,11 +33,12 @@ typedef struct Field {
   FieldKind kind;
   size_t offset, count_offset;
   const char *const *names;   // FieldEnum
-  const struct Field *fields; // FieldStructs
-  size_t size;                // FieldStructs: of one
+  const struct Field *fields; // FieldStructs, FieldMaybeStruct
+  size_t size;                // FieldStructs, FieldMaybeStruct: of one
 } Field;
 
-enum { CountIsThree = 0 }; // count_offset of grid and block; no count member stands at offset 0
+// count_offset of grid, block and cluster; no count member stands at offset 0
+enum { CountIsThree = 0 };
 
 #define FIELD(type, member, kind)                                                                  \
   { #member, kind, offsetof(type, member), 0, NULL, NULL, 0 }
@@ -49,6 +51,8 @@ enum { CountIsThree = 0 }; // count_offset of grid and block; no count member st
 #member, FieldStructs, offsetof(type, member), offsetof(type, count), NULL, table,             \
         sizeof(*((type *)0)->member)                                                               \
   }
+#define MAYBE(type, member, table)                                                                 \
+  { #member, FieldMaybeStruct, offsetof(type, member), 0, NULL, table, sizeof(*((type *)0)->member) }
 #define END                                                                                        \
   { NULL, FieldText, 0, 0, NULL, NULL, 0 }
 
@@ -75,9 +79,22 @@ static const Field tensor_fields[] = {
     FIELD(PlanTensor, table, FieldMaybeText),
     FIELD(PlanTensor, loc, FieldText),
     END};
+static const Field scalar_fields[] = {ENUM(PlanScalar, dtype, dtypes),
+                                      FIELD(PlanScalar, value, FieldReal), END};
+static const Field map_fields[] = {FIELD(PlanMap, swizzle, FieldInt),
+                                   FIELD(PlanMap, rank, FieldInt), // before the three it counts
+                                   INTS(PlanMap, extent, FieldInt64s, rank),
+                                   INTS(PlanMap, stride, FieldInt64s, rank),
+                                   INTS(PlanMap, box, FieldInts, rank),
+                                   END};
 static const Field arg_fields[] = {FIELD(PlanArg, name, FieldText),
                                    FIELD(PlanArg, tensor, FieldInt),
-                                   FIELD(PlanArg, written, FieldBool), END};
+                                   FIELD(PlanArg, written, FieldBool),
+                                   MAYBE(PlanArg, scalar, scalar_fields),
+                                   MAYBE(PlanArg, map, map_fields),
+                                   END};
+static const Field attribute_fields[] = {FIELD(PlanAttributes, cluster, FieldInts),
+                                         FIELD(PlanAttributes, early, FieldBool), END};
 static const Field kernel_fields[] = {FIELD(PlanKernel, name, FieldText),
                                       FIELD(PlanKernel, layer, FieldText),
                                       FIELD(PlanKernel, ops, FieldText),
@@ -95,6 +112,7 @@ static const Field kernel_fields[] = {FIELD(PlanKernel, name, FieldText),
                                       FIELD(PlanKernel, bytes_read, FieldInt64),
                                       FIELD(PlanKernel, bytes_written, FieldInt64),
                                       STRUCTS(PlanKernel, args, nargs, arg_fields),
+                                      MAYBE(PlanKernel, attributes, attribute_fields),
                                       END};
 static const Field step_fields[] = {ENUM(PlanStep, kind, kinds), FIELD(PlanStep, kernel, FieldInt),
                                     FIELD(PlanStep, source, FieldInt),
@@ -163,6 +181,8 @@ static json_t *write_field(const Field *field, const void *record) {
     return json_boolean(*(const bool *)at);
   case FieldEnum:
     return json_string(field->names[*(const int *)at]);
+  case FieldMaybeStruct:
+    return write_struct(field->fields, *(const void *const *)at);
   default:
     return write_list(field, record);
   }
@@ -171,8 +191,8 @@ static json_t *write_field(const Field *field, const void *record) {
 static json_t *write_struct(const Field *fields, const void *record) {
   json_t *object = json_object();
   for (const Field *field = fields; field->name; field++) {
-    if (field->kind == FieldMaybeText && !*(char *const *)((const char *)record + field->offset))
-      continue;
+    bool maybe = field->kind == FieldMaybeText || field->kind == FieldMaybeStruct;
+    if (maybe && !*(char *const *)((const char *)record + field->offset)) continue;
     json_t *value = write_field(field, record);
     if (!value || json_object_set_new(object, field->name, value)) return json_decref(object), NULL;
   }
@@ -285,6 +305,11 @@ static int read_field(Reader *reader, const Field *field, json_t *value, void *r
     return read_enum(reader, field, value, (int *)at);
   case FieldStructs:
     return read_structs(reader, field, value, record);
+  case FieldMaybeStruct:
+    if (!value) return ExitOk;
+    *(void **)at = heap_alloc(1, field->size);
+    if (!*(void **)at) return heap_error(reader->err, "reading a plan");
+    return read_struct(reader, field->fields, value, *(void **)at);
   default:
     return read_ints(reader, field, value, record);
   }
@@ -332,8 +357,9 @@ static void free_struct(const Field *fields, void *record) {
   for (const Field *field = fields; field->name; field++) {
     char **at = (char **)((char *)record + field->offset);
     bool text = field->kind == FieldText || field->kind == FieldMaybeText;
-    if (!text && field->kind != FieldStructs) continue;
-    for (int i = 0; field->kind == FieldStructs && *at && i < array_length(field, record); i++)
+    if (!text && !field->size) continue;
+    int count = field->kind == FieldStructs ? array_length(field, record) : !text;
+    for (int i = 0; *at && i < count; i++)
       free_struct(field->fields, *at + (size_t)i * field->size);
     free(*at);
   }

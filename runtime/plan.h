@@ -84,11 +84,36 @@ typedef struct PlanTensor {
   char *loc;                  // "resnet18.lua:12"
 } PlanTensor;
 
+// A number that a kernel takes by value: f32, f64, i32 or i64 (up to 2^53).
+typedef struct PlanScalar {
+  Dtype dtype;
+  double value; // exact in dtype
+} PlanScalar;
+
+// A tensor map: how bulk copies of sm_90 and later see a tensor, and the box that one copy moves.
+// The kernel's parameter is `const __grid_constant__ CUtensorMap`. Dimensions innermost first.
+typedef struct PlanMap {
+  int swizzle;                 // bytes: 0 (none), 32, 64, 128
+  int rank;                    // 1 to 5
+  int64_t extent[PlanMaxRank]; // elements
+  int64_t stride[PlanMaxRank]; // bytes from one element to the next; [0] is an element's size
+  int box[PlanMaxRank];        // elements, 1 to 256
+} PlanMap;
+
 typedef struct PlanArg {
-  char *name;   // the kernel's parameter name
-  int tensor;   // index into Plan.tensors
-  bool written; // the kernel writes it (else only reads)
+  char *name;         // the kernel's parameter name
+  int tensor;         // index into Plan.tensors; -1 for a scalar
+  bool written;       // the kernel writes it (else only reads)
+  PlanScalar *scalar; // the parameter is this number; null: it is of a tensor
+  PlanMap *map;       // the parameter is a tensor map; null: the tensor's device address
 } PlanArg;
+
+// What a launch asks for besides grid, block and shared memory.
+typedef struct PlanAttributes {
+  int cluster[3]; // blocks of a cluster, which divide the grid; 1 1 1: none
+  bool early;     // it may begin before the launch before it ended (programmatic stream
+                  // serialization), and waits itself, by griddepcontrol.wait
+} PlanAttributes;
 
 typedef struct PlanKernel {
   char *name;     // the kernel's symbol, and its place in the model: resnet18__layer1_0_conv1_relu
@@ -108,6 +133,7 @@ typedef struct PlanKernel {
   int64_t bytes_read, bytes_written; // planned DRAM traffic per launch: each tensor once
   PlanArg *args;
   int nargs;
+  PlanAttributes *attributes; // null: none
 } PlanKernel;
 
 typedef enum StepKind { StepLaunch, StepCopy, StepMemset, StepLibrary, StepHost } StepKind;

@@ -3,6 +3,7 @@
 // A plan may come from a file or from another process. After plan_check every index is inside its
 // array, every tensor inside its space, and every name is fit to be a file name or a symbol.
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@ enum {
   MaxThreads = 1024,        // of a block
   MaxGridYz = 65535,        // CUDA's limit; x is limited by int
   MaxSmem = 256 * 1024,     // no GPU has more shared memory per block
-  MaxKernelArgs = 4096 / 8, // 4 KiB of parameters, pointers all
+  MaxParamBytes = 4096,     // of a kernel's parameters: 8 for each, 128 for a tensor map
+  MaxBox = 256,             // elements along a dimension of a tensor map's box
+  MaxCluster = 8,           // blocks of a cluster that every sm_90 takes
   Align = 256               // of tensors in their space
 };
 static const int64_t kMaxSpace = (int64_t)1 << 46; // 64 TiB: sums of sizes cannot overflow
@@ -165,16 +168,74 @@ static int check_launch(const PlanKernel *kernel, int index, Error *err) {
   return ExitOk;
 }
 
-static int check_args(const Plan *plan, const PlanKernel *kernel, int index, Error *err) {
-  if (kernel->nargs < 0 || kernel->nargs > MaxKernelArgs)
-    FAIL("kernels[%d]: %d arguments, most is %d", index, kernel->nargs, MaxKernelArgs);
-  for (int i = 0; i < kernel->nargs; i++) {
-    if (kernel->args[i].tensor < 0 || kernel->args[i].tensor >= plan->ntensors)
-      FAIL("kernels[%d]: args[%d].tensor = %d is not a tensor", index, i, kernel->args[i].tensor);
-    if (!is_symbol(kernel->args[i].name))
-      FAIL("kernels[%d]: args[%d].name is not an identifier", index, i);
+static int check_attributes(const PlanKernel *kernel, int index, Error *err) {
+  const PlanAttributes *a = kernel->attributes;
+  int64_t blocks = 1;
+  for (int i = 0; a && i < 3; i++) {
+    if (a->cluster[i] < 1 || a->cluster[i] > MaxCluster || kernel->grid[i] % a->cluster[i])
+      FAIL("kernels[%d]: attributes.cluster[%d] = %d does not divide the grid's %d, or is not from "
+           "1 to %d",
+           index, i, a->cluster[i], kernel->grid[i], MaxCluster);
+    blocks *= a->cluster[i];
   }
+  if (blocks > MaxCluster)
+    FAIL("kernels[%d]: %lld blocks in a cluster, most is %d", index, (long long)blocks, MaxCluster);
   return ExitOk;
+}
+
+static bool is_number_of(const PlanScalar *scalar) {
+  double value = scalar->value;
+  switch (scalar->dtype) {
+  case DtF64: return isfinite(value);
+  case DtF32: return fabs(value) <= FLT_MAX && (double)(float)value == value;
+  case DtI32: return value >= INT32_MIN && value <= INT32_MAX && value == trunc(value);
+  case DtI64: return fabs(value) <= 0x1p53 && value == trunc(value);
+  default: return false;
+  }
+}
+
+// What cuTensorMapEncodeTiled asks for, and that no copy leaves the tensor.
+static bool is_map_of(const PlanTensor *tensor, const PlanMap *map) {
+  int64_t size = (int64_t)dtype_size(tensor->dtype), end = size;
+  if (tensor->dtype == DtBool || map->rank < 1 || map->rank > 5 || map->stride[0] != size)
+    return false;
+  for (int d = 0; d < map->rank; d++) {
+    int64_t extent = map->extent[d], stride = map->stride[d];
+    if (extent < 1 || extent > tensor->bytes || stride < 1 || stride > tensor->bytes) return false;
+    if ((d && stride % 16) || map->box[d] < 1 || map->box[d] > MaxBox) return false;
+    if (extent > 1 && stride > (tensor->bytes - end) / (extent - 1)) return false;
+    end += (extent - 1) * stride;
+  }
+  int64_t row = map->box[0] * size;
+  bool known = !map->swizzle || map->swizzle == 32 || map->swizzle == 64 || map->swizzle == 128;
+  return row % 16 == 0 && known && (!map->swizzle || row <= map->swizzle);
+}
+
+static int check_arg(const Plan *plan, const PlanArg *arg, int index, int i, Error *err) {
+  if (!is_symbol(arg->name)) FAIL("kernels[%d]: args[%d].name is not an identifier", index, i);
+  if (arg->scalar && (arg->map || arg->written || arg->tensor != -1))
+    FAIL("kernels[%d]: args[%d] is a scalar and something else", index, i);
+  if (arg->scalar && !is_number_of(arg->scalar))
+    FAIL("kernels[%d]: args[%d].scalar is no f32, f64, i32 or i64", index, i);
+  if (arg->scalar) return ExitOk;
+  if (arg->tensor < 0 || arg->tensor >= plan->ntensors)
+    FAIL("kernels[%d]: args[%d].tensor = %d is not a tensor", index, i, arg->tensor);
+  if (arg->map && !is_map_of(&plan->tensors[arg->tensor], arg->map))
+    FAIL("kernels[%d]: args[%d].map is not a tensor map of its tensor", index, i);
+  return ExitOk;
+}
+
+static int check_args(const Plan *plan, const PlanKernel *kernel, int index, Error *err) {
+  int bytes = 0, rc = ExitOk;
+  if (kernel->nargs < 0 || kernel->nargs > MaxParamBytes / 8)
+    FAIL("kernels[%d]: %d arguments, most is %d", index, kernel->nargs, MaxParamBytes / 8);
+  for (int i = 0; i < kernel->nargs && !rc; i++) {
+    bytes += kernel->args[i].map ? 128 : 8;
+    rc = check_arg(plan, &kernel->args[i], index, i, err);
+  }
+  if (!rc && bytes > MaxParamBytes)
+    FAIL("kernels[%d]: %d bytes of arguments, most is %d", index, bytes, MaxParamBytes);
+  return rc;
 }
 
 // A kernel may stand in the plan again, for other tensors: same name, same program.
@@ -198,6 +259,7 @@ static int check_kernel(const Plan *plan, int index, Names *names, Error *err) {
       !is_printable(kernel->names))
     FAIL("kernels[%d]: layer, ops, class_name, tile, names or loc has control characters", index);
   int rc = check_launch(kernel, index, err);
+  if (!rc) rc = check_attributes(kernel, index, err);
   return rc ? rc : check_args(plan, kernel, index, err);
 }
 
@@ -214,7 +276,7 @@ static int check_step(const Plan *plan, const PlanEntry *entry, int index, Error
       FAIL("entry %s: steps[%d].kernel = %d is not a kernel", entry->name, index, step->kernel);
     const PlanKernel *kernel = &plan->kernels[step->kernel];
     for (int i = 0; i < kernel->nargs; i++)
-      if (!may_use(plan, entry, kernel->args[i].tensor))
+      if (!kernel->args[i].scalar && !may_use(plan, entry, kernel->args[i].tensor))
         FAIL("entry %s: steps[%d] uses a tensor that is freed after init", entry->name, index);
   }
   bool copy = step->kind == StepCopy, memset = step->kind == StepMemset;

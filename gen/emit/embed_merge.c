@@ -111,8 +111,9 @@ static int add_kernel(Merge *m, int k) {
   to->loc = copy_text(from->loc);
   to->args = base_alloc((size_t)from->nargs + 1, sizeof *to->args);
   for (int i = 0; i < from->nargs; i++)
-    to->args[i] = (PlanArg){copy_text(from->args[i].name), add_tensor(m, from->args[i].tensor),
-                            from->args[i].written};
+    to->args[i] = (PlanArg){.name = copy_text(from->args[i].name),
+                            .tensor = add_tensor(m, from->args[i].tensor),
+                            .written = from->args[i].written};
   m->row[m->out->nkernels] = m->before + k;
   return m->kernel[k] = m->out->nkernels++;
 }

@@ -76,11 +76,13 @@ static void add_args(Builder *b, PlanKernel *k, const Group *g) {
   for (int i = 0; i < g->ninputs + g->noutputs; i++) {
     bool written = i >= g->ninputs;
     const Node *n = written ? g->outputs[i - g->ninputs] : g->inputs[i];
-    k->args[k->nargs++] = (PlanArg){copy_text(g->args[i]), add_tensor(b, n), written};
+    k->args[k->nargs++] = (PlanArg){
+        .name = copy_text(g->args[i]), .tensor = add_tensor(b, n), .written = written};
   }
   for (int i = 0; i < g->nscratch; i++) {
     const Scratch *s = &g->scratch[i];
-    k->args[k->nargs++] = (PlanArg){copy_text(s->name), add_scratch(b, g, s), true};
+    k->args[k->nargs++] = (PlanArg){
+        .name = copy_text(s->name), .tensor = add_scratch(b, g, s), .written = true};
   }
 }
 

@@ -79,33 +79,20 @@ static int check_memory(const Loaded *loaded, Error *err) {
   return (uint64_t)need > free_bytes ? out_of_memory(loaded, err) : ExitOk;
 }
 
-CUdeviceptr load_pointer(const Loaded *loaded, int tensor) {
-  const PlanTensor *t = &loaded->plan->tensors[tensor];
-  CUdeviceptr base = loaded->spaces[t->space];
-  return base ? base + (CUdeviceptr)t->offset : 0;
-}
-
-static void bind_arguments(Loaded *loaded) {
-  for (int k = 0; k < loaded->plan->nkernels; k++) {
-    const PlanKernel *kernel = &loaded->plan->kernels[k];
-    for (int a = 0; a < kernel->nargs; a++)
-      loaded->pointers[loaded->first_param[k] + a] = load_pointer(loaded, kernel->args[a].tensor);
-  }
-}
-
 int load_space(Loaded *loaded, Space space, Error *err) {
   size_t bytes = (size_t)space_bytes(loaded->plan, space);
   if (!bytes || loaded->spaces[space]) return ExitOk;
   CUresult result = loaded->device->api.cuMemAlloc(&loaded->spaces[space], bytes);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return out_of_memory(loaded, err);
-  bind_arguments(loaded);
-  return api_check(&loaded->device->api, result, "cuMemAlloc", err);
+  int rc = api_check(&loaded->device->api, result, "cuMemAlloc", err);
+  bind_pointers(loaded, space);
+  return rc ? rc : bind_maps(loaded, space, err);
 }
 
 void load_free_space(Loaded *loaded, Space space) {
   if (loaded->spaces[space]) loaded->device->api.cuMemFree(loaded->spaces[space]);
   loaded->spaces[space] = 0;
-  bind_arguments(loaded);
+  bind_pointers(loaded, space);
 }
 
 void load_keep_init(Loaded *loaded, bool keep) {
@@ -282,20 +269,10 @@ static int load_kernels(Loaded *loaded, const JitOptions *options, Error *err) {
 }
 
 static bool allocate(Loaded *loaded) {
-  size_t kernels = (size_t)loaded->plan->nkernels, params = 0;
+  size_t kernels = (size_t)loaded->plan->nkernels;
   loaded->modules = heap_alloc(kernels, sizeof *loaded->modules);
   loaded->functions = heap_alloc(kernels, sizeof *loaded->functions);
-  loaded->first_param = heap_alloc(kernels, sizeof *loaded->first_param);
-  if (!loaded->modules || !loaded->functions || !loaded->first_param) return false;
-  for (size_t i = 0; i < kernels; i++) {
-    loaded->first_param[i] = (int)params;
-    params += (size_t)loaded->plan->kernels[i].nargs;
-  }
-  loaded->pointers = heap_alloc(params, sizeof *loaded->pointers);
-  loaded->params = heap_alloc(params, sizeof *loaded->params);
-  if (!loaded->pointers || !loaded->params) return false;
-  for (size_t i = 0; i < params; i++) loaded->params[i] = &loaded->pointers[i];
-  return true;
+  return loaded->modules && loaded->functions && bind_allocate(loaded);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
@@ -362,8 +339,6 @@ void load_close(Loaded *loaded) {
   jit_report_free(&loaded->report);
   free(loaded->modules);
   free(loaded->functions);
-  free(loaded->first_param);
-  free(loaded->pointers);
-  free(loaded->params);
+  bind_free(loaded);
   free(loaded);
 }

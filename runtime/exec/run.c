@@ -95,6 +95,7 @@ static void name_launch(const Loaded *loaded, const PlanKernel *kernel) {
   CusimTensor tensors[Most];
   int count = 0;
   for (int i = 0; i < kernel->nargs && count < Most; i++) {
+    if (kernel->args[i].scalar) continue;
     const PlanTensor *tensor = &loaded->plan->tensors[kernel->args[i].tensor];
     tensors[count++] = (CusimTensor){load_pointer(loaded, kernel->args[i].tensor),
                                      (size_t)tensor->bytes, tensor->name};
@@ -102,14 +103,37 @@ static void name_launch(const Loaded *loaded, const PlanKernel *kernel) {
   loaded->name_launch(kernel->layer, kernel->nargs <= Most ? count : 0, tensors);
 }
 
+// A plan's attributes as the driver takes them: at most two, how many is returned.
+static unsigned launch_attributes(const PlanAttributes *plan, CUlaunchAttribute *attributes) {
+  unsigned count = 0;
+  if (!plan) return 0;
+  const unsigned x = (unsigned)plan->cluster[0], y = (unsigned)plan->cluster[1],
+                 z = (unsigned)plan->cluster[2];
+  if (x * y * z > 1)
+    attributes[count++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                              .value.clusterDim = {x, y, z}};
+  if (plan->early)
+    attributes[count++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                            .value.programmaticStreamSerializationAllowed = 1};
+  return count;
+}
+
 static int launch(Loaded *loaded, int index, Error *err) {
   const PlanKernel *kernel = &loaded->plan->kernels[index];
+  CUlaunchAttribute attributes[2];
   if (loaded->name_launch) name_launch(loaded, kernel);
-  const unsigned grid[3] = {(unsigned)kernel->grid[0], (unsigned)kernel->grid[1],
-                            (unsigned)kernel->grid[2]};
-  int rc = CU(&loaded->device->api, err, cuLaunchKernel, loaded->functions[index], grid[0], grid[1],
-              grid[2], (unsigned)kernel->block[0], (unsigned)kernel->block[1],
-              (unsigned)kernel->block[2], (unsigned)kernel->smem, loaded->device->stream,
+  const CUlaunchConfig config = {.gridDimX = (unsigned)kernel->grid[0],
+                                 .gridDimY = (unsigned)kernel->grid[1],
+                                 .gridDimZ = (unsigned)kernel->grid[2],
+                                 .blockDimX = (unsigned)kernel->block[0],
+                                 .blockDimY = (unsigned)kernel->block[1],
+                                 .blockDimZ = (unsigned)kernel->block[2],
+                                 .sharedMemBytes = (unsigned)kernel->smem,
+                                 .hStream = loaded->device->stream,
+                                 .attrs = attributes,
+                                 .numAttrs = launch_attributes(kernel->attributes, attributes)};
+  int rc = CU(&loaded->device->api, err, cuLaunchKernelEx, &config, loaded->functions[index],
               loaded->params + loaded->first_param[index], NULL);
   if (!rc) return ExitOk;
   return err_set(err, rc, "kernel %s (%s): %.3000s", kernel->name, kernel->loc, err->message);

@@ -55,7 +55,8 @@ static void kernels(void **state) {
        .bytes = kVectors * 24, .value = -1, .loc = ""},
       {.name = "out", .role = RoleOutput, .dtype = DtI32, .rank = 1, .shape = {kVectors * 4},
        .offset = 256, .bytes = kVectors * 16, .value = -1, .loc = ""}};
-  PlanArg args[2] = {{"in", 0, false}, {"out", 1, true}};
+  PlanArg args[2] = {{.name = "in", .tensor = 0},
+                     {.name = "out", .tensor = 1, .written = true}};
   PlanKernel kernel = {.name = "known_answers", .layer = "philox", .ops = "draw",
                        .class_name = "map", .tile = "", .source = (char *)kSource, .names = "",
                        .file = "k00_philox.cu", .loc = "", .grid = {1, 1, 1},

@@ -123,9 +123,9 @@ __attribute__((unused)) static PlanKernel small_kernel(const char *name, const c
            name, body);
   snprintf(file, sizeof file, "%s.cu", name);
   PlanArg *args = calloc(3, sizeof *args);
-  args[0] = (PlanArg){strdup("a"), in, false};
-  args[1] = (PlanArg){strdup("b"), other, false};
-  args[2] = (PlanArg){strdup("c"), out, true};
+  args[0] = (PlanArg){.name = strdup("a"), .tensor = in, .written = false};
+  args[1] = (PlanArg){.name = strdup("b"), .tensor = other, .written = false};
+  args[2] = (PlanArg){.name = strdup("c"), .tensor = out, .written = true};
   return (PlanKernel){.name = strdup(name),
                       .layer = strdup(name),
                       .ops = strdup("mul+add"),
