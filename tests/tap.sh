@@ -18,6 +18,10 @@ ok() { # ok NAME COMMAND...: the command must succeed; its output is shown when 
 }
 # Also what takes long, and shows little that the rest does not.
 long() { [ "${NNGEN_TEST_LONG:-}" ]; }
+# few N: for a list of cases much like each other, as `few N || continue`: true for every N-th call,
+# the first among them; in the long run for all.
+few_calls=0
+few() { long || [ $((few_calls++ % $1)) = 0 ]; }
 skip() { # skip NAME WHY
   tap_n=$((tap_n + 1))
   echo "ok $tap_n - $1 # SKIP $2"

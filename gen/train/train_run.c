@@ -182,10 +182,12 @@ static bool epoch_ends(const Train *t) {
 
 // ---- the run ----------------------------------------------------------------------------------
 
+// After SIGINT or SIGTERM: a checkpoint, and the same exit code for both.
 static int stop(Train *t, Error *err) {
+  enum { ExitStopped = 130 };
   int code = train_save(t, "last", false, err);
   return code ? code
-              : err_set(err, 128 + interrupted,
+              : err_set(err, ExitStopped,
                         "stopped after step %lld of %lld; --resume continues", (long long)t->done,
                         (long long)t->total);
 }

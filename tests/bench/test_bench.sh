@@ -191,7 +191,7 @@ END
       --results "$work/none"
   fi
   if [ $NNGEN_DEVICE = sim ]; then
-    ok "a dry run" dry_run
+    long && ok "a dry run" dry_run
   else
     skip "a dry run" "it needs libcusim"
   fi

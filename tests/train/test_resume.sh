@@ -19,11 +19,11 @@ other() {
   train $options --seed 4 --out-dir "$work/other" &&
     ! cmp -s "$work/whole/tiny_last.safetensors" "$work/other/tiny_last.safetensors"
 }
-ok "other bits of another seed" other
+long && ok "other bits of another seed" other
 
-# stopped SIGNAL CODE LINES...: stopped after these lines of the log, one after the other
+# stopped SIGNAL LINES...: stopped after these lines of the log, one after the other
 stopped() {
-  local signal=$1 code=$2 at=$work/$1 got resume= line; shift 2
+  local signal=$1 at=$work/$1 got resume= line; shift
   rm -rf "$at"
   for line in "$@"; do
     begin "$at" $options $resume
@@ -32,15 +32,15 @@ stopped() {
     kill -$signal $run 2>/dev/null
     wait $run; got=$?
     [ $got = 0 ] && [ $resume ] && break # on a busy machine it may end before the signal comes
-    [ $got = $code ] || { cat "$at.err"; echo "exit $got, want $code"; return 1; }
+    [ $got = 130 ] || { cat "$at.err"; echo "exit $got, want 130"; return 1; }
     grep -q "stopped after step [0-9]* of 400; --resume continues" "$at.err" ||
       { cat "$at.err"; return 1; }
     resume=--resume
   done
   train $options --out-dir "$at" --resume && same_run "$work/whole" "$at"
 }
-ok "SIGTERM in the middle, then on" stopped TERM 143 57 200 341
-ok "SIGINT in the middle, then on" stopped INT 130 9 40 222
+ok "SIGTERM in the middle, then on" stopped TERM 57 200 341
+ok "SIGINT in the middle, then on" stopped INT 9 40 222
 
 mixed() { # what else a run keeps: the loss's scale, averages, gradients that are not used yet
   local with="--epochs 12 --seed 5 --amp fp16 --ema 0.9 --accumulate 3 --clip-norm 1 --save-every 5 \
@@ -51,7 +51,7 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
   wait $run
   train $with --out-dir "$work/m2" --resume && same_run "$work/m1" "$work/m2"
 }
-ok "fp16, averages, accumulated gradients" mixed
+long && ok "fp16, averages, accumulated gradients" mixed
 
 refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not go on with its states
   local text=$1 made=; shift
@@ -89,7 +89,7 @@ killed() {
   echo "$kills kills"
 }
 RANDOM=${NNGEN_SEED:-7}
-kills=${NNGEN_TEST_KILLS:-6}
+kills=${NNGEN_TEST_KILLS:-3}
 long && kills=${NNGEN_TEST_KILLS:-20}
 ok "killed at $kills random moments, then on" killed $kills
 

@@ -200,8 +200,8 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-std=c++17",
                                   job->optimize,
                                   "-fexpensive-optimizations", // or multiply-adds do not contract
+                                  "-gdwarf-4", // which alone, or last, means -g2
                                   "-g1",
-                                  "-gdwarf-4",
                                   "-march=native",
                                   "-fPIC",
                                   "-shared",
