@@ -194,7 +194,7 @@ $(o.body)
   write_taps<kThreads>($(map), smem.taps, $(blocks) * (kTileK / $(run)));
   nn_sync();  // the table of taps is there
 //@ end
-//@ if k.unit == "wgmma" and (phased or k.splits > 1) and k.full then
+//@ if k.in_flight > 0 and (phased or k.splits > 1) and k.full then
   nn_assume(first < end);  // else ptxas lets each product wait for the one before
 //@ end
 

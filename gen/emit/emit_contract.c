@@ -174,7 +174,8 @@ static void put_shape(ProductText *h) {
   Emitter *e = h->e;
   const Tile *t = &e->g->tile;
   const Product *p = &h->p;
-  hole_text(e, "unit", unit_names[t->unit]);
+  hole_text(e, "unit", t->unit->name);
+  hole_int(e, "in_flight", t->unit->in_flight);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
   hole_text(e, "across",
             p->b.across   ? p->a.across ? ", true, true" : ", false, true"

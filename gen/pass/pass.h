@@ -15,7 +15,6 @@ enum {                                   // what schedules and kernels are measu
   kMostRow = 32768,  // elements of a row that has one block: 64 of each thread
   kMostAcross = 2048 // elements of a row across memory, of which a block has eight at least
 };
-typedef enum Unit { UnitFma, UnitMma, UnitWgmma, Units } Unit; // multiplies: lib/fma.cuh, ...
 
 // One GPU the scheduler knows. Rates are per second.
 struct Arch {
@@ -50,6 +49,7 @@ typedef struct Fusion {
 } Fusion;
 
 typedef struct Tile Tile;
+typedef struct Unit Unit; // what multiplies tiles (sched.h)
 typedef struct Emitter Emitter;
 
 // How a group of nodes becomes one kernel: a row of compile/templates.c. CLASS
@@ -72,14 +72,14 @@ typedef struct Template {
 
 // The schedule of a group: how its domain is cut and launched. Fields unused by a template are 0.
 struct Tile {
-  int lanes;   // elements of the innermost dimension a thread handles at once
-  int threads; // per block
-  int m, n, k; // contract: block tile
-  int tm, tn;  // contract: tile of a warp
-  Unit unit;   // contract: what multiplies
-  int blocks;  // contract: blocks that should fit an SM
-  int stages;  // contract: blocks of k in flight
-  int group;   // contract: blocks of rows whose sums of columns are added together
+  int lanes;        // elements of the innermost dimension a thread handles at once
+  int threads;      // per block
+  int m, n, k;      // contract: block tile
+  int tm, tn;       // contract: tile of a warp
+  const Unit *unit; // contract, attend: what multiplies
+  int blocks;       // contract: blocks that should fit an SM
+  int stages;       // contract: blocks of k in flight
+  int group;        // contract: blocks of rows whose sums of columns are added together
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight
@@ -87,10 +87,10 @@ struct Tile {
   bool together;   // reduce, scan: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
   int64_t grid[3];
-  int smem;          // dynamic shared memory, bytes
-  double seconds;    // what the model expects
-  double term[10];   // what it is made of, in seconds: as cost_terms names them (sched.h)
-  bool tuned;        // contract: measured as the fastest, whatever the model says
+  int smem;        // dynamic shared memory, bytes
+  double seconds;  // what the model expects
+  double term[10]; // what it is made of, in seconds: as cost_terms names them (sched.h)
+  bool tuned;      // contract: measured as the fastest, whatever the model says
 };
 
 // Memory of a kernel's own, that no other one reads.

@@ -8,7 +8,7 @@
 // The GPU that each architecture is best known by, as NVIDIA publishes it, dense, to three figures,
 // fp32 and L2 at the clock of the tensor peak. L2: A100 5120 B/clk (whitepaper); the others 47
 // B/clk per SM, the cap of DeepGEMM's model. Launch gap: 1.3 us between kernels of a graph on H100
-// (hazyresearch.stanford.edu, "no bubbles"); taken for all. mma_share: sched_cost.c; on Blackwell
+// (hazyresearch.stanford.edu, "no bubbles"); taken for all. mma_share: sched_units.c; on Blackwell
 // Hopper's rate per SM, assumed.
 static const Arch archs[] = {
     {"sm_80", "A100", .sms = 108, .smem = 164 << 10, .regs = 65536, .l2 = 40 << 20, .clock = 1.41,

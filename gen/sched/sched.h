@@ -25,9 +25,18 @@ void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each
 
 enum {
   kRowBytes = 128, // of k in shared memory
-  kFmaStep = 16,   // bytes of k that a thread reads at once
   kTapBytes = 8,   // of an entry in a table of taps
   kSmemLast = 16   // whether a block was the last to arrive
+};
+enum { // of an SM, as the models of costs have it; from data sheets and microbenchmarks
+  kSmemPerBlock = 1024, // bytes that a block takes besides its own
+  kMostRegisters = 255, // of a thread
+  kSchedulers = 4,      // of an instruction a clock
+  kSmemRate = 128,      // bytes per clock
+  kLoadClocks = 800,    // until a load has landed
+  kReadClocks = 30,     // of shared memory
+  kMmaClocks = 33,
+  kBarrierClocks = 40 // one wait for the ring and for the block
 };
 
 // ---- contract.c: contractions as matrix products -----------------------------------------------
@@ -137,6 +146,33 @@ bool span_follow(const Node *move, int *from);
 Span span_of(const Group *g, const Node *n, const Span *at);
 bool span_wraps(const Group *g, const Node *n); // an integer map: may it leave 32 bits?
 
+// ---- sched_units.c: what multiplies ------------------------------------------------------------
+
+typedef struct Cut { // outputs of a block, of a warp
+  int m, n, tm, tn;
+} Cut;
+
+// One way to multiply the tiles of a product. Costs are those of one block of k, kRowBytes long.
+struct Unit {
+  const char *name;  // its device code is lib/NAME.cuh, for attention lib/attend_NAME.cuh
+  bool tensor_cores; // else products are themselves what is issued
+  int step;          // bytes of k multiplied at once
+  int in_flight;     // blocks of k whose products still run while others are loaded
+  const Cut *cuts;   // to try
+  int ncuts;
+  bool (*legal)(const Node *n, const Product *p, const Arch *arch); // may it multiply n?
+  double (*rate)(const Arch *arch, int size); // FLOP/s that it reaches, by bytes of an element
+  int (*registers)(const Tile *t);            // ptxas takes for a thread where they are plenty
+  // Registers of a thread for the operands of a step; null: no tile of it spills.
+  int (*fragments)(const Tile *t, int size);
+  double (*smem)(const Tile *t);                       // clocks of the port, for what warps read
+  double (*issue)(const Tile *t, const Product *p);    // instructions of a warp: reads, products
+  double (*serial)(const Tile *t, double math_clocks); // clocks of a warp, alone, step after step
+};
+
+extern const Unit unit_fma, unit_mma, unit_wgmma;
+extern const Unit *const sched_units[]; // all; ends with null
+
 // ---- sched_cost.c ------------------------------------------------------------------------------
 
 // What bounds a launch and what comes on top, in seconds; kept apart, so that they can be shown.
@@ -157,15 +193,14 @@ void cost_note(Tile *t, const Cost *c); // in the tile: what it takes, and of wh
 const char *cost_text(Arena *arena, const double *term);
 // A little more than the largest: bounds do not overlap perfectly.
 double cost_together(const double *bounds, int count);
-extern const char *const unit_names[Units]; // lib/NAME.cuh
 int tile_threads(const Tile *t);
+double tile_warps(const Tile *t);
 int tile_tap_bytes(const Product *p);           // shared memory of the table of taps
 int tile_smem(const Tile *t, const Product *p); // bytes
 bool tile_spills(const Tile *t, const Product *p);
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch);
 double tile_count(const Tile *t, const Product *p); // tiles of all outputs
-int tile_in_flight(const Tile *t);   // blocks of k whose products still run while others are loaded
-int tile_part_group(const Tile *t);  // parts of k whose sums are added first
+int tile_part_group(const Tile *t);                 // parts of k whose sums are added first
 int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
 double tile_multiplies(const Tile *t, const Product *p); // with what is padding

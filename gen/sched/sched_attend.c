@@ -17,43 +17,38 @@ enum {
   kOtherRegs = 64,  // what that is
   kUnheldRegs = 20, // what addresses of queries take, where a warp reads 32 rows again
   kSecondRegs = 48, // and what two products need more
-  kSmemPerBlock = 1024,
-  kSmemRate = 128, // bytes per clock
-  kSchedulers = 4,
-  kExpRate = 16,     // per clock
-  kScoreIssue = 5,   // instructions of a score: scale, largest, exponential, sum, half a pack
-  kTileIssue = 60,   // of a warp for each tile of keys: the rows' largest, waits, branches
-  kLoadClocks = 800, // until a load has landed
-  kMmaClocks = 33,
+  kExpRate = 16,    // per clock
+  kScoreIssue = 5,  // instructions of a score: scale, largest, exponential, sum, half a pack
+  kTileIssue = 60,  // of a warp for each tile of keys: the rows' largest, waits, branches
   kMostExplained = 12
 };
 
 // Rows, keys of a tile, rows of a warp: on tensor cores, on the fp32 units.
 static const Tile tiles[] = {
-    {.unit = UnitMma, .m = 128, .n = 64, .tm = 32},
-    {.unit = UnitMma, .m = 128, .n = 64, .tm = 16},
-    {.unit = UnitMma, .m = 64, .n = 64, .tm = 16},
-    {.unit = UnitMma, .m = 64, .n = 32, .tm = 16},
-    {.unit = UnitMma, .m = 32, .n = 64, .tm = 16},
-    {.unit = UnitMma, .m = 16, .n = 64, .tm = 16},
-    {.unit = UnitMma, .m = 128, .n = 32, .tm = 16},
-    {.unit = UnitMma, .m = 128, .n = 128, .tm = 16},
-    {.unit = UnitMma, .m = 128, .n = 32, .tm = 32},
-    {.m = 128, .n = 64, .tm = 32},
-    {.m = 64, .n = 64, .tm = 32},
-    {.m = 128, .n = 32, .tm = 32},
-    {.m = 64, .n = 64, .tm = 16},
-    {.m = 64, .n = 32, .tm = 16},
-    {.m = 32, .n = 32, .tm = 16},
-    {.m = 32, .n = 32, .tm = 8},
-    {.m = 16, .n = 32, .tm = 8},
+    {.unit = &unit_mma, .m = 128, .n = 64, .tm = 32},
+    {.unit = &unit_mma, .m = 128, .n = 64, .tm = 16},
+    {.unit = &unit_mma, .m = 64, .n = 64, .tm = 16},
+    {.unit = &unit_mma, .m = 64, .n = 32, .tm = 16},
+    {.unit = &unit_mma, .m = 32, .n = 64, .tm = 16},
+    {.unit = &unit_mma, .m = 16, .n = 64, .tm = 16},
+    {.unit = &unit_mma, .m = 128, .n = 32, .tm = 16},
+    {.unit = &unit_mma, .m = 128, .n = 128, .tm = 16},
+    {.unit = &unit_mma, .m = 128, .n = 32, .tm = 32},
+    {.unit = &unit_fma, .m = 128, .n = 64, .tm = 32},
+    {.unit = &unit_fma, .m = 64, .n = 64, .tm = 32},
+    {.unit = &unit_fma, .m = 128, .n = 32, .tm = 32},
+    {.unit = &unit_fma, .m = 64, .n = 64, .tm = 16},
+    {.unit = &unit_fma, .m = 64, .n = 32, .tm = 16},
+    {.unit = &unit_fma, .m = 32, .n = 32, .tm = 16},
+    {.unit = &unit_fma, .m = 32, .n = 32, .tm = 8},
+    {.unit = &unit_fma, .m = 16, .n = 32, .tm = 8},
 };
 
 // And of weights that are a map of scores, which need more registers.
 static const Tile weigh_tiles[] = {
-    {.unit = UnitMma, .m = 64, .n = 32, .tm = 32},
-    {.unit = UnitMma, .m = 128, .n = 32, .tm = 32},
-    {.unit = UnitMma, .m = 64, .n = 16, .tm = 16},
+    {.unit = &unit_mma, .m = 64, .n = 32, .tm = 32},
+    {.unit = &unit_mma, .m = 128, .n = 32, .tm = 32},
+    {.unit = &unit_mma, .m = 64, .n = 16, .tm = 16},
 };
 
 static const int splits[] = {1, 2, 4, 8, 16}; // of the keys
@@ -194,14 +189,15 @@ static int smem_of(const Attending *a, const Tile *t) {
 }
 
 static bool holds_queries(const Attending *a, const Tile *t) {
-  return a->softmax && t->unit && t->tm * a->depth[0] <= kMostHeld;
+  return a->softmax && t->unit->tensor_cores && t->tm * a->depth[0] <= kMostHeld;
 }
 
 // What a thread keeps: its rows' outputs and scores; on tensor cores the queries where they are
 // short, else those of a step; on the fp32 units the operands of a step.
 static int registers_of(const Attending *a, const Tile *t) {
   int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
-  if (!t->unit) return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
+  if (!t->unit->tensor_cores)
+    return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
   int steps = holds_queries(a, t) ? (int)ceil_div(a->depth[0], kStep) : a->softmax;
   int queries = t->tm / 16 * 4 * steps;
   return t->tm * (width + scores) / kWarp + queries;
@@ -226,11 +222,11 @@ static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch)
   double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
   double both = (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
   double loaded = t->n * (double)key_bytes(a), read = t->n * both * a->size,
-         rate = t->unit ? arch->tensor16 * arch->mma_share : arch->fp32;
+         rate = t->unit->rate(arch, a->size);
   TileClocks c = {.math = 2 * scores * both / (rate / arch->sms / (arch->clock * 1e9)),
                   .exponentials = scores / kExpRate};
   double issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
-  if (t->unit) { // a fragment of 16 x 16 for four instructions, one of which reads it
+  if (t->unit->tensor_cores) { // a fragment of 16 x 16 for four instructions, one of which reads it
     double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
     c.smem = warps * (read + again) / kSmemRate;
     issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16) +
@@ -267,7 +263,7 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
   double rounds = ceil(on_sm / t->blocks), loaded = t->n * key_bytes(a);
   TileClocks c = clocks_of(a, t, arch);
   double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
-  double chain = t->unit ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
+  double chain = t->unit->tensor_cores ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
   Cost cost = {.math = on_sm * keys * c.math * clock,
                .exp = on_sm * keys * c.exponentials * clock,
                .smem = on_sm * keys * c.smem * clock,
@@ -289,7 +285,8 @@ static bool may_cut(const Attending *a, const Tile *t, int lanes) {
   bool divides = t->splits == 1 || (ceil_div(a->keys, t->n) >= 2 * t->splits &&
                                     tile_blocks(a, t) * t->m * attend_staged(a) <= INT32_MAX);
   int most = kMostSums - (a->nproducts - 1) * kSecondRegs;
-  if (a->softmax && t->unit && t->tm > 16 && !holds_queries(a, t)) most -= kUnheldRegs;
+  if (a->softmax && t->unit->tensor_cores && t->tm > 16 && !holds_queries(a, t))
+    most -= kUnheldRegs;
   return registers_of(a, t) <= most && t->threads % along == 0 && divides;
 }
 
@@ -308,7 +305,7 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
       Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
-      if ((t.unit == UnitMma) != (a.size == 2)) break;
+      if (t.unit->tensor_cores != (a.size == 2)) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
       t.threads = t.m / t.tm * kWarp;
       t.blocks = blocks_per_sm(&a, &t, arch);
@@ -387,5 +384,5 @@ const char *attend_tile(const Group *g) {
   const Tile *t = &g->tile;
   return arena_printf(g->graph->arena,
                       t->splits > 1 ? "%d rows x %d keys x%d %s /%d" : "%d rows x %d keys x%d %s",
-                      t->m, t->n, t->stages, unit_names[t->unit], t->splits);
+                      t->m, t->n, t->stages, t->unit->name, t->splits);
 }

@@ -7,70 +7,6 @@
 
 static const double kAlike = 1.02; // times that the model cannot tell apart
 
-// Block tiles of contractions: m, n, then outputs per warp. k is a row of 128 bytes.
-static const Tile fma_tiles[] = {
-    {.m = 128, .n = 128, .tm = 32, .tn = 64}, {.m = 128, .n = 64, .tm = 32, .tn = 64},
-    {.m = 64, .n = 128, .tm = 32, .tn = 64},  {.m = 64, .n = 64, .tm = 32, .tn = 32},
-    {.m = 64, .n = 32, .tm = 16, .tn = 32},   {.m = 32, .n = 64, .tm = 16, .tn = 32},
-    {.m = 32, .n = 32, .tm = 16, .tn = 16},   {.m = 64, .n = 16, .tm = 16, .tn = 16},
-};
-
-static const Tile mma_tiles[] = {
-    {.unit = UnitMma, .m = 256, .n = 128, .tm = 64, .tn = 64},
-    {.unit = UnitMma, .m = 128, .n = 128, .tm = 64, .tn = 64},
-    {.unit = UnitMma, .m = 256, .n = 64, .tm = 64, .tn = 64},
-    {.unit = UnitMma, .m = 128, .n = 128, .tm = 64, .tn = 32},
-    {.unit = UnitMma, .m = 256, .n = 64, .tm = 64, .tn = 32},
-    {.unit = UnitMma, .m = 128, .n = 64, .tm = 64, .tn = 32},
-    {.unit = UnitMma, .m = 64, .n = 128, .tm = 32, .tn = 64},
-    {.unit = UnitMma, .m = 64, .n = 64, .tm = 32, .tn = 32},
-    {.unit = UnitMma, .m = 256, .n = 32, .tm = 64, .tn = 32},
-    {.unit = UnitMma, .m = 128, .n = 32, .tm = 32, .tn = 32},
-    {.unit = UnitMma, .m = 64, .n = 32, .tm = 32, .tn = 16},
-    {.unit = UnitMma, .m = 32, .n = 64, .tm = 16, .tn = 32},
-    {.unit = UnitMma, .m = 32, .n = 32, .tm = 16, .tn = 16},
-    {.unit = UnitMma, .m = 16, .n = 64, .tm = 16, .tn = 16},
-    {.unit = UnitMma, .m = 128, .n = 16, .tm = 32, .tn = 16},
-    // Swapped (lib/mma.cuh): maps of 7 x 7, 14 x 14 or 28 x 28 are nearly whole tiles of 56 rows.
-    {.unit = UnitMma, .m = 112, .n = 128, .tm = 56, .tn = 64},
-    {.unit = UnitMma, .m = 112, .n = 128, .tm = 56, .tn = 32},
-    {.unit = UnitMma, .m = 112, .n = 64, .tm = 56, .tn = 32},
-    {.unit = UnitMma, .m = 56, .n = 128, .tm = 56, .tn = 32},
-    {.unit = UnitMma, .m = 56, .n = 64, .tm = 56, .tn = 16},
-    {.unit = UnitMma, .m = 56, .n = 32, .tm = 56, .tn = 16},
-    {.unit = UnitMma, .m = 8, .n = 64, .tm = 8, .tn = 16},
-};
-
-// By warp groups: 64 rows are 16 of each of four warps, whose tile is as wide as the block's.
-static const Tile wgmma_tiles[] = {
-    {.unit = UnitWgmma, .m = 128, .n = 256, .tm = 16, .tn = 256},
-    {.unit = UnitWgmma, .m = 256, .n = 128, .tm = 32, .tn = 128},
-    {.unit = UnitWgmma, .m = 128, .n = 128, .tm = 32, .tn = 128},
-    {.unit = UnitWgmma, .m = 128, .n = 128, .tm = 16, .tn = 128},
-    {.unit = UnitWgmma, .m = 256, .n = 64, .tm = 32, .tn = 64},
-    {.unit = UnitWgmma, .m = 128, .n = 64, .tm = 32, .tn = 64},
-    {.unit = UnitWgmma, .m = 128, .n = 64, .tm = 16, .tn = 64},
-    {.unit = UnitWgmma, .m = 64, .n = 128, .tm = 16, .tn = 128},
-    {.unit = UnitWgmma, .m = 64, .n = 64, .tm = 16, .tn = 64},
-};
-
-// The block tiles of a unit, and what it takes to use it.
-static const struct {
-  const Tile *tiles;
-  int count;
-} units[Units] = {[UnitFma] = {fma_tiles, LENGTH(fma_tiles)},
-                  [UnitMma] = {mma_tiles, LENGTH(mma_tiles)},
-                  [UnitWgmma] = {wgmma_tiles, LENGTH(wgmma_tiles)}};
-
-// Where a phase has no k, ptxas lets each product of a warp group wait for the one before.
-static bool may_use(Unit unit, const Node *n, const Product *p, const Arch *arch) {
-  bool empty = false;
-  for (int i = 0; i < p->phases; i++) empty = empty || !maps_count(&p->maps[i], AxisK);
-  if (unit == UnitFma) return n->precision == PrecFp32;
-  if (unit == UnitWgmma && (!arch->wgmma || p->size != 2 || empty)) return false;
-  return n->precision != PrecFp32;
-}
-
 static const int splits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 enum { kLeastStages = 2, kMostStages = 5 };
 
@@ -106,7 +42,7 @@ static int best_rings(const Tile *cut, const Product *p, const Group *g, const A
   int64_t part = ceil_div(ceil_div(p->k * p->size, kRowBytes), cut->splits);
   int kept = 0;
   Tile t = *cut;
-  int least = kLeastStages + tile_in_flight(cut);
+  int least = kLeastStages + cut->unit->in_flight;
   for (t.stages = least; t.stages <= kMostStages; t.stages++) {
     if (t.stages > least && t.stages > part) break;
     Cost cost = tile_cost(&t, p, g, arch);
@@ -130,15 +66,19 @@ static int parts_of(const Tile *t, const Product *p, const Arch *arch, size_t s)
 int sched_candidates(const Group *g, const Arch *arch, Tile *tiles, int most) {
   Product p = contract_product(g);
   int kept = 0;
-  for (Unit u = 0; u < Units; u++)
-    for (int i = 0; i < units[u].count && may_use(u, g->anchor, &p, arch); i++)
+  for (int u = 0; sched_units[u]; u++) {
+    const Unit *unit = sched_units[u];
+    bool legal = unit->legal(g->anchor, &p, arch);
+    for (int i = 0; legal && i < unit->ncuts; i++)
       for (size_t s = 0; s < LENGTH(splits) + 2; s++) {
-        Tile t = units[u].tiles[i], rings[2];
+        Cut cut = unit->cuts[i];
+        Tile t = {.unit = unit, .m = cut.m, .n = cut.n, .tm = cut.tm, .tn = cut.tn}, rings[2];
         t.splits = parts_of(&t, &p, arch, s);
         if (!t.splits || !may_cut(&p, &t)) continue;
         int found = best_rings(&t, &p, g, arch, rings);
         for (int r = 0; r < found; r++) kept = sched_keep_cheapest(tiles, kept, most, &rings[r]);
       }
+  }
   return kept;
 }
 
@@ -228,7 +168,7 @@ double sched_contract_rate(const Group *g, const Arch *arch) {
 const char *sched_contract_tile(const Group *g) {
   const Tile *t = &g->tile;
   return arena_printf(g->graph->arena, t->splits > 1 ? "%dx%dx%d x%d %s /%d" : "%dx%dx%d x%d %s",
-                      t->m, t->n, t->k, t->stages, unit_names[t->unit], t->splits);
+                      t->m, t->n, t->k, t->stages, t->unit->name, t->splits);
 }
 
 static bool same_cut(const Tile *a, const Tile *b) {
@@ -267,6 +207,6 @@ void sched_explain_contract(const Group *g, const Arch *arch, FILE *file) {
       file,
       "  total: fourth root of the sum of fourth powers of the bounds, math to wait%s; then fill, "
       "split and %.2f between launches\n",
-      g->tile.unit ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
+      g->tile.unit->tensor_cores ? "" : " (of math and issue the larger)", arch->launch_gap * 1e6);
   tuning_explain(g, file);
 }

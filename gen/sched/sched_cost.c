@@ -2,35 +2,21 @@
 //
 // Five things bound a launch: arithmetic, the port of shared memory, the issue of instructions, L2,
 // DRAM; and, where too few warps share an SM, the latency of one block of k after the other. The
-// time is a little more than the largest of them, since they do not overlap perfectly. Registers
-// are fitted to what ptxas takes; no time has been fitted. From data sheets and microbenchmarks:
-//
-//   an SM     four schedulers of an instruction a clock, 128 bytes of shared memory a clock
-//   mma       33 clocks from operands to sums, ldmatrix 30 (A100, arXiv 2206.02874)
-//   mma.sync  reaches 62 % of Hopper's tensor peak, which is wgmma's (arXiv 2402.13499)
-//   assumed   800 clocks for a load under load, 40 for a barrier, the instructions of an element
-//             that is gathered and of an output
+// time is a little more than the largest of them, since they do not overlap perfectly. No time has
+// been fitted. What depends on the unit that multiplies is in its record (sched_units.c). Assumed
+// are 800 clocks for a load under load, 40 for a barrier, the instructions of an element that is
+// gathered and of an output.
 #include "sched.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-  kSmemPerBlock = 1024, // what a block costs besides
-  kMostRegisters = 255, // of a thread
-  kSchedulers = 4,
-  kSmemRate = 128,   // bytes per clock
-  kLoadClocks = 800, // until a load has landed
-  kMmaClocks = 33,
-  kReadClocks = 30,    // of shared memory
-  kBarrierClocks = 40, // one wait for the ring and for the block
-  kLoopIssue = 28,     // instructions of a warp for each block of k: waits, stages, branches,
-  kCopyIssue = 3,      // of one asynchronous copy (a 64-bit addition takes two turns),
-  kTapIssue = 1,       // and to tell whether its tap is inside; all counted in SASS for sm_90a
-  kOutputIssue = 6,    // of one output in the epilogue
-  kGroupRows = 64,     // of one product of a warp group
-  kGroupIssue = 6,     // instructions for it: two descriptors, the product
-  kManyParts = 12      // of k: their sums are added in groups
+  kLoopIssue = 28,  // instructions of a warp for each block of k: waits, stages, branches,
+  kCopyIssue = 3,   // of one asynchronous copy (a 64-bit addition takes two turns),
+  kTapIssue = 1,    // and to tell whether its tap is inside; all counted in SASS for sm_90a
+  kOutputIssue = 6, // of one output in the epilogue
+  kManyParts = 12   // of k: their sums are added in groups
 };
 
 // ---- what a block needs -------------------------------------------------------------------------
@@ -45,23 +31,12 @@ int tile_smem(const Tile *t, const Product *p) {
   return (ring > out ? ring : out) + tile_tap_bytes(p) + kSmemLast;
 }
 
-const char *const unit_names[Units] = {
-    [UnitFma] = "fma", [UnitMma] = "mma", [UnitWgmma] = "wgmma"};
-
-int tile_in_flight(const Tile *t) {
-  return t->unit == UnitWgmma;
-}
-
 int tile_threads(const Tile *t) {
   return t->m * t->n / (t->tm * t->tn) * kWarp;
 }
 
-// Registers that ptxas takes for a thread where they are plenty: twice the sums and some.
-static int registers_taken(const Tile *t) {
-  int acc = t->tm * t->tn / kWarp, mma = 64 + 2 * acc;
-  if (t->unit == UnitFma) return acc + 2 * t->tm + t->tn + 56;
-  if (t->unit == UnitWgmma) mma = 64 + acc;
-  return mma < kMostRegisters ? mma : kMostRegisters;
+double tile_warps(const Tile *t) {
+  return tile_threads(t) / (double)kWarp;
 }
 
 // How many copies fill a chunk of an operand.
@@ -79,20 +54,19 @@ static int64_t address_registers(const Operand *o, int size, int rows, int words
   return loads * words + in_pieces + across;
 }
 
-// Would the sums, one step's fragments (twice for TF32, which are rounded), the addresses
-// (pointers, with a's the taps that miss the image) and 38 more to compute with not fit? With 38,
-// none of the tiles tried spills.
+// Would the sums, one step's fragments, the addresses (pointers, with a's the taps that miss the
+// image) and 38 more to compute with not fit? With 38, none of the tiles tried spills.
 bool tile_spills(const Tile *t, const Product *p) {
-  if (t->unit == UnitFma) return false;
-  int64_t acc = t->tm * t->tn / kWarp, fragments = (t->tm + t->tn) / 4 * p->size / 2;
-  if (t->unit == UnitWgmma) fragments = 0; // it reads operands from shared memory
+  if (!t->unit->fragments) return false;
+  int64_t acc = t->tm * t->tn / kWarp, fragments = t->unit->fragments(t, p->size);
   int64_t addresses = address_registers(&p->a, p->size, t->m, 3, t, t->tm) +
                       address_registers(&p->b, p->size, t->n, 2, t, t->tn);
   return acc + fragments + addresses + 38 > kMostRegisters;
 }
 
 int tile_blocks_per_sm(const Tile *t, const Product *p, const Arch *arch) {
-  int by_regs = arch->regs / (tile_threads(t) * registers_taken(t));
+  int registers = t->unit->registers(t), most = kMostRegisters;
+  int by_regs = arch->regs / (tile_threads(t) * (registers < most ? registers : most));
   int by_smem = arch->smem / (tile_smem(t, p) + kSmemPerBlock);
   return by_regs < by_smem ? by_regs : by_smem;
 }
@@ -102,7 +76,7 @@ double tile_count(const Tile *t, const Product *p) {
 }
 
 int64_t tile_step(const Tile *t, const Product *p) {
-  return (t->unit ? kMmaStep : kFmaStep) / p->size;
+  return t->unit->step / p->size;
 }
 
 // Blocks of k are whole but the last, which is multiplied in steps.
@@ -118,35 +92,11 @@ double tile_depth(const Tile *t, const Product *p) {
   return (double)(longest < whole ? longest : whole);
 }
 
-// ---- one block of k: clocks of an SM, or of one warp --------------------------------------------
+// ---- one block of k: clocks of an SM ------------------------------------------------------------
 
-// Rows and columns of mmas, or of a lane's outputs, that one step of k of a warp has.
-typedef struct Steps {
-  int count; // in a block of k
-  double rows, columns;
-} Steps;
-
-static Steps steps_of(const Tile *t) {
-  if (t->unit == UnitFma) return (Steps){kRowBytes / kFmaStep, t->tm / 4., t->tn / 8.};
-  bool swapped = t->tm % 16 != 0; // 16 outputs of an mma lie along n
-  return (Steps){kRowBytes / kMmaStep, (swapped ? t->tn : t->tm) / 16.,
-                 (swapped ? t->tm : t->tn) / 8.};
-}
-
-static double warps_of(const Tile *t) {
-  return tile_threads(t) / (double)kWarp;
-}
-
-// Both operands are written once and read by every warp that needs them, or by the warp group for
-// each 64 rows: by ldmatrix at the port's rate, else 16 bytes a lane in four turns, or four times
-// one float where they lie across k.
+// Both operands are written once and read by all that need them.
 static double smem_clocks(const Tile *t) {
-  Steps s = steps_of(t);
-  double once = (t->m + t->n) * kRowBytes / (double)kSmemRate;
-  if (t->unit == UnitWgmma)
-    return t->m / (double)kGroupRows * (kGroupRows + t->tn) * kRowBytes / kSmemRate + once;
-  if (t->unit == UnitMma) return warps_of(t) * (t->tm + t->tn) * kRowBytes / kSmemRate + once;
-  return warps_of(t) * s.count * 4 * (s.rows + s.columns) + once;
+  return t->unit->smem(t) + (t->m + t->n) * kRowBytes / (double)kSmemRate;
 }
 
 // Instructions that bring `rows` rows of an operand to shared memory.
@@ -157,28 +107,9 @@ static double load_issue(const Operand *o, bool taps, int rows, int size) {
 }
 
 static double issue_clocks(const Tile *t, const Product *p) {
-  Steps s = steps_of(t);
-  // Read singly where floats lie across k: four for every one.
-  double a = p->size == 4 && p->a.across ? 4 : 1, b = p->size == 4 && p->b.across ? 4 : 1;
-  double reads = s.rows * a + (t->unit ? ceil(s.columns / 2) : s.columns) * b;
-  double math = s.rows * s.columns * (t->unit ? 1 : 4);
-  double rounds = t->unit && p->size == 4 ? 4 * s.rows + 2 * s.columns : 0; // to TF32
   double loads =
       load_issue(&p->a, p->a.bounded, t->m, p->size) + load_issue(&p->b, false, t->n, p->size);
-  if (t->unit == UnitWgmma) reads = 0, math = t->tm / 16. * kGroupIssue;
-  double warp = s.count * (reads + math + rounds) + kLoopIssue;
-  return (warps_of(t) * warp + loads) / kSchedulers;
-}
-
-// One warp alone, a step after the other: the barrier, the first operands, then the sums, each of
-// which waits for the step before.
-static double serial_clocks(const Tile *t, double math_clocks) {
-  Steps s = steps_of(t);
-  double alone = math_clocks / warps_of(t) * kSchedulers / s.count; // on one scheduler's units
-  double chain = t->unit == UnitMma ? fmax(kMmaClocks, alone) : kReadClocks + alone;
-  // The products of a group follow each other without a gap; the next block's follow these.
-  if (t->unit == UnitWgmma) return kBarrierClocks + math_clocks * kGroupRows / t->m * t->tm / 16;
-  return kBarrierClocks + kReadClocks + s.count * chain;
+  return (tile_warps(t) * (t->unit->issue(t, p) + kLoopIssue) + loads) / kSchedulers;
 }
 
 // ---- the launch --------------------------------------------------------------------------------
@@ -241,7 +172,7 @@ static double load_clocks(const Tile *t, const Product *p) {
   int at_once = tile_threads(t) * 16 / kRowBytes;
   double rows = (p->a.piece ? 0 : ceil(t->m / (double)at_once)) +
                 (p->b.piece ? 0 : ceil(t->n / (double)at_once));
-  return kLoadClocks / (double)(t->stages - 1 - tile_in_flight(t)) + kLoadClocks * rows;
+  return kLoadClocks / (double)(t->stages - 1 - t->unit->in_flight) + kLoadClocks * rows;
 }
 
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
@@ -250,8 +181,7 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   double blocks = tile_count(t, p) * t->splits, clock = 1 / (arch->clock * 1e9);
   double on_sm = ceil(blocks / arch->sms), rounds = ceil(on_sm / c.per_sm);
   double row = kRowBytes / (double)p->size, depth = tile_depth(t, p) / row; // blocks of k
-  double rate = sched_flop_rate(g, arch) * (t->unit == UnitMma ? arch->mma_share : 1);
-  double math = 2 * t->m * t->n * row / (rate / arch->sms * clock);
+  double math = 2 * t->m * t->n * row / (t->unit->rate(arch, p->size) / arch->sms * clock);
   double outputs = t->m * (double)t->n;
   c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
   c.math = on_sm * depth * math * clock;
@@ -260,14 +190,15 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
       on_sm * clock * (depth * issue_clocks(t, p) + outputs * kOutputIssue / kWarp / kSchedulers);
   c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
   c.dram = sched_dram_seconds(g, arch);
-  double turn[] = {serial_clocks(t, math), load_clocks(t, p)};
+  double turn[] = {t->unit->serial(t, math), load_clocks(t, p)};
   c.wait = rounds * ceil(depth) * cost_together(turn, 2) * clock;
   // The ring fills once; later blocks fill it while others of their SM multiply.
   c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch);
   // Without tensor cores the products are themselves what is issued.
-  double units[] = {t->unit ? c.math : fmax(c.math, c.issue), t->unit ? c.issue : 0};
-  c.seconds = cost_together((double[]){units[0], units[1], c.smem, c.l2, c.dram, c.wait}, 6) +
+  double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),
+         issue_bound = t->unit->tensor_cores ? c.issue : 0;
+  c.seconds = cost_together((double[]){math_bound, issue_bound, c.smem, c.l2, c.dram, c.wait}, 6) +
               c.fill + c.split + c.gap;
   return c;
 }

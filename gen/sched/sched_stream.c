@@ -3,15 +3,12 @@
 //
 // Bounds of a launch: DRAM, L2 (of the SMs that have blocks), the issue of instructions, and the
 // latency of the loads that wait for one another; a grid too small for the GPU is slow by the last
-// three. Clocks are those of sched_cost.c.
+// three. Clocks are those of sched.h.
 #include "sched.h"
 
 #include <math.h>
 
 enum {
-  kLoadClocks = 800,   // until a load has landed
-  kBarrierClocks = 40, // of a block
-  kSchedulers = 4,
   kMostThreads = 2048, // of an SM
   kMostBlocks = 32,
   kThreadIssue = 20, // instructions of a thread besides: indices, bounds, the store
@@ -185,7 +182,7 @@ void sched_reduce(Group *g, const Arch *arch) {
 // Do the values of a row that wait between sweeps fit the registers of its threads, beside what a
 // sweep takes itself?
 static bool fits_registers(const Group *g, const Arch *arch, int waiting) {
-  enum { kMostRegisters = 255, kSweepRegisters = 40 };
+  enum { kSweepRegisters = 40 };
   const Tile *t = &g->tile;
   int all = arch->regs / t->threads;
   if (all > kMostRegisters) all = kMostRegisters;
