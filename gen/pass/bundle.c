@@ -15,6 +15,11 @@ enum {
 
 typedef enum End { RunsLast, RunsFirst, EndCount } End;
 
+typedef struct Parts { // of a bundle to be
+  Group *group[kMostParts];
+  int count, pointers;
+} Parts;
+
 Group *const *group_parts(Group *const *g, int *count) {
   *count = (*g)->nparts ? (*g)->nparts : 1;
   return (*g)->nparts ? (*g)->parts : g;
@@ -83,58 +88,70 @@ static void gather_nodes(Group *g) {
   }
 }
 
-static void make_bundle(Graph *graph, const Fusion *fusion, Group **parts, int count, bool last) {
+static void make_bundle(Graph *graph, const Fusion *fusion, const Parts *parts, bool last) {
   Group *g = arena_alloc(graph->arena, sizeof *g);
   const Template *tm = graph->c->templates;
   while (tm->fusion != fusion) tm++;
-  *g = (Group){.graph = graph, .tm = tm, .anchor = parts[0]->anchor, .nparts = count};
-  g->last = last;
-  g->parts = arena_alloc(graph->arena, sizeof *parts * (size_t)count);
-  memcpy(g->parts, parts, sizeof *parts * (size_t)count);
+  *g = (Group){.graph = graph, .tm = tm, .anchor = parts->group[0]->anchor, .last = last};
+  size_t bytes = sizeof *parts->group * (size_t)parts->count;
+  g->nparts = parts->count;
+  g->parts = arena_alloc(graph->arena, bytes);
+  memcpy(g->parts, parts->group, bytes);
   gather_nodes(g);
 }
 
+static bool has_room(const Parts *p, const Group *k) {
+  return p->count < kMostParts && p->pointers + k->ninputs + k->noutputs <= kMostPointers;
+}
+
+static void add_part(Parts *p, Group *k) {
+  p->group[p->count++] = k;
+  p->pointers += k->ninputs + k->noutputs;
+}
+
+// Adds a group whose place is not known, if it does not wait for a part, nor a part for it.
+static bool add_apart(Parts *p, Group *k) {
+  bool apart = has_room(p, k);
+  for (int i = 0; i < p->count && apart; i++) {
+    Group *part = p->group[i];
+    apart = part != k && !in_the_way(part, k) && !fuse_reaches(part, k) && !fuse_reaches(k, part);
+  }
+  if (apart) add_part(p, k);
+  return apart;
+}
+
 static void bundle(Graph *g, End end, int entry) {
-  Group *parts[kMostParts];
-  int count = 0, pointers = 0;
+  Parts parts = {.count = 0};
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nodes[0] != g->nodes[i]) continue; // each group at its first node
     group_borders(k);
     if (!fits(k, end, entry)) continue;
-    bool apart = false;
-    for (int j = 0; j < count; j++) apart = apart || in_the_way(parts[j], k);
-    if (apart) continue;
-    if (count == kMostParts || pointers + k->ninputs + k->noutputs > kMostPointers) {
-      make_bundle(g, &fusion_map, parts, count, end == RunsLast);
-      count = pointers = 0;
+    bool apart = true;
+    for (int j = 0; j < parts.count && apart; j++) apart = !in_the_way(parts.group[j], k);
+    if (!apart) continue;
+    if (!has_room(&parts, k)) {
+      make_bundle(g, &fusion_map, &parts, end == RunsLast);
+      parts.count = parts.pointers = 0;
     }
-    parts[count++] = k;
-    pointers += k->ninputs + k->noutputs;
+    add_part(&parts, k);
   }
-  if (count >= kLeastParts) make_bundle(g, &fusion_map, parts, count, end == RunsLast);
+  if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, end == RunsLast);
 }
 
 // The maps that read what `from` computes, of which none waits for another.
 static void bundle_readers(const Group *from) {
   Graph *g = from->graph;
-  Group *parts[kMostParts];
-  int count = 0, pointers = 0, nreaders;
+  Parts parts = {.count = 0};
+  int nreaders;
   for (int i = 0; i < from->nnodes; i++) {
     Node **readers = fuse_readers(g, from->nodes[i], &nreaders);
-    for (int r = 0; r < nreaders && count < kMostParts; r++) {
+    for (int r = 0; r < nreaders; r++) {
       Group *k = readers[r]->group;
-      if (!k || k == from || !is_small_map(k, from->anchor->entry)) continue;
-      bool apart = pointers + k->ninputs + k->noutputs > kMostPointers;
-      for (int j = 0; j < count && !apart; j++)
-        apart = parts[j] == k || in_the_way(parts[j], k) || fuse_reaches(parts[j], k) ||
-                fuse_reaches(k, parts[j]);
-      if (apart) continue;
-      parts[count++] = k;
-      pointers += k->ninputs + k->noutputs;
+      if (k && k != from && is_small_map(k, from->anchor->entry)) add_apart(&parts, k);
     }
   }
-  if (count >= kLeastParts) make_bundle(g, &fusion_map, parts, count, false);
+  if (parts.count >= kLeastParts) make_bundle(g, &fusion_map, &parts, false);
 }
 
 // ---- reductions of whole tensors ----------------------------------------------------------------
@@ -175,26 +192,17 @@ bool bundle_shares(const Group *k) {
 
 // Those that `reader` reads, of one monoid, of which none waits for another.
 static void bundle_reductions(const Group *reader) {
-  Graph *g = reader->graph;
-  Group *parts[kMostParts];
+  Parts parts = {.count = 0};
   const Monoid *monoid = NULL;
-  int count = 0, pointers = 0;
-  for (int i = 0; i < reader->ninputs && count < kMostParts; i++) {
+  for (int i = 0; i < reader->ninputs; i++) {
     Group *k = reader->inputs[i]->group;
     if (!k || k->nparts || k->anchor->entry != reader->anchor->entry) continue;
     group_borders(k);
     const Node *reduction = bundle_reduction(k);
-    if (!reduction || (count && !monoid_same(op_monoid(reduction), monoid))) continue;
-    bool apart = pointers + k->ninputs + k->noutputs > kMostPointers;
-    for (int j = 0; j < count && !apart; j++)
-      apart = parts[j] == k || in_the_way(parts[j], k) || fuse_reaches(parts[j], k) ||
-              fuse_reaches(k, parts[j]);
-    if (apart) continue;
-    monoid = op_monoid(reduction);
-    parts[count++] = k;
-    pointers += k->ninputs + k->noutputs;
+    if (!reduction || (monoid && !monoid_same(op_monoid(reduction), monoid))) continue;
+    if (add_apart(&parts, k)) monoid = op_monoid(reduction);
   }
-  if (count >= kLeastParts) make_bundle(g, &fusion_many, parts, count, false);
+  if (parts.count >= kLeastParts) make_bundle(reader->graph, &fusion_many, &parts, false);
 }
 
 void bundle_groups(Graph *g) {
