@@ -34,9 +34,7 @@ static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 struct $(o.map) {
   static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
   __device__ static int row($(o.args)) {
-//@ if o.decode ~= "" then
 $(o.decode)
-//@ end
     return $(o.row);
   }
 };
@@ -79,26 +77,20 @@ $(k.params)) {
   const int row0 = threadIdx.x / kWarp * kWarpM;  // the warp's, in the tile
 
   auto score = [&](int m, int key, float $(k.product)) {
-//@ if k.score.decode ~= "" then
 $(k.score.decode)
-//@ end
 $(k.score.body)
     return $(k.score.value);
   };
 //@ if k.masking then
   auto plain_score = [&](int m, int key, float $(k.product)) {  // where all conditions hold
-//@ if k.plain.decode ~= "" then
 $(k.plain.decode)
-//@ end
 $(k.plain.body)
     return $(k.plain.value);
   };
 //@ end
 //@ if k.weighing then
   auto weighed = [&](int m, int key, float power) {
-//@ if k.weighing.decode ~= "" then
 $(k.weighing.decode)
-//@ end
 $(k.weighing.body)
     return $(k.weighing.value);
   };
@@ -154,9 +146,7 @@ $(k.weighing.body)
   // The factor of outputs of row `at`; of the threads that have it, one is the first.
   auto factor = [&](int at, const ScoreRow &state, bool first) {
     const int m = at < kM ? at : kM - 1;
-//@ if k.row.decode ~= "" then
 $(k.row.decode)
-//@ end
 $(k.row.body)
     return $(k.row.value);
   };

@@ -78,15 +78,11 @@ struct $(o.map) {
 //@ if o.halves then
     const int column = pair_column<kTileN, kN>(n);
 //@ end
-//@ if o.row_decode ~= "" then
 $(o.row_decode)
-//@ end
     return $(o.row);
   }
   __device__ $(static)int at($(o.k_arg))$(const) {
-//@ if o.k_decode ~= "" then
 $(o.k_decode)
-//@ end
     return $(o.at);
   }
 //@ if o.missing then -- which positions of a reduced axis miss dimension after dimension
@@ -96,17 +92,13 @@ $(o.missing)
     return bits;
   }
   __device__ $(static)unsigned tap($(o.tap_arg))$(const) {
-//@ if o.tap_decode ~= "" then
 $(o.tap_decode)
-//@ end
     return $(o.tap);
   }
 //@ end
 //@ if o.inside then
   __device__ $(static)bool inside(int $(o.index), int k)$(const) {
-//@ if o.inside_decode ~= "" then
 $(o.inside_decode)
-//@ end
     return $(o.inside);
   }
 //@ end
@@ -177,13 +169,9 @@ $(k.params)) {
 //@ if o.halves then
     const int column = pair_column<kTileN, kN>(n);
 //@ end
-//@ if o.decode ~= "" then
 $(o.decode)
-//@ end
     const bool inside = $(o.inside);
-//@ if o.body ~= "" then
 $(o.body)
-//@ end
     return inside ? $(o.value) : 0.f;
   };
   auto $(o.name) = computed_source<T, $(tile), kThreads>($(o.name)_value, $(origin));
@@ -288,14 +276,10 @@ $(c.decode)
 
   // What maps make of the sums: each thread of its column's.
   if (!owns) return;
-//@ if k.foot.decode ~= "" then
 $(k.foot.decode)
-//@ end
 $(k.foot.loads)
 $(k.foot.body)
-//@ if k.foot.stores ~= "" then
 $(k.foot.stores)
-//@ end
 //@ end
 //@ end
 }

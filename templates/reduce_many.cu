@@ -23,9 +23,7 @@ $(k.params)) {
     const int begin = $(part.begin > 0 and "(blockIdx.x - " .. part.begin .. ")" or "blockIdx.x") * kPart;
     const int end = kCount - begin < kPart ? kCount : begin + kPart;
     auto take = [&](int e, State (&one)[kLanes]) {
-//@ if part.decode_element ~= "" then
 $(part.decode_element)
-//@ end
 $(part.element_loads)
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
@@ -44,15 +42,11 @@ $(part.element_body)
   if (warp == $((i - 1) % (k.threads // 32))) {  // $(part.layer)
     acc[0] = join_left(left, $(part.begin), $(part.last), lane);
     if (lane == 0) {
-//@ if part.loads ~= "" then
 $(part.loads)
-//@ end
       for (int j = 0; j < 1; ++j) {
 $(part.body)
       }
-//@ if part.stores ~= "" then
 $(part.stores)
-//@ end
     }
   }
 //@ end

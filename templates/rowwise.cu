@@ -49,12 +49,8 @@ $(k.first)
 //@ local none = ragged and (past and "!inside || " .. past or "!inside") or past
     if ($(none)) continue;
 //@     end
-//@     if sweep.decode ~= "" then
 $(sweep.decode)
-//@     end
-//@     if sweep.loads ~= "" then
 $(sweep.loads)
-//@     end
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
 //@     if sweep.type then
@@ -65,9 +61,7 @@ $(sweep.body)
       $(sweep.sums) = combine($(sweep.sums), one);
 //@     end
     }
-//@     if sweep.stores ~= "" then
 $(sweep.stores)
-//@     end
   }
 //@   end
 //@   if sweep.type then

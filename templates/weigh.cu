@@ -34,9 +34,7 @@ static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 struct $(o.map) {
   static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
   __device__ static int row($(o.args)) {
-//@ if o.decode ~= "" then
 $(o.decode)
-//@ end
     return $(o.row);
   }
 };
@@ -77,17 +75,13 @@ $(k.params)) {
 //@ for _, name in ipairs(k.products) do arguments = arguments .. ", float " .. name end
 
   auto weighed = [&](int m, int key$(arguments)) {
-//@ if k.weighing.decode ~= "" then
 $(k.weighing.decode)
-//@ end
 $(k.weighing.body)
     return $(k.weighing.value);
   };
 //@ if k.masking then
   auto plain_weighed = [&](int m, int key$(arguments)) {  // where all conditions hold
-//@ if k.plain.decode ~= "" then
 $(k.plain.decode)
-//@ end
 $(k.plain.body)
     return $(k.plain.value);
   };

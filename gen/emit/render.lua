@@ -1,7 +1,7 @@
--- render.lua: the template engine. A line that starts with //@ is Lua, $(e) inserts the value of e;
--- nothing else. Line n of the Lua chunk is line n of the template, so an error names the line. The
--- holes of a template are the fields of `k`; part(file) puts another file of templates/, with the
--- same holes, in the place of its line.
+-- render.lua: the template engine. A line that starts with //@ is Lua, $(e) inserts the value of e,
+-- a line that is $(e) alone is left out where that is empty; nothing else. Line n of the Lua chunk
+-- is line n of the template, so an error names the line. The holes of a template are the fields of
+-- `k`; part(file) puts another file of templates/, with the same holes, in the place of its line.
 --
 -- The rendered text carries #line, so that a compiler's message names the template too: at the top,
 -- and after anything that makes the two line counts differ; not with `plain`. emit.c indents it by
@@ -18,6 +18,8 @@ local cache = {} -- file -> compiled template
 local function translate(line)
   local code = match(line, "^%s*//@(.*)$")
   if code then return code end
+  local alone = match(line, "^%s*%$(%b())%s*$")
+  if alone then return "put_some(__LINE__, tostring" .. alone .. ")" end
   local parts, at = {}, 1
   while true do
     local first, last, e = find(line, "%$(%b())", at)
@@ -35,7 +37,7 @@ local function compile(file, text)
     n = n + 1
     lines[n] = gsub(translate(line), "__LINE__", tostring(n))
   end
-  return assert(load("local put, k, part = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
+  return assert(load("local put, put_some, k, part = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
 return function(file, k, plain)
@@ -55,7 +57,10 @@ return function(file, k, plain)
       out[#out + 1] = line
       expected = not find(line, "\n", 1, true) and n + 1 or nil
     end
-    cache[name](put, k, function(part) run("templates/" .. part) end)
+    local function put_some(n, lines)
+      if lines ~= "" then put(n, lines) end
+    end
+    cache[name](put, put_some, k, function(part) run("templates/" .. part) end)
   end
   run(file)
   return table.concat(out, "\n") .. "\n"

@@ -1,16 +1,12 @@
 //@ -- masking.cu: finds which tiles of keys there is something to do for: attend.cu, weigh.cu.
 
   // Which tiles of keys the block's rows see, by what their conditions can be over a tile.
-//@ if k.masking.decode ~= "" then
 $(k.masking.decode)
-//@ end
   const int last_m = m0 + kTileM < kM ? m0 + kTileM - 1 : kM - 1;
 //@ if not k.masking.several then
   const Span rows = {double(m0), double(last_m)};
 //@ end
-//@ if k.masking.outer ~= "" then
 $(k.masking.outer)
-//@ end
   find_tiles<kTilesKeys, kThreads>(smem.live, smem.plain, [&](int tile) {
     const int last_key = (tile + 1) * kTileKeys < kKeys ? (tile + 1) * kTileKeys - 1 : kKeys - 1;
     const Span keys = {double(tile * kTileKeys), double(last_key)};

@@ -5,22 +5,14 @@
 //@ local given = "m, n, acc" .. (k.pair and ", acc_2" or "")
 //@ for i, t in ipairs(k.tails) do
   auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, $(outputs)) {
-//@ if t.decode ~= "" then
 $(t.decode)
-//@ end
-//@ if t.moves ~= "" then
 $(t.moves)
-//@ end
-//@ if t.loads ~= "" then
 $(t.loads)
-//@ end
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
 $(t.body)
     }
-//@ if t.stores ~= "" then
 $(t.stores)
-//@ end
   };
 //@ end
 //@ if #k.tails > 1 then

@@ -197,7 +197,6 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d(
       const Vec<float, 2> relu = nn_float(nn_load<2>(g_relu + y * 168 + x * 6 + c));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-
         acc[j] = nn_max(acc[j], relu[j]);
       }
     }
@@ -423,7 +422,6 @@ extern "C" __global__ void __launch_bounds__(kThreads) lenet__max_pool2d_2(
       const Vec<float, 4> relu = nn_float(nn_load<4>(g_relu + y * 160 + x * 16 + c));
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) {
-
         acc[j] = nn_max(acc[j], relu[j]);
       }
     }
@@ -477,7 +475,6 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-
   Sums0 sums_0;
   clear(sums_0);
 #pragma unroll
@@ -504,7 +501,6 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc1_relu(
   const float relu = nn_max(row_add, 0.f);
   const float row_relu = relu;
   if (tid == 0) g_relu[n] = nn_cast<float>(row_relu);
-
 }
 // lenet__fc2_relu: mul+reduce_sum+add+relu
 // from models/lenet.lua:8
@@ -548,7 +544,6 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-
   Sums0 sums_0;
   clear(sums_0);
 #pragma unroll
@@ -575,7 +570,6 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc2_relu(
   const float relu_2 = nn_max(row_add, 0.f);
   const float row_relu = relu_2;
   if (tid == 0) g_relu_2[n] = nn_cast<float>(row_relu);
-
 }
 // lenet__fc3: mul+reduce_sum+add
 // from models/lenet.lua:12
@@ -619,7 +613,6 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
   const int n = row;
-
   Sums0 sums_0;
   clear(sums_0);
 #pragma unroll
@@ -644,7 +637,6 @@ extern "C" __global__ void __launch_bounds__(256) lenet__fc3(
   const float fc3_add = row_reduce_sum + bias;
   const float row_add = fc3_add;
   if (tid == 0) g_fc3[n] = nn_cast<float>(row_add);
-
 }
 // lenet__softmax: reduce_max+sub+exp+reduce_sum+div
 // from models/lenet.lua:12
@@ -695,10 +687,8 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
   const int tid = threadIdx.x % kRowThreads;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
-
   float kept_add[kItems * kLanes];
   float kept_exp[kItems * kLanes];
-
   Sums0 sums_0;
   clear(sums_0);
 #pragma unroll
@@ -748,5 +738,4 @@ extern "C" __global__ void __launch_bounds__(32) lenet__softmax(
     }
     nn_store<2>(g_softmax + i, nn_cast<float>(softmax_out));
   }
-
 }

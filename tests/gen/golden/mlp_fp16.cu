@@ -42,7 +42,6 @@ extern "C" __global__ void __launch_bounds__(kThreads) mlp__x(
   f16 *__restrict__ g_x_2) {
   const int i = (blockIdx.x * kThreads + threadIdx.x) * kLanes;
   if (i >= kCount) return;
-
   const Vec<float, 4> x_1 = nn_float(nn_load<4>(g_x + i));
   Vec<float, 4> x_2_out;
 #pragma unroll
