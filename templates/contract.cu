@@ -43,19 +43,20 @@ __device__ __forceinline__ Phase phase_of(int tile) {
 constexpr int kM = $(k.m), kK = $(k.k), kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 //@ end
+constexpr int kSplits = $(k.splits), kBatch = $(k.batch);  // parts of k, each a block's; products
 //@ if k.splits > 1 then
-constexpr int kSplits = $(k.splits);  // parts of k, each a block's
 constexpr int kPartGroup = $(k.part_group);  // of parts, whose sums are added first
+constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
 //@ end
 //@ if #k.columns > 0 then
 constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
 constexpr int kGroups = (kTilesM + kGroup - 1) / kGroup;
-//@ if k.batch > 1 then
 constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of them in memory
-//@ end
 //@ end
 using Product = WarpTile<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == $(k.step) && Product::kInFlight == $(k.in_flight),
+              "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 //@ for _, o in ipairs{k.a, k.b} do
 //@ if o.copied then
@@ -123,16 +124,15 @@ struct Smem {
 };
 static_assert(sizeof(Smem) <= $(k.smem), "the planner's figure");
 
-//@ local parts = k.splits > 1 or k.batch > 1
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) $(k.name)(
 $(k.params)) {
   NN_SMEM(Smem, smem);
-//@ if parts then
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
-//@ else
-  const int tile = blockIdx.x;
-//@ end
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
 //@ if phased then
   const Phase phase = phase_of(at.m);
@@ -141,29 +141,14 @@ $(k.params)) {
 //@ else
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
 //@ end
-//@ if k.splits > 1 and k.batch > 1 then
-  const int batch = part / kSplits, split = part % kSplits;
-//@ elseif k.splits > 1 then
-  const int batch = 0, split = part;
-//@ else
-  const int batch = $(k.batch > 1 and "part" or "0");
-//@ end
-//@ if k.splits > 1 then
   const int first = split * $(blocks) / kSplits, end = (split + 1) * $(blocks) / kSplits;
-//@ elseif phased then
-  const int first = 0, end = blocks;
-//@ else
-  constexpr int first = 0, end = kBlocks;
-//@ end
 
 //@ for _, o in ipairs{k.a, k.b} do
 //@ local tile, origin = o.name == "a" and "kTileM" or "kTileN", o.name == "a" and "m0" or "n0"
 //@ if o.copied then
 //@ local source = o.across and "AcrossSource" or "AlongSource"
-//@ local args = o.pointer .. ", " .. origin .. ", batch"
-//@ if phased then args = ("%s{phase}, %s"):format(o.map, args) end
-//@ if o.tap_run > 0 then args = args .. ", smem.taps" end
-  $(source)<$(o.map), T, $(tile), kThreads> $(o.name)($(args));
+//@ local map, taps = phased and o.map .. "{phase}, " or "", o.tap_run > 0 and ", smem.taps" or ""
+  $(source)<$(o.map), T, $(tile), kThreads> $(o.name)($(map)$(o.pointer), $(origin), batch$(taps));
 //@ else
   auto $(o.name)_value = [&](int $(o.index), int k) {
 //@ if o.halves then
@@ -234,9 +219,9 @@ $(o.body)
 //@ if k.splits > 1 then
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = $(k.batch > 1 and "batch * (kTilesM * kTilesN) + " or "")tile;
+  const int tile_id = batch * kTiles + tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  int *arrived = own_arrived + tile_id$(k.part_counts > 1 and " * " .. k.part_counts or "");
+  int *arrived = own_arrived + tile_id * kPartCounts;
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
                                                                  arrived, &smem.last)) return;
 //@ end
@@ -258,19 +243,14 @@ $(o.body)
 //@ for i, c in ipairs(k.columns) do
   sums[$(i - 1)] = sum_columns<kThreads, kTileN, kLanes>(smem.out, $(c.name));
 //@ end
-//@ local parted = k.batch > 1
-  float *place = own_columns + $(parted and "batch * (kColumnSums * kN) + " or "")sum_n;
-  int *met = own_met + $(parted and "(batch * kTilesN + at.n)" or "at.n") * (kGroups + 1);
+  float *place = own_columns + batch * (kColumnSums * kN) + sum_n;
+  int *met = own_met + (batch * kTilesN + at.n) * (kGroups + 1);
   if (!sum_blocks<kTilesM, kGroup, kN>(sums, owns, place, at.m, met, &smem.last)) return;
 //@ for i, c in ipairs(k.columns) do
-//@ if c.decode == "" then
-  if (owns) $(c.pointer)[$(c.place)] = nn_cast<$(c.type)>(sums[$(i - 1)]);
-//@ else
   if (owns) {
 $(c.decode)
     $(c.pointer)[$(c.place)] = nn_cast<$(c.type)>(sums[$(i - 1)]);
   }
-//@ end
 //@ end
 //@ if k.foot then
 

@@ -25,8 +25,11 @@ using T = float;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 25, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -98,12 +101,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_image - 56 - 2, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);
@@ -264,8 +270,11 @@ using T = float;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 100, kK = 150, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -323,12 +332,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) lenet__conv
   const float *__restrict__ g_bias,
   float *__restrict__ g_relu) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_max_pool2d, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_weight, n0, batch);

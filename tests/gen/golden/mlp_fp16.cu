@@ -78,10 +78,13 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 784, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
-constexpr int kSplits = 3;  // parts of k, each a block's
+constexpr int kSplits = 3, kBatch = 1;  // parts of k, each a block's; products
 constexpr int kPartGroup = 3;  // of parts, whose sums are added first
+constexpr int kPartCounts = 1;  // counters of a tile
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -136,11 +139,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   float *own_sums,
   int *own_arrived) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x % (kTilesM * kTilesN), part = blockIdx.x / (kTilesM * kTilesN);
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0, split = part;
   const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_x, m0, batch);
@@ -187,9 +193,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc1_re
   nn_sync();
 
   // The blocks of one tile leave their sums in memory; the last to arrive adds them up and goes on.
-  const int tile_id = tile;
+  const int tile_id = batch * kTiles + tile;
   float *sums_of_parts = own_sums + tile_id * (kSplits * kTileM * kTileN);
-  int *arrived = own_arrived + tile_id;
+  int *arrived = own_arrived + tile_id * kPartCounts;
   if (!sum_parts<kThreads, kTileM * kTileN, kSplits, kPartGroup>(smem.out, sums_of_parts, split,
     arrived, &smem.last)) return;
 
@@ -260,8 +266,11 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -313,12 +322,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc2_re
   const float *__restrict__ g_bias,
   f16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_fc2, n0, batch);
@@ -430,8 +442,11 @@ using T = f16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -483,12 +498,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) mlp__fc3(
   const float *__restrict__ g_bias,
   float *__restrict__ g_fc3_2) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_fc3, n0, batch);

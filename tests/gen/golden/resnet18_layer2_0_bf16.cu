@@ -104,8 +104,11 @@ using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 576, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -180,12 +183,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const float *__restrict__ g_bn1_2,
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 64, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_bn1, n0, batch);
@@ -351,8 +357,11 @@ using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 1152, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -425,12 +434,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const float *__restrict__ g_bn2_2,
   bf16 *__restrict__ g_bn2_3) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu - 3584 - 128, m0, batch, smem.taps);
   AlongSource<MapB, T, kTileN, kThreads> b(g_bn2, n0, batch);
@@ -593,8 +605,11 @@ using T = bf16;             // on tensor cores float is TF32
 constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 64, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
+constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
 using Product = WarpTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
+static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
+  "the planner's figures");
 static_assert(kTileM / kWarpM * (kTileN / kWarpN) * kWarp == kThreads, "a warp for every part");
 
 // Operand a: where its rows are, and k from there.
@@ -649,12 +664,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocksPerSm) resnet18__l
   const bf16 *__restrict__ g_bn2,
   bf16 *__restrict__ g_relu_2) {
   NN_SMEM(Smem, smem);
-  const int tile = blockIdx.x;
   const int tid = threadIdx.x, warp = tid / kWarp;
+  constexpr int kTiles = kTilesM * kTilesN;  // a block for each, then for those of the next part
+  const int tile = kSplits * kBatch == 1 ? blockIdx.x : blockIdx.x % kTiles;
+  const int part = kSplits * kBatch == 1 ? 0 : blockIdx.x / kTiles;
+  const int batch = kBatch == 1 ? 0 : part / kSplits;
+  const int split = kBatch == 1 ? part : part % kSplits;
   const TileOrder<kTilesM, kTilesN> at(tile);
   const int m0 = at.m * kTileM, n0 = at.n * kTileN;
-  const int batch = 0;
-  constexpr int first = 0, end = kBlocks;
+  const int first = split * kBlocks / kSplits, end = (split + 1) * kBlocks / kSplits;
 
   AlongSource<MapA, T, kTileM, kThreads> a(g_relu, m0, batch);
   AlongSource<MapB, T, kTileN, kThreads> b(g_downsample_1, n0, batch);
