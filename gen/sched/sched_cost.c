@@ -12,11 +12,12 @@
 #include <string.h>
 
 enum {
-  kLoopIssue = 28,  // instructions of a warp for each block of k: waits, stages, branches,
-  kCopyIssue = 3,   // of one asynchronous copy (a 64-bit addition takes two turns),
-  kTapIssue = 1,    // and to tell whether its tap is inside; all counted in SASS for sm_90a
-  kOutputIssue = 6, // of one output in the epilogue
-  kManyParts = 12   // of k: their sums are added in groups
+  kSetupIssue = 130, // instructions of a warp before its loop: where its rows and columns lie,
+  kLoopIssue = 28,   // for each block of k: waits, stages, branches,
+  kCopyIssue = 3,    // of one asynchronous copy (a 64-bit addition takes two turns),
+  kTapIssue = 1,     // and to tell whether its tap is inside; all counted in SASS for sm_90a
+  kOutputIssue = 6,  // of one output in the epilogue
+  kManyParts = 12    // of k: their sums are added in groups
 };
 
 // ---- what a block needs -------------------------------------------------------------------------
@@ -192,8 +193,9 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.dram = sched_dram_seconds(g, arch);
   double turn[] = {t->unit->serial(t, math), load_clocks(t, p)};
   c.wait = rounds * ceil(depth) * cost_together(turn, 2) * clock;
-  // The ring fills once; later blocks fill it while others of their SM multiply.
-  c.fill = kLoadClocks * (1 + (rounds - 1) / c.per_sm) * clock;
+  // A block finds its place and fills its ring once; later ones while others of their SM multiply.
+  double begin = tile_warps(t) * kSetupIssue / kSchedulers + kLoadClocks;
+  c.fill = begin * (1 + (rounds - 1) / c.per_sm) * clock;
   c.split = split_seconds(t, blocks, arch);
   // Without tensor cores the products are themselves what is issued.
   double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),
