@@ -116,6 +116,77 @@ void group_borders(Group *k) {
                                       : tail_made(k, 0)->type;
 }
 
+// ---- updates of states -------------------------------------------------------------------------
+
+// By node: the state whose new value it is, and whether it is an output.
+typedef struct Given {
+  Node **state;
+  bool *output;
+} Given;
+
+// Is all that k gives to others the new values of states?
+static bool only_updates(const Graph *g, const Given *given, const Group *k) {
+  for (int i = 0; i < k->nnodes; i++) {
+    int count;
+    Node *n = k->nodes[i], **readers = fuse_readers(g, n, &count);
+    if (given->output[n->id]) return false;
+    for (int j = 0; j < count && !given->state[n->id]; j++)
+      if (readers[j]->group != k) return false;
+  }
+  return true;
+}
+
+static int later(int place, const Group *k, const Group *than) {
+  return k && k != than && k->id > place ? k->id : place;
+}
+
+// The last kernel that must come before k: one that makes what k reads, or reads a state as it was.
+static int last_before(const Graph *g, const Given *given, const Group *k) {
+  int place = -1, count;
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *n = k->nodes[i], *state = given->state[n->id];
+    for (int j = 0; j < n->nin; j++) {
+      place = later(place, n->in[j]->group, k);
+      for (int m = 0; n->in[j]->placed && m < n->in[j]->nin; m++)
+        place = later(place, n->in[j]->in[m]->group, k);
+    }
+    Node **readers = state ? fuse_readers(g, state, &count) : NULL;
+    for (int j = 0; state && j < count; j++)
+      if (readers[j]->entry == n->entry || readers[j]->fixed)
+        place = later(place, readers[j]->group, k);
+  }
+  return place;
+}
+
+// Updates of states come as early as they can: what they read, gradients, need not wait in memory.
+static void place_updates_early(Graph *g) {
+  Given given = {arena_alloc(g->arena, sizeof(Node *) * (size_t)(g->nnodes + 1)),
+                 arena_alloc(g->arena, sizeof(bool) * (size_t)(g->nnodes + 1))};
+  for (int i = 0; i < g->nupdates; i++) given.state[g->updates[i].value->id] = g->updates[i].state;
+  for (int i = 0; i < g->noutputs; i++) given.output[g->outputs[i].node->id] = true;
+  int total = g->ngroups, count = 0;
+  Group **old = arena_alloc(g->arena, sizeof *old * (size_t)(total + 1));
+  int *next = arena_alloc(g->arena, sizeof *next * (size_t)(total + 1)); // chains of those behind i
+  int *end = arena_alloc(g->arena, sizeof *end * (size_t)(total + 1));
+  int *behind = arena_alloc(g->arena, sizeof *behind * (size_t)(total + 1)); // i itself: not moved
+  for (int i = 0; i < total; i++) {
+    Group *k = old[i] = g->groups[i];
+    int place = i;
+    if (k->tm->fusion->maps && only_updates(g, &given, k)) place = last_before(g, &given, k);
+    if (place < 0 || place >= i - 1) place = i;
+    behind[i] = place < i ? behind[place] : i;
+    end[i] = i;
+    if (behind[i] == i) continue;
+    next[end[behind[i]]] = i;
+    end[behind[i]] = i;
+  }
+  for (int i = 0; i < total; i++)
+    for (int j = i; behind[i] == i && j >= 0; j = j == end[i] ? -1 : next[j]) {
+      g->groups[count] = old[j];
+      old[j]->id = count++;
+    }
+}
+
 // ---- names ------------------------------------------------------------------------------------
 
 static const char *leaf(const char *name) {
@@ -199,6 +270,7 @@ static void check_sizes(const Graph *g) {
 
 bool group_finish(Graph *g) {
   if (!order_groups(g)) return false;
+  place_updates_early(g);
   for (int i = 0; i < g->ngroups; i++) group_borders(g->groups[i]);
   check_sizes(g);
   in_place_find(g);

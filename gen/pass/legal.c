@@ -353,6 +353,7 @@ const char *legal_epilogue(const Group *k, const Node *n) {
   FuseRule *rule = k->nnodes ? k->tm->fusion->joins[n->op->cls] : NULL;
   if (k->fixed != n->fixed) return "one is computed once, by init";
   if (k->anchor->entry != n->entry) return "they are of different entries";
+  if (n->again && !k->anchor->again) return "it is computed again late, and that kernel runs early";
   if (!fuse_same_call(k, n->group)) return "unfused, they are of different layers";
   const char *large = legal_size(k, n->group);
   if (large) return large;

@@ -83,11 +83,31 @@ static int find_cuts(Recompute *r, const Graph *g, int peak, int *cuts) {
   return count;
 }
 
+static bool is_cheap(const Node *n) {
+  return n->op->cls == OpMap || n->op->cls == OpMove;
+}
+
+// A cut that maps and moves alone make of the one before is made again at no great cost, where that
+// one is in memory anyway: a product, say. Returns how many are left.
+static int drop_cheap_cuts(const Recompute *r, const Graph *g, int *cuts, int count) {
+  int left = 0;
+  bool stored = false; // the last cut that is left
+  for (int i = 0, node = 0; i < count; i++) {
+    bool cheap = true; // all since the cut before
+    for (; node <= cuts[i]; node++) cheap = cheap && (!r->large[node] || is_cheap(g->nodes[node]));
+    if (cheap && stored) continue;
+    stored = !is_cheap(g->nodes[cuts[i]]);
+    cuts[left++] = cuts[i];
+  }
+  return left;
+}
+
 static void choose(Recompute *r, const Graph *g, int entry, int level) {
   find_large(r, g, entry);
   int peak = r->peak[entry] = find_peak(r, g);
   int *cuts = arena_alloc(g->arena, sizeof *cuts * (size_t)(g->nnodes + 1)), kept = -1;
-  int count = find_cuts(r, g, peak, cuts), step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
+  int count = drop_cheap_cuts(r, g, cuts, find_cuts(r, g, peak, cuts)),
+      step = level > kAllAgain ? 1 << (level - kAllAgain) : 1;
   int share = level < kAllAgain ? (count * level + kAllAgain - 1) / kAllAgain : count;
   for (int i = 0; i < share; i += step) kept = cuts[i];
   for (int i = 0; i < kept; i++) // an output is in memory anyway

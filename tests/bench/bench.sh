@@ -297,7 +297,10 @@ print(sum(k['counted']['bank_conflicts'] for k in kernels))")" "0"
   printf '\nWhole steps of training (entry `train`), times as modelled for an H200:\n\n'
   tests/bench/bench_training.py plans
   [ $nvrtc ] && tests/bench/bench_training.py spills
-  tests/bench/bench_training.py tokens
+  tests/bench/bench_training.py tokens cpu
+  printf '\nDerivatives, compiled and run: relative error against the oracle in double\n'
+  printf '(`bench_gradients.py --rows` has a line for each map):\n\n'
+  tests/bench/bench_gradients.py
   [ -x build/tests/bench/bench_sim ] && {
     printf '\nlibcusim, on one core:\n\n```\n'
     NNGEN_SIM_THREADS=1 build/tests/bench/bench_sim

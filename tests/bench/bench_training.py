@@ -2,11 +2,11 @@
 """bench_training.py [--quick] [PART...]: the figures of whole steps of training, as Markdown
 tables.
 
-bench.sh prints them into README.md. Parts: plans tokens spills; none named: all. --quick: small
+bench.sh prints them into README.md. Parts: plans tokens spills cpu; none named: all. --quick: small
 sizes, for tests. Nothing here gates anything. Needs no GPU: figures are planned, modelled for an
 H200, or of machine code that NVRTC makes.
 """
-import json, subprocess, sys, time
+import json, subprocess, sys, tempfile, time
 
 STEPS = (("ResNet-18, 32x32, batch 128", "resnet18", (), ("fp32", "bf16")),
          ("ResNet-34, 32x32, batch 128", "resnet34", (), ("fp32", "bf16")),
@@ -104,12 +104,45 @@ def spills(steps):
                   f"{seconds:.1f} |")
 
 
+def on_cpu(steps):
+    """Images a second of a step on libcusim, beside PyTorch eager on the same cores, where Debian's
+    torch is installed."""
+    _, model, settings, _ = steps[0]
+    small = dict(s.split("=") for s in settings)
+    size, batch = int(small.get("size", 32)), int(small.get("batch", 8))
+    with tempfile.TemporaryDirectory() as folder:
+        made = nngen("train", f"models/{model}.lua", "--data", "synthetic", "--batch", str(batch),
+                     "--steps", "2", "--out-dir", folder + "/run", "--quiet", "--json",
+                     *(["--set", f"size={size}"] if size != 32 else []))
+    ours = json.loads(made[made.index("{"):])["summary"]["ms_step"]
+    print(f"\nA step of ResNet-18 at {size}x{size}, fp32, batch {batch}, on the processor: libcusim "
+          "runs every thread of the GPU's kernels, so this says how long a test takes, and nothing "
+          "of a GPU:\n")
+    print("| on | images/s |\n|---|---|")
+    print(f"| libcusim | {batch / ours * 1e3:.2f} |")
+    asked = [{"do": "info"}, {"do": "training", "model": model, "stem": "cifar", "batch": batch,
+                              "dtype": "tf32", "size": size}, {"do": "sample", "runs": 3},
+             {"do": "quit"}]
+    peer = subprocess.run(["/usr/bin/python3", "tests/bench/peers.py", "--device", "cpu"],
+                          input="\n".join(map(json.dumps, asked)), capture_output=True, text=True)
+    said = [json.loads(line) for line in peer.stdout.splitlines() if line.startswith("{")]
+    times = {s["variant"]: min(s["samples_ms"]) for s in said if s.get("samples_ms")}
+    if not times:
+        print("| PyTorch eager | not measured: there is no torch |")
+        return
+    ms = min(times.values())
+    info = next(s for s in said if "torch" in s)
+    print(f"| PyTorch {info['torch']} eager, {info['threads']} threads | {batch / ms * 1e3:.1f} "
+          f"({ours / ms:.0f}x) |")
+
+
 def main():
     words = sys.argv[1:]
     steps = QUICK if "--quick" in words else STEPS
-    parts = [w for w in words if w != "--quick"] or ["plans", "tokens", "spills"]
+    parts = [w for w in words if w != "--quick"] or ["plans", "tokens", "spills", "cpu"]
     for part in parts:
-        {"plans": plans, "tokens": tokens, "spills": spills}[part](steps)
+        {"plans": plans, "tokens": tokens, "spills": spills,
+         "cpu": on_cpu}[part](steps)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ for case in siblings dropped diamond statistics squares groups images concat par
 done
 for case in siblings statistics images concat parts cycle gated heads branches turned ordered \
   activations residual norms groups; do
+  few 2 || continue
   ok "$case, bf16" fused --set case=$case --dtype bf16
   long && ok "$case, unfused" build/nngen tests/models/fusion.lua --quiet --check --set case=$case \
     --lowering unfused

@@ -4,7 +4,7 @@
 # outputs and states (graphs.lua), products in many layouts (layouts.lua), and maps of parts of
 # products (meeting.lua), likewise.
 . "$(dirname "$0")/../tap.sh"
-first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 24 || echo 12)}
+first=${NNGEN_FUZZ_FIRST:-1} count=${NNGEN_FUZZ_COUNT:-$(long && echo 24 || echo 8)}
 dtypes=(fp32 fp16 bf16 tf32)
 for ((i = first; i < first + count; i++)); do
   dtype=${dtypes[i % 4]}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Models and lowerings, small (in the long run all, in every dtype): each kernel against the oracle on the inputs it
-# read, the outputs against the model as written. `nngen` exits 1 when one is off.
+# Models and lowerings, small (in the long run all, in every dtype): each kernel against the oracle on
+# the inputs it read, the outputs against the model as written. `nngen` exits 1 when one is off.
 . "$(dirname "$0")/../tap.sh"
 run() { build/nngen "$@" --quiet --check; }
 for dtype in fp32 tf32 fp16 bf16; do
@@ -26,6 +26,7 @@ for dtype in fp32 tf32 fp16 bf16; do
   done
   ok "every map, $dtype" run tests/models/all_maps.lua --dtype $dtype
   ok "every map, odd length, $dtype" run tests/models/all_maps.lua --dtype $dtype --set size=7
+  ok "derivatives of every map, $dtype" run tests/models/gradients.lua --dtype $dtype
 done
 long && ok "resnet18 with the CIFAR stem" run models/resnet18.lua --dtype fp16 --set stem=cifar
 long && ok "resnet34" run models/resnet34.lua --dtype bf16 --set size=64

@@ -28,6 +28,7 @@ ok "ResNet-18: nothing again where nothing limits" plan resnet18 "flops == 1 and
 ok "ResNet-18 in 600 MB: little again" \
   plan resnet18 "bytes <= 6e8 and flops <= 1.06 and again > 0" --memory 600M
 ok "ResNet-18 in 400 MB of 659" plan resnet18 "bytes <= 4e8 and flops <= 1.15" --memory 0.4G
+ok "ResNet-18 in half of its memory" plan resnet18 "arena <= 0.5 and flops <= 1.35" --memory 328M
 ok "ResNet-34 in half of its memory" plan resnet34 "arena <= 0.5 and flops <= 1.35" --memory 550M
 ok "autoencoder, all again" plan autoencoder "arena <= 0.75 and again > 3" --recompute all
 step() { # the step of a small network, each kernel and each result against the oracle
@@ -53,6 +54,7 @@ lists() {
 ok "show lists what waits and what is computed again" lists
 ok "a step, all again" step --recompute all
 ok "a step, all again, bf16" step --recompute all --dtype bf16
+ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift
   build/nngen show models/autoencoder.lua --entry train --plan "$@" >/dev/null 2>"$work/err"; rc=$?
