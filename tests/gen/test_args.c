@@ -86,6 +86,53 @@ static void check_run(Device *device, const Plan *plan) {
   load_close(loaded);
 }
 
+// Two launches. The second may begin early, and waits; of its two blocks in a cluster each stores
+// what the other one has in shared memory, and the cluster's size.
+static const char kPairs[] =
+    "#include \"lib/prim.cuh\"\n"
+    "extern \"C\" __global__ void twice(const float *in, float *middle) {\n"
+    "  nn_launch_dependents();\n"
+    "  middle[blockIdx.x * 32 + threadIdx.x] = 2 * in[blockIdx.x * 32 + threadIdx.x];\n"
+    "}\n"
+    "struct Smem { float mine[32]; };\n"
+    "extern \"C\" __global__ void pairs(const float *middle, float *out) {\n"
+    "  NN_SMEM(Smem, s);\n"
+    "  nn_wait_before();\n"
+    "  s.mine[threadIdx.x] = middle[blockIdx.x * 32 + threadIdx.x];\n"
+    "  nn_cluster_sync();\n"
+    "  const int other = (nn_cluster_rank() + 1) % nn_cluster_size();\n"
+    "  out[blockIdx.x * 32 + threadIdx.x] =\n"
+    "      *nn_cluster_map(&s.mine[threadIdx.x], other) + 1000 * nn_cluster_size();\n"
+    "  nn_cluster_sync();\n"
+    "}\n";
+enum { kBlocks = 30 }; // of 32 elements: all of a matrix
+
+static void make_pairs(Ours *o, PlanKernel *kernels, PlanStep *steps, PlanTensor *tensors,
+                       PlanAttributes *attributes) {
+  static PlanArg args[4] = {{.name = "in", .tensor = 0},
+                            {.name = "middle", .tensor = 2, .written = true},
+                            {.name = "middle", .tensor = 2},
+                            {.name = "out", .tensor = 1, .written = true}};
+  *attributes = (PlanAttributes){.cluster = {2, 1, 1}, .early = true};
+  memcpy(tensors, o->tensors, sizeof o->tensors);
+  tensors[2] = matrix("middle", RoleTemp, 2 * o->tensors[1].offset);
+  for (int i = 0; i < 2; i++) {
+    kernels[i] = o->kernel;
+    kernels[i].name = kernels[i].layer = i ? "pairs" : "twice";
+    kernels[i].source = (char *)kPairs;
+    kernels[i].file = "k00_pairs.cu";
+    kernels[i].grid[0] = kBlocks, kernels[i].grid[1] = 1;
+    kernels[i].block[0] = 32, kernels[i].smem = 128;
+    kernels[i].args = args + 2 * i, kernels[i].nargs = 2;
+    kernels[i].attributes = i ? attributes : NULL;
+    steps[i] = (PlanStep){.kind = StepLaunch, .kernel = i};
+  }
+  o->entry = (PlanEntry){.name = "infer", .steps = steps, .nsteps = 2};
+  o->plan.tensors = tensors, o->plan.ntensors = 3;
+  o->plan.kernels = kernels, o->plan.nkernels = 2;
+  o->plan.static_bytes = 3 * o->tensors[1].offset;
+}
+
 static Plan *through_json(const Plan *plan) {
   char *text = NULL;
   size_t length;
@@ -111,6 +158,31 @@ static void scalars_and_maps(void **state) {
   Plan *again = through_json(&ours.plan);
   check_run(device, again);
   plan_free(again);
+}
+
+static void attributes_of_launches(void **state) {
+  (void)state;
+  static float in[kCount], out[kCount];
+  static Error err;
+  Ours ours;
+  PlanKernel kernels[2];
+  PlanStep steps[2];
+  PlanTensor tensors[3];
+  PlanAttributes attributes;
+  Loaded *loaded;
+  make_plan(&ours, headers);
+  make_pairs(&ours, kernels, steps, tensors, &attributes);
+  if (strtol(device_info(device)->arch + 3, NULL, 10) < 90) skip();
+  Plan *plan = through_json(&ours.plan);
+  assert_true(plan->kernels[1].attributes->early && !plan->kernels[0].attributes);
+  for (int i = 0; i < kCount; i++) in[i] = (float)(i % 97);
+  if (load_plan(device, plan, &(JitOptions){0}, &loaded, &err)) fail_msg("%s", err.message);
+  if (tensor_write_floats(loaded, 0, in, kCount, &err) || run_entry(loaded, "infer", &err) ||
+      tensor_read_floats(loaded, 1, out, kCount, &err))
+    fail_msg("%s", err.message);
+  for (int i = 0; i < kCount; i++) assert_true(out[i] == 2 * in[i ^ 32] + 2000);
+  load_close(loaded);
+  plan_free(plan);
 }
 
 static void refused(void **state) {
@@ -157,6 +229,7 @@ int main(void) {
   }
   headers = plan_build(&c);
   const struct CMUnitTest tests[] = {cmocka_unit_test(scalars_and_maps),
+                                     cmocka_unit_test(attributes_of_launches),
                                      cmocka_unit_test(refused)};
   int failed = cmocka_run_group_tests_name("args", tests, NULL, NULL);
   device_close(device);
