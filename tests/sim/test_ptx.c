@@ -39,7 +39,7 @@ static const char whole[] = HEAD
     " cvt.u64.u32 %rd4, %r12;\n cvta.shared.u64 %rd5, %rd4;\n ld.u32 %r13, [%rd5];\n"
     " ld.global.u64 %rd6, [where];\n ld.u32 %r14, [%rd6];\n add.u32 %r13, %r13, %r14;\n"
     " mov.u64 %rd7, depot;\n st.local.v2.u32 [%rd7], {%r13, %r1};\n ld.local.u32 %r15, [%rd7+4];\n"
-    " ld.local.u32 %r16, [%rd7];\n"
+    " ld.local.u32 { %r16 }, [%rd7];\n"
     "targets: .branchtargets even, odd;\n and.b32 %r17, %r15, 1;\n brx.idx %r17, targets;\n"
     "even: add.u32 %r16, %r16, 1000;\n bra.uni done;\nodd: add.u32 %r16, %r16, 2000;\n"
     "done: setp.eq.u32 %p1|%p2, %r1, 5;\n"
@@ -47,7 +47,7 @@ static const char whole[] = HEAD
     " @!%p1 add.u32 %r16, %r16, 1;\n"
     " {\n .reg .b32 t;\n mov.b32 t, %r16;\n mov.b32 %r19, t;\n }\n"
     " ld.param.u64 %rd8, [out];\n mul.wide.u32 %rd9, %r1, 4;\n add.s64 %rd10, %rd8, %rd9;\n"
-    " st.global.u32 [%rd10], %r19;\n ret;\n}\n";
+    " st.global.u32 [%rd10], {%r19};\n ret;\n}\n";
 
 static void test_whole(void **state) {
   (void)state;
@@ -233,6 +233,12 @@ typedef struct Fault {
   "st.shared.u32 [%r4], %r1;\n" fence "\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n"                  \
   "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;\n"                           \
   "@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;"
+// By each thread, of one of two places: the same one, or every other thread the second.
+#define STORES(mask)                                                                               \
+  "st.shared.u32 [%r4], %r1;\nst.shared.u32 [%r4+256], %r6;\nfence.proxy.async.shared::cta;\n"     \
+  "bar.sync 0;\nand.b32 %r7, %r1, " mask ";\nshl.b32 %r7, %r7, 8;\nadd.u32 %r7, %r7, %r3;\n"       \
+  "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r7], 256;\n"                              \
+  "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"
 // Each thread takes 16 bytes, writes four at a distance, gives them back, and something more.
 #define HEAP(distance, more)                                                                       \
   HEAD ".extern .func (.param .b64 p) malloc(.param .b64 n);\n"                                    \
@@ -295,6 +301,9 @@ static const Fault faults[] = {
     {"bulk store, no proxy fence", AT("0", STORE("")), "race", CUDA_ERROR_LAUNCH_FAILED,
      "without fence.proxy.async"},
     {"bulk store", AT("0", STORE("fence.proxy.async.shared::cta;")), "all", CUDA_SUCCESS, NULL},
+    {"one bulk store by each thread", AT("0", STORES("0")), "all", CUDA_SUCCESS, NULL},
+    {"two bulk stores into one place", AT("0", STORES("1")), "race", CUDA_ERROR_LAUNCH_FAILED,
+     "race on global memory"},
     {"a tensor map of nothing",
      AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
              "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"),

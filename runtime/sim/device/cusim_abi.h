@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 15
+#define CUSIM_ABI 16
 
 #ifdef __cplusplus
 extern "C" {
@@ -204,6 +204,7 @@ void cusim_bulk_commit(void);
 void cusim_bulk_wait(int groups, int read);
 void cusim_proxy_fence(void); // fence.proxy.async
 void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_product_waited(void); // announces wgmma.wait_group of a kernel from PTX
 void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
 void cusim_no_fence(void) __attribute__((noreturn)); // wgmma.fence, before a product

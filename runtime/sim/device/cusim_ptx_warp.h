@@ -54,7 +54,9 @@ CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_
 CUSIM_FN void x_wgmma_wait(u32 groups) {
   CusimThread *self = cusim_self;
   u32 done = self->product_groups > groups ? self->product_groups - groups : 0;
-  if (done > self->product_done) self->product_done = done;
+  if (done <= self->product_done) return;
+  self->product_done = done;
+  if (CUSIM_TRACE) cusim_product_waited();
 }
 CUSIM_FN void x_wgmma_read(u32 group) {
   if (__builtin_expect(group > cusim_self->product_done, 0)) cusim_early_read();

@@ -26,7 +26,8 @@ static bool is_arithmetic(const char *name) {
 }
 
 static void refuse_kind(const Emitter *e, const Operand *op, bool floats) {
-  for (int i = 0; op->kind == OpVector && i < op->nparts; i++) refuse_kind(e, &op->parts[i], floats);
+  for (int i = 0; op->kind == OpVector && i < op->nparts; i++)
+    refuse_kind(e, &op->parts[i], floats);
   if (op->kind != OpReg) return;
   const PtxReg *reg = &e->func->regs[op->reg];
   PtxKind kind = reg->type.kind;
