@@ -256,6 +256,8 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
 template <int M, int N>
 NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]);
 
+#include "lib/prim_hopper.cuh"
+
 #ifdef __CUSIM__
 // Kernels include this header alone. The bodies are inline PTX on a GPU (no other header needed:
 // NVRTC bundles none) and portable C++ on libcusim. Both are held to the descriptions above by the

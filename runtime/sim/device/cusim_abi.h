@@ -42,6 +42,7 @@ typedef void (*CusimEntry)(void *const *params);
 typedef struct CusimLimits { // 0: not given
   int threads, blocks;       // of __launch_bounds__: most in a block, fewest blocks on an SM
   int registers;             // of __maxnreg__
+  unsigned cluster[3];       // of __cluster_dims__
 } CusimLimits;
 
 typedef struct CusimKernel {
@@ -56,7 +57,6 @@ typedef struct CusimKernel {
   int from_ptx;         // its static shared memory lies before the dynamic part
   unsigned static_smem; // bytes
   unsigned smem_align;  // of the dynamic part
-  unsigned cluster[3];  // blocks of a cluster; 0: not given
   int triggers; // it may let the next launch begin: griddepcontrol.launch_dependents
 } CusimKernel;
 
@@ -141,6 +141,7 @@ void cusim_cluster_wait(void);
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
 void cusim_set_registers(int registers); // of the thread's warp: waits until the block has as many
 void cusim_exit(void) __attribute__((noreturn)); // ends the thread, from whatever function
+void cusim_launch_dependents(void); // of a kernel in C++: the next launch may begin
 void cusim_grid_wait(void); // griddepcontrol.wait: the launch before has ended
 int cusim_grid_is_cooperative(void);
 void cusim_grid_barrier(void);     // of all blocks of a cooperative launch

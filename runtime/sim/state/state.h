@@ -79,6 +79,7 @@ struct CUmod_st {
   size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
   bool waits;     // its threads can wait for each other
+  bool triggers;  // of C++: a kernel may let the next launch begin
   uintptr_t base; // load address
   size_t bytes;   // from there on
   uintptr_t code; // of the kernels, without the linker's stubs
