@@ -85,8 +85,8 @@ static void test_reductions(void **state) {
       "  a[t] = v; b[t] = v; c[t] = nn_cast<f16>(v); d[t] = nn_cast<bf16>(v);\n"
       "  nn_fence_proxy_async(); nn_sync();\n"
       "  if (t == 0) { nn_bulk_add(x, a, 256); nn_bulk_add(y, b, 256); nn_bulk_add(z, c, 128);\n"
-      "    nn_bulk_add(w, d, 128); nn_bulk_max(most, b, 256); nn_bulk_commit(); nn_bulk_wait<0>(); "
-      "}\n}\n", "k");
+      "    nn_bulk_add(w, d, 128); nn_bulk_max(most, b, 256); nn_bulk_commit(); "
+      "nn_bulk_wait_read<0>(); nn_bulk_wait<0>(); }\n}\n", "k");
   float x[64] = {0};
   int y[64] = {0}, most[64] = {0};
   uint16_t z[64] = {0}, w[64] = {0};
