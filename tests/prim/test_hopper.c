@@ -148,7 +148,8 @@ static void test_tensor_many(void **state) {
            "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, 512);\n"
            "    if (nn_cluster_rank() == 0) nn_tensor_load_many(s.a, &map, 0, 0, &s.bar, 3); }\n"
            "  nn_mbar_wait(&s.bar, 0);\n"
-           "  for (int i = threadIdx.x; i < 256; i += 128) out[256 * blockIdx.x + i] = s.a[i].bits;\n"
+           "  for (int i = threadIdx.x; i < 256; i += 128)\n"
+           "    out[256 * blockIdx.x + i] = s.a[i].bits;\n"
            "  nn_cluster_sync();\n}\n");
   CUfunction f = device_function(source, "k");
   uint16_t tensor[kCount], got[2 * kCount];

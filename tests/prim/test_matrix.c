@@ -251,7 +251,7 @@ static void test_fma_tile(void **state) {
   CUfunction f = device_function(
       "#include \"lib/prim.cuh\"\n"
       "extern \"C\" __global__ void k(const float *x, float *y) {\n"
-      "  x += 24 * threadIdx.x; y += 8 * threadIdx.x;\n"
+      "  nn_assume(threadIdx.x < 32); x += 24 * threadIdx.x; y += 8 * threadIdx.x;\n"
       "  Vec<float, 4> a[2] = {nn_load<4>(x), nn_load<4>(x + 4)};\n"
       "  Vec<float, 4> b[4];\n"
       "  for (int i = 0; i < 4; i++) b[i] = nn_load<4>(x + 8 + 4 * i);\n"

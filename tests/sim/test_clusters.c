@@ -225,7 +225,8 @@ static void test_refused(void **state) {
 static const char dims[] =
     "#include \"lib/prim.cuh\"\n#define GIVE { out[blockIdx.x] = nn_cluster_size(); }\n"
     "extern \"C\" __cluster_dims__(2, 1, 1) __global__ void before(int *out) GIVE\n"
-    "extern \"C\" __global__ void __launch_bounds__(64, 2) __cluster_dims__(4) both(int *out) GIVE\n"
+    "extern \"C\" __global__ void __launch_bounds__(64, 2) __cluster_dims__(4)\n"
+    "both(int *out) GIVE\n"
     "extern \"C\" __global__ void __cluster_dims__(2, 2, 2) __maxnreg__(64) cube(int *out) GIVE\n"
     "template <int N> __global__ void __cluster_dims__(N, 1, 1) many(int *out) GIVE\n"
     "template __global__ void many<8>(int *);\n"

@@ -44,7 +44,8 @@ enum { kObject = 3, kLibrary = 4 };
 
 static struct {
   CUresult (*create)(unsigned, CUjit_option *, void **, CUlinkState *);
-  CUresult (*add)(CUlinkState, int, void *, size_t, const char *, unsigned, CUjit_option *, void **);
+  CUresult (*add)(CUlinkState, int, void *, size_t, const char *, unsigned, CUjit_option *,
+                  void **);
   CUresult (*complete)(CUlinkState, void **, size_t *);
   CUresult (*destroy)(CUlinkState);
 } link_api;

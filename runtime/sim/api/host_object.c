@@ -1,6 +1,6 @@
 // host_object.c: the fat binaries inside of what the host's compiler made of a program with
-// kernels: an object file, in a section of its own, or an archive of such. Of a program's bytes: any
-// number in them may be wrong.
+// kernels: an object file, in a section of its own, or an archive of such. Any number among a
+// program's bytes may be wrong.
 #include "sim/api/api.h"
 
 #include <ar.h>
