@@ -252,9 +252,11 @@ NN_DEV void nn_mma_tile_tf32(float (&d)[M][N][4], const unsigned (&a)[M][4],
                              const unsigned (&b)[N][2]);
 
 // The same on the fp32 units, by one thread: d[m][n] += sum over e of a[m][e] * b[n][e], e rising,
-// each step rounded once (nn_fma).
+// each step rounded once (nn_fma). N is a power of two.
 template <int M, int N>
 NN_DEV void nn_fma_tile(float (&d)[M][N], const Vec<float, 4> (&a)[M], const Vec<float, 4> (&b)[N]);
+
+#include "lib/prim_hopper.cuh"
 
 #ifdef __CUSIM__
 // Kernels include this header alone. The bodies are inline PTX on a GPU (no other header needed:

@@ -384,4 +384,5 @@ NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem
 }
 
 #include "lib/prim_cuda_matrix.cuh"
+#include "lib/prim_cuda_hopper.cuh"
 #endif

@@ -299,4 +299,5 @@ NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem
 }
 
 #include "lib/prim_sim_matrix.h"
+#include "lib/prim_sim_hopper.h"
 #endif

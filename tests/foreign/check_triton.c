@@ -27,6 +27,12 @@ static float from_half(uint16_t bits) {
 
 static float from_e5m2(uint8_t bits) { return from_half((uint16_t)(bits << 8)); }
 
+static float from_e4m3(uint8_t bits) {
+  int power = bits >> 3 & 15, part = bits & 7;
+  float size = power ? ldexpf((float)(8 + part), power - 10) : ldexpf((float)part, -9);
+  return bits & 128 ? -size : size;
+}
+
 typedef struct Kernel {
   CUfunction f;
   int shared, warps, scratch;
@@ -150,41 +156,50 @@ static void check_histogram(int arch) {
   judge("histogram", arch, r, got, want, kBins, 0);
 }
 
-// kind: 32 floats (of TF32), 16 halves, 8 e5m2; tma: results are halves.
-static void check_matmul(const char *name, int arch, int kind, int tile, bool tma) {
+typedef enum Element { ElemTf32, ElemF16, ElemE5m2, ElemE4m3, ElemS8 } Element;
+
+// n random values as a kernel reads them, in bytes, and what they are worth. Returns their size.
+static size_t random_elements(Element type, size_t n, uint8_t *bytes, double *worth) {
+  size_t size = type == ElemTf32 ? 4 : type == ElemF16 ? 2 : 1;
+  for (size_t i = 0; i < n; i++) {
+    float x = random_value();
+    uint16_t half = to_half(x);
+    uint8_t byte = (uint8_t)(int)(127 * x);
+    if (type == ElemE5m2) byte = (uint8_t)((half + 0x80) >> 8);
+    if (type == ElemE4m3 && (byte & 127) == 127) byte--; // no NaN
+    memcpy(bytes + i * size, size == 4 ? (void *)&x : size == 2 ? (void *)&half : &byte, size);
+    worth[i] = size == 4 ? x : size == 2 ? from_half(half) : type == ElemE5m2 ? from_e5m2(byte)
+             : type == ElemE4m3 ? from_e4m3(byte) : (int8_t)byte;
+  }
+  return n * size;
+}
+
+// halves: so the results are.
+static void check_matmul(const char *name, int arch, Element type, int tile, bool halves,
+                         double bound) {
   enum { M = 256, N = 128, K = 192 };
   Kernel k;
   if (!load(name, arch, &k)) return;
-  static float a[M * K], b[K * N], got[M * N];
-  static uint16_t halves[M * N], ha[M * K], hb[K * N];
-  static uint8_t ba[M * K], bb[K * N];
-  static double want[M * N];
-  for (int i = 0; i < M * K; i++)
-    a[i] = random_value(), ha[i] = to_half(a[i]), ba[i] = (uint8_t)((to_half(a[i]) + 0x80) >> 8);
-  for (int i = 0; i < K * N; i++)
-    b[i] = random_value(), hb[i] = to_half(b[i]), bb[i] = (uint8_t)((to_half(b[i]) + 0x80) >> 8);
-  for (int i = 0; i < M * K; i++)
-    a[i] = kind == 32 ? a[i] : kind == 16 ? from_half(ha[i]) : from_e5m2(ba[i]);
-  for (int i = 0; i < K * N; i++)
-    b[i] = kind == 32 ? b[i] : kind == 16 ? from_half(hb[i]) : from_e5m2(bb[i]);
+  static uint8_t a[M * K * 4], b[K * N * 4];
+  static double va[M * K], vb[K * N], want[M * N];
+  static float got[M * N];
+  static uint16_t made[M * N];
+  CUdeviceptr da = device_upload(a, random_elements(type, M * K, a, va));
+  CUdeviceptr db = device_upload(b, random_elements(type, K * N, b, vb));
+  CUdeviceptr out = device_upload(NULL, sizeof got);
   memset(want, 0, sizeof want);
   for (int m = 0; m < M; m++)
     for (int i = 0; i < K; i++)
-      for (int n = 0; n < N; n++) want[m * N + n] += (double)a[m * K + i] * b[i * N + n];
-  CUdeviceptr da = device_upload(kind == 32 ? (void *)a : kind == 16 ? (void *)ha : ba,
-                                 (size_t)(M * K * kind / 8));
-  CUdeviceptr db = device_upload(kind == 32 ? (void *)b : kind == 16 ? (void *)hb : bb,
-                                 (size_t)(K * N * kind / 8));
-  CUdeviceptr out = device_upload(NULL, sizeof got);
+      for (int n = 0; n < N; n++) want[m * N + n] += va[m * K + i] * vb[i * N + n];
   int sizes[] = {M, N, K};
   CUresult r = launch(&k, (unsigned)(M / tile), (unsigned)(N / tile),
                       (void *[8]){&da, &db, &out, &sizes[0], &sizes[1], &sizes[2]}, 6);
   if (r == CUDA_SUCCESS) OK(cuMemcpyDtoH(got, out, sizeof got));
-  if (r == CUDA_SUCCESS && tma) {
-    OK(cuMemcpyDtoH(halves, out, sizeof halves));
-    for (int i = 0; i < M * N; i++) got[i] = from_half(halves[i]);
+  if (r == CUDA_SUCCESS && halves) {
+    OK(cuMemcpyDtoH(made, out, sizeof made));
+    for (int i = 0; i < M * N; i++) got[i] = from_half(made[i]);
   }
-  judge(name, arch, r, got, want, M * N, kind == 32 ? 1e-3 : tma ? 5e-4 : 1e-5);
+  judge(name, arch, r, got, want, M * N, bound);
 }
 
 static void check_flash(int arch) {
@@ -218,20 +233,89 @@ static void check_flash(int arch) {
   judge("flash", arch, r, got, want, N * D, 1e-3);
 }
 
+enum { kRows = 256, kDepth = 64, kBlock = 64 };
+
+// Causal attention's probabilities, the logarithms of their rows' sums, and gradients.
+typedef struct Attention {
+  uint16_t q[kRows * kDepth], k[kRows * kDepth], v[kRows * kDepth], go[kRows * kDepth];
+  float top[kRows], delta[kRows];
+  double gq[kRows * kDepth], gk[kRows * kDepth], gv[kRows * kDepth];
+} Attention;
+
+static double row_product(const uint16_t *a, int i, const uint16_t *b, int k) {
+  double sum = 0;
+  for (int d = 0; d < kDepth; d++)
+    sum += (double)from_half(a[i * kDepth + d]) * from_half(b[k * kDepth + d]);
+  return sum;
+}
+
+static void add_row(double *to, int i, double scale, const uint16_t *from, int k) {
+  for (int d = 0; d < kDepth; d++) to[i * kDepth + d] += scale * from_half(from[k * kDepth + d]);
+}
+
+static void attention_gradients(Attention *a, double scale) {
+  double p[kRows], gp[kRows];
+  for (int i = 0; i < kRows * kDepth; i++) {
+    a->q[i] = to_half(random_value()), a->k[i] = to_half(random_value());
+    a->v[i] = to_half(random_value()), a->go[i] = to_half(random_value());
+  }
+  for (int r = 0; r < kRows; r++) {
+    double sum = 0, delta = 0;
+    for (int c = 0; c <= r; c++) sum += p[c] = exp2(scale * row_product(a->q, r, a->k, c));
+    for (int c = 0; c <= r; c++) p[c] /= sum, gp[c] = row_product(a->go, r, a->v, c);
+    for (int c = 0; c <= r; c++) delta += p[c] * gp[c];
+    a->top[r] = (float)log2(sum), a->delta[r] = (float)delta;
+    for (int c = 0; c <= r; c++) {
+      double gs = p[c] * (gp[c] - delta) * scale * log(2);
+      add_row(a->gv, c, p[c], a->go, r);
+      add_row(a->gk, c, gs, a->q, r);
+      add_row(a->gq, r, gs, a->k, c);
+    }
+  }
+}
+
+static void check_flash_back(int arch) {
+  static Attention a;
+  static float got[3][kRows * kDepth];
+  static double want[3][kRows * kDepth];
+  Kernel k;
+  if (!load("flash_back", arch, &k)) return;
+  float scale = 0.18f;
+  a = (Attention){.top = {0}};
+  attention_gradients(&a, scale);
+  CUdeviceptr q = device_upload(a.q, sizeof a.q), kk = device_upload(a.k, sizeof a.k),
+              v = device_upload(a.v, sizeof a.v), go = device_upload(a.go, sizeof a.go),
+              top = device_upload(a.top, sizeof a.top),
+              delta = device_upload(a.delta, sizeof a.delta), out[3];
+  for (int i = 0; i < 3; i++) out[i] = device_upload(NULL, sizeof got[i]);
+  int n = kRows;
+  CUresult r = launch(&k, kRows / kBlock, 1,
+                      (void *[13]){&q, &kk, &v, &go, &top, &delta, &out[0], &out[1], &out[2],
+                                   &scale, &n}, 11);
+  for (int i = 0; i < 3 && r == CUDA_SUCCESS; i++) OK(cuMemcpyDtoH(got[i], out[i], sizeof got[i]));
+  memcpy(want[0], a.gq, sizeof want[0]);
+  memcpy(want[1], a.gk, sizeof want[1]);
+  memcpy(want[2], a.gv, sizeof want[2]);
+  judge("flash_back", arch, r, got[0], want[0], 3 * kRows * kDepth, 1e-3);
+}
+
 int main(int argc, char **argv) {
   if (argc < 2 || !device_open()) return 2;
-  printf("1..17\n");
+  printf("1..23\n");
   folder = argv[1];
   for (int arch = 80; arch <= 90; arch += 10) {
     check_add(arch);
     check_rows("softmax", arch);
     check_rows("layernorm", arch);
     check_histogram(arch);
-    check_matmul("matmul32", arch, 32, 64, false);
-    check_matmul("matmul16", arch, 16, 64, false);
-    check_matmul("matmul8", arch, 8, 64, false);
-    check_matmul("matmul_tma", arch, 16, 128, true);
+    check_matmul("matmul32", arch, ElemTf32, 64, false, 1e-3);
+    check_matmul("matmul16", arch, ElemF16, 64, false, 1e-5);
+    check_matmul("matmul8", arch, ElemE5m2, 64, false, 1e-5);
+    check_matmul("matmul8_e4m3", arch == 80 ? 89 : 90, ElemE4m3, 64, false, 1e-5);
+    check_matmul("matmul_int8", arch, ElemS8, 64, false, 0);
+    check_matmul("matmul_tma", arch, ElemF16, 128, true, 5e-4);
     check_flash(arch);
+    check_flash_back(arch);
   }
   return failed != 0 || !ran;
 }

@@ -52,7 +52,7 @@ def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     rk = tl.arange(0, BK)
     pa = a + rm[:, None] * K + rk[None, :]
     pb = b + rk[:, None] * N + rn[None, :]
-    acc = tl.zeros((BM, BN), tl.float32)
+    acc = tl.zeros((BM, BN), tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32)
     for _ in range(0, K, BK):
         acc = tl.dot(tl.load(pa), tl.load(pb), acc)
         pa += BK
@@ -94,7 +94,50 @@ def flash(q, k, v, o, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.conste
     tl.store(o + rm[:, None] * D + rd[None, :], acc / total[:, None])
 
 
-F, H, E, I = "*fp32", "*fp16", "*fp8e5", "i32"
+# Gradients of causal attention for the B rows and the B keys of this program; top: of each row the
+# logarithm to base 2 of its sum; delta: of each row the product of its result and gradient.
+@triton.jit
+def flash_back(q, k, v, go, top, delta, gq, gk, gv, scale, N, D: tl.constexpr, B: tl.constexpr):
+    first = tl.program_id(0) * B
+    rd = tl.arange(0, D)[None, :]
+    rb = tl.arange(0, B)
+    mine = (first + rb)[:, None] * D + rd
+    k_tile = tl.load(k + mine)
+    v_tile = tl.load(v + mine)
+    sum_k = tl.zeros((B, D), tl.float32)
+    sum_v = tl.zeros((B, D), tl.float32)
+    for m in range(first, N, B):
+        place = (m + rb)[:, None] * D + rd
+        q_tile = tl.load(q + place)
+        go_tile = tl.load(go + place)
+        s = tl.dot(k_tile, tl.trans(q_tile)) * scale
+        p = tl.exp2(s - tl.load(top + m + rb)[None, :])
+        p = tl.where((m + rb)[None, :] >= (first + rb)[:, None], p, 0.0)
+        sum_v = tl.dot(p.to(tl.float16), go_tile, sum_v)
+        gp = tl.dot(v_tile, tl.trans(go_tile))
+        gs = p * (gp - tl.load(delta + m + rb)[None, :])
+        sum_k = tl.dot(gs.to(tl.float16), q_tile, sum_k)
+    tl.store(gk + mine, sum_k * (scale * 0.6931471805599453))
+    tl.store(gv + mine, sum_v)
+    q_tile = tl.load(q + mine)
+    go_tile = tl.load(go + mine)
+    top_tile = tl.load(top + first + rb)
+    delta_tile = tl.load(delta + first + rb)
+    sum_q = tl.zeros((B, D), tl.float32)
+    for n in range(0, first + B, B):
+        place = (n + rb)[:, None] * D + rd
+        k_tile = tl.load(k + place)
+        v_tile = tl.load(v + place)
+        s = tl.dot(q_tile, tl.trans(k_tile)) * scale
+        p = tl.exp2(s - top_tile[:, None])
+        p = tl.where((first + rb)[:, None] >= (n + rb)[None, :], p, 0.0)
+        gp = tl.dot(go_tile, tl.trans(v_tile))
+        gs = p * (gp - delta_tile[:, None])
+        sum_q = tl.dot(gs.to(tl.float16), k_tile, sum_q)
+    tl.store(gq + mine, sum_q * (scale * 0.6931471805599453))
+
+
+F, H, I = "*fp32", "*fp16", "i32"
 PRODUCT = {"M": I, "N": I, "K": I}
 JOBS = [
     ("add", add, {"x": F, "y": F, "o": F, "n": I}, {"B": 1024}, (80, 90)),
@@ -105,12 +148,19 @@ JOBS = [
      {"BM": 64, "BN": 64, "BK": 32}, (80, 90)),
     ("matmul16", matmul, {"a": H, "b": H, "c": F, **PRODUCT},
      {"BM": 64, "BN": 64, "BK": 32}, (80, 90)),
-    ("matmul8", matmul, {"a": E, "b": E, "c": F, **PRODUCT},
+    ("matmul8", matmul, {"a": "*fp8e5", "b": "*fp8e5", "c": F, **PRODUCT},
+     {"BM": 64, "BN": 64, "BK": 64}, (80, 90)),
+    ("matmul8_e4m3", matmul, {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": F, **PRODUCT},
+     {"BM": 64, "BN": 64, "BK": 64}, (89, 90)),
+    ("matmul_int8", matmul, {"a": "*i8", "b": "*i8", "c": F, **PRODUCT},
      {"BM": 64, "BN": 64, "BK": 64}, (80, 90)),
     ("matmul_tma", matmul_tma, {"a": H, "b": H, "c": H, **PRODUCT},
      {"BM": 128, "BN": 128, "BK": 64}, (90,)),
     ("flash", flash, {"q": H, "k": H, "v": H, "o": F, "scale": "fp32", "N": I},
      {"D": 64, "BM": 64, "BN": 64}, (80, 90)),
+    ("flash_back", flash_back,
+     {"q": H, "k": H, "v": H, "go": H, "top": F, "delta": F, "gq": F, "gk": F, "gv": F,
+      "scale": "fp32", "N": I}, {"D": 64, "B": 64}, (80, 90)),
 ]
 
 

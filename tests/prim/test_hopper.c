@@ -134,6 +134,34 @@ static void test_tensor(void **state) {
   }
 }
 
+// A box for both blocks of a cluster, which the first one asks for.
+static void test_tensor_many(void **state) {
+  (void)state;
+  enum { kSide = 16, kCount = kSide * kSide };
+  char source[4096];
+  snprintf(source, sizeof source, "%s%s", head,
+           "extern \"C\" __global__ void __cluster_dims__(2, 1, 1)\n"
+           "    k(const __grid_constant__ TensorMap map, unsigned short *out) {\n"
+           "  NN_SMEM(Smem, s);\n"
+           "  if (threadIdx.x == 0) { nn_mbar_init(&s.bar, 1); nn_mbar_init_fence(); }\n"
+           "  nn_cluster_sync();\n"
+           "  if (threadIdx.x == 0) { nn_mbar_arrive_expect_tx(&s.bar, 512);\n"
+           "    if (nn_cluster_rank() == 0) nn_tensor_load_many(s.a, &map, 0, 0, &s.bar, 3); }\n"
+           "  nn_mbar_wait(&s.bar, 0);\n"
+           "  for (int i = threadIdx.x; i < 256; i += 128)\n"
+           "    out[256 * blockIdx.x + i] = s.a[i].bits;\n"
+           "  nn_cluster_sync();\n}\n");
+  CUfunction f = device_function(source, "k");
+  uint16_t tensor[kCount], got[2 * kCount];
+  for (int i = 0; i < kCount; i++) tensor[i] = (uint16_t)(i + 1);
+  CUdeviceptr in = device_upload(tensor, sizeof tensor), out = device_upload(NULL, sizeof got);
+  _Alignas(64) char map[128];
+  make_map(map, in, kSide, kSide, kSide, kSide, 0);
+  OK(device_run(f, 2, kThreads, 42 << 10, (void *[]){map, &out}));
+  OK(cuMemcpyDtoH(got, out, sizeof got));
+  for (int i = 0; i < 2 * kCount; i++) assert_int_equal(got[i], tensor[i % kCount]);
+}
+
 // ---- products -----------------------------------------------------------------------------------
 
 // Row and column of a thread's values in the accumulator, from layouts.txt: N = 32, repeating.
@@ -227,6 +255,7 @@ static void test_products(void **state) {
 int main(void) {
   int major = 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_bulk), cmocka_unit_test(test_tensor),
+                                     cmocka_unit_test(test_tensor_many),
                                      cmocka_unit_test(test_products)};
   if (device_open()) cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
   if (major != 9) return puts("1..0 # SKIP the device is no sm_90"), 0;

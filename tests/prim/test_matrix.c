@@ -2,6 +2,8 @@
 // tests/prim/layouts.txt, which were computed independently of nngen. The same on libcusim and GPU.
 #include "tests/sim/device.h"
 
+#include <math.h>
+
 enum { kLanes = 32, kMaxValues = 8 };
 
 // Fragment layout: for lane l, value v: row and column.
@@ -242,8 +244,42 @@ static void test_ldmatrix(void **state) {
     for (int trans = 0; trans < 2; trans++) run_ldmatrix(count, trans);
 }
 
+// Each step rounded once, e rising: the bits of fmaf.
+static void test_fma_tile(void **state) {
+  (void)state;
+  enum { M = 2, N = 4, kThreads = 32 };
+  CUfunction f = device_function(
+      "#include \"lib/prim.cuh\"\n"
+      "extern \"C\" __global__ void k(const float *x, float *y) {\n"
+      "  nn_assume(threadIdx.x < 32); x += 24 * threadIdx.x; y += 8 * threadIdx.x;\n"
+      "  Vec<float, 4> a[2] = {nn_load<4>(x), nn_load<4>(x + 4)};\n"
+      "  Vec<float, 4> b[4];\n"
+      "  for (int i = 0; i < 4; i++) b[i] = nn_load<4>(x + 8 + 4 * i);\n"
+      "  float d[2][4];\n"
+      "  for (int i = 0; i < 8; i++) d[i / 4][i % 4] = x[nn_index(i + 7, 24)];\n"
+      "  nn_fma_tile(d, a, b);\n"
+      "  for (int i = 0; i < 8; i++) y[i] = d[i / 4][i % 4];\n}\n", "k");
+  float x[kThreads][24], y[kThreads][M * N];
+  unsigned state_bits = 3;
+  for (int i = 0; i < kThreads * 24; i++) {
+    state_bits = state_bits * 1664525u + 1013904223u;
+    x[i / 24][i % 24] = (float)(int)state_bits * 0x1p-30f;
+  }
+  CUdeviceptr in = device_upload(x, sizeof x), out = device_upload(NULL, sizeof y);
+  OK(device_run(f, 1, kThreads, 0, (void *[]){&in, &out}));
+  OK(cuMemcpyDtoH(y, out, sizeof y));
+  for (int t = 0; t < kThreads; t++)
+    for (int i = 0; i < M * N; i++) {
+      float want = x[t][i + 7];
+      for (int e = 0; e < 4; e++)
+        want = fmaf(x[t][4 * (i / N) + e], x[t][8 + 4 * (i % N) + e], want);
+      assert_memory_equal(&y[t][i], &want, sizeof want);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_mma), cmocka_unit_test(test_tile),
-                                     cmocka_unit_test(test_ldmatrix)};
+                                     cmocka_unit_test(test_ldmatrix),
+                                     cmocka_unit_test(test_fma_tile)};
   return cmocka_run_group_tests(tests, device_setup, NULL);
 }

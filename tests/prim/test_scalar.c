@@ -236,6 +236,12 @@ typedef struct Function {
 static double rsqrt_reference(double x) {
   return 1 / sqrt(x);
 }
+static double rest_of_3(double x) {
+  return fmod(x, 3);
+}
+static double angle_of_2(double y) {
+  return atan2(y, 2);
+}
 static double square(double x) {
   return x * x;
 }
@@ -250,6 +256,13 @@ static void test_functions(void **state) {
                                        {"nn_rsqrt(x)", rsqrt_reference, 1e-6, 1e6, 2},
                                        {"nn_tanh(x)", tanh, -9, 9, 2},
                                        {"nn_erf(x)", erf, -4, 4, 2},
+                                       {"nn_erfc(x)", erfc, -3, 3, 4},
+                                       {"nn_expm1(x)", expm1, -20, 80, 2},
+                                       {"nn_log1p(x)", log1p, -0.9, 1e6, 2},
+                                       {"nn_atan(x)", atan, -50, 50, 2},
+                                       {"nn_atan2(x, 2.0f)", angle_of_2, -50, 50, 3},
+                                       {"nn_fmod(x, 3.0f)", rest_of_3, -1e6, 1e6, 0},
+                                       {"nn_trunc(x)", trunc, -100, 100, 0},
                                        {"nn_sin(x)", sin, -30, 30, 2},
                                        {"nn_cos(x)", cos, -30, 30, 2},
                                        {"nn_pow(x, 2.0f)", square, -1e5, 1e5, 8},

@@ -190,8 +190,12 @@ static void run(const void *user) {
 
 static void test_cases(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+  int faults = 0, right = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     for (char s[] = "0"; *s < '3'; ++*s) seed = s, device_child(checks, run, &cases[i]);
+    *(cases[i].report ? &faults : &right) += 1;
+  }
+  printf("# %d planted faults are caught, %d right texts run\n", faults, right);
 }
 
 static void plain(const void *user) {
@@ -216,8 +220,53 @@ static void test_refused(void **state) {
   device_child(plain, run_refused, NULL);
 }
 
+// ---- __cluster_dims__ in C++ --------------------------------------------------------------------
+
+static const char dims[] =
+    "#include \"lib/prim.cuh\"\n#define GIVE { out[blockIdx.x] = nn_cluster_size(); }\n"
+    "extern \"C\" __cluster_dims__(2, 1, 1) __global__ void before(int *out) GIVE\n"
+    "extern \"C\" __global__ void __launch_bounds__(64, 2) __cluster_dims__(4)\n"
+    "both(int *out) GIVE\n"
+    "extern \"C\" __global__ void __cluster_dims__(2, 2, 2) __maxnreg__(64) cube(int *out) GIVE\n"
+    "template <int N> __global__ void __cluster_dims__(N, 1, 1) many(int *out) GIVE\n"
+    "template __global__ void many<8>(int *);\n"
+    "extern \"C\" __global__ void __cluster_dims__(4, 1, 1) ahead(int *out);\n"
+    "extern \"C\" __global__ void ahead(int *out) GIVE\n"
+    "extern \"C\" __global__ void alone(int *out) GIVE\n";
+
+static const struct {
+  const char *name;
+  unsigned grid[3];
+  int size, threads;
+} kernels[] = {{"before", {8, 1, 1}, 2, 1024}, {"both", {8, 1, 1}, 4, 64},
+               {"cube", {8, 2, 2}, 8, 1024},   {"_Z4manyILi8EEvPi", {8, 1, 1}, 8, 1024},
+               {"ahead", {8, 1, 1}, 4, 1024},  {"alone", {8, 1, 1}, 1, 1024}};
+
+static void run_dims(const void *user) {
+  (void)user;
+  CUmodule module = device_module(dims);
+  CUdeviceptr out = device_upload(NULL, 4 * kBlocks);
+  for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+    const unsigned *grid = kernels[k].grid;
+    CUfunction f;
+    int got[kBlocks], threads = 0;
+    OK(cuModuleGetFunction(&f, module, kernels[k].name));
+    OK(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f));
+    OK(cuLaunchKernel(f, grid[0], grid[1], grid[2], 1, 1, 1, 0, NULL, (void *[]){&out}, NULL));
+    OK(cuMemcpyDtoH(got, out, sizeof got));
+    for (int i = 0; i < kBlocks; i++) assert_int_equal(got[i], kernels[k].size);
+    assert_int_equal(threads, kernels[k].threads);
+  }
+}
+
+static void test_dims(void **state) {
+  (void)state;
+  device_child(plain, run_dims, NULL);
+}
+
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_dims)};
   return cmocka_run_group_tests_name("test_clusters", tests, NULL, NULL);
 }

@@ -22,6 +22,15 @@ static const char
     late[] = PTX("second",
                  "ld.global.u32 %r3, [%d4];\ngriddepcontrol.wait;\nst.global.u32 [%d5], %r3;\n");
 
+// The same in C++, by nngen's primitives.
+#define CXX(name, what)                                                                            \
+  "#include \"lib/prim.cuh\"\nextern \"C\" __global__ void " name                                   \
+  "(unsigned *x, unsigned *y) {\n  unsigned i = 64 * blockIdx.x + threadIdx.x;\n  " what "\n}\n"
+static const char first_cxx[] = CXX("first", "nn_launch_dependents(); x[i] = i + 7;"),
+                  quiet_cxx[] = CXX("first", "x[i] = i + 7;"),
+                  waits_cxx[] = CXX("second", "nn_wait_before(); y[i] = x[i];"),
+                  hurries_cxx[] = CXX("second", "y[i] = x[i];");
+
 typedef struct Case {
   const char *name, *first, *second, *checks, *seed;
   bool attribute, right;
@@ -38,6 +47,10 @@ static const Case cases[] = {
     {"no wait, seen as a race", first, hurries, "race", "1", true, false, "race on global memory"},
     {"a wait that comes too late", first, late, "race", "2", true, false, "race on global memory"},
     {"no wait, without the attribute", first, hurries, "race", "1", false, true, NULL},
+    {"C++ waits", first_cxx, waits_cxx, "race", "1", true, true, NULL},
+    {"C++, no wait", first_cxx, hurries_cxx, "race", "1", true, false, "race on global memory"},
+    {"C++, no wait, behind one that lets nothing begin", quiet_cxx, hurries_cxx, "race", "1", true,
+     true, NULL},
     {"no wait, behind a kernel that lets nothing begin", quiet, hurries, "race", "1", true, true,
      NULL},
 };
@@ -51,6 +64,7 @@ static void set(const void *user) {
 static CUfunction load(const char *text, const char *name) {
   CUmodule module;
   CUfunction f;
+  if (*text == '#') return device_function(text, name);
   OK(cuModuleLoadData(&module, text));
   OK(cuModuleGetFunction(&f, module, name));
   return f;
@@ -89,7 +103,12 @@ static void run(const void *user) {
 
 static void test_cases(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) device_child(set, run, &cases[i]);
+  int faults = 0, right = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    device_child(set, run, &cases[i]);
+    *(cases[i].right ? &right : &faults) += 1;
+  }
+  printf("# %d planted faults are caught, %d right texts run\n", faults, right);
 }
 
 int main(void) {

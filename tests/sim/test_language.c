@@ -99,7 +99,6 @@ static void test_one_line(void **state) {
       {"\n" KERNEL("x[0] = 1; asm volatile(\"bar.sync 0;\");"), NULL, "user.cu:2:"},
       {KERNEL("asm(\"\" \"mov.u32 %0, 1;\" : \"=r\"(x[0]));"), NULL,
        "inline PTX (asm) is not there"},
-      {"__global__ void __cluster_dims__(2, 1, 1) k(int *x) {}", NULL, "no clusters"},
       {"#include <cuda_fp8.h>\n", NULL, "no cuda_fp8.h"},
       {"template <class T> __global__ void t(T *x) {}\n", "t<flot>", "name expression t<flot>: "},
       {"template <int N> __global__ void t(int *x) {}\n", "s<3>", "name expression s<3>: "},

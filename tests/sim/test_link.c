@@ -93,7 +93,8 @@ static void test_refused(void **state) {
   assert_non_null(strstr(log, "declared and not defined"));
   assert_int_equal(link_api.add_file(link, kPtx, "build/none", 0, NULL, NULL),
                    CUDA_ERROR_FILE_NOT_FOUND);
-  assert_int_equal(link_api.add(link, 3, "x", 2, NULL, 0, NULL, NULL), 801);
+  assert_int_equal(link_api.add(link, 0, "x", 2, NULL, 0, NULL, NULL), 801); // machine code
+  assert_int_equal(link_api.add(link, 3, "x", 2, NULL, 0, NULL, NULL), CUDA_ERROR_INVALID_IMAGE);
   OK(link_api.destroy(link));
 }
 

@@ -39,7 +39,7 @@ static const char whole[] = HEAD
     " cvt.u64.u32 %rd4, %r12;\n cvta.shared.u64 %rd5, %rd4;\n ld.u32 %r13, [%rd5];\n"
     " ld.global.u64 %rd6, [where];\n ld.u32 %r14, [%rd6];\n add.u32 %r13, %r13, %r14;\n"
     " mov.u64 %rd7, depot;\n st.local.v2.u32 [%rd7], {%r13, %r1};\n ld.local.u32 %r15, [%rd7+4];\n"
-    " ld.local.u32 %r16, [%rd7];\n"
+    " ld.local.u32 { %r16 }, [%rd7];\n"
     "targets: .branchtargets even, odd;\n and.b32 %r17, %r15, 1;\n brx.idx %r17, targets;\n"
     "even: add.u32 %r16, %r16, 1000;\n bra.uni done;\nodd: add.u32 %r16, %r16, 2000;\n"
     "done: setp.eq.u32 %p1|%p2, %r1, 5;\n"
@@ -47,7 +47,7 @@ static const char whole[] = HEAD
     " @!%p1 add.u32 %r16, %r16, 1;\n"
     " {\n .reg .b32 t;\n mov.b32 t, %r16;\n mov.b32 %r19, t;\n }\n"
     " ld.param.u64 %rd8, [out];\n mul.wide.u32 %rd9, %r1, 4;\n add.s64 %rd10, %rd8, %rd9;\n"
-    " st.global.u32 [%rd10], %r19;\n ret;\n}\n";
+    " st.global.u32 [%rd10], {%r19};\n ret;\n}\n";
 
 static void test_whole(void **state) {
   (void)state;
@@ -86,9 +86,12 @@ static void test_globals(void **state) {
 
 // ---- what is refused ----------------------------------------------------------------------------
 
-#define BODY(text)                                                                                 \
-  HEAD ".entry k(.param .u64 a)\n{\n.reg .b32 %r<5>;\n.reg .pred %p<2>;\n.reg .f32 %f<3>;\n" text  \
+#define BODY_OF(head, text)                                                                        \
+  head ".entry k(.param .u64 a)\n{\n.reg .b32 %r<5>;\n.reg .pred %p<2>;\n.reg .f32 %f<3>;\n" text  \
        "\nret;\n}\n"
+#define BODY(text) BODY_OF(HEAD, text)
+#define BODY_80(text) BODY_OF(".version 8.6\n.target sm_80\n.address_size 64\n", text)
+#define BODY_90A(text) BODY_OF(".version 8.6\n.target sm_90a\n.address_size 64\n", text)
 
 #define BRACES "{{{{{{{{{{{{{{{{"
 
@@ -101,6 +104,8 @@ typedef struct Refused {
 static const Refused refused[] = {
     {".version 11.0\n.target sm_90\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
      "line 1: error: PTX of version 11.0"},
+    {".version 9.5\n.target sm_90\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "version 9.5"},
+    {".version 7.7\n.target sm_90\n", CUDA_ERROR_INVALID_PTX, "line 2: error: sm_90 needs PTX"},
     {".version 9.4\n.target sm_120\n.address_size 64\n", CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_120"},
     {".version 8.6\n.target sm_100a\n.address_size 64\n", CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_100a"},
     {".version 8.6\n.address_size 64\n", CUDA_ERROR_INVALID_PTX, "no .target"},
@@ -112,6 +117,29 @@ static const Refused refused[] = {
     {BODY("add.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "operand 3 is missing"},
     {BODY("add.u32 %q1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "there is no register %q1"},
     {BODY("add.u64 %r1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "r1 has 32 bits, not 64"},
+    {BODY("{ .reg .b64 d;\nadd.u32 d, %r2, %r3; }"), CUDA_ERROR_INVALID_PTX,
+     "line 10: error: add.u32: d_s1_3 has 64 bits, not 32"},
+    {BODY("{ .reg .b64 d; popc.b64 d, d; }"), CUDA_ERROR_INVALID_PTX, "has 64 bits, not 32"},
+    {BODY("{ .reg .b64 d; shl.b64 d, d, d; }"), CUDA_ERROR_INVALID_PTX, "has 64 bits, not 32"},
+    {BODY("{ .reg .b16 h; ld.global.u32 h, [a]; }"), CUDA_ERROR_INVALID_PTX, "has 16 bits, not 32"},
+    {BODY("add.u32 %r1, %f1, %r3;"), CUDA_ERROR_INVALID_PTX, "line 9: error: add.u32: f1 is .f32"},
+    {BODY("{ .reg .u32 u; add.f32 %f1, %f2, u; }"), CUDA_ERROR_INVALID_PTX, "is .u32"},
+    {BODY("ld.global.u32 %r1, [%f1];"), CUDA_ERROR_INVALID_PTX, "f1 is .f32, no address"},
+    {BODY("{ .reg .b64 d; ld.global.v2.u32 {%r1, d}, [d]; }"), CUDA_ERROR_INVALID_PTX,
+     "not as wide as those beside it"},
+    {BODY("add.u32 {%r1}, %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "the result's place"},
+    {BODY("wgmma.fence.sync.aligned;"), CUDA_ERROR_INVALID_PTX,
+     "line 9: error: wgmma.fence.sync.aligned: it needs .target sm_90a, not sm_90"},
+    {BODY("setmaxnreg.inc.sync.aligned.u32 40;"), CUDA_ERROR_INVALID_PTX, "needs .target sm_90a"},
+    {BODY_80("barrier.cluster.arrive;"), CUDA_ERROR_INVALID_PTX,
+     "line 9: error: barrier.cluster.arrive: it needs .target sm_90, not sm_80"},
+    {BODY_80("{ .reg .b16 h;\nadd.bf16 h, h, h; }"), CUDA_ERROR_INVALID_PTX,
+     "line 10: error: add.bf16: it needs .target sm_90, not sm_80"},
+    {BODY("multimem.ld_reduce.global.add.f32 %f1, [a];"), CUDA_ERROR_INVALID_PTX,
+     "line 9: error: multimem.ld_reduce.global.add.f32: this instruction is not known"},
+    {BODY_90A("{ .reg .b64 d;\nwgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc "
+              "{%r1, %r2, %r3, %r4}, d, d, 1; }"),
+     CUDA_ERROR_INVALID_PTX, "line 10: error: wgmma.mma_async.sync.aligned.m64n8k256.s32.b1"},
     {BODY("add.rq.f32 %f1, %f1, %f2;"), CUDA_ERROR_INVALID_PTX, "`.rq` is not known here"},
     {BODY("add.f32 %p1, %f1, %f2;"), CUDA_ERROR_INVALID_PTX, "a predicate and a number"},
     {BODY("tex.1d.v4.f32.s32 {%f1, %f1, %f1, %f1}, [a, {%r1}];"), CUDA_ERROR_INVALID_PTX, "tex.1d"},
@@ -128,7 +156,7 @@ static const Refused refused[] = {
     {BODY("mov.u32 %r1, 0;\nmma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
           "{%f1}, {%r1}, {%r1}, {%f1}, %r1, 0;"),
      CUDA_ERROR_INVALID_PTX, "line 10: error: mma.sp::ordered_metadata.sync"},
-    {BODY("{ .reg .b64 d;\nwgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 "
+    {BODY_90A("{ .reg .b64 d;\nwgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 "
           "{%f1, %f1, %f1, %f1}, d, d, %r1, 0, 1, 1, 1; }"),
      CUDA_ERROR_INVALID_PTX,
      "line 10: error: wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16: products with a "
@@ -205,6 +233,12 @@ typedef struct Fault {
   "st.shared.u32 [%r4], %r1;\n" fence "\nbar.sync 0;\nsetp.eq.u32 %p1, %r1, 0;\n"                  \
   "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;\n"                           \
   "@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;"
+// By each thread, of one of two places: the same one, or every other thread the second.
+#define STORES(mask)                                                                               \
+  "st.shared.u32 [%r4], %r1;\nst.shared.u32 [%r4+256], %r6;\nfence.proxy.async.shared::cta;\n"     \
+  "bar.sync 0;\nand.b32 %r7, %r1, " mask ";\nshl.b32 %r7, %r7, 8;\nadd.u32 %r7, %r7, %r3;\n"       \
+  "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r7], 256;\n"                              \
+  "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"
 // Each thread takes 16 bytes, writes four at a distance, gives them back, and something more.
 #define HEAP(distance, more)                                                                       \
   HEAD ".extern .func (.param .b64 p) malloc(.param .b64 n);\n"                                    \
@@ -267,6 +301,9 @@ static const Fault faults[] = {
     {"bulk store, no proxy fence", AT("0", STORE("")), "race", CUDA_ERROR_LAUNCH_FAILED,
      "without fence.proxy.async"},
     {"bulk store", AT("0", STORE("fence.proxy.async.shared::cta;")), "all", CUDA_SUCCESS, NULL},
+    {"one bulk store by each thread", AT("0", STORES("0")), "all", CUDA_SUCCESS, NULL},
+    {"two bulk stores into one place", AT("0", STORES("1")), "race", CUDA_ERROR_LAUNCH_FAILED,
+     "race on global memory"},
     {"a tensor map of nothing",
      AT("0", "setp.eq.u32 %p1, %r1, 0;\n.shared .align 8 .b64 bar;\n"
              "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r6, %r6}], [s];"),

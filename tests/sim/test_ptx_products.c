@@ -26,6 +26,17 @@
 #define STORE(from) "st.global.f32 [%rd3], " from ";\n"
 #define END "ret;\n}\n"
 #define BRANCH "@%p2 bra L;\nmov.u32 %r2, 1;\nL:\n"
+// Thread 0 overwrites an operand: by itself, or by a copy that ends at once.
+#define FIRST "setp.eq.u32 %p3, %r1, 0;\n"
+#define WRITE "bar.sync 0;\n" FIRST "@%p3 st.shared.u32 [s+128], %r2;\n"
+#define BAR                                                                                        \
+  ".shared .align 8 .b64 bar;\n" FIRST "@%p3 mbarrier.init.shared.b64 [bar], 1;\n"                \
+  "fence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
+#define COPY                                                                                       \
+  "@%p3 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;\n"                                     \
+  "@%p3 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [s], [s+8192], "    \
+  "256, [bar];\nw: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;\n@!%p1 bra w;\n"
+#define OVERWRITTEN "not ordered behind its wgmma.wait_group"
 #define EARLY "before wgmma.wait_group"
 #define UNFENCED "wgmma.fence is missing"
 
@@ -80,6 +91,20 @@ static const Order orders[] = {
     {"a sum between products, and none",
      HEAD FENCE PRODUCT COMMIT WAIT("0") "add.f32 %f1, %f1, 0f3F800000;\n" PRODUCT COMMIT
      WAIT("0") STORE("%f1") END, UNFENCED, 0},
+    {"an operand is overwritten before the wait",
+     HEAD FENCE PRODUCT COMMIT WRITE WAIT("0") STORE("%f1") END, OVERWRITTEN, 0},
+    {"an operand is overwritten behind the wait",
+     HEAD FENCE PRODUCT COMMIT WAIT("0") WRITE STORE("%f1") END, NULL, 16},
+    {"the newer group reads it, too",
+     HEAD FENCE PRODUCT COMMIT OTHER COMMIT WAIT("1") WRITE WAIT("0") STORE("%f1") END, OVERWRITTEN,
+     0},
+    {"what no product reads is overwritten",
+     HEAD FENCE PRODUCT COMMIT "bar.sync 0;\n" FIRST "@%p3 st.shared.u32 [s+2048], %r2;\n"
+     WAIT("0") STORE("%f1") END, NULL, 16},
+    {"an operand is copied over before the wait",
+     HEAD BAR FENCE PRODUCT COMMIT COPY WAIT("0") STORE("%f1") END, OVERWRITTEN, 0},
+    {"an operand is copied over behind the wait",
+     HEAD BAR FENCE PRODUCT COMMIT WAIT("0") COPY STORE("%f1") END, NULL, 16},
 };
 
 static void run_order(const void *user) {
@@ -112,8 +137,12 @@ static void all_on(const void *user) {
 
 static void test_orders(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+  int faults = 0, right = 0;
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
     device_child(all_on, run_order, &orders[i]);
+    *(orders[i].report ? &faults : &right) += 1;
+  }
+  printf("# %d planted faults are caught, %d right texts run\n", faults, right);
 }
 
 int main(void) {

@@ -59,6 +59,12 @@ ssize_t image_write(int fd, const void *from, size_t bytes);
 bool image_is_text(const void *image);   // ptx_image.c: it begins as one; it need not be readable
 bool fatbin_is(const void *image);
 CUresult fatbin_ptx(const void *image, int arch, Text *ptx, Text *log); // for that device
+enum { kFatbinHeader = 16 };
+size_t fatbin_bytes(const void *header); // of one whose header these bytes are; 0: they are none
+// Hands over each fat binary of a host's object file or archive; stops at the first error.
+typedef CUresult (*TakeFatbin)(void *user, const void *fatbin);
+CUresult host_object_fatbins(const char *data, size_t bytes, TakeFatbin take, void *user,
+                             int *found);
 CUresult image_of_text(const char *from, Text *image, Text *log);
 // Where the program wants the compiler's words, if it does.
 void image_give_log(const Text *log, unsigned count, const CUjit_option *options, void **values);

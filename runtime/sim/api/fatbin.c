@@ -45,6 +45,14 @@ bool fatbin_is(const void *image) {
   return peek(image, &magic, sizeof magic) && (magic == (uint32_t)kMagic || magic == kWrapper);
 }
 
+size_t fatbin_bytes(const void *from) {
+  Header header;
+  _Static_assert(sizeof header == kFatbinHeader, "as the format has it");
+  memcpy(&header, from, sizeof header);
+  if (header.magic != (uint32_t)kMagic || header.header_bytes < sizeof header) return 0;
+  return header.bytes < kMost ? header.header_bytes + header.bytes : 0;
+}
+
 // ---- unpacking ----------------------------------------------------------------------------------
 
 static bool unzstd(const char *from, size_t bytes, char *to, size_t room) {

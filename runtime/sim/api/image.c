@@ -48,16 +48,27 @@ static bool is_plain(void *handle, const char *name) {
   return is_arithmetic(handle, name);
 }
 
-static bool all_plain(void *handle, const char *image, const Elf64_Shdr *table) {
+// How many of the symbols that the image imports are as asked for.
+static int count_imports(void *handle, const char *image, const Elf64_Shdr *table,
+                         bool (*is)(void *handle, const char *name)) {
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
   const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
-  if (!table || table->sh_link >= head->e_shnum) return false;
+  if (!table || table->sh_link >= head->e_shnum) return 0;
   const Elf64_Sym *symbols = (const Elf64_Sym *)(image + table->sh_offset);
   const char *names = image + sections[table->sh_link].sh_offset;
+  int n = 0;
   for (size_t i = 1; i < table->sh_size / sizeof *symbols; i++)
-    if (symbols[i].st_shndx == SHN_UNDEF && !is_plain(handle, names + symbols[i].st_name))
-      return false;
-  return true;
+    n += symbols[i].st_shndx == SHN_UNDEF && is(handle, names + symbols[i].st_name);
+  return n;
+}
+
+static bool is_not_plain(void *handle, const char *name) {
+  return !is_plain(handle, name);
+}
+
+static bool is_trigger(void *handle, const char *name) {
+  (void)handle;
+  return !strcmp(name, "cusim_launch_dependents");
 }
 
 static const Elf64_Shdr *find_section(const char *image, const char *name) {
@@ -79,7 +90,9 @@ bool image_read(CUmodule module) {
   const Elf64_Shdr *code = find_section(image, ".text");
   module->code = code ? module->base + code->sh_addr : module->base;
   module->code_bytes = code ? code->sh_size : module->bytes;
-  module->waits = !all_plain(module->handle, image, find_section(image, ".dynsym"));
+  const Elf64_Shdr *table = find_section(image, ".dynsym");
+  module->waits = !table || count_imports(module->handle, image, table, is_not_plain) > 0;
+  module->triggers = count_imports(module->handle, image, table, is_trigger) > 0;
   bool ok = shared_measure(module, image);
   munmap(image, (size_t)st.st_size);
   return ok;

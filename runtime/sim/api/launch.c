@@ -121,7 +121,7 @@ static unsigned static_part(const CusimKernel *kernel) {
 
 static CUresult check_cluster(const Launch *launch, const unsigned dim[3], unsigned long size) {
   const struct CUfunc_st *f = launch->function;
-  const unsigned *own = f->kernel->cluster;
+  const unsigned *own = f->kernel->limits.cluster;
   unsigned long most = f->wide_clusters ? kMostCluster : 8;
   if (size > 1 && sim_device()->major < 9)
     return sim_refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "kernel %s: sm_%d0 has no clusters", f->name,
@@ -170,7 +170,7 @@ CUresult launch_make(Launch *launch, CUfunction function, const unsigned grid[3]
   memcpy(launch->grid, grid, sizeof launch->grid);
   memcpy(launch->block, block, sizeof launch->block);
   launch->total = launch->units = (unsigned long)grid[0] * grid[1] * grid[2];
-  r = set_cluster(launch, function->kernel->cluster);
+  r = set_cluster(launch, function->kernel->limits.cluster);
   if (r != CUDA_SUCCESS) return r;
   return take_params(launch, params, extra);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { InputPtx = 1, InputFatbin = 2 };
+enum { InputPtx = 1, InputObject = 3, InputLibrary = 4 };
 
 typedef struct Input { // a piece of the text
   struct Input *next; // the one before it
@@ -93,27 +93,51 @@ static CUresult add_text(CUlinkState link, const char *name, const char *text) {
   return r;
 }
 
+typedef struct Given { // an input on its way into a link
+  CUlinkState link;
+  const char *name;
+  bool library; // of which what has no PTX is passed over: libcudadevrt.a
+} Given;
+
+static CUresult add_fatbin(void *user, const void *fatbin) {
+  const Given *given = user;
+  Text text = {0}, log = {0};
+  CUresult r = fatbin_ptx(fatbin, 10 * sim_device()->major + sim_device()->minor, &text, &log);
+  if (r == CUDA_ERROR_NO_BINARY_FOR_GPU && given->library) r = CUDA_SUCCESS;
+  else if (r != CUDA_SUCCESS) say(given->link, r, given->name, log.data ? log.data : "");
+  else r = add_text(given->link, given->name, text.data ? text.data : "");
+  text_free(&text);
+  text_free(&log);
+  return r;
+}
+
+static CUresult add_host_object(Given *given, const void *data, size_t bytes) {
+  int found;
+  CUresult r = host_object_fatbins(data, bytes, add_fatbin, given, &found);
+  if (r == CUDA_SUCCESS && !found)
+    r = say(given->link, CUDA_ERROR_INVALID_IMAGE, given->name,
+            "there is no fat binary in it: PTX, fat binaries, and objects or archives of the "
+            "host with such are taken");
+  return r;
+}
+
 CUresult cuLinkAddData_v2(CUlinkState link, int type, void *data, size_t bytes, const char *name,
                           unsigned count, CUjit_option *options, void **values) {
   (void)count, (void)options, (void)values;
   if (!is_link(link) || !data) return CUDA_ERROR_INVALID_VALUE;
-  Text text = {0}, log = {0};
-  CUresult r = CUDA_SUCCESS;
+  Given given = {link, name, type == InputLibrary};
   char number[32];
   snprintf(number, sizeof number, "input %d", ++link->given);
-  if (!name || !*name) name = number;
-  if (fatbin_is(data)) {
-    r = fatbin_ptx(data, 10 * sim_device()->major + sim_device()->minor, &text, &log);
-    if (r != CUDA_SUCCESS) say(link, r, name, log.data ? log.data : "");
-  } else if (type == InputPtx) {
-    text_append(&text, data, strnlen(data, bytes));
-  } else {
-    r = say(link, CUDA_ERROR_NOT_SUPPORTED, name,
-            "cuLinkAddData: PTX and fat binaries with PTX are taken");
-  }
-  if (r == CUDA_SUCCESS) r = add_text(link, name, text.data ? text.data : "");
+  if (!name || !*name) given.name = number;
+  if (fatbin_is(data)) return add_fatbin(&given, data);
+  if (type == InputObject || type == InputLibrary) return add_host_object(&given, data, bytes);
+  if (type != InputPtx)
+    return say(link, CUDA_ERROR_NOT_SUPPORTED, given.name,
+               "cuLinkAddData: PTX and fat binaries with PTX are taken");
+  Text text = {0};
+  text_append(&text, data, strnlen(data, bytes));
+  CUresult r = add_text(link, given.name, text.data ? text.data : "");
   text_free(&text);
-  text_free(&log);
   return r;
 }
 

@@ -62,7 +62,9 @@ static Op *early_follower(Op *op) {
     return NULL;
   for (int i = 0; i < next->ndeps; i++)
     if (!next->deps[i]->done) return NULL;
-  return op->work.launch->function->kernel->triggers && !op->work.launch->before ? next : NULL;
+  const struct CUfunc_st *f = op->work.launch->function;
+  bool triggers = f->kernel->from_ptx ? f->kernel->triggers : f->module->triggers;
+  return triggers && !op->work.launch->before ? next : NULL;
 }
 
 static void run_work(Op *op) {

@@ -30,7 +30,8 @@ typedef struct Declaration { // of a kernel; parts that it lacks are empty
   Token arguments;           // `<float>`
   Token params;              // `(float *x, int n)`
   Token bounds, registers;   // `(128, 2)` of __launch_bounds__, `(64)` of __maxnreg__
-  Token limits[2];           // the same two from their markers on, in the order of the source
+  Token cluster;             // `(2, 1, 1)` of __cluster_dims__
+  Token limits[3];           // the same from their markers on, in the order of the source
   bool instantiates;         // `template` without a header
   bool defined;              // a body follows
   const char *end;           // of what stands before the parameters

@@ -32,7 +32,9 @@ static Token template_header(const char *word) {
 static const char *take_limits(Declaration *d, Token marker, Token *out) {
   const char *open = token_skip_blank(marker.end, "");
   *out = (Token){open, token_skip_brackets(open)};
-  d->limits[d->limits[0].end ? 1 : 0] = (Token){marker.begin, out->end};
+  int n = 0;
+  while (n < 2 && d->limits[n].end) n++;
+  d->limits[n] = (Token){marker.begin, out->end};
   return out->end;
 }
 
@@ -66,6 +68,8 @@ void declaration_parse(const char *p, const char *template, Declaration *d) {
       p = take_limits(d, t, &d->bounds);
     else if (token_is(t, "__cusim_registers__"))
       p = take_limits(d, t, &d->registers);
+    else if (token_is(t, "__cusim_cluster__"))
+      p = take_limits(d, t, &d->cluster);
     else if (declaration_is_attribute(t))
       p = token_skip_brackets(token_skip_blank(t.end, ""));
     else if (token_is_name(t))

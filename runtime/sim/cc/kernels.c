@@ -66,12 +66,23 @@ static int length(Token t) {
 // ---- limits -------------------------------------------------------------------------------------
 
 static bool has_limits(const Declaration *d) {
-  return length(d->bounds) || length(d->registers);
+  return length(d->bounds) || length(d->registers) || length(d->cluster);
 }
 
 static void print_own_limits(Text *out, const Declaration *d) {
-  text_print(out, "cusim::%s", length(d->bounds) ? "bounded" : "registers_bounded");
-  declaration_copy(out, length(d->bounds) ? d->bounds : d->registers);
+  bool cluster = length(d->cluster) > 0;
+  if (cluster) {
+    text_print(out, "cusim::Clustered");
+    declaration_copy(out, d->cluster);
+    text_print(out, ".with(");
+  }
+  if (length(d->bounds) || length(d->registers)) {
+    text_print(out, "cusim::%s", length(d->bounds) ? "bounded" : "registers_bounded");
+    declaration_copy(out, length(d->bounds) ? d->bounds : d->registers);
+  } else {
+    text_print(out, "CusimLimits{}");
+  }
+  if (cluster) text_print(out, ")");
 }
 
 // Chosen when no function fits: of an overload without limits.

@@ -18,7 +18,7 @@ typedef struct Rewriter {
   Token last;              // the token before the current one
   const char *template;    // where the declaration began with `template`; else null
   bool elsewhere;          // it is `extern template`
-  Token bounds, registers; // launch limits that stand before `__global__`
+  Token bounds, registers, cluster; // launch limits that stand before `__global__`
   int depth;               // open braces
   int namespaces;          // how many of them are namespaces (or extern "C")
   Token names[kMaxDepth];  // of the open namespaces; empty for unnamed ones and extern "C"
@@ -115,7 +115,9 @@ static const char *rewrite_shared(Rewriter *r, Token marker) {
 static const char *take_limits(Rewriter *r, Token marker) {
   const char *open = token_skip_blank(marker.end, "");
   Token brackets = {open, token_skip_brackets(open)};
-  *(token_is(marker, "__cusim_bounds__") ? &r->bounds : &r->registers) = brackets;
+  *(token_is(marker, "__cusim_bounds__")    ? &r->bounds
+    : token_is(marker, "__cusim_cluster__") ? &r->cluster
+                                            : &r->registers) = brackets;
   keep_lines(r, marker.begin, brackets.end);
   return brackets.end;
 }
@@ -128,8 +130,9 @@ static const char *rewrite_global(Rewriter *r, const char *p) {
   declaration_parse(p, r->template, &d);
   if (r->bounds.end) d.bounds = r->bounds;
   if (r->registers.end) d.registers = r->registers;
+  if (r->cluster.end) d.cluster = r->cluster;
   text_append(r->out, attributes, sizeof attributes - 1);
-  for (int i = 0; i < 2 && d.limits[i].end; i++) {
+  for (int i = 0; i < 3 && d.limits[i].end; i++) {
     text_append(r->out, p, (size_t)(d.limits[i].begin - p));
     keep_lines(r, d.limits[i].begin, d.limits[i].end);
     p = d.limits[i].end;
@@ -201,7 +204,7 @@ static void follow_braces(Rewriter *r, Token t) {
   if (*t.begin == '{' || *t.begin == '}' || *t.begin == ';') {
     r->template = NULL;
     r->elsewhere = false;
-    r->bounds = r->registers = (Token){0};
+    r->bounds = r->registers = r->cluster = (Token){0};
   }
   if (!token_is(t, "template") || r->template) return;
   r->template = t.begin;
@@ -254,7 +257,8 @@ static const char *rewrite_token(Rewriter *r, Token t) {
   if (token_is(t, "while") && (end = rewrite_spin(r, t))) return end;
   if (token_is(t, "__cusim_global__")) return rewrite_global(r, t.end);
   if (token_is(t, "__cusim_shared__")) return rewrite_shared(r, t);
-  if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__"))
+  if (token_is(t, "__cusim_bounds__") || token_is(t, "__cusim_registers__") ||
+      token_is(t, "__cusim_cluster__"))
     return take_limits(r, t);
   follow_braces(r, t);
   text_append(r->out, t.begin, (size_t)(t.end - t.begin));

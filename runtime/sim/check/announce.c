@@ -23,7 +23,7 @@ void cusim_watch(const void *address, int bytes, int how) {
                  __builtin_return_address(0));
 }
 
-// NOTE: local memory is the fiber's stack, where what lies beside a variable is the simulator's own.
+// NOTE: local memory is the fiber's stack, where the simulator's own lies beside a variable.
 void cusim_watch_local(const void *address, int bytes, int writes) {
   const unsigned char *at = address;
   if (!sim_settings()->address) return;

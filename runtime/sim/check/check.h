@@ -76,7 +76,8 @@ typedef enum AccessKind {
   AccessAtomic,
   AccessCompare, // atomic: compare and swap
   AccessVolatile,
-  AccessAsync // of a bulk copy or a product, when it happens
+  AccessAsync, // of a bulk copy or a product, when it happens
+  AccessProduct // a read that goes on up to a wait (reading.c)
 } AccessKind;
 // Shared memory that the asynchronous proxy reads: whoever wrote it has fenced.
 void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc);
@@ -86,6 +87,11 @@ void race_block(Block *block); // before its threads run
 void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                  const void *pc, bool shared);
 void race_proxy(const Block *block, uintptr_t address, int bytes, const void *pc);
+// Shared memory that a product reads until its wait; and what is written there before, or, later,
+// by a copy that is asked for.
+void reading_begin(Block *block);
+void reading_add(Fiber *fiber, uintptr_t address, int bytes);
+void reading_check(Fiber *fiber, uintptr_t address, size_t bytes, bool later, const void *pc);
 void trace_settle_slowly(Worker *worker);
 static inline void trace_settle(void) { // before another thread runs
   if (__builtin_expect(sim_worker->nsuspects, 0)) trace_settle_slowly(sim_worker);

@@ -84,6 +84,7 @@ void race_block(Block *block) {
   block->last_atomic = 0;
   sim_worker->nsuspects = 0;
   clock_begin(block);
+  reading_begin(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------
@@ -175,7 +176,8 @@ static __attribute__((noinline)) void after_write(Fiber *fiber, Cell *cell, cons
                                                   bool writes, AccessKind kind, uintptr_t base,
                                                   uintptr_t address, bool shared) {
   if (!writes && is_early_read(fiber, cell, now, kind, base, address, shared)) return;
-  if (!(writes && kind == AccessPlain) || cell->write.atomic)
+  bool settled = kind == AccessPlain || (kind == AccessAsync && !shared); // before the next one
+  if (!(writes && settled) || cell->write.atomic)
     report_race(&cell->write, true, now, writes, address, shared);
   suspect(&cell->write, now, address, shared);
 }
@@ -189,6 +191,7 @@ static inline void check_cell(Fiber *fiber, Cell *cell, const Access *now, bool 
     after_write(fiber, cell, now, writes, kind, base, address, shared);
   if (writes && conflicts(&cell->read, now, block, shared))
     report_race(&cell->read, false, now, writes, address, shared);
+  if (kind == AccessProduct) return;
   Access *slot = writes ? &cell->write : &cell->read;
   bool same = slot->block == now->block && slot->thread == now->thread;
   bool more = same && slot->clock == now->clock;
@@ -261,6 +264,7 @@ static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes
 
 void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                  const void *pc, bool shared) {
+  if (shared && writes) reading_check(fiber, address, (size_t)bytes, false, pc);
   trace_lock(fiber->block->launch);
   order_access(fiber, address, bytes, writes, kind, pc, shared);
   trace_unlock();

@@ -39,6 +39,7 @@ void trace_block(Block *block) {
 }
 
 void trace_block_end(Block *block) {
+  if (sim_settings()->race) reading_begin(block);
   if (!sim_settings()->count) return;
   KernelCounters *c = block->launch->function->counters;
   __atomic_fetch_add(&c->blocks, 1, __ATOMIC_RELAXED);
@@ -182,9 +183,13 @@ void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc
     race_proxy(fiber->block, address, bytes, pc);
 }
 
+// NOTE: of a kernel in C++ the product is made at its wait.
 void cusim_proxy_read(const void *address, int bytes) {
   const void *pc = __builtin_return_address(0);
+  Fiber *fiber = fiber_running();
+  bool from_ptx = fiber->self.product_fences;
   if (!sim_settings()->trace) return;
-  trace_access(fiber_running(), (uintptr_t)address, bytes, false, AccessAsync, pc);
-  trace_proxy_read(fiber_running(), (uintptr_t)address, bytes, pc);
+  trace_access(fiber, (uintptr_t)address, bytes, false, from_ptx ? AccessProduct : AccessAsync, pc);
+  trace_proxy_read(fiber, (uintptr_t)address, bytes, pc);
+  if (from_ptx && sim_settings()->race) reading_add(fiber, (uintptr_t)address, bytes);
 }

@@ -17,12 +17,12 @@
 #define __shared__ __cusim_shared__
 #define __launch_bounds__ __cusim_bounds__
 #define __maxnreg__ __cusim_registers__
+#define __cluster_dims__ __cusim_cluster__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
 #define __managed__ static_assert(false, "managed memory is not modelled");
-#define __cluster_dims__(...) _Pragma("GCC error \"libcusim: no clusters: __cluster_dims__\"")
 
 // Marks in the preprocessed text, by which host_compiler.c knows the compiler: cusim_is_clang, and
 #if defined(__clang__) || __GNUC__ >= 12
@@ -76,5 +76,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_atomic.h"
 #include "cusim_matrix.h"
 #include "cusim_wgmma.h"
+#include "cusim_cluster.h"
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 15
+#define CUSIM_ABI 16
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +42,7 @@ typedef void (*CusimEntry)(void *const *params);
 typedef struct CusimLimits { // 0: not given
   int threads, blocks;       // of __launch_bounds__: most in a block, fewest blocks on an SM
   int registers;             // of __maxnreg__
+  unsigned cluster[3];       // of __cluster_dims__
 } CusimLimits;
 
 typedef struct CusimKernel {
@@ -56,7 +57,6 @@ typedef struct CusimKernel {
   int from_ptx;         // its static shared memory lies before the dynamic part
   unsigned static_smem; // bytes
   unsigned smem_align;  // of the dynamic part
-  unsigned cluster[3];  // blocks of a cluster; 0: not given
   int triggers; // it may let the next launch begin: griddepcontrol.launch_dependents
 } CusimKernel;
 
@@ -141,6 +141,7 @@ void cusim_cluster_wait(void);
 void cusim_barrier_named(int id, int threads, int place); // bar.sync; place: as above
 void cusim_set_registers(int registers); // of the thread's warp: waits until the block has as many
 void cusim_exit(void) __attribute__((noreturn)); // ends the thread, from whatever function
+void cusim_launch_dependents(void); // of a kernel in C++: the next launch may begin
 void cusim_grid_wait(void); // griddepcontrol.wait: the launch before has ended
 int cusim_grid_is_cooperative(void);
 void cusim_grid_barrier(void);     // of all blocks of a cooperative launch
@@ -204,6 +205,7 @@ void cusim_bulk_commit(void);
 void cusim_bulk_wait(int groups, int read);
 void cusim_proxy_fence(void); // fence.proxy.async
 void cusim_proxy_read(const void *address, int bytes); // announces what a product reads
+void cusim_product_waited(void); // announces wgmma.wait_group of a kernel from PTX
 void cusim_no_rank(unsigned rank) __attribute__((noreturn)); // there is no such block in the cluster
 void cusim_early_read(void) __attribute__((noreturn)); // of an accumulator, before its wait
 void cusim_no_fence(void) __attribute__((noreturn)); // wgmma.fence, before a product

@@ -69,6 +69,14 @@ constexpr CusimLimits bounded(long long threads, long long blocks = 0, long long
   return {int(threads), int(blocks), 0};
 }
 constexpr CusimLimits registers_bounded(long long registers) { return {0, 0, int(registers)}; }
+// __cluster_dims__(x, y, z)
+struct Clustered {
+  unsigned x, y, z;
+  constexpr Clustered(unsigned nx, unsigned ny = 1, unsigned nz = 1) : x(nx), y(ny), z(nz) {}
+  constexpr CusimLimits with(CusimLimits l) const {
+    return {l.threads, l.blocks, l.registers, {x, y, z}};
+  }
+};
 
 // `extern __shared__ T name[]` outside a function.
 template <class T> struct DynamicShared {

@@ -54,7 +54,9 @@ CUSIM_FN bool x_bar_red_and(s32 id, s32 threads, bool p) { return cusim_barrier_
 CUSIM_FN void x_wgmma_wait(u32 groups) {
   CusimThread *self = cusim_self;
   u32 done = self->product_groups > groups ? self->product_groups - groups : 0;
-  if (done > self->product_done) self->product_done = done;
+  if (done <= self->product_done) return;
+  self->product_done = done;
+  if (CUSIM_TRACE) cusim_product_waited();
 }
 CUSIM_FN void x_wgmma_read(u32 group) {
   if (__builtin_expect(group > cusim_self->product_done, 0)) cusim_early_read();
@@ -71,13 +73,11 @@ CUSIM_FN s32 x_mbar_phase(u64 state) { return cusim_mbar_phase(state); }
 // An address of shared::cluster: a distance from a block's window; above it the rank plus 1, or 0 for
 // the own block.
 
-enum { kRankShift = 24, kWindowBefore = 1024 };
+enum { kRankShift = 24 };
+using cusim::kWindowBefore;
 
-CUSIM_FN u8 *x_window(u32 rank) { return cusim_self->peers[rank] - kWindowBefore; }
-CUSIM_FN u32 x_check_rank(u32 rank) {
-  if (rank >= cusim_self->cluster_size) cusim_no_rank(rank);
-  return rank;
-}
+CUSIM_FN u8 *x_window(u32 rank) { return (u8 *)cusim::shared_window(rank); }
+CUSIM_FN u32 x_check_rank(u32 rank) { return cusim::check_rank(rank); }
 CUSIM_FN u8 *x_cluster_address(u32 address) {
   u32 rank = address >> kRankShift;
   u8 *window = rank ? x_window(x_check_rank(rank - 1)) : cusim_self->smem - kWindowBefore;
@@ -86,19 +86,9 @@ CUSIM_FN u8 *x_cluster_address(u32 address) {
 CUSIM_FN u32 x_in_rank(u32 address, u32 rank) {
   return (address & ((1u << kRankShift) - 1)) | (x_check_rank(rank) + 1) << kRankShift;
 }
-CUSIM_FN u32 x_rank_of(u64 p) { // of a pointer; the cluster's size: it is no shared memory
-  u32 rank = 0;
-  while (rank < cusim_self->cluster_size &&
-         size_t(p) - size_t(x_window(rank)) >= size_t(cusim_self->smem_bytes) + kWindowBefore)
-    rank++;
-  return rank;
-}
+CUSIM_FN u32 x_rank_of(u64 p) { return cusim::shared_rank(p); }
 template <class T> CUSIM_FN T x_mapa(T address, u32 rank) { return x_in_rank(u32(address), rank); }
-CUSIM_FN u64 x_mapa_generic(u64 p, u32 rank) {
-  u32 from = x_rank_of(p);
-  if (from == cusim_self->cluster_size) cusim_trap();
-  return p - u64(x_window(from)) + u64(x_window(x_check_rank(rank)));
-}
+CUSIM_FN u64 x_mapa_generic(u64 p, u32 rank) { return cusim::map_shared(p, rank); }
 CUSIM_FN u32 x_getctarank(u32 address) {
   u32 rank = address >> kRankShift;
   return rank ? rank - 1 : cusim_self->cluster_rank;

@@ -190,6 +190,15 @@ static void move_all(unsigned char *to, const unsigned char *from, unsigned byte
     move_element(to + i, from + i, type, how);
 }
 
+// Piece by piece: what each writes is known when the next one is traced.
+static void store_all(const BulkCopy *copy) {
+  trace(copy, copy->smem, copy->bytes, false);
+  for (unsigned i = 0; i < copy->bytes; i += kWidest) {
+    trace(copy, copy->gmem + i, kWidest, true);
+    move_all(copy->gmem + i, copy->smem + i, kWidest, copy->type, copy->reduce);
+  }
+}
+
 // ---- tensors ------------------------------------------------------------------------------------
 
 // The element's place in global memory; null: outside of the tensor.
@@ -282,9 +291,8 @@ static void land(BulkCopy *copy) {
   if (copy->load) {
     if (!copy->tensor) trace(copy, copy->gmem, copy->bytes, false);
     trace(copy, copy->smem, copy->bytes, true);
-  } else {
+  } else if (copy->tensor) {
     trace(copy, copy->smem, copy->bytes, false);
-    if (!copy->tensor) trace(copy, copy->gmem, copy->bytes, true);
   }
   if (copy->tensor && copy->map.im2col)
     im2col(copy);
@@ -293,7 +301,7 @@ static void land(BulkCopy *copy) {
   else if (copy->load)
     move_all(copy->smem, copy->gmem, copy->bytes, copy->type, copy->reduce);
   else
-    move_all(copy->gmem, copy->smem, copy->bytes, copy->type, copy->reduce);
+    store_all(copy);
   if (copy->bar)
     mbar_complete(copy->fiber->block, copy->bar, (int)copy->bytes, copy->thread, copy->pc);
   free(copy);
@@ -350,6 +358,8 @@ static void start(BulkCopy made) {
   made.thread = (int)fiber->self.linear;
   made.group = fiber->bulk_group;
   check(&made);
+  if (made.load && sim_settings()->race)
+    reading_check(fiber, (uintptr_t)made.smem, made.bytes, true, made.pc);
   BulkCopy *copy = malloc(sizeof *copy);
   if (!copy) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, made.pc, "no memory for a bulk copy");
   *copy = made;

@@ -147,8 +147,7 @@ static void emit_reg(Emitter *e, const Operand *op, PtxType type) {
     text_print(e->out, "%s%s", op->negated ? "!" : "", reg->c_name);
     return;
   }
-  if (reg->type.bits < type.bits)
-    emit_fail(e, "%s has %d bits, not %d", reg->c_name, reg->type.bits, type.bits);
+  lint_width(e, reg, type);
   bool same = reg->type.bits == type.bits;
   if (reg->is_float && same && is_host_float(type))
     text_print(e->out, "%s", reg->c_name);
@@ -242,6 +241,7 @@ void emit_address(Emitter *e, const Operand *op, PtxSpace space) {
   const Operand *base = &op->parts[0];
   PtxType wide = ptx_type_of("u64");
   bool zero = base->kind == OpInt;
+  if (base->kind == OpReg) lint_address(e, &e->func->regs[base->reg]);
   if (base->kind == OpReg && e->func->regs[base->reg].type.bits == 32) wide = ptx_type_of("u32");
   if (base->kind == OpVar && space == SpaceGeneric && base->var->space != SpaceGlobal)
     space = base->var->space;
@@ -270,8 +270,7 @@ void emit_begin(Emitter *e, const Operand *target, PtxType type) {
   const PtxReg *reg = &e->func->regs[target->reg];
   if ((type.kind == KindPred) != (reg->type.kind == KindPred))
     emit_fail(e, "%s: a predicate and a number", reg->c_name);
-  if (reg->type.bits < type.bits)
-    emit_fail(e, "%s has %d bits, not %d", reg->c_name, reg->type.bits, type.bits);
+  lint_width(e, reg, type);
   bool same = reg->type.bits == type.bits;
   text_print(e->out, "%s = ", reg->c_name);
   if (type.kind == KindPred)
@@ -360,17 +359,11 @@ void emit_line(Emitter *e, const Instr *instr) {
   e->line = line;
 }
 
-// Pairs of integers have no other instructions; others would take them for 32 bits.
-static void check_pairs(const Emitter *e, const Instr *instr) {
-  if (!instr_has(instr, "s16x2") && !instr_has(instr, "u16x2")) return;
-  if (!strstr("add sub min max", instr->part[0])) emit_fail(e, "pairs of integers");
-}
-
 void emit_instr(Emitter *e, const Instr *instr) {
   e->instr = instr;
   const EmitRow *row = find_row(instr);
   if (!row) emit_fail(e, "this instruction is not known");
-  check_pairs(e, instr);
+  lint_instr(e);
   for (int i = 0; i < instr->nops; i++)
     if (is_changed(&instr->op[i]) && !is_video(row))
       emit_fail(e, "a part of a register, or a minus sign before one");

@@ -49,9 +49,14 @@ static void address(Emitter *e, const Operand *op) {
 static int vector_count(Emitter *e, const Operand *op) {
   int n = instr_has(e->instr, "v2") ? 2 : instr_has(e->instr, "v4") ? 4
         : instr_has(e->instr, "v8") ? 8 : 1;
-  if ((n > 1) != (op->kind == OpVector) || (n > 1 && op->nparts != n))
-    emit_fail(e, "as many registers as it says");
+  int given = op->kind == OpVector ? op->nparts : 1;
+  if (given != n || (n > 1 && op->kind != OpVector)) emit_fail(e, "as many registers as it says");
   return n;
+}
+
+// `{%r1}`, which compilers write for %r1.
+static const Operand *alone(const Operand *op) {
+  return op->kind == OpVector && op->nparts == 1 ? op->parts : op;
 }
 
 // A value in memory: of floats as of any bits, but for their own names.
@@ -78,7 +83,7 @@ static void emit_ld(Emitter *e) {
   check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
   int n = vector_count(e, need_op(e, 0));
   const char *kind = access_kind(e, space);
-  const Operand *target = need_op(e, 0);
+  const Operand *target = n == 1 ? alone(need_op(e, 0)) : need_op(e, 0);
   check_param(e, need_op(e, 1), n * type.bits / 8);
   if (n == 1) {
     emit_begin(e, target, type);
@@ -112,7 +117,7 @@ static void emit_st(Emitter *e) {
   address(e, need_op(e, 0));
   if (n == 1) {
     text_print(e->out, ", (%s)(", type.name);
-    emit_value(e, value, type);
+    emit_value(e, alone(value), type);
     text_print(e->out, "));");
     return;
   }
@@ -169,7 +174,7 @@ static void emit_mov_vector(Emitter *e, PtxType type) {
 
 static void emit_mov(Emitter *e) {
   PtxType type = register_type(e, instr_type(e, 0));
-  const Operand *to = need_op(e, 0), *from = need_op(e, 1);
+  const Operand *to = alone(need_op(e, 0)), *from = alone(need_op(e, 1));
   if (instr_has(e->instr, "v2") || instr_has(e->instr, "v4")) {
     emit_mov_vector(e, type);
     return;

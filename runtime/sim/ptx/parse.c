@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { kNewestVersion = 99, kOldestVersion = 30 };
+// NOTE: CUDA 13.0 writes 9.0; Triton 3.9, whose assembler is newer, 9.4.
+enum { kNewestVersion = 94, kOldestVersion = 30 };
 
 void parse_fail(Parser *p, const char *format, ...) {
   char text[400];
@@ -252,12 +253,27 @@ static void parse_version(Parser *p) {
              kOldestVersion % 10, kNewestVersion / 10, kNewestVersion % 10);
 }
 
+// The first version of PTX that has the target.
+static int first_version(int arch) {
+  static const struct {
+    int arch, version;
+  } known[] = {{50, 40}, {52, 41}, {53, 42}, {60, 50}, {70, 60}, {72, 61}, {75, 63}, {80, 70},
+               {86, 71}, {87, 74}, {89, 78}, {90, 78}, {100, 86}, {120, 87}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].arch == arch) return known[i].version;
+  return 0;
+}
+
 static void parse_target(Parser *p) {
   p->module->target = parse_name(p);
   const char *digits = strchr(p->module->target, '_');
   p->module->arch = digits ? atoi(digits + 1) : 0;
   if (strncmp(p->module->target, "sm_", 3) != 0 || p->module->arch < 10)
     parse_fail(p, "`%s` is no target", p->module->target);
+  int first = first_version(p->module->arch), version = p->module->version;
+  if (version < first)
+    parse_fail(p, "%s needs PTX of version %d.%d, not %d.%d", p->module->target, first / 10,
+               first % 10, version / 10, version % 10);
   while (parse_take(p, ",")) {
     const char *option = parse_name(p);
     if (!strcmp(option, "texmode_unified") || !strcmp(option, "texmode_independent"))

@@ -225,6 +225,10 @@ void emit_function(Emitter *e, PtxFunc *func);
 void emit_instr(Emitter *e, const Instr *instr);
 void emit_fail(const Emitter *e, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
+// What NVIDIA's assembler refuses (emit_lint.c).
+void lint_instr(const Emitter *e);
+void lint_width(const Emitter *e, const PtxReg *reg, PtxType type);
+void lint_address(const Emitter *e, const PtxReg *reg);
 // Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).
 void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concerns
 void pending_label(Emitter *e);

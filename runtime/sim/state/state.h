@@ -79,6 +79,7 @@ struct CUmod_st {
   size_t tls_module; // of the static shared memory; 0: none
   size_t tls_bytes;
   bool waits;     // its threads can wait for each other
+  bool triggers;  // of C++: a kernel may let the next launch begin
   uintptr_t base; // load address
   size_t bytes;   // from there on
   uintptr_t code; // of the kernels, without the linker's stubs
@@ -248,6 +249,7 @@ typedef struct Block {
   uint32_t own[kMaxThreads];
   bool atomic_open[kMaxThreads]; // its last atomic operation may not have been made yet
   MbarClock mbars[kMbarClocks];
+  struct Readings *readings; // of products under way (reading.c); null: none
   int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
   struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase
   struct Clock *exited;         // what threads published that have ended

@@ -1,0 +1,143 @@
+// emit_lint.c: what NVIDIA's assembler refuses although its meaning would be plain: registers of
+// another width or kind than the instruction's, and instructions that the module's target lacks.
+#include "sim/ptx/ptx.h"
+
+#include <string.h>
+
+// ---- registers ----------------------------------------------------------------------------------
+
+// As wide as the type; one of a load, a store or a conversion may be wider.
+void lint_width(const Emitter *e, const PtxReg *reg, PtxType type) {
+  static const char *const loose[] = {"ld", "ldu", "st", "cvt"};
+  if (reg->type.bits == type.bits) return;
+  bool wide = false;
+  for (size_t i = 0; i < sizeof loose / sizeof *loose; i++)
+    wide |= e->instr && !strcmp(e->instr->part[0], loose[i]) && reg->type.bits > type.bits;
+  if (!wide) emit_fail(e, "%s has %d bits, not %d", reg->c_name, reg->type.bits, type.bits);
+}
+
+static bool is_arithmetic(const char *name) {
+  static const char *const others[] = {"ld", "ldu", "st", "mov", "atom", "red"};
+  for (const EmitRow *row = emit_arith_rows; row->name; row++)
+    if (!strcmp(row->name, name)) return true;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (!strcmp(others[i], name)) return true;
+  return false;
+}
+
+static void refuse_kind(const Emitter *e, const Operand *op, bool floats) {
+  for (int i = 0; op->kind == OpVector && i < op->nparts; i++)
+    refuse_kind(e, &op->parts[i], floats);
+  if (op->kind != OpReg) return;
+  const PtxReg *reg = &e->func->regs[op->reg];
+  PtxKind kind = reg->type.kind;
+  if (floats ? kind == KindUnsigned || kind == KindSigned : kind == KindFloat)
+    emit_fail(e, "%s is .%s", reg->c_name, reg->type.name);
+}
+
+// Where all its types are of integers no register is of floats, and the other way round. Those of
+// bits go with either.
+static void check_kinds(const Emitter *e) {
+  const Instr *in = e->instr;
+  bool seen[KindFloat + 1] = {false};
+  if (!is_arithmetic(in->part[0])) return;
+  for (int i = 1; i < in->nparts; i++) seen[ptx_type_of(in->part[i]).kind] = true;
+  bool integers = seen[KindUnsigned] || seen[KindSigned];
+  if (seen[KindBits] || seen[KindPred] || integers == seen[KindFloat]) return;
+  for (int i = 0; i < in->nops; i++) refuse_kind(e, &in->op[i], seen[KindFloat]);
+}
+
+static void check_vectors(const Emitter *e) {
+  for (int i = 0; i < e->instr->nops; i++) {
+    const Operand *op = &e->instr->op[i];
+    int bits = 0;
+    for (int k = 0; op->kind == OpVector && k < op->nparts; k++) {
+      if (op->parts[k].kind != OpReg) continue;
+      const PtxReg *reg = &e->func->regs[op->parts[k].reg];
+      if (bits && reg->type.bits != bits)
+        emit_fail(e, "%s is not as wide as those beside it", reg->c_name);
+      bits = reg->type.bits;
+    }
+  }
+}
+
+void lint_address(const Emitter *e, const PtxReg *reg) {
+  if (reg->type.kind == KindFloat || reg->type.kind == KindPred)
+    emit_fail(e, "%s is .%s, no address", reg->c_name, reg->type.name);
+}
+
+// ---- targets ------------------------------------------------------------------------------------
+
+typedef struct Need {
+  const char *name; // the opcode's first pieces; or null: of any
+  const char *part; // which makes the difference; or null: none
+  int arch;
+  bool exact; // of `sm_90a`, not of sm_90
+} Need;
+
+static const Need needs[] = {
+    {"wgmma", NULL, 90, true},
+    {"setmaxnreg", NULL, 90, true},
+    {"tensormap.replace", NULL, 90, true},
+    {"barrier.cluster", NULL, 90, false},
+    {"mapa", NULL, 90, false},
+    {"getctarank", NULL, 90, false},
+    {"elect", NULL, 90, false},
+    {"stmatrix", NULL, 90, false},
+    {"griddepcontrol", NULL, 90, false},
+    {"cp.async.bulk", NULL, 90, false},
+    {"cp.reduce.async.bulk", NULL, 90, false},
+    {"st.async", NULL, 90, false},
+    {"red.async", NULL, 90, false},
+    {"fence.proxy.async", NULL, 90, false},
+    {"mbarrier.try_wait", NULL, 90, false},
+    {"mbarrier", "expect_tx", 90, false},
+    {"add", "bf16", 90, false},
+    {"add", "bf16x2", 90, false},
+    {"sub", "bf16", 90, false},
+    {"sub", "bf16x2", 90, false},
+    {"mul", "bf16", 90, false},
+    {"mul", "bf16x2", 90, false},
+    {"ex2", "bf16", 90, false},
+    {"ex2", "bf16x2", 90, false},
+    {"tanh", "bf16", 90, false},
+    {"tanh", "bf16x2", 90, false},
+    {NULL, "s16x2", 90, false},
+    {NULL, "u16x2", 90, false},
+    {NULL, "cluster", 90, false}, // as a scope
+    {NULL, "shared::cluster", 90, false},
+    {NULL, "multicast::cluster", 90, false},
+    {"cvt", "e4m3x2", 89, false},
+    {"cvt", "e5m2x2", 89, false},
+};
+
+static bool begins_with(const char *opcode, const char *name) {
+  size_t n = strlen(name);
+  return !strncmp(opcode, name, n) && (!opcode[n] || opcode[n] == '.');
+}
+
+static void check_target(const Emitter *e) {
+  const char *target = e->module->target;
+  bool exact = strchr("af", target[strlen(target) - 1]) != NULL;
+  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+    const Need *need = &needs[i];
+    if (need->name && !begins_with(e->instr->opcode, need->name)) continue;
+    if (need->part && !instr_has(e->instr, need->part)) continue;
+    if (e->module->arch < need->arch || (need->exact && !exact))
+      emit_fail(e, "it needs .target sm_%d%s, not %s", need->arch, need->exact ? "a" : "", target);
+  }
+}
+
+// Pairs of integers have no other instructions; others would take them for 32 bits.
+static void check_pairs(const Emitter *e) {
+  const Instr *in = e->instr;
+  if (!instr_has(in, "s16x2") && !instr_has(in, "u16x2")) return;
+  if (!strstr("add sub min max", in->part[0])) emit_fail(e, "pairs of integers");
+}
+
+void lint_instr(const Emitter *e) {
+  check_pairs(e);
+  check_target(e);
+  check_kinds(e);
+  check_vectors(e);
+}
