@@ -26,8 +26,6 @@ static bool is_arithmetic(const char *name) {
 }
 
 static void refuse_kind(const Emitter *e, const Operand *op, bool floats) {
-  for (int i = 0; op->kind == OpVector && i < op->nparts; i++)
-    refuse_kind(e, &op->parts[i], floats);
   if (op->kind != OpReg) return;
   const PtxReg *reg = &e->func->regs[op->reg];
   PtxKind kind = reg->type.kind;
@@ -36,7 +34,7 @@ static void refuse_kind(const Emitter *e, const Operand *op, bool floats) {
 }
 
 // Where all its types are of integers no register is of floats, and the other way round. Those of
-// bits go with either.
+// bits go with either; those of vectors are not looked at.
 static void check_kinds(const Emitter *e) {
   const Instr *in = e->instr;
   bool seen[KindFloat + 1] = {false};
