@@ -48,7 +48,7 @@ typedef struct Names Names;
 // `reserved` (may be null): words that nobody can take, a table shared by others.
 Names *names_new(Arena *arena, Names *reserved);
 void names_reserve(Names *names, const char *word);       // it can be taken no more
-void names_reserve_words(Names *names, const char *text); // every identifier that the text holds
+void names_reserve_words(Names *names, const char *text); // identifiers; not of strings, comments
 void names_reserve_cpp(Names *names); // keywords, and what CUDA C++ and C's headers define
 // `wanted` made an identifier, if nobody has it; else with the first free number behind: x_2, x_3
 // (x_1 where x itself is reserved).

@@ -54,9 +54,31 @@ static bool is_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
+// Does the line hold Lua of a template, whose strings may be code?
+static bool has_lua(const char *line) {
+  size_t length = strcspn(line, "\n");
+  const char *hole = strstr(line, "$(");
+  return !strncmp(line, "//@", 3) || (hole && hole < line + length);
+}
+
+// What is in strings and comments of the line is none of its words.
+static const char *skip_quoted(const char *text) {
+  if (text[0] == '/' && text[1] == '/') return text + strcspn(text, "\n");
+  if (*text != '"') return text;
+  for (text++; *text && *text != '"' && *text != '\n'; text++)
+    if (*text == '\\' && text[1]) text++;
+  return *text == '"' ? text + 1 : text;
+}
+
 void names_reserve_words(Names *names, const char *text) {
+  bool lua = has_lua(text);
   while (*text) {
+    const char *from = lua ? text : skip_quoted(text);
     size_t n = 0;
+    if (from != text) {
+      text = from;
+      continue;
+    }
     while (is_word(text[n])) n++;
     if (n && !isdigit((unsigned char)*text) && n < 64) {
       char word[64];
@@ -64,6 +86,7 @@ void names_reserve_words(Names *names, const char *text) {
       word[n] = 0;
       names_reserve(names, word);
     }
+    if (*text == '\n') lua = has_lua(text + 1);
     text += n ? n : 1;
   }
 }

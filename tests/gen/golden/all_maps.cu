@@ -203,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       const bool gt = add > add_2;
       const bool ge = add >= add_2;
       const bool eq = add == add_2;
-      const bool ne_1 = add != add_2;
+      const bool ne = add != add_2;
       const bool logical_and = nn_to<bool>(add) && nn_to<bool>(add_2);
       const bool logical_or = nn_to<bool>(add) || nn_to<bool>(add_2);
       const bool logical_xor = nn_to<bool>(add) != nn_to<bool>(add_2);
@@ -230,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       const float ceil_1 = nn_ceil(add);
       const float trunc_1 = nn_trunc(add);
       const float round_1 = nn_round(add);
-      const float sign_1 = (add > 0) - (add < 0);
+      const float sign = (add > 0) - (add < 0);
       const float to_1 = add;
       add_out[j] = add;
       add_2_out[j] = add_3;
@@ -250,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       gt_out[j] = gt;
       ge_out[j] = ge;
       eq_out[j] = eq;
-      ne_out[j] = ne_1;
+      ne_out[j] = ne;
       logical_and_out[j] = logical_and;
       logical_or_out[j] = logical_or;
       logical_xor_out[j] = logical_xor;
@@ -278,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) all_maps__to_and_1_more(
       ceil_out[j] = ceil_1;
       trunc_out[j] = trunc_1;
       round_out[j] = round_1;
-      sign_out[j] = sign_1;
+      sign_out[j] = sign;
       to_out[j] = to_1;
     }
     nn_store<4>(g_add + i, nn_cast<float>(add_out));
