@@ -52,8 +52,8 @@ def held():
                               env={"CMOCKA_MESSAGE_OUTPUT": "TAP"})
         passed = len(re.findall(r"^ok", done.stdout, re.M))
         failed = len(re.findall(r"^not ok", done.stdout, re.M))
-        print(f"`build/tests/gen/{test}`: {passed} of {passed + failed} agree with central "
-              "differences in double." if passed else f"{test}: did not run.")
+        print(f"`build/tests/gen/{test}`, central differences in double: {passed} of "
+              f"{passed + failed} tests pass." if passed else f"{test}: did not run.")
 
 
 def main():

@@ -132,7 +132,7 @@ def on_cpu(steps):
         return
     ms = min(times.values())
     info = next(s for s in said if "torch" in s)
-    print(f"| PyTorch {info['torch']} eager, {info['threads']} threads | {batch / ms * 1e3:.1f} "
+    print(f"| PyTorch {info['torch']} eager, threads: {info['threads']} | {batch / ms * 1e3:.1f} "
           f"({ours / ms:.0f}x) |")
 
 
