@@ -37,7 +37,8 @@ local function compile(file, text)
     n = n + 1
     lines[n] = gsub(translate(line), "__LINE__", tostring(n))
   end
-  return assert(load("local put, put_some, k, part = ...\n" .. table.concat(lines, "\n"), "=" .. file, "t"))
+  local head = "local put, put_some, k, part = ...\n"
+  return assert(load(head .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
 return function(file, k, plain)

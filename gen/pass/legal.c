@@ -179,8 +179,8 @@ static const char *sweeps_join(const Group *k, const Node *n) {
               "it reduces another shape");
 }
 
-// Sums down the columns of a product, over all of its rows or over those of each image: one for each
-// channel of a convolution, or element of the last dimension of a matmul.
+// Sums down the columns of a product, over all of its rows or over those of each image: one for
+// each channel of a convolution, or element of the last dimension of a matmul.
 static const char *columns_join(const Group *k, const Node *n) {
   const Node *y = k->anchor, *x = n->in[0];
   Maps maps = maps_of(y, 0);

@@ -72,8 +72,8 @@ static int dims_of_batches(const Type *t) { // those of size 1 left out
   return count;
 }
 
-// Does n see the batches of its input as fewer dimensions? One of size 1 that is dropped counts where
-// a single one is left, as of `bmm` over heads of a batch of 1.
+// Does n see the batches of its input as fewer dimensions? One of size 1 that is dropped counts
+// where a single one is left, as of `bmm` over heads of a batch of 1.
 static bool joins_batches(const Node *n) {
   if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank) return false;
   bool joins = dims_of_batches(&n->in[0]->type) > dims_of_batches(&n->type);

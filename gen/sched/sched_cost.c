@@ -5,7 +5,7 @@
 // time is a little more than the largest of them, since they do not overlap perfectly. No time has
 // been fitted. What depends on the unit that multiplies is in its record (sched_units.c). Assumed
 // are 800 clocks for a load under load, 40 for a barrier, the instructions of an element that is
-// gathered and of an output.
+// gathered and of an output, and how many of the 155 to 256 before a loop are not its first copies.
 #include "sched.h"
 
 #include <math.h>

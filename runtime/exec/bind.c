@@ -67,8 +67,8 @@ void bind_free(Loaded *loaded) {
 }
 
 // CUtensorMapDataType of a dtype.
-static const int map_types[DtCount] = {[DtU8] = 0,  [DtI32] = 3, [DtI64] = 5, [DtF16] = 6,
-                                       [DtF32] = 7, [DtF64] = 8, [DtBf16] = 9};
+static const int map_types[DtCount] = {
+    [DtU8] = 0, [DtI32] = 3, [DtI64] = 5, [DtF16] = 6, [DtF32] = 7, [DtF64] = 8, [DtBf16] = 9};
 
 static int encode_map(Loaded *loaded, const PlanArg *arg, ParamMap *to, Error *err) {
   enum { Dims = 5, L2Promotion128 = 2 };

@@ -156,8 +156,6 @@ static void test_stmatrix(void **state) {
 
 // ---- launches that begin early ------------------------------------------------------------------
 
-typedef CUresult (*LaunchEx)(const CUlaunchConfig *, CUfunction, void **, void **);
-
 static void test_early(void **state) {
   (void)state;
   CUfunction first = function("void k(int *x) {\n  nn_launch_dependents();\n"
@@ -168,14 +166,10 @@ static void test_early(void **state) {
                                  .value.programmaticStreamSerializationAllowed = 1};
   CUlaunchConfig config = {.gridDimX = 4, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 64,
                            .blockDimY = 1, .blockDimZ = 1, .attrs = &attribute, .numAttrs = 1};
-  LaunchEx launch;
-  void *library = on_gpu() ? dlopen("libcuda.so.1", RTLD_NOW) : sim_open();
-  *(void **)&launch = dlsym(library, "cuLaunchKernelEx");
-  assert_non_null(launch);
   int zeros[256] = {0}, got[256];
   CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
   OK(cuLaunchKernel(first, 4, 1, 1, 64, 1, 1, 0, NULL, (void *[]){&x}, NULL));
-  OK(launch(&config, second, (void *[]){&x, &y}, NULL));
+  OK(cuLaunchKernelEx(&config, second, (void *[]){&x, &y}, NULL));
   OK(cuMemcpyDtoH(got, y, sizeof got));
   for (int i = 0; i < 256; i++) assert_int_equal(got[i], i / 64 + 5);
 }

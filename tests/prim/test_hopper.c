@@ -68,21 +68,12 @@ static void test_bulk(void **state) {
   for (int i = 0; i < 256; i++) assert_true(y[i] == 2 * x[i]);
 }
 
-typedef CUresult (*Encode)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
-                           const uint32_t *, const uint32_t *, int, int, int, int);
-
 static void make_map(void *map, CUdeviceptr at, uint64_t columns, uint64_t rows,
                      uint32_t box_columns, uint32_t box_rows, int swizzle) {
-  static Encode encode;
-  if (!encode) {
-    void *library = on_gpu() ? dlopen("libcuda.so.1", RTLD_NOW) : sim_open();
-    *(void **)&encode = dlsym(library, "cuTensorMapEncodeTiled");
-    assert_non_null(encode);
-  }
   enum { kBfloat = 9 };
-  OK(encode(map, kBfloat, 2, (void *)(uintptr_t)at, (uint64_t[]){columns, rows},
-            (uint64_t[]){columns * 2}, (uint32_t[]){box_columns, box_rows}, (uint32_t[]){1, 1}, 0,
-            swizzle, 0, 0));
+  OK(cuTensorMapEncodeTiled(map, kBfloat, 2, (void *)(uintptr_t)at, (uint64_t[]){columns, rows},
+                            (uint64_t[]){columns * 2}, (uint32_t[]){box_columns, box_rows},
+                            (uint32_t[]){1, 1}, 0, swizzle, 0, 0));
 }
 
 static void test_tensor(void **state) {

@@ -295,8 +295,6 @@ static void run_atomics(const void *user) {
 
 // ---- tensor copies that reduce ------------------------------------------------------------------
 
-typedef CUresult (*EncodeTiled)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
-                                const uint32_t *, const uint32_t *, int, int, int, int);
 typedef CUresult (*EncodeIm2col)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
                                  const int *, const int *, uint32_t, uint32_t,
                                  const uint32_t *, int, int, int, int);
@@ -307,12 +305,10 @@ enum { U32 = 2, S32, U64, S64, F16, F32, F64, BF16 }; // CUtensorMapDataType
 
 static Map tiled_map(CUdeviceptr at, int type, const uint64_t *dims, uint64_t stride,
                      const uint32_t *box, const uint32_t *steps) {
-  EncodeTiled encode;
   Map map;
   uint32_t ones[] = {1, 1};
-  *(void **)&encode = dlsym(sim_open(), "cuTensorMapEncodeTiled");
-  OK(encode(&map, type, 2, (void *)(uintptr_t)at, dims, &stride, box, steps ? steps : ones, 0, 0, 0,
-            0));
+  OK(cuTensorMapEncodeTiled(&map, type, 2, (void *)(uintptr_t)at, dims, &stride, box,
+                            steps ? steps : ones, 0, 0, 0, 0));
   return map;
 }
 

@@ -89,7 +89,7 @@ void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Access
 void race_proxy(const Block *block, uintptr_t address, int bytes, const void *pc);
 // Shared memory that a product reads until its wait; and what is written there before, or, later,
 // by a copy that is asked for.
-void reading_begin(Block *block);
+void reading_forget(Block *block);
 void reading_add(Fiber *fiber, uintptr_t address, int bytes);
 void reading_check(Fiber *fiber, uintptr_t address, size_t bytes, bool later, const void *pc);
 void trace_settle_slowly(Worker *worker);

@@ -84,7 +84,7 @@ void race_block(Block *block) {
   block->last_atomic = 0;
   sim_worker->nsuspects = 0;
   clock_begin(block);
-  reading_begin(block);
+  reading_forget(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ typedef struct Readings { // of a block
   Unit units[];
 } Readings;
 
-void reading_begin(Block *block) {
+void reading_forget(Block *block) {
   free(block->readings);
   block->readings = NULL;
 }
