@@ -10,12 +10,18 @@ constexpr int kThreads = $(per_row);  // per row$(lies)
 constexpr int kRowThreads = kThreads;
 constexpr int kRowsPerBlock = $(k.rows);
 constexpr int kLanes = $(k.lanes);    // neighbouring elements per access
-//@ local stays = k.reads_again and "each sweep reads the row" or "the row stays in registers"
+//@ local where = k.has_shared and "the row stays in registers and shared memory" or "the row stays in registers"
+//@ local stays = k.reads_again and "sweeps read again what has not been kept" or where
 constexpr int kItems = $(k.items);    // accesses per thread: $(stays)
 constexpr int kColumns = $(k.columns);
 constexpr int kRows = $(k.row_count);
 
 $(k.states)
+//@ if k.has_shared then
+struct Smem {  // what later sweeps need; each thread's own
+$(k.shared)
+};
+//@ end
 
 //@ local bounds = k.threads .. (k.threads > 256 and ", 1" or "")
 extern "C" __global__ void __launch_bounds__($(bounds)) $(k.name)(
@@ -32,6 +38,9 @@ $(k.params)) {
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kRowThreads;
   if (row >= kRows) return;
 //@ end
+//@ if k.has_shared then
+  NN_SMEM(Smem, smem);
+//@ end
 $(k.decode)
 $(k.declare)
 $(k.first)
@@ -41,7 +50,7 @@ $(k.first)
   clear($(sweep.sums));
 //@   end
 //@   if sweep.any then
-#pragma unroll$(k.reads_again and (k.items < 16 and " 1" or " 4") or "")
+#pragma unroll$(k.rolled and (k.items < 16 and " 1" or " 4") or "")
   for (int item = 0; item < kItems; ++item) {
     const int i = (item * kThreads + tid) * kLanes;
 //@     if ragged or cut then

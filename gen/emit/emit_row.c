@@ -1,6 +1,6 @@
 // emit_row.c: rows kept in the registers of the threads that share them. Sweeps over a row
 // accumulate its reductions, and compute the maps between and after them (softmax, layer
-// normalisation): each input is read once, or by every sweep where registers do not hold it. The
+// normalisation): each input is read once, or again by a sweep for what has found no room. The
 // loops are rowwise.cu's; here are the statements inside them.
 #include "emit.h"
 
@@ -13,7 +13,9 @@ typedef struct Rows {
   Index full_at[MaxRank], row_at[MaxRank];
   const char **row_names, **kept_names; // by node id, once asked for
   bool *kept;                           // by node id: an earlier sweep has kept it
-  bool named[MaxRank];                  // by dimension: some text mentions its index
+  const Node *values[kMostRowValues];   // that may be kept
+  int nvalues;
+  bool named[MaxRank]; // by dimension: some text mentions its index
   States *sweeps;
   int nsweeps;
 } Rows;
@@ -44,8 +46,21 @@ static const char *kept_array(const Rows *r, const Node *n) { // a full value fo
   return *name;
 }
 
+// Has n, a value that later sweeps need, a place in `set`?
+static bool has_place(const Rows *r, const Node *n, uint64_t set) {
+  for (int i = 0; i < r->nvalues; i++)
+    if (r->values[i] == n) return set >> i & 1;
+  return false;
+}
+
+static bool in_shared(const Rows *r, const Node *n) {
+  return has_place(r, n, r->e->g->tile.shared);
+}
+
 static const char *kept_name(const Rows *r, const Node *n) {
-  return arena_printf(r->e->c->arena, "%s[item * kLanes + j]", kept_array(r, n));
+  const char *format =
+      in_shared(r, n) ? "smem.%s[item * kLanes + j][threadIdx.x]" : "%s[item * kLanes + j]";
+  return arena_printf(r->e->c->arena, format, kept_array(r, n));
 }
 
 static void note_names(Rows *r, const char *text) {
@@ -70,8 +85,7 @@ static void bind_earlier(const Rows *r, Scope *s, int p) {
 }
 
 static void keep(Rows *r, Scope *s, const Node *n, int p) {
-  if (!r->e->g->tile.kept || r->kept[n->id] || !is_full(r, n) || is_reduction(n) ||
-      !row_needed_later(r->e->g, n, p))
+  if (r->kept[n->id] || !has_place(r, n, r->e->g->tile.kept) || !row_needed_later(r->e->g, n, p))
     return;
   const char *value = expr_value(s, n, r->full_at);
   buffer_put(&s->body, "%s = %s;\n", kept_name(r, n), value);
@@ -221,11 +235,17 @@ static void put_sweeps(Rows *r) { // k.sweeps[1..]
 static void put_constants(Rows *r) {
   Emitter *e = r->e;
   int64_t rows = type_count(&e->g->anchor->type);
-  Buffer declare = {0}, decode = {0};
-  for (int i = 0; i < e->c->graph->nnodes; i++)
-    if (r->kept[i])
-      buffer_put(&declare, "  %s %s[kItems * kLanes];\n", expr_compute_type(e->c->graph->nodes[i]),
-                 kept_array(r, e->c->graph->nodes[i]));
+  Buffer declare = {0}, shared = {0}, decode = {0};
+  for (int i = 0; i < e->c->graph->nnodes; i++) {
+    const Node *n = e->c->graph->nodes[i];
+    const char *type = expr_compute_type(n);
+    if (!r->kept[i]) continue;
+    if (in_shared(r, n))
+      buffer_put(&shared, "  %s %s[kItems * kLanes][kThreads * kRowsPerBlock];\n", type,
+                 kept_array(r, n));
+    else
+      buffer_put(&declare, "  %s %s[kItems * kLanes];\n", type, kept_array(r, n));
+  }
   const char *names[MaxRank];
   int64_t size[MaxRank];
   int dims[MaxRank], count = domain_dims(r->full, r->axes, false, dims);
@@ -233,14 +253,18 @@ static void put_constants(Rows *r) {
     size[i] = r->full->dim[dims[i]],
     names[i] = r->named[dims[i]] ? emit_index_names(r->full->rank)[dims[i]] : NULL;
   expr_decode(&decode, "  ", "row", count, size, names);
+  bool again = row_reads(e->g, r->nsweeps, e->g->tile.kept).most > 1;
+  hole_bool(e, "reads_again", again);
+  hole_bool(e, "has_shared", shared.size > 0);
+  hole_bool(e, "rolled", !declare.size && (again || shared.size)); // no array is in registers
   hole_take(e, "declare", &declare);
+  hole_take(e, "shared", &shared);
   hole_take(e, "decode", &decode);
   hole_int(e, "columns", type_count(r->full) / rows);
   hole_int(e, "row_count", rows);
   hole_int(e, "items", e->g->tile.items);
   hole_int(e, "rows", e->g->tile.rows);
   hole_bool(e, "across", !e->g->tile.together);
-  hole_bool(e, "reads_again", !e->g->tile.kept);
 }
 
 void emit_row(Emitter *e) {
@@ -254,6 +278,7 @@ void emit_row(Emitter *e) {
   int dims[MaxRank], count = domain_dims(r.full, r.axes, true, dims);
   if (count) r.full_at[dims[count - 1]].lane = e->g->tile.lanes > 1;
   r.nsweeps = row_sweeps(e->g);
+  r.nvalues = row_values(e->g, r.nsweeps, r.values);
   find_states(&r);
   Buffer structs = {0};
   states_put(r.sweeps, r.nsweeps, &structs);

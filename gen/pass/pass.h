@@ -83,7 +83,7 @@ struct Tile {
   int splits; // contract: parts of k, summed by the last block of each tile to arrive; reduce, scan
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight
-  bool kept;  // row: it stays in registers between its sweeps; else each of them reads it
+  uint64_t kept, shared; // row: bits of the row_values that stay between sweeps; in shared memory
   bool together;   // reduce, scan: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
   int64_t grid[3];
@@ -291,7 +291,7 @@ bool group_aliases(const Group *k, const Node *n);
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
 // Must the full-domain value n be at hand after this sweep?
 bool row_needed_later(const Group *g, const Node *n, int sweep);
-int row_waiting(const Group *g, int sweeps); // the most values of a row between two sweeps
+bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?
 // What reads the results of rows, over their elements, becomes part of their kernel.
 void row_join_readers(Graph *g);
 void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text

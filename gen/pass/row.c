@@ -44,21 +44,10 @@ static bool read_before(const Group *g, const Node *n, int sweep) {
   return false;
 }
 
-static bool waits(const Group *g, const Node *n, int sweep) {
+bool row_waits(const Group *g, const Node *n, int sweep) {
   bool at_hand = n->group == g ? n->sweep <= sweep : read_before(g, n, sweep);
   return at_hand && is_full(g, n) && n->op->cls != OpReduce && n->op->cls != OpMove &&
          row_needed_later(g, n, sweep);
-}
-
-int row_waiting(const Group *g, int sweeps) {
-  int most = 0;
-  for (int p = 0; p + 1 < sweeps; p++) {
-    int count = 0;
-    for (int i = 0; i < g->nnodes; i++) count += waits(g, g->nodes[i], p);
-    for (int i = 0; i < g->ninputs; i++) count += waits(g, g->inputs[i], p);
-    most = count > most ? count : most;
-  }
-  return most;
 }
 
 // ---- rows that their readers join --------------------------------------------------------------

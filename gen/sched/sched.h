@@ -208,7 +208,7 @@ double tile_depth(const Tile *t,
                   const Product *p); // elements of k, whole steps, of the longest block
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 
-// ---- sched_stream.c, sched_scan.c, sched_select.c: kernels that stream memory ---------------
+// ---- sched_stream.c, sched_row.c, sched_scan.c, sched_select.c: kernels that stream memory -----
 typedef struct Stream {
   double blocks, threads; // threads of a block
   double elements;        // that all threads handle
@@ -217,16 +217,26 @@ typedef struct Stream {
   double steps;           // of a thread: loads one after the other
   double barriers;        // of a block
   double joined;          // parts that the last block reads, one after the other
-  double again;           // bytes that are read from DRAM a second time
+  double again, missed;   // bytes that are read again from the second-level cache, from DRAM
+  double smem;            // shared memory of a block, bytes
 } Stream;
 
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);
+double stream_under_way(const Stream *s, const Arch *arch); // blocks, at once
+int state_words(const Group *g); // 4-byte fields of accumulators, of different monoids
 int64_t sched_innermost(const Type *t); // size of the innermost dimension larger than 1
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);
 void sched_reduce_many(Group *g, const Arch *arch);
 void sched_row(Group *g, const Arch *arch);
+enum { kMostRowValues = 64 };
+int row_values(const Group *g, int sweeps, const Node **values); // that later sweeps need
+typedef struct RowReads {
+  int count, most; // reads of an element, over all inputs and sweeps; of the input read most often
+  double again;    // bytes, besides those of the first sweep that reads them
+} RowReads;
+RowReads row_reads(const Group *g, int sweeps, uint64_t kept); // if these row_values stay
 void sched_scan(Group *g, const Arch *arch);
 void sched_select(Group *g, const Arch *arch);
 

@@ -30,7 +30,7 @@ static Cost scan_cost(Tile *t, const Shape *x, const Group *g, const Arch *arch,
   s.barriers = 2 * chunks + owners / 4.; // the sums of the owners are added one after the other
   s.joined = t->splits > 1 ? ceil(t->splits / (double)per_row) : 0;
   double bytes = (double)g->bytes_read;
-  s.again = sweeps > 1 && bytes > (double)arch->l2 / 2 ? bytes : 0;
+  s.missed = sweeps > 1 && bytes > (double)arch->l2 / 2 ? bytes : 0;
   return stream_cost(&s, g, arch);
 }
 

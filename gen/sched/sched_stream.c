@@ -1,4 +1,4 @@
-// sched_stream.c: maps, rows, reductions and windows: kernels that stream memory through their
+// sched_stream.c: maps, reductions and windows: kernels that stream memory through their
 // threads. How each is cut, and what it would cost.
 //
 // Bounds of a launch: DRAM, L2 (of the SMs that have blocks), the issue of instructions, and the
@@ -16,19 +16,27 @@ enum {
   kLastBlock = 1400  // clocks for the last block to know that it is: two fences, an atomic
 };
 
+static int blocks_per_sm(const Stream *s, const Arch *arch) {
+  double by_smem = s->smem > 0 ? arch->smem / (s->smem + kSmemPerBlock) : kMostBlocks;
+  return (int)fmin(fmin(kMostBlocks, by_smem), floor(kMostThreads / s->threads));
+}
+
+double stream_under_way(const Stream *s, const Arch *arch) {
+  return fmin(s->blocks, (double)arch->sms * blocks_per_sm(s, arch));
+}
+
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9);
   Cost c = {.gap = arch->launch_gap};
-  c.per_sm = (int)fmin(kMostBlocks, floor(kMostThreads / s->threads));
+  c.per_sm = blocks_per_sm(s, arch);
   double busy = fmin(s->blocks, arch->sms),
          rounds = ceil(s->blocks / ((double)arch->sms * c.per_sm));
   double instructions =
       s->vectors * kVectorIssue + s->elements * s->flops + s->blocks * s->threads * kThreadIssue;
   double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
-  double again = s->again / fmax(bytes, 1);
   c.waves = rounds;
-  c.dram = sched_dram_seconds(g, arch) * (1 + again);
-  c.l2 = bytes / (arch->l2_rate / arch->sms * busy);
+  c.dram = sched_dram_seconds(g, arch) * (1 + s->missed / fmax(bytes, 1));
+  c.l2 = (bytes + s->again) / (arch->l2_rate / arch->sms * busy);
   c.issue = instructions / kWarp / kSchedulers / busy * clock;
   c.wait = rounds * s->steps * kLoadClocks * clock;
   c.fill = (kLoadClocks + s->barriers * kBarrierClocks) * clock;
@@ -96,8 +104,7 @@ void sched_window(Group *g, const Arch *arch) {
 
 // ---- reductions --------------------------------------------------------------------------------
 
-// 4-byte fields of a state: accumulators of the group's different monoids.
-static int state_words(const Group *g) {
+int state_words(const Group *g) {
   int words = 0;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
@@ -175,71 +182,4 @@ void sched_reduce(Group *g, const Arch *arch) {
     }
   *t = best;
   if (t->splits > 1) add_scratch(g, &x);
-}
-
-// ---- rows --------------------------------------------------------------------------------------
-
-// Do the values of a row that wait between sweeps fit the registers of its threads, beside what a
-// sweep takes itself?
-static bool fits_registers(const Group *g, const Arch *arch, int waiting) {
-  enum { kSweepRegisters = 40 };
-  const Tile *t = &g->tile;
-  int all = arch->regs / t->threads;
-  if (all > kMostRegisters) all = kMostRegisters;
-  return waiting * t->items * t->lanes <= all - kSweepRegisters - 2 * state_words(g);
-}
-
-// What a tile of t->rows rows with so many threads each would cost.
-static Cost row_cost(Tile *t, const Group *g, const Arch *arch, int per_row, int sweeps) {
-  enum { kInFlight = 8 }; // accesses
-  const Type *full = &g->anchor->in[0]->type;
-  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
-  t->threads = per_row * t->rows;
-  t->items = (int)ceil_div(ceil_div(columns, t->lanes), per_row);
-  t->kept = fits_registers(g, arch, row_waiting(g, sweeps));
-  t->grid[0] = ceil_div(rows, t->rows);
-  Stream s = {.blocks = (double)t->grid[0], .threads = t->threads};
-  s.elements = (double)type_count(full);
-  int reads = t->kept ? 1 : sweeps;
-  s.vectors = s.elements / t->lanes * (g->ninputs * reads + g->noutputs);
-  s.flops = g->flops / s.elements;
-  s.steps = ceil(t->items / (double)kInFlight) * reads;
-  s.barriers = !t->together ? sweeps * (log2(per_row) + 2) : per_row > 32 ? sweeps : 0;
-  return stream_cost(&s, g, arch);
-}
-
-// Rows across memory: neighbouring threads have neighbouring rows, as many as fill a sector at
-// least.
-static void choose_across(Group *g, const Arch *arch, int sweeps) {
-  enum { kMostOfBlock = 512, kLeastOfBlock = 64, kMostRows = 32 }; // threads; rows
-  Tile *t = &g->tile, best = {.seconds = INFINITY};
-  int least = 32 / (int)dtype_size(g->anchor->in[0]->type.dtype);
-  t->lanes = 1;
-  for (t->rows = least; t->rows <= kMostRows; t->rows *= 2)
-    for (int per_row = 1; per_row * t->rows <= kMostOfBlock; per_row *= 2) {
-      if (per_row * t->rows < kLeastOfBlock) continue;
-      Cost c = row_cost(t, g, arch, per_row, sweeps);
-      cost_note(t, &c);
-      if (t->kept < best.kept) continue;
-      if (t->kept > best.kept || c.seconds < best.seconds * (1 - 1e-9)) best = *t;
-    }
-  *t = best;
-}
-
-void sched_row(Group *g, const Arch *arch) {
-  enum { kPerThread = 8, kMostPerRow = 512 }; // accesses, while there are more threads
-  Tile *t = &g->tile;
-  const Type *full = &g->anchor->in[0]->type;
-  int64_t rows = type_count(&g->anchor->type), columns = type_count(full) / rows;
-  int per_row = 32, sweeps = row_sweeps(g);
-  t->together = type_innermost_in(full, g->anchor->attr.axes);
-  if (!t->together) {
-    choose_across(g, arch, sweeps);
-    return;
-  }
-  t->lanes = sched_divide_down(4, sched_innermost(full));
-  while (per_row < kMostPerRow && ceil_div(columns, t->lanes) > per_row * kPerThread) per_row *= 2;
-  t->rows = per_row == 32 && rows >= 8 ? 8 : 1;
-  Cost c = row_cost(t, g, arch, per_row, sweeps);
-  cost_note(t, &c);
 }

@@ -94,6 +94,19 @@ twice() { # the bytes that libcusim counts: two reads of x and one write, within
     END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
 }
 [ $NNGEN_DEVICE = sim ] && ok "as libcusim counts" twice
+# Three sweeps and four values: each input of the row is read twice at most, the values that wait are
+# in shared memory. (Of 32000 columns that holds one value alone.)
+reads() { # reads COLUMNS TIMES: of the three inputs, counted
+  build/nngen tests/models/wide_rows.lua --quiet --no-check --count --json \
+    --set only=many columns=$1 >"$work/j" || return
+  tr -d ' ,"' <"$work/j" | awk -F: -v most=$((3 * 2 * $1 * 4 * $2)) '
+    $1 == "distinct_bytes" {counted = 1} counted && $1 == "bytes_read" {read = $2; counted = 0}
+    END {print read " bytes read, at most " most; exit !(read && read <= most)}'
+}
+if [ $NNGEN_DEVICE = sim ]; then
+  ok "three sweeps over 16384 columns read them once" reads 16384 1
+  ok "three sweeps over 20001 columns read them twice" reads 20001 2
+fi
 # The sum of many elements: blocks for the whole GPU, at 85 % of its DRAM's rate as modelled.
 whole() {
   echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {205000000})))' \
