@@ -3,7 +3,9 @@
 #include "lib/order.cuh"
 #include "lib/source.cuh"
 #include "lib/epilogue.cuh"
-//@ if k.splits > 1 or #k.columns > 0 then
+//@ if k.row_states then
+#include "lib/rows.cuh"
+//@ elseif k.splits > 1 or #k.columns > 0 then
 #include "lib/arrive.cuh"
 //@ end
 
@@ -52,6 +54,11 @@ constexpr int kPartCounts = $(k.part_counts);  // counters of a tile
 constexpr int kGroup = $(k.group);  // of row blocks, whose sums of columns are added first
 constexpr int kGroups = (kTilesM + kGroup - 1) / kGroup;
 constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of them in memory
+//@ end
+//@ if k.row_states then
+
+// Statistics of rows of the outputs.
+$(k.row_states.states)
 //@ end
 using Product = WarpTile<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
@@ -118,7 +125,7 @@ struct Smem {
 //@ if k.taps > 0 then
   Tap taps[$(k.taps)];
 //@ end
-//@ if k.splits > 1 or #k.columns > 0 then
+//@ if k.splits > 1 or #k.columns > 0 or k.row_states then
   bool last;
 //@ end
 };
@@ -232,6 +239,19 @@ $(o.body)
 //@ part("parts/tails.cu")
 //@ local each, rows = k.pair and "each_pair" or "each_output", phased and "phase.m" or "kM"
   $(each)<kM, kN, kTileM, kTileN, kLanes, kThreads>(smem.out, m0, n0, $(rows), epilogue);
+//@ if k.row_states then
+
+  // What the rows are as a whole, and what maps make of it: each row in a thread.
+  auto whole_row = [&](int m, const $(k.row_states.type) &whole) {
+$(k.row_states.decode)
+$(k.row_states.loads)
+$(k.row_states.body)
+$(k.row_states.stores)
+  };
+  nn_sync();  // the states of all threads are there
+  each_row_state<$(k.row_states.type), kM, kN, kTileM, kTileN, kLanes, kThreads>(
+      smem.out, m0, n0, $(k.row_states.kept), &smem.last, whole_row);
+//@ end
 //@ if #k.columns > 0 then
 
   // Sums of columns: over this block's rows, then over all blocks of these columns.

@@ -133,6 +133,7 @@ const char *domain_place(Arena *arena, const Type *t, int64_t axes, const Index 
 struct Emitter {
   Compiler *c;
   Group *g;
+  struct States *rows; // of a product's rows, which its kernel ends with; null: none
 };
 
 void hole_text(Emitter *e, const char *name, const char *text);

@@ -92,6 +92,7 @@ struct Node {
   int64_t begin;           // of its part, along the axis of the concat
   bool placed;             // a concat whose parts are written where it lies
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
+  bool foot;               // a reduction that the kernel of what it reduces ends with: norms.c
   Node *subst;             // scratch of a rewriting pass: its replacement
 };
 

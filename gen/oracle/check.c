@@ -117,7 +117,7 @@ bool check_contract_bounded(const Group *g) {
   return true;
 }
 
-static int64_t inner_count(const Node *n) { // of the longest sum
+int64_t check_terms(const Node *n) {
   int64_t most = 0;
   for (int phase = 0; phase < maps_phases(n); phase++) {
     Maps m = maps_of(n, phase);
@@ -152,7 +152,7 @@ static double *anchor_bound(Node *n, double **value) {
   for (int i = 0; i < 2 && !tf32; i++) // computed in the kernel, and rounded
     if (n->in[i]->group == n->group) operand += 2 * roundoff(n->in[i]->type.dtype);
   for (int64_t i = 0; i < count; i++)
-    bound[i] = (2 * (double)inner_count(n) * 0x1p-24 + operand) * bound[i];
+    bound[i] = (2 * (double)check_terms(n) * 0x1p-24 + operand) * bound[i];
   return bound;
 }
 

@@ -165,8 +165,8 @@ static double *squares(const double *x, int64_t count) {
 
 // What rounding the operands of a product to tf32, or to 16 bits, makes of its sums: each term is
 // off by some 2^-11 of its size, one up, another down. Where terms cancel, that is much beside the
-// sum.
-static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by) {
+// sum. Where operands are exact, each addition is off by a unit of what has been added up by then.
+static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by, bool exact) {
   Node *a = n->in[0], *b = n->in[1];
   double *save_a = value[a->id], *save_b = value[b->id], *sums = value[n->id];
   value[a->id] = squares(save_a, type_count(&a->type));
@@ -174,6 +174,7 @@ static void nudge_product(Compiler *c, Node *n, double **value, const Nudge *by)
   value[n->id] = NULL;
   eval_node(c, n, value);
   double unit = by->unit < 0x1p-20 ? by->unit * 0x1p13 : by->unit; // of tf32; by->unit is fp32's
+  if (exact) unit = by->unit * sqrt((double)check_terms(n));       // as sums of random signs grow
   int64_t count = type_count(&n->type);
   for (int64_t i = 0; i < count; i++)
     sums[i] += unit * sqrt(value[n->id][i]) * error_of(by, n->id, i);
@@ -191,7 +192,7 @@ static void run_group(const Group *g, double **value, Nudge *by) {
       if (!value[n->in[j]->id]) eval_node(c, n->in[j], value);
     eval_node(c, n, value);
     nudge(by, n, value[n->id]);
-    if (n->op->cls == OpContract && n->precision == PrecTf32) nudge_product(c, n, value, by);
+    if (n->op->cls == OpContract) nudge_product(c, n, value, by, n->precision != PrecTf32);
   }
 }
 
@@ -210,7 +211,7 @@ static void nudge_stored(void *user, const Node *n, double *value) {
   const Nudge *by = user;
   nudge(user, n, value);
   if (n->op->cls == OpContract && n->precision != PrecFp32)
-    nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by);
+    nudge_product(by->graph->c, by->graph->nodes[n->id], by->value, by, false);
 }
 
 static double **try_graph(Graph *g, double *const *value, int how, double unit) {

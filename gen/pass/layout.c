@@ -233,7 +233,7 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 
 // Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
 void layout_pass(Compiler *c) {
-  if (strcmp(c->options.lowering, "unfused")) c->graph = beside_join(c->graph);
+  if (strcmp(c->options.lowering, "unfused")) c->graph = norms_follow(beside_join(c->graph));
   bool orders = strcmp(c->options.lowering, "unfused") != 0;
   for (int i = 0; orders && i < c->graph->nnodes; i++) {
     Node *n = c->graph->nodes[i];

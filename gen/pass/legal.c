@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { kMostColumnSums = 4 };
+enum { kMostColumnSums = 4, kMostRowState = 4 }; // words
 
 static const char *when(bool legal, const char *otherwise) {
   return legal ? NULL : otherwise;
@@ -139,6 +139,7 @@ static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
     return when(view_same_memory(n), "it moves sums of columns, which that kernel stores in order");
+  if (group_reduces_rows(k)) return "the rows that it moves are reduced by that kernel";
   if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
@@ -179,13 +180,36 @@ static const char *sweeps_join(const Group *k, const Node *n) {
               "it reduces another shape");
 }
 
+// Statistics along whole rows of a product, of what a norm behind it will want.
+static const char *rows_join(const Group *k, const Node *n) {
+  const Type *x = &n->in[0]->type, *y = &k->anchor->type;
+  Maps maps = maps_of(k->anchor, 0);
+  int columns = maps_dim(&maps, MapOut, AxisN);
+  if (k->pair[0] || tail_of_inputs(k, n) || k->ntails > 1 || k->tails[0].nmoves ||
+      !type_same_shape(x, y))
+    return "the product's result has been moved";
+  if (maps_count(&maps, AxisBatch) > 1 || maps_phases(k->anchor) > 1 ||
+      maps_count(&maps, AxisN) != y->dim[columns] || n->attr.axes != 1ll << columns)
+    return "its rows are not those of the product";
+  for (int i = 0; i < k->nnodes; i++) {
+    const Node *other = k->nodes[i];
+    if (other->op->cls != OpReduce) continue;
+    if (!other->foot) return "the product sums its columns";
+    if (other->in[0] != n->in[0] || !monoid_same(op_monoid(other), op_monoid(n)))
+      return "the product's rows are reduced otherwise";
+  }
+  return when(op_monoid(n)->count <= kMostRowState, "its states are large");
+}
+
 // Sums down the columns of a product, over all of its rows or over those of each image: one for
 // each channel of a convolution, or element of the last dimension of a matmul.
 static const char *columns_join(const Group *k, const Node *n) {
   const Node *y = k->anchor, *x = n->in[0];
   Maps maps = maps_of(y, 0);
   int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
+  if (n->foot) return rows_join(k, n);
   unsigned kept = group_dims_kept(k, n);
+  if (group_reduces_rows(k)) return "the product reduces its rows";
   if (!(n->op->flags & FlagAdd)) return "a product's epilogue reduces by sums alone";
   if (k->pair[0] || tail_of_inputs(k, n) || k->tails[0].nmoves ||
       !type_same_shape(&x->type, &y->type))

@@ -177,7 +177,7 @@ void layout_pass(Compiler *c);            // layout.c: memory orders, copies at 
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
-Graph *beside_join(Graph *g);                  // beside.c: products of one left operand; for layout
+Graph *beside_join(Graph *g), *norms_follow(Graph *g); // a file each, for layout
 void fuse_pass(Compiler *c);                   // fuse.c: groups
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
@@ -270,8 +270,8 @@ Graph *weigh_own(Graph *g); // weigh.c: with scores of its own for each product 
 void weigh_find(Graph *g, Group *k); // makes such a product, alone in its group, one kernel
 
 // ---- group.c -----------------------------------------------------------------------------------
-// n: a reduction of a contraction's epilogue.
-bool group_sums_columns(const Group *g, const Node *n);
+bool group_sums_columns(const Group *g, const Node *n); // n: a reduction of a product's epilogue
+bool group_reduces_rows(const Group *g); // its sums are along rows of the product (norms.c)
 // Beside its columns, the dimensions of its result (bits) that a product's sum keeps; null: all do.
 unsigned group_dims_kept(const Group *g, const Node *sum);
 // The value whose elements g writes for output n: n, or what n is another shape of.

@@ -36,6 +36,7 @@ enum { // of an SM, as the models of costs have it; from data sheets and microbe
   kLoadClocks = 800,    // until a load has landed
   kReadClocks = 30,     // of shared memory
   kMmaClocks = 33,
+  kLastBlock = 1400,  // for the last block to know that it is: two fences, an atomic
   kBarrierClocks = 40 // one wait for the ring and for the block
 };
 

@@ -17,6 +17,8 @@ enum {
   kCopyIssue = 3,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,     // and to tell whether its tap is inside; all counted in SASS for sm_90a
   kOutputIssue = 6,  // of one output in the epilogue
+  kStateIssue = 6,   // and of one that a row's statistics take in
+  kJoinIssue = 30,   // of two states joined
   kManyParts = 12    // of k: their sums are added in groups
 };
 
@@ -176,6 +178,18 @@ static double load_clocks(const Tile *t, const Product *p) {
   return kLoadClocks / (double)(t->stages - 1 - t->unit->in_flight) + kLoadClocks * rows;
 }
 
+// Statistics of rows: instructions of a block for those of its tile, and the clocks that the last
+// block of these rows needs for those of all tiles.
+static double state_issue(const Tile *t, const Group *g) {
+  const double vector = 4; // columns of a thread, at the least
+  return group_reduces_rows(g) ? t->m * (t->n * kStateIssue + t->n / vector * kJoinIssue) : 0;
+}
+static double state_clocks(const Tile *t, const Product *p, const Group *g) {
+  double tiles = (double)ceil_div(p->n, t->n);
+  if (!group_reduces_rows(g)) return 0;
+  return t->n / 4. * kReadClocks + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kReadClocks : 0);
+}
+
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch) {
   Cost c = {.per_sm = tile_blocks_per_sm(t, p, arch), .gap = arch->launch_gap};
   if (!c.per_sm) return (Cost){.seconds = INFINITY};
@@ -187,8 +201,8 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   c.waves = ceil(blocks / ((double)arch->sms * c.per_sm));
   c.math = on_sm * depth * math * clock;
   c.smem = on_sm * (depth * smem_clocks(t) + 2 * outputs * 4 / kSmemRate) * clock;
-  c.issue =
-      on_sm * clock * (depth * issue_clocks(t, p) + outputs * kOutputIssue / kWarp / kSchedulers);
+  double epilogue = outputs * kOutputIssue + state_issue(t, g);
+  c.issue = on_sm * clock * (depth * issue_clocks(t, p) + epilogue / kWarp / kSchedulers);
   c.l2 = on_sm * depth * (t->m + t->n) * kRowBytes / (arch->l2_rate / arch->sms);
   c.dram = sched_dram_seconds(g, arch);
   double turn[] = {t->unit->serial(t, math), load_clocks(t, p)};
@@ -196,7 +210,7 @@ Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch
   // A block finds its place and fills its ring once; later ones while others of their SM multiply.
   double begin = tile_warps(t) * kSetupIssue / kSchedulers + kLoadClocks;
   c.fill = begin * (1 + (rounds - 1) / c.per_sm) * clock;
-  c.split = split_seconds(t, blocks, arch);
+  c.split = split_seconds(t, blocks, arch) + state_clocks(t, p, g) * clock;
   // Without tensor cores the products are themselves what is issued.
   double math_bound = t->unit->tensor_cores ? c.math : fmax(c.math, c.issue),
          issue_bound = t->unit->tensor_cores ? c.issue : 0;

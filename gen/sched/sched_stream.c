@@ -12,8 +12,7 @@ enum {
   kMostThreads = 2048, // of an SM
   kMostBlocks = 32,
   kThreadIssue = 20, // instructions of a thread besides: indices, bounds, the store
-  kVectorIssue = 8,  // of one vector of elements: its place, the load, the conversion
-  kLastBlock = 1400  // clocks for the last block to know that it is: two fences, an atomic
+  kVectorIssue = 8   // of one vector of elements: its place, the load, the conversion
 };
 
 static int blocks_per_sm(const Stream *s, const Arch *arch) {

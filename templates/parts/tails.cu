@@ -8,11 +8,24 @@
 $(t.decode)
 $(t.moves)
 $(t.loads)
+//@ if k.row_states then
+    $(k.row_states.type) states;
+    clear(states);
+//@ end
 #pragma unroll
     for (int j = 0; j < kLanes; ++j) {
+//@ if k.row_states then
+      $(k.row_states.type) one;
+//@ end
 $(t.body)
+//@ if k.row_states then
+      states = combine(states, one);
+//@ end
     }
 $(t.stores)
+//@ if k.row_states then
+    stage_state(smem.out, kTileN, m - m0, n - n0, states);
+//@ end
   };
 //@ end
 //@ if #k.tails > 1 then

@@ -1,0 +1,70 @@
+// rows.cuh: statistics of whole rows of a matrix product, of which a block has one tile: joined
+// over the tile's columns, then by the last block of these rows to arrive over all tiles, in order.
+#pragma once
+#include "lib/arrive.cuh"
+#include "lib/tile.cuh"
+
+// Words of a state, kept `stride` apart.
+template <class State>
+__device__ inline void keep_state(float *place, int stride, const State &state) {
+  const float *words = reinterpret_cast<const float *>(&state);
+#pragma unroll
+  for (int w = 0; w < int(sizeof(State) / 4); ++w) place[w * stride] = words[w];
+}
+template <class State> __device__ inline State kept_state(const float *place, int stride) {
+  State state;
+  float *words = reinterpret_cast<float *>(&state);
+#pragma unroll
+  for (int w = 0; w < int(sizeof(State) / 4); ++w) words[w] = place[w * stride];
+  return state;
+}
+
+// The state of the outputs that this thread has read from (row, column) on takes their place.
+template <class State>
+__device__ inline void stage_state(float *staged_out, int stride, int row, int column,
+                                   const State &state) {
+  static_assert(sizeof(State) <= 16, "it fits the place of four outputs");
+  keep_state(staged_out + staged(stride, row, column), 1, state);
+}
+
+// The joined state of a row of the tile, of its first `columns`. Neighbouring threads have
+// neighbouring rows: each begins elsewhere, so that they meet different banks.
+template <class State, int kTileN, int kLanes>
+__device__ inline State tile_row_state(const float *staged_out, int row, int columns) {
+  State state;
+  clear(state);
+  const int count = columns / kLanes;
+  for (int i = 0, at = row % count; i < count; ++i, at = at + 1 < count ? at + 1 : 0)
+    state = combine(state, kept_state<State>(staged_out + staged(kTileN, row, at * kLanes), 1));
+  return state;
+}
+
+// Calls each(m, state) for the rows of the tile from m0 on, the first kM, with the states of whole
+// rows; of several tiles along n only in the last block to arrive. `kept` has room for a state of
+// each tile and row: [tiles][words][rows].
+template <class State, int kM, int kN, int kTileM, int kTileN, int kLanes, int kThreads, class Each>
+__device__ inline void each_row_state(const float *staged_out, int m0, int n0, float *kept,
+                                      int *arrived, bool *last, Each each) {
+  constexpr int kTiles = (kN + kTileN - 1) / kTileN, kWords = int(sizeof(State) / 4);
+  const int columns = kN - n0 < kTileN ? kN - n0 : kTileN;
+  for (int row = threadIdx.x; row < kTileM; row += kThreads) {
+    if (kM % kTileM && m0 + row >= kM) break;
+    const State state = tile_row_state<State, kTileN, kLanes>(staged_out, row, columns);
+    if constexpr (kTiles == 1)
+      each(m0 + row, state);
+    else
+      keep_state(kept + n0 / kTileN * (kWords * kM) + m0 + row, kM, state);
+  }
+  if constexpr (kTiles > 1) {
+    if (!last_to_arrive(arrived + m0 / kTileM, kTiles, last)) return;
+    for (int row = threadIdx.x; row < kTileM; row += kThreads) {
+      if (kM % kTileM && m0 + row >= kM) break;
+      State state;
+      clear(state);
+#pragma unroll 4
+      for (int tile = 0; tile < kTiles; ++tile)
+        state = combine(state, kept_state<State>(kept + tile * (kWords * kM) + m0 + row, kM));
+      each(m0 + row, state);
+    }
+  }
+}
