@@ -13,7 +13,9 @@ trap 'rm -rf "$work"' EXIT
 n=0 failed=0
 plain() { # what differs by machine, compiler and key is made the same
   sed -E "s#$work#WORK#g; s#$XDG_CACHE_HOME#CACHE#g; s/[0-9a-f]{32}/KEY/; /: In function/d;
-    s/^(templates[^:]*):[0-9]+[:0-9 ]*error.*/\\1:LINE: error ... of the host compiler/" "$1" | uniq
+    s/^(templates[^:]*):[0-9]+[:0-9 ]*error.*/\\1:LINE: error ... of the host compiler/
+    /^templates[^:(]*\([0-9]+\): error/ { # NVRTC's: with the line, a caret, and how many
+      s/\(.*/:LINE: error ... of the host compiler/; n; N; N; N; d }" "$1" | uniq
 }
 run() { # run NAME ARGUMENTS: stderr to $work/got, after "=> CODE"
   local args=$2 variables=

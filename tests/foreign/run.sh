@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh: kernels of others' compilers, run as PTX against references in C: Triton's and CUTLASS's
-# (by nvcc) for sm_80 and sm_90a; and TensorBoard's reader on the events of a run of nngen train.
+# run.sh: kernels of others' compilers, run as PTX against references: Triton's, CUTLASS's and ones
+# over NVIDIA's device libraries (by nvcc) for sm_80 and sm_90a; and TensorBoard's reader on the
+# events of a run of nngen train.
 # Wheels go into build/foreign; what is out of reach is reported as skipped.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
@@ -59,6 +60,17 @@ else
   echo "1..0 # SKIP CUTLASS or nvcc is out of reach"
 fi
 
+if [ -x "$nvcc" ]; then
+  mkdir -p $work/nvcc
+  for arch in 80 90a; do
+    ptx=$work/nvcc/kernels_$arch.ptx
+    [ "$ptx" -nt tests/foreign/nvcc_kernels.cu ] ||
+      "$nvcc" -std=c++17 -w -lineinfo -ptx -arch=sm_$arch tests/foreign/nvcc_kernels.cu -o "$ptx"
+    python3 tests/foreign/check_nvcc.py "$ptx" "${arch%a}" || failed=1
+  done
+else
+  echo "1..0 # SKIP nvcc is out of reach"
+fi
 board=build/foreign/board
 if ! $board/bin/python -c 'import tensorboard' 2>/dev/null; then
   python3 -m venv $board >$work/board.log 2>&1 &&

@@ -24,9 +24,11 @@ each() { # each CONDITION ARGUMENTS...: it holds of every kernel, and there are 
   counts "$@" >"$work/counts" || return
   awk '!('"$condition"') {print; bad = 1} END {exit bad || !NR}' "$work/counts"
 }
-# planned: within 1 %. whole: the stem apart, at most 5 % more sectors than the bytes need.
+# planned: within 1 %. whole: the stem apart, at most 5 % more sectors than the bytes need; NVRTC
+# parts some warps at the edges of tiles, whose lanes load the same sectors one after the other.
+[ "${NNGEN_SIM_FRONTEND:-}" = nvrtc ] && more=1.2 || more=1.05
 planned='$3 <= 1.01 * $2 && $3 >= 0.99 * $2' clean='$4 == 0' \
-  whole='$1 ~ /__(conv1|fc|image)/ || $5 <= 1.05 * $6'
+  whole='$1 ~ /__(conv1|fc|image)/ || $5 <= '"$more * \$6"
 for dtype in $(long && echo fp16 fp32); do
   ok "planned bytes are counted bytes, unfused lenet $dtype" each "$planned" models/lenet.lua \
     --dtype $dtype --lowering unfused

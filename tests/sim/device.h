@@ -33,6 +33,19 @@ static bool on_gpu(void) {
   return device && !strcmp(device, "cuda");
 }
 
+// NNGEN_SIM_FRONTEND=nvrtc: kernels come from NVIDIA's NVRTC.
+__attribute__((unused)) static bool through_nvrtc(void) {
+  const char *front = getenv("NNGEN_SIM_FRONTEND");
+  return front && !strcmp(front, "nvrtc");
+}
+
+// A test that is of libcusim's own reading of CUDA C++ alone: with NVRTC it is skipped.
+#define CXX_ONLY(reason)                                                                           \
+  if (through_nvrtc()) {                                                                           \
+    puts("# not through NVRTC: " reason);                                                          \
+    skip();                                                                                        \
+  }
+
 static void *library_open(const char *const *names) {
   for (; *names; names++) {
     void *handle = dlopen(*names, RTLD_NOW | RTLD_LOCAL);

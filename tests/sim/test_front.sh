@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Kernels through NVIDIA's NVRTC and PTX in place of the host's compiler: the tests of primitives,
-# of a foreign program, and models against the oracle. NNGEN_TEST_LONG=1: also the API and the
-# planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that nobody uses; README.md).
+# of a foreign program, and models against the oracle. NNGEN_TEST_LONG=1: also the API,
+# functions, reports, and the planted bugs, of which 3 of 51 stay unseen (NVRTC drops reads that
+# nobody uses; README.md). All tests run so with NNGEN_SIM_FRONTEND=nvrtc.
 set -u
 tests=(prim/test_scalar prim/test_threads prim/test_matrix prim/test_hopper sim/test_foreign)
 [ "${NNGEN_TEST_LONG:-}" = 1 ] &&
-  tests+=(sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3")
+  tests+=(sim/test_headers sim/test_api sim/test_kernels "sim/test_planted 3" prim/test_cluster
+    sim/test_functions sim/test_reports sim/test_races sim/test_shared sim/test_programs
+    sim/test_resources sim/test_loops)
 models=("lenet.lua" "mlp.lua --dtype bf16")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 export NNGEN_SIM_FRONTEND=nvrtc

@@ -43,7 +43,7 @@ static char *write_kernel(const Line *lines, int n) {
   FILE *f = open_memstream(&source, &bytes);
   fputs(prologue, f);
   for (int i = 0; i < n; i++)
-    fprintf(f, "#line %d \"line\"\nout[%d] = (%s);\n", i, i, lines[i].text);
+    fprintf(f, "#line %d \"line\"\nout[%d] = (%s);\n", i + 1, i, lines[i].text);
   fputs("}\n", f);
   fclose(f);
   return source;
@@ -209,7 +209,6 @@ static void test_arithmetic(void **state) {
       {"fabs(erfcx(25.999999999 * dtwo / 2) / erfcx(26.000000001 * dtwo / 2) - 1) < 1e-10", 1},
       {"fabs(erfcxf(50 * two) - 5.641613782989432e-3f) < 1e-9f", 1},
       {"fabs(j0f(two) - 0.22389078f) + fabs(y1(dtwo) + 0.1070324315409375) < 1e-7", 1},
-      {"sqrt(i + 5) + pow(i + 3, 3) + floor(5u) == 15", 1},
       {"__hiloint2double(__double2hiint(-dtwo / 3), __double2loint(-dtwo / 3)) == -dtwo / 3", 1},
       {"fabs(jn(2, dtwo) - 0.3528340286156377) < 1e-15", 1},
       {"__dadd_rn(dtwo, __dmul_rn(3, dtwo)) + __fma_rn(2, dtwo, 1)", 13},
@@ -222,7 +221,16 @@ static void test_arithmetic(void **state) {
       {"__dp4a(0x01ff02u, 0x010203u, 1u)", 1 + 510 + 6 + 1},
       {"__dp4a(0x01ff02, 0x010203, 1)", 1 - 2 + 6 + 1},
       {"__stwt(&u, 5u), __stwb(us, (unsigned short)3), __ldcv(&u) + __ldlu(us) + 0.0", 8},
-      {"__builtin_assume(u > 0), __assume(u == 5), sizeof(clock_t)", 8},
+  };
+  CHECK(lines);
+}
+
+static void test_not_nvrtc(void **state) {
+  (void)state;
+  CXX_ONLY("it lacks these overloads and __assume");
+  static const Line lines[] = {
+      {"sqrt(i + 5) + pow(i + 3, 3) + floor(5u) == 15", 1},
+      {"__builtin_assume(u > 0), __assume(u == 7), sizeof(clock_t)", 8},
   };
   CHECK(lines);
 }
@@ -325,6 +333,7 @@ static const char *bytes_source =
 
 static void test_bytes(void **state) {
   (void)state;
+  CXX_ONLY("it has no memmove");
   char y[64], x[64], want[64] = {0};
   for (int i = 0; i < 64; i++) y[i] = (char)i;
   int n = 20;
@@ -340,6 +349,7 @@ static void test_bytes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions),
                                      cmocka_unit_test(test_arithmetic),
+                                     cmocka_unit_test(test_not_nvrtc),
                                      cmocka_unit_test(test_bytes),
                                      cmocka_unit_test(test_16_bits),
                                      cmocka_unit_test(test_integers),

@@ -37,7 +37,8 @@ static const Case cases[] = {
      NULL},
     {"a thread stores another", "__shared__ int s; s = t == 40 ? 8 : 7; __syncthreads(); y[i] = s;",
      "thread (40,0,0)"},
-    {"the last thread stores another", "__shared__ int s; s = t == 63;", "thread (63,0,0)"},
+    {"the last thread stores another", "__shared__ volatile int s; s = t == 63;",
+     "thread (63,0,0)"},
     {"bytes of one word", "((volatile char *)x)[i] = t; ((char *)y)[i] = t;", NULL},
     {"one value over an atomic", "if (t == 5) x[0] = 1; else if (t == 40) atomicExch(x, 1);",
      "race on global memory"},
@@ -177,6 +178,7 @@ static void compare_costs(const void *user) {
 // many times as the block has threads.
 static void test_cost_of_atomics(void **state) {
   (void)state;
+  CXX_ONLY("it drops 99 of the 100 plain stores");
   device_child(all_checks, compare_costs, NULL);
 }
 

@@ -89,11 +89,12 @@ static const Case cases[] = {
      "basic",
      "if (blockIdx.x == 1 && t == 5) *(float4 *)(a + 20) = *(float4 *)(a + 1);",
      CUDA_ERROR_MISALIGNED_ADDRESS,
-     {"misaligned vector access", WHERE, "CUDA_ERROR_MISALIGNED_ADDRESS"}},
+     {"misaligned ", "access", WHERE, "CUDA_ERROR_MISALIGNED_ADDRESS"}},
 #endif
     {"misaligned vector",
      "basic",
-     "if (blockIdx.x == 1 && t == 5) nn_load<4>(a + 1);",
+     "if (blockIdx.x == 1 && t == 5) { auto v = nn_load<4>(a + 1); b[t] = v[0] + v[1] + v[2] + v[3];"
+     " }",
      CUDA_ERROR_MISALIGNED_ADDRESS,
      {"misaligned access", "byte 4 of tensor conv.weight", WHERE}},
     {"misaligned vector of which a member is used, as by a GPU's scalar load",

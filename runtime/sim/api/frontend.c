@@ -157,7 +157,10 @@ nvrtcResult frontend_compile(const CompileJob *job, int count, const char *const
   if (program) vendor.nvrtcDestroyProgram(&program);
   if (r != NVRTC_SUCCESS) return r;
   PtxJob ptx_job = {job->arch, job->registers, job->checks};
-  return ptx_compile(ptx->data, &ptx_job, image, log) == CUDA_SUCCESS
-             ? NVRTC_SUCCESS
-             : NVRTC_ERROR_COMPILATION;
+  switch (ptx_compile(ptx->data, &ptx_job, image, log)) {
+  case CUDA_SUCCESS: return NVRTC_SUCCESS;
+  case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+  case CUDA_ERROR_OPERATING_SYSTEM: return NVRTC_ERROR_INTERNAL_ERROR;
+  default: return NVRTC_ERROR_COMPILATION;
+  }
 }

@@ -1,10 +1,12 @@
-// cusim_matrix.h: the matrix operations of a warp: ldmatrix and its like, mma.sync. One definition, for
-// nngen's primitives (lib/prim_sim_matrix.h) and for PTX (cusim_ptx.h).
+// cusim_matrix.h: the matrix operations of a warp: ldmatrix and its like, mma.sync. One definition,
+// for nngen's primitives (lib/prim_sim_matrix.h) and for PTX (cusim_ptx.h).
 //
 // Products first gather the fragments of a warp into plain row-major floats, multiply them in loops
 // that the compiler vectorises, and scatter the sums.
 #ifndef CUSIM_MATRIX_H
 #define CUSIM_MATRIX_H
+
+#include "cusim_multiply.h"
 
 namespace cusim {
 
@@ -44,66 +46,66 @@ template <int COUNT, bool TRANS> CUSIM_FN void ldmatrix(unsigned *r, const void 
 
 // How 32-bit fragment registers unpack: kElements values each, in k order, as Number.
 template <class F>
-CUSIM_UNTRACED inline void widen_each(const unsigned *r, int count, typename F::Number *out) {
+CUSIM_FN void widen_each(const unsigned *r, int count, typename F::Number *out) {
   for (int n = 0; n < count; n++)
     for (int i = 0; i < F::kElements; i++) out[n * F::kElements + i] = F::get(r[n], i);
 }
 struct F16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static void widen(const unsigned *r, int count, float *out) {
+  CUSIM_FN void widen(const unsigned *r, int count, float *out) {
     halves_to_floats(r, 2 * count, out);
   }
 };
 struct Bf16 {
   using Number = float;
   static constexpr int kElements = 2, kKind = CusimFlopsMma16;
-  static float get(unsigned r, int i) { return __uint_as_float(i ? r & 0xffff0000u : r << 16); }
-  static void widen(const unsigned *r, int count, float *out) {
+  CUSIM_FN float get(unsigned r, int i) { return __uint_as_float(i ? r & 0xffff0000u : r << 16); }
+  CUSIM_FN void widen(const unsigned *r, int count, float *out) {
     widen_each<Bf16>(r, count, out);
   }
 };
 struct Tf32 { // the hardware reads the upper 19 bits only
   using Number = float;
   static constexpr int kElements = 1, kKind = CusimFlopsMmaTf32;
-  static float get(unsigned r, int) { return __uint_as_float(r & 0xffffe000u); }
-  static void widen(const unsigned *r, int count, float *out) {
+  CUSIM_FN float get(unsigned r, int) { return __uint_as_float(r & 0xffffe000u); }
+  CUSIM_FN void widen(const unsigned *r, int count, float *out) {
     widen_each<Tf32>(r, count, out);
   }
 };
 struct S8 {
   using Number = int;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
-  static int get(unsigned r, int i) { return (signed char)(r >> 8 * i); }
-  static void widen(const unsigned *r, int count, int *out) { widen_each<S8>(r, count, out); }
+  CUSIM_FN int get(unsigned r, int i) { return (signed char)(r >> 8 * i); }
+  CUSIM_FN void widen(const unsigned *r, int count, int *out) { widen_each<S8>(r, count, out); }
 };
 struct U8 {
   using Number = int;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
-  static int get(unsigned r, int i) { return (unsigned char)(r >> 8 * i); }
-  static void widen(const unsigned *r, int count, int *out) { widen_each<U8>(r, count, out); }
+  CUSIM_FN int get(unsigned r, int i) { return (unsigned char)(r >> 8 * i); }
+  CUSIM_FN void widen(const unsigned *r, int count, int *out) { widen_each<U8>(r, count, out); }
 };
 struct E5m2 { // the upper byte of a binary16
   using Number = float;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
-  static float get(unsigned r, int i) {
+  CUSIM_FN float get(unsigned r, int i) {
     return half_to_float((unsigned short)((r >> 8 * i & 0xff) << 8));
   }
-  static void widen(const unsigned *r, int count, float *out) {
+  CUSIM_FN void widen(const unsigned *r, int count, float *out) {
     widen_each<E5m2>(r, count, out);
   }
 };
 struct E4m3 {
   using Number = float;
   static constexpr int kElements = 4, kKind = CusimFlopsMma8;
-  static float get(unsigned r, int i) {
+  CUSIM_FN float get(unsigned r, int i) {
     unsigned b = r >> 8 * i & 0xff, exponent = b >> 3 & 15, mantissa = b & 7;
     if ((b & 0x7f) == 0x7f) return __uint_as_float(0x7fffffffu);
     float size = exponent ? __uint_as_float((exponent + 120) << 23 | mantissa << 20)
                           : float(mantissa) * 0x1p-9f;
     return b & 0x80 ? -size : size;
   }
-  static void widen(const unsigned *r, int count, float *out) {
+  CUSIM_FN void widen(const unsigned *r, int count, float *out) {
     widen_each<E4m3>(r, count, out);
   }
 };
@@ -116,27 +118,6 @@ template <class Number> struct Product {
 
 // Two neighbouring columns of an accumulator, moved as one.
 template <class Number> struct Pair { Number v[2]; };
-
-// d[16][8 N] += a[16][kDepth] * b[kDepth][8 N]. NOTE: with vector types, since -O2 leaves the loop
-// over columns scalar.
-template <class Number, int kDepth, int N>
-CUSIM_UNTRACED inline void multiply(Number (*d)[8 * N], const Number (*a)[kDepth],
-                                          const Number (*b)[8 * N]) {
-  constexpr int kWide = N % 2 ? 8 : 16, kVectors = 8 * N / kWide;
-  typedef Number Wide __attribute__((vector_size(kWide * sizeof(Number)), may_alias));
-  for (int row = 0; row < 16; row++) {
-    Wide *out = reinterpret_cast<Wide *>(d[row]), sum[kVectors];
-#pragma GCC unroll 8
-    for (int j = 0; j < kVectors; j++) sum[j] = out[j];
-    for (int k = 0; k < kDepth; k++) {
-      const Wide *in = reinterpret_cast<const Wide *>(b[k]);
-#pragma GCC unroll 8
-      for (int j = 0; j < kVectors; j++) sum[j] += a[row][k] * in[j];
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < kVectors; j++) out[j] = sum[j];
-  }
-}
 
 // Fragments, with g = lane / 4: registers 0..3 of A hold rows g, g + 8, g, g + 8 of the k groups 0,
 // 0, 1, 1; those of B column g of the k groups 0, 1. In a group, lane % 4 holds kElements values.
@@ -170,7 +151,7 @@ CUSIM_UNTRACED void mma_work(void *const *operands, unsigned mask) {
         for (int h = 0; h < 2; h++)
           __builtin_memcpy(&d[l / 4 + h * 8][8 * n + l % 4 * 2],
                            lanes[l]->d + (m * N + n) * 4 + h * 2, sizeof(Pair));
-    multiply<Number, kDepth, N>(d, a, b);
+    multiply<Number, 16, kDepth, kCols>(d, a, b);
     for (int l = 0; l < 32; l++)
       for (int n = 0; n < N; n++)
         for (int h = 0; h < 2; h++)
@@ -184,133 +165,6 @@ template <class F, int M, int N>
 CUSIM_FN void mma(typename F::Number *d, const unsigned *a, const unsigned *b) {
   Product<typename F::Number> product{d, a, b};
   cusim_meet(0xffffffffu, mma_work<F, M, N>, &product);
-}
-
-
-// ---- runs of products ---------------------------------------------------------------------------
-
-// One product of registers: kHalves groups of k, M = 16, N = 8; C and D are Sum's.
-template <class F, int M, int N, int K> struct Mma {
-  using Fragment = F;
-  static constexpr int kGroup = 4 * F::kElements, kHalves = K / kGroup, kA = 2 * kHalves,
-                       kB = kHalves, kK = K;
-  static_assert(M == 16 && N == 8 && (kHalves == 1 || kHalves == 2), "a shape of mma.sync");
-};
-
-// The registers of many products, each once, and of each product the slots of D, A, B, C in these;
-// slot -1 holds 0.
-struct MmaRun {
-  unsigned *slots;
-  const short *map;
-  int count;
-};
-
-template <class Form> struct MmaTile {
-  using F = typename Form::Fragment;
-  using Number = typename F::Number;
-  alignas(64) Number a[16][Form::kK], b[Form::kK][8], d[16][8];
-};
-
-CUSIM_UNTRACED inline unsigned mma_slot(const MmaRun *run, int slot) {
-  return slot < 0 ? 0 : run->slots[slot];
-}
-
-template <class Form>
-CUSIM_UNTRACED void mma_gather_a(const MmaRun *const *lanes, const short *map, MmaTile<Form> *t) {
-  using F = typename Form::Fragment;
-  constexpr int kE = F::kElements;
-  for (int l = 0; l < 32; l++) {
-    unsigned r[Form::kA];
-    typename F::Number wide[Form::kA * kE];
-    for (int i = 0; i < Form::kA; i++) r[i] = mma_slot(lanes[l], map[i]);
-    F::widen(r, Form::kA, wide);
-    for (int i = 0; i < Form::kA; i++)
-      for (int k = 0; k < kE; k++)
-        t->a[l / 4 + i % 2 * 8][i / 2 * Form::kGroup + l % 4 * kE + k] = wide[i * kE + k];
-  }
-}
-
-template <class Form>
-CUSIM_UNTRACED void mma_gather_b(const MmaRun *const *lanes, const short *map, MmaTile<Form> *t) {
-  using F = typename Form::Fragment;
-  constexpr int kE = F::kElements;
-  for (int l = 0; l < 32; l++) {
-    unsigned r[Form::kB];
-    typename F::Number wide[Form::kB * kE];
-    for (int i = 0; i < Form::kB; i++) r[i] = mma_slot(lanes[l], map[i]);
-    F::widen(r, Form::kB, wide);
-    for (int i = 0; i < Form::kB; i++)
-      for (int k = 0; k < kE; k++)
-        t->b[i * Form::kGroup + l % 4 * kE + k][l / 4] = wide[i * kE + k];
-  }
-}
-
-// C of 32-bit sums, or of pairs of 16 bits.
-template <class Form, bool kHalf>
-CUSIM_UNTRACED void mma_gather_c(const MmaRun *const *lanes, const short *map, MmaTile<Form> *t) {
-  for (int l = 0; l < 32; l++)
-    for (int h = 0; h < 2; h++) {
-      if constexpr (kHalf) {
-        unsigned r = mma_slot(lanes[l], map[h]);
-        F16::widen(&r, 1, &t->d[l / 4 + h * 8][l % 4 * 2]);
-      } else {
-        for (int i = 0; i < 2; i++) {
-          unsigned r = mma_slot(lanes[l], map[2 * h + i]);
-          __builtin_memcpy(&t->d[l / 4 + h * 8][l % 4 * 2 + i], &r, sizeof r);
-        }
-      }
-    }
-}
-
-template <class Form, bool kHalf>
-CUSIM_UNTRACED void mma_scatter(const MmaRun *const *lanes, const short *map, MmaTile<Form> *t) {
-  for (int l = 0; l < 32; l++)
-    for (int h = 0; h < 2; h++) {
-      if constexpr (kHalf) {
-        floats_to_halves(&t->d[l / 4 + h * 8][l % 4 * 2], 2, &lanes[l]->slots[map[h]]);
-      } else {
-        for (int i = 0; i < 2; i++)
-          __builtin_memcpy(&lanes[l]->slots[map[2 * h + i]], &t->d[l / 4 + h * 8][l % 4 * 2 + i],
-                           sizeof(unsigned));
-      }
-    }
-}
-
-template <int kCount> CUSIM_UNTRACED bool same_slots(const short *a, const short *b) {
-  return a && !__builtin_memcmp(a, b, kCount * sizeof *a);
-}
-
-template <class Form, bool kHalf>
-CUSIM_UNTRACED void mma_run_work(void *const *operands, unsigned mask) {
-  using F = typename Form::Fragment;
-  constexpr int kD = kHalf ? 2 : 4, kA = Form::kA, kB = Form::kB, kWords = 2 * kD + kA + kB;
-  const MmaRun *lanes[32];
-  MmaTile<Form> tile;
-  if (mask != 0xffffffffu) cusim_trap(); // a lane has exited
-  for (int l = 0; l < 32; l++) {
-    lanes[l] = static_cast<MmaRun *>(operands[l]);
-    if (lanes[l]->map != lanes[0]->map) cusim_trap(); // the lanes are at different products
-  }
-  const short *last_a = nullptr;
-  for (int i = 0; i < lanes[0]->count; i++) {
-    const short *d = lanes[0]->map + i * kWords, *a = d + kD, *b = a + kA, *c = b + kB;
-    if (!same_slots<kA>(last_a, a)) mma_gather_a<Form>(lanes, a, &tile);
-    last_a = a;
-    for (int k = 0; k < kD; k++)
-      for (int j = 0; j < kA; j++)
-        if (a[j] == d[k]) last_a = nullptr; // overwritten by its own result
-    mma_gather_b<Form>(lanes, b, &tile);
-    mma_gather_c<Form, kHalf>(lanes, c, &tile);
-    multiply<typename F::Number, Form::kK, 1>(tile.d, tile.a, tile.b);
-    mma_scatter<Form, kHalf>(lanes, d, &tile);
-  }
-  cusim_count_flops(F::kKind, 2ll * 16 * 8 * Form::kK * lanes[0]->count);
-}
-
-template <class Form, bool kHalf>
-CUSIM_FN void mma_run(unsigned *slots, const short *map, int count) {
-  MmaRun run{slots, map, count};
-  cusim_meet(0xffffffffu, mma_run_work<Form, kHalf>, &run);
 }
 
 // ---- stmatrix, movmatrix ------------------------------------------------------------------------

@@ -75,6 +75,7 @@ template <class P, class H> CUSIM_FN P pair(H low, H high) {
 #include "cusim_ptx_memory.h"
 #include "cusim_ptx_warp.h"
 #include "cusim_mma_any.h"
+#include "cusim_mma_run.h"
 #include "cusim_ptx_video.h"
 #include "cusim_ptx_wmma.h"
 #include "cusim_ptx_calls.h" // last: it renames

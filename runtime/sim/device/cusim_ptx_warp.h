@@ -141,4 +141,13 @@ CUSIM_FN void ptx_free(u8 *const *A) {
   cusim_free(p);
 }
 
+// Lanes are told apart by where they call. NOTE: Clang would make one of two equal calls in both
+// branches; what differs before and behind them keeps them apart.
+template <int kPlace> CUSIM_FN u32 x_activemask() {
+  asm volatile("" : : "i"(kPlace));
+  u32 lanes = __activemask();
+  asm volatile("" : "+r"(lanes) : "i"(kPlace));
+  return lanes;
+}
+
 #endif

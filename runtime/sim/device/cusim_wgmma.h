@@ -1,21 +1,28 @@
 // cusim_wgmma.h: products of a warp group: 128 threads, M = 64, a step of 32 bytes in k.
 //
-// Layouts as tests/prim/layouts.txt has them: fragments of registers, and tiles in shared memory that
-// 64-bit descriptors tell of.
-// NOTE: wgmma makes the product where it is asked for; wgmma_async, as late as a GPU may: a product
-// that is read before its wait, or whose operands are overwritten, shows as wrong numbers.
+// Layouts as tests/prim/layouts.txt has them: fragments of registers, and tiles in shared memory
+// that 64-bit descriptors tell of.
+// NOTE: wgmma_run makes the products where the last is asked for; wgmma_async, as late as a GPU may:
+// a product that is read before its wait, or whose operands are overwritten, shows as wrong numbers.
 #ifndef CUSIM_WGMMA_H
 #define CUSIM_WGMMA_H
 
 namespace cusim {
 
-template <class A> struct Wgmma {
-  unsigned *d;
-  const unsigned *a; // registers; or null, and
+struct WgmmaStep { // one product: A as a tile or in registers
   unsigned long long a_tile, b_tile;
-  unsigned char *shared; // where shared addresses begin
+  unsigned a[4];
   bool scale_d;
-  int scale_a, scale_b, trans_a, trans_b;
+};
+
+// A run of products with the same sums.
+struct Wgmma {
+  unsigned *d;
+  const WgmmaStep *steps; // null: `one`
+  unsigned char *shared;  // where shared addresses begin
+  WgmmaStep one;
+  signed char count, scale_a, scale_b;
+  bool trans_a, trans_b;
 };
 
 struct Tile { // of a descriptor
@@ -44,7 +51,7 @@ struct Tile { // of a descriptor
 
 // Rows of the tile, kDepth numbers each, into out[row * step_row + k * step_k].
 template <class F, int kDepth>
-CUSIM_UNTRACED void wgmma_rows(const Tile &tile, bool trans, int rows, int scale,
+CUSIM_FAST void wgmma_rows(const Tile &tile, bool trans, int rows, int scale,
                                typename F::Number *out, int step_row, int step_k) {
   typename F::Number wide[4 * F::kElements];
   unsigned words[4];
@@ -55,7 +62,8 @@ CUSIM_UNTRACED void wgmma_rows(const Tile &tile, bool trans, int rows, int scale
         if (CUSIM_TRACE) cusim_proxy_read(tile.k_major(unsigned(r), unsigned(u)), 16);
         __builtin_memcpy(words, tile.k_major(unsigned(r), unsigned(u)), 16);
         F::widen(words, 4, wide);
-        for (int i = 0; i < kUnit; i++) out[r * step_row + (u * kUnit + i) * step_k] = scale * wide[i];
+        for (int i = 0; i < kUnit; i++)
+          out[r * step_row + (u * kUnit + i) * step_k] = scale * wide[i];
       }
   } else {
     for (int k = 0; k < kDepth; k++)
@@ -68,83 +76,86 @@ CUSIM_UNTRACED void wgmma_rows(const Tile &tile, bool trans, int rows, int scale
   }
 }
 
+// Between the registers of a warp group and D: of each thread pairs in two rows, 8 apart.
+template <class Number, int N, bool kHalf, bool kIn>
+CUSIM_FAST void wgmma_move(const Wgmma *const *lanes, Number (*d)[N]) {
+  for (int t = 0; t < 128; t++) {
+    unsigned *r = lanes[t]->d;
+    Number *rows[2] = {d[t / 32 * 16 + t % 32 / 4] + t % 4 * 2,
+                       d[t / 32 * 16 + t % 32 / 4 + 8] + t % 4 * 2};
+#pragma GCC unroll 8
+    for (int g = 0; g < N / 8; g++)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; h++) {
+        Number *at = rows[h] + g * 8;
+        if constexpr (kHalf && kIn)
+          F16::widen(r + g * 2 + h, 1, at);
+        else if constexpr (kHalf)
+          floats_to_halves(at, 2, r + g * 2 + h);
+        else if constexpr (kIn)
+          __builtin_memcpy(at, r + g * 4 + h * 2, 8);
+        else
+          __builtin_memcpy(r + g * 4 + h * 2, at, 8);
+      }
+  }
+}
+
+// A of registers, or of a tile, times a sign.
+template <class A, int kDepth, bool kRegs>
+CUSIM_FAST void wgmma_gather_a(const Wgmma *const *lanes, int step,
+                               typename A::Number (*a)[kDepth]) {
+  constexpr int kE = A::kElements;
+  const Wgmma *first = lanes[0];
+  if constexpr (!kRegs) {
+    const WgmmaStep *s = first->steps ? first->steps + step : &first->one;
+    return wgmma_rows<A, kDepth>(Tile(s->a_tile, first->shared), first->trans_a, 64,
+                                 first->scale_a, &a[0][0], kDepth, 1);
+  }
+  for (int t = 0; t < 128; t++) {
+    typename A::Number wide[4 * kE];
+    A::widen(lanes[t]->steps ? lanes[t]->steps[step].a : lanes[t]->one.a, 4, wide);
+    for (int r = 0; r < 4; r++)
+      for (int i = 0; i < kE; i++)
+        a[t / 32 * 16 + t % 32 / 4 + r % 2 * 8][r / 2 * 4 * kE + t % 4 * kE + i] =
+            first->scale_a * wide[r * kE + i];
+  }
+}
+
 template <class A, class B, int N, bool kHalf, bool kRegs>
 CUSIM_UNTRACED void wgmma_work(void *const *operands, unsigned) {
   using Number = typename A::Number;
-  constexpr int kDepth = 8 * A::kElements, kE = A::kElements;
-  const Wgmma<A> *const *lanes = reinterpret_cast<const Wgmma<A> *const *>(operands);
-  const Wgmma<A> *first = lanes[0];
+  constexpr int kDepth = 8 * A::kElements;
+  const Wgmma *const *lanes = reinterpret_cast<const Wgmma *const *>(operands), *first = lanes[0];
   struct alignas(64) Scratch {
     Number a[64][kDepth], b[kDepth][N], d[64][N];
   };
   Scratch *s = static_cast<Scratch *>(cusim_scratch(sizeof(Scratch)));
-  Number(*a)[kDepth] = s->a, (*b)[N] = s->b, (*d)[N] = s->d;
-  if constexpr (kRegs) {
-    for (int t = 0; t < 128; t++) {
-      Number wide[4 * kE];
-      A::widen(lanes[t]->a, 4, wide);
-      for (int r = 0; r < 4; r++)
-        for (int i = 0; i < kE; i++)
-          a[t / 32 * 16 + t % 32 / 4 + r % 2 * 8][r / 2 * 4 * kE + t % 4 * kE + i] =
-              first->scale_a * wide[r * kE + i];
-    }
-  } else {
-    wgmma_rows<A, kDepth>(Tile(first->a_tile, first->shared), first->trans_a, 64, first->scale_a,
-                          &a[0][0], kDepth, 1);
+  for (int i = 0; i < first->count; i++) {
+    const WgmmaStep *step = first->steps ? first->steps + i : &first->one;
+    if (!step->scale_d)
+      __builtin_memset(s->d, 0, sizeof s->d);
+    else if (i == 0)
+      wgmma_move<Number, N, kHalf, true>(lanes, s->d);
+    wgmma_gather_a<A, kDepth, kRegs>(lanes, i, s->a);
+    wgmma_rows<B, kDepth>(Tile(step->b_tile, first->shared), first->trans_b, N, first->scale_b,
+                          &s->b[0][0], 1, N);
+    multiply<Number, 64, kDepth, N>(s->d, s->a, s->b);
+    if constexpr (kHalf) // each product's sums are halves
+      for (int row = 0; row < 64 && i + 1 < first->count; row++) {
+        unsigned halves[N / 2];
+        floats_to_halves(s->d[row], N, halves);
+        F16::widen(halves, N / 2, s->d[row]);
+      }
   }
-  wgmma_rows<B, kDepth>(Tile(first->b_tile, first->shared), first->trans_b, N, first->scale_b,
-                        &b[0][0], 1, N);
-  for (int t = 0; t < 128; t++)
-    for (int g = 0; g < N / 8; g++)
-      for (int h = 0; h < 2; h++) {
-        Number *to = &d[t / 32 * 16 + t % 32 / 4 + h * 8][g * 8 + t % 4 * 2];
-        if (!first->scale_d) {
-          to[0] = to[1] = 0;
-        } else if constexpr (kHalf) {
-          F16::widen(&lanes[t]->d[g * 2 + h], 1, reinterpret_cast<float *>(to));
-        } else {
-          __builtin_memcpy(to, &lanes[t]->d[g * 4 + h * 2], 8);
-        }
-      }
-  typedef Number Wide __attribute__((vector_size(8 * sizeof(Number)), may_alias));
-  constexpr int kVectors = N / 8, kTile = kVectors % 8 == 0 ? 8 : kVectors % 4 == 0 ? 4 : 1;
-  for (int row = 0; row < 64; row += 2)
-    for (int v = 0; v < kVectors; v += kTile) {
-      Wide sum[2][kTile];
-      for (int j = 0; j < kTile; j++) {
-        sum[0][j] = reinterpret_cast<Wide *>(d[row])[v + j];
-        sum[1][j] = reinterpret_cast<Wide *>(d[row + 1])[v + j];
-      }
-      for (int k = 0; k < kDepth; k++) {
-        const Wide *in = reinterpret_cast<const Wide *>(b[k]) + v;
-#pragma GCC unroll 8
-        for (int j = 0; j < kTile; j++) {
-          sum[0][j] += a[row][k] * in[j];
-          sum[1][j] += a[row + 1][k] * in[j];
-        }
-      }
-      for (int j = 0; j < kTile; j++) {
-        reinterpret_cast<Wide *>(d[row])[v + j] = sum[0][j];
-        reinterpret_cast<Wide *>(d[row + 1])[v + j] = sum[1][j];
-      }
-    }
-  for (int t = 0; t < 128; t++)
-    for (int g = 0; g < N / 8; g++)
-      for (int h = 0; h < 2; h++) {
-        Number *from = &d[t / 32 * 16 + t % 32 / 4 + h * 8][g * 8 + t % 4 * 2];
-        if constexpr (kHalf)
-          floats_to_halves(reinterpret_cast<float *>(from), 2, &lanes[t]->d[g * 2 + h]);
-        else
-          __builtin_memcpy(&lanes[t]->d[g * 4 + h * 2], from, 8);
-      }
-  cusim_count_flops(A::kKind, 2ll * 64 * N * kDepth);
+  wgmma_move<Number, N, kHalf, false>(lanes, s->d);
+  cusim_count_flops(A::kKind, 2ll * 64 * N * kDepth * first->count);
 }
 
 template <class A, class B, int N, bool kHalf, bool kRegs>
-CUSIM_FN void wgmma(unsigned *d, const unsigned *a, unsigned long long a_tile,
-                    unsigned long long b_tile, unsigned char *shared, bool scale_d, int scale_a,
-                    int scale_b, int trans_a, int trans_b) {
-  Wgmma<A> operands{d, a, a_tile, b_tile, shared, scale_d, scale_a, scale_b, trans_a, trans_b};
+CUSIM_FN void wgmma_run(unsigned *d, const WgmmaStep *steps, int count, unsigned char *shared,
+                        int scale_a, int scale_b, bool trans_a, bool trans_b) {
+  Wgmma operands{d, steps, shared, {}, (signed char)count, (signed char)scale_a,
+                 (signed char)scale_b, trans_a, trans_b};
   cusim_meet_group(wgmma_work<A, B, N, kHalf, kRegs>, &operands);
 }
 
@@ -152,7 +163,8 @@ CUSIM_FN void wgmma(unsigned *d, const unsigned *a, unsigned long long a_tile,
 template <class A, class B, int N>
 CUSIM_FN void wgmma_async(unsigned *d, unsigned long long a_tile, unsigned long long b_tile,
                           unsigned char *shared, bool scale_d, int trans_a, int trans_b) {
-  Wgmma<A> operands{d, nullptr, a_tile, b_tile, shared, scale_d, 1, 1, trans_a, trans_b};
+  Wgmma operands{d, nullptr, shared, {a_tile, b_tile, {}, scale_d}, 1, 1, 1,
+                 bool(trans_a), bool(trans_b)};
   cusim_product_async(wgmma_work<A, B, N, false, false>, &operands, sizeof operands);
 }
 

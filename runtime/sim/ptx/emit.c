@@ -69,22 +69,26 @@ static int index_of(const Reach *reach, const PtxVar *var) {
   return -1;
 }
 
-static void mark(PtxModule *m, PtxFunc *f, const Reach *reach, const Operand *op, bool *indirect) {
+static void mark_callee(PtxFunc *f, const Reach *reach, const PtxFunc *callee) {
+  for (int i = 0; callee && callee->reaches && i < reach->count; i++)
+    f->reaches[i] |= callee->reaches[i];
+}
+
+// A variable reaches the functions whose addresses it begins with: a table of pointers.
+static void mark(PtxModule *m, PtxFunc *f, const Reach *reach, const Operand *op) {
   if (op->kind == OpVar && op->var->space == SpaceShared) {
     int i = index_of(reach, op->var);
     if (i >= 0) f->reaches[i] = true;
-  }
-  if (op->kind == OpFunc) {
-    PtxFunc *callee = module_func(m, op->name);
-    for (int i = 0; callee->reaches && i < reach->count; i++) f->reaches[i] |= callee->reaches[i];
-  }
-  for (int i = 0; i < op->nparts; i++) mark(m, f, reach, &op->parts[i], indirect);
+  } else if (op->kind == OpVar)
+    for (int i = 0; i < op->var->ninit; i++)
+      if (op->var->init[i].symbol) mark_callee(f, reach, module_func(m, op->var->init[i].symbol));
+  if (op->kind == OpFunc) mark_callee(f, reach, module_func(m, op->name));
+  for (int i = 0; i < op->nparts; i++) mark(m, f, reach, &op->parts[i]);
 }
 
-// What a function reaches, by itself and by what it names; functions that are called through a
-// pointer count for all. To a fixed point: as deep as calls go.
+// What a function reaches, by itself and by what it names. To a fixed point: as deep as calls go.
 static void mark_all(PtxModule *m, const Reach *reach) {
-  bool more = true, indirect = false;
+  bool more = true;
   for (int i = 0; i < m->nfuncs; i++)
     m->funcs[i]->reaches = ptx_alloc(m->ptx, (size_t)reach->count + 1);
   for (int round = 0; more && round < m->nfuncs + 1; round++) {
@@ -96,7 +100,7 @@ static void mark_all(PtxModule *m, const Reach *reach) {
       memcpy(before, f->reaches, n);
       for (int k = 0; k < f->nbody; k++)
         for (int o = 0; o < f->body[k].nops; o++)
-          mark(m, f, reach, &f->body[k].op[o], &indirect);
+          mark(m, f, reach, &f->body[k].op[o]);
       more |= memcmp(before, f->reaches, n) != 0;
     }
   }

@@ -241,8 +241,9 @@ void emit_address(Emitter *e, const Operand *op, PtxSpace space) {
   const Operand *base = &op->parts[0];
   PtxType wide = ptx_type_of("u64");
   bool zero = base->kind == OpInt;
-  if (base->kind == OpReg) lint_address(e, &e->func->regs[base->reg]);
-  if (base->kind == OpReg && e->func->regs[base->reg].type.bits == 32) wide = ptx_type_of("u32");
+  lint_address(e, base, space);
+  int bits = base->kind == OpReg ? e->func->regs[base->reg].type.bits : 64;
+  if (bits < 64) wide = ptx_type_of(bits == 32 ? "u32" : "u16");
   if (base->kind == OpVar && space == SpaceGeneric && base->var->space != SpaceGlobal)
     space = base->var->space;
   const char *before = space == SpaceShared  ? "(SB + (u32)("

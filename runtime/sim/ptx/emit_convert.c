@@ -11,16 +11,15 @@ static void emit_cvt(Emitter *e) {
   only_parts(e, 1, in->nparts - 2,
              "rn rz rm rp rni rzi rmi rpi rna rs ftz sat relu satfinite");
   if (instr_has(in, "rs")) emit_fail(e, "stochastic rounding");
+  lint_convert(e, to, from);
   const char *mode = "rn";
   static const char *const modes[] = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"};
   bool given = false;
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
     if (instr_has(in, modes[i])) mode = modes[i], given = true;
-  bool float_to_int = from.kind == KindFloat && to.kind != KindFloat;
-  if (float_to_int && !given) mode = "rzi";
   bool packed = strstr(to.name, "x2") && in->nops == 3;
   emit_begin(e, need_op(e, 0), to);
-  text_print(e->out, "x_cvt<%s, x_%s, %d>(", to.name, given || float_to_int ? mode : "none",
+  text_print(e->out, "x_cvt<%s, x_%s, %d>(", to.name, given ? mode : "none",
              (instr_has(in, "ftz") ? 1 : 0) | (instr_has(in, "sat") ? 2 : 0) |
                  (instr_has(in, "relu") ? 4 : 0) | (instr_has(in, "satfinite") ? 8 : 0));
   emit_value(e, need_op(e, 1), from);

@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+static bool begins_with(const char *opcode, const char *name) {
+  size_t n = strlen(name);
+  return !strncmp(opcode, name, n) && (!opcode[n] || opcode[n] == '.');
+}
+
 // ---- registers ----------------------------------------------------------------------------------
 
 // As wide as the type; one of a load, a store or a conversion may be wider.
@@ -19,6 +24,8 @@ void lint_width(const Emitter *e, const PtxReg *reg, PtxType type) {
 static bool is_arithmetic(const char *name) {
   static const char *const others[] = {"ld", "ldu", "st", "mov", "atom", "red"};
   for (const EmitRow *row = emit_arith_rows; row->name; row++)
+    if (!strcmp(row->name, name)) return true;
+  for (const EmitRow *row = emit_video_rows; row->name; row++)
     if (!strcmp(row->name, name)) return true;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (!strcmp(others[i], name)) return true;
@@ -59,8 +66,17 @@ static void check_vectors(const Emitter *e) {
   }
 }
 
-void lint_address(const Emitter *e, const PtxReg *reg) {
-  if (reg->type.kind == KindFloat || reg->type.kind == KindPred)
+// Registers of 16 to 64 bits, and variables of the instruction's own space.
+void lint_address(const Emitter *e, const Operand *base, PtxSpace space) {
+  bool cluster = instr_has(e->instr, "shared::cluster"); // that of this block is in it
+  if (base->kind == OpVar && !cluster && space != SpaceGeneric && base->var->space != space)
+    emit_fail(e, "%.100s lies in another space", base->var->name);
+  if (base->kind == OpInt && space != SpaceLocal)
+    emit_fail(e, "a number is an address of local memory alone");
+  if (base->kind != OpReg) return;
+  const PtxReg *reg = &e->func->regs[base->reg];
+  PtxKind kind = reg->type.kind;
+  if (kind == KindFloat || kind == KindPred || reg->type.bits < 16 || reg->type.bits > 64)
     emit_fail(e, "%s is .%s, no address", reg->c_name, reg->type.name);
 }
 
@@ -108,11 +124,6 @@ static const Need needs[] = {
     {"cvt", "e4m3x2", 89, false},
     {"cvt", "e5m2x2", 89, false},
 };
-
-static bool begins_with(const char *opcode, const char *name) {
-  size_t n = strlen(name);
-  return !strncmp(opcode, name, n) && (!opcode[n] || opcode[n] == '.');
-}
 
 static void check_target(const Emitter *e) {
   const char *target = e->module->target;

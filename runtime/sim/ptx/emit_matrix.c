@@ -140,24 +140,73 @@ static bool gather(Emitter *e, const Instr *in, const MmaForm *form, Slots *slot
   return true;
 }
 
+enum { kMostRun = 64, kRow = 17, kMostGroup = 8 }; // a row of the table: what MmaRun's map has
+
+static bool share(const int *a, int na, const int *b, int nb) {
+  for (int i = 0; i < na; i++)
+    for (int k = 0; k < nb; k++)
+      if (a[i] == b[k] && a[i] >= 0) return true;
+  return false;
+}
+
+static bool same(const int *a, const int *b, int n) {
+  return !memcmp(a, b, (size_t)n * sizeof *a);
+}
+
+// Whether product `at` can be made at once with those from `first` on: of the same A, and what they
+// give is nothing that it reads or writes.
+static bool joins(int (*table)[kRow], const MmaForm *form, int first, int at) {
+  int a = 1 + form->ncd, all = 2 * form->ncd + form->na + form->nb;
+  if (!same(&table[at][a], &table[first][a], form->na)) return false;
+  for (int i = first; i < at; i++)
+    if (share(&table[i][1], form->ncd, &table[at][1], all)) return false;
+  return true;
+}
+
+// Whether the group at `next` has the B of the one before it, which no result has changed.
+static bool keeps_b(int (*table)[kRow], const MmaForm *form, int before, int next, int n) {
+  int b = 1 + form->ncd + form->na;
+  for (int i = 0; i < n; i++) {
+    if (!same(&table[before + i][b], &table[next + i][b], form->nb)) return false;
+    for (int k = 0; k < n; k++)
+      if (share(&table[before + k][1], form->ncd, &table[next + i][b], form->nb)) return false;
+  }
+  return true;
+}
+
+// The first number of each row: of a group, as many as a power of two, that is made at once.
+static void make_groups(int (*table)[kRow], const MmaForm *form, int count) {
+  int before = -1, before_n = 0;
+  for (int first = 0, n; first < count; first += n) {
+    int most = 1;
+    while (most < kMostGroup && first + most < count && joins(table, form, first, first + most))
+      most++;
+    for (n = 1; 2 * n <= most; n *= 2) {
+    }
+    bool kept = before_n == n && keeps_b(table, form, before, first, n);
+    for (int i = 0; i < n; i++) table[first + i][0] = i ? 0 : kept ? -n : n;
+    before = first, before_n = n;
+  }
+}
+
 // A run of products of one kind is one meeting of the warp: their registers are copied into slots,
 // a table says which slots each product takes, and the results are copied back.
 bool emit_wide_run(Emitter *e, const Instr *instr, int *count) {
-  enum { kMostRun = 64, kWords = 16 };
   const MmaForm *form = find_form(instr);
   if (!form || instr->pred >= 0 || instr_has(instr, "satfinite")) return false;
   int room = (int)(e->func->body + e->func->nbody - instr), n = 0;
-  int table[kMostRun][kWords];
+  int table[kMostRun][kRow];
   Slots *slots = ptx_alloc(e->ptx, sizeof *slots);
   while (n < kMostRun && n < room && same_products(instr, &instr[n])) {
-    if (slots->count > 400 || !gather(e, &instr[n], form, slots, table[n])) break;
+    if (slots->count > 400 || !gather(e, &instr[n], form, slots, &table[n][1])) break;
     n++;
   }
   e->instr = instr;
   if (!n) return false;
   only_parts(e, 1, instr->nparts - 4,
              "sync aligned row col m16n8k4 m16n8k8 m16n8k16 m16n8k32 kind::f8f6f4");
-  int words = 2 * form->ncd + form->na + form->nb;
+  make_groups(table, form, n);
+  int words = 1 + 2 * form->ncd + form->na + form->nb;
   text_print(e->out, "{ u32 t_[%d] = {", slots->count);
   PtxType u32 = ptx_type_of("u32");
   for (int i = 0; i < slots->count; i++) {

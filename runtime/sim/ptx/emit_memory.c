@@ -228,7 +228,9 @@ static void emit_cvta(Emitter *e) {
   const char *base = space == SpaceShared ? "SB" : space == SpaceParam ? "PB" : NULL;
   PtxType u64 = ptx_type_of("u64"), result = type.bits == 32 ? ptx_type_of("u32") : u64;
   const Operand *from = need_op(e, 1);
-  bool narrow = from->kind == OpReg && e->func->regs[from->reg].type.bits == 32;
+  bool narrow = type.bits == 32 && from->kind == OpReg;
+  if (to && from->kind == OpVar) emit_fail(e, "a register is awaited");
+  if (from->kind == OpVar) lint_address(e, from, space);
   emit_begin(e, need_op(e, 0), result);
   if (cluster) text_print(e->out, to ? "x_to_cluster(" : "(u64)x_cluster_address((u32)");
   if (base && !to) text_print(e->out, "(u64)(%s + (u32)", base);
@@ -247,7 +249,10 @@ static void emit_isspacep(Emitter *e) {
              : !strcmp(space, "shared::cluster") ? "cluster"
              : !strncmp(space, "param", 5)       ? "param"
                                                  : space);
-  emit_value(e, need_op(e, 1), ptx_type_of("u64"));
+  const Operand *op = need_op(e, 1);
+  if (op->kind == OpVar) emit_fail(e, "a register is awaited");
+  bool narrow = op->kind == OpReg && e->func->regs[op->reg].type.bits == 32;
+  emit_value(e, op, ptx_type_of(narrow ? "u32" : "u64"));
   text_print(e->out, ")");
   emit_end(e, need_op(e, 0), ptx_type_of("pred"));
 }

@@ -108,6 +108,7 @@ void pending_begin(Emitter *e, const PtxFunc *func) {
     join(p, &in->op[1], false);
   }
   if (!p) return;
+  text_print(e->out, " cusim::WgmmaStep g_[8];");
   find_copies(p, func);
   for (int i = 0; i < func->nregs; i++)
     if (name_of(p, i) == i && (has_group(p, i) || has_fence(p, i)))

@@ -77,6 +77,8 @@ static void emit_scalar(Emitter *e) {
   const Operand *to = need_op(e, 0);
   int shift, bits;
   no_minus(e);
+  if (shifts && (is_signed(e, 3) || instr_has(in, "clamp") == instr_has(in, "wrap")))
+    emit_fail(e, "it shifts by `.u32`, with one of `.clamp` and `.wrap`");
   selected(e, to, &shift, &bits);
   char second = instr_has(in, "add")   ? '+'
                 : instr_has(in, "min") ? '<'
@@ -169,6 +171,8 @@ static void emit_simd(Emitter *e) {
   no_minus(e);
   PtxType u32 = ptx_type_of("u32");
   const Operand *to = need_op(e, 0);
+  for (int i = 1; i <= 3; i++)
+    if (need_op(e, i)->kind == OpInt) emit_fail(e, "its sources are registers");
   emit_begin(e, to, u32);
   text_print(e->out, "x_video_simd(%s, %d", op_of(e), n);
   for (int i = 1; i <= 3; i++) {

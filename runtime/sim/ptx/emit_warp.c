@@ -99,7 +99,7 @@ static void emit_redux(Emitter *e) {
 
 static void emit_activemask(Emitter *e) {
   emit_begin(e, need_op(e, 0), ptx_type_of("u32"));
-  text_print(e->out, "__activemask()");
+  text_print(e->out, "x_activemask<%d>()", (int)(e->instr - e->func->body));
   emit_end(e, need_op(e, 0), ptx_type_of("u32"));
 }
 

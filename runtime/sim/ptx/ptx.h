@@ -228,7 +228,8 @@ void emit_fail(const Emitter *e, const char *format, ...)
 // What NVIDIA's assembler refuses (emit_lint.c).
 void lint_instr(const Emitter *e);
 void lint_width(const Emitter *e, const PtxReg *reg, PtxType type);
-void lint_address(const Emitter *e, const PtxReg *reg);
+void lint_address(const Emitter *e, const Operand *base, PtxSpace space);
+void lint_convert(const Emitter *e, PtxType to, PtxType from); // cvt (emit_lint_cvt.c)
 // Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).
 void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concerns
 void pending_label(Emitter *e);

@@ -70,10 +70,10 @@ static bool run(const char *folder, Args *args, Text *log) {
 // NOTE: PTX says where it multiplies and adds in one: -ffp-contract=off. -g1 stands behind
 // -gdwarf-4, which means -g2: to follow thousands of registers through a function takes half of the
 // time.
-static bool compile(const char *folder, int checks, Text *log) {
+static CUresult compile(const char *folder, int checks, Text *log) {
   Args args = {.count = 0};
   char words[1024];
-  if (!host_find_compiler(&args, words, log)) return false;
+  if (!host_find_compiler(&args, words, log)) return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
   HostKind kind = host_kind(&args);
   args_add_all(&args,
                (const char *[]){"-x", "c++", "-std=c++17", "-O1", "-gdwarf-4", "-g1",
@@ -91,16 +91,21 @@ static bool compile(const char *folder, int checks, Text *log) {
   args_add_all(&args,
                (const char *[]){"kernels.cc", "-x", "assembler", "device/cusim_guard.s", "-x",
                                 "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
-  return run(folder, &args, log);
+  return run(folder, &args, log) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
 }
 
 static CUresult compile_in(const char *folder, const char *text, const Text *c_text, int checks,
                            Text *image, Text *log) {
-  bool ok = folder_write(folder, "source.ptx", text, strlen(text), log) &&
-            folder_write(folder, "kernels.cc", c_text->data, c_text->length, log) &&
-            write_headers(folder, log) && compile(folder, checks, log) &&
-            folder_read_output(folder, "image.so", image, log) && host_seal_image(image);
-  return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+  if (!folder_write(folder, "source.ptx", text, strlen(text), log) ||
+      !folder_write(folder, "kernels.cc", c_text->data, c_text->length, log) ||
+      !write_headers(folder, log))
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  CUresult r = compile(folder, checks, log);
+  if (r != CUDA_SUCCESS) return r;
+  if (!folder_read_output(folder, "image.so", image, log)) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (host_seal_image(image)) return CUDA_SUCCESS;
+  text_print(log, "libcusim: what the host's compiler made is no shared object\n");
+  return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 CUresult ptx_compile(const char *text, const PtxJob *job, Text *image, Text *log) {

@@ -1,0 +1,193 @@
+// test_ptxas.c: what NVIDIA's assembler takes, and what it refuses, libcusim's loader does too:
+// every pair of types, rounding and modifiers of cvt, addresses of every kind, video instructions
+// with registers of every kind. Skipped where there is no ptxas.
+#include "tests/sim/device.h"
+
+#include <unistd.h>
+
+enum { kMostLines = 1 << 16, kWidth = 96 };
+
+typedef CUresult (*TranslatePtx)(const char *, char *, size_t, size_t *);
+
+static const char head[] =
+    ".version 8.6\n.target %s\n.address_size 64\n.visible .entry k(.param .u64 x)\n{\n"
+    ".reg .pred %%p<6>; .reg .b16 %%h<6>; .reg .b32 %%r<10>; .reg .b64 %%d<6>; .reg .f32 %%f<6>;\n"
+    ".reg .f64 %%e<6>; .reg .u16 %%uh<4>; .reg .s32 %%sr<4>; .reg .u32 %%ur<4>;\n"
+    ".shared .align 16 .b8 s[1024];\n";
+enum { kHeadLines = 8 };
+
+static char lines[kMostLines][kWidth];
+static bool refused[kMostLines];
+static int count;
+
+__attribute__((format(printf, 1, 2))) static void line(const char *format, ...) {
+  va_list list;
+  assert_true(count < kMostLines);
+  va_start(list, format);
+  vsnprintf(lines[count++], kWidth, format, list);
+  va_end(list);
+}
+
+// ---- the lines ----------------------------------------------------------------------------------
+
+static void conversions(void) {
+  static const char *const types[][2] = {
+      {"s8", "h"},  {"u8", "h"},  {"s16", "h"}, {"u16", "h"}, {"s32", "r"}, {"u32", "r"},
+      {"s64", "d"}, {"u64", "d"}, {"f16", "h"}, {"bf16", "h"}, {"f32", "f"}, {"f64", "e"}, {"tf32", "r"}};
+  static const char *const packed[][2] = {
+      {"f16x2", "%r1"}, {"bf16x2", "%r1"}, {"e4m3x2", "%h1"}, {"e5m2x2", "%h1"}, {"tf32", "%r1"}};
+  static const char *const sources[] = {"f32 %r1, %f2", "f32 %f1, %f2", "f32 %f1", "f16x2 %r2",
+                                        "bf16x2 %r2", "e4m3x2 %h2", "e5m2x2 %h2", "f16 %h2"};
+  static const char *const roundings[] = {"",     ".rn",  ".rz",  ".rm",  ".rp",
+                                          ".rna", ".rni", ".rzi", ".rmi", ".rpi"};
+  static const char *const modifiers[] = {
+      "",     ".ftz",           ".sat",     ".ftz.sat", ".relu", ".satfinite", ".relu.satfinite",
+      ".satfinite.relu", ".ftz.relu", ".sat.relu"};
+  enum { kTypes = 13, kRoundings = 10, kModifiers = 10 };
+  for (int r = 0; r < kRoundings; r++)
+    for (int m = 0; m < kModifiers; m++) {
+      for (int d = 0; d < kTypes; d++)
+        for (int s = 0; s < kTypes; s++)
+          line("cvt%s%s.%s.%s %%%s1, %%%s2;", roundings[r], modifiers[m], types[d][0], types[s][0],
+               types[d][1], types[s][1]);
+      for (int d = 0; d < 5; d++)
+        for (int s = 0; s < 8; s++) {
+          const char *blank = strchr(sources[s], ' ');
+          line("cvt%s%s.%s.%.*s %s,%s;", roundings[r], modifiers[m], packed[d][0],
+               (int)(blank - sources[s]), sources[s], packed[d][1], blank);
+        }
+    }
+}
+
+static void addresses(void) {
+  static const char *const spaces[] = {"", ".global", ".shared", ".local", ".shared::cta",
+                                       ".const", ".param"};
+  static const char *const places[] = {"%r2", "%ur1", "%sr1", "%d2", "%h2",  "%uh1", "%f2",
+                                       "%e2", "%p1",  "s",    "s+4", "%r2+4", "4",   "0"};
+  static const char *const others[] = {
+      "atom.global.add.u32 %%r1, [%s], %%r3;", "atom.shared.add.u32 %%r1, [%s], %%r3;",
+      "atom.add.u32 %%r1, [%s], %%r3;", "red.global.add.u32 [%s], %%r3;",
+      "cp.async.ca.shared.global [%s], [%%d1], 4;", "cp.async.ca.shared.global [s], [%s], 4;",
+      "mbarrier.init.shared.b64 [%s], 1;", "cvta.to.global.u64 %%d1, %s;",
+      "cvta.to.shared.u32 %%r1, %s;", "cvta.shared.u64 %%d1, %s;", "cvta.global.u32 %%r1, %s;",
+      "isspacep.global %%p1, %s;", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%%r1}, [%s];"};
+  enum { kSpaces = 7, kPlaces = 14, kOthers = 13 };
+  for (int p = 0; p < kPlaces; p++)
+    for (int s = 0; s < kSpaces; s++) {
+      line("ld%s.u32 %%r1, [%s];", spaces[s], places[p]);
+      if (s < 5) line("st%s.u32 [%s], %%r1;", spaces[s], places[p]);
+    }
+  static const char *const bases[] = {"%r2", "%d2", "s"};
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  for (int o = 0; o < kOthers; o++)
+    for (int b = 0; b < 3; b++) line(others[o], bases[b]);
+#pragma GCC diagnostic pop
+}
+
+static void videos(void) {
+  static const char *const names[] = {"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr"};
+  static const char *const simd[] = {"vadd2", "vadd4", "vabsdiff2", "vavrg4", "vmin2", "vmax4"};
+  static const char *const kinds[] = {"%r2", "%sr2", "%ur2", "%f2", "%uh2", "%d2", "7"};
+  static const char *const tails[] = {"", ".sat", ".clamp", ".wrap", ".sat.wrap"};
+  static const char *const types[] = {"u32.u32.u32", "s32.s32.s32", "u32.s32.u32", "u32.u32.s32"};
+  for (int k = 0; k < 7; k++)
+    for (int t = 0; t < 4; t++) {
+      for (int n = 0; n < 7; n++)
+        for (int m = 0; m < 5; m++) {
+          line("%s.%s%s %%r1, %s, %%r3;", names[n], types[t], tails[m], kinds[k]);
+          line("%s.%s%s %%r1, %%r3, %s;", names[n], types[t], tails[m], kinds[k]);
+        }
+      for (int n = 0; n < 6; n++) {
+        line("%s.%s %%r1, %%r3, %s, %%r4;", simd[n], types[t], kinds[k]);
+        line("%s.%s %%r1, %%r3, %%r4, %s;", simd[n], types[t], kinds[k]);
+        line("%s.%s %%r1, %s, %%r3, %%r4;", simd[n], types[t], kinds[k]);
+      }
+      line("vmad.%s %%r1, %%r3, %%r4, %s;", types[t], kinds[k]);
+    }
+}
+
+// ---- both ---------------------------------------------------------------------------------------
+
+static char ptxas[512];
+
+static bool find_ptxas(void) {
+  const char *cuda = getenv("CUDA_PATH");
+  snprintf(ptxas, sizeof ptxas, "%s/bin/ptxas", cuda && *cuda ? cuda : "/usr/local/cuda");
+  return access(ptxas, X_OK) == 0;
+}
+
+// Marks the lines that ptxas names, and asks again without them, until it takes what is left.
+static bool ask(const char *target, const char *folder) {
+  char command[1400], path[256], said[512];
+  snprintf(path, sizeof path, "%s/lines.ptx", folder);
+  snprintf(command, sizeof command, "%s -O0 -arch %s %s -o %s/out 2>&1", ptxas, target, path,
+           folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  fprintf(file, head, target);
+#pragma GCC diagnostic pop
+  for (int i = 0; i < count; i++) fprintf(file, "%s\n", refused[i] ? "" : lines[i]);
+  fputs("ret;\n}\n", file);
+  fclose(file);
+  FILE *from = popen(command, "r");
+  assert_non_null(from);
+  bool more = false;
+  while (fgets(said, sizeof said, from)) {
+    const char *at = strstr(said, "line ");
+    int number = at ? atoi(at + 5) - kHeadLines - 1 : -1;
+    if (!at || number < 0 || number >= count) continue;
+    more |= !refused[number];
+    refused[number] = true;
+  }
+  int code = pclose(from);
+  if (code && !more) fail_msg("ptxas: exit code %d", code);
+  return code != 0;
+}
+
+static void compare(const char *target) {
+  TranslatePtx translate;
+  *(void **)&translate = dlsym(sim_open(), "cusimTranslatePtx");
+  assert_non_null(translate);
+  char text[2048], log[512];
+  int wrong = 0, taken = 0;
+  for (int i = 0; i < count; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    int n = snprintf(text, sizeof text, head, target);
+#pragma GCC diagnostic pop
+    snprintf(text + n, sizeof text - (size_t)n, "%s\nret;\n}\n", lines[i]);
+    bool here = translate(text, log, sizeof log, NULL) != CUDA_SUCCESS;
+    taken += !refused[i];
+    if (here == refused[i]) continue;
+    if (wrong++ < 20) printf("# %s: %s: %s\n", target, lines[i], here ? log : "taken");
+  }
+  printf("# %s: of %d lines ptxas takes %d\n", target, count, taken);
+  assert_int_equal(wrong, 0);
+}
+
+static void test_target(void **state) {
+  const char *target = *state;
+  char folder[] = "/tmp/ptxas-XXXXXX", command[64];
+  assert_non_null(mkdtemp(folder));
+  memset(refused, 0, sizeof refused);
+  for (int turn = 0; turn < 20 && ask(target, folder); turn++) {
+  }
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  assert_int_equal(system(command), 0);
+  compare(target);
+}
+
+int main(void) {
+  if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
+  if (!find_ptxas()) return puts("1..0 # SKIP NVIDIA's ptxas is not installed"), 0;
+  conversions();
+  addresses();
+  videos();
+  const struct CMUnitTest tests[] = {
+      {"sm_90a", test_target, NULL, NULL, (void *)"sm_90a"},
+      {"sm_80", test_target, NULL, NULL, (void *)"sm_80"}};
+  return cmocka_run_group_tests_name("test_ptxas", tests, device_setup, NULL);
+}
