@@ -50,7 +50,7 @@ obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 LIB_OBJ  := $(call obj,$(filter-out gen/main.c,$(GEN_SRC)) $(RUN_SRC)) $(B)/obj/assets.o
 SIM_OBJ  := $(call obj,$(SIM_SRC)) $(B)/obj/sim_assets.o
 
-# Tests are compiled to be run once. Those that carry OpenBLAS are linked by a faster linker, if any.
+# Tests are compiled to be run once; some carry OpenBLAS, and are linked faster where that can be.
 TEST_OPT  ?= -O0 -g
 TEST_LD   := $(firstword $(foreach ld,lld gold,$(if $(shell command -v ld.$(ld)),-fuse-ld=$(ld))))
 TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
