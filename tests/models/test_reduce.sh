@@ -96,6 +96,28 @@ twice() { # the bytes that libcusim counts: two reads of x and one write, within
     END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
 }
 [ $NNGEN_DEVICE = sim ] && ok "as libcusim counts" twice
+# Of 10^7 elements that are all the same, so that every rounding goes the same way: as near as
+# adding in pairs keeps it, log2(n) roundings.
+near() {
+  local i x=$work/tenths
+  printf '\xcd\xcc\xcc\x3d' >"$x" # 0.1
+  for ((i = 0; i < 24; i++)); do cat "$x" "$x" >"$x.2" && mv "$x.2" "$x"; done
+  { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' \
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (10000000,), }"
+    head -c 40000000 "$x"; } >"$work/x.npy"
+  cat >"$work/near.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {10000000})
+nn.output("all", nn.sum(x))
+nn.output("columns", nn.sum(x:reshape(5000000, 2), 1))
+LUA
+  build/nngen "$work/near.lua" --quiet --no-check --input "$work/x.npy" --output "$work/near" \
+    >"$work/log" || { tail -3 "$work/log"; return 1; }
+  { tail -c 4 "$work/near/all.npy"; tail -c 8 "$work/near/columns.npy"; } | od -An -v -w4 -tf4 |
+    awk '{want = 1000000.0149 / (NR > 1 ? 2 : 1); e = $1 / want - 1; if (e < 0) e = -e
+      if (e > 24 * 2 ^ -24) {print $1, "want", want; bad = 1}} END {exit bad || NR != 3}'
+}
+ok "sums of 10 M elements are as near as pairwise ones" near
 # The sum of many elements: blocks for the whole GPU, at 85 % of its DRAM's rate as modelled.
 whole() {
   echo 'local nn = require "nn"; nn.output("y", nn.sum(nn.input("x", {205000000})))' \
