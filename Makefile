@@ -50,6 +50,9 @@ obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 LIB_OBJ  := $(call obj,$(filter-out gen/main.c,$(GEN_SRC)) $(RUN_SRC)) $(B)/obj/assets.o
 SIM_OBJ  := $(call obj,$(SIM_SRC)) $(B)/obj/sim_assets.o
 
+# Tests are compiled to be run once; some carry OpenBLAS, and are linked faster where that can be.
+TEST_OPT  ?= -O0 -g
+TEST_LD   := $(firstword $(foreach ld,lld gold,$(if $(shell command -v ld.$(ld)),-fuse-ld=$(ld))))
 TEST_SRC := $(shell find tests -name 'test_*.c' 2>/dev/null)
 TEST_BIN := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 TEST_SH  := $(shell find tests -name 'test_*.sh' 2>/dev/null)
@@ -161,8 +164,9 @@ $(B)/libcmocka.so.0:
 
 $(B)/tests/%: tests/%.c $(B)/libnngen.a $(B)/libcusim.so | $(B)/libcmocka.so.0
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests $(CFLAGS) -o $@ $< $(B)/libnngen.a -lcmocka \
-	  -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINK) $(LIBS)
+	$(CC) $(CPPFLAGS) $(LUA_INC) -Itests $(CFLAGS) $(TEST_OPT) -o $@ $< $(B)/libnngen.a -lcmocka \
+	  -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LD) $(TEST_LINK) $(LIBS)
+$(BENCH_BIN): TEST_OPT := $(OPT)
 
 # Its faulty malloc, mmap and the like stand in for the C library's, also for libcusim.
 $(B)/tests/sim/test_resources: TEST_LINK := -rdynamic

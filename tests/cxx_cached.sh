@@ -3,7 +3,7 @@
 # kernel comes from build/tests/cxx. Tests of libcusim compile the same kernels under many seeds,
 # settings and builds, and each is to be compiled once. libcusim calls it in a folder that holds all
 # that it reads; whatever else is asked goes to the compiler as it is.
-here=$(dirname "$0") name=${0##*/}
+here=${0%/*} name=${0##*/}
 real=$(PATH=${PATH#"$here:"} command -v "$name") || { echo "$name: not found" >&2; exit 127; }
 out= reads="kernels.ii device/cusim_guard.s"
 case " $* " in

@@ -12,6 +12,9 @@ jobs=${NNGEN_JOBS:-$(nproc)}
 # optimizes little, and as it does for users in the tests of libcusim and of primitives.
 optimize=${NNGEN_SIM_OPTIMIZE:-$([ "${NNGEN_TEST_LONG:-}" ] && echo g || echo 0)}
 export optimize
+# pyenv's python3 is a script that looks for the program, longer than most of our Python takes.
+python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && [ -x "$python" ] &&
+  eval "python3() { ${python@Q} \"\$@\"; }" && export -f python3
 # Tests of libcusim compile by way of cxx_cached.sh. What none of them has asked for in a day goes.
 export cxx=$PWD/build/tests/cxx
 mkdir -p "$cxx/bin" && find "$cxx" -type f -mtime +0 -delete

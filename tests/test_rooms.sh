@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Files call only rooms above their own (rooms.txt), as the symbols of their objects say, and no
-# header of a room has more than 300 lines.
+# header of a room has more than 300 lines. Variables of gen/ are those of variables.txt.
 . "$(dirname "$0")/tap.sh"
 
 sources() { find gen runtime -name '*.c' -o -name '*.cc' -o -name '*.S'; }
@@ -90,11 +90,37 @@ planted() (
     'low/a.c calls upper of high/d.c: low is above high')
 )
 
+# variables LIST OBJECTS, names of sources on stdin: those in writable memory, as "source variable",
+# that the list lacks, and those of the list that are not there; fails when there is one. Tables of
+# addresses lie in .data.rel.ro, which is constant once the program runs.
+variables() {
+  local source
+  while read -r source; do
+    nm -f sysv "$2/${source%.*}.o" | awk -F'|' -v source="$source" '
+      $7 ~ /^(\.t?(data|bss)|\*COM\*)/ && $7 !~ /^\.data\.rel\.ro/ && $4 !~ /SECTION/ {
+        sub(/[. ].*/, "", $1); print source, $1}'
+  done | sort -u >"$work/variables"
+  awk '!/^#/ {print $1, $2}' "$1" | sort | diff - "$work/variables"
+}
+no_others() { find gen -name '*.c' | variables tests/variables.txt build/obj; }
+planted_variables() (
+  mkdir -p "$work/kept" && cd "$work/kept" || return
+  echo 'static int a; int b = 1; const char *const c[] = {"c"}; static __thread int d;
+    int *f(int i) { static int e; return i ? &a : c[0] ? &e : &d; }' >x.c
+  cc -fPIC -c x.c && printf '%s\n' '# why' 'x.c a one' 'x.c gone no more' >list || return
+  echo x.c | variables list . >said && return 1
+  sed -n 's/^[<>]/&/p' said | sort |
+    diff - <(printf '%s\n' '< x.c gone' '> x.c b' '> x.c d' '> x.c e')
+)
+
 if [ ! -d build/obj ] || ! command -v nm >/dev/null; then skip "rooms" "wants nm and build/obj"
 else
   checked() { sources | calls tests/rooms.txt build/obj; }
   ok "rooms call those above them" checked
-  if command -v cc >/dev/null; then ok "calls that are forbidden are found" planted
+  ok "no other variables than those of variables.txt" no_others
+  if command -v cc >/dev/null; then
+    ok "calls that are forbidden are found" planted
+    ok "variables that are not in the list are found" planted_variables
   else skip "calls that are forbidden are found" "there is no cc"; fi
 fi
 ok "headers of rooms have at most 300 lines" short_headers

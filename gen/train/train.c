@@ -130,12 +130,11 @@ static int open_data(Train *t, Error *err) {
 
 // The embeddings of a whole evaluation are a state; its size follows from the test set.
 static int compile_again(Train *t, Cli *cli, Error *err) {
-  static char examples[32]; // the settings point to it
   if (t->embedding < 0 || !t->test || cli->nset == kMostSets) return ExitOk;
   int64_t batches = (dataset_count(t->test) + t->batch - 1) / t->batch;
-  snprintf(examples, sizeof examples, "%lld", (long long)(batches * t->batch));
+  snprintf(t->examples, sizeof t->examples, "%lld", (long long)(batches * t->batch));
   cli->set_name[cli->nset] = "eval_examples";
-  cli->set_value[cli->nset++] = examples;
+  cli->set_value[cli->nset++] = t->examples;
   plan_free(t->plan);
   compile_close(&t->compiler);
   t->plan = NULL;

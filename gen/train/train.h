@@ -42,6 +42,8 @@ typedef struct Train {
   const char *folder, *model;
   int lock; // descriptor of the lock file; -1: none
   Metrics metrics, eval, near;
+  char examples[32]; // of the test set, as a setting
+  double drawn;      // when the line of steps was written last, by train_now
   double begin,
       aside;   // start of the first step, by train_now; seconds since then spent outside steps
   double best; // the best accuracy (or lowest loss, negative) of eval

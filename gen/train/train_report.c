@@ -71,12 +71,11 @@ static void print_values(FILE *file, const Metrics *m, bool mean) {
 // On a terminal one line, rewritten at most ten times a second; elsewhere a line every --log-every
 // steps.
 void train_report_step(Train *t) {
-  static double last;
   bool terminal = isatty(STDERR_FILENO);
   double now = train_now();
   bool due = t->read % t->log_every == 0 || t->read == t->total;
-  if (t->cli->quiet || !(due || (terminal && now - last > 0.1))) return;
-  last = now;
+  if (t->cli->quiet || !(due || (terminal && now - t->drawn > 0.1))) return;
+  t->drawn = now;
   double rate = (double)(t->read - t->first) / (now - t->begin - t->aside);
   if (terminal) fputs("\r\033[K", stderr);
   fprintf(stderr, "step %lld of %lld", (long long)t->read, (long long)t->total);

@@ -10,40 +10,43 @@ export LC_ALL=C NNGEN_DEVICE=sim NO_COLOR=1 XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PW
 cases=tests/errors/cases.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-n=0 failed=0
 plain() { # what differs by machine, compiler and key is made the same
   sed -E "s#$work#WORK#g; s#$XDG_CACHE_HOME#CACHE#g; s/[0-9a-f]{32}/KEY/; /: In function/d;
     s/^(templates[^:]*):[0-9]+[:0-9 ]*error.*/\\1:LINE: error ... of the host compiler/
     /^templates[^:(]*\([0-9]+\): error/ { # NVRTC's: with the line, a caret, and how many
       s/\(.*/:LINE: error ... of the host compiler/; n; N; N; N; d }" "$1" | uniq
 }
-run() { # run NAME ARGUMENTS: stderr to $work/got, after "=> CODE"
-  local args=$2 variables=
+run() { # run LINE: the block of this line of cases.txt as it is now, to $work/raw
+  local args=${1#*: } variables= code said
   while [[ "$args" =~ ^([A-Z_]+=[^ ]*)\ (.*)$ ]]; do
     variables+=" ${BASH_REMATCH[1]}" args=${BASH_REMATCH[2]}
   done
-  eval "timeout 60 env $variables build/nngen $args" >"$work/out" 2>"$work/err" </dev/null
-  local code=$?
-  { echo "=> $code"; plain "$work/err"; } >"$work/got"
+  eval "$variables timeout 60 build/nngen $args" >"$work/out" 2>"$work/err" </dev/null
+  code=$?
+  said=$(<"$work/err")
+  printf '%s\n=> %s\n%s\n\n' "$1" $code "$said" >>"$work/raw"
 }
 export WORK=$work
 . tests/errors/prepare.sh "$work"
-while IFS= read -r line; do
-  name=${line#\#\# } args=${name#*: } name=${name%%: *}
-  n=$((n + 1))
-  run "$name" "$args"
-  awk -v want="$line" '$0 == want {on = 1; next} /^## / {on = 0} on' "$cases" |
-    sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' >"$work/want"
-  if [ "${BLESS:-}" ]; then
-    { echo "$line"; cat "$work/got"; echo; } >>"$work/new"
-  elif cmp -s "$work/got" "$work/want"; then
-    echo "ok $n - $name"
-  else
-    echo "not ok $n - $name: nngen $args"
-    diff "$work/want" "$work/got" | sed 's/^/#   /'
-    failed=1
-  fi
-done < <(grep '^## ' "$cases")
+while IFS= read -r line; do run "$line"; done < <(grep '^## ' "$cases")
+plain "$work/raw" >"$work/new"
 [ "${BLESS:-}" ] && cp "$work/new" "$cases"
-echo "1..$n"
-exit $failed
+# The blocks of both files, side by side.
+awk '
+  /^## / {line = $0; if (NR != FNR) lines[++n] = line; next}
+  NR == FNR {want[line] = want[line] "\n" $0; next}
+  {got[line] = got[line] "\n" $0}
+  END {
+    for (i = 1; i <= n; i++) {
+      line = lines[i]; w = want[line]; g = got[line]
+      sub(/\n+$/, "", w); sub(/\n+$/, "", g)
+      name = substr(line, 4); sub(/: .*/, "", name)
+      if (w == g) {print "ok " i " - " name; continue}
+      failed = 1
+      print "not ok " i " - " substr(line, 4)
+      gsub(/\n/, "\n#   ", w); gsub(/\n/, "\n#   ", g)
+      print "#  want:" w "\n#  got:" g
+    }
+    print "1.." n
+    exit failed
+  }' "$cases" "$work/new"

@@ -65,7 +65,8 @@ for case in softmax norm; do
     each "$planned" tests/models/across.lua --set case=$case
 done
 for dtype in bf16 $(long && echo fp32); do
-  block="models/block.lua --entry train --dtype $dtype --set tokens=192 width=96 heads=3"
+  block="models/block.lua --entry train --dtype $dtype \
+    --set tokens=$(long && echo 192 || echo 96) width=96 heads=3"
   ok "planned bytes are counted bytes, attention's derivatives $dtype" \
     each "\$1 !~ /attention/ || $planned" $block
   ok "no bank conflicts in attention's derivatives, $dtype" \

@@ -18,7 +18,8 @@ done
 long && ok "unfused: a layer's own moves alone" build/nngen $model --quiet --check --lowering unfused
 planned_is_counted() { # each kernel touches the bytes it was planned to touch, within 1 %
   [ $NNGEN_DEVICE = sim ] || return 0
-  build/nngen $model --quiet --no-check --count --json "$@" >"$work/j" || return
+  NNGEN_SIM_OPTIMIZE=${NNGEN_SIM_OPTIMIZE:+g} build/nngen $model --quiet --no-check --count --json \
+    "$@" >"$work/j" || return # counted, -O0 takes longer to compile than -Og
   sed -n '/^{/,$p' "$work/j" | tr -d ' ,"' | awk -F: '
     $1 == "bytes_read" && !n {r = $2; n = 1; next} $1 == "bytes_written" && n == 1 {w = $2; n = 2}
     $1 == "distinct_bytes" {kernels++; e = ($2 - r - w) / (r + w)

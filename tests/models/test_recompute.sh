@@ -53,7 +53,7 @@ lists() {
 }
 ok "show lists what waits and what is computed again" lists
 ok "a step, all again" step --recompute all
-ok "a step, all again, bf16" step --recompute all --dtype bf16
+long && ok "a step, all again, bf16" step --recompute all --dtype bf16
 ok "a step, all again: the same elements are left out" step --recompute all --set drop=0.3
 too_small() { # too_small MESSAGE OPTIONS...
   local message=$1 rc; shift

@@ -14,6 +14,22 @@ ok "replayed as a graph, from the same states" run --set case=cache --graph --re
 ok "an entry that does not exist" \
   fails 2 "--entry rest: tests/models/states.lua has no such entry; it has: infer, reset" \
   run --set case=counter --entry rest
+cat >"$work/old.lua" <<'LUA'
+local nn = require "nn"
+local s = nn.state("s", {3}, {init = 7})
+nn.update(s, s + 1)
+nn.output("read", s * 2)
+LUA
+old() { # wherever the update stands, a state is read as it was before the run
+  local o
+  for o in fused unfused; do
+    build/nngen "$work/old.lua" --quiet --check --lowering $o --output "$work/old" \
+      --save "$work/old.safetensors" >"$work/log" || return
+    [ "$(tail -c 12 "$work/old/read.npy" | od -An -tf4 | xargs)" = "14 14 14" ] &&
+      [ "$(tail -c 12 "$work/old.safetensors" | od -An -tf4 | xargs)" = "8 8 8" ] || return
+  done
+}
+ok "a state that is read behind its update is the old one" old
 last() { tail -c 4 "$1" | od -An -td4 | tr -d ' '; }
 counts() { # 7, 8, 9 over three runs; then another entry's 10, and 0
   local from= want

@@ -365,7 +365,8 @@ static void test_bugs(void **state) {
     Seen seen = all ? cases[i].all : cases[i].basic;
     int code;
     char *report;
-    if (seen == Nothing) continue;
+    // In the short run, one of two: nearly all that the default checks see, all checks see, too.
+    if (seen == Nothing || (!all && i % 2 && !getenv("NNGEN_TEST_LONG"))) continue;
     tried++;
     bool found = run_seen(&cases[i], true, setting, seen, &code, &report);
     if (!found) fprintf(stderr, "missed (%d): %s\n%s", code, cases[i].name, report), missed++;

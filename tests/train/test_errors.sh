@@ -99,10 +99,10 @@ ok "both damaged: an error, and nothing is touched" gone
 
 # ---- a full disk, stood in for by a limit of a file's size ---------------------------------------
 full() (
-  wide="--set width=2048"; full=$work/full
+  wide="--set width=768"; full=$work/full
   train $wide --epochs 1 --out-dir "$full" || return
   last=$full/tiny_last.safetensors; cp "$last" "$work/kept"
-  trap '' XFSZ; ulimit -f 800 # KiB: less than a checkpoint, more than a kernel
+  trap '' XFSZ; ulimit -f 400 # KiB: less than a checkpoint, more than a kernel
   run $data $wide --epochs 2 --resume --out-dir "$full" 2>"$work/said" >"$work/out1"
   code=$?
   [ $code = 0 ] && grep -q \
