@@ -123,21 +123,20 @@ void emit_epilogue(Emitter *e, Scope *s, const Type *t, const Index *at, const c
   const char **values = arena_alloc(e->c->arena, sizeof *values * (size_t)e->g->noutputs);
   for (int i = 0; i < e->g->noutputs; i++) { // all is read before anything is written
     Node *n = e->g->outputs[i];
-    if (n->tail != s->tail || n->foot) continue;
+    if (n->tail != s->tail || group_joins_rows(e->g, n)) continue;
     values[i] = expr_value(s, group_sums_columns(e->g, n) ? n->in[0] : group_stored(e->g, n), at);
   }
   for (int i = 0; i < e->g->noutputs; i++) {
     Node *n = e->g->outputs[i];
-    if (n->tail != s->tail || n->foot) continue;
+    if (n->tail != s->tail || group_joins_rows(e->g, n)) continue;
     if (group_sums_columns(e->g, n)) // added up here, stored at the end
       buffer_put(&s->body, "    %s[j] += %s;\n", e->g->sums[i], values[i]);
     else
       expr_store(s, &stores, n, at, values[i]);
   }
-  for (int i = 0; e->rows && s->tail >= 0 && i < e->rows->count; i++) {
-    const Member *m = &e->rows->member[i];
-    const char *value = expr_value(s, m->value, at);
-    states_element(e->rows, m, "one", value, "0", &s->body);
+  if (e->rows && s->tail >= 0) {
+    const Member *m = e->rows->member;
+    states_element(e->rows, m, "one", expr_value(s, m->value, at), "0", &s->body);
   }
   int64_t size[MaxRank];
   const char *names[MaxRank];

@@ -41,9 +41,7 @@ static void put_computed(Emitter *o, ProductText *h, int tensor) {
   const char *value = expr_value(&s, operand, at);
   bool phased = h->p.phases > 1;
   const char *limits = arena_printf(h->arena, "%s < %s && k < %s", tensor == MapA ? "m" : "n",
-                                    tensor == MapB ? "kN"
-                                    : phased       ? "phase.m"
-                                                   : "kM",
+                                    tensor == MapB ? "kN" : phased ? "phase.m" : "kM",
                                     phased ? "phase.k" : "kK");
   const char *inside = inside_text(h, tensor, limits);
   buffer_put(&body, "%s%s", s.loads.text ? s.loads.text : "", s.body.text ? s.body.text : "");
@@ -239,7 +237,7 @@ static void put_columns(ProductText *h) {
   for (int i = 0; i < e->g->noutputs; i++) {
     const Node *n = e->g->outputs[i];
     int64_t stride[MaxRank];
-    if (!group_sums_columns(e->g, n) || n->foot) continue;
+    if (!group_sums_columns(e->g, n)) continue;
     type_strides(&n->type, stride);
     const char *place = product_offset_text(h, MapOut, stride, kRoleBatch | kRoleN);
     lua_newtable(lua);
@@ -281,12 +279,11 @@ static void put_foot(ProductText *h) {
   lua_setfield(e->c->lua, -2, "foot");
 }
 
-// The statistics of rows: their states. They have one member, for they are of one monoid and value.
+// The statistics of rows: their states, of one member.
 static void find_rows(Emitter *e, States *rows) {
-  for (int i = 0; i < e->g->nnodes; i++)
-    if (e->g->nodes[i]->foot && group_sums_columns(e->g, e->g->nodes[i]))
-      states_add(rows, e->g->nodes[i]);
-  if (!rows->count) return;
+  const Node *statistic = group_statistic(e->g);
+  if (!statistic) return;
+  states_add(rows, statistic);
   rows->type = expr_name(e->g, "RowState");
   e->rows = rows;
 }
@@ -298,7 +295,6 @@ static void put_rows(ProductText *h) {
   Buffer decode = {0}, states = {0}, stores = {0};
   Scope s = {.group = g, .lanes = 1, .indent = "    ", .tail = kFootTail};
   Index at[MaxRank];
-  const Node *some = NULL;
   int lanes = g->tile.lanes;
   product_index(h, MapOut, kRoleBatch | kRoleM, "    ", &decode, at);
   for (int d = 0; d < g->anchor->type.rank; d++)
@@ -306,21 +302,20 @@ static void put_rows(ProductText *h) {
   at[g->anchor->type.rank - 1] = (Index){"0", false};
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (!n->foot || !group_sums_columns(g, n)) continue;
+    if (!group_joins_rows(g, n)) continue;
     const char *value = expr_name(g, arena_printf(e->c->arena, "row_%s", n->op->name));
     buffer_put(&s.body, "    const %s %s = %s;\n", expr_compute_type(n), value,
                states_result(e->rows, n, "whole"));
     expr_bind(&s, n, at, value);
     for (int j = 0; j < g->noutputs; j++)
       if (g->outputs[j] == n) expr_store(&s, &stores, n, at, value);
-    some = n;
   }
   states_put(e->rows, 1, &states);
   lua_newtable(e->c->lua);
   hole_text(e, "type", e->rows->type);
   hole_text(e, "kept", ceil_div(h->p.n, g->tile.n) > 1 ? "own_rows, own_met" : "nullptr, nullptr");
   g->tile.lanes = 1;
-  emit_epilogue(e, &s, &some->type, at, NULL);
+  emit_epilogue(e, &s, &group_statistic(g)->type, at, NULL);
   g->tile.lanes = lanes;
   const char *maps = hole_get(e, "stores");
   buffer_put(&stores, "%s", maps ? maps : "");

@@ -46,7 +46,7 @@ void expr_name_args(Group *g) {
     g->args[i] = expr_name(g, arena_printf(g->graph->arena, "g_%s", leaf(nth_arg(g, i))));
   g->sums = arena_alloc(g->graph->arena, sizeof *g->sums * (size_t)g->noutputs);
   for (int i = 0; i < g->noutputs; i++)
-    if (group_sums_columns(g, g->outputs[i]) && !g->outputs[i]->foot)
+    if (group_sums_columns(g, g->outputs[i]))
       g->sums[i] = expr_name(g, arena_printf(g->graph->arena, "%s_sum", leaf(g->outputs[i])));
 }
 

@@ -44,8 +44,8 @@ typedef struct CheckResult {
   double want, got; // there
 } CheckResult;
 
-// The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
 int64_t check_terms(const Node *n); // of the longest sum of a product
+// The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
 double check_model_gate(const char *dtype);
 
 // Compares `got` with `want`; `bound` (may be null) holds the largest error of each element, `most`

@@ -4,20 +4,26 @@
 
 #include <string.h>
 
-bool group_sums_columns(const Group *g, const Node *n) {
+bool group_reduces(const Group *g, const Node *n) {
   return g->tm->fusion->product && n->op->cls == OpReduce && !g->attention;
 }
+bool group_sums_columns(const Group *g, const Node *n) {
+  return group_reduces(g, n) && !n->foot;
+}
+bool group_joins_rows(const Group *g, const Node *n) {
+  return group_reduces(g, n) && n->foot;
+}
 
-bool group_reduces_rows(const Group *g) {
+const Node *group_statistic(const Group *g) {
   for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->foot && group_sums_columns(g, g->nodes[i])) return true;
-  return false;
+    if (group_joins_rows(g, g->nodes[i])) return g->nodes[i];
+  return NULL;
 }
 
 unsigned group_dims_kept(const Group *g, const Node *sum) {
   for (int i = 0; i < g->nnodes && !sum; i++)
     if (group_sums_columns(g, g->nodes[i])) sum = g->nodes[i];
-  if (!sum || sum->foot) return 0;
+  if (!sum) return 0;
   const Type *y = &g->anchor->type;
   Maps maps = maps_of(g->anchor, 0);
   int columns = maps_dim(&maps, MapOut, AxisN);
@@ -114,7 +120,7 @@ void group_borders(Group *k) {
       if (n->in[m]->group != n->group &&
           (n->in[m]->op->cls != OpSource || node_has_memory(n->in[m])))
         add_unique(k->inputs, &k->ninputs, n->in[m]);
-    if (is_needed(g, n) || (group_sums_columns(k, n) && !n->foot)) k->outputs[k->noutputs++] = n;
+    if (is_needed(g, n) || group_sums_columns(k, n)) k->outputs[k->noutputs++] = n;
   }
   if (!k->noutputs) return;
   k->domain = !k->tm->fusion->product ? k->outputs[k->noutputs - 1]->type

@@ -67,7 +67,7 @@ bool legal_moved(const Node *n, const Group *k) {
 static const char *foot_joins(const Group *k, const Node *n) {
   const Node *sum = NULL;
   for (int i = 0; i < k->nnodes; i++)
-    if (group_sums_columns(k, k->nodes[i])) sum = k->nodes[i];
+    if (group_reduces(k, k->nodes[i])) sum = k->nodes[i];
   return when(sum && type_same_shape(&sum->type, &n->type), "it has another shape than its sums");
 }
 
@@ -139,7 +139,7 @@ static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
     return when(view_same_memory(n), "it moves sums of columns, which that kernel stores in order");
-  if (group_reduces_rows(k)) return "the rows that it moves are reduced by that kernel";
+  if (group_statistic(k)) return "the rows that it moves are reduced by that kernel";
   if (!scatters(n)) return "a product's epilogue follows reshapes, permutations and slices alone";
   if (k->pair[0] && !tail_goes_on(k, n)) return "others read what is moved";
   Lane lane = tail_lane(k, tail_of_inputs(k, n));
@@ -209,7 +209,7 @@ static const char *columns_join(const Group *k, const Node *n) {
   int channel = maps_dim(&maps, MapOut, AxisN), sums = 0;
   if (n->foot) return rows_join(k, n);
   unsigned kept = group_dims_kept(k, n);
-  if (group_reduces_rows(k)) return "the product reduces its rows";
+  if (group_statistic(k)) return "the product reduces its rows";
   if (!(n->op->flags & FlagAdd)) return "a product's epilogue reduces by sums alone";
   if (k->pair[0] || tail_of_inputs(k, n) || k->tails[0].nmoves ||
       !type_same_shape(&x->type, &y->type))
@@ -330,7 +330,7 @@ const Fusion fusion_select = {.anchors = anchors_select,
 // Does n read a sum of columns of k? It is there at the kernel's foot.
 static bool reads_columns(const Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++)
-    if (n->in[i]->group == k && group_sums_columns(k, n->in[i])) return true;
+    if (n->in[i]->group == k && group_reduces(k, n->in[i])) return true;
   return false;
 }
 

@@ -6,7 +6,8 @@
 // (Node.foot), so that the norm is no kernel of its own.
 //
 // Where m is large beside the deviation, products cancel. But x has been rounded by then, in the
-// type that the product reads, and its error grows alike.
+// type that the product reads, and its error grows alike. tf32 would only round it there, so that
+// such products keep their norms.
 #include "pass.h"
 
 #include <math.h>
@@ -49,27 +50,15 @@ static int64_t last_axis(const Node *n) {
 static bool is_map(const Node *n, unsigned flags) {
   return n->op->cls == OpMap && n->op->flags & flags && dtype_is_float(n->type.dtype);
 }
-// Is c the mean of y along its last dimension, as models write it?
-static bool is_mean(const Node *c, const Node *y) {
-  if (!is_map(c, FlagMul) || !node_is_literal(c->in[1])) return false;
-  const Node *s = c->in[0];
-  if (s->op->cls != OpReduce || !(s->op->flags & FlagAdd) || s->in[0] != y ||
-      s->attr.axes != last_axis(y))
-    return false;
-  return fabs(c->in[1]->attr.value * (double)y->type.dim[y->type.rank - 1] - 1) < 1e-6;
-}
-
 // What a sum along the last dimension is of x, if it is a statistic; *x: of what.
 static Statistic statistic_of(const Node *n, Node **x) {
   if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd) || !n->in[0]->type.rank ||
       n->attr.axes != last_axis(n->in[0]) || !dtype_is_float(n->in[0]->type.dtype))
     return NoStatistic;
-  Node *y = *x = n->in[0];
+  Node *y = *x = n->in[0], *centred = sum_deviates(n);
+  if (centred) return *x = centred, RowVariance;
   if (!is_map(y, FlagMul) || y->in[0] != y->in[1]) return RowSum;
-  Node *d = *x = y->in[0];
-  if (!is_map(d, FlagSub) || !is_mean(d->in[1], d->in[0])) return RowSquares;
-  *x = d->in[0];
-  return RowVariance;
+  return *x = y->in[0], RowSquares;
 }
 
 // One value for each row of `like`: of its shape, but with one column.
@@ -210,14 +199,14 @@ static Node *make(Graph *to, const char *op, Node *a, Node *b, const Attr *attr,
   return n;
 }
 
+// A node of its own (graph_move would share it): what several read is a kernel of init.
 static Node *reshaped(Graph *to, Node *n, int rank, const int64_t *dims) {
   Attr shape = {0};
   memcpy(shape.dims, dims, sizeof *dims * (size_t)rank);
-  Dtype dtype = n->type.dtype;
   Node *r = graph_add(to, op_need(to->c, "reshape"), 1, &n, &shape, n);
   r->type.rank = rank;
   shape_infer(to->c, r);
-  r->type.dtype = dtype;
+  r->type.dtype = n->type.dtype;
   return r;
 }
 
@@ -267,8 +256,8 @@ static bool same_factors(const Factor *a, const Factor *b, int count) {
 // Does t take away the mean of x, which the term of x has besides?
 static bool takes_mean(const Norm *norm, const Term *x, const Term *t) {
   return !t->has_x && t->sign == -x->sign && t->nrows == x->nrows + 1 && !t->row[0].below &&
-         is_mean(t->row[0].node, norm->x) && same_factors(t->row + 1, x->row, x->nrows) &&
-         t->ncolumns == x->ncolumns && same_factors(t->column, x->column, x->ncolumns);
+         sum_is_mean(t->row[0].node, norm->x, last_axis(norm->x)) &&
+         same_factors(t->row + 1, x->row, x->nrows) && t->ncolumns == x->ncolumns && same_factors(t->column, x->column, x->ncolumns);
 }
 
 // Less their mean over k.

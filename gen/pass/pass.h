@@ -167,6 +167,8 @@ struct Group {
 void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c); // a file each
 typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
+bool sum_is_mean(const Node *c, const Node *y, int64_t axes); // as models write it
+Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
 SimpRule reshape_last, batches_last, reduce_inside, weights_first; // simp_reshape.c
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
 bool simp_is_const(const Node *n);
@@ -270,14 +272,15 @@ Graph *weigh_own(Graph *g); // weigh.c: with scores of its own for each product 
 void weigh_find(Graph *g, Group *k); // makes such a product, alone in its group, one kernel
 
 // ---- group.c -----------------------------------------------------------------------------------
-bool group_sums_columns(const Group *g, const Node *n); // n: a reduction of a product's epilogue
-bool group_reduces_rows(const Group *g); // its sums are along rows of the product (norms.c)
+bool group_reduces(const Group *g, const Node *n);      // in a product's epilogue, which ends with it
+bool group_sums_columns(const Group *g, const Node *n); // so, and down the columns of the product
+bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, for a norm (norms.c)
+const Node *group_statistic(const Group *g); // of its rows; null: none. All have one state
 // Beside its columns, the dimensions of its result (bits) that a product's sum keeps; null: all do.
 unsigned group_dims_kept(const Group *g, const Node *sum);
 // The value whose elements g writes for output n: n, or what n is another shape of.
 const Node *group_stored(const Group *g, const Node *n);
-// Those of the parts that one launch has: g alone, or those of a bundle.
-Group *const *group_parts(Group *const *g, int *count);
+Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
 bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
@@ -289,12 +292,9 @@ bool group_aliases(const Group *k, const Node *n);
 
 // ---- row.c, print.c ----------------------------------------------------------------------------
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
-// Must the full-domain value n be at hand after this sweep?
-bool row_needed_later(const Group *g, const Node *n, int sweep);
+bool row_needed_later(const Group *g, const Node *n, int sweep); // is the full value n?
 bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?
-// What reads the results of rows, over their elements, becomes part of their kernel.
-void row_join_readers(Graph *g);
-void print_groups(const Graph *g, FILE *file); // a comment each, behind the IR's text
-void print_dot(const Graph *g, FILE *file);    // a drawing for graphviz
+void row_join_readers(Graph *g); // what reads results of rows, over their elements, joins them
+void print_groups(const Graph *g, FILE *file), print_dot(const Graph *g, FILE *file);
 
 #endif

@@ -26,7 +26,7 @@ static bool is_head(const Graph *g, const Node *n) {
 static bool is_placeable(const Graph *g, const Node *concat, const Node *n) {
   const Group *k = n->group;
   if (!k || n->parent || leaves_model(g, n) || k->fixed != concat->fixed) return false;
-  if (!k->tm->fusion->anywhere || group_stored(k, n) != n || group_sums_columns(k, n)) return false;
+  if (!k->tm->fusion->anywhere || group_stored(k, n) != n || group_reduces(k, n)) return false;
   if (n->type.dtype != concat->type.dtype || n->entry != concat->entry || is_head(g, n))
     return false;
   for (int i = 0; i < k->nnodes; i++) // a reshape of it that another reads would lie elsewhere

@@ -44,7 +44,7 @@ Node *sum_outside(Graph *to, Node *n) {
 }
 
 // Is c the mean of y along `axes`, as the model writes it: a sum times one over the count?
-static bool is_mean(const Node *c, const Node *y, int64_t axes) {
+bool sum_is_mean(const Node *c, const Node *y, int64_t axes) {
   if (c->op->cls != OpMap || !(c->op->flags & FlagMul) || !simp_is_const(c->in[1])) return false;
   const Node *s = c->in[0];
   if (s->op->cls != OpReduce || !(s->op->flags & FlagAdd) || s->in[0] != y || s->attr.axes != axes)
@@ -53,19 +53,23 @@ static bool is_mean(const Node *c, const Node *y, int64_t axes) {
   return fabs(c->in[1]->attr.value * count - 1) < 1e-6;
 }
 
-// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
-// registers are swept twice for nothing: they keep their form.
-Node *sum_joins_variance(Graph *to, Node *n) {
+Node *sum_deviates(const Node *n) {
   if (n->op->cls != OpReduce || !(n->op->flags & FlagAdd)) return NULL;
   const Node *square = n->in[0], *d = square->nin ? square->in[0] : NULL;
   int64_t axes = n->attr.axes;
   if (!(square->op->flags & FlagMul) || square->op->cls != OpMap || square->in[1] != d) return NULL;
-  if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !is_mean(d->in[1], d->in[0], axes))
+  if (d->op->cls != OpMap || !(d->op->flags & FlagSub) || !sum_is_mean(d->in[1], d->in[0], axes))
     return NULL;
-  Node *y = d->in[0];
-  if (!dtype_is_float(y->type.dtype)) return NULL;
+  return dtype_is_float(d->in[0]->type.dtype) ? d->in[0] : NULL;
+}
+
+// sum((y - mean(y))^2) = var(y) * count, in one sweep over y with the mean. Rows that stay in
+// registers are swept twice for nothing: they keep their form.
+Node *sum_joins_variance(Graph *to, Node *n) {
+  Node *y = sum_deviates(n);
+  if (!y) return NULL;
   int64_t count = type_count(&y->type) / type_count(&n->type);
-  if (type_axes_innermost(&y->type, axes) && count <= kSureRow) return NULL;
+  if (type_axes_innermost(&y->type, n->attr.axes) && count <= kSureRow) return NULL;
   Node *var = simp_make(to, op_need(to->c, "reduce_var"), 1, &y, &n->attr, n);
   Type scalar = type_make(DtF32, 0, NULL);
   Node *in[2] = {var, simp_const(to, (double)count, &scalar, n)};

@@ -34,7 +34,7 @@ int tail_of_inputs(const Group *k, const Node *n) {
   for (int i = 0; i < n->nin; i++) {
     const Node *from = n->in[i];
     if (from->group != k || (from->id < k->anchor->id && from->tail != kRowTail)) continue;
-    int of = group_sums_columns(k, from) ? kFootTail : from->tail;
+    int of = group_reduces(k, from) ? kFootTail : from->tail;
     if (tail != kNone && tail != of) return kSeveral;
     tail = of;
   }

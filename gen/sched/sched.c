@@ -164,7 +164,7 @@ static int most_lanes(const Group *g) {
   }
   for (int i = 0; i < g->noutputs; i++) {
     size_t size = dtype_size(g->outputs[i]->type.dtype);
-    bool of_columns = group_sums_columns(g, g->outputs[i]) || g->outputs[i]->tail == kFootTail;
+    bool of_columns = group_reduces(g, g->outputs[i]) || g->outputs[i]->tail == kFootTail;
     if (size > widest && !of_columns) widest = size;
   }
   return (int)(16 / widest);

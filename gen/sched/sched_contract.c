@@ -114,8 +114,7 @@ static void add_scratch(Group *g, const Product *p) {
 static void add_column_scratch(Group *g, const Product *p) {
   Tile *t = &g->tile;
   int64_t count = 0, blocks = product_row_tiles(p, t->m);
-  for (int i = 0; i < g->noutputs; i++)
-    count += group_sums_columns(g, g->outputs[i]) && !g->outputs[i]->foot;
+  for (int i = 0; i < g->noutputs; i++) count += group_sums_columns(g, g->outputs[i]);
   if (!count) return;
   t->group = (int)ceil(sqrt((double)blocks));
   int64_t groups = ceil_div(blocks, t->group), sums = count * (blocks + groups) * p->n * p->batch;
@@ -127,14 +126,13 @@ static void add_column_scratch(Group *g, const Product *p) {
 
 // So do states of rows: those of each tile along n.
 static void add_row_scratch(Group *g, const Product *p) {
-  int64_t tiles = ceil_div(p->n, g->tile.n), counts = ceil_div(p->m, g->tile.m), words = 0;
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->foot && group_sums_columns(g, g->nodes[i]))
-      words = op_monoid(g->nodes[i])->count;
-  if (!words || tiles == 1) return;
-  g->scratch[g->nscratch++] = (Scratch){"own_rows", DtF32, tiles * words * p->m, false};
+  int64_t tiles = ceil_div(p->n, g->tile.n), counts = ceil_div(p->m, g->tile.m);
+  const Node *statistic = group_statistic(g);
+  if (!statistic || tiles == 1) return;
+  int64_t words = op_monoid(statistic)->count * tiles * p->m;
+  g->scratch[g->nscratch++] = (Scratch){"own_rows", DtF32, words, false};
   g->scratch[g->nscratch++] = (Scratch){"own_met", DtI32, counts, true};
-  count_scratch(g, (tiles * words * p->m + counts) * 4);
+  count_scratch(g, (words + counts) * 4);
 }
 
 void sched_multiplies(const Group *g, double *issued, double *counted, double *inside) {

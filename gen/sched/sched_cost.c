@@ -17,7 +17,7 @@ enum {
   kCopyIssue = 3,    // of one asynchronous copy (a 64-bit addition takes two turns),
   kTapIssue = 1,     // and to tell whether its tap is inside; all counted in SASS for sm_90a
   kOutputIssue = 6,  // of one output in the epilogue
-  kStateIssue = 6,   // and of one that a row's statistics take in
+  kStateIssue = 6,   // and of one that a row's statistics take in: an estimate, as the next
   kJoinIssue = 30,   // of two states joined
   kManyParts = 12    // of k: their sums are added in groups
 };
@@ -182,11 +182,11 @@ static double load_clocks(const Tile *t, const Product *p) {
 // block of these rows needs for those of all tiles.
 static double state_issue(const Tile *t, const Group *g) {
   const double vector = 4; // columns of a thread, at the least
-  return group_reduces_rows(g) ? t->m * (t->n * kStateIssue + t->n / vector * kJoinIssue) : 0;
+  return group_statistic(g) ? t->m * (t->n * kStateIssue + t->n / vector * kJoinIssue) : 0;
 }
 static double state_clocks(const Tile *t, const Product *p, const Group *g) {
   double tiles = (double)ceil_div(p->n, t->n);
-  if (!group_reduces_rows(g)) return 0;
+  if (!group_statistic(g)) return 0;
   return t->n / 4. * kReadClocks + (tiles > 1 ? kLastBlock + kLoadClocks + tiles * kReadClocks : 0);
 }
 

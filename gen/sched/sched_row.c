@@ -218,9 +218,10 @@ static Cost row_cost(Group *g, const Arch *arch, int per_row, int sweeps, bool s
   return stream_cost(&s, g, arch);
 }
 
-// The cheaper of both places.
+// The cheaper of both places, where there are values that registers do not hold.
 static Cost row_cost_least(Group *g, const Arch *arch, int per_row, int sweeps) {
   Cost plain = row_cost(g, arch, per_row, sweeps, false);
+  if (row_waiting(g, sweeps) <= fit_registers(g, arch)) return plain;
   Tile without = g->tile;
   Cost with = row_cost(g, arch, per_row, sweeps, true);
   if (with.seconds < plain.seconds * (1 - 1e-9)) return with;

@@ -13,7 +13,8 @@ kernels() { # the embeddings and the norm are one kernel, the product another
 ok "embeddings are part of the norm" kernels
 outside() { # outside FORM FROM: in libcusim's own C++ the launch ends; else the check finds it
   local code=2 text="is not 0 to 4"
-  [ "$NNGEN_DEVICE-${NNGEN_SIM_FRONTEND:-cxx}" = sim-cxx ] && code=3 text="an id is inside its table"
+  [ "$NNGEN_DEVICE-${NNGEN_SIM_FRONTEND:-cxx}" = sim-cxx ] && code=3 \
+    text="an id is inside its table"
   fails $code "$text" run --set case=outside form=$1 from=$2
 }
 for form in gather take_along embedding loss rows scatter scatter_add index_add index_fill one_hot

@@ -96,8 +96,8 @@ twice() { # the bytes that libcusim counts: two reads of x and one write, within
     END {want = 3 * 3 * 50000 * 4; exit !(sum > want * 0.98 && sum < want * 1.02)}'
 }
 [ $NNGEN_DEVICE = sim ] && ok "as libcusim counts" twice
-# Three sweeps and four values: each input of the row is read twice at most, the values that wait are
-# in shared memory. (Of 32000 columns that holds one value alone.)
+# Three sweeps and four values: each input of the row is read twice at most, the values that wait
+# are in shared memory. (Of 32000 columns that holds one value alone.)
 reads() { # reads COLUMNS TIMES: of the three inputs, counted
   build/nngen tests/models/wide_rows.lua --quiet --no-check --count --json \
     --set only=many columns=$1 >"$work/j" || return

@@ -5,7 +5,8 @@
 set -u
 tests=(prim/test_threads sim/test_reports)
 [ "${NNGEN_TEST_LONG:-}" ] &&
-  tests+=(prim/test_matrix sim/test_ptx_kernels sim/test_counters sim/test_races "sim/test_planted 5")
+  tests+=(prim/test_matrix sim/test_ptx_kernels sim/test_counters sim/test_races
+    "sim/test_planted 5")
 [ "${DEVICE:-sim}" = sim ] || { echo "1..0 # SKIP only on libcusim"; exit 0; }
 command -v clang++ >/dev/null || { echo "1..0 # SKIP clang++ is not installed"; exit 0; }
 echo "1..${#tests[@]}"

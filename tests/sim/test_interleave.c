@@ -1,19 +1,9 @@
 // test_interleave.c: tensor maps of interleaved layouts (NC/8HWC8 and its like, slices of 16 and 32
 // bytes): boxes loaded, stored and added by PTX, beside loops over the layout written down here;
 // and what the driver API and the copies refuse.
-#include <stdalign.h>
-
-#include "tests/sim/device.h"
+#include "tests/sim/tensor_map.h"
 
 enum { kMost = 5, kTensor = 1 << 16, kBox = 16384 };
-enum { U8, U16, U32, U64 = 4, F16 = 6, F32 }; // CUtensorMapDataType
-
-typedef CUresult (*EncodeIm2col)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
-                                 const int *, const int *, uint32_t, uint32_t,
-                                 const uint32_t *, int, int, int, int);
-typedef struct Map {
-  alignas(64) unsigned char bytes[128];
-} Map;
 
 typedef struct Case {
   const char *name;
@@ -147,10 +137,9 @@ static CUresult encode(Map *map, const Case *k, CUdeviceptr at) {
   if (!k->pixels)
     return cuTensorMapEncodeTiled(map, k->type, (unsigned)k->rank, (void *)(uintptr_t)at, dims,
                                   strides, box, steps, k->interleave, k->swizzle, 0, 0);
-  EncodeIm2col im2col;
-  *(void **)&im2col = dlsym(sim_open(), "cuTensorMapEncodeIm2col");
-  return im2col(map, k->type, (unsigned)k->rank, (void *)(uintptr_t)at, dims, strides, corner,
-                corner, box[0], (uint32_t)k->pixels, steps, k->interleave, k->swizzle, 0, 0);
+  return encode_im2col()(
+      map, k->type, (unsigned)k->rank, (void *)(uintptr_t)at, dims, strides, corner, corner,
+      box[0], (uint32_t)k->pixels, steps, k->interleave, k->swizzle, 0, 0);
 }
 
 // k(out, from, to): the box of `from` to shared memory and out; then, of tiles, added to `to`.

@@ -3,9 +3,8 @@
 // out here from the PTX ISA. Four
 // blocks do the same, with all checks and in their own OS threads.
 #include <math.h>
-#include <stdalign.h>
 
-#include "tests/sim/device.h"
+#include "tests/sim/tensor_map.h"
 
 enum { kBlocks = 4, kBytes = 256, kOut = 0, kIn = 4096, kSize = 65536 };
 
@@ -25,9 +24,7 @@ static void settings(const void *user) {
 static void run_text(const char *text, int blocks, void *data, const void *map) {
   CUmodule module;
   CUfunction f;
-  struct {
-    alignas(64) unsigned char bytes[128];
-  } params = {{0}};
+  Map params = {{0}};
   if (map) memcpy(params.bytes, map, 128);
   CUresult r = cuModuleLoadData(&module, text);
   if (r) printf("# %d: %s\n", r, text), fflush(stdout), _exit(1);
@@ -295,14 +292,6 @@ static void run_atomics(const void *user) {
 
 // ---- tensor copies that reduce ------------------------------------------------------------------
 
-typedef CUresult (*EncodeIm2col)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
-                                 const int *, const int *, uint32_t, uint32_t,
-                                 const uint32_t *, int, int, int, int);
-typedef struct Map {
-  alignas(64) unsigned char bytes[128];
-} Map;
-enum { U32 = 2, S32, U64, S64, F16, F32, F64, BF16 }; // CUtensorMapDataType
-
 static Map tiled_map(CUdeviceptr at, int type, const uint64_t *dims, uint64_t stride,
                      const uint32_t *box, const uint32_t *steps) {
   Map map;
@@ -459,13 +448,12 @@ static void run_walk(const void *user) {
                     "%d") " mov.u32 %%r8, %d;\n" STORE_WORDS,
            k->first_w, k->first_h, k->first_image, k->offset_w, k->offset_h, words * 4, words);
   CUdeviceptr ptr = device_upload(x, sizeof x);
-  EncodeIm2col encode;
+  EncodeIm2col encode = encode_im2col();
   Map map;
   uint64_t dims[] = {kChannels, kW, kH, kImages};
   uint64_t strides[] = {4 * kChannels, 4 * kChannels * kW, 4 * kChannels * kW * kH};
   uint32_t steps[] = {1, (uint32_t)k->step, (uint32_t)k->step, 1};
   int lower[] = {k->lower, k->lower}, upper[] = {k->upper, k->upper};
-  *(void **)&encode = dlsym(sim_open(), "cuTensorMapEncodeIm2col");
   OK(encode(&map, U32, 4, (void *)(uintptr_t)(ptr + kIn), dims, strides, lower, upper, 4,
             (uint32_t)k->pixels, steps, 0, 0, 0, 0));
   run_text(text, 1, &ptr, &map);

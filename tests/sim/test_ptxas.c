@@ -33,7 +33,8 @@ __attribute__((format(printf, 1, 2))) static void line(const char *format, ...) 
 static void conversions(void) {
   static const char *const types[][2] = {
       {"s8", "h"},  {"u8", "h"},  {"s16", "h"}, {"u16", "h"}, {"s32", "r"}, {"u32", "r"},
-      {"s64", "d"}, {"u64", "d"}, {"f16", "h"}, {"bf16", "h"}, {"f32", "f"}, {"f64", "e"}, {"tf32", "r"}};
+      {"s64", "d"}, {"u64", "d"}, {"f16", "h"}, {"bf16", "h"}, {"f32", "f"}, {"f64", "e"},
+      {"tf32", "r"}};
   static const char *const packed[][2] = {
       {"f16x2", "%r1"}, {"bf16x2", "%r1"}, {"e4m3x2", "%h1"}, {"e5m2x2", "%h1"}, {"tf32", "%r1"}};
   static const char *const sources[] = {"f32 %r1, %f2", "f32 %f1, %f2", "f32 %f1", "f16x2 %r2",

@@ -93,7 +93,8 @@ static const Case cases[] = {
 #endif
     {"misaligned vector",
      "basic",
-     "if (blockIdx.x == 1 && t == 5) { auto v = nn_load<4>(a + 1); b[t] = v[0] + v[1] + v[2] + v[3];"
+     "if (blockIdx.x == 1 && t == 5) { auto v = nn_load<4>(a + 1);"
+     " b[t] = v[0] + v[1] + v[2] + v[3];"
      " }",
      CUDA_ERROR_MISALIGNED_ADDRESS,
      {"misaligned access", "byte 4 of tensor conv.weight", WHERE}},

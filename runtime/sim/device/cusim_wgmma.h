@@ -2,8 +2,9 @@
 //
 // Layouts as tests/prim/layouts.txt has them: fragments of registers, and tiles in shared memory
 // that 64-bit descriptors tell of.
-// NOTE: wgmma_run makes the products where the last is asked for; wgmma_async, as late as a GPU may:
-// a product that is read before its wait, or whose operands are overwritten, shows as wrong numbers.
+// NOTE: wgmma_run makes products where the last is asked for; wgmma_async, as late as a GPU may:
+// a product that is read before its wait, or whose operands are overwritten, shows as wrong
+// numbers.
 #ifndef CUSIM_WGMMA_H
 #define CUSIM_WGMMA_H
 
