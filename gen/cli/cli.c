@@ -452,6 +452,7 @@ int cli_options(const Cli *cli, Options *o, Error *err) {
                  .recompute = cli->recompute,
                  .memory = memory,
                  .read_numbers = cli_read_numbers,
+                 .embeds = !strcmp(cli->verb, "emit"),
                  .trains =
                      !strcmp(cli->verb, "train") ||
                      (cli->entry && (!strcmp(cli->entry, "train") || !strcmp(cli->entry, "eval")))};

@@ -26,8 +26,10 @@ int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err) 
   return code;
 }
 
+// Or a copy that is updated with one?
 static bool is_state(const Run *r, int tensor) {
-  return r->plan->tensors[tensor].role == RoleState;
+  const PlanTensor *t = &r->plan->tensors[tensor];
+  return t->role == RoleState || (t->value >= 0 && r->compiler.graph->nodes[t->value]->follows);
 }
 
 int run_keep_states(Run *r, Error *err) {

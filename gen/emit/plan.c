@@ -141,7 +141,7 @@ static void add_entry(Builder *b, int entry) {
     if (u->entry != entry || u->in_place) continue;
     e->steps[e->nsteps++] = (PlanStep){.kind = StepCopy,
                                        .source = b->tensor_of[u->value->id],
-                                       .target = b->tensor_of[u->state->id]};
+                                       .target = add_tensor(b, u->state)};
   }
 }
 
@@ -258,7 +258,7 @@ Plan *plan_build(Compiler *c) {
       add_tensor(&b, g->nodes[i]);
   for (int i = 0; i < g->nupdates; i++) // one tensor for both
     if (g->updates[i].in_place)
-      b.tensor_of[g->updates[i].value->id] = b.tensor_of[g->updates[i].state->id];
+      b.tensor_of[g->updates[i].value->id] = add_tensor(&b, g->updates[i].state);
   for (int i = 0; i < g->ngroups; i++) add_kernel(&b, g->groups[i]);
   name_outputs(&b);
   add_init(&b);

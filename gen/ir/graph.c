@@ -26,11 +26,12 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   if (like) n->written = like->written, n->precision = like->precision;
   if (like && like->op == op) n->updated = like->updated;
   if (like) n->late = like->late, n->inner = like->inner, n->again = like->again;
-  if (like && like->op == op) n->foot = like->foot;
+  if (like && like->op == op) n->foot = like->foot, n->follows = like->follows;
   if (like && op->cls != OpSource) n->entry = like->entry;
   bool varies = op->cls == OpSource && op->form != SourceConst && op->form != SourceParam;
   n->fixed = !varies && !n->updated;
-  for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed;
+  for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed && !in[i]->follows;
+  n->fixed = n->fixed || n->follows;
   g->nodes = arena_grow(g->arena, g->nodes, g->nnodes, sizeof *g->nodes);
   return g->nodes[g->nnodes++] = n;
 }

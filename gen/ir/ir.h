@@ -93,6 +93,7 @@ struct Node {
   bool placed;             // a concat whose parts are written where it lies
   bool late, inner, again; // its reader's own copy: chain.c; of scores: weigh.c; recompute.c
   bool foot;               // a reduction that the kernel of what it reduces ends with: norms.c
+  bool follows;            // a copy of a parameter, updated as that is: copies.c
   Node *subst;             // scratch of a rewriting pass: its replacement
 };
 
@@ -144,6 +145,7 @@ typedef struct Options {        // what the user asked of a compilation
   const char *recompute; // none, auto, all; null: auto
   int64_t memory;        // bytes that the arena may have, 0: any; level: see recompute.c
   bool again, trains; // the model file ran before: its prints stay silent; train and eval are made
+  bool embeds;        // programs of users write parameters, which lie row-major then, as they do
 } Options;
 
 // All that one compilation knows.

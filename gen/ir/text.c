@@ -243,7 +243,9 @@ Graph *text_read(Compiler *c, const char *text) {
       graph_output(g, name, n, (Loc){0}, read_entry(&r, n));
     } else if (take(&r, "update ")) {
       Node *state = read_ref(&r, g), *value = read_ref(&r, g);
-      state->updated = true;
+      bool copy = state->op->cls != OpSource; // of a parameter
+      state->updated = !copy;
+      state->follows = copy;
       graph_update(g, state, value, (Loc){0}, read_entry(&r, value));
     }
   }

@@ -2,6 +2,8 @@
 // through DRAM and L2, and instructions for what is computed again.
 #include "pass.h"
 
+#include <stdlib.h>
+
 enum { kSector = 32 }; // bytes of memory that a single element moves
 
 static double dram_seconds(const Arch *arch, double bytes) {
@@ -143,8 +145,45 @@ static bool computed_there(const Group *k, const Node *n, const Node *reduction)
   return true;
 }
 
+static int last_first(const void *a, const void *b) {
+  return (*(const Node *const *)b)->id - (*(const Node *const *)a)->id;
+}
+
+// Do only maps of n's shape come of n that wait for k by another way, too, as for a sum over all
+// that kernels like it make?
+static bool waits_later(const Group *k, const Node *n) {
+  const Node *list[kMostNodes];
+  bool later[kMostNodes] = {false};
+  int nmaps = fuse_mapped(n, list);
+  qsort(list, (size_t)nmaps, sizeof *list, last_first); // readers first; n is the last
+  for (int i = 0; i < nmaps; i++) {
+    int count, known = 0;
+    Node **readers = fuse_readers(k->graph, list[i], &count);
+    for (int j = 0; j < count; j++)
+      for (int m = 0; m < i; m++) known += list[m] == readers[j] && later[m];
+    later[i] = count && known == list[i]->uses;
+    for (int j = 0; j < list[i]->nin && !later[i]; j++) {
+      const Node *in = list[i]->in[j];
+      bool made = in->op->cls == OpMap && type_same_shape(&in->type, &n->type); // perhaps of n
+      later[i] = !made && in->group && in->group != k && fuse_reaches(in->group, k);
+    }
+  }
+  return later[nmaps - 1];
+}
+
+// Bytes that k would read for n alone, though who computes n's readers reads them, too.
+static int64_t read_early(const Group *k, const Node *n) {
+  int64_t bytes = 0;
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->group != k && type_same_shape(&n->in[i]->type, &n->type))
+      bytes += type_bytes(&n->in[i]->type);
+  return bytes && waits_later(k, n) ? bytes : 0;
+}
+
 int64_t gain_behind(const Group *k, const Node *n) {
   const Node *reduction = k->tm->fusion->maps ? NULL : reduced_by(n);
+  int64_t early = k->tm->fusion->product && n->op->cls == OpMap ? read_early(k, n) : 0;
+  if (early) return -early;
   int64_t gain = input_gain(k, n);
   if (!reduction || !computed_there(k, n, reduction)) return gain;
   return gain - 2 * type_bytes(&reduction->in[0]->type); // written and read

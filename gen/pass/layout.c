@@ -11,6 +11,10 @@ enum { kMostParts = 8 }; // of a concat
 
 static const uint8_t channels_last[4] = {0, 2, 3, 1};
 
+static bool is_fused(const Graph *g) {
+  return strcmp(g->c->options.lowering, "unfused");
+}
+
 static void set_order(Type *t, const uint8_t *order) {
   memcpy(t->order, order, (size_t)t->rank);
 }
@@ -186,11 +190,22 @@ static void order_for_reshape(Node *reshape) {
     for (int d = 0; d < rank; d++) stored[i]->type.order[d] = (uint8_t)permute->attr.dims[d];
 }
 
+// Does nobody but nngen read and write what training updates?
+static bool owns_parameters(const Graph *g) {
+  return g->c->options.trains && !g->c->options.embeds && is_fused(g);
+}
+
+// Filters that training updates, and states like them, lie as products read and make them.
+static bool suits_products(const Graph *g, const Node *n) {
+  return owns_parameters(g) && n->op->cls == OpSource && n->updated && n->type.rank == 4;
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
   n->type = node->type;
   n->uses = node->uses;
   if (n->op->cls != OpSource && is_row_major(&n->type)) choose_order(n);
+  if (suits_products(to, n)) set_order(&n->type, channels_last);
   if (n->op->cls == OpContract) {
     place_operands(to, n, prec_operand(n));
     if (n->in[0]->id > n->id || n->in[1]->id > n->id) { // its copies came after it: add it again
@@ -206,20 +221,22 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   return n;
 }
 
-// A value that leaves the graph: row-major, and each with memory of its own. `taken`: another has
+// A value that leaves the graph: each as it is `wanted`, in memory of its own. `taken`: another has
 // it.
-static Node *at_border(Graph *g, Node *n, Dtype dtype, bool taken) {
-  Type plain = type_make(dtype, n->type.rank, n->type.dim);
+static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
   bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
-  if (reshape && !taken && !same_order(&plain, &n->type) && n->in[0]->op->cls == OpMap) {
-    Node *turned = at_border(g, n->in[0], dtype, true); // where other maps are; a view follows
+  bool plain = is_row_major(wanted);
+  if (reshape && plain && !taken && !same_order(wanted, &n->type) && n->in[0]->op->cls == OpMap) {
+    const Type *from = &n->in[0]->type;
+    Type type = type_make(wanted->dtype, from->rank, from->dim);
+    Node *turned = at_border(g, n->in[0], &type, true); // where other maps are; a view follows
     Node *view = graph_add(g, n->op, 1, &turned, &n->attr, n);
-    view->type = plain;
+    view->type = *wanted;
     return view;
   }
-  if (!taken && n->op->cls != OpSource && same_order(&plain, &n->type)) return n;
+  if (!taken && n->op->cls != OpSource && same_order(wanted, &n->type)) return n;
   Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
-  copy->type = plain;
+  copy->type = *wanted;
   return copy;
 }
 
@@ -233,9 +250,9 @@ static bool taken_before(const Graph *g, const Node *n, int noutputs, int nupdat
 
 // Needs: dtypes. Gives: Type.order of every value, copies where dtype or order must change.
 void layout_pass(Compiler *c) {
-  if (strcmp(c->options.lowering, "unfused")) c->graph = norms_follow(beside_join(c->graph));
-  bool orders = strcmp(c->options.lowering, "unfused") != 0;
-  for (int i = 0; orders && i < c->graph->nnodes; i++) {
+  bool fused = is_fused(c->graph);
+  if (fused) c->graph = norms_follow(beside_join(c->graph));
+  for (int i = 0; fused && i < c->graph->nnodes; i++) {
     Node *n = c->graph->nodes[i];
     if (n->op->cls == OpMove && n->op->form == MoveReshape) order_for_reshape(n);
   }
@@ -243,16 +260,18 @@ void layout_pass(Compiler *c) {
   for (int i = 0; i < g->noutputs; i++) {
     Node *n = g->outputs[i].node;
     Dtype dtype = dtype_is_float(n->type.dtype) ? DtF32 : n->type.dtype;
-    g->outputs[i].node = at_border(g, n, dtype, taken_before(g, n, i, 0));
+    Type plain = type_make(dtype, n->type.rank, n->type.dim);
+    g->outputs[i].node = at_border(g, n, &plain, taken_before(g, n, i, 0));
     g->outputs[i].node->entry = g->outputs[i].entry;
   }
   for (int i = 0; i < g->nupdates; i++) {
     Update *u = &g->updates[i];
     bool taken = u->value->fixed || u->value->type.dtype != u->state->type.dtype ||
                  taken_before(g, u->value, g->noutputs, i);
-    u->value = at_border(g, u->value, u->state->type.dtype, taken);
+    u->value = at_border(g, u->value, &u->state->type, taken);
     u->value->entry = u->entry;
     u->value->updated = true;
   }
-  c->graph = graph_copy(c->nentries > 1 ? graph_split(g) : g); // copies made here are shared yet
+  g = c->nentries > 1 ? graph_split(g) : g; // copies made here are shared yet
+  c->graph = graph_copy(owns_parameters(g) ? copies_follow(g) : g);
 }

@@ -179,7 +179,7 @@ void layout_pass(Compiler *c);            // layout.c: memory orders, copies at 
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
-Graph *beside_join(Graph *g), *norms_follow(Graph *g); // a file each, for layout
+Graph *beside_join(Graph *g), *norms_follow(Graph *g), *copies_follow(Graph *g); // a file each
 void fuse_pass(Compiler *c);                   // fuse.c: groups
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------

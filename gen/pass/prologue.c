@@ -72,7 +72,7 @@ static bool reads_memory(const Group *k) {
   for (int i = 0; i < k->nnodes; i++)
     for (int j = 0; j < k->nodes[i]->nin; j++) {
       const Group *before = k->nodes[i]->in[j]->group;
-      if (before && before != k && before->tm->fusion->maps) return false;
+      if (before && before != k && !before->fixed && before->tm->fusion->maps) return false;
     }
   return true;
 }

@@ -51,7 +51,7 @@ mixed() { # what else a run keeps: the loss's scale, averages, gradients that ar
   wait $run
   train $with --out-dir "$work/m2" --resume && same_run "$work/m1" "$work/m2"
 }
-long && ok "fp16, averages, accumulated gradients" mixed
+ok "fp16, averages, accumulated gradients" mixed
 
 refused() { # refused TEXT OPTIONS... -- OTHERS...: a run with others does not go on with its states
   local text=$1 made=; shift

@@ -1,0 +1,80 @@
+// copies.c: 16-bit copies of parameters that training updates. They live across runs, as the
+// parameters do: `init` makes them, and the kernel that updates a parameter writes its copy, too,
+// so that no step begins with casts.
+#include "pass.h"
+
+// What leaves an entry is made by it.
+static bool leaves(const Graph *g, const Node *n) {
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i].node == n) return true;
+  for (int i = 0; i < g->nupdates; i++)
+    if (g->updates[i].value == n) return true;
+  return false;
+}
+
+static bool is_permute(const Node *n) {
+  return n->op->cls == OpMove && n->op->form == MovePermute;
+}
+
+// The parameter that n casts, perhaps permuted; null: it does not.
+static Node *cast_of(const Node *n) {
+  Node *of = n->op->cls == OpMap && n->op->flags & FlagCopy ? n->in[0] : NULL;
+  if (of && is_permute(of)) of = of->in[0];
+  bool param = of && of->updated && of->op->cls == OpSource && of->op->form == SourceParam;
+  return param && of->type.dtype != n->type.dtype ? of : NULL;
+}
+
+static bool same_order(const Type *a, const Type *b) {
+  for (int d = 0; d < a->rank; d++)
+    if (a->order[d] != b->order[d]) return false;
+  return true;
+}
+
+// `n` again, of `in`, in memory as it was.
+static Node *again(Graph *to, Node *n, Node *in) {
+  Node *same = graph_add(to, n->op, 1, &in, &n->attr, n);
+  same->type = n->type;
+  same->type.dtype = in->type.dtype;
+  return same;
+}
+
+// All entries read one copy (Node.subst of the parameter), which lies as the parameter does: where
+// it is, or copied into another order.
+static Node *rewrite(Graph *to, Node *node, Node **in) {
+  Node *n = graph_add(to, node->op, node->nin, in, &node->attr, node);
+  n->type = node->type;
+  Node *param = cast_of(n);
+  if (!param || leaves(to->scratch, node)) return n;
+  Node *copy = param->subst;
+  if (!copy) {
+    copy = param->subst = again(to, n, param);
+    copy->type = param->type;
+    copy->type.dtype = n->type.dtype;
+    copy->follows = copy->fixed = true;
+  }
+  if (copy->type.dtype != n->type.dtype) return n;
+  Node *moved = is_permute(n->in[0]) ? again(to, n->in[0], copy) : copy;
+  return same_order(&moved->type, &n->type) ? moved : again(to, n, moved);
+}
+
+static void update_with(Graph *g, Node *copy) {
+  for (int i = 0, before = g->nupdates; i < before; i++) {
+    Update u = g->updates[i];
+    if (u.state != copy->in[0]) continue;
+    Node *value = again(g, copy, u.value);
+    value->type.dtype = copy->type.dtype;
+    value->entry = u.entry;
+    value->follows = value->fixed = false;
+    value->updated = true;
+    graph_update(g, copy, value, u.loc, u.entry);
+  }
+}
+
+// Needs: orders; entries that share nothing but sources and what is fixed.
+Graph *copies_follow(Graph *g) {
+  g = graph_rebuild(g, rewrite, g);
+  for (int i = 0, count = g->nnodes; i < count; i++)
+    if (g->nodes[i]->follows && g->nodes[i]->uses) update_with(g, g->nodes[i]);
+  g->scratch = NULL;
+  return g;
+}

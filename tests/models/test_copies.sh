@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# 16-bit copies of parameters live across steps (gen/pass/copies.c): what updates a parameter writes
+# its copy, and nothing else of training reads the parameter. test_resume.sh shows that the copies
+# stay those of the parameters, to the bit.
+. "$(dirname "$0")/../tap.sh"
+# alone LEAST OPTIONS...: at least so many parameters have copies, and only their updates read them
+alone() {
+  local least=$1; shift
+  build/nngen show "$@" --entry train --arch sm_90a --plan >"$work/plan" || return
+  python3 - "$work/plan" $least <<'PYTHON'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+tensors, kernels = plan["tensors"], plan["kernels"]
+init = {s["kernel"] for e in plan["entries"] if e["name"] == "init" for s in e["steps"]
+        if s["kind"] == "launch"}
+def touched(k, written):
+    return {a["tensor"] for a in kernels[k]["args"] if a["written"] == written}
+copied = {t for k in init for t in touched(k, False) if tensors[t]["role"] == "state"}
+for k in set(range(len(kernels))) - init:
+    for t in copied & touched(k, False) - touched(k, True):
+        sys.exit("%s reads %s" % (kernels[k]["name"], tensors[t]["name"]))
+for t in copied:
+    shape = sorted(tensors[t]["shape"])
+    for k in set(range(len(kernels))) - init:
+        if t in touched(k, True) and not any(
+                tensors[w]["dtype"] != "f32" and sorted(tensors[w]["shape"]) == shape
+                for w in touched(k, True)):
+            sys.exit("%s updates %s and no copy" % (kernels[k]["name"], tensors[t]["name"]))
+if len(copied) < int(sys.argv[2]):
+    sys.exit("%d parameters have copies, at least %s are wanted" % (len(copied), sys.argv[2]))
+PYTHON
+}
+ok "a transformer block in bf16" alone 4 models/block.lua --dtype bf16
+ok "a residual network in bf16" alone 20 models/resnet18.lua --dtype bf16
+ok "in fp16, with a scaled loss" alone 20 models/resnet18.lua --dtype fp16 --set loss_scaling=true
+tap_done
