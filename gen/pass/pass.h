@@ -169,7 +169,7 @@ typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
 bool sum_is_mean(const Node *c, const Node *y, int64_t axes); // as models write it
 Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
-SimpRule reshape_last, batches_last, reduce_inside, weights_first; // simp_reshape.c
+SimpRule reshape_last, batches_last, reduce_inside, weights_first, turned_product; // of reshapes
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
 bool simp_is_const(const Node *n);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);

@@ -77,6 +77,12 @@ static bool reads_memory(const Group *k) {
   return true;
 }
 
+// Can what k reads be copied in whole words, as its elements lie there?
+static bool lies_in_words(const Group *k) {
+  const Type *t = &k->nodes[0]->in[0]->type;
+  return !t->rank || t->dim[t->order[t->rank - 1]] * (int64_t)dtype_size(t->dtype) % 4 == 0;
+}
+
 // The least that the reader's candidates take, as it is.
 static double least_seconds(const Group *reader) {
   Tile best;
@@ -116,7 +122,8 @@ const char *prologue_of_product(Group *reader, Group *k) {
   bool moves = only_moves(k, 1 << MovePermute | 1 << MoveSlice | 1 << MoveReshape);
   if (!operand) return prologue_of_elements(reader, k);
   if (moves && lies_in_place(reader, k, operand)) return NULL;
-  if (only_reorders(k) && reads_memory(k) && seconds_inside(reader, k) < seconds_apart(reader, k))
+  if (only_reorders(k) && reads_memory(k) && lies_in_words(k) &&
+      seconds_inside(reader, k) < seconds_apart(reader, k))
     return NULL;
   Maps maps = maps_of(a, 0);
   int64_t run = maps_run(&maps, MapA, a->op->last[MapA]);

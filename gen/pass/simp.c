@@ -316,7 +316,7 @@ static SimpRule *const rules[] = {
     fixed_second,   subtract_to_add, join_fixed,         scale_into_weights,
     drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
     broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
-    batches_last,   reduce_inside,   weights_first,
+    batches_last,   reduce_inside,   weights_first,      turned_product,
 };
 
 static Node *apply(Graph *to, Node *n) {

@@ -165,6 +165,18 @@ Node *weights_first(Graph *to, Node *n) {
   return simp_make(to, n->op, 1, &turned, &back, n);
 }
 
+// A product of two matrices that is only read turned is the product of both, turned, the other way
+// round: gradients of weights come as the weights lie.
+Node *turned_product(Graph *to, Node *n) {
+  Node *product = turns_matrices(n) && n->type.rank == 2 ? n->in[0] : NULL;
+  if (!product || product->op->cls != OpContract || !product->op->maps->leading ||
+      product->uses > 1 || product->in[1]->type.rank != 2 || product->in[0]->type.rank != 2)
+    return NULL;
+  Node *in[2];
+  for (int i = 0; i < 2; i++) in[i] = simp_make(to, n->op, 1, &product->in[1 - i], &n->attr, n);
+  return simp_make(to, product->op, 2, in, &product->attr, product);
+}
+
 // A reduction of matrices seen with fewer dimensions of batches is one of all, seen so.
 Node *reduce_inside(Graph *to, Node *n) {
   if (n->op->cls != OpReduce || !joins_of_product(n->in[0])) return NULL;
