@@ -384,7 +384,7 @@ static void test_accumulators(void **state) {
 // Sums of 32 products 127 * 127, added to 0x7ffffff0: to the end of s32, or around it.
 static void run_saturated(const void *user) {
   (void)user;
-  for (int saturate = 0; saturate < 2; saturate++) {
+  for (int saturate = 0; saturate < 3; saturate++) { // the word before, or behind the types
     char text[4096], *at = text;
     uint32_t got = 0, want = saturate ? 0x7fffffff : 0x7ffffff0u + 32 * 127 * 127;
     at += sprintf(at, ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n"
@@ -396,11 +396,12 @@ static void run_saturated(const void *user) {
     for (int i = 5; i < 9; i++) at += sprintf(at, "mov.u32 %%r%d, 0x7ffffff0;\n", i);
     sprintf(at, "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%r9, %%r2, 4;\n"
                 "cvt.u64.u32 %%d2, %%r9;\nor.b64 %%d2, %%d2, 0x0000001000080000;\n"
-                "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n8k32%s.s32.s8.s8 "
+                "wgmma.fence.sync.aligned;\n"
+                "wgmma.mma_async.sync.aligned.m64n8k32%s.s32.s8.s8%s "
                 "{%%r5, %%r6, %%r7, %%r8}, %%d2, %%d2, 1;\nwgmma.commit_group.sync.aligned;\n"
                 "wgmma.wait_group.sync.aligned 0;\nsetp.eq.u32 %%p, %%r1, 77;\n"
                 "@%%p st.global.u32 [%%d1], %%r8;\nret;\n}\n",
-            saturate ? ".satfinite" : "");
+            saturate == 1 ? ".satfinite" : "", saturate == 2 ? ".satfinite" : "");
     CUfunction f = load(text, "k");
     CUdeviceptr out = device_upload(NULL, 4);
     OK(device_run(f, 1, 128, 0, (void *[]){&out}));

@@ -263,7 +263,7 @@ static void emit_alloca(Emitter *e) {
   int align = e->instr->nops > 2 ? (int)need_op(e, 2)->bits : 16;
   if (align < 1 || align > 1 << 14 || (align & (align - 1))) emit_fail(e, "the alignment");
   emit_begin(e, need_op(e, 0), type);
-  text_print(e->out, "((%s)__builtin_alloca(", type.name);
+  text_print(e->out, "((%s)(u64)__builtin_alloca(", type.name);
   emit_value(e, need_op(e, 1), type);
   text_print(e->out, " + %d) + %d) / %d * %d", align, align - 1, align, align);
   emit_end(e, need_op(e, 0), type);
