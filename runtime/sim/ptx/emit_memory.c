@@ -112,6 +112,7 @@ static void emit_st(Emitter *e) {
   check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
   const Operand *value = need_op(e, 1);
   int n = vector_count(e, value);
+  if (space == SpaceConst) emit_fail(e, "constant memory is only read");
   check_param(e, need_op(e, 0), n * type.bits / 8);
   text_print(e->out, "x_st<%s>(", access_kind(e, space));
   address(e, need_op(e, 0));
