@@ -108,6 +108,19 @@ static void videos(void) {
     }
 }
 
+static void atomics(void) {
+  static const char *const ops[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch"};
+  static const char *const types[][2] = {{"u32", "r"}, {"s32", "r"}, {"b32", "r"},
+                                         {"u64", "d"}, {"s64", "d"}, {"b64", "d"}};
+  for (int o = 0; o < 9; o++)
+    for (int t = 0; t < 6; t++)
+      line("atom.global.%s.%s %%%s1, [%%d2], %%%s3;", ops[o], types[t][0], types[t][1],
+           types[t][1]);
+  for (int t = 0; t < 6; t++)
+    line("atom.shared.cas.%s %%%s1, [%%r2], %%%s3, %%%s4;", types[t][0], types[t][1], types[t][1],
+         types[t][1]);
+}
+
 // ---- both ---------------------------------------------------------------------------------------
 
 static char ptxas[512];
@@ -187,6 +200,7 @@ int main(void) {
   conversions();
   addresses();
   videos();
+  atomics();
   const struct CMUnitTest tests[] = {
       {"sm_90a", test_target, NULL, NULL, (void *)"sm_90a"},
       {"sm_80", test_target, NULL, NULL, (void *)"sm_80"}};

@@ -300,6 +300,16 @@ static PtxType atomic_type(Emitter *e) {
   return instr_type(e, last - at);
 }
 
+// Bits are swapped and masked, numbers added and compared: other words have no meaning in PTX.
+static void check_atomic(const Emitter *e, const char *op, PtxType type) {
+  if (type.bits == 128) return;
+  bool counts = !strcmp(op, "inc") || !strcmp(op, "dec"), adds = !strcmp(op, "add");
+  bool numbers = adds || !strcmp(op, "min") || !strcmp(op, "max");
+  if (counts ? strcmp(type.name, "u32") != 0
+             : numbers == (type.kind == KindBits) || (adds && !strcmp(type.name, "s64")))
+    emit_fail(e, "`.%s` is not of `%s`", op, type.name);
+}
+
 static void emit_atom(Emitter *e) {
   PtxType type = atomic_type(e);
   bool reads = !strcmp(e->instr->part[0], "atom");
@@ -309,6 +319,7 @@ static void emit_atom(Emitter *e) {
           : instr_has(e->instr, "v8") ? 8
                                       : 1;
   bool cas = !strcmp(op, "cas");
+  check_atomic(e, op, type);
   if (type.kind == KindBits)
     type = type.bits == 128 ? type
                             : ptx_type_of(type.bits == 16   ? "u16"
