@@ -109,6 +109,8 @@ static void test_conversions(void **state) {
       {"__half2ushort_ru(__float2half(-two))", 0},
       {"__bfloat162uint_rn(__float2bfloat16(big))", 4294967295.0},
       {"__bfloat162int_rz(__float2bfloat16(nan))", 0},
+      {"__half_as_ushort(__ull2half_rn(two - 1)) + __half_as_ushort(__ll2half_rn(-two))",
+       0x3c00 + 0xc000},
       {"__half_as_ushort(__float2half(nan))", 0x7fff},
       {"__half_as_ushort(__float2half(-nan))", 0x7fff},
       {"__bfloat16_as_ushort(__float2bfloat16(nan))", 0x7fff},

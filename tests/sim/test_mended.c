@@ -402,6 +402,40 @@ static void test_libraries(void **state) {
   free(log);
 }
 
+// A local array that the usual stack does not hold, in a fiber that ran before, too.
+static void test_stack_limit(void **state) {
+  (void)state;
+  static const char source[] =
+      "extern \"C\" __global__ void small(float *x) { __syncthreads(); x[threadIdx.x] = 1; }\n"
+      "extern \"C\" __global__ void k(float *x, int n) {\n  volatile int a[20000];\n"
+      "  for (int i = 0; i < 20000; i++) a[i] = i;\n  __syncthreads();\n"
+      "  x[threadIdx.x] = a[threadIdx.x * n];\n}\n";
+  CUresult (*set)(int, size_t), (*get)(size_t *, int);
+  *(void **)&set = dlsym(sim_open(), "cuCtxSetLimit");
+  *(void **)&get = dlsym(sim_open(), "cuCtxGetLimit");
+  char *image, *log;
+  assert_int_equal(device_compile(source, "a.cu", &image, &log), NVRTC_SUCCESS);
+  CUmodule module;
+  CUfunction small, k;
+  OK(cuModuleLoadData(&module, image));
+  OK(cuModuleGetFunction(&small, module, "small"));
+  OK(cuModuleGetFunction(&k, module, "k"));
+  CUdeviceptr x = device_upload(NULL, 256);
+  float out[64];
+  int n = 300;
+  size_t bytes = 0;
+  OK(device_run(small, 1, 64, 0, (void *[]){&x}));
+  OK(set(0, 100000));
+  OK(get(&bytes, 0));
+  assert_int_equal(bytes, 100000);
+  assert_int_equal(set(77, 1), CUDA_ERROR_INVALID_VALUE);
+  OK(device_run(k, 1, 64, 0, (void *[]){&x, &n}));
+  OK(cuMemcpyDtoH(out, x, sizeof out));
+  assert_true(out[63] == 63 * 300);
+  OK(cuModuleUnload(module));
+  free(image), free(log);
+}
+
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {
@@ -410,6 +444,7 @@ int main(void) {
       cmocka_unit_test_setup(test_stream_attributes, device_setup),
       cmocka_unit_test(test_largest_grids),
       cmocka_unit_test(test_names), cmocka_unit_test(test_headers),
-      cmocka_unit_test(test_graph_nodes), cmocka_unit_test(test_libraries)};
+      cmocka_unit_test(test_graph_nodes), cmocka_unit_test(test_libraries),
+      cmocka_unit_test_setup(test_stack_limit, device_setup)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);
 }

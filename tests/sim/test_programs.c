@@ -322,6 +322,8 @@ static void test_odds_and_ends(void **state) {
       {"modff(2.75f, &f) * 4 + f + fmodf(7.0f, 4.0f) + frexpf(8.0f, &i) + i", 12.5},
       {"lroundf(2.5f) + llrint(3.0) + lrintf(4.0f) + scalbnf(1.0f, 3)", 18},
       {"norm3df(1.0f, 2.0f, 2.0f) + rhypotf(3.0f, 4.0f) + hypotf(3, 4)", 8.2},
+      {"norm3df(1e30f, 2e30f, 2e30f) / 3e30f + norm3d(1e300, 2e300, 2e300) / 3e300", 2},
+      {"rhypotf(3e38f, 3e38f) > 0 && rhypot(1.7e308, 1.7e308) > 0", 1},
       {"clock64() > 0 && clock() != 0", 1},
       {"__nv_bfloat16(1.5f) + __nv_bfloat16(2.0f) > __nv_bfloat16(3.0f)", 1},
       {"__bfloat162float(__hmul(__float2bfloat16(3.0f), __float2bfloat16_rn(0.5f)))", 1.5},

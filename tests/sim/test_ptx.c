@@ -115,6 +115,15 @@ static const Refused refused[] = {
     {BODY("{ .reg .b16 h; fma.rz.bf16 h, h, h, h; }"), CUDA_ERROR_INVALID_PTX, "to nearest"},
     {BODY("bra nowhere;"), CUDA_ERROR_INVALID_PTX, "line 9: error: there is no nowhere"},
     {BODY("add.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "operand 3 is missing"},
+    {BODY("add.u32 %r1, %r2, %r3, %r4;"), CUDA_ERROR_INVALID_PTX, "3 operands are awaited"},
+    {BODY("add.u32 %r1, %r2, %r99999;"), CUDA_ERROR_INVALID_PTX, "no register %r99999"},
+    {BODY(".reg .b32 t;\n.reg .b32 t;"), CUDA_ERROR_INVALID_PTX, "t is there twice"},
+    {BODY("mov.u32 %r1, 0x10000000000000000;"), CUDA_ERROR_INVALID_PTX, "more than 64 bits"},
+    {BODY_OF(HEAD ".const .u32 c;\n", "st.const.u32 [c], %r1;"), CUDA_ERROR_INVALID_PTX,
+     "only read"},
+    {BODY(".shared .u32 s = 5;"), CUDA_ERROR_INVALID_PTX, "of global and constant memory"},
+    {BODY("bar.sync 16;"), CUDA_ERROR_INVALID_PTX, "0 to 15"},
+    {BODY("bar.sync 0, 33;"), CUDA_ERROR_INVALID_PTX, "whole warps"},
     {BODY("add.u32 %q1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "there is no register %q1"},
     {BODY("add.u64 %r1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "r1 has 32 bits, not 64"},
     {BODY("{ .reg .b64 d;\nadd.u32 d, %r2, %r3; }"), CUDA_ERROR_INVALID_PTX,
@@ -277,7 +286,7 @@ static const Fault faults[] = {
     {"one word by atomics", AT("0", "red.global.add.u32 [%rd1], %r6;"), "race", CUDA_SUCCESS, NULL},
     {"trap", AT("0", ".loc 1 79 0\ntrap;"), "basic", CUDA_ERROR_LAUNCH_FAILED, "model.cu:79"},
     {"brkpt", AT("0", ".loc 1 80 0\nbrkpt;"), "basic", CUDA_ERROR_LAUNCH_FAILED, "model.cu:80"},
-    {"barrier of 16", AT("0", "barrier.sync 1, 48;\nbarrier.sync 1, 20;"), "basic",
+    {"barrier of 16", AT("0", "mov.u32 %r6, 20;\nbarrier.sync 1, %r6;"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "no multiple of 32"},
     {"deadlock", AT("0", "setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 2, 64;"), "basic",
      CUDA_ERROR_LAUNCH_FAILED, "deadlock"},
@@ -384,7 +393,7 @@ static void test_accumulators(void **state) {
 // Sums of 32 products 127 * 127, added to 0x7ffffff0: to the end of s32, or around it.
 static void run_saturated(const void *user) {
   (void)user;
-  for (int saturate = 0; saturate < 2; saturate++) {
+  for (int saturate = 0; saturate < 3; saturate++) { // the word before, or behind the types
     char text[4096], *at = text;
     uint32_t got = 0, want = saturate ? 0x7fffffff : 0x7ffffff0u + 32 * 127 * 127;
     at += sprintf(at, ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 out)\n"
@@ -396,11 +405,12 @@ static void run_saturated(const void *user) {
     for (int i = 5; i < 9; i++) at += sprintf(at, "mov.u32 %%r%d, 0x7ffffff0;\n", i);
     sprintf(at, "fence.proxy.async.shared::cta;\nbar.sync 0;\nshr.u32 %%r9, %%r2, 4;\n"
                 "cvt.u64.u32 %%d2, %%r9;\nor.b64 %%d2, %%d2, 0x0000001000080000;\n"
-                "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n8k32%s.s32.s8.s8 "
+                "wgmma.fence.sync.aligned;\n"
+                "wgmma.mma_async.sync.aligned.m64n8k32%s.s32.s8.s8%s "
                 "{%%r5, %%r6, %%r7, %%r8}, %%d2, %%d2, 1;\nwgmma.commit_group.sync.aligned;\n"
                 "wgmma.wait_group.sync.aligned 0;\nsetp.eq.u32 %%p, %%r1, 77;\n"
                 "@%%p st.global.u32 [%%d1], %%r8;\nret;\n}\n",
-            saturate ? ".satfinite" : "");
+            saturate == 1 ? ".satfinite" : "", saturate == 2 ? ".satfinite" : "");
     CUfunction f = load(text, "k");
     CUdeviceptr out = device_upload(NULL, 4);
     OK(device_run(f, 1, 128, 0, (void *[]){&out}));

@@ -232,6 +232,19 @@ static const Row rows[] = {
     {"wwww", "cvt.pack.sat.u2.s32.b32 %d, %a, %b, %c", 9, 2, 5, 0x5e},
     {"wwww", "cvt.pack.sat.s2.s32.b32 %d, %a, %b, %c", 0xfffffff0, 9, 0, 9},
     {"hh", "cvt.rn.f16.s16 %d, %a", 0xffff, 0, 0, 0xbc00},
+    {"hd", "cvt.rn.f16.u64 %d, %a", 1, 0, 0, 0x3c00},
+    {"hd", "cvt.rn.f16.u64 %d, %a", 4097, 0, 0, 0x6c00},
+    {"hd", "cvt.rn.bf16.u64 %d, %a", 3, 0, 0, 0x4040},
+    {"hd", "cvt.rn.bf16.u64 %d, %a", 0x8080000000000001ull, 0, 0, 0x5f01},
+    {"hd", "cvt.rn.bf16.s64 %d, %a", 1ull << 63, 0, 0, 0xdf00},
+    // beyond the end, though their bits fit
+    {"hw", "cvt.rp.f16.f32 %d, %a", 0x47800000, 0, 0, 0x7c00},
+    {"hw", "cvt.rm.f16.f32 %d, %a", 0x47800000, 0, 0, 0x7bff},
+    {"hw", "cvt.rm.f16.f32 %d, %a", 0xc7800000, 0, 0, 0xfc00},
+    {"hw", "cvt.rp.f16.f32 %d, %a", 0xc7800000, 0, 0, 0xfbff},
+    {"hw", "cvt.rz.f16.f32 %d, %a", 0xc7800000, 0, 0, 0xfbff},
+    {"hh", "{ .reg .b8 t; cvt.rzi.s8.bf16 t, %a; cvt.s16.s8 %d, t; }", 0xc049, 0, 0, 0xfffd},
+    {"hh", "{ .reg .b8 t; cvt.u8.u16 t, %a; cvt.rn.bf16.u8 %d, t; }", 200, 0, 0, 0x4348},
 };
 enum { kRows = sizeof rows / sizeof *rows };
 

@@ -12,7 +12,7 @@ typedef CUresult (*TranslatePtx)(const char *, char *, size_t, size_t *);
 static const char head[] =
     ".version 8.6\n.target %s\n.address_size 64\n.visible .entry k(.param .u64 x)\n{\n"
     ".reg .pred %%p<6>; .reg .b16 %%h<6>; .reg .b32 %%r<10>; .reg .b64 %%d<6>; .reg .f32 %%f<6>;\n"
-    ".reg .f64 %%e<6>; .reg .u16 %%uh<4>; .reg .s32 %%sr<4>; .reg .u32 %%ur<4>;\n"
+    ".reg .f64 %%e<6>; .reg .u16 %%uh<4>; .reg .s32 %%sr<4>; .reg .u32 %%ur<4>; .reg .b8 %%b<4>;\n"
     ".shared .align 16 .b8 s[1024];\n";
 enum { kHeadLines = 8 };
 
@@ -34,7 +34,7 @@ static void conversions(void) {
   static const char *const types[][2] = {
       {"s8", "h"},  {"u8", "h"},  {"s16", "h"}, {"u16", "h"}, {"s32", "r"}, {"u32", "r"},
       {"s64", "d"}, {"u64", "d"}, {"f16", "h"}, {"bf16", "h"}, {"f32", "f"}, {"f64", "e"},
-      {"tf32", "r"}};
+      {"tf32", "r"}, {"s8", "b"}, {"u8", "b"}};
   static const char *const packed[][2] = {
       {"f16x2", "%r1"}, {"bf16x2", "%r1"}, {"e4m3x2", "%h1"}, {"e5m2x2", "%h1"}, {"tf32", "%r1"}};
   static const char *const sources[] = {"f32 %r1, %f2", "f32 %f1, %f2", "f32 %f1", "f16x2 %r2",
@@ -44,7 +44,7 @@ static void conversions(void) {
   static const char *const modifiers[] = {
       "",     ".ftz",           ".sat",     ".ftz.sat", ".relu", ".satfinite", ".relu.satfinite",
       ".satfinite.relu", ".ftz.relu", ".sat.relu"};
-  enum { kTypes = 13, kRoundings = 10, kModifiers = 10 };
+  enum { kTypes = 15, kRoundings = 10, kModifiers = 10 };
   for (int r = 0; r < kRoundings; r++)
     for (int m = 0; m < kModifiers; m++) {
       for (int d = 0; d < kTypes; d++)
@@ -106,6 +106,19 @@ static void videos(void) {
       }
       line("vmad.%s %%r1, %%r3, %%r4, %s;", types[t], kinds[k]);
     }
+}
+
+static void atomics(void) {
+  static const char *const ops[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch"};
+  static const char *const types[][2] = {{"u32", "r"}, {"s32", "r"}, {"b32", "r"},
+                                         {"u64", "d"}, {"s64", "d"}, {"b64", "d"}};
+  for (int o = 0; o < 9; o++)
+    for (int t = 0; t < 6; t++)
+      line("atom.global.%s.%s %%%s1, [%%d2], %%%s3;", ops[o], types[t][0], types[t][1],
+           types[t][1]);
+  for (int t = 0; t < 6; t++)
+    line("atom.shared.cas.%s %%%s1, [%%r2], %%%s3, %%%s4;", types[t][0], types[t][1], types[t][1],
+         types[t][1]);
 }
 
 // ---- both ---------------------------------------------------------------------------------------
@@ -187,6 +200,7 @@ int main(void) {
   conversions();
   addresses();
   videos();
+  atomics();
   const struct CMUnitTest tests[] = {
       {"sm_90a", test_target, NULL, NULL, (void *)"sm_90a"},
       {"sm_80", test_target, NULL, NULL, (void *)"sm_80"}};

@@ -348,3 +348,28 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;
 }
+
+// ---- limits -------------------------------------------------------------------------------------
+// Of CUlimit: stack, printf's buffer, malloc's heap, depth and number of launches by kernels, L2.
+// A thread's stack grows by what is asked for, the others are kept and limit nothing.
+
+enum { kLimits = 7, kMostStack = 512 << 10 };
+static size_t limits[kLimits] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
+
+CUresult cuCtxSetLimit(int limit, size_t value) {
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
+  if (limit < 0 || limit >= kLimits || (limit == 0 && value > kMostStack))
+    return CUDA_ERROR_INVALID_VALUE;
+  limits[limit] = value;
+  if (limit == 0) settings_stack(value);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetLimit(size_t *value, int limit) {
+  CUresult r = sim_context_usable();
+  if (r != CUDA_SUCCESS) return r;
+  if (!value || limit < 0 || limit >= kLimits) return CUDA_ERROR_INVALID_VALUE;
+  *value = limits[limit];
+  return CUDA_SUCCESS;
+}

@@ -50,6 +50,7 @@ static inline const Settings *sim_settings(void) {
   if (__builtin_expect(!sim_current_settings.ready, 0)) sim_settings_read();
   return &sim_current_settings;
 }
+void settings_stack(size_t bytes); // a thread has at least so many (cuCtxSetLimit)
 const DeviceModel *sim_device(void);
 
 // ---- errors, time (error.c) ---------------------------------------------------------------------

@@ -142,6 +142,11 @@ void sim_settings_read(void) {
   pthread_once(&once, read_environment);
 }
 
+void settings_stack(size_t bytes) {
+  size_t whole = (bytes + ((size_t)kStackKib << 10) + 0xffff) & ~(size_t)0xffff;
+  if (whole > sim_settings()->stack_bytes) sim_current_settings.stack_bytes = whole;
+}
+
 const DeviceModel *sim_device(void) {
   pthread_once(&once, read_environment);
   return &model;

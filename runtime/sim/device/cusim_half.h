@@ -58,7 +58,8 @@ CUSIM_FN float to_odd(double x) {
 }
 template <class T> CUSIM_FN float integer_to_odd(T x) {
   constexpr T kLow = 0xfff; // of 64 bits a double holds all but 11
-  bool fits = sizeof(T) < 8 || (x < T(1ull << 52) && T(0) - x < T(1ull << 52));
+  unsigned long long size = x < T(0) ? 0 - (unsigned long long)x : (unsigned long long)x;
+  bool fits = sizeof(T) < 8 || size < 1ull << 52;
   if (!fits) x = (x & ~kLow) | ((x & kLow) != 0 ? T(0x800) : T(0));
   return to_odd(double(x));
 }

@@ -63,16 +63,23 @@ CUSIM_FN double ldexp(double x, int e) { return __builtin_ldexp(x, e); }
 CUSIM_FN void sincos(double x, double *s, double *c) { *s = sin(x), *c = cos(x); }
 CUSIM_FN double exp10(double x) { return pow(10.0, x); }
 CUSIM_FN float rcbrtf(float x) { return 1.0f / cbrtf(x); }
-CUSIM_FN float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
-CUSIM_FN float norm3df(float x, float y, float z) { return sqrtf(x * x + y * y + z * z); }
-CUSIM_FN float rnorm3df(float x, float y, float z) { return 1.0f / norm3df(x, y, z); }
+CUSIM_FN float rhypotf(float x, float y) { return float(1.0 / hypot(double(x), double(y))); }
+CUSIM_FN float norm3df(float x, float y, float z) {
+  return float(hypot(hypot(double(x), double(y)), double(z)));
+}
+CUSIM_FN float rnorm3df(float x, float y, float z) {
+  return float(1.0 / hypot(hypot(double(x), double(y)), double(z)));
+}
 CUSIM_FN float norm4df(float x, float y, float z, float w) {
-  return sqrtf(x * x + y * y + z * z + w * w);
+  return float(hypot(hypot(double(x), double(y)), hypot(double(z), double(w))));
 }
 CUSIM_FN float fdividef(float x, float y) { return x / y; }
 
-CUSIM_FN double norm3d(double x, double y, double z) { return sqrt(x * x + y * y + z * z); }
-CUSIM_FN double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
+CUSIM_FN double norm3d(double x, double y, double z) { return hypot(hypot(x, y), z); }
+CUSIM_FN double rhypot(double x, double y) { // hypot alone may overflow
+  bool large = __builtin_fabs(x) > 1e300 || __builtin_fabs(y) > 1e300;
+  return large ? 0.25 / hypot(0.25 * x, 0.25 * y) : 1.0 / hypot(x, y);
+}
 CUSIM_FN double rcbrt(double x) { return 1.0 / cbrt(x); }
 
 CUSIM_FN long labs(long x) { return x < 0 ? -x : x; }

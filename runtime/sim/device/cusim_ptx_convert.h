@@ -26,8 +26,8 @@ template <int kBits, int kMantissa, int kLeast> struct Format {
     if (mode == x_rm) up = rest > 0 && sign;
     u32 code = u32(u64(whole) + up) + (u32(exponent - kLeast) << kMantissa);
     bool over = code > most;
-    if (over && (finite || (!up && mode != x_rn && mode != x_rna))) code = most;
-    else if (over) code = infinity;
+    bool inwards = mode == x_rz || mode == (sign ? x_rp : x_rm);
+    if (over) code = finite || inwards ? most : infinity;
     return sign | code;
   }
 };

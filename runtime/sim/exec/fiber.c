@@ -99,10 +99,21 @@ static Fiber *make(Worker *worker) {
   return fiber;
 }
 
+// A larger stack, where cuCtxSetLimit asked for one since; without memory it stays as it is.
+static void grow(Fiber *fiber) {
+  size_t guard = (size_t)sysconf(_SC_PAGESIZE), bytes = sim_settings()->stack_bytes;
+  unsigned char *stack = map_stack(bytes);
+  if (!stack) return;
+  munmap(fiber->stack - guard, fiber->stack_bytes + guard);
+  fiber->stack = stack, fiber->stack_bytes = bytes;
+  fiber_reset(fiber);
+}
+
 Fiber *fiber_take(Worker *worker) {
   Fiber *fiber = worker->free;
   if (!fiber) return make(worker);
   worker->free = fiber->next_free;
+  if (fiber->stack_bytes < sim_settings()->stack_bytes) grow(fiber);
   return fiber;
 }
 

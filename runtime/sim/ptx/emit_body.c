@@ -30,6 +30,7 @@ PtxType instr_type(Emitter *e, int from_end) {
 
 const Operand *need_op(Emitter *e, int index) {
   if (index >= e->instr->nops) emit_fail(e, "operand %d is missing", index + 1);
+  if (index > e->most) e->most = index;
   return &e->instr->op[index];
 }
 
@@ -360,6 +361,12 @@ void emit_line(Emitter *e, const Instr *instr) {
   e->line = line;
 }
 
+static bool is_arith(const EmitRow *row) {
+  const EmitRow *at = emit_arith_rows;
+  while (at->name && at != row) at++;
+  return at->name;
+}
+
 void emit_instr(Emitter *e, const Instr *instr) {
   e->instr = instr;
   const EmitRow *row = find_row(instr);
@@ -372,7 +379,10 @@ void emit_instr(Emitter *e, const Instr *instr) {
     text_print(e->out, "if (%s%s) { ", instr->pred_not ? "!" : "",
                e->func->regs[instr->pred].c_name);
   pending_before(e);
+  e->most = -1;
   row->emit(e);
+  if (is_arith(row) && e->most < instr->nops - 1) // hints, of others, are not asked for
+    emit_fail(e, "%d operands are awaited", e->most + 1);
   pending_behind(e);
   if (instr->pred >= 0) text_print(e->out, " }");
 }

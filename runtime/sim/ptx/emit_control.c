@@ -168,10 +168,20 @@ static void operand_or(Emitter *e, int index, const char *otherwise) {
     text_print(e->out, "%s", otherwise);
 }
 
+// Of a barrier: 0 to 15, and whole warps of threads.
+static void check_bar(const Emitter *e, int first) {
+  for (int i = first; i < first + 2 && i < e->instr->nops; i++) {
+    const Operand *op = &e->instr->op[i];
+    if (op->kind == OpInt && (i == first ? op->bits > 15 : op->bits % 32 != 0))
+      emit_fail(e, i == first ? "barriers are 0 to 15" : "threads are counted by whole warps");
+  }
+}
+
 // bar.sync a[, b]; bar.arrive a, b; bar.red.popc.u32 d, a[, b], p; barrier.cta the same.
 static void emit_bar(Emitter *e) {
   const Instr *in = e->instr;
   only_parts(e, 1, in->nparts, "cta sync arrive red popc and or aligned pred u32");
+  check_bar(e, instr_has(in, "red"));
   if (instr_has(in, "red")) {
     int last = in->nops - 1;
     PtxType type = instr_has(in, "popc") ? ptx_type_of("u32") : ptx_type_of("pred");

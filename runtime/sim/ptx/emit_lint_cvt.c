@@ -13,17 +13,16 @@ typedef struct Conversion {
 } Conversion;
 
 #define WHOLE "s8 u8 s16 u16 s32 u32 s64 u64"
-#define WIDE "s16 u16 s32 u32 s64 u64"
 #define NUMBER "rn rz rm rp"
 #define TO_WHOLE "rni rzi rmi rpi"
 
 static const Conversion conversions[] = {
     {WHOLE, "f16 f64", TO_WHOLE, Sat, 0},
     {WHOLE, "f32", TO_WHOLE, Ftz | Sat, 0},
-    {WIDE, "bf16", TO_WHOLE, 0, 90},
+    {WHOLE, "bf16", TO_WHOLE, 0, 90},
     {"f16 f64", WHOLE, NUMBER, Sat, 0},
     {"f32", WHOLE " f64", NUMBER, Ftz | Sat, 0},
-    {"bf16", WIDE " f64", NUMBER, 0, 90},
+    {"bf16", WHOLE " f64", NUMBER, 0, 90},
     {"f16", "f64", NUMBER, Sat, 0},
     {"f16", "f16", "- " TO_WHOLE, Sat, 0},
     {"f64", "f64", "- " TO_WHOLE, Sat, 0},
@@ -74,11 +73,22 @@ static int modifiers_of(const Instr *in, const char **rounding) {
   return seen;
 }
 
+// Bytes of bf16 lie in registers of 8 bits alone, those of other types in wider ones, too.
+static void check_byte(const Emitter *e, const Operand *op, PtxType byte) {
+  if (byte.bits != 8 || op->kind != OpReg) return;
+  const PtxReg *reg = &e->func->regs[op->reg];
+  if (reg->type.bits != 8)
+    emit_fail(e, "%s has %d bits: a byte of bf16 needs a register of 8", reg->c_name,
+              reg->type.bits);
+}
+
 void lint_convert(const Emitter *e, PtxType to, PtxType from) {
   const char *rounding, *to_name = to.name, *from_name = from.name;
   int seen = modifiers_of(e->instr, &rounding);
   bool two = strstr(to_name, "x2") && !strcmp(from_name, "f32");
   if (e->instr->nops != 2 + two) emit_fail(e, "%d operands are awaited", 2 + two);
+  if (!strcmp(from_name, "bf16")) check_byte(e, &e->instr->op[0], to);
+  if (!strcmp(to_name, "bf16")) check_byte(e, &e->instr->op[1], from);
   bool pair = false, rounded = false, whole = among(WHOLE, to_name) && among(WHOLE, from_name);
   if (whole && *rounding == '-' && (!seen || (seen == Sat && !fits(to, from)))) return;
   for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) {

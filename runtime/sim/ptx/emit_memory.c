@@ -112,6 +112,7 @@ static void emit_st(Emitter *e) {
   check_parts(e, e->instr->nparts - 1, "v2 v4 v8");
   const Operand *value = need_op(e, 1);
   int n = vector_count(e, value);
+  if (space == SpaceConst) emit_fail(e, "constant memory is only read");
   check_param(e, need_op(e, 0), n * type.bits / 8);
   text_print(e->out, "x_st<%s>(", access_kind(e, space));
   address(e, need_op(e, 0));
@@ -263,7 +264,7 @@ static void emit_alloca(Emitter *e) {
   int align = e->instr->nops > 2 ? (int)need_op(e, 2)->bits : 16;
   if (align < 1 || align > 1 << 14 || (align & (align - 1))) emit_fail(e, "the alignment");
   emit_begin(e, need_op(e, 0), type);
-  text_print(e->out, "((%s)__builtin_alloca(", type.name);
+  text_print(e->out, "((%s)(u64)__builtin_alloca(", type.name);
   emit_value(e, need_op(e, 1), type);
   text_print(e->out, " + %d) + %d) / %d * %d", align, align - 1, align, align);
   emit_end(e, need_op(e, 0), type);
@@ -299,6 +300,16 @@ static PtxType atomic_type(Emitter *e) {
   return instr_type(e, last - at);
 }
 
+// Bits are swapped and masked, numbers added and compared: other words have no meaning in PTX.
+static void check_atomic(const Emitter *e, const char *op, PtxType type) {
+  if (type.bits == 128) return;
+  bool counts = !strcmp(op, "inc") || !strcmp(op, "dec"), adds = !strcmp(op, "add");
+  bool numbers = adds || !strcmp(op, "min") || !strcmp(op, "max");
+  if (counts ? strcmp(type.name, "u32") != 0
+             : numbers == (type.kind == KindBits) || (adds && !strcmp(type.name, "s64")))
+    emit_fail(e, "`.%s` is not of `%s`", op, type.name);
+}
+
 static void emit_atom(Emitter *e) {
   PtxType type = atomic_type(e);
   bool reads = !strcmp(e->instr->part[0], "atom");
@@ -308,6 +319,7 @@ static void emit_atom(Emitter *e) {
           : instr_has(e->instr, "v8") ? 8
                                       : 1;
   bool cas = !strcmp(op, "cas");
+  check_atomic(e, op, type);
   if (type.kind == KindBits)
     type = type.bits == 128 ? type
                             : ptx_type_of(type.bits == 16   ? "u16"

@@ -77,6 +77,7 @@ static void emit_mma(Emitter *e) {
   const Instr *in = e->instr;
   int last = in->nparts - 1;
   if (!strcmp(in->part[last], "popc")) last -= 2;
+  if (!strcmp(in->part[last], "satfinite")) last--; // ptxas takes it behind the types, too
   if (last < 5) emit_fail(e, "four types are awaited");
   const char *const *types = &in->part[last - 3]; // d, a, b, c
   const Element *a = element(e, types[1]), *b = element(e, types[2]);
@@ -86,7 +87,7 @@ static void emit_mma(Emitter *e) {
              "sync aligned row col satfinite rn kind::f8f6f4 m8n8k4 m8n8k16 m8n8k32 m8n8k128 "
              "m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256");
   if (a->family != b->family) emit_fail(e, "`%s` with `%s`", a->name, b->name);
-  if (bits != (last < in->nparts - 1)) emit_fail(e, "`.xor.popc` and `.and.popc` are of `b1`");
+  if (bits != instr_has(in, "popc")) emit_fail(e, "`.xor.popc` and `.and.popc` are of `b1`");
   shape_of(e, a, &rows, &depth);
   bool saturate = instr_has(in, "satfinite");
   const char *c = sum_of(e, types[3], a, saturate), *d = sum_of(e, types[0], a, saturate);

@@ -45,8 +45,8 @@ static void emit_scale_d(Emitter *e) {
     text_print(e->out, "%s", need_op(e, 3)->bits ? "true" : "false");
 }
 
-// wgmma.mma_async.sync.aligned.m64nNkK[.satfinite].d.a.b d, a, b, scale-d[, scale-a, scale-b[,
-// trans-a][, trans-b]]
+// wgmma.mma_async.sync.aligned.m64nNkK.d.a.b d, a, b, scale-d[, scale-a, scale-b[, trans-a][,
+// trans-b]]; .satfinite before, among or behind the types (CUTLASS has it behind them)
 typedef struct WgmmaForm {
   const WgmmaType *a, *b;
   int n, words; // registers of D
@@ -56,18 +56,25 @@ typedef struct WgmmaForm {
 static WgmmaForm read_form(Emitter *e) {
   const Instr *in = e->instr;
   if (in->nparts < 8) emit_fail(e, "a shape and types are awaited");
-  int m = 0, n = 0, k = 0, last = in->nparts - 1;
-  if (sscanf(in->part[4], "m%dn%dk%d", &m, &n, &k) != 3 || m != 64 || n < 8 || n > 256 || n % 8)
+  int m = 0, n = 0, k = 0, count = 0;
+  const char *types[3] = {"", "", ""};
+  for (int i = 5; i < in->nparts; i++) {
+    if (!strcmp(in->part[i], "satfinite")) continue;
+    if (count == 3) emit_fail(e, "`.%s` is not known here", in->part[i]);
+    types[count++] = in->part[i];
+  }
+  const char *d = types[0];
+  bool integer = !strcmp(d, "s32"), saturate = instr_has(in, "satfinite");
+  if (sscanf(in->part[4], "m%dn%dk%d", &m, &n, &k) != 3 || m != 64 || n < 8 || n > 256 || n % 8 ||
+      (integer && n > 32 && n % 16))
     emit_fail(e, "`%s` is no shape of it", in->part[4]);
-  const char *d = in->part[last - 2];
-  bool integer = !strcmp(d, "s32");
-  WgmmaForm f = {wgmma_type(in->part[last - 1]), wgmma_type(in->part[last]), n, n / 2,
-                 !strcmp(d, "f16"), instr_has(in, "satfinite"), need_op(e, 1)->kind == OpVector};
+  WgmmaForm f = {wgmma_type(types[1]), wgmma_type(types[2]), n, n / 2,
+                 !strcmp(d, "f16"), saturate, need_op(e, 1)->kind == OpVector};
   if (!f.a || !f.b || f.a->depth != k || f.b->depth != k ||
       (!f.half && !integer && strcmp(d, "f32") != 0))
     emit_fail(e, "these types are not done");
   only_parts(e, 1, 4, "mma_async sync aligned");
-  only_parts(e, 5, last - 2, integer ? "satfinite" : "");
+  if (saturate && !integer) emit_fail(e, "`.satfinite` is of integers");
   if (f.half) f.words = n / 4;
   const Operand *to = need_op(e, 0), *from = need_op(e, 1);
   if (to->kind != OpVector || to->nparts != f.words || (f.regs && from->nparts != 4))

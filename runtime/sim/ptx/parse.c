@@ -2,6 +2,7 @@
 // functions (parse_body.c).
 #include "sim/ptx/parse.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ uint64_t parse_number(Parser *p, OperandKind *kind) {
   snprintf(text, sizeof text, "%.*s", parse_shown(p), p->now.begin);
   uint64_t bits;
   *kind = OpInt;
+  errno = 0;
   bool zero = text[0] == '0';
   if (zero && strchr("fF", text[1]) && text[1]) {
     *kind = OpFloat, bits = strtoull(text + 2, &end, 16);
@@ -78,6 +80,7 @@ uint64_t parse_number(Parser *p, OperandKind *kind) {
     end += *end == 'U' || *end == 'u';
   }
   if (*end) parse_fail(p, "`%s` is no number", text);
+  if (errno == ERANGE && *kind == OpInt) parse_fail(p, "`%s` has more than 64 bits", text);
   parse_next(p);
   return bits;
 }

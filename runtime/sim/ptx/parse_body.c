@@ -23,14 +23,24 @@ static Instr *add_instr(Parser *p) {
   return instr;
 }
 
-// The type is the last piece: `max.s32.relu` is `max.relu.s32`.
-static void put_type_last(Instr *instr) {
-  const char **end = &instr->part[instr->nparts - 1];
-  if (instr->nparts < 3 || !ptx_type_of(end[-1]).kind) return;
-  if (strcmp(*end, "relu") != 0 && strcmp(*end, "ftz") != 0) return;
-  const char *type = end[-1];
-  end[-1] = *end;
-  *end = type;
+// The types are the last pieces: `max.s32.relu` is `max.relu.s32`. ptxas takes any order.
+static void put_types_last(Instr *instr) {
+  static const char *const names[] = {"add", "sub",  "mul",   "mad", "fma",  "div", "rem",  "abs",
+                                      "neg", "min",  "max",   "rcp", "sqrt", "sin", "cos",  "lg2",
+                                      "ex2", "tanh", "rsqrt", "set", "setp", "cvt", "selp", "slct",
+                                      "ld",  "ldu",  "st",    "red", "atom"};
+  const char *types[kMaxParts];
+  bool known = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    known |= !strcmp(names[i], instr->part[0]);
+  int count = 0, others = 1;
+  if (!known) return;
+  for (int i = 1; i < instr->nparts; i++) {
+    const char *part = instr->part[i];
+    if (ptx_type_of(part).kind) types[count++] = part;
+    else instr->part[others++] = part;
+  }
+  memcpy(instr->part + others, types, (size_t)count * sizeof *types);
 }
 
 static void split_opcode(Parser *p, Instr *instr) {
@@ -41,7 +51,7 @@ static void split_opcode(Parser *p, Instr *instr) {
     at = strchr(at, '.');
     if (at) *at++ = 0;
   }
-  put_type_last(instr);
+  put_types_last(instr);
   for (int i = instr->nparts; i < kMaxParts; i++) instr->part[i] = ""; // not there: like no word
 }
 

@@ -77,6 +77,10 @@ static void add_vector(Parser *p, const char *name, PtxType type, int count) {
   table_put(p->ptx, &p->names, parse_scope(p), name, kVector + first);
 }
 
+static void refuse_twice(Parser *p, const char *name) {
+  if (table_get(&p->names, parse_scope(p), name) >= 0) parse_fail(p, "%.100s is there twice", name);
+}
+
 // `.reg .b32 %r<10>, a;`: of a family, a register is kept that tells its type.
 void parse_registers(Parser *p) {
   PtxVar declared = {0};
@@ -90,6 +94,7 @@ void parse_registers(Parser *p) {
   do {
     char *name = parse_name(p);
     OperandKind kind;
+    refuse_twice(p, name);
     if (vector) {
       add_vector(p, name, declared.type, vector);
     } else if (parse_take(p, "<")) {
@@ -97,6 +102,7 @@ void parse_registers(Parser *p) {
       parse_need(p, ">");
       if (count < 0) parse_fail(p, "registers by a negative number");
       int first = parse_add_reg(p, name, declared.type, parse_scope(p));
+      p->func->regs[first].family = count;
       table_put(p->ptx, &p->names, parse_scope(p), name, kFamily + first);
     } else {
       parse_add_reg(p, name, declared.type, parse_scope(p));
@@ -115,7 +121,9 @@ static int find_in_family(Parser *p, const char *name, int scope) {
   stem[n] = 0;
   int family = table_get(&p->names, scope, stem);
   if (family < kFamily || family >= kVector) return -1;
-  return parse_add_reg(p, name, p->func->regs[family - kFamily].type, scope);
+  const PtxReg *first = &p->func->regs[family - kFamily];
+  if (strtol(name + n, NULL, 10) >= first->family) return -1;
+  return parse_add_reg(p, name, first->type, scope);
 }
 
 // What a name means here, from the innermost scope: its entry in the table, or -1.

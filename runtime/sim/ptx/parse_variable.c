@@ -142,7 +142,11 @@ PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *
     if (n > kMostBytes || var->count * n > kMostBytes) parse_fail(p, "%s is too large", var->name);
     var->count *= n;
   }
-  if (with_init && parse_take(p, "=")) parse_initialiser(p, var, 0);
+  if (with_init && parse_take(p, "=")) {
+    if (space != SpaceGlobal && space != SpaceConst)
+      parse_fail(p, "%s: values are of global and constant memory", var->name);
+    parse_initialiser(p, var, 0);
+  }
   if (open_end && var->ninit) var->count = (size_t)var->ninit;
   var->extern_array = open_end && !var->ninit;
   if ((size_t)var->ninit > var->count) parse_fail(p, "%s has too many values", var->name);

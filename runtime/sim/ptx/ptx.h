@@ -103,6 +103,7 @@ typedef struct PtxReg {
   bool is_float; // kept as a float or double
   int floats;    // uses as one, less those as an integer
   int vector;    // the first of so many that have a name together; else 0
+  int family;    // of `%r<9>`, 9, in the register that tells the family's type
 } PtxReg;
 
 typedef enum OperandKind {
@@ -208,6 +209,7 @@ typedef struct Emitter {
   PtxModule *module;
   PtxFunc *func;
   const Instr *instr;
+  int most; // the last of its operands that was asked for
   Text *out;
   int file, line; // of the last #line for the C compiler
   int temps;
