@@ -4,6 +4,12 @@
 // pairwise sums.
 #pragma once
 
+// What a + b loses in rounding, exactly (Knuth, "The Art of Computer Programming", 4.2.2).
+__device__ inline float nn_lost(float a, float b) {
+  const float sum = a + b, of_b = sum - a;
+  return a - (sum - of_b) + (b - of_b);
+}
+
 // The first of kCount states becomes all of them together, as a tree; kCount is a power of two.
 template <int kCount, class State> __device__ inline void fold(State *states) {
 #pragma unroll

@@ -27,6 +27,11 @@ nn.output("s", nn.softmax(x, 2))
 LUA
 ok "reductions of one value are one kernel" kernels 1 "$work/siblings.lua"
 ok "which is right" run "$work/siblings.lua"
+cat >"$work/near.lua" <<'LUA'
+local nn = require "nn"
+nn.output("y", nn.input("x", {2, 100000}):layer_norm("n"))
+LUA
+ok "a mean far below its elements is as exact as they are many" run "$work/near.lua"
 long=tests/models/long_rows.lua
 ok "long rows, and rows across memory" run $long
 two() { # two NAME: kernels of infer, however long the rows are
