@@ -116,12 +116,14 @@ void names_reserve_cpp(Names *names) {
   names_reserve_words(names, words);
 }
 
-// Letters, digits and _; no digit or _ in front, which C++ keeps for itself.
+// Letters, digits and _; no digit or _ in front, which C++ keeps for itself, nor what libcusim's
+// macros begin with.
 static const char *identifier(Names *names, const char *text) {
   char *word = arena_printf(names->arena, "v%s", text);
   for (char *s = word; *s; s++)
     if (!is_word(*s)) *s = '_';
-  return isalpha((unsigned char)word[1]) ? word + 1 : word;
+  bool plain = isalpha((unsigned char)word[1]) && strncmp(word + 1, "CUSIM_", strlen("CUSIM_"));
+  return plain ? word + 1 : word;
 }
 
 const char *names_take(Names *names, const char *wanted) {

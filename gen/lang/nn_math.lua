@@ -42,13 +42,18 @@ define("rsub(x: value, y: value, {alpha: value = 1})", "torch.rsub", function(x,
   return op.sub(y, o.alpha ~= 1 and x * o.alpha or x)
 end)
 define("mul|multiply(x: value, y: value)", "torch.mul", both(op.mul))
+-- Of integers: is there a rest, and the quotient negative? Not by their sizes: -2^31 has none.
+local function apart(rest, x, y)
+  return op.logical_and(op.ne(rest, 0), op.ne(op.lt(x, 0), op.lt(y, 0)))
+end
 -- x / y as floats; with rounding_mode "floor" or "trunc" rounded so, and integers stay integers.
 define("div|divide|true_divide(x: value, y: value, {rounding_mode: none/floor/trunc = none})",
        "torch.div", function(x, y, o)
   if o.rounding_mode == "floor" then return op.floordiv(x, y) end
   if o.rounding_mode == "none" then return op.div(x, y) end
   if is_float(x) or is_float(y) then return op.trunc(op.div(x, y)) end
-  return op.floordiv(op.abs(x), op.abs(y)) * (op.sign(x) * op.sign(y))
+  local below = op.floordiv(x, y)
+  return of_bytes(below + op.where(apart(x - below * y, x, y), 1, 0), x, y)
 end)
 -- Rounded toward minus infinity; a // b. By the integer 0: 0.
 define("floordiv|floor_divide(x: value, y: value)", "torch.floor_divide", both(op.floordiv))
@@ -56,8 +61,12 @@ define("floordiv|floor_divide(x: value, y: value)", "torch.floor_divide", both(o
 define("mod|remainder(x: value, y: value)", "torch.remainder", both(op.mod))
 -- With the sign of x, as C's.
 define("fmod(x: value, y: value)", "torch.fmod", function(x, y)
-  local rest = op.mod(op.abs(x), op.abs(y))
-  return op.where(op.lt(x, 0), -rest, rest)
+  if is_float(x) or is_float(y) then
+    local rest = op.mod(op.abs(x), op.abs(y))
+    return op.where(op.lt(x, 0), -rest, rest)
+  end
+  local rest = op.mod(x, y)
+  return op.where(apart(rest, x, y), rest - y, rest)
 end)
 -- Of integers an integer, to 32 bits.
 define("pow(x: value, y: value)", "torch.pow", function(x, y)

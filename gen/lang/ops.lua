@@ -217,27 +217,30 @@ end
 truth("reduce_all", "all", "1.f", "nn_min(a.value, b.value)", math.min)
 truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
 
--- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is kept as the
--- distance from one of the elements, so both are exact where it is large beside the deviation.
+-- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is a sum of
+-- two floats, the second what the first lost in rounding (Knuth's two-sum): both results are exact
+-- where the mean is large beside the deviation, and the mean where it is small.
 local share = "(b.count / nn_max(a.count + b.count, 1.f))"
-local apart = "(b.origin - a.origin + (b.mean - a.mean))"
+local apart = "(b.mean - a.mean + (b.rest - a.rest))"
+local move = "(" .. apart .. " * " .. share .. ")"
 local moments = {name = "moments",
   {"count", init = "0.f", element = "1.f", combine = "a.count + b.count",
-   ref_init = 0, ref = function(count, origin, mean, m2, x) return count + 1 end},
-  {"origin", init = "0.f", element = "$1", combine = "a.count > 0.f ? a.origin : b.origin",
-   ref_init = 0, ref = function(count, origin, mean, m2, x) return 0 * x end},
-  {"mean", init = "0.f", element = "0.f",
-   combine = "a.count > 0.f ? a.mean + " .. apart .. " * " .. share .. " : b.mean",
-   ref_init = 0, ref = function(count, origin, mean, m2, x) return mean + (x - mean) / (count + 1) end},
+   ref_init = 0, ref = function(count, mean, rest, m2, x) return count + 1 end},
+  {"mean", init = "0.f", element = "$1",
+   combine = "a.count > 0.f ? a.mean + " .. move .. " : b.mean",
+   ref_init = 0, ref = function(count, mean, rest, m2, x) return mean + (x - mean) / (count + 1) end},
+  {"rest", init = "0.f", element = "0.f",
+   combine = "a.count > 0.f ? a.rest + nn_lost(a.mean, " .. move .. ") : b.rest",
+   ref_init = 0, ref = function(count, mean, rest, m2, x) return 0 * x end},
   {"m2", init = "0.f", element = "0.f",
    combine = "a.m2 + b.m2 + " .. apart .. " * " .. apart .. " * (a.count * " .. share .. ")",
-   ref_init = 0, ref = function(count, origin, mean, m2, x)
+   ref_init = 0, ref = function(count, mean, rest, m2, x)
      return m2 + (x - mean) * (x - mean) * count / (count + 1)
    end}}
-op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 16,
-   result = "a.origin + a.mean", ref_result = function(count, origin, mean, m2) return mean end}
-op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 16,
-   result = "a.m2 / a.count", ref_result = function(count, origin, mean, m2) return m2 / count end}
+op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24,
+   result = "a.mean + a.rest", ref_result = function(count, mean, rest, m2) return mean end}
+op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24,
+   result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 
 -- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.
 local function place(name, init, sign, better)

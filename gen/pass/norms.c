@@ -257,7 +257,8 @@ static bool same_factors(const Factor *a, const Factor *b, int count) {
 static bool takes_mean(const Norm *norm, const Term *x, const Term *t) {
   return !t->has_x && t->sign == -x->sign && t->nrows == x->nrows + 1 && !t->row[0].below &&
          sum_is_mean(t->row[0].node, norm->x, last_axis(norm->x)) &&
-         same_factors(t->row + 1, x->row, x->nrows) && t->ncolumns == x->ncolumns && same_factors(t->column, x->column, x->ncolumns);
+         same_factors(t->row + 1, x->row, x->nrows) && t->ncolumns == x->ncolumns &&
+         same_factors(t->column, x->column, x->ncolumns);
 }
 
 // Less their mean over k.

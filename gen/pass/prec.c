@@ -3,13 +3,14 @@
 //
 // A dtype for each --dtype (precision_dtype), which nn.precision overrides for a part of a model
 // (Node.precision). What needs it is stored in 32 bits whatever --dtype says: sources, all that is
-// fixed, reductions, ops that leave the range of 16 bits soon (FlagWide), values that grow and are
-// only reduced, as the squares of a variance are, and what is made with a number beyond f16:
-// whether they overflow must not depend on what was fused; and what is compared with its own
-// largest element. Outputs of the model are fp32. Moves of
-// one value keep its dtype. Where states are updated, as in training, so is what only leads to
-// their new values, and what maps make of states, parameters and sums alone: statistics, moments,
-// gradients in an optimizer.
+// fixed, reductions and what maps make of them and of numbers alone (means, variances), ops that
+// leave the range of 16 bits soon (FlagWide), values that grow and lead through maps to reductions
+// alone, as the squares of a variance do, and what is made with a number beyond f16: whether they
+// overflow must not depend on what was fused; and what is compared with its own largest element.
+// Statistics that only products read are stored as products read them. Outputs of the model are
+// fp32. Moves of one value keep its dtype. Where states are updated, as in training, so is what
+// only leads to their new values, and what maps make of states, parameters and sums alone:
+// moments, gradients in an optimizer.
 #include "pass.h"
 
 #include <math.h>
@@ -29,23 +30,38 @@ static bool reads_large(const Node *n) {
   return large;
 }
 
+static const Node *unmoved(const Node *n) {
+  while (n->op->cls == OpMove && n->nin == 1) n = n->in[0];
+  return n;
+}
+
+// Does map n leave the range of its inputs, or has one of them left that of 16 bits?
+static bool grows(const Node *n) {
+  bool large = n->op->cls == OpMap && !(n->op->flags & FlagLipschitz);
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
+    const Node *x = unmoved(n->in[i]);
+    large = large || (x->op->cls == OpMap && x->type.dtype == DtF32);
+  }
+  return large;
+}
+
 // The policy: the dtype that float n is stored in. `reduced`: it is only read to be reduced.
 static Dtype stored(const Node *n, bool reduced) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
-  bool grows = n->op->cls == OpMap && !(n->op->flags & FlagLipschitz);
   bool wide = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagWide ||
-              n->fixed || (reduced && grows) || reads_large(n);
+              n->fixed || (reduced && grows(n)) || reads_large(n);
   return wide ? DtF32 : precision_dtype(n->precision);
 }
 
-// How many of each node's uses are reductions, through moves.
+// How many of each node's uses are reductions, through moves and through maps that only they read.
 static int *count_reduced(const Graph *g) {
   int *count = base_alloc((size_t)g->nnodes, sizeof *count);
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool reduces = n->op->cls == OpReduce || n->op->cls == OpScan ||
-                   (n->op->cls == OpMove && count[i] == n->uses);
+    bool passes = n->op->cls == OpMove || n->op->cls == OpMap;
+    bool reduces =
+        n->op->cls == OpReduce || n->op->cls == OpScan || (passes && count[i] == n->uses);
     for (int j = 0; reduces && n->uses && j < n->nin; j++) count[n->in[j]->id]++;
   }
   return count;
@@ -65,13 +81,14 @@ static bool *find_leading(const Graph *g) {
   return leads;
 }
 
-// By id: is the value made of states, parameters, sums and numbers alone?
+// By id: is the value made of sums, numbers and, where states are updated, of states and parameters
+// alone?
 static bool *find_statistics(const Graph *g) {
   bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool source =
-        n->op->cls == OpSource && n->op->form != SourceInput && n->op->form != SourceIndex;
+    bool given = n->op->form == SourceInput || n->op->form == SourceIndex;
+    bool source = n->op->cls == OpSource && (g->nupdates ? !given : node_is_literal(n));
     bool made = n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form == MoveReshape);
     found[i] = source || n->op->cls == OpReduce || made;
     for (int j = 0; made && j < n->nin; j++) found[i] = found[i] && found[n->in[j]->id];
@@ -79,9 +96,17 @@ static bool *find_statistics(const Graph *g) {
   return found;
 }
 
-static const Node *unmoved(const Node *n) {
-  while (n->op->cls == OpMove && n->nin == 1) n = n->in[0];
-  return n;
+// By id: do products alone read the value, through moves? They read it in their own dtype.
+static bool *find_multiplied(const Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  int *products = arena_alloc(g->arena, sizeof *products * (size_t)(g->nnodes + 1));
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    found[i] = n->uses && products[i] == n->uses;
+    bool reads = n->op->cls == OpContract || (n->op->cls == OpMove && found[i]);
+    for (int j = 0; reads && j < n->nin; j++) products[n->in[j]->id]++;
+  }
+  return found;
 }
 
 // By id: is the value compared with its own largest or smallest element, as the derivative of amax
@@ -115,15 +140,17 @@ static void set_output(Node *n) {
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
-  bool *leads = g->nupdates ? find_leading(g) : NULL,
-       *statistics = g->nupdates ? find_statistics(g) : NULL, *compared = find_compared(g);
+  bool *leads = g->nupdates ? find_leading(g) : NULL, *statistics = find_statistics(g),
+       *compared = find_compared(g);
+  bool *multiplied = find_multiplied(g);
   int *reduced = count_reduced(g);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
     bool only = n->uses && reduced[i] == n->uses;
     if (!dtype_is_float(n->type.dtype)) continue;
     n->type.dtype = stored(n, only);
-    bool wide = compared[i] || (leads && (leads[i] || (statistics[i] && n->op->cls == OpMap)));
+    bool statistic = statistics[i] && n->op->cls == OpMap && (g->nupdates || !multiplied[i]);
+    bool wide = compared[i] || statistic || (leads && leads[i]);
     if (wide && !is_said(n)) n->type.dtype = DtF32;
   }
   for (int i = 0; i < g->nupdates; i++) { // rounded once, as the state is

@@ -4,6 +4,12 @@
 // pairwise sums.
 #pragma once
 
+// What a + b loses in rounding, exactly (Knuth, "The Art of Computer Programming", 4.2.2).
+__device__ inline float nn_lost(float a, float b) {
+  const float sum = a + b, of_b = sum - a;
+  return a - (sum - of_b) + (b - of_b);
+}
+
 // The first of kCount states becomes all of them together, as a tree; kCount is a power of two.
 template <int kCount, class State> __device__ inline void fold(State *states) {
 #pragma unroll
@@ -23,21 +29,22 @@ __device__ inline void add_lanes(State (&acc)[kOutputs], State (&one)[kLanes]) {
 
 // Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of
 // kLanes neighbours. Runs of kRun steps of kDepth vectors, whose loads are in flight together, are
-// summed apart: thousands of elements meet in three levels of few additions each.
+// summed apart: thousands of elements meet in three levels of few additions each. What is left is
+// counted, as `end` may be the largest int.
 template <int kOutputs, int kLanes, int kDepth, class State, class Take>
 __device__ inline void accumulate(State (&acc)[kOutputs], int begin, int end, int step, Take take) {
   constexpr int kRun = 16;
   State one[kDepth][kLanes];
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) clear(acc[o]);
-  int e = begin;
-  while (end - e > (kDepth - 1) * step) {
+  int left = end - begin;
+  while (left > (kDepth - 1) * step) {
     State run[kOutputs];
 #pragma unroll
     for (int o = 0; o < kOutputs; ++o) clear(run[o]);
-    for (int n = 0; n < kRun && end - e > (kDepth - 1) * step; ++n, e += kDepth * step) {
+    for (int n = 0; n < kRun && left > (kDepth - 1) * step; ++n, left -= kDepth * step) {
 #pragma unroll
-      for (int d = 0; d < kDepth; ++d) take(e + d * step, one[d]);
+      for (int d = 0; d < kDepth; ++d) take(end - left + d * step, one[d]);
 #pragma unroll
       for (int half = kDepth / 2; half > 0; half /= 2)
 #pragma unroll
@@ -49,8 +56,8 @@ __device__ inline void accumulate(State (&acc)[kOutputs], int begin, int end, in
 #pragma unroll
     for (int o = 0; o < kOutputs; ++o) acc[o] = combine(acc[o], run[o]);
   }
-  for (; e < end; e += step) {
-    take(e, one[0]);
+  for (; left > 0; left -= step) {
+    take(end - left, one[0]);
     add_lanes(acc, one[0]);
   }
 }

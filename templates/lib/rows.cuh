@@ -2,6 +2,7 @@
 // over the tile's columns, then by the last block of these rows to arrive over all tiles, in order.
 #pragma once
 #include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
 #include "lib/tile.cuh"
 
 // Words of a state, kept `stride` apart.

@@ -289,6 +289,12 @@ section("overflows", {"e": BEYOND, "u": ints(256, 6)}, [
     ("(e + 1):gt(e):int()", lambda e, u: (e + 1).gt(e).int()),
     ("(e - u - 3):lt(e):int()", lambda e, u: (e - u - 3).lt(e).int()),
     ("(-e):gt(0):int() + e:abs():ge(0):int()", lambda e, u: (-e).gt(0).int() + e.abs().ge(0)),
+    # The size of the least integer is none.
+    *[(f"e:div({by}, {{rounding_mode = 'trunc'}})",
+       lambda e, u, by=by: torch.div(e, by, rounding_mode="trunc")) for by in (3, -3, 7)],
+    *[(f"e:fmod({by})", lambda e, u, by=by: e.fmod(by)) for by in (3, -3, 7)],
+    ("u:to('u8'):div(7, {rounding_mode = 'trunc'})",
+     lambda e, u: torch.div(u.byte(), 7, rounding_mode="trunc")),
     ("e * 2 // 2", lambda e, u: torch.div(e * 2, 2, rounding_mode="floor")),
     ("(e:cumsum() + e):gt(e:cumsum()):int()",
      lambda e, u: (e.cumsum(0).int() + e).gt(e.cumsum(0).int()).int()),

@@ -8,6 +8,10 @@ local cases = {
     local h = nn.exp(nn.input("x0", {4, 7}))
     nn.output("y", nn.input("row_reduce_max", {4, 7}) * (h - h:amax(2, true)))
   end,
+  -- Inputs with the names of libcusim's macros.
+  macros = function()
+    nn.output("y", nn.input("CUSIM_H", {4, 6}) - nn.input("CUSIM_ABI", {6}))
+  end,
   -- Inputs whose names are each other's with a number behind.
   numbered = function()
     local m2, m = nn.input("mask_2", {4, 6}), nn.input("mask", {4, 6})

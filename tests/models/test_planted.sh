@@ -139,7 +139,7 @@ fault "sums of columns: the tiles of all images meet in one count" templates/con
 fault "reduce: one thread's part is forgotten" templates/lib/reduce.cuh \
   's/int half = kLeft .* 2; half > 0/int half = kLeft \/ 2; half > 1/' reduces
 fault "reduce: the last element is forgotten" templates/lib/reduce.cuh \
-  's/for (; e < end; e += step)/for (; e + step < end; e += step)/' reduces
+  's/for (; left > 0; left -= step)/for (; left > step; left -= step)/' reduces
 fault "reduce: a barrier is missing" templates/lib/reduce.cuh \
   '/shared\[(o \* kLeft + r) \* kColumns + column\] = /{n;s/nn_sync();//}' \
   reduces

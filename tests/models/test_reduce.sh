@@ -27,6 +27,20 @@ nn.output("s", nn.softmax(x, 2))
 LUA
 ok "reductions of one value are one kernel" kernels 1 "$work/siblings.lua"
 ok "which is right" run "$work/siblings.lua"
+cat >"$work/near.lua" <<'LUA'
+local nn = require "nn"
+nn.output("y", nn.input("x", {4, 100000}):layer_norm("n"))
+LUA
+ok "a mean far below its elements is as exact as they are many" run "$work/near.lua"
+cat >"$work/most.lua" <<'LUA'
+local nn = require "nn"
+nn.output("y", nn.index({2147483647}, 1):lt(0):sum())
+LUA
+most() { # no thread goes past the largest int, to elements that there are not
+  NNGEN_SIM_OPTIMIZE=2 build/nngen "$work/most.lua" --quiet --no-check --output "$work/most" &&
+    [ "$(tail -c 4 "$work/most/y.npy" | od -An -td4)" -eq 0 ]
+}
+ok "as many elements as an int can count" most
 long=tests/models/long_rows.lua
 ok "long rows, and rows across memory" run $long
 two() { # two NAME: kernels of infer, however long the rows are

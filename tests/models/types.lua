@@ -99,6 +99,15 @@ function cases.variance()
   local d = y - y:mean({1, 3, 4}, true)
   nn.output("y", d * nn.rsqrt((d * d):mean({1, 3, 4}, true) + 1e-5))
 end
+-- What leads only to sums may leave 16 bits several maps before, and so may what is made of sums.
+function cases.statistics()
+  local y = nn.input("x0", {16, 8, 8, 8}):max_pool2d{kernel = 2} * 400
+  local v = (y * y):mean({1, 3, 4}, true)
+  nn.output("between", (y / v):max_pool2d{kernel = 2} * 100)
+  nn.output("root", (y / nn.sqrt(v)):conv2d("c", {out = 8, kernel = 3, pad = 1}))
+  nn.output("cubes", (y * y * y):mean{2, 4} * 1e-6)
+  nn.output("sums", (y * y + y * y * y):sum{1, 4} * 1e-6)
+end
 function cases.policy()
   local x = nn.input("x", {16, 32})
   local wide = nn.precision("fp32", function() return x:linear("wide", {out = 48}):relu() end)
