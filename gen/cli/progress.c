@@ -3,20 +3,34 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static bool shown;
 
+static int terminal_width(void) {
+  struct winsize size;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20 ? 80 : size.ws_col;
+}
+
+void progress_draw(const char *what, int64_t done, int64_t total, const char *after) {
+  enum { kWide = 24, kNarrow = 10 };
+  char bar[kWide + 1];
+  int columns = terminal_width(), width = columns < 80 ? kNarrow : kWide;
+  int filled = total ? (int)(done * width / total) : 0;
+  for (int i = 0; i < width; i++) bar[i] = i < filled ? '#' : '.';
+  bar[width] = 0;
+  Buffer line = {0};
+  buffer_put(&line, "%s [%s] %lld/%lld%s", what, bar, (long long)done, (long long)total, after);
+  fprintf(stderr, "\r\033[K%.*s", columns - 1, line.text); // a longer one would wrap
+  fflush(stderr);
+  buffer_free(&line);
+  shown = true;
+}
+
 static void step(void *user, const char *what, int done, int total) {
   (void)user;
-  enum { kWidth = 32 };
-  int filled = total ? done * kWidth / total : 0;
-  char bar[kWidth + 1];
-  for (int i = 0; i < kWidth; i++) bar[i] = i < filled ? '#' : '.';
-  bar[kWidth] = 0;
-  fprintf(stderr, "\r\033[K%s [%s] %d/%d", what, bar, done, total);
-  fflush(stderr);
-  shown = true;
+  progress_draw(what, done, total, "");
 }
 
 void progress_end(void) {

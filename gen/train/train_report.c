@@ -6,12 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_time(FILE *file, double seconds) {
+static void put_time(Buffer *line, double seconds) {
   long s = (long)(seconds + 0.5);
-  if (s >= 3600)
-    fprintf(file, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-  else
-    fprintf(file, "%ld:%02ld", s / 60, s % 60);
+  if (s >= 3600) buffer_put(line, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+  if (s < 3600) buffer_put(line, "%ld:%02ld", s / 60, s % 60);
+}
+
+static void print_time(double seconds) {
+  Buffer text = {0};
+  put_time(&text, seconds);
+  fputs(text.text, stdout);
+  buffer_free(&text);
 }
 
 static int64_t count_parameters(const Train *t) {
@@ -63,48 +68,57 @@ int train_report_profiled(const Train *t, Error *err) {
   return ExitOk;
 }
 
-static void print_values(FILE *file, const Metrics *m, bool mean) {
+static void put_values(Buffer *line, const Metrics *m, bool mean) {
   for (int i = 0; i < m->count; i++)
-    fprintf(file, "  %s %.4g", m->name[i], mean ? m->sum[i] / m->weight : m->value[i]);
+    buffer_put(line, "  %s %.4g", m->name[i], mean ? m->sum[i] / m->weight : m->value[i]);
 }
 
-// On a terminal one line, rewritten at most ten times a second; elsewhere a line every --log-every
-// steps.
+static void print_values(const Metrics *m, bool mean) {
+  Buffer line = {0};
+  put_values(&line, m, mean);
+  if (line.text) fputs(line.text, stdout);
+  buffer_free(&line);
+}
+
+// On a terminal a bar, drawn at most ten times a second; elsewhere a line every --log-every steps.
 void train_report_step(Train *t) {
-  bool terminal = isatty(STDERR_FILENO);
+  bool terminal = isatty(STDERR_FILENO), last = t->read == t->total;
   double now = train_now();
-  bool due = t->read % t->log_every == 0 || t->read == t->total;
-  if (t->cli->quiet || !(due || (terminal && now - t->drawn > 0.1))) return;
+  bool due = terminal ? last || now - t->drawn > 0.1 : last || t->read % t->log_every == 0;
+  if (t->cli->quiet || !due) return;
   t->drawn = now;
   double rate = (double)(t->read - t->first) / (now - t->begin - t->aside);
-  if (terminal) fputs("\r\033[K", stderr);
-  fprintf(stderr, "step %lld of %lld", (long long)t->read, (long long)t->total);
-  print_values(stderr, &t->metrics, false);
-  fprintf(stderr, "  %.4g examples/s  left ", rate * (double)t->batch);
-  print_time(stderr, (double)(t->total - t->read) / rate);
-  if (due) fputc('\n', stderr);
+  Buffer line = {0};
+  buffer_put(&line, "  left ");
+  put_time(&line, (double)(t->total - t->read) / rate);
+  put_values(&line, &t->metrics, false);
+  buffer_put(&line, "  %.4g examples/s", rate * (double)t->batch);
+  if (terminal)
+    progress_draw("step", t->read, t->total, line.text);
+  else
+    fprintf(stderr, "step %lld of %lld%s\n", (long long)t->read, (long long)t->total, line.text);
+  buffer_free(&line);
 }
 
 void train_report_epoch(Train *t, int64_t epoch, bool evaluated) {
   if (t->cli->json || t->silent) return;
   progress_end();
-  if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
   printf("epoch %-3lld train", (long long)epoch);
-  print_values(stdout, &t->metrics, true);
+  print_values(&t->metrics, true);
   if (evaluated) {
     printf("  eval");
-    print_values(stdout, &t->eval, true);
-    print_values(stdout, &t->near, true);
+    print_values(&t->eval, true);
+    print_values(&t->near, true);
   }
   printf("  ");
-  print_time(stdout, train_now() - t->begin);
+  print_time(train_now() - t->begin);
   printf("\n");
   fflush(stdout);
 }
 
 void train_report_last(const Train *t, double seconds) {
   printf("trained   %lld steps in ", (long long)(t->done - t->first));
-  print_time(stdout, seconds);
+  print_time(seconds);
   if (t->has_best && t->test)
     for (int i = 0; i < t->eval.count; i++)
       if (!strcmp(t->eval.name[i], "accuracy")) printf(", best accuracy %.4g", t->best);

@@ -185,4 +185,30 @@ same() {
     train --steps 12 --nvtx off --out-dir "$work/model" && same_run "$work/layer" "$work/model"
 }
 ok "the same bits kernel by kernel" same
+
+# bar COLUMNS PATTERN: on a terminal steps are one line, drawn again, that never wraps
+bar() {
+  rm -rf "$work/bar"
+  python3 tests/train/terminal.py $1 build/nngen train tests/train/tiny.lua --data "$work/data" \
+    --epochs 2 --out-dir "$work/bar" >"$work/drawn" || return
+  python3 - "$work/drawn" $1 "$2" <<'PYTHON'
+import re, sys
+text = open(sys.argv[1], newline="").read()
+drawn = re.findall("\r\x1b\\[K(step [^\r]*)", text)
+if not drawn or not re.fullmatch(sys.argv[3], drawn[-1]):
+    sys.exit("drawn: %r" % drawn[-1:])
+if any("\n" in line or len(line) >= int(sys.argv[2]) for line in drawn):
+    sys.exit("it wraps: %r" % drawn)
+PYTHON
+}
+ok "a bar on a terminal" bar 120 \
+  "step \[#{24}\] 20/20  left 0:00  accuracy [0-9.]+  loss [0-9.]+  lr [0-9.e-]+  [0-9.e+]+ examples/s"
+ok "cut to a narrow terminal" bar 50 "step \[#{10}\] 20/20  left 0:00  accuracy .*"
+lines() {
+  build/nngen train tests/train/tiny.lua --data "$work/data" --epochs 2 --log-every 5 \
+    --out-dir "$work/bar" 2>"$work/drawn" >"$work/said" || return
+  [ "$(grep -cE '^step (5|10|15|20) of 20  left 0:0[0-9]  accuracy .* examples/s$' "$work/drawn")" = 4 ] ||
+    { cat "$work/drawn"; return 1; }
+}
+ok "plain lines elsewhere" lines
 tap_done
