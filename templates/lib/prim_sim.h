@@ -165,8 +165,11 @@ NN_DEV void nn_fence_system() { __threadfence_system(); }
 NN_DEV long long nn_clock() { return cusim_clock(); }
 NN_DEV void nn_trap() { cusim_trap(); }
 NN_DEV int nn_index(int i, int size) {
-  if (unsigned(i) >= unsigned(size))
-    cusim_assert_fail("an id is inside its table", __FILE__, __LINE__, __func__);
+  char said[64];
+  if (unsigned(i) >= unsigned(size)) {
+    __builtin_snprintf(said, sizeof said, "id %d is one of 0 to %d", i, size - 1);
+    cusim_assert_fail(said, __FILE__, __LINE__, __func__);
+  }
   return i;
 }
 
