@@ -44,7 +44,7 @@ TEMPLATES := $(addprefix templates/,*.cu parts/*.cu lib/*.cuh lib/*.h embed/*)
 LUA      := $(shell find gen -name '*.lua')
 CHUNKS   := $(LUA:%.lua=$(B)/obj/%.luac)
 ASSETS   := $(LUA) $(CHUNKS) $(wildcard $(TEMPLATES))
-SIM_ASSETS := $(shell find runtime/sim/device -type f)
+SIM_ASSETS := $(shell find runtime/sim/device -type f ! -name README.md)
 
 obj       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 LIB_OBJ  := $(call obj,$(filter-out gen/main.c,$(GEN_SRC)) $(RUN_SRC)) $(B)/obj/assets.o

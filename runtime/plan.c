@@ -46,13 +46,14 @@ enum { CountIsThree = 0 };
   { #member, FieldEnum, offsetof(type, member), 0, table, NULL, 0 }
 #define INTS(type, member, kind, count)                                                            \
   { #member, kind, offsetof(type, member), offsetof(type, count), NULL, NULL, 0 }
+#define SIZE(type, member) sizeof(*((type *)0)->member)
 #define STRUCTS(type, member, count, table)                                                        \
   {                                                                                                \
-#member, FieldStructs, offsetof(type, member), offsetof(type, count), NULL, table,             \
-        sizeof(*((type *)0)->member)                                                               \
+    #member, FieldStructs, offsetof(type, member), offsetof(type, count), NULL, table,             \
+        SIZE(type, member)                                                                         \
   }
 #define MAYBE(type, member, table)                                                                 \
-  { #member, FieldMaybeStruct, offsetof(type, member), 0, NULL, table, sizeof(*((type *)0)->member) }
+  { #member, FieldMaybeStruct, offsetof(type, member), 0, NULL, table, SIZE(type, member) }
 #define END                                                                                        \
   { NULL, FieldText, 0, 0, NULL, NULL, 0 }
 

@@ -139,6 +139,9 @@ void run_free_states(Run *r);
 // oracle; with --check that is an error.
 int run_afford_check(Run *r, bool *check, Error *err);
 int run_checked(Run *r, Error *err);
+// Before a run: ids that their tables have not, as far as sources alone decide; are there such?
+int run_check_ids(Run *r, Error *err);
+bool run_wants_ids(const Run *r);
 // After run_checked: run_forget saves the outputs and poisons all activations;
 // run_compare_again compares the outputs of a later run with them, bit by bit.
 int run_forget(Run *r, Error *err);

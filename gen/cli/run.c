@@ -179,12 +179,17 @@ static int time_steps(Run *r, int64_t repeat, int64_t warmup, Error *err) {
 }
 
 // --steps: more runs, each from the states of the one before; with --graph replays of one graph.
+// Where states may lead to ids beyond a table, one by one.
 static int go_on(Run *r, int64_t steps, Error *err) {
-  RunOptions options = {.repeat = (int)steps - 1, .graph = r->cli->graph};
+  bool each = run_has_states(r) && run_wants_ids(r);
+  RunOptions options = {.repeat = each ? 1 : (int)steps - 1, .graph = r->cli->graph};
   RunTiming timing;
-  if (steps <= 1) return ExitOk;
-  int code = run_time(r->loaded, r->entry->name, &options, &timing, err);
-  if (!code) run_timing_free(&timing);
+  int code = ExitOk;
+  for (int64_t done = 1; !code && done < steps; done += options.repeat) {
+    if (each) code = run_check_ids(r, err);
+    if (!code) code = run_time(r->loaded, r->entry->name, &options, &timing, err);
+    if (!code) run_timing_free(&timing);
+  }
   return code;
 }
 
@@ -228,6 +233,7 @@ static int execute(Run *r, Error *err) {
   r->seconds_ready = now() - r->begin;
   if (!code) code = run_set_inputs(r, (uint64_t)seed, err);
   if (!code) code = run_keep_states(r, err);
+  if (!code && run_wants_ids(r)) code = run_check_ids(r, err);
   if (!code) code = check ? run_checked(r, err) : run_entry(r->loaded, r->entry->name, err);
   if (!code) code = go_on(r, steps, err);
   if (!code) code = write_outputs(r, err);

@@ -127,11 +127,13 @@ static int check_value(Reader *reader, const char *kind, const char *name, const
   return code;
 }
 
-static int check_outputs(Run *r, Reader *reader, Error *err) {
-  double **value;
+static int entry_of(const Run *r) { // of the model: behind init
+  return (int)(r->entry - r->plan->entries) - 1;
+}
+
+static int check_outputs(Run *r, Reader *reader, double **value) {
   Graph *g = r->compiler.original;
-  int entry = (int)(r->entry - r->plan->entries) - 1; // behind init
-  int code = check_reference(&r->compiler, read_source, reader, &value) ? ExitOk : err->code;
+  int entry = entry_of(r), code = ExitOk;
   for (int i = 0; !code && i < g->noutputs; i++) {
     const Output *o = &g->outputs[i];
     if (o->entry == entry)
@@ -142,12 +144,11 @@ static int check_outputs(Run *r, Reader *reader, Error *err) {
     if (u->entry == entry)
       code = check_value(reader, "state", u->state->name, u->value, value, &r->updates[i]);
   }
-  eval_free(g, value);
-  free(value);
   return code;
 }
 
-// Runs once, step by step, and compares every kernel on the inputs that it read.
+// Runs once, step by step, and compares every kernel on the inputs that it read. The reference
+// comes first: what the user must mend, it says more clearly than a device.
 static int run_guarded(void *user, Error *err) {
   Run *r = user;
   Reader reader = {r, err};
@@ -156,14 +157,44 @@ static int run_guarded(void *user, Error *err) {
   for (int i = 0; !code && i < r->plan->nkernels; i++)
     if (r->compiler.graph->groups[i]->fixed) code = check_kernel(&reader, i);
   load_keep_init(r->loaded, false);
+  double **value = NULL;
+  if (!code) code = check_reference(&r->compiler, read_source, &reader, &value) ? code : err->code;
   if (!code) code = run_steps(r->loaded, r->entry->name, after_step, &reader, err);
   progress_end();
-  if (!code) code = check_outputs(r, &reader, err);
+  if (!code) code = check_outputs(r, &reader, value);
+  if (value) eval_free(r->compiler.original, value);
+  free(value);
   return code;
 }
 
 int run_checked(Run *r, Error *err) {
   return compile_guard(&r->compiler, run_guarded, r, err);
+}
+
+// For ids: what the device holds now; parameters as the file has them.
+static bool read_now(void *user, const Node *n, double *values) {
+  Reader *reader = user;
+  const Plan *plan = reader->run->plan;
+  for (int i = 0; i < plan->ntensors; i++) {
+    const PlanTensor *t = &plan->tensors[i];
+    if ((t->role == RoleInput || params_has(t)) && !strcmp(t->name, n->name))
+      return to_doubles(reader, i, t->role == RoleParam, values);
+  }
+  die("no tensor '%s' in the plan", n->name);
+}
+
+static int check_ids(void *user, Error *err) {
+  Run *r = user;
+  Reader reader = {r, err};
+  return ids_check(&r->compiler, entry_of(r), read_now, &reader) ? ExitOk : err->code;
+}
+
+bool run_wants_ids(const Run *r) {
+  return ids_wanted(r->compiler.original, entry_of(r));
+}
+
+int run_check_ids(Run *r, Error *err) {
+  return compile_guard(&r->compiler, check_ids, r, err);
 }
 
 // ---- a later run gives the same bits ------------------------------------------------------------

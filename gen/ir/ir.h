@@ -173,6 +173,7 @@ struct Compiler {
   Loc error_loc;           // where the model was when Lua itself complained
   bool in_lua;             // err_at raises a Lua error instead
   const char *source_path; // the model file of the last node made
+  const char *rows;        // that declares ops of the IR text; null: there are none
   const char *stale;       // a tuned tile that is no candidate any more: "problem: tile"
 };
 
@@ -280,6 +281,7 @@ double maps_multiplies(const Node *n);   // those with the zeros around an opera
 // ---- text.c: the IR as text --------------------------------------------------------------------
 void text_write(const Graph *g, FILE *file);
 Graph *text_read(Compiler *c, const char *text);
+const char *text_rows(Compiler *c, const char *text); // the file that declares its ops; null: none
 
 // ---- view.c ------------------------------------------------------------------------------------
 // The value in memory that n is a view of (permutations, slices, reshapes that strides can tell,

@@ -59,14 +59,15 @@ enum OpFlag {
   FlagMul = 4,      // multiplication: what moves into the weights of a contraction
   FlagSub = 8,
   FlagNeg = 16,
-  FlagCopy = 32,     // the identity; stays only where dtype or memory order change
-  FlagStop = 1024,   // a constant for derivatives
-  FlagStep = 8192,   // its result is a whole number, which is not rounded
-  FlagWide = 128,    // its result wants more than 16 bits where it is stored
-  FlagExp = 256,     // the exponential
-  FlagMax = 512,     // of a reduction: the largest element
-  FlagDiv = 2048,    // division
-  FlagEqual = 16384, // true where its inputs are equal
+  FlagCopy = 32,       // the identity; stays only where dtype or memory order change
+  FlagStop = 1024,     // a constant for derivatives
+  FlagStep = 8192,     // its result is a whole number, which is not rounded
+  FlagWide = 128,      // its result wants more than 16 bits where it is stored
+  FlagExp = 256,       // the exponential
+  FlagMax = 512,       // of a reduction: the largest element
+  FlagDiv = 2048,      // division
+  FlagShrinks = 32768, // of large inputs it makes small results
+  FlagEqual = 16384,   // true where its inputs are equal
   FlagOnline = 4096, // of a reduction: made of the largest element and the sum of exp(x - largest)
   FlagLipschitz = 64 // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed
 };

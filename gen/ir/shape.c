@@ -352,7 +352,10 @@ static void check_size(Compiler *c, Node *n) {
 }
 
 void err_too_large(Compiler *c, const Node *n) {
-  err_at(c, n->loc, "%s: %s has more than 2^31 elements", n->op->name, type_shape(&n->type).s);
+  double count = 1;
+  for (int d = 0; d < n->type.rank; d++) count *= (double)n->type.dim[d];
+  err_at(c, n->loc, "%s: %s has %.0f elements, over 2^31 - 1: make it of several parts",
+         n->op->name, type_shape(&n->type).s, count);
 }
 
 void shape_infer(Compiler *c, Node *node) {

@@ -1,7 +1,8 @@
 // text.c: the IR as text, after any pass, and back. A line per node:
 //   %7 = conv2d(%5, %6) {stride=2,2 pad=3,3,3,3} : f16(1,64,112,112)<0,2,3,1> "conv1" call=2 at
 //   resnet.lua:33
-// then a line per output. What follows # is a comment.
+// then a line per output. What follows # is a comment. Before them, where the model has ops of its
+// own: rows "models/mine.lua", the file that declares them.
 #include "ir.h"
 
 #include <ctype.h>
@@ -59,8 +60,15 @@ static const char *entry_text(const Graph *g, int entry) {
   return entry ? arena_printf(g->arena, " entry=%s", g->c->entries[entry]) : "";
 }
 
+static bool has_rows(const Graph *g) {
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++) any = any || g->nodes[i]->op->user;
+  return any;
+}
+
 void text_write(const Graph *g, FILE *file) {
   fprintf(file, "graph %s\n", g->model);
+  if (has_rows(g)) fprintf(file, "rows \"%s\"\n", g->c->rows ? g->c->rows : g->c->options.model);
   Precision asked = PrecFp32;
   precision_parse(g->c->options.dtype, &asked);
   for (int i = 0; i < g->nnodes; i++) write_node(g->nodes[i], asked, file);
@@ -226,6 +234,16 @@ static int read_entry(Reader *r, Node *n) {
   }
   if (n->op->cls != OpSource) n->entry = entry;
   return entry;
+}
+
+const char *text_rows(Compiler *c, const char *text) {
+  Reader r = {c, text, 1};
+  for (; *r.at; r.line++) {
+    if (take(&r, "rows ")) return quoted(&r);
+    r.at += strcspn(r.at, "\n");
+    if (*r.at) r.at++;
+  }
+  return NULL;
 }
 
 Graph *text_read(Compiler *c, const char *text) {

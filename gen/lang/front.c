@@ -71,6 +71,21 @@ static Node *to_node(lua_State *lua, int at, const Op *op) {
   return *n;
 }
 
+// An integer beyond i32 beside integers alone: no dtype holds both.
+static void check_literals(lua_State *lua, const Op *op, Node **in, int nin) {
+  bool where = op->typing == TypeWhere;
+  bool floats = op->typing != TypeArith && op->typing != TypeCompare && !where;
+  for (int i = where; i < nin; i++)
+    floats = floats || (!node_is_literal(in[i]) && dtype_is_float(in[i]->type.dtype));
+  for (int i = where; i < nin && !floats; i++) {
+    int64_t value = lua_isinteger(lua, i + 1) ? lua_tointeger(lua, i + 1) : 0;
+    if (value < INT32_MIN || value > INT32_MAX)
+      err_at(front_compiler(lua), front_here(lua),
+             "%s: integers are of 32 bits, which %lld is over; %lld.0 makes floats of them",
+             op->name, (long long)value, (long long)value);
+  }
+}
+
 static const char *node_name(const Compiler *c, const char *op) {
   if (c->call) return c->scope;
   return *c->scope ? arena_printf(c->arena, "%s.%s", c->scope, op) : op;
@@ -139,6 +154,7 @@ static int lua_op(lua_State *lua) {
            op->nin < 0 ? 1 : op->nin, nin);
   Node **in = arena_alloc(c->arena, sizeof *in * (size_t)nin);
   for (int i = 0; i < nin; i++) in[i] = to_node(lua, i + 1, op);
+  check_literals(lua, op, in, nin);
   Node *n = front_place_node(lua, graph_add(c->graph, op, nin, in, &attr, NULL));
   n->type.rank = length; // reshape: the rank of its result
   shape_infer(c, n);

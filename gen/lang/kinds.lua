@@ -174,6 +174,12 @@ local checks = {
     if core.is_tensor(v) or type(v) == "boolean" then return tensor(what, v) end
     fail("%s: wants a tensor or a number, not %s", what, said(v))
   end,
+  condition = function(what, v)
+    if core.dtype(tensor(what, v)) ~= "bool" then
+      fail("%s: wants bools, not %s; x:ne(0) makes them", what, core.dtype(v))
+    end
+    return v
+  end,
   chance = chance, number = of_type("number", "a number"),
   boolean = of_type("boolean", "true or false"),
   string = of_type("string", "a text"),
@@ -185,7 +191,7 @@ local checks = {
   end,
 }
 -- kinds; as a first argument they have no name in messages
-local is_tensor = {tensor = true, value = true}
+local is_tensor = {tensor = true, value = true, condition = true}
 local takes_list = {tensors = true, axes = true, sizes = true, table = true, any = true}
 for rank = 1, 3 do
   checks["image" .. rank], is_tensor["image" .. rank] = image(rank), true

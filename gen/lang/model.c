@@ -280,13 +280,41 @@ static bool is_ir(const char *path) {
   return n > 3 && !strcmp(path + n - 3, ".ir");
 }
 
+static void run_file(Compiler *c) {
+  front_begin(c);
+  c->error->code = 0;
+  lua_pushcfunction(c->lua, note_place);
+  lua_pushcfunction(c->lua, run_model);
+  sandbox_limit(c->lua, true);
+  c->in_lua = true;
+  int status = lua_pcall(c->lua, 0, 0, -2);
+  c->in_lua = false;
+  sandbox_limit(c->lua, false);
+  if (status) report(c, status);
+}
+
+// Runs the model file that declares ops of IR text, for these alone.
+static void run_rows(Compiler *c) {
+  const char *text = c->options.model;
+  if (access(c->rows, R_OK))
+    err_code(c, ExitBadInput, "%s: its ops are of %s, which cannot be read: %s", text, c->rows,
+             strerror(errno));
+  c->options.model = c->rows;
+  run_file(c);
+  c->options.model = text;
+  c->nentries = 1;
+}
+
 static void read_ir(Compiler *c) {
   FILE *file = fopen(c->options.model, "r");
   Buffer text = {0};
   char line[4096];
   while (fgets(line, sizeof line, file)) buffer_put(&text, "%s", line);
   fclose(file);
-  c->graph = text_read(c, buffer_take(&text, c->arena));
+  const char *ir = buffer_take(&text, c->arena);
+  c->rows = text_rows(c, ir);
+  if (c->rows) run_rows(c);
+  c->graph = text_read(c, ir);
 }
 
 void front_run(Compiler *c) {
@@ -302,16 +330,7 @@ void front_run(Compiler *c) {
     read_ir(c);
     return;
   }
-  front_begin(c);
-  c->error->code = 0;
-  lua_pushcfunction(c->lua, note_place);
-  lua_pushcfunction(c->lua, run_model);
-  sandbox_limit(c->lua, true);
-  c->in_lua = true;
-  int status = lua_pcall(c->lua, 0, 0, -2);
-  c->in_lua = false;
-  sandbox_limit(c->lua, false);
-  if (status) report(c, status);
+  run_file(c);
   check_settings(c);
   if (!c->graph->noutputs && !c->graph->nupdates)
     err_code(c, ExitUsage, "%s: the model has no output; end it with nn.output(\"name\", tensor)",

@@ -156,7 +156,8 @@ define_here([[state(name: string, shape: any,
   return core.state(join(name), dims, o.dtype, init[1], init[2], init[3], o.below)
 end)
 
--- What a state, or a parameter, holds after this run of the entry.
+-- What a state, or a parameter, holds after this run of the entry. Reading it, before this call or
+-- after it, gives what it held before the run; who wants the new value reads `value`.
 define_here("update(state: any, value: any)", "", function(state, value)
   core.update(state, value)
 end)

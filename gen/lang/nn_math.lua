@@ -200,10 +200,10 @@ meta.__band, meta.__bor = operators.bitwise_and, operators.bitwise_or
 meta.__bxor, meta.__bnot = operators.bitwise_xor, operators.bitwise_not
 meta.__shl, meta.__shr = operators.bitwise_left_shift, operators.bitwise_right_shift
 -- a where the condition holds, elsewhere b.
-define("where(condition: tensor, a: value, b: value)", "torch.where", op.where)
+define("where(condition: condition, a: value, b: value)", "torch.where", op.where)
 -- value where mask is true, elsewhere x; x keeps its dtype: for integers a number is cut toward
 -- zero.
-define("masked_fill(x: tensor, mask: tensor, value: value)",
+define("masked_fill(x: tensor, mask: condition, value: value)",
        "Tensor.masked_fill", function(x, mask, value)
   if math.type(value) == "integer" and is_float(x) then value = value + 0.0 end
   if math.type(value) == "float" and not is_float(x) then

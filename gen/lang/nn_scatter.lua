@@ -129,7 +129,7 @@ define([[scatter(x: tensor, axis: axis, ids|index: tensor, from|src|value: value
 end)
 -- x with the elements of `from`, row-major from the first on, where mask, which broadcasts to x, is
 -- true.
-define("masked_scatter(x: tensor, mask: tensor, from|source: tensor)",
+define("masked_scatter(x: tensor, mask: condition, from|source: tensor)",
        "Tensor.masked_scatter", function(x, mask, from)
   local n = tools.product(shape(from))
   if tools.product(shape(x)) == 0 or n == 0 then return x end

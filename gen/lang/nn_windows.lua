@@ -155,6 +155,11 @@ define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_siz
         if size[i] < 1 then fail("%s: pad = %d leaves nothing", what, o.pad[i]) end
       end
     end
+    local count = 1.0
+    for i = 1, rank do count = count * size[i] end
+    if count >= 2^31 then
+      fail("%s: (%s) has %.0f elements, over 2^31 - 1", what, table.concat(size, ", "), count)
+    end
     return unpooled(x, places, {kernel = kernel, stride = stride, pad = o.pad}, size)
   end
 end)

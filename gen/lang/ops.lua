@@ -30,7 +30,8 @@
 --   flops   floating-point operations per element, for the tables
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), lipschitz
 --           (an error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
---           precision: exp and its like leave 16 bits soon), div, exp, max (reduce), online (reduce:
+--           precision: exp and its like leave 16 bits soon), shrinks (of large inputs it makes small
+--           results, as a root does), div, exp, max (reduce), online (reduce:
 --           its accumulators are the largest element and the sum of exp(x - largest)), step (the
 --           result is a whole number, which no rounding changes)
 
@@ -144,11 +145,11 @@ op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"lipschitz"},
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
 op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide", "exp"}, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
-op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide"}, ref = function(x) return math.log(x) end,
+op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide", "shrinks"}, ref = function(x) return math.log(x) end,
    grad = function(g, y, x) return g / x end}
-op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, ref = function(x) return math.sqrt(x) end,
+op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, flags = {"shrinks"}, ref = function(x) return math.sqrt(x) end,
    grad = function(g, y) return g / (2 * y) end}
-op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, ref = function(x) return 1 / math.sqrt(x) end,
+op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, flags = {"shrinks"}, ref = function(x) return 1 / math.sqrt(x) end,
    grad = function(g, y) return g * y * y * y * -0.5 end}
 op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"lipschitz"},
    ref = function(x) return math.sin(x) end,
@@ -163,7 +164,7 @@ op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
 op{name = "erfc", cuda = "nn_erfc($1)", flops = 20, ref = function(x) return erfc(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * -1.1283791670955126 end}
-op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide"}, ref = function(x) return log1p(x) end,
+op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide", "shrinks"}, ref = function(x) return log1p(x) end,
    grad = function(g, y, x) return g / (x + 1) end}
 op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = function(x) return expm1(x) end,
    grad = function(g, y) return g * (y + 1) end}

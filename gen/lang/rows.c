@@ -27,6 +27,7 @@ static const struct {
                   {"stop", FlagStop},
                   {"step", FlagStep},
                   {"wide", FlagWide},
+                  {"shrinks", FlagShrinks},
                   {"online", FlagOnline},
                   {"lipschitz", FlagLipschitz}};
 

@@ -14,7 +14,8 @@
 -- What each kind of argument is, for documents; kinds.lua has a check for each. Those with # have
 -- a rank.
 local kinds = {
-  tensor = "a tensor", value = "a tensor or a number", tensors = "a list of tensors",
+  tensor = "a tensor", condition = "a tensor of bools", value = "a tensor or a number",
+  tensors = "a list of tensors",
   image1 = "a tensor (N, C, L) or (C, L)", image2 = "a tensor (N, C, H, W) or (C, H, W)",
   image3 = "a tensor (N, C, D, H, W) or (C, D, H, W)",
   axis = "an axis", axes = "an axis or a list of axes", whole = "a whole number",

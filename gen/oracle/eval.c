@@ -215,19 +215,26 @@ static int64_t move_source(const Node *n, const Type *from, const int64_t *at, i
   return source;
 }
 
-// The index in x that element `at` of a gather reads; ids out of range are an error of the user.
-static int64_t gathered(Compiler *c, const Node *n, double **value, const int64_t *at) {
+// Ids that gather n's table has not are an error of the user.
+void eval_ids(Compiler *c, const Node *n, double **value) {
+  const double *id = value[n->in[1]->id];
+  int64_t size = n->in[0]->type.dim[n->attr.axis];
+  for (int64_t i = 0; i < type_count(&n->in[1]->type); i++)
+    if (!(id[i] >= 0 && id[i] < (double)size))
+      err_at(c, n->loc, "%s: id %.0f, at element %lld, is not 0 to %lld",
+             n->name ? n->name : n->op->name, id[i], (long long)i, (long long)size - 1);
+}
+
+// The index in x that element `at` of a gather reads.
+static int64_t gathered(const Node *n, double **value, const int64_t *at) {
   const Type *x = &n->in[0]->type, *ids = &n->in[1]->type;
   int axis = (int)n->attr.axis;
   bool rows = n->op->form == MoveGather;
   int64_t id_at = 0, source = 0;
   for (int d = 0; d < ids->rank; d++) id_at = id_at * ids->dim[d] + at[rows ? axis + d : d];
-  double id = value[n->in[1]->id][id_at];
-  if (!(id >= 0 && id < (double)x->dim[axis]))
-    err_at(c, n->loc, "%s: id %.0f, at element %lld, is not 0 to %lld", n->op->name, id,
-           (long long)id_at, (long long)x->dim[axis] - 1);
   for (int d = 0; d < x->rank; d++) {
-    int64_t i = d == axis ? (int64_t)id : at[rows && d > axis ? d + ids->rank - 1 : d];
+    int64_t i = d == axis ? (int64_t)value[n->in[1]->id][id_at]
+                          : at[rows && d > axis ? d + ids->rank - 1 : d];
     source = source * x->dim[d] + i;
   }
   return source;
@@ -240,12 +247,13 @@ static void eval_move(Compiler *c, Node *n, double **value) {
     memcpy(y, value[n->in[0]->id], sizeof *y * (size_t)count);
     return;
   }
+  if (n->op->form >= MoveGather) eval_ids(c, n, value);
   for (int64_t i = 0; i < count; i++) {
     int64_t at[MaxRank], rest = i, shift = 0, from = -1;
     for (int d = n->type.rank - 1; d >= 0; d--)
       at[d] = rest % n->type.dim[d], rest /= n->type.dim[d];
     if (n->op->form >= MoveGather) {
-      y[i] = value[n->in[0]->id][gathered(c, n, value, at)];
+      y[i] = value[n->in[0]->id][gathered(n, value, at)];
       continue;
     }
     int j = 0;

@@ -13,6 +13,7 @@ typedef void EvalAfter(void *user, const Node *n, double *value);
 void eval_graph(Graph *g, double **value, EvalAfter *after, void *user);
 void eval_node(Compiler *c, Node *node, double **value);
 void eval_free(Graph *g, double **value);
+void eval_ids(Compiler *c, const Node *gather, double **value); // err_at, if its table has not one
 
 // ---- eval_program.c
 enum { kChunk = 512, kMostOperands = kMostAccumulators + 2 }; // elements at a time; of a program
@@ -88,6 +89,12 @@ void check_free(CheckWant *want);
 // Evaluates the model as written; (*value)[id] holds its outputs. `read` gives inputs and
 // parameters. Free with eval_free(c->original, value) and free(value).
 bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
+
+// ---- ids.c
+// Has the entry, of the model as written, gathers whose ids are to be checked before a run?
+bool ids_wanted(const Graph *original, int entry);
+// Checks them: err_at names the first that is outside its table. False: a source cannot be read.
+bool ids_check(Compiler *c, int entry, CheckRead read, void *user);
 
 // ---- rounding.c: how far rounding alone may take each element -----------------------------------
 // Would got, n's elements as the device has them, pass check_values less what comes of values

@@ -273,10 +273,13 @@ static void check_sizes(const Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     const Group *k = n->group;
-    if (!k || type_count(&n->type) <= INT32_MAX) continue;
+    if (!k) continue;
+    for (int j = 0; j < n->nin && !k->attention; j++) // positions are of no kernel
+      if (!n->in[j]->group && type_count(&n->in[j]->type) > INT32_MAX)
+        err_too_large(g->c, n->in[j]);
     bool stored = !k->attention;
     for (int j = 0; j < k->noutputs; j++) stored = stored || k->outputs[j] == n;
-    if (stored) err_too_large(g->c, n);
+    if (stored && type_count(&n->type) > INT32_MAX) err_too_large(g->c, n);
   }
 }
 

@@ -272,7 +272,7 @@ Graph *weigh_own(Graph *g); // weigh.c: with scores of its own for each product 
 void weigh_find(Graph *g, Group *k); // makes such a product, alone in its group, one kernel
 
 // ---- group.c -----------------------------------------------------------------------------------
-bool group_reduces(const Group *g, const Node *n);      // in a product's epilogue, which ends with it
+bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue
 bool group_sums_columns(const Group *g, const Node *n); // so, and down the columns of the product
 bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, for a norm (norms.c)
 const Node *group_statistic(const Group *g); // of its rows; null: none. All have one state

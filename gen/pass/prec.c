@@ -4,9 +4,14 @@
 // A dtype for each --dtype (precision_dtype), which nn.precision overrides for a part of a model
 // (Node.precision). What needs it is stored in 32 bits whatever --dtype says: sources, all that is
 // fixed, reductions and what maps make of them and of numbers alone (means, variances), ops that
-// leave the range of 16 bits soon (FlagWide), values that grow and lead through maps to reductions
-// alone, as the squares of a variance do, and what is made with a number beyond f16: whether they
-// overflow must not depend on what was fused; and what is compared with its own largest element.
+// leave the range of 16 bits soon (FlagWide), and what is compared with its own largest element.
+//
+// Whether 16 bits overflow must not depend on what was fused, which keeps values in 32. So these
+// are stored in 32 bits: what is made with a number beyond f16; values that grow, as the squares of
+// a variance do, and lead through maps to what makes them small alone: reductions, roots, an eighth
+// of them; products and sums of windows that are made small at once. And growing maps of sources,
+// if one reader makes them small: kernels compute those again.
+//
 // Statistics that only products read are stored as products read them. Outputs of the model are
 // fp32. Moves of one value keep its dtype. Where states are updated, as in training, so is what
 // only leads to their new values, and what maps make of states, parameters and sums alone:
@@ -35,34 +40,54 @@ static const Node *unmoved(const Node *n) {
   return n;
 }
 
+static bool sums_up(const Node *n) {
+  return n->op->cls == OpContract || n->op->cls == OpWindow;
+}
+
 // Does map n leave the range of its inputs, or has one of them left that of 16 bits?
 static bool grows(const Node *n) {
   bool large = n->op->cls == OpMap && !(n->op->flags & FlagLipschitz);
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
     const Node *x = unmoved(n->in[i]);
-    large = large || (x->op->cls == OpMap && x->type.dtype == DtF32);
+    large = large || ((x->op->cls == OpMap || sums_up(x)) && x->type.dtype == DtF32);
   }
   return large;
 }
 
-// The policy: the dtype that float n is stored in. `reduced`: it is only read to be reduced.
-static Dtype stored(const Node *n, bool reduced) {
+// What multiplies by at most this much makes small. NOTE: with 1/6, as in hard swish, MobileNetV3
+// moves 4 % more bytes.
+static const double kSmall = 0.125;
+
+// Does n make little of much? Reductions do, and maps that are roots or multiply by `most` or less.
+static bool shrinks(const Node *n, double most) {
+  bool less = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagShrinks;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
+    double number = node_is_literal(n->in[i]) ? fabs(n->in[i]->attr.value) : NAN;
+    less = less || (n->op->flags & FlagMul && number <= most) ||
+           (i == 1 && n->op->flags & FlagDiv && number >= 1 / most);
+  }
+  return less;
+}
+
+// The policy: the dtype that float n is stored in. `shrunk`: it is read to be made small.
+static Dtype stored(const Node *n, bool shrunk) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
   bool wide = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagWide ||
-              n->fixed || (reduced && grows(n)) || reads_large(n);
+              n->fixed || (shrunk && (grows(n) || sums_up(n))) || reads_large(n);
   return wide ? DtF32 : precision_dtype(n->precision);
 }
 
-// How many of each node's uses are reductions, through moves and through maps that only they read.
-static int *count_reduced(const Graph *g) {
+// How many of each node's uses make it small, through moves and, with `maps`, through maps and
+// windows that only these read.
+static int *count_shrunk(const Graph *g, bool maps) {
   int *count = base_alloc((size_t)g->nnodes, sizeof *count);
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool passes = n->op->cls == OpMove || n->op->cls == OpMap;
-    bool reduces =
-        n->op->cls == OpReduce || n->op->cls == OpScan || (passes && count[i] == n->uses);
-    for (int j = 0; reduces && n->uses && j < n->nin; j++) count[n->in[j]->id]++;
+    bool maplike = n->op->cls == OpMap || n->op->cls == OpWindow;
+    bool passes = n->op->cls == OpMove || (maps && maplike);
+    bool shrunk = shrinks(n, kSmall) || (passes && count[i] == n->uses);
+    for (int j = 0; shrunk && n->uses && j < n->nin; j++) count[n->in[j]->id]++;
   }
   return count;
 }
@@ -81,16 +106,17 @@ static bool *find_leading(const Graph *g) {
   return leads;
 }
 
-// By id: is the value made of sums, numbers and, where states are updated, of states and parameters
-// alone?
-static bool *find_statistics(const Graph *g) {
+// By id: do maps make the value of sources alone? `sums`: of sums, numbers and, where states are
+// updated, of states and parameters alone?
+static bool *find_made(const Graph *g, bool sums) {
   bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     bool given = n->op->form == SourceInput || n->op->form == SourceIndex;
-    bool source = n->op->cls == OpSource && (g->nupdates ? !given : node_is_literal(n));
+    bool source = n->op->cls == OpSource;
+    if (sums) source = source && (g->nupdates ? !given : node_is_literal(n));
     bool made = n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form == MoveReshape);
-    found[i] = source || n->op->cls == OpReduce || made;
+    found[i] = source || (sums && n->op->cls == OpReduce) || made;
     for (int j = 0; made && j < n->nin; j++) found[i] = found[i] && found[n->in[j]->id];
   }
   return found;
@@ -140,15 +166,16 @@ static void set_output(Node *n) {
 void prec_pass(Compiler *c) {
   Graph *g = c->graph;
   graph_count_uses(g);
-  bool *leads = g->nupdates ? find_leading(g) : NULL, *statistics = find_statistics(g),
-       *compared = find_compared(g);
+  bool *leads = g->nupdates ? find_leading(g) : NULL, *statistics = find_made(g, true),
+       *compared = find_compared(g), *plain = find_made(g, false);
   bool *multiplied = find_multiplied(g);
-  int *reduced = count_reduced(g);
+  int *shrunk = count_shrunk(g, true), *at_once = count_shrunk(g, false);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    bool only = n->uses && reduced[i] == n->uses;
+    int uses = (sums_up(n) ? at_once : shrunk)[i];
+    bool again = plain[i] && n->op->typing != TypeDraw && !shrinks(n, 1);
     if (!dtype_is_float(n->type.dtype)) continue;
-    n->type.dtype = stored(n, only);
+    n->type.dtype = stored(n, uses && (uses == n->uses || again));
     bool statistic = statistics[i] && n->op->cls == OpMap && (g->nupdates || !multiplied[i]);
     bool wide = compared[i] || statistic || (leads && leads[i]);
     if (wide && !is_said(n)) n->type.dtype = DtF32;
@@ -161,5 +188,6 @@ void prec_pass(Compiler *c) {
   }
   for (int i = 0; i < g->noutputs; i++)
     if (dtype_is_float(g->outputs[i].node->type.dtype)) set_output(g->outputs[i].node);
-  free(reduced);
+  free(shrunk);
+  free(at_once);
 }

@@ -188,24 +188,88 @@ static int smem_of(const Attending *a, const Tile *t) {
   return (ring > out ? ring : out) + states + (int)round_up(2 * bits, 16); // two for each tile
 }
 
-static bool holds_queries(const Attending *a, const Tile *t) {
-  return a->softmax && t->unit->tensor_cores && t->tm * a->depth[0] <= kMostHeld;
+// Clocks of an SM for a tile of keys.
+typedef struct TileClocks {
+  double math, smem, issue, exponentials;
+} TileClocks;
+
+// What attention takes of a unit, beside what products do (Unit).
+typedef struct AttendUnit {
+  const Unit *unit;
+  int size;     // bytes of an element
+  double chain; // clocks that rows of kRowUnit bytes wait, product after product
+  int (*registers)(const Attending *a, const Tile *t); // a thread keeps: outputs, scores, operands
+  int (*unheld)(const Attending *a, const Tile *t);    // and for queries that it does not keep
+  void (*reads)(const Attending *a, const Tile *t, TileClocks *c); // of operands, and products
+} AttendUnit;
+
+static double elements_of(const Attending *a) { // of a query and a value
+  return (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
 }
 
-// What a thread keeps: its rows' outputs and scores; on tensor cores the queries where they are
-// short, else those of a step; on the fp32 units the operands of a step.
-static int registers_of(const Attending *a, const Tile *t) {
+// ---- the fp32 units
+
+static int fma_registers(const Attending *a, const Tile *t) { // the operands of a step
   int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
-  if (!t->unit->tensor_cores)
-    return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
+  return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
+}
+
+static int fma_unheld(const Attending *a, const Tile *t) {
+  (void)a, (void)t;
+  return 0;
+}
+
+// Operands are read again by each warp; weights go from lane to lane.
+static void fma_reads(const Attending *a, const Tile *t, TileClocks *c) {
+  double warps = t->threads / (double)kWarp, depth = query_bytes(a) / (double)a->size;
+  double reads =
+      (t->tm / 4. + t->n / 8.) * depth / 4 + t->n * (t->tm / 4. + (double)ceil_div(a->width, 32));
+  c->smem = warps * reads;
+  c->issue += warps * (reads + t->tm * t->n * elements_of(a) / kWarp);
+}
+
+// ---- tensor cores
+
+static bool holds_queries(const Attending *a, const Tile *t) {
+  return a->softmax && t->tm * a->depth[0] <= kMostHeld;
+}
+
+static int mma_registers(const Attending *a, const Tile *t) { // the queries, or those of a step
+  int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
   int steps = holds_queries(a, t) ? (int)ceil_div(a->depth[0], kStep) : a->softmax;
   int queries = t->tm / 16 * 4 * steps;
   return t->tm * (width + scores) / kWarp + queries;
 }
 
+static int mma_unheld(const Attending *a, const Tile *t) {
+  return a->softmax && t->tm > 16 && !holds_queries(a, t) ? kUnheldRegs : 0;
+}
+
+// A fragment of 16 x 16 for four instructions, one of which reads it.
+static void mma_reads(const Attending *a, const Tile *t, TileClocks *c) {
+  double warps = t->threads / (double)kWarp, both = elements_of(a), read = t->n * both * a->size;
+  double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
+  c->smem = warps * (read + again) / kSmemRate;
+  c->issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16) +
+                       again / a->size / (16 * 16));
+}
+
+static const AttendUnit units[] = {
+    {&unit_fma, 4, 0, fma_registers, fma_unheld, fma_reads},
+    {&unit_mma, 2, kMmaClocks / 4., mma_registers, mma_unheld, mma_reads},
+};
+
+static const AttendUnit *unit_of(const Tile *t) {
+  const AttendUnit *u = units;
+  while (u->unit != t->unit) u++;
+  return u;
+}
+
+// ---- what a tile costs -------------------------------------------------------------------------
+
 // Each scheduler of an SM has its part of the registers, for whole warps.
 static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
-  int registers = registers_of(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs;
+  int registers = unit_of(t)->registers(a, t) + kOtherRegs + (a->nproducts - 1) * kSecondRegs;
   int warps = arch->regs / kSchedulers / (kWarp * (registers < 255 ? registers : 255));
   int by_regs = warps * kSchedulers / (t->threads / kWarp);
   int by_smem = arch->smem / (smem_of(a, t) + kSmemPerBlock);
@@ -213,33 +277,15 @@ static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
   return blocks < 16 ? blocks : 16;
 }
 
-// Clocks of an SM for a tile of keys.
-typedef struct TileClocks {
-  double math, smem, issue, exponentials;
-} TileClocks;
-
 static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch) {
   double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
-  double both = (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
-  double loaded = t->n * (double)key_bytes(a), read = t->n * both * a->size,
-         rate = t->unit->rate(arch, a->size);
-  TileClocks c = {.math = 2 * scores * both / (rate / arch->sms / (arch->clock * 1e9)),
+  double loaded = t->n * (double)key_bytes(a), rate = t->unit->rate(arch, a->size);
+  TileClocks c = {.math = 2 * scores * elements_of(a) / (rate / arch->sms / (arch->clock * 1e9)),
                   .exponentials = scores / kExpRate};
-  double issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
-  if (t->unit->tensor_cores) { // a fragment of 16 x 16 for four instructions, one of which reads it
-    double again = holds_queries(a, t) ? 0 : t->tm * query_bytes(a); // queries, by each warp
-    c.smem = warps * (read + again) / kSmemRate;
-    issue += warps * (t->n * both / (16 * 16) + t->tm / 16. * t->n * both / (8 * 16) +
-                      again / a->size / (16 * 16));
-  } else { // operands are read again by each warp; weights go from lane to lane
-    double depth = query_bytes(a) / (double)a->size;
-    double reads =
-        (t->tm / 4. + t->n / 8.) * depth / 4 + t->n * (t->tm / 4. + (double)ceil_div(a->width, 32));
-    c.smem = warps * reads;
-    issue += warps * (reads + t->tm * t->n * both / kWarp);
-  }
+  c.issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
+  unit_of(t)->reads(a, t, &c);
   c.smem += loaded / kSmemRate;
-  c.issue = issue / kSchedulers;
+  c.issue /= kSchedulers;
   return c;
 }
 
@@ -263,7 +309,7 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
   double rounds = ceil(on_sm / t->blocks), loaded = t->n * key_bytes(a);
   TileClocks c = clocks_of(a, t, arch);
   double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
-  double chain = t->unit->tensor_cores ? loaded / t->n / kRowUnit * kMmaClocks / 4 : 0;
+  double chain = loaded / t->n / kRowUnit * unit_of(t)->chain;
   Cost cost = {.math = on_sm * keys * c.math * clock,
                .exp = on_sm * keys * c.exponentials * clock,
                .smem = on_sm * keys * c.smem * clock,
@@ -284,10 +330,9 @@ static bool may_cut(const Attending *a, const Tile *t, int lanes) {
   int along = attend_staged(a) / lanes; // threads that store a row
   bool divides = t->splits == 1 || (ceil_div(a->keys, t->n) >= 2 * t->splits &&
                                     tile_blocks(a, t) * t->m * attend_staged(a) <= INT32_MAX);
-  int most = kMostSums - (a->nproducts - 1) * kSecondRegs;
-  if (a->softmax && t->unit->tensor_cores && t->tm > 16 && !holds_queries(a, t))
-    most -= kUnheldRegs;
-  return registers_of(a, t) <= most && t->threads % along == 0 && divides;
+  const AttendUnit *unit = unit_of(t);
+  int most = kMostSums - (a->nproducts - 1) * kSecondRegs - unit->unheld(a, t);
+  return unit->registers(a, t) <= most && t->threads % along == 0 && divides;
 }
 
 static int lanes_of(const Group *g) {
@@ -305,7 +350,7 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
       Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
-      if (t.unit->tensor_cores != (a.size == 2)) break;
+      if (unit_of(&t)->size != a.size) break;
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
       t.threads = t.m / t.tm * kWarp;
       t.blocks = blocks_per_sm(&a, &t, arch);

@@ -16,8 +16,8 @@ __device__ inline bool last_to_arrive(int *count, int blocks, bool *last) {
 
 // Adds the tiles that kParts blocks have staged, kValues floats each, in the order of their parts:
 // those of kGroup blocks first, by the last of these to arrive, then of all groups. True for the
-// last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is one
-// and, where there are several groups, one more for each.
+// last of all, whose `staged` then holds the sum. `parts` has room for all; of `counts` there is
+// one and, where there are several groups, one more for each.
 template <int kThreads, int kValues, int kParts, int kGroup>
 __device__ inline bool sum_parts(float *staged, float *parts, int part, int *counts, bool *last) {
   constexpr int kGroups = (kParts + kGroup - 1) / kGroup;

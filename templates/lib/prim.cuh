@@ -118,8 +118,8 @@ NN_DEV void nn_fence_system();
 
 NN_DEV long long nn_clock(); // a counter that grows
 NN_DEV void nn_trap();       // ends the launch with an error
-// An index of `size` elements, as a value of the program gives it: i where it is one. Else a GPU reads
-// the nearest one, and libcusim ends the launch with an error.
+// An index of `size` elements, as a value of the program gives it: i where it is one. Else a GPU
+// reads the nearest one, and libcusim ends the launch with an error.
 NN_DEV int nn_index(int i, int size);
 
 // ---- exchange within a warp ----------------------------------------------------------------
@@ -215,8 +215,9 @@ NN_DEV void nn_wgmma_fence();                  // registers and shared memory be
 NN_DEV void nn_wgmma_commit();                 // closes a group of products
 template <int N> NN_DEV void nn_wgmma_wait();  // all but the N newest groups are done
 NN_DEV void nn_wgmma_hold(float &x); // x is neither read nor written across it: around products
-// d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64, 128, 256; T: f16, bf16. A transposed
-// tile has its M or N dimension innermost. Fragment of d: that of mma m16n8, each warp 16 rows.
+// d += a * b, or d = a * b: 64 x N x 16, by 128 threads; N = 64, 128, 256; T: f16, bf16. A
+// transposed tile has its M or N dimension innermost. Fragment of d: that of mma m16n8, each warp
+// 16 rows.
 template <int N, bool TRANS_A, bool TRANS_B, class T>
 NN_DEV void nn_wgmma_m64k16(float (&d)[N / 2], unsigned long long a, unsigned long long b,
                             bool accumulate, T type);
@@ -242,8 +243,8 @@ NN_DEV void nn_mma_m16n8k32(int d[4], const unsigned a[4], const unsigned b[2], 
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e4m3);
 NN_DEV void nn_mma_m16n8k32(float d[4], const unsigned a[4], const unsigned b[2], e5m2);
 
-// M x N of the above, d[m][n] += a[m] * b[n]. The same bits as M * N calls; simulated, one meeting of
-// the warp instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
+// M x N of the above, d[m][n] += a[m] * b[n]. The same bits as M * N calls; simulated, one meeting
+// of the warp instead of M * N, so kernels prefer it. T: f16 or bf16; nn_mma_tile_tf32: k8, TF32.
 template <int M, int N, class T>
 NN_DEV void nn_mma_tile(float (&d)[M][N][4], const unsigned (&a)[M][4], const unsigned (&b)[N][2],
                         T type);

@@ -1,7 +1,7 @@
 // prim_sim.h: the bodies of prim.cuh on libcusim. Stands on libcusim's own CUDA C++ (cusim.h).
 //
 // Warp-wide primitives are meetings: each lane brings pointers to its operands, the last one does
-// the whole warp's work. Those of matrices are in prim_sim_matrix.h.
+// the whole warp's work. Those of matrices are in prim_sim_matrix.h, arithmetic in prim_sim_math.h.
 #ifndef NNGEN_PRIM_SIM_H
 #define NNGEN_PRIM_SIM_H
 
@@ -110,44 +110,6 @@ template <int N, class T> NN_DEV void nn_store(T *p, Vec<T, N> value) {
 template <int N, class T> NN_DEV Vec<T, N> nn_load_ro(const T *p) { return nn_load<N>(p); }
 template <class T> NN_DEV T nn_load_ro(const T *p) { return *p; }
 
-// ---- arithmetic ------------------------------------------------------------------------------
-
-NN_DEV float nn_exp(float x) { return expf(x); }
-NN_DEV float nn_exp2(float x) { return exp2f(x); }
-NN_DEV float nn_exp2_fast(float x) { return x < -126.f ? 0.f : exp2f(x); }
-NN_DEV float nn_log(float x) { return logf(x); }
-NN_DEV float nn_sqrt(float x) { return __builtin_sqrtf(x); }
-NN_DEV float nn_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
-NN_DEV float nn_tanh(float x) { return tanhf(x); }
-NN_DEV float nn_erf(float x) { return erff(x); }
-NN_DEV float nn_erfc(float x) { return erfcf(x); }
-NN_DEV float nn_log1p(float x) { return log1pf(x); }
-NN_DEV float nn_expm1(float x) { return expm1f(x); }
-NN_DEV float nn_atan(float x) { return atanf(x); }
-NN_DEV float nn_atan2(float y, float x) { return atan2f(y, x); }
-NN_DEV float nn_sin(float x) { return sinf(x); }
-NN_DEV float nn_cos(float x) { return cosf(x); }
-NN_DEV float nn_pow(float x, float y) { return powf(x, y); }
-NN_DEV float nn_fmod(float a, float b) { return fmodf(a, b); }
-NN_DEV float nn_floor(float x) { return __builtin_floorf(x); }
-NN_DEV float nn_ceil(float x) { return __builtin_ceilf(x); }
-NN_DEV float nn_round(float x) { return __builtin_rintf(x); }
-NN_DEV float nn_trunc(float x) { return __builtin_truncf(x); }
-NN_DEV float nn_abs(float x) { return __builtin_fabsf(x); }
-NN_DEV float nn_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-NN_DEV bool nn_isnan(float x) { return x != x; }
-NN_DEV float nn_inf() { return __builtin_inff(); }
-NN_DEV float nn_nan() { return nn_from_bits(0x7fffffffu); }
-// max(-0, +0) is +0, as on the GPU.
-NN_DEV float nn_max(float a, float b) {
-  if (a != a || b != b) return nn_nan();
-  return a > b || (a == b && !__builtin_signbit(a)) ? a : b;
-}
-NN_DEV float nn_min(float a, float b) {
-  if (a != a || b != b) return nn_nan();
-  return a < b || (a == b && __builtin_signbit(a)) ? a : b;
-}
-
 // ---- threads and barriers ------------------------------------------------------------------
 
 NN_DEV int nn_lane() { return int(cusim_self->linear % kWarp); }
@@ -165,8 +127,11 @@ NN_DEV void nn_fence_system() { __threadfence_system(); }
 NN_DEV long long nn_clock() { return cusim_clock(); }
 NN_DEV void nn_trap() { cusim_trap(); }
 NN_DEV int nn_index(int i, int size) {
-  if (unsigned(i) >= unsigned(size))
-    cusim_assert_fail("an id is inside its table", __FILE__, __LINE__, __func__);
+  char said[64];
+  if (unsigned(i) >= unsigned(size)) {
+    __builtin_snprintf(said, sizeof said, "id %d is one of 0 to %d", i, size - 1);
+    cusim_assert_fail(said, __FILE__, __LINE__, __func__);
+  }
   return i;
 }
 
@@ -298,6 +263,7 @@ NN_DEV void nn_tensor_store(const TensorMap *map, int x, int y, const void *smem
   cusim_tensor_store(map, at, 2, smem, 0);
 }
 
+#include "lib/prim_sim_math.h"
 #include "lib/prim_sim_matrix.h"
 #include "lib/prim_sim_hopper.h"
 #endif

@@ -5,10 +5,10 @@
 
 #define CUSIM_LDMATRIX(count)                                                                      \
   NN_DEV void nn_ldmatrix_x##count(unsigned r[count], const void *row) {                           \
-    cusim::ldmatrix<count, false>(r, row);                                                          \
+    cusim::ldmatrix<count, false>(r, row);                                                         \
   }                                                                                                \
   NN_DEV void nn_ldmatrix_x##count##_trans(unsigned r[count], const void *row) {                   \
-    cusim::ldmatrix<count, true>(r, row);                                                           \
+    cusim::ldmatrix<count, true>(r, row);                                                          \
   }
 CUSIM_LDMATRIX(1)
 CUSIM_LDMATRIX(2)

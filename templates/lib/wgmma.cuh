@@ -1,5 +1,6 @@
-// wgmma.cuh: a warp's part of a matrix product that its warp group computes, on sm_90a. Operands are
-// read from shared memory, where their tiles lie as wgmma has its 128-byte swizzle (lib/tile.cuh).
+// wgmma.cuh: a warp's part of a matrix product that its warp group computes, on sm_90a. Operands
+// are read from shared memory, where their tiles lie as wgmma has its 128-byte swizzle
+// (lib/tile.cuh).
 #pragma once
 #include "lib/tile.cuh"
 
@@ -79,7 +80,8 @@ template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false>
       for (int j = 0; j < kN / 8; ++j)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          nn_store<2>(out + staged(stride, first + i * 64 + half * 8, column + j * 8 + lane % 4 * 2),
+          nn_store<2>(out + staged(stride, first + i * 64 + half * 8,
+                                   column + j * 8 + lane % 4 * 2),
                       Vec<float, 2>{{acc[i][j * 4 + half * 2], acc[i][j * 4 + half * 2 + 1]}});
   }
 };

@@ -17,3 +17,8 @@ if case == "along" then nn.output("y", nn.input("x", {4, 3}):take_along(i, 1)) e
 if case == "scan" then nn.output("y", i:logcumsumexp(1)) end
 if case == "few" then nn.output("y", (nn.input("x", {4, 100}):topk(5, 1))) end
 if case == "scan axis" then nn.output("y", i:cumsum(3)) end
+if case == "literal" then nn.output("y", i + 3000000000) end
+if case == "literals" then nn.output("y", nn.where(b, i, -3000000000)) end
+if case == "where" then nn.output("y", nn.where(i:float(), i, 0)) end
+if case == "fill" then nn.output("y", i:masked_fill(i, 0)) end
+if case == "scatter" then nn.output("y", i:masked_scatter(i, i)) end

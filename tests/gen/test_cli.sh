@@ -9,6 +9,14 @@ reads_back() { # the IR printed after a stage is a model itself
       grep -q 'probabilities.*ok$' "$work/o" || { echo "after $stage"; return 1; }
   done
 }
+rows_read_back() { # and with ops that the model declares, which its file is run for
+  local ir=$work/rows.ir
+  build/nngen show tests/models/user_row.lua --stage prec >"$ir" &&
+    build/nngen run "$ir" --quiet >"$work/o" && grep -q '^output *y .*ok$' "$work/o" &&
+    build/nngen show "$ir" --stage prec | diff "$ir" - &&
+    sed -i 's/^rows ".*"/rows "gone.lua"/' "$ir" &&
+    fails 5 "its ops are of gone.lua, which cannot be read" build/nngen show "$ir"
+}
 json_holds() { # json_holds KEY...: the keys are there, and the text is JSON
   build/nngen models/mlp.lua --quiet --json >"$work/j" &&
     for key; do grep -q "\"$key\":" "$work/j" || return 1; done &&
@@ -56,6 +64,7 @@ ok "--tuning with a mistake in it" fails 5 'bad.json:1: unknown key "tiel"; did 
 ok "--help" build/nngen --help
 ok "run --help" build/nngen run --help
 ok "the IR of a stage reads back" reads_back
+ok "and with ops of the model's own" rows_read_back
 ok "show --dot is for graphviz" \
   bash -c 'build/nngen show models/lenet.lua --dot | grep -q "^digraph lenet {"'
 ok "show --plan is JSON" bash -c 'build/nngen show models/mlp.lua --plan | grep -q "\"kernels\""'

@@ -49,7 +49,13 @@ function cases.outside() -- ids that the table has not
     index_add = function() return x:index_add(1, ids, rows) end,
     index_fill = function() return x:index_fill(1, ids, 2.0) end,
     one_hot = function() return nn.one_hot(ids, 5) end,
+    product = function() return nn.gather(x, (rows:matmul(rows:t()) * 0 + cfg.from):to("i32")) end,
   }
   nn.output("y", forms[cfg.form]())
+end
+function cases.counted() -- a state counts rows
+  local row = nn.state("row", {1}, {dtype = "i32", below = 3})
+  nn.update(row, row + 1)
+  nn.output("y", nn.gather(nn.input("x", {3, 8}), row))
 end
 cases[cfg.case]()

@@ -11,15 +11,21 @@ kernels() { # the embeddings and the norm are one kernel, the product another
     [ "$(grep -c 'rowwise\|contract\|map ' "$work/log")" -le 3 ]
 }
 ok "embeddings are part of the norm" kernels
-outside() { # outside FORM FROM: in libcusim's own C++ the launch ends; else the check finds it
-  local code=2 text="is not 0 to 4"
-  [ "$NNGEN_DEVICE-${NNGEN_SIM_FRONTEND:-cxx}" = sim-cxx ] && code=3 \
-    text="an id is inside its table"
-  fails $code "$text" run --set case=outside form=$1 from=$2
+outside() { # outside FORM FROM OPTIONS...: one line of the model, before a kernel runs
+  fails 2 "is not 0 to 4" build/nngen tests/models/gather.lua --quiet --set case=outside form=$1 \
+    from=$2 "${@:3}" && grep -q '^nngen: tests/models/gather.lua:[0-9]*: .*: id -*[0-9]*, at' \
+    "$work/fails" && ! grep -q 'libcusim\|assert' "$work/fails"
 }
 for form in gather take_along embedding loss rows scatter scatter_add index_add index_fill one_hot
 do
   ok "an id too large, $form" outside $form 5
-  ok "an id below 0, $form" outside $form -100
+  ok "an id below 0, $form" outside $form -100 --no-check
 done
+ok "an id that a product makes is too large" outside product 5
+steps() { # its fourth run reads beyond the table
+  run --set case=counted --steps 2 &&
+    fails 2 "gather: id 3, at element 0, is not 0 to 2" run --set case=counted --steps 4 "$@"
+}
+ok "an id that a state makes is too large" steps
+ok "an id that a state makes is too large, replayed" steps --graph
 tap_done

@@ -28,7 +28,7 @@ function cases.bools()
   nn.output("either", m + positive)
   nn.output("chosen", nn.where(m, x, -x))
   nn.output("scaled", x * m)
-  nn.output("any", nn.where(x, 1, 0))
+  nn.output("any", nn.where(x:ne(0), 1, 0))
 end
 function cases.conversions()
   local x = nn.input("x", {5, 40}) * 1000

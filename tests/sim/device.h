@@ -145,7 +145,7 @@ static const char *device_arch(void) {
 static nvrtcResult device_compile(const char *source, const char *name, char **image, char **log) {
   static const char *names[] = {"lib/prim.cuh", "lib/prim_cuda.cuh", "lib/prim_cuda_matrix.cuh",
                                 "lib/prim_hopper.cuh", "lib/prim_cuda_hopper.cuh",
-                                "lib/prim_sim_hopper.h",
+                                "lib/prim_sim_hopper.h", "lib/prim_sim_math.h",
                                 "lib/prim_sim.h", "lib/prim_sim_matrix.h"};
   enum { kHeaders = sizeof names / sizeof *names };
   const char *headers[kHeaders];

@@ -70,6 +70,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #include "cusim_kernel.h"
 #include "cusim_sync.h"
 #include "cusim_math.h"
+#include "cusim_integer.h"
 #include "cusim_special.h"
 #include "cusim_memory.h"
 #include "cusim_half.h"

@@ -1,0 +1,76 @@
+// ids.c: are the ids of gathers inside their tables? Before a run, where they are made of sources
+// by maps, moves and reductions of few elements: a kernel has nobody to tell. Ids that products
+// make are found by the kernels' check.
+#include "gen/oracle/oracle.h"
+
+#include <stdlib.h>
+
+enum { kMostMade = 1 << 20 }; // elements of a value on the way to ids
+
+static bool is_gather(const Node *n) {
+  return n->op->cls == OpMove && n->op->form >= MoveGather;
+}
+
+// Was what n gives checked before, by what the model says of it?
+static bool is_declared(const Node *n, int64_t size) {
+  while (n->op->cls == OpMove && n->op->form == MoveReshape) n = n->in[0];
+  bool input = n->op->cls == OpSource && n->op->form == SourceInput;
+  return (input && n->attr.below && n->attr.below <= size) || n->op->form == SourceConst;
+}
+
+static bool is_made(const Node *n) { // by little work, each time alike
+  bool small = type_count(&n->type) <= kMostMade, draws = n->op->typing == TypeDraw;
+  bool cheap = n->op->cls != OpContract && n->op->cls != OpWindow && !draws;
+  for (int i = 0; i < n->nin; i++) cheap = cheap && type_count(&n->in[i]->type) <= kMostMade;
+  return small && cheap;
+}
+
+// By id: can it be evaluated?
+static bool *find_known(const Graph *g) {
+  bool *known = arena_alloc(g->arena, sizeof *known * (size_t)(g->nnodes + 1));
+  for (int i = 0; i < g->nnodes; i++) {
+    known[i] = is_made(g->nodes[i]);
+    for (int j = 0; j < g->nodes[i]->nin; j++) known[i] = known[i] && known[g->nodes[i]->in[j]->id];
+  }
+  return known;
+}
+
+bool ids_wanted(const Graph *g, int entry) {
+  const bool *known = find_known(g);
+  bool any = false;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    any = any || (is_gather(n) && n->entry == entry && known[n->in[1]->id] &&
+                  !is_declared(n->in[1], n->in[0]->type.dim[n->attr.axis]));
+  }
+  return any;
+}
+
+// Sets value[n->id]; false: a source cannot be read.
+static bool evaluate(Compiler *c, Node *n, double **value, CheckRead read, void *user) {
+  if (value[n->id]) return true;
+  for (int i = 0; i < n->nin; i++)
+    if (!evaluate(c, n->in[i], value, read, user)) return false;
+  if (!node_has_memory(n)) {
+    eval_node(c, n, value);
+    return true;
+  }
+  value[n->id] = base_alloc((size_t)type_count(&n->type), sizeof(double));
+  return read(user, n, value[n->id]);
+}
+
+bool ids_check(Compiler *c, int entry, CheckRead read, void *user) {
+  Graph *g = c->original;
+  const bool *known = find_known(g);
+  double **value = arena_alloc(c->arena, sizeof *value * (size_t)(g->nnodes + 1));
+  bool ok = true;
+  for (int i = 0; ok && i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    int64_t size = is_gather(n) ? n->in[0]->type.dim[n->attr.axis] : 0;
+    if (!size || n->entry != entry || !known[n->in[1]->id] || is_declared(n->in[1], size)) continue;
+    ok = evaluate(c, n->in[1], value, read, user);
+    if (ok) eval_ids(c, n, value);
+  }
+  eval_free(g, value);
+  return ok;
+}

@@ -1,0 +1,29 @@
+-- Values beyond f16 on the way to results within it: whatever is fused, and which kernels read
+-- them, these are right. NOTE: a value that is made of no sources alone, and has readers of both
+-- kinds, those that make it small and others, is stored as --dtype says.
+local nn = require "nn"
+local cfg = nn.config{case = "product"}
+local x = nn.input("x", {64, 32})
+local w = nn.param("w", {32, 32})
+if cfg.case == "product" then -- one kernel stores what others sum and scale
+  local h = (x * 300):matmul(w * 300)
+  nn.output("scaled", h * 1e-4)
+  nn.output("sums", (h * 1e-4):sum(2))
+  nn.output("tenths", (h / 1e5):relu():mean(1))
+elseif cfg.case == "squares" then
+  local q = (x * 300) * (x * 300)
+  nn.output("sums", q:sum(1) * 1e-4)
+  nn.output("scaled", (q - 5) * 1e-4)
+elseif cfg.case == "statistic" then
+  local v = ((x * 1000) * (x * 1000)):mean(1, true)
+  nn.output("scaled", x:matmul(w) * v * 1e-6)
+elseif cfg.case == "mixed" then -- one reader sums, the other does not
+  local q = (x * 300) * (x * 300)
+  nn.output("sums", q:sum(1) * 1e-4)
+  nn.output("bounded", nn.tanh(q))
+elseif cfg.case == "root" then
+  local h = x:matmul(w) * 300
+  nn.output("root", nn.sqrt(h * h + 1))
+elseif cfg.case == "window" then
+  nn.output("pooled", (x * 3e4):reshape{1, 2, 32, 32}:avg_pool2d{kernel = 8})
+end
