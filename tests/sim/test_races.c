@@ -67,6 +67,27 @@ static const Case cases[] = {
      "int old = *x, assumed; do { assumed = old; old = atomicCAS(x, assumed, assumed + y[i]); }"
      "while (assumed != old);",
      NULL},
+    {"a loop that compares and swaps only while it would win",
+     "int old = *x, mine = (t * 37 + b) % 64; while (mine > old) { int assumed = old;"
+     "old = atomicCAS(x, assumed, mine); if (old == assumed) break; }",
+     NULL},
+    {"the same that leaves in its midst, of shared memory",
+     "__shared__ float m; if (t == 0) m = 0; __syncthreads(); float mine = (t * 37 + b) % 64;"
+     "int *p = (int *)&m, old = *p, assumed; do { assumed = old; if (__int_as_float(assumed) >= "
+     "mine) break; old = atomicCAS(p, assumed, __float_as_int(mine)); } while (assumed != old);",
+     NULL},
+    {"keys that are there are not put in again",
+     "int key = t % 8 + 1, at = key % 4; for (;; at++) { int old = x[at]; if (old == key) break;"
+     "if (old == 0) { old = atomicCAS(x + at, 0, key); if (old == 0 || old == key) break; } }",
+     NULL},
+    {"a loop that would win, beside a plain write",
+     "if (b == 3 && t == 63) { *x = 7; return; } int old = *x, mine = t; while (mine > old) {"
+     "int assumed = old; old = atomicCAS(x, assumed, mine); if (old == assumed) break; }",
+     "race on global memory"},
+    {"a loop that would win, and a plain read on another line",
+     "if (t == 40) { __threadfence_block(); y[i] = *x;\n } else { int old = *x; while (t > old) {"
+     "int assumed = old; old = atomicCAS(x, assumed, t); if (old == assumed) break; } }",
+     "race on global memory"},
     {"a plain read of what others add to", "int old = *x; y[i] = old; atomicAdd(x, 1);",
      "race on global memory"},
     {"a plain read, and a swap elsewhere",
