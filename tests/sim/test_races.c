@@ -119,6 +119,31 @@ static const Case cases[] = {
      "if (t == 32) for (int j = 0; j < 3; j++) atomicAdd(&g, 1);"
      "if (t == 33) { while (atomicAdd(&g, 0) < 3); y[i] = x[b * 64]; }",
      "global memory"},
+    {"a read before a shuffle, a write behind it",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); if (t < 32) { int v = s;"
+     "v += __shfl_up_sync(~0u, v, 1); if (t == 31) s = v; } __syncthreads(); y[i] = s;",
+     NULL},
+    {"reads before votes of other lanes",
+     "int v = x[4 * b]; if (t < 8) { __any_sync(0xffu, v); if (t >= 6) { __ballot_sync(0xc0u, v);"
+     "} } if (t < 32 && t >= 7) { __ballot_sync(0xffffff80u, v); if (t == 31) x[4 * b] = v + t; }"
+     "__syncthreads();",
+     "(32,0,0)"},
+    {"reads of lanes that met one after the other",
+     "if (t < 32) { int v = x[4 * b]; if (t < 8) __any_sync(0xffu, v); if (t >= 7) {"
+     "__ballot_sync(0xffffff80u, v); if (t == 31) x[4 * b] = v + t; } }",
+     NULL},
+    {"a write before a shuffle, a read behind it",
+     "__shared__ int s[64]; s[t] = t; int v = __shfl_xor_sync(~0u, t, 1); y[i] = s[t ^ 1] + v;",
+     "shared memory"},
+    {"a read behind a shuffle, a write behind it",
+     "__shared__ int s[64]; s[t] = t; __syncthreads(); int v = __shfl_xor_sync(~0u, t, 1);"
+     "v += s[t ^ 1]; s[t] = v; __syncthreads(); y[i] = s[t];",
+     "shared memory"},
+    {"a read before a shuffle of other lanes",
+     "__shared__ int s[64]; s[t] = t; __syncthreads(); int v = s[t ^ 16];"
+     "v += __shfl_xor_sync(t & 16 ? 0xffff0000u : 0xffffu, v, 1); s[t] = v; __syncthreads();"
+     "y[i] = s[t];",
+     "shared memory"},
     {"constants", "x[i] = table[t & 3] + table[b];", NULL},
 };
 

@@ -85,6 +85,7 @@ void race_block(Block *block) {
   sim_worker->nsuspects = 0;
   clock_begin(block);
   reading_forget(block);
+  passed_forget(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------
@@ -200,6 +201,7 @@ static inline void check_cell(Fiber *fiber, Cell *cell, const Access *now, bool 
   if (conflicts(&cell->write, now, block, shared))
     after_write(fiber, cell, now, writes, kind, base, address, shared);
   if (writes && conflicts(&cell->read, now, block, shared) &&
+      !passed_read(block, &cell->read, now->thread) &&
       !(kind == AccessCompare && first_read_is(cell->read.pc)))
     report_race(&cell->read, false, now, writes, address, shared);
   if (kind == AccessProduct) return;

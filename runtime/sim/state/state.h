@@ -250,6 +250,7 @@ typedef struct Block {
   bool atomic_open[kMaxThreads]; // its last atomic operation may not have been made yet
   MbarClock mbars[kMbarClocks];
   struct Readings *readings; // of products under way (reading.c); null: none
+  struct Passed *passed[kMaxWarps]; // reads that are over (passed.c); null: the lanes have not met
   int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
   struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase
   struct Clock *exited;         // what threads published that have ended
