@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { kMostStatic = 48 << 10 }; // bytes of static shared memory of a kernel
 enum { kShared = 1024 }; // where the addresses of shared memory begin; as in device/cusim_ptx.h
 
 static size_t round_up(size_t n, size_t to) {
@@ -127,6 +128,11 @@ static void place_shared(PtxModule *m) {
       if (m->funcs[i]->entry && m->funcs[i]->reaches[v])
         m->funcs[i]->smem = at + var_bytes(reach.vars[v]);
   }
+  for (int i = 0; i < m->nfuncs; i++)
+    if (m->funcs[i]->smem > kMostStatic)
+      ptx_fail(m->ptx, CUDA_ERROR_INVALID_PTX, m->funcs[i]->line,
+               "%.100s has %zu bytes of static shared memory, of %d that are allowed",
+               m->funcs[i]->name, m->funcs[i]->smem, kMostStatic);
 }
 
 static int dynamic_alignment(const PtxModule *m) {

@@ -10,10 +10,19 @@ typedef struct Asset {
 } Asset;
 extern const Asset sim_assets[]; // runtime/sim/device/*
 
+// A module begins with .version; one that lacks it is PTX all the same, and wrong.
+static bool is_directive(const char *word) {
+  static const char *const words[] = {".version", ".target", ".address_size", ".visible", ".extern",
+                                      ".weak", ".entry", ".func", ".global", ".const", ".shared"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!strncmp(word, words[i], strlen(words[i]))) return true;
+  return false;
+}
+
 bool ptx_is_text(const void *image) {
   const char *p = image;
   for (int i = 0; i < 1 << 16; i++, p++) { // a comment may stand before
-    if (*p == '.') return !strncmp(p, ".version", 8);
+    if (*p == '.') return is_directive(p);
     if (*p == '/' && p[1] == '/') {
       while (*p && *p != '\n') p++;
       if (!*p) return false;
