@@ -68,6 +68,34 @@ static void test_whole(void **state) {
   }
 }
 
+// .local variables of a kernel and of what it calls, more than a stack has: each thread has room for
+// them, and an attribute says how much that is.
+static void test_local(void **state) {
+  (void)state;
+  static const char text[] =
+      HEAD ".func (.param .b32 r) inner(.param .b32 x)\n{\n .reg .b32 %r<4>; .reg .b64 %d<3>;\n"
+      " .local .align 4 .b8 a[300000];\n ld.param.b32 %r1, [x]; mov.u64 %d1, a;\n"
+      " st.local.u32 [%d1], %r1; ld.local.u32 %r2, [%d1]; add.u32 %r2, %r2, 1;\n"
+      " st.local.u32 [%d1+299996], %r2; ld.local.u32 %r3, [%d1+299996]; st.param.b32 [r], %r3;\n"
+      " ret;\n}\n"
+      ".entry k(.param .u64 out)\n{\n .reg .b32 %r<6>; .reg .b64 %d<5>;\n"
+      " .local .align 8 .b8 b[200000];\n mov.u32 %r1, %tid.x; mov.u64 %d1, b;\n"
+      " st.local.u32 [%d1], %r1; ld.local.u32 %r2, [%d1]; st.local.u32 [%d1+199996], %r2;\n"
+      " bar.sync 0; { .param .b32 p; .param .b32 q; st.param.b32 [p], %r2;\n"
+      " call (q), inner, (p); ld.param.b32 %r3, [q]; }\n"
+      " ld.local.u32 %r4, [%d1+199996]; add.u32 %r3, %r3, %r4; ld.param.u64 %d2, [out];\n"
+      " mul.wide.u32 %d3, %r1, 4; add.u64 %d3, %d3, %d2; st.global.u32 [%d3], %r3; ret;\n}\n";
+  unsigned out[64];
+  int bytes = 0;
+  CUfunction f = load(text, "k");
+  CUdeviceptr ptr = device_upload(NULL, sizeof out);
+  OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f));
+  assert_int_equal(bytes, 500000);
+  OK(device_run(f, 1, 64, 0, (void *[]){&ptr}));
+  OK(cuMemcpyDtoH(out, ptr, sizeof out));
+  for (unsigned t = 0; t < 64; t++) assert_int_equal(out[t], 2 * t + 1);
+}
+
 static void test_globals(void **state) {
   (void)state;
   CUmodule module;
@@ -524,6 +552,7 @@ int main(void) {
       cmocka_unit_test(test_ending),
       cmocka_unit_test(test_faults), // first: its processes are made before a device is opened
       cmocka_unit_test_setup(test_whole, device_setup),
+      cmocka_unit_test(test_local),
       cmocka_unit_test(test_globals),
       cmocka_unit_test(test_refused),
   };

@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
   }
   warp->fresh &= ~bit;
   block->start = (int)(warp - block->warps) * kWarpLanes + lane;
-  Fiber *fiber = fiber_take(sim_worker);
+  Fiber *fiber = fiber_take(sim_worker, block->launch);
   if (fiber) fiber->block = block;
   if (!fiber) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for another thread's stack");
   return fiber;
@@ -299,7 +299,7 @@ static void no_memory(Launch *launch) {
 }
 
 static Fiber *first_loop(Worker *worker) {
-  Fiber *fiber = fiber_take(worker);
+  Fiber *fiber = fiber_take(worker, worker->block.launch);
   fiber->block = &worker->block;
   return fiber;
 }

@@ -7,7 +7,8 @@
 #pragma GCC visibility push(hidden)
 
 void fiber_switch(void **save, void *load); // fiber_switch.S, or fiber.c with ucontext
-Fiber *fiber_take(Worker *worker);          // from the free list, or made; null without memory
+// From the free list, or made, with stack enough for the launch; null without memory.
+Fiber *fiber_take(Worker *worker, const Launch *launch);
 bool fiber_ready(Worker *worker);           // at least one is in the free list, or was made
 void fiber_reset(Fiber *fiber);             // its stack starts over
 void fiber_free(Fiber *fiber);

@@ -251,13 +251,15 @@ static bool triggers(const PtxModule *m, const PtxFunc *kernel) {
   return false;
 }
 
-static void emit_kernel_row(Emitter *e, const PtxFunc *func, int n) {
+static void emit_kernel_row(Emitter *e, PtxFunc *func, int n) {
   text_print(e->out,
              "  {\"%s\", 0, enter_%d, CUSIM_TRACE || CUSIM_COUNT ? 0 : ptx_loop<enter_%d>, "
-             "sizes_%d, offsets_%d, {%d, %d, %d, {%d, %d, %d}}, 1, %zu, %d, %d},\n",
+             "sizes_%d, offsets_%d, {%d, %d, %d, {%d, %d, %d}}, 1, %zu, %d, %d, "
+             "%zu},\n",
              func->name, n, n, n, n, func->limits.threads, func->limits.blocks,
              func->limits.registers, func->cluster[0], func->cluster[1], func->cluster[2],
-             func->smem, dynamic_alignment(e->module), triggers(e->module, func));
+             func->smem, dynamic_alignment(e->module), triggers(e->module, func),
+             emit_local_bytes(e->module, func));
 }
 
 static bool is_host_function(const char *name) {

@@ -93,6 +93,7 @@ typedef struct PtxVar {
   int reg;     // which
   PtxInit *init;
   int ninit;
+  bool pointers; // some of init are addresses
   int scope;
   size_t offset; // of a parameter, of a shared variable
 } PtxVar;
@@ -170,6 +171,8 @@ typedef struct PtxFunc {
   int cluster[3];
   size_t param_bytes, smem; // of shared variables that it reaches
   bool *reaches;            // by number of a shared variable
+  size_t local;             // bytes of .local variables, with those of its deepest calls
+  enum { LocalUnknown, LocalAsked, LocalKnown } local_state;
 } PtxFunc;
 
 typedef struct PtxLoc {
@@ -238,6 +241,7 @@ void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concern
 void pending_label(Emitter *e);
 void pending_before(Emitter *e);
 void pending_behind(Emitter *e);
+size_t emit_local_bytes(PtxModule *module, PtxFunc *func); // emit_local.c
 void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
 void emit_returns(Emitter *e); // what a function gives in registers, into its results' places
 void emit_counts(Emitter *e); // the module's table, at its end
