@@ -119,6 +119,19 @@ PTX_FMA(rm, FE_DOWNWARD)
 PTX_FMA(rp, FE_UPWARD)
 #undef PTX_FMA
 
+// How mma of doubles makes a product and adds it, with a rounding: cusim_mma_any.h.
+namespace cusim {
+struct FusedRz {
+  static double add(double d, double a, double b) { return x_fma_rz(a, b, d); }
+};
+struct FusedRm {
+  static double add(double d, double a, double b) { return x_fma_rm(a, b, d); }
+};
+struct FusedRp {
+  static double add(double d, double a, double b) { return x_fma_rp(a, b, d); }
+};
+} // namespace cusim
+
 // ---- functions of one value ---------------------------------------------------------------------
 
 #define PTX_UNARY(name, single, wide)                                                              \

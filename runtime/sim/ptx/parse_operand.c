@@ -21,6 +21,8 @@ static bool is_special(const char *name) {
   if (*name++ != '%') return false;
   size_t n = strcspn(name, ".");
   if (!strncmp(name, "envreg", 6)) return true;
+  if (n >= 3 && !strncmp(name, "pm", 2) && name[2] >= '0' && name[2] <= '7')
+    return !name[3] || !strcmp(name + 3, "_64");
   for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
     if (strlen(specials[i]) == n && !memcmp(specials[i], name, n)) return true;
   return false;
