@@ -23,12 +23,32 @@ CUSIM_MATH1(cos) CUSIM_MATH1(tan) CUSIM_MATH1(asin) CUSIM_MATH1(acos) CUSIM_MATH
 CUSIM_MATH1(sinh) CUSIM_MATH1(cosh) CUSIM_MATH1(tanh) CUSIM_MATH1(erf) CUSIM_MATH1(erfc)
 CUSIM_MATH1(floor) CUSIM_MATH1(ceil) CUSIM_MATH1(trunc) CUSIM_MATH1(round) CUSIM_MATH1(rint)
 CUSIM_MATH1(nearbyint) CUSIM_MATH1(fabs) CUSIM_MATH1(tgamma) CUSIM_MATH1(lgamma)
-CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2) CUSIM_MATH2(fmax) CUSIM_MATH2(fmin)
+CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2)
 CUSIM_MATH2(hypot) CUSIM_MATH2(copysign) CUSIM_MATH2(fdim) CUSIM_MATH2(remainder)
 CUSIM_MATH1(asinh) CUSIM_MATH1(acosh) CUSIM_MATH1(atanh) CUSIM_MATH1(logb) CUSIM_MATH2(nextafter)
 CUSIM_MATH1(j0) CUSIM_MATH1(j1) CUSIM_MATH1(y0) CUSIM_MATH1(y1)
 #undef CUSIM_MATH1
 #undef CUSIM_MATH2
+
+// Of a NaN and a number the number, and -0 is less than 0. libm: NaN, where it is a signalling one.
+#define CUSIM_EXTREME(name, op, both)                                                              \
+  CUSIM_FN float name##f(float x, float y) {                                                       \
+    unsigned a = __builtin_bit_cast(unsigned, x), b = __builtin_bit_cast(unsigned, y);             \
+    float picked = x op y ? x : x == y ? __builtin_bit_cast(float, a both b) : y;                  \
+    return y != y ? x : picked;                                                                    \
+  }                                                                                                \
+  CUSIM_FN double name(double x, double y) {                                                       \
+    auto a = __builtin_bit_cast(unsigned long long, x);                                            \
+    auto b = __builtin_bit_cast(unsigned long long, y);                                            \
+    double picked = x op y ? x : x == y ? __builtin_bit_cast(double, a both b) : y;                \
+    return y != y ? x : picked;                                                                    \
+  }                                                                                                \
+  CUSIM_FN float name(float x, float y) { return name##f(x, y); }                                  \
+  template <class T, class U, class = decltype(T() % U())> CUSIM_FN double name(T x, U y) {        \
+    return name(double(x), double(y));                                                             \
+  }
+CUSIM_EXTREME(fmax, >, &) CUSIM_EXTREME(fmin, <, |)
+#undef CUSIM_EXTREME
 
 extern "C" float jnf(int, float) noexcept;
 extern "C" double jn(int, double) noexcept;
