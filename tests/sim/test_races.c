@@ -182,6 +182,45 @@ static void test_cases(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+// ---- blocks that wait for those before them -----------------------------------------------------
+
+static const char *back_source =
+    "extern \"C\" __global__ void k(volatile int *x, int *y) { int b = blockIdx.x;\n"
+    "  __shared__ int before; if (threadIdx.x == 0) { x[2 * b] = b; __threadfence();\n"
+    "    x[2 * b + 1] = 1; int s = 0; for (int p = b - 1; p >= 0; p--) {\n"
+    "      while (!x[2 * p + 1]) ; __threadfence(); s += x[2 * p]; } before = s; }\n"
+    "  __syncthreads(); y[b * blockDim.x + threadIdx.x] = before + b; }\n";
+
+static void any_order(const void *user) {
+  const char *const *words = user;
+  setenv("NNGEN_SIM_CHECK", words[0], 1);
+  setenv("NNGEN_SIM_SEED", words[1], 1);
+  setenv("NNGEN_SIM_THREADS", words[2], 1);
+  setenv("NNGEN_SIM_TIMEOUT", "5", 1);
+}
+
+static void look_back(const void *user) {
+  (void)user;
+  enum { kBlocks = 48, kWide = 32 };
+  static int zeros[kBlocks * kWide], sums[kBlocks * kWide];
+  CUfunction k = device_function(back_source, "k");
+  CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
+  OK(device_run(k, kBlocks, kWide, 0, (void *[]){&x, &y}));
+  OK(cuMemcpyDtoH(sums, y, sizeof sums));
+  for (int i = 0; i < kBlocks * kWide; i++)
+    assert_int_equal(sums[i], i / kWide * (i / kWide + 1) / 2);
+}
+
+// A seed's order begins blocks before those that they wait for: all end.
+static void test_look_back(void **state) {
+  (void)state;
+  static const char *const orders[][3] = {{"basic", "1", "1"}, {"basic", "2", "2"},
+                                          {"race", "1", "1"},  {"race", "2", "2"},
+                                          {"all", "3", "2"},   {"off", "4", "1"}};
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+    device_child(any_order, look_back, orders[i]);
+}
+
 // ---- what the check costs -----------------------------------------------------------------------
 
 static void all_checks(const void *user) {
@@ -230,6 +269,7 @@ static void test_cost_of_atomics(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
+                                     cmocka_unit_test(test_look_back),
                                      cmocka_unit_test(test_cost_of_atomics)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, NULL, NULL);

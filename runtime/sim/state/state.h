@@ -115,6 +115,7 @@ typedef struct Launch {
   atomic_ulong next;             // cluster index to hand out
   atomic_int error;              // first fault's CUresult
   uint64_t order_add, order_mul; // seeded order: (i * mul + add) % units
+  struct Lower *lower;           // with a seed: which clusters have begun (lower.c); or null
 } Launch;
 
 extern CUmodule sim_modules; // all that are loaded
@@ -218,6 +219,7 @@ typedef struct Cluster {
   int size;
   struct Block *blocks[kMostCluster];
   unsigned char *smem[kMostCluster]; // of each block
+  unsigned long index;               // in the grid
   unsigned phase;                    // of their barrier
   int arrived;                       // threads, of this phase
 } Cluster;
