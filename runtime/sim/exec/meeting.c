@@ -3,8 +3,9 @@
 #include "sim/exec/exec.h"
 
 // A meeting without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does not
-// (but for reads that were made before: passed.c), but what a lane learned by an atomic operation the others then rely on, as in barriers of several
-// warps in NVIDIA's cooperative groups. What the lane itself wrote is not among that.
+// (but for reads that were made before: passed.c), but what a lane learned by an atomic operation
+// the others then rely on, as in barriers of several warps in NVIDIA's cooperative groups. What the
+// lane itself wrote is not among that.
 static inline void tell(Fiber *fiber, Meeting *meeting) {
   Block *block = fiber->block;
   int thread = (int)fiber->self.linear;
