@@ -1,5 +1,7 @@
 // test_ptx.c: PTX text as a module: kernels that run, modules that are refused with their line,
 // faults that name theirs. Damaged texts: test_ptx_fuzz.c.
+#include <sys/resource.h>
+
 #include "tests/sim/device.h"
 
 #define HEAD ".version 8.6\n.target sm_90\n.address_size 64\n"
@@ -68,8 +70,8 @@ static void test_whole(void **state) {
   }
 }
 
-// .local variables of a kernel and of what it calls, more than a stack has: each thread has room for
-// them, and an attribute says how much that is.
+// .local variables of a kernel and of what it calls, more than a stack has: each thread has room
+// for them, and an attribute says how much that is.
 static void test_local(void **state) {
   (void)state;
   static const char text[] =
@@ -94,6 +96,41 @@ static void test_local(void **state) {
   OK(device_run(f, 1, 64, 0, (void *[]){&ptr}));
   OK(cuMemcpyDtoH(out, ptr, sizeof out));
   for (unsigned t = 0; t < 64; t++) assert_int_equal(out[t], 2 * t + 1);
+}
+
+// Seconds of processors, the compiler's among them, to load one function of so many bytes of text.
+static double load_time(size_t bytes) {
+  static char text[3 << 19];
+  size_t n = (size_t)sprintf(text, HEAD ".entry k(.param .u64 a)\n{\n.reg .b64 %%d<4>;\n"
+                                        ".reg .f32 %%f<200>;\n.reg .pred %%p;\n.reg .b32 %%r<4>;\n"
+                                        "ld.param.u64 %%d1, [a];\nmov.u32 %%r1, %%tid.x;\n");
+  for (int i = 0; n < bytes; i++) {
+    n += (size_t)sprintf(text + n, "ld.global.f32 %%f%d, [%%d1+%d];\n"
+                                   "fma.rn.f32 %%f%d, %%f%d, %%f%d, %%f%d;\n",
+                         i % 190 + 1, i % 1000 * 4, (i + 1) % 190 + 1, i % 190 + 1,
+                         (i + 7) % 190 + 1, (i + 3) % 190 + 1);
+    if (i % 20 == 0)
+      n += (size_t)sprintf(text + n, "setp.gt.u32 %%p, %%r1, %d; @%%p bra L%d;\n"
+                                     "st.global.f32 [%%d1+%d], %%f%d; L%d:\n",
+                           i % 100, i, i % 1000 * 4, i % 190 + 1, i);
+  }
+  strcpy(text + n, "ret;\n}\n");
+  CUmodule module;
+  struct rusage before, now;
+  getrusage(RUSAGE_CHILDREN, &before);
+  OK(cuModuleLoadData(&module, text));
+  getrusage(RUSAGE_CHILDREN, &now);
+  OK(cuModuleUnload(module));
+  return (double)(now.ru_utime.tv_sec - before.ru_utime.tv_sec) +
+         1e-6 * (double)(now.ru_utime.tv_usec - before.ru_utime.tv_usec);
+}
+
+// Twice the text takes little more than twice the time.
+static void test_long(void **state) {
+  (void)state;
+  double half = load_time(500000), full = load_time(1000000);
+  printf("# 0.5 MB load in %.1f s, 1 MB in %.1f s\n", half, full);
+  assert_true(full < 2.6 * half);
 }
 
 static void test_globals(void **state) {
@@ -553,6 +590,7 @@ int main(void) {
       cmocka_unit_test(test_faults), // first: its processes are made before a device is opened
       cmocka_unit_test_setup(test_whole, device_setup),
       cmocka_unit_test(test_local),
+      cmocka_unit_test(test_long),
       cmocka_unit_test(test_globals),
       cmocka_unit_test(test_refused),
   };
