@@ -59,7 +59,8 @@ static void test_images(void **state) {
   CUmodule m;
   memset(garbage, 0x5a, sizeof garbage);
   EXPECT(cuModuleLoadData(&m, garbage), CUDA_ERROR_INVALID_IMAGE, "the kernel image is none that");
-  EXPECT(cuModuleLoadData(&m, ".visible\n"), CUDA_ERROR_INVALID_IMAGE, "is none that");
+  EXPECT(cuModuleLoadData(&m, ".hidden\n"), CUDA_ERROR_INVALID_IMAGE, "is none that");
+  EXPECT(cuModuleLoadData(&m, ".visible\n"), CUDA_ERROR_INVALID_PTX, "begins with .version");
   EXPECT(cuModuleLoadData(&m, ".version 8.0\n"), CUDA_ERROR_INVALID_PTX, "names no .target");
   EXPECT(cuModuleLoad(&m, "build/libcusim.so"), CUDA_ERROR_INVALID_IMAGE, "is damaged, or");
 }

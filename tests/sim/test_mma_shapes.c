@@ -192,12 +192,43 @@ static void test_saturated(void **state) {
   }
 }
 
+// Of doubles: 1 + 1e-30, and -1 - 1e-30, by every rounding.
+static void test_rounded(void **state) {
+  (void)state;
+  static const struct {
+    const char *mode;
+    int up, down; // last places of 1 and of -1, away from 0
+  } modes[] = {{".rn", 0, 0}, {".rz", 0, 0}, {".rm", 0, 1}, {".rp", 1, 0}, {"", 0, 0}};
+  static const double one = 1, tiny = 1e-30;
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+    uint64_t x[32][kLane], bits;
+    char name[64];
+    snprintf(name, sizeof name, "m8n8k4.row.col%s.f64.f64.f64.f64", modes[m].mode);
+    Form q = {name, "f64", "f64", "f64", 8, 4};
+    memset(x, 0, sizeof x);
+    memcpy(&bits, &one, 8);
+    for (int l = 0; l < 32; l++) {
+      uint64_t sign = l / 4 % 2 ? 1ull << 63 : 0; // of odd rows
+      memcpy(&x[l][0], &tiny, 8);
+      if (l % 4) x[l][0] = 0; // one product alone
+      x[l][0] |= sign;
+      x[l][kA] = bits;
+      x[l][kA + kB] = x[l][kA + kB + 1] = bits | sign;
+    }
+    run(text_of(&q, false), x, sizeof x);
+    for (int l = 0; l < 32; l++)
+      assert_int_equal((x[l][kA + kB + kC] & ~(1ull << 63)) - bits,
+                       l / 4 % 2 ? modes[m].down : modes[m].up);
+  }
+}
+
 // What PTX does not have is refused with the instruction's name.
 static void test_refused(void **state) {
   (void)state;
   static const Form wrong[] = {{"m16n8k64.row.col.s32.s8.s8.s32", "s8", "s8", "s32", 16, 64},
                                {"m16n8k32.row.col.s32.s8.s4.s32", "s8", "s8", "s32", 16, 32},
                                {"m16n8k256.row.col.s32.b1.b1.s32", "b1", "b1", "s32", 16, 256},
+                               {"m16n8k8.row.col.rz.f32.f16.f16.f32", "f16", "f16", "f32", 16, 8},
                                {"m16n8k16.row.col.f32.f64.f64.f32", "f64", "f64", "f64", 16, 16}};
   CUmodule module;
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -208,6 +239,7 @@ int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shapes), cmocka_unit_test(test_predicated),
-      cmocka_unit_test(test_saturated), cmocka_unit_test(test_refused)};
+      cmocka_unit_test(test_saturated), cmocka_unit_test(test_rounded),
+      cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests_name("test_mma_shapes", tests, device_setup, NULL);
 }

@@ -1,5 +1,7 @@
 // test_ptx.c: PTX text as a module: kernels that run, modules that are refused with their line,
 // faults that name theirs. Damaged texts: test_ptx_fuzz.c.
+#include <sys/resource.h>
+
 #include "tests/sim/device.h"
 
 #define HEAD ".version 8.6\n.target sm_90\n.address_size 64\n"
@@ -68,6 +70,69 @@ static void test_whole(void **state) {
   }
 }
 
+// .local variables of a kernel and of what it calls, more than a stack has: each thread has room
+// for them, and an attribute says how much that is.
+static void test_local(void **state) {
+  (void)state;
+  static const char text[] =
+      HEAD ".func (.param .b32 r) inner(.param .b32 x)\n{\n .reg .b32 %r<4>; .reg .b64 %d<3>;\n"
+      " .local .align 4 .b8 a[300000];\n ld.param.b32 %r1, [x]; mov.u64 %d1, a;\n"
+      " st.local.u32 [%d1], %r1; ld.local.u32 %r2, [%d1]; add.u32 %r2, %r2, 1;\n"
+      " st.local.u32 [%d1+299996], %r2; ld.local.u32 %r3, [%d1+299996]; st.param.b32 [r], %r3;\n"
+      " ret;\n}\n"
+      ".entry k(.param .u64 out)\n{\n .reg .b32 %r<6>; .reg .b64 %d<5>;\n"
+      " .local .align 8 .b8 b[200000];\n mov.u32 %r1, %tid.x; mov.u64 %d1, b;\n"
+      " st.local.u32 [%d1], %r1; ld.local.u32 %r2, [%d1]; st.local.u32 [%d1+199996], %r2;\n"
+      " bar.sync 0; { .param .b32 p; .param .b32 q; st.param.b32 [p], %r2;\n"
+      " call (q), inner, (p); ld.param.b32 %r3, [q]; }\n"
+      " ld.local.u32 %r4, [%d1+199996]; add.u32 %r3, %r3, %r4; ld.param.u64 %d2, [out];\n"
+      " mul.wide.u32 %d3, %r1, 4; add.u64 %d3, %d3, %d2; st.global.u32 [%d3], %r3; ret;\n}\n";
+  unsigned out[64];
+  int bytes = 0;
+  CUfunction f = load(text, "k");
+  CUdeviceptr ptr = device_upload(NULL, sizeof out);
+  OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f));
+  assert_int_equal(bytes, 500000);
+  OK(device_run(f, 1, 64, 0, (void *[]){&ptr}));
+  OK(cuMemcpyDtoH(out, ptr, sizeof out));
+  for (unsigned t = 0; t < 64; t++) assert_int_equal(out[t], 2 * t + 1);
+}
+
+// Seconds of processors, the compiler's among them, to load one function of so many bytes of text.
+static double load_time(size_t bytes) {
+  static char text[3 << 19];
+  size_t n = (size_t)sprintf(text, HEAD ".entry k(.param .u64 a)\n{\n.reg .b64 %%d<4>;\n"
+                                        ".reg .f32 %%f<200>;\n.reg .pred %%p;\n.reg .b32 %%r<4>;\n"
+                                        "ld.param.u64 %%d1, [a];\nmov.u32 %%r1, %%tid.x;\n");
+  for (int i = 0; n < bytes; i++) {
+    n += (size_t)sprintf(text + n, "ld.global.f32 %%f%d, [%%d1+%d];\n"
+                                   "fma.rn.f32 %%f%d, %%f%d, %%f%d, %%f%d;\n",
+                         i % 190 + 1, i % 1000 * 4, (i + 1) % 190 + 1, i % 190 + 1,
+                         (i + 7) % 190 + 1, (i + 3) % 190 + 1);
+    if (i % 20 == 0)
+      n += (size_t)sprintf(text + n, "setp.gt.u32 %%p, %%r1, %d; @%%p bra L%d;\n"
+                                     "st.global.f32 [%%d1+%d], %%f%d; L%d:\n",
+                           i % 100, i, i % 1000 * 4, i % 190 + 1, i);
+  }
+  strcpy(text + n, "ret;\n}\n");
+  CUmodule module;
+  struct rusage before, now;
+  getrusage(RUSAGE_CHILDREN, &before);
+  OK(cuModuleLoadData(&module, text));
+  getrusage(RUSAGE_CHILDREN, &now);
+  OK(cuModuleUnload(module));
+  return (double)(now.ru_utime.tv_sec - before.ru_utime.tv_sec) +
+         1e-6 * (double)(now.ru_utime.tv_usec - before.ru_utime.tv_usec);
+}
+
+// Twice the text takes little more than twice the time.
+static void test_long(void **state) {
+  (void)state;
+  double half = load_time(500000), full = load_time(1000000);
+  printf("# 0.5 MB load in %.1f s, 1 MB in %.1f s\n", half, full);
+  assert_true(full < 2.6 * half);
+}
+
 static void test_globals(void **state) {
   (void)state;
   CUmodule module;
@@ -112,7 +177,26 @@ static const Refused refused[] = {
     {".version 8.6\n.target sm_90\n.address_size 32\n", CUDA_ERROR_INVALID_PTX,
      "line 3: error: addresses"},
     {BODY("frobnicate.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "line 9: error: frobnicate.u32"},
-    {BODY("{ .reg .b16 h; fma.rz.bf16 h, h, h, h; }"), CUDA_ERROR_INVALID_PTX, "to nearest"},
+    {BODY("{ .reg .b16 h; fma.rz.f16 h, h, h, h; }"), CUDA_ERROR_INVALID_PTX, "to nearest"},
+    {".target sm_90\n.address_size 64\n.entry k() { ret; }\n", CUDA_ERROR_INVALID_PTX,
+     "line 1: error: a module begins with .version"},
+    {HEAD ".entry k() .maxntid 0 { ret; }\n", CUDA_ERROR_INVALID_PTX, "a thread at least"},
+    {HEAD ".entry k() .maxntid 4, 0 { ret; }\n", CUDA_ERROR_INVALID_PTX, "a thread at least"},
+    {HEAD ".entry k() .minnctapersm 0 { ret; }\n", CUDA_ERROR_INVALID_PTX, "1 at least"},
+    {HEAD ".entry k() .maxntid 32 .reqntid 32 { ret; }\n", CUDA_ERROR_INVALID_PTX,
+     "a limit and a size"},
+    {".version 8.6\n.target sm_80\n.address_size 64\n.entry k() .reqnctapercluster 2 { ret; }\n",
+     CUDA_ERROR_INVALID_PTX, "line 4: error: `.reqnctapercluster` needs .target sm_90"},
+    {BODY(".reg .b32 %r1;"), CUDA_ERROR_INVALID_PTX, "%r1 is there twice"},
+    {BODY(".reg .b32 %t1, %t<4>;"), CUDA_ERROR_INVALID_PTX, "%t1 is there twice"},
+    {HEAD ".entry k() { .shared .b8 x[49153]; .reg .b32 %r; mov.u32 %r, x; ret; }\n",
+     CUDA_ERROR_INVALID_PTX, "line 4: error: k has 49153 bytes of static shared memory"},
+    {BODY("bar.arrive 1;"), CUDA_ERROR_INVALID_PTX, "bar.arrive: 2 operands are awaited"},
+    {BODY("cp.async.cg.shared.global [%r1], [%r2], 4;"), CUDA_ERROR_INVALID_PTX, "16 bytes"},
+    {BODY("red.acquire.gpu.global.add.u32 [%r1], %r2;"), CUDA_ERROR_INVALID_PTX,
+     "do not go with each other"},
+    {BODY("setp.lo.f32 %p1, %f1, %f2;"), CUDA_ERROR_INVALID_PTX, "do not go with each other"},
+    {BODY("fma.f32 %f1, %f1, %f2, %f2;"), CUDA_ERROR_INVALID_PTX, "do not go with each other"},
     {BODY("bra nowhere;"), CUDA_ERROR_INVALID_PTX, "line 9: error: there is no nowhere"},
     {BODY("add.u32 %r1, %r2;"), CUDA_ERROR_INVALID_PTX, "operand 3 is missing"},
     {BODY("add.u32 %r1, %r2, %r3, %r4;"), CUDA_ERROR_INVALID_PTX, "3 operands are awaited"},
@@ -505,6 +589,8 @@ int main(void) {
       cmocka_unit_test(test_ending),
       cmocka_unit_test(test_faults), // first: its processes are made before a device is opened
       cmocka_unit_test_setup(test_whole, device_setup),
+      cmocka_unit_test(test_local),
+      cmocka_unit_test(test_long),
       cmocka_unit_test(test_globals),
       cmocka_unit_test(test_refused),
   };

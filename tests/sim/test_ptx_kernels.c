@@ -288,6 +288,11 @@ static const Case cases[] = {
      " isspacep.local %p2, %d6; isspacep.global %p3, %d6; @%p3 trap; add.u64 %d6, %d6, 65000;\n"
      " isspacep.local %p3, %d6; @%p3 trap; selp.u32 %r3, 1, 0, %p2;\n",
      one, 0},
+    {"counters of the hardware stand still",
+     " mov.u32 %r4, %pm0; mov.u32 %r5, %pm7; mov.u64 %d5, %pm3_64; cvt.u32.u64 %r6, %d5;\n"
+     " or.b32 %r4, %r4, %r5; or.b32 %r4, %r4, %r6; setp.eq.u32 %p2, %r4, 0;\n"
+     " selp.u32 %r3, 1, 0, %p2;\n",
+     one, 0},
     {"where an address lies",
      " cvta.shared.u64 %d5, 0; isspacep.shared %p2, %d5; isspacep.global %p3, %d5;\n"
      " isspacep.global %p4, %d1; isspacep.shared %p5, %d1; isspacep.local %p6, %d1;\n"

@@ -1,11 +1,12 @@
 // test_ptxas.c: what NVIDIA's assembler takes, and what it refuses, libcusim's loader does too:
 // every pair of types, rounding and modifiers of cvt, addresses of every kind, video instructions
-// with registers of every kind. Skipped where there is no ptxas.
+// with registers of every kind, comparisons, roundings and orders of all types, copies. Skipped
+// where there is no ptxas.
 #include "tests/sim/device.h"
 
 #include <unistd.h>
 
-enum { kMostLines = 1 << 16, kWidth = 96 };
+enum { kMostLines = 1 << 16, kWidth = 128 };
 
 typedef CUresult (*TranslatePtx)(const char *, char *, size_t, size_t *);
 
@@ -121,6 +122,99 @@ static void atomics(void) {
          types[t][1]);
 }
 
+static void comparisons(void) {
+  static const char *const how[] = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs",
+                                    "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+  static const char *const types[][2] = {
+      {"b16", "h"}, {"b32", "r"}, {"b64", "d"}, {"u16", "h"}, {"s16", "h"}, {"u32", "r"},
+      {"s32", "r"}, {"u64", "d"}, {"s64", "d"}, {"f16", "h"}, {"bf16", "h"}, {"f32", "f"},
+      {"f64", "e"}, {"f16x2", "r"}, {"bf16x2", "r"}};
+  static const char *const to[][2] = {{"u32", "r"}, {"s32", "r"}, {"f32", "f"}, {"f16", "h"}};
+  enum { kHow = 18, kTypes = 15, kTo = 4 };
+  for (int h = 0; h < kHow; h++)
+    for (int t = 0; t < kTypes; t++) {
+      const char *name = types[t][0], *reg = types[t][1];
+      for (int ftz = 0; ftz < 2; ftz++) {
+        line("setp.%s%s.%s %%p1, %%%s1, %%%s2;", how[h], ftz ? ".ftz" : "", name, reg, reg);
+        line("setp.%s.and%s.%s %%p1|%%p2, %%%s1, %%%s2, !%%p3;", how[h], ftz ? ".ftz" : "", name,
+             reg, reg);
+      }
+      for (int d = 0; d < kTo && t < kTypes - 2; d++)
+        line("set.%s.%s.%s %%%s1, %%%s2, %%%s3;", how[h], to[d][0], name, to[d][1], reg, reg);
+    }
+}
+
+static void floats(void) {
+  static const char *const roundings[] = {"", ".rn", ".rz", ".rm", ".rp"};
+  static const char *const tails[] = {"", ".ftz", ".sat", ".relu", ".ftz.sat", ".sat.relu"};
+  static const char *const types[][2] = {{"f16", "h"}, {"bf16", "h"}, {"f32", "f"}, {"f64", "e"},
+                                         {"f16x2", "r"}, {"bf16x2", "r"}, {"f32x2", "d"}};
+  static const char *const two[] = {"add", "sub", "mul"};
+  static const char *const one[] = {"sin", "cos", "ex2.approx"};
+  enum { kRoundings = 5, kTails = 6, kTypes = 7 };
+  for (int t = 0; t < kTypes; t++)
+    for (int r = 0; r < kRoundings; r++)
+      for (int m = 0; m < kTails; m++) {
+        const char *round = roundings[r], *tail = tails[m], *type = types[t][0], *reg = types[t][1];
+        line("fma%s%s.%s %%%s1, %%%s2, %%%s3, %%%s1;", round, tail, type, reg, reg, reg, reg);
+        for (int o = 0; o < 3; o++) {
+          line("%s%s%s.%s %%%s1, %%%s2, %%%s3;", two[o], round, tail, type, reg, reg, reg);
+          line("%s%s%s.%s %%%s1, %%%s2;", one[o], round, tail, type, reg, reg);
+        }
+      }
+}
+
+static void orders(void) {
+  static const char *const how[] = {"", ".weak", ".volatile", ".relaxed.gpu", ".acquire.sys",
+                                    ".release.cta", ".mmio.relaxed.sys"};
+  static const char *const spaces[] = {"", ".global", ".shared", ".local", ".const", ".param"};
+  static const char *const types[] = {".u32 %r1", ".v2.u32 {%r1, %r3}", ".b64 %d1"};
+  enum { kHow = 7, kSpaces = 6, kTypes = 3 };
+  for (int h = 0; h < kHow; h++)
+    for (int s = 0; s < kSpaces; s++)
+      for (int t = 0; t < kTypes; t++) {
+        const char *blank = strchr(types[t], ' ');
+        int n = (int)(blank - types[t]);
+        line("ld%s%s%.*s%s, [%%d2];", how[h], spaces[s], n, types[t], blank);
+        if (s < 4) line("st%s%s%.*s [%%d2],%s;", how[h], spaces[s], n, types[t], blank);
+      }
+}
+
+// Asynchronous copies and mbarriers; refused whole for sm_80 but for cp.async.
+static void copies(void) {
+  static const char *const ops[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
+  static const char *const types[] = {"u32", "s32", "u64", "s64", "b32", "b64", "f16", "bf16"};
+  static const char *const hints[] = {"", ".L2::cache_hint"}, *const noftz[] = {"", ".noftz"};
+  static const char *const sems[] = {"", ".relaxed", ".release", ".cta", ".relaxed.cluster",
+                                     ".release.cta"};
+  static const char *const arrives[] = {"", ".noComplete", ".expect_tx"};
+  static const char *const spaces[] = {"", ".shared", ".shared::cta", ".shared::cluster"};
+  static const int sizes[] = {4, 8, 12, 16};
+  for (int o = 0; o < 8; o++)
+    for (int t = 0; t < 8; t++) {
+      for (int h = 0; h < 4; h++)
+        line("cp.reduce.async.bulk.global.shared::cta.bulk_group%s.%s%s.%s [%%d1], [%%r2], %%r3%s;",
+             hints[h & 1], ops[o], noftz[h / 2], types[t], h & 1 ? ", %d2" : "");
+      line("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.%s.%s "
+           "[%%r1], [%%r2], %%r3, [%%r4];",
+           ops[o], types[t]);
+    }
+  for (int s = 0; s < 4; s++)
+    for (int source = 0; source < 5; source++) {
+      char from[16] = "";
+      if (source < 4) snprintf(from, sizeof from, ", %d", sizes[source]);
+      line("cp.async.ca.shared.global [%%r1], [%%d1], %d%s;", sizes[s], from);
+      line("cp.async.cg.shared::cta.global [%%r1], [%%d1], %d%s;", sizes[s], from);
+      line("cp.async.cg.global [%%r1], [%%d1], %d%s;", sizes[s], from);
+    }
+  for (int a = 0; a < 3; a++)
+    for (int s = 0; s < 6; s++)
+      for (int p = 0; p < 4; p++)
+        for (int k = 0; k < 4; k++)
+          line("mbarrier.arrive%s%s%s.b64 %s, [%%r1]%s;", arrives[a], sems[s], spaces[p],
+               k & 1 ? "_" : "%d1", k & 2 ? ", 4" : "");
+}
+
 // ---- both ---------------------------------------------------------------------------------------
 
 static char ptxas[512];
@@ -201,6 +295,10 @@ int main(void) {
   addresses();
   videos();
   atomics();
+  comparisons();
+  floats();
+  orders();
+  copies();
   const struct CMUnitTest tests[] = {
       {"sm_90a", test_target, NULL, NULL, (void *)"sm_90a"},
       {"sm_80", test_target, NULL, NULL, (void *)"sm_80"}};

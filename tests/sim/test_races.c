@@ -67,6 +67,27 @@ static const Case cases[] = {
      "int old = *x, assumed; do { assumed = old; old = atomicCAS(x, assumed, assumed + y[i]); }"
      "while (assumed != old);",
      NULL},
+    {"a loop that compares and swaps only while it would win",
+     "int old = *x, mine = (t * 37 + b) % 64; while (mine > old) { int assumed = old;"
+     "old = atomicCAS(x, assumed, mine); if (old == assumed) break; }",
+     NULL},
+    {"the same that leaves in its midst, of shared memory",
+     "__shared__ float m; if (t == 0) m = 0; __syncthreads(); float mine = (t * 37 + b) % 64;"
+     "int *p = (int *)&m, old = *p, assumed; do { assumed = old; if (__int_as_float(assumed) >= "
+     "mine) break; old = atomicCAS(p, assumed, __float_as_int(mine)); } while (assumed != old);",
+     NULL},
+    {"keys that are there are not put in again",
+     "int key = t % 8 + 1, at = key % 4; for (;; at++) { int old = x[at]; if (old == key) break;"
+     "if (old == 0) { old = atomicCAS(x + at, 0, key); if (old == 0 || old == key) break; } }",
+     NULL},
+    {"a loop that would win, beside a plain write",
+     "if (b == 3 && t == 63) { *x = 7; return; } int old = *x, mine = t; while (mine > old) {"
+     "int assumed = old; old = atomicCAS(x, assumed, mine); if (old == assumed) break; }",
+     "race on global memory"},
+    {"a loop that would win, and a plain read on another line",
+     "if (t == 40) { __threadfence_block(); y[i] = *x;\n } else { int old = *x; while (t > old) {"
+     "int assumed = old; old = atomicCAS(x, assumed, t); if (old == assumed) break; } }",
+     "race on global memory"},
     {"a plain read of what others add to", "int old = *x; y[i] = old; atomicAdd(x, 1);",
      "race on global memory"},
     {"a plain read, and a swap elsewhere",
@@ -98,6 +119,31 @@ static const Case cases[] = {
      "if (t == 32) for (int j = 0; j < 3; j++) atomicAdd(&g, 1);"
      "if (t == 33) { while (atomicAdd(&g, 0) < 3); y[i] = x[b * 64]; }",
      "global memory"},
+    {"a read before a shuffle, a write behind it",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); if (t < 32) { int v = s;"
+     "v += __shfl_up_sync(~0u, v, 1); if (t == 31) s = v; } __syncthreads(); y[i] = s;",
+     NULL},
+    {"reads before votes of other lanes",
+     "int v = x[4 * b]; if (t < 8) { __any_sync(0xffu, v); if (t >= 6) { __ballot_sync(0xc0u, v);"
+     "} } if (t < 32 && t >= 7) { __ballot_sync(0xffffff80u, v); if (t == 31) x[4 * b] = v + t; }"
+     "__syncthreads();",
+     "(32,0,0)"},
+    {"reads of lanes that met one after the other",
+     "if (t < 32) { int v = x[4 * b]; if (t < 8) __any_sync(0xffu, v); if (t >= 7) {"
+     "__ballot_sync(0xffffff80u, v); if (t == 31) x[4 * b] = v + t; } }",
+     NULL},
+    {"a write before a shuffle, a read behind it",
+     "__shared__ int s[64]; s[t] = t; int v = __shfl_xor_sync(~0u, t, 1); y[i] = s[t ^ 1] + v;",
+     "shared memory"},
+    {"a read behind a shuffle, a write behind it",
+     "__shared__ int s[64]; s[t] = t; __syncthreads(); int v = __shfl_xor_sync(~0u, t, 1);"
+     "v += s[t ^ 1]; s[t] = v; __syncthreads(); y[i] = s[t];",
+     "shared memory"},
+    {"a read before a shuffle of other lanes",
+     "__shared__ int s[64]; s[t] = t; __syncthreads(); int v = s[t ^ 16];"
+     "v += __shfl_xor_sync(t & 16 ? 0xffff0000u : 0xffffu, v, 1); s[t] = v; __syncthreads();"
+     "y[i] = s[t];",
+     "shared memory"},
     {"constants", "x[i] = table[t & 3] + table[b];", NULL},
 };
 
@@ -134,6 +180,45 @@ static void test_cases(void **state) {
     if (!right) fprintf(stderr, "%s: %s\n", cases[i].name, *text ? text : "no report"), wrong++;
   }
   assert_int_equal(wrong, 0);
+}
+
+// ---- blocks that wait for those before them -----------------------------------------------------
+
+static const char *back_source =
+    "extern \"C\" __global__ void k(volatile int *x, int *y) { int b = blockIdx.x;\n"
+    "  __shared__ int before; if (threadIdx.x == 0) { x[2 * b] = b; __threadfence();\n"
+    "    x[2 * b + 1] = 1; int s = 0; for (int p = b - 1; p >= 0; p--) {\n"
+    "      while (!x[2 * p + 1]) ; __threadfence(); s += x[2 * p]; } before = s; }\n"
+    "  __syncthreads(); y[b * blockDim.x + threadIdx.x] = before + b; }\n";
+
+static void any_order(const void *user) {
+  const char *const *words = user;
+  setenv("NNGEN_SIM_CHECK", words[0], 1);
+  setenv("NNGEN_SIM_SEED", words[1], 1);
+  setenv("NNGEN_SIM_THREADS", words[2], 1);
+  setenv("NNGEN_SIM_TIMEOUT", "5", 1);
+}
+
+static void look_back(const void *user) {
+  (void)user;
+  enum { kBlocks = 48, kWide = 32 };
+  static int zeros[kBlocks * kWide], sums[kBlocks * kWide];
+  CUfunction k = device_function(back_source, "k");
+  CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
+  OK(device_run(k, kBlocks, kWide, 0, (void *[]){&x, &y}));
+  OK(cuMemcpyDtoH(sums, y, sizeof sums));
+  for (int i = 0; i < kBlocks * kWide; i++)
+    assert_int_equal(sums[i], i / kWide * (i / kWide + 1) / 2);
+}
+
+// A seed's order begins blocks before those that they wait for: all end.
+static void test_look_back(void **state) {
+  (void)state;
+  static const char *const orders[][3] = {{"basic", "1", "1"}, {"basic", "2", "2"},
+                                          {"race", "1", "1"},  {"race", "2", "2"},
+                                          {"all", "3", "2"},   {"off", "4", "1"}};
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+    device_child(any_order, look_back, orders[i]);
 }
 
 // ---- what the check costs -----------------------------------------------------------------------
@@ -184,6 +269,7 @@ static void test_cost_of_atomics(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
+                                     cmocka_unit_test(test_look_back),
                                      cmocka_unit_test(test_cost_of_atomics)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, NULL, NULL);

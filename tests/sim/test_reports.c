@@ -128,10 +128,11 @@ static const Case cases[] = {
      "if (blockIdx.x == 1 && t == 5) a[3] = 1;",
      CUDA_ERROR_ILLEGAL_ADDRESS,
      {"write of 4 bytes at 0x", "offset 12 of allocation 1 of 1024 bytes, which was freed", WHERE}},
-    {"a local array larger than the stack",
+    {"calls deeper than the stack", // of PTX, variables have their room, calls in themselves none
      "basic",
-     "if (blockIdx.x == 1 && t == 5) { volatile float v[90000]; v[n] = 1; __syncwarp(32); "
-     "b[0] = v[n]; }",
+     "struct Sum { static __device__ float of(int k) { volatile float v[500]; v[k & 255] = k; "
+     "return k ? of(k - 1) + v[k & 255] : v[0]; } };"
+     "if (blockIdx.x == 1 && t == 5) b[0] = Sum::of(1000 + n);",
      CUDA_ERROR_HARDWARE_STACK_ERROR,
      {"stack overflow: NNGEN_SIM_STACK_KIB gives each thread more than 64 KiB", "kernel k",
       "CUDA_ERROR_HARDWARE_STACK_ERROR"}},

@@ -81,6 +81,9 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction f
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
     *value = (int)function->static_smem;
     break;
+  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: // of a kernel from PTX
+    *value = (int)function->kernel->local_bytes;
+    break;
   case CU_FUNC_ATTRIBUTE_NUM_REGS:
     *value = registers(function);
     break;

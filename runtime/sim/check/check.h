@@ -128,6 +128,10 @@ static inline void clock_publish(Block *block, struct Clock **place, int thread)
 static inline void clock_drop(struct Clock **place) {
   if (*place) clock_drop_slowly(place);
 }
+// Reads that lanes have made before they meet without an order of memory (passed.c).
+void passed_forget(Block *block);
+void passed_meet(Block *block, int warp, unsigned lanes);
+bool passed_read(const Block *block, const Access *read, int thread);
 bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
 
 #pragma GCC visibility pop

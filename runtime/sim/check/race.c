@@ -85,6 +85,7 @@ void race_block(Block *block) {
   sim_worker->nsuspects = 0;
   clock_begin(block);
   reading_forget(block);
+  passed_forget(block);
 }
 
 // ---- races --------------------------------------------------------------------------------------
@@ -138,22 +139,26 @@ void trace_settle_slowly(Worker *worker) {
 void trace_early(Fiber *fiber) {
   EarlyRead e = fiber->early;
   fiber->early.base = 0;
+  if (e.old.compare && first_read_is(e.now.pc)) return;
   report_race(&e.old, true, &e.now, false, e.address, e.shared);
 }
 
 // The loop's first read of the value may be a plain one. A second such read is another loop.
 static void follow_early(Fiber *fiber, uintptr_t address, int bytes, AccessKind kind) {
   EarlyRead *e = &fiber->early;
-  if (kind == AccessCompare && address == e->base)
+  if (kind == AccessCompare && address == e->base) {
+    first_read_add(e->now.pc);
     e->base = 0;
-  else if (e->base - address < (unsigned)bytes)
+  } else if (e->base - address < (unsigned)bytes) {
     trace_early(fiber);
+  }
 }
 
 static bool is_early_read(Fiber *fiber, const Cell *cell, const Access *now, AccessKind kind,
                           uintptr_t base, uintptr_t address, bool shared) {
   EarlyRead *e = &fiber->early;
   if (kind != AccessPlain || !cell->write.atomic) return false;
+  if (cell->write.compare && first_read_known(now->pc)) return true;
   if (e->base && e->base != base) trace_early(fiber);
   if (!e->base) *e = (EarlyRead){base, cell->write, *now, address, shared};
   return true;
@@ -169,6 +174,7 @@ static inline void record(Access *slot, const Access *now, uint8_t bytes) {
   slot->bytes = bytes;
   slot->atomic = now->atomic;
   slot->async = now->async;
+  slot->compare = now->compare;
 }
 
 // The write before this access is not ordered with it.
@@ -182,14 +188,21 @@ static __attribute__((noinline)) void after_write(Fiber *fiber, Cell *cell, cons
   suspect(&cell->write, now, address, shared);
 }
 
+static void own_first_read(Access *read, const Access *swap) {
+  if (read->block != swap->block || read->thread != swap->thread || read->atomic) return;
+  first_read_add(read->pc);
+  read->atomic = true;
+}
+
 static inline void check_cell(Fiber *fiber, Cell *cell, const Access *now, bool writes,
                               AccessKind kind, uintptr_t base, uintptr_t address, bool shared) {
   const Block *block = fiber->block;
-  if (kind == AccessCompare && cell->read.block == now->block && cell->read.thread == now->thread)
-    cell->read.atomic = true; // the loop's first read
+  if (kind == AccessCompare) own_first_read(&cell->read, now);
   if (conflicts(&cell->write, now, block, shared))
     after_write(fiber, cell, now, writes, kind, base, address, shared);
-  if (writes && conflicts(&cell->read, now, block, shared))
+  if (writes && conflicts(&cell->read, now, block, shared) &&
+      !passed_read(block, &cell->read, now->thread) &&
+      !(kind == AccessCompare && first_read_is(cell->read.pc)))
     report_race(&cell->read, false, now, writes, address, shared);
   if (kind == AccessProduct) return;
   Access *slot = writes ? &cell->write : &cell->read;
@@ -210,7 +223,8 @@ static void check_race(Fiber *fiber, uintptr_t address, int bytes, bool writes, 
                 .atomics = race_shadow.atomics,
                 .thread = (uint16_t)thread,
                 .atomic = atomic,
-                .async = kind == AccessAsync};
+                .async = kind == AccessAsync,
+                .compare = kind == AccessCompare};
   while (bytes > 0) {
     int first = (int)(address % kCellBytes);
     int part = bytes < kCellBytes - first ? bytes : kCellBytes - first;

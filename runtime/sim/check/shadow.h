@@ -46,6 +46,11 @@ static inline bool ordered_by_atomics(const Access *earlier, const Block *block)
   return race_shadow.atomics > earlier->atomics && block->last_atomic > earlier->atomics;
 }
 
+// Plain reads with which loops that compare and swap begin (first_read.c), by their code address.
+void first_read_add(const void *pc);
+bool first_read_known(const void *pc);
+bool first_read_is(const void *pc); // known, or on the line of one that is; slow
+
 // Of accesses to the same cell, not both atomic; the later one by a thread of this block.
 static inline bool unordered(const Access *old, int thread, const Block *block, bool shared) {
   if (old->block < race_shadow.launch_serial) return false;
@@ -58,7 +63,7 @@ static inline bool unordered(const Access *old, int thread, const Block *block, 
 // The words of an Access behind its pc, of a plain one.
 typedef struct AccessWords {
   uint64_t when; // block, clock
-  uint64_t what; // atomics, thread, bytes, neither atomic nor async
+  uint64_t what; // atomics, thread, bytes, none of the bits behind
 } AccessWords;
 
 _Static_assert(sizeof(Access) == sizeof(void *) + sizeof(AccessWords), "pc, then the words");

@@ -39,7 +39,7 @@ void trace_block(Block *block) {
 }
 
 void trace_block_end(Block *block) {
-  if (sim_settings()->race) reading_forget(block);
+  if (sim_settings()->race) reading_forget(block), passed_forget(block);
   if (!sim_settings()->count) return;
   KernelCounters *c = block->launch->function->counters;
   __atomic_fetch_add(&c->blocks, 1, __ATOMIC_RELAXED);

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 16
+#define CUSIM_ABI 17
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +58,7 @@ typedef struct CusimKernel {
   unsigned static_smem; // bytes
   unsigned smem_align;  // of the dynamic part
   int triggers; // it may let the next launch begin: griddepcontrol.launch_dependents
+  unsigned local_bytes; // of .local variables, its own and of the calls in it, as deep as they go
 } CusimKernel;
 
 typedef struct CusimImage {

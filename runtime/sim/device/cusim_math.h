@@ -23,12 +23,14 @@ CUSIM_MATH1(cos) CUSIM_MATH1(tan) CUSIM_MATH1(asin) CUSIM_MATH1(acos) CUSIM_MATH
 CUSIM_MATH1(sinh) CUSIM_MATH1(cosh) CUSIM_MATH1(tanh) CUSIM_MATH1(erf) CUSIM_MATH1(erfc)
 CUSIM_MATH1(floor) CUSIM_MATH1(ceil) CUSIM_MATH1(trunc) CUSIM_MATH1(round) CUSIM_MATH1(rint)
 CUSIM_MATH1(nearbyint) CUSIM_MATH1(fabs) CUSIM_MATH1(tgamma) CUSIM_MATH1(lgamma)
-CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2) CUSIM_MATH2(fmax) CUSIM_MATH2(fmin)
+CUSIM_MATH2(pow) CUSIM_MATH2(fmod) CUSIM_MATH2(atan2)
 CUSIM_MATH2(hypot) CUSIM_MATH2(copysign) CUSIM_MATH2(fdim) CUSIM_MATH2(remainder)
 CUSIM_MATH1(asinh) CUSIM_MATH1(acosh) CUSIM_MATH1(atanh) CUSIM_MATH1(logb) CUSIM_MATH2(nextafter)
 CUSIM_MATH1(j0) CUSIM_MATH1(j1) CUSIM_MATH1(y0) CUSIM_MATH1(y1)
 #undef CUSIM_MATH1
 #undef CUSIM_MATH2
+
+#include "cusim_extreme.h"
 
 extern "C" float jnf(int, float) noexcept;
 extern "C" double jn(int, double) noexcept;
@@ -89,33 +91,6 @@ CUSIM_FN int abs(int x) { return x < 0 ? -x : x; }
 CUSIM_FN long long abs(long long x) { return x < 0 ? -x : x; }
 CUSIM_FN float abs(float x) { return __builtin_fabsf(x); }
 CUSIM_FN double abs(double x) { return __builtin_fabs(x); }
-#define CUSIM_MINMAX(T)                                                                            \
-  CUSIM_FN T min(T a, T b) { return b < a ? b : a; }                                               \
-  CUSIM_FN T max(T a, T b) { return a < b ? b : a; }
-CUSIM_MINMAX(int) CUSIM_MINMAX(unsigned) CUSIM_MINMAX(long) CUSIM_MINMAX(unsigned long)
-CUSIM_MINMAX(long long) CUSIM_MINMAX(unsigned long long)
-#undef CUSIM_MINMAX
-// As CUDA has them: of mixed signs unsigned, of mixed widths double.
-#define CUSIM_MIXED(A, B, T)                                                                       \
-  CUSIM_FN T min(A a, B b) { return min((T)a, (T)b); }                                             \
-  CUSIM_FN T max(A a, B b) { return max((T)a, (T)b); }                                             \
-  CUSIM_FN T min(B a, A b) { return min((T)a, (T)b); }                                             \
-  CUSIM_FN T max(B a, A b) { return max((T)a, (T)b); }
-CUSIM_MIXED(int, unsigned, unsigned) CUSIM_MIXED(long, unsigned long, unsigned long)
-CUSIM_MIXED(long long, unsigned long long, unsigned long long)
-CUSIM_FN float min(float a, float b) { return fminf(a, b); }
-CUSIM_FN float max(float a, float b) { return fmaxf(a, b); }
-CUSIM_FN double min(double a, double b) { return fmin(a, b); }
-CUSIM_FN double max(double a, double b) { return fmax(a, b); }
-CUSIM_MIXED(float, double, double)
-#undef CUSIM_MIXED
-
-#define CUSIM_NAMED_MINMAX(T, prefix)                                                              \
-  CUSIM_FN T prefix##min(T a, T b) { return b < a ? b : a; }                                       \
-  CUSIM_FN T prefix##max(T a, T b) { return a < b ? b : a; }
-CUSIM_NAMED_MINMAX(unsigned, u) CUSIM_NAMED_MINMAX(long long, ll)
-CUSIM_NAMED_MINMAX(unsigned long long, ull)
-#undef CUSIM_NAMED_MINMAX
 
 CUSIM_FN float nanf(const char *) { return __builtin_nanf("0x3fffff"); } // a GPU's
 CUSIM_FN double nan(const char *) { return -__builtin_nan(""); }

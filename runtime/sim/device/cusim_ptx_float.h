@@ -98,6 +98,39 @@ PTX_FMA(rz, FE_TOWARDZERO)
 PTX_FMA(rm, FE_DOWNWARD)
 PTX_FMA(rp, FE_UPWARD)
 #undef PTX_FMA
+// Of bf16: what is exact, or odd, is cut, and stepped away from 0 where the mode points there.
+template <int kMode> CUSIM_FN bf16 fma_directed(bf16 a, bf16 b, bf16 c) {
+  double product = (double)num(a) * num(b), exact = fma_odd(num(a), num(b), num(c));
+  if (exact == 0 && __builtin_signbit(product) != __builtin_signbit((double)num(c)))
+    return {u16(kMode == FE_DOWNWARD ? 0x8000 : 0)};
+  float odd = cusim::to_odd(exact);
+  u32 x = bits(odd);
+  if (odd != odd) return to_bf16(odd);
+  bool away = (x & 0xffff) && kMode == (x >> 31 ? FE_DOWNWARD : FE_UPWARD);
+  return {u16((x >> 16) + away)};
+}
+#define PTX_FMA(how, mode)                                                                         \
+  CUSIM_FN bf16 x_fma_##how(bf16 a, bf16 b, bf16 c) { return fma_directed<mode>(a, b, c); }        \
+  CUSIM_FN bf16x2 x_fma_##how(bf16x2 a, bf16x2 b, bf16x2 c) {                                      \
+    return pair<bf16x2>(x_fma_##how(low(a), low(b), low(c)), x_fma_##how(high(a), high(b), high(c))); \
+  }
+PTX_FMA(rz, FE_TOWARDZERO)
+PTX_FMA(rm, FE_DOWNWARD)
+PTX_FMA(rp, FE_UPWARD)
+#undef PTX_FMA
+
+// How mma of doubles makes a product and adds it, with a rounding: cusim_mma_any.h.
+namespace cusim {
+struct FusedRz {
+  static double add(double d, double a, double b) { return x_fma_rz(a, b, d); }
+};
+struct FusedRm {
+  static double add(double d, double a, double b) { return x_fma_rm(a, b, d); }
+};
+struct FusedRp {
+  static double add(double d, double a, double b) { return x_fma_rp(a, b, d); }
+};
+} // namespace cusim
 
 // ---- functions of one value ---------------------------------------------------------------------
 

@@ -56,7 +56,14 @@ CUSIM_FN double erfcx(double x) {
   double series = 1.0 - 5.0 * t * (1.0 - 7.0 * t * (1.0 - 9.0 * t * (1.0 - 11.0 * t)));
   return 0.5 * cusim::kTwoOverRootPi / x * (1.0 - t * (1.0 - 3.0 * t * series));
 }
-CUSIM_FN double normcdf(double x) { return 0.5 * erfc(-x / cusim::kRoot2); }
+// erfc of -x / sqrt(2), which is taken in two parts: far out, the rounding of one part is magnified
+// by x * x.
+CUSIM_FN double normcdf(double x) {
+  constexpr double kScale = 0.70710678118654757, kRest = -4.8336466567264567e-17;
+  if (fabs(x) > 39.0) return x < 0 ? 0.0 : 1.0;
+  double t = -x * kScale, rest = __builtin_fma(-x, kScale, -t) - x * kRest;
+  return 0.5 * (erfc(t) - rest * cusim::kTwoOverRootPi * exp(-t * t));
+}
 CUSIM_FN double normcdfinv(double p) { return -cusim::kRoot2 * erfcinv(2.0 * p); }
 
 #define CUSIM_FROM_DOUBLE(name)                                                                    \

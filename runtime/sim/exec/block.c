@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) Fiber *take_lane(Block *block, Warp
   }
   warp->fresh &= ~bit;
   block->start = (int)(warp - block->warps) * kWarpLanes + lane;
-  Fiber *fiber = fiber_take(sim_worker);
+  Fiber *fiber = fiber_take(sim_worker, block->launch);
   if (fiber) fiber->block = block;
   if (!fiber) fault_raise(CUDA_ERROR_OUT_OF_MEMORY, NULL, "no memory for another thread's stack");
   return fiber;
@@ -124,6 +124,10 @@ void cusim_yield(void) {
   // It may wait for another block, which may have failed. NOTE: alone it keeps its processor: on a
   // busy host the watchdog, which counts processor time, would come late.
   if (fiber->block->launch->cooperative) sched_yield();
+  if (fiber->block->launch->lower) {
+    trace_leave(fiber);
+    lower_spin(fiber->block);
+  }
   if (atomic_load_explicit(&fiber->block->launch->error, memory_order_relaxed)) block_abandon();
 }
 
@@ -299,7 +303,7 @@ static void no_memory(Launch *launch) {
 }
 
 static Fiber *first_loop(Worker *worker) {
-  Fiber *fiber = fiber_take(worker);
+  Fiber *fiber = fiber_take(worker, worker->block.launch);
   fiber->block = &worker->block;
   return fiber;
 }
@@ -307,6 +311,7 @@ static Fiber *first_loop(Worker *worker) {
 void cluster_run(Worker *worker, Launch *launch, unsigned long index) {
   uint64_t seed = sim_settings()->seed;
   Cluster *c = &worker->cluster;
+  c->index = index;
   c->phase = 0;
   c->arrived = 0;
   for (int r = 0; r < c->size; r++) {

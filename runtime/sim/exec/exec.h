@@ -7,7 +7,8 @@
 #pragma GCC visibility push(hidden)
 
 void fiber_switch(void **save, void *load); // fiber_switch.S, or fiber.c with ucontext
-Fiber *fiber_take(Worker *worker);          // from the free list, or made; null without memory
+// From the free list, or made, with stack enough for the launch; null without memory.
+Fiber *fiber_take(Worker *worker, const Launch *launch);
 bool fiber_ready(Worker *worker);           // at least one is in the free list, or was made
 void fiber_reset(Fiber *fiber);             // its stack starts over
 void fiber_free(Fiber *fiber);
@@ -37,6 +38,14 @@ bool bulk_land_one(Block *block); // a load, for those that wait for it; false: 
 void bulk_land_stores(Fiber *fiber, unsigned group); // of the groups before this one
 void bulk_drop(Block *block);     // gives up what has not landed
 
+void launch_run_lower(Launch *launch); // those of lower_next
+// Clusters before a spinning one that have not begun (lower.c).
+void lower_make(Launch *launch);
+bool lower_claim(Launch *launch, unsigned long index); // no other worker has it
+bool lower_next(Launch *launch, unsigned long *index); // the first of them, claimed
+void lower_begin(Launch *launch);                      // the thread for them waits for its turn
+void lower_spin(Block *block);                         // a thread of it spins
+void lower_end(Launch *launch);                        // when all have run
 CUresult launch_run(Launch *launch); // run.c: all blocks, on all cores
 
 #pragma GCC visibility pop

@@ -83,14 +83,23 @@ static unsigned char *map_stack(size_t bytes) {
   return map + guard;
 }
 
-static Fiber *make(Worker *worker) {
+// What the settings say, and room for the variables of a kernel from PTX that needs more.
+static size_t stack_bytes(const Launch *launch) {
+  enum { kFrames = 32 << 10 }; // what else lies on a stack
+  size_t local = launch ? launch->function->kernel->local_bytes : 0;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), least = sim_settings()->stack_bytes;
+  size_t need = local ? (local + kFrames + page - 1) / page * page : 0;
+  return need > least ? need : least;
+}
+
+static Fiber *make(Worker *worker, size_t bytes) {
   Fiber **fibers = realloc(worker->fibers, (size_t)(worker->nfibers + 1) * sizeof *fibers);
   if (!fibers) return NULL;
   worker->fibers = fibers;
   Fiber *fiber = aligned_alloc(64, (sizeof *fiber + 63) & ~(size_t)63);
   if (!fiber) return NULL;
   memset(fiber, 0, sizeof *fiber);
-  fiber->stack_bytes = sim_settings()->stack_bytes;
+  fiber->stack_bytes = bytes;
   fiber->stack = map_stack(fiber->stack_bytes);
   if (!fiber->stack) return free(fiber), NULL;
   fiber->block = &worker->block;
@@ -99,9 +108,9 @@ static Fiber *make(Worker *worker) {
   return fiber;
 }
 
-// A larger stack, where cuCtxSetLimit asked for one since; without memory it stays as it is.
-static void grow(Fiber *fiber) {
-  size_t guard = (size_t)sysconf(_SC_PAGESIZE), bytes = sim_settings()->stack_bytes;
+// A larger stack, where cuCtxSetLimit or the kernel asks for one; without memory it stays as it is.
+static void grow(Fiber *fiber, size_t bytes) {
+  size_t guard = (size_t)sysconf(_SC_PAGESIZE);
   unsigned char *stack = map_stack(bytes);
   if (!stack) return;
   munmap(fiber->stack - guard, fiber->stack_bytes + guard);
@@ -109,16 +118,17 @@ static void grow(Fiber *fiber) {
   fiber_reset(fiber);
 }
 
-Fiber *fiber_take(Worker *worker) {
+Fiber *fiber_take(Worker *worker, const Launch *launch) {
   Fiber *fiber = worker->free;
-  if (!fiber) return make(worker);
+  size_t bytes = stack_bytes(launch);
+  if (!fiber) return make(worker, bytes);
   worker->free = fiber->next_free;
-  if (fiber->stack_bytes < sim_settings()->stack_bytes) grow(fiber);
+  if (fiber->stack_bytes < bytes) grow(fiber, bytes);
   return fiber;
 }
 
 bool fiber_ready(Worker *worker) {
-  if (!worker->free) worker->free = make(worker);
+  if (!worker->free) worker->free = make(worker, stack_bytes(NULL));
   return worker->free != NULL;
 }
 

@@ -2,9 +2,10 @@
 // arrive does the work.
 #include "sim/exec/exec.h"
 
-// A meeting without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does not,
-// but what a lane learned by an atomic operation the others then rely on, as in barriers of several
-// warps in NVIDIA's cooperative groups. What the lane itself wrote is not among that.
+// A meeting without work is __syncwarp, which also orders memory. NOTE: a shuffle or vote does not
+// (but for reads that were made before: passed.c), but what a lane learned by an atomic operation
+// the others then rely on, as in barriers of several warps in NVIDIA's cooperative groups. What the
+// lane itself wrote is not among that.
 static inline void tell(Fiber *fiber, Meeting *meeting) {
   Block *block = fiber->block;
   int thread = (int)fiber->self.linear;
@@ -27,6 +28,7 @@ static void close_meeting(Warp *warp, Meeting *meeting) {
 
 static inline void do_work(Block *block, Warp *warp, CusimWork work, unsigned lanes,
                            const void *pc) {
+  passed_meet(block, (int)(warp - block->warps), lanes);
   block->working = true;
   block->work_pc = pc;
   work(warp->operands, lanes);

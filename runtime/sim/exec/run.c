@@ -133,7 +133,16 @@ static void check_guards(const Worker *worker, const Launch *launch) {
   }
 }
 
-static void run_blocks(Launch *launch) {
+static bool next_in_order(Launch *launch, unsigned long *index) {
+  unsigned long i;
+  while ((i = atomic_fetch_add(&launch->next, 1)) < launch->units) {
+    *index = (i * launch->order_mul + launch->order_add) % launch->units;
+    if (lower_claim(launch, *index)) return true;
+  }
+  return false;
+}
+
+static void run_clusters(Launch *launch, bool (*next)(Launch *, unsigned long *)) {
   Worker *worker = worker_here();
   if (!worker || !make_blocks(worker, launch)) {
     int none = 0;
@@ -147,13 +156,22 @@ static void run_blocks(Launch *launch) {
   watchdog_start(worker);
   unsigned long i;
   while (!atomic_load_explicit(&launch->error, memory_order_relaxed) &&
-         (i = atomic_fetch_add(&launch->next, 1)) < launch->units) {
+         next(launch, &i)) {
     poison(worker, launch);
-    cluster_run(worker, launch, (i * launch->order_mul + launch->order_add) % launch->units);
+    cluster_run(worker, launch, i);
     check_guards(worker, launch);
   }
   watchdog_stop(worker);
   fesetenv(&host);
+}
+
+static void run_blocks(Launch *launch) {
+  run_clusters(launch, next_in_order);
+}
+
+void launch_run_lower(Launch *launch) {
+  lower_begin(launch);
+  run_clusters(launch, lower_next);
 }
 
 // ---- the pool -----------------------------------------------------------------------------------
@@ -278,9 +296,11 @@ static void reset(Launch *launch) {
   launch->workspace.bytes = sizeof launch->workspace;
   launch->loops = can_loop(launch);
   choose_order(launch);
+  lower_make(launch);
 }
 
 static CUresult count(Launch *launch) {
+  lower_end(launch);
   launch->function->counters->launches++;
   launch->function->counters->loops += launch->loops;
   return (CUresult)atomic_load(&launch->error);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { kMostStatic = 48 << 10 }; // bytes of static shared memory of a kernel
 enum { kShared = 1024 }; // where the addresses of shared memory begin; as in device/cusim_ptx.h
 
 static size_t round_up(size_t n, size_t to) {
@@ -127,6 +128,11 @@ static void place_shared(PtxModule *m) {
       if (m->funcs[i]->entry && m->funcs[i]->reaches[v])
         m->funcs[i]->smem = at + var_bytes(reach.vars[v]);
   }
+  for (int i = 0; i < m->nfuncs; i++)
+    if (m->funcs[i]->smem > kMostStatic)
+      ptx_fail(m->ptx, CUDA_ERROR_INVALID_PTX, m->funcs[i]->line,
+               "%.100s has %zu bytes of static shared memory, of %d that are allowed",
+               m->funcs[i]->name, m->funcs[i]->smem, kMostStatic);
 }
 
 static int dynamic_alignment(const PtxModule *m) {
@@ -245,13 +251,15 @@ static bool triggers(const PtxModule *m, const PtxFunc *kernel) {
   return false;
 }
 
-static void emit_kernel_row(Emitter *e, const PtxFunc *func, int n) {
+static void emit_kernel_row(Emitter *e, PtxFunc *func, int n) {
   text_print(e->out,
              "  {\"%s\", 0, enter_%d, CUSIM_TRACE || CUSIM_COUNT ? 0 : ptx_loop<enter_%d>, "
-             "sizes_%d, offsets_%d, {%d, %d, %d, {%d, %d, %d}}, 1, %zu, %d, %d},\n",
+             "sizes_%d, offsets_%d, {%d, %d, %d, {%d, %d, %d}}, 1, %zu, %d, %d, "
+             "%zu},\n",
              func->name, n, n, n, n, func->limits.threads, func->limits.blocks,
              func->limits.registers, func->cluster[0], func->cluster[1], func->cluster[2],
-             func->smem, dynamic_alignment(e->module), triggers(e->module, func));
+             func->smem, dynamic_alignment(e->module), triggers(e->module, func),
+             emit_local_bytes(e->module, func));
 }
 
 static bool is_host_function(const char *name) {

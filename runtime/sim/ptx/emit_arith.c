@@ -58,7 +58,8 @@ static void call_float(Emitter *e, const char *name, int count, const char *more
   char known[128];
   snprintf(known, sizeof known, "rn rz rm rp ftz sat %s", more);
   only_parts(e, 1, in->nparts - 1, known);
-  if (*mode && strstr(type.name, "f16")) emit_fail(e, "of 16 bits it is to nearest");
+  bool fused = !strcmp(name, "x_fma") && *type.name == 'b';
+  if (*mode && strstr(type.name, "f16") && !fused) emit_fail(e, "of 16 bits it is to nearest");
   bool ftz = instr_has(in, "ftz"), sat = instr_has(in, "sat"), relu = instr_has(in, "relu");
   const char *around = sat ? "x_sat" : relu ? "x_relu" : "";
   snprintf(text, sizeof text, "%s%s%s", name, mode, ftz ? "_ftz" : "");
@@ -402,6 +403,7 @@ static void emit_setp(Emitter *e) {
   only_parts(e, 2, e->instr->nparts - 1, "and or xor ftz");
   const Operand *target = need_op(e, 0);
   bool pair = target->kind == OpPair, packed = strstr(type.name, "x2");
+  if (type.kind == KindFloat && type.bits == 16 && pair) emit_fail(e, "one predicate is awaited");
   if (!pair && !packed) { // without a scope: GCC looks at all labels where one ends
     emit_begin(e, target, pred);
     emit_compare(e, type, how, 1);

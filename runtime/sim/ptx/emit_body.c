@@ -115,7 +115,9 @@ static void emit_special(Emitter *e, const Operand *op) {
       text_print(e->out, c < 3 ? "cusim_self->%s[%d]" : "0u", vectors[i].field, c);
       return;
     }
-  if (!strncmp(op->name, "%envreg", 7))
+  if (!strncmp(op->name, "%pm", 3)) // counters of the hardware, which nobody has started
+    text_print(e->out, strstr(op->name, "_64") ? "0ull" : "0u");
+  else if (!strncmp(op->name, "%envreg", 7))
     text_print(e->out, "x_envreg(%d)", atoi(op->name + 7));
   else if (!strncmp(op->name, "%cluster", 8) || !strncmp(op->name, "%nclusterid", 11) ||
            !strncmp(op->name, "%is_explicit_cluster", 20))

@@ -24,6 +24,10 @@ static void emit_cp_async(Emitter *e) {
   only_parts(e, 1, in->nparts,
              "async ca cg shared shared::cta global L2::cache_hint L2::64B L2::128B L2::256B");
   bool hint = instr_has(in, "L2::cache_hint");
+  const Operand *whole = need_op(e, 2);
+  if (whole->kind == OpInt && whole->bits != 16 &&
+      (instr_has(in, "cg") || (whole->bits != 4 && whole->bits != 8)))
+    emit_fail(e, "%s bytes are awaited", instr_has(in, "cg") ? "16" : "4, 8 or 16");
   text_print(e->out, "cusim_cp_async(");
   emit_address(e, need_op(e, 0), SpaceShared);
   text_print(e->out, ", ");
@@ -31,7 +35,9 @@ static void emit_cp_async(Emitter *e) {
   text_print(e->out, ", ");
   value(e, 2, "s32");
   text_print(e->out, ", ");
-  const Operand *size = in->nops - hint > 3 ? need_op(e, 3) : need_op(e, 2);
+  const Operand *size = in->nops - hint > 3 ? need_op(e, 3) : whole;
+  if (size->kind == OpInt && whole->kind == OpInt && size->bits > whole->bits)
+    emit_fail(e, "no more bytes can be read than are written");
   if (size->kind == OpReg && e->func->regs[size->reg].type.kind == KindPred) {
     emit_value(e, size, ptx_type_of("pred"));
     text_print(e->out, " ? 0 : ");
@@ -101,6 +107,9 @@ static void emit_mbar_arrive(Emitter *e) {
   int at = need_op(e, 0)->kind == OpAddress ? 0 : 1;
   bool tx = instr_has(in, "expect_tx"), drop = !strcmp(in->part[1], "arrive_drop");
   bool to = at && need_op(e, 0)->kind != OpSink;
+  if (to && instr_has(in, "shared::cluster")) emit_fail(e, "`_` is awaited as its state");
+  if (in->nops > at + 1 && !instr_has(in, "noComplete") && e->module->arch < 90)
+    emit_fail(e, "with a count it needs .target sm_90, not %s", e->module->target);
   if (to) emit_begin(e, need_op(e, 0), ptx_type_of("u64"));
   text_print(e->out, "cusim_mbar_arrive_many(");
   barrier(e, at);
@@ -353,13 +362,14 @@ static void emit_map_copy(Emitter *e) {
   text_print(e->out, ", 128);");
 }
 
-// st.async[.weak].shared::cluster.mbarrier::complete_tx::bytes[.v2|.v4].type [addr], value, [mbar]
+// st.async[.weak|.cluster].shared::cluster.mbarrier::complete_tx::bytes[.v2|.v4].type
+// [addr], value, [mbar]
 static void emit_st_async(Emitter *e) {
   PtxType type = instr_type(e, 0);
   const Operand *from = need_op(e, 1);
   int n = from->kind == OpVector ? from->nparts : 1;
   only_parts(e, 1, e->instr->nparts - 1,
-             "async weak shared::cluster mbarrier::complete_tx::bytes v2 v4");
+             "async weak cluster shared::cluster mbarrier::complete_tx::bytes v2 v4");
   if (type.bits != 32 && type.bits != 64) emit_fail(e, "32 or 64 bits are awaited");
   text_print(e->out, "{ const %s t_[] = {", type.bits == 32 ? "u32" : "u64");
   for (int i = 0; i < n; i++) {

@@ -146,6 +146,7 @@ static void check_pairs(const Emitter *e) {
 
 void lint_instr(const Emitter *e) {
   check_pairs(e);
+  lint_form(e);
   check_target(e);
   check_kinds(e);
   check_vectors(e);

@@ -72,7 +72,22 @@ static void shape_of(Emitter *e, const Element *a, int *rows, int *depth) {
   emit_fail(e, "this shape is not done for `%s`", a->name);
 }
 
-// mma.sync.aligned.shape.row.col[.satfinite][.kind].d.a.b.c[.op.popc] d, a, b, c
+// How a product is made and added, as C++ text; `last`: the last of the types.
+static const char *product_of(Emitter *e, const Element *a, int last) {
+  static const char *const modes[][2] = {{"rz", "FusedRz"}, {"rm", "FusedRm"}, {"rp", "FusedRp"}};
+  if (!strcmp(a->name, "b1")) {
+    only_parts(e, last + 1, last + 2, "xor and");
+    return !strcmp(e->instr->part[last + 1], "and") ? "AndCount" : "XorCount";
+  }
+  for (int i = 0; i < 3; i++) {
+    if (!instr_has(e->instr, modes[i][0])) continue;
+    if (strcmp(a->name, "f64") != 0) emit_fail(e, "`.%s` of `%s`", modes[i][0], a->name);
+    return modes[i][1];
+  }
+  return "TimesPlus";
+}
+
+// mma.sync.aligned.shape.row.col[.satfinite|.rnd][.kind].d.a.b.c[.op.popc] d, a, b, c
 static void emit_mma(Emitter *e) {
   const Instr *in = e->instr;
   int last = in->nparts - 1;
@@ -84,18 +99,14 @@ static void emit_mma(Emitter *e) {
   bool bits = !strcmp(a->name, "b1"), wide = !strcmp(a->name, "f64");
   int rows = 0, depth = 0;
   only_parts(e, 1, last - 3,
-             "sync aligned row col satfinite rn kind::f8f6f4 m8n8k4 m8n8k16 m8n8k32 m8n8k128 "
+             "sync aligned row col satfinite rn rz rm rp kind::f8f6f4 m8n8k4 m8n8k16 m8n8k32 m8n8k128 "
              "m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256");
   if (a->family != b->family) emit_fail(e, "`%s` with `%s`", a->name, b->name);
   if (bits != instr_has(in, "popc")) emit_fail(e, "`.xor.popc` and `.and.popc` are of `b1`");
   shape_of(e, a, &rows, &depth);
   bool saturate = instr_has(in, "satfinite");
   const char *c = sum_of(e, types[3], a, saturate), *d = sum_of(e, types[0], a, saturate);
-  const char *product = !bits ? "TimesPlus" : "XorCount";
-  if (bits) {
-    only_parts(e, last + 1, last + 2, "xor and");
-    if (!strcmp(in->part[last + 1], "and")) product = "AndCount";
-  }
+  const char *product = product_of(e, a, last);
   PtxType type = ptx_type_of(wide ? "u64" : "u32");
   int groups = depth / a->group, high = rows / 8;
   int in_c = strcmp(c, "SumHalf") != 0 ? 2 : 1, in_d = strcmp(d, "SumHalf") != 0 ? 2 : 1;

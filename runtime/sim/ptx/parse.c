@@ -188,25 +188,44 @@ static int product(Parser *p, int out[3]) {
     int n = 1;
     if (i == 0 || parse_take(p, ",")) n = (int)parse_integer(p);
     if (out) out[i] = n;
+    else if (n < 1) parse_fail(p, "a block has a thread at least");
     all *= n > 0 && n < 1 << 11 ? n : 1; // none is larger than 1024, and so the product none
   }
   return all;
 }
 
+static int positive(Parser *p) {
+  int64_t n = parse_integer(p);
+  if (n < 1) parse_fail(p, "a limit is 1 at least");
+  return (int)n;
+}
+
+static bool take_cluster(Parser *p, const char *word) {
+  if (!parse_is(p, word)) return false;
+  if (p->module->arch < 90)
+    parse_fail(p, "`%s` needs .target sm_90, not %s", word,
+               p->module->target ? p->module->target : "none");
+  return parse_take(p, word);
+}
+
 static void parse_limits(Parser *p, PtxFunc *func) {
+  bool most = false, exact = false, rank = false, cluster = false; // were given
   for (;;) {
-    if (parse_take(p, ".maxntid") || parse_take(p, ".reqntid"))
-      func->limits.threads = product(p, NULL);
-    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = (int)parse_integer(p);
-    else if (parse_take(p, ".maxnreg")) func->limits.registers = (int)parse_integer(p);
-    else if (parse_take(p, ".reqnctapercluster")) product(p, func->cluster);
-    else if (parse_take(p, ".maxnctapersm") || parse_take(p, ".maxclusterrank")) parse_integer(p);
+    if (parse_take(p, ".maxntid")) func->limits.threads = product(p, NULL), most = true;
+    else if (parse_take(p, ".reqntid")) func->limits.threads = product(p, NULL), exact = true;
+    else if (parse_take(p, ".minnctapersm")) func->limits.blocks = positive(p);
+    else if (parse_take(p, ".maxnreg")) func->limits.registers = positive(p);
+    else if (take_cluster(p, ".reqnctapercluster")) product(p, func->cluster), cluster = true;
+    else if (take_cluster(p, ".maxclusterrank")) positive(p), rank = true;
+    else if (parse_take(p, ".maxnctapersm")) parse_integer(p);
     else if (parse_take(p, ".pragma")) {
       while (!parse_take(p, ";") && p->now.kind != TokEnd) parse_next(p);
-    } else if (!parse_take(p, ".explicitcluster") && !parse_take(p, ".noreturn") &&
-               !parse_take(p, ".blocksareclusters") && !parse_take(p, ".unified"))
-      return;
+    } else if (!take_cluster(p, ".explicitcluster") && !parse_take(p, ".noreturn") &&
+               !take_cluster(p, ".blocksareclusters") && !parse_take(p, ".unified"))
+      break;
   }
+  if ((most && exact) || (rank && cluster))
+    parse_fail(p, "%s: a limit and a size that is required", func->name);
 }
 
 // One that was declared before, or a new one.

@@ -21,6 +21,8 @@ static bool is_special(const char *name) {
   if (*name++ != '%') return false;
   size_t n = strcspn(name, ".");
   if (!strncmp(name, "envreg", 6)) return true;
+  if (n >= 3 && !strncmp(name, "pm", 2) && name[2] >= '0' && name[2] <= '7')
+    return !name[3] || !strcmp(name + 3, "_64");
   for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
     if (strlen(specials[i]) == n && !memcmp(specials[i], name, n)) return true;
   return false;
@@ -77,8 +79,34 @@ static void add_vector(Parser *p, const char *name, PtxType type, int count) {
   table_put(p->ptx, &p->names, parse_scope(p), name, kVector + first);
 }
 
+// Whether a family of the scope has the name, its stem and a number; and which.
+static bool is_of_family(Parser *p, const char *name, int scope, int *family) {
+  size_t n = strlen(name);
+  char stem[256];
+  while (n > 1 && isdigit((unsigned char)name[n - 1])) n--;
+  if (!name[n] || n >= sizeof stem) return false;
+  memcpy(stem, name, n);
+  stem[n] = 0;
+  *family = table_get(&p->names, scope, stem);
+  return *family >= kFamily && *family < kVector &&
+         strtol(name + n, NULL, 10) < p->func->regs[*family - kFamily].family;
+}
+
 static void refuse_twice(Parser *p, const char *name) {
-  if (table_get(&p->names, parse_scope(p), name) >= 0) parse_fail(p, "%.100s is there twice", name);
+  int family;
+  if (table_get(&p->names, parse_scope(p), name) >= 0 ||
+      is_of_family(p, name, parse_scope(p), &family))
+    parse_fail(p, "%.100s is there twice", name);
+}
+
+// None of the family's registers, of the first ones, was declared by itself.
+static void refuse_members(Parser *p, const char *stem, int count) {
+  char name[256];
+  for (int i = 0; i < count && i < 1 << 12; i++) {
+    snprintf(name, sizeof name, "%.240s%d", stem, i);
+    if (table_get(&p->names, parse_scope(p), name) >= 0)
+      parse_fail(p, "%.100s is there twice", name);
+  }
 }
 
 // `.reg .b32 %r<10>, a;`: of a family, a register is kept that tells its type.
@@ -101,6 +129,7 @@ void parse_registers(Parser *p) {
       int count = (int)parse_number(p, &kind);
       parse_need(p, ">");
       if (count < 0) parse_fail(p, "registers by a negative number");
+      refuse_members(p, name, count);
       int first = parse_add_reg(p, name, declared.type, parse_scope(p));
       p->func->regs[first].family = count;
       table_put(p->ptx, &p->names, parse_scope(p), name, kFamily + first);
@@ -113,17 +142,9 @@ void parse_registers(Parser *p) {
 
 // The register of a family that the name's digits pick: -1, or its number.
 static int find_in_family(Parser *p, const char *name, int scope) {
-  size_t n = strlen(name);
-  char stem[256];
-  while (n > 1 && isdigit((unsigned char)name[n - 1])) n--;
-  if (!name[n] || n >= sizeof stem) return -1;
-  memcpy(stem, name, n);
-  stem[n] = 0;
-  int family = table_get(&p->names, scope, stem);
-  if (family < kFamily || family >= kVector) return -1;
-  const PtxReg *first = &p->func->regs[family - kFamily];
-  if (strtol(name + n, NULL, 10) >= first->family) return -1;
-  return parse_add_reg(p, name, first->type, scope);
+  int family;
+  if (!is_of_family(p, name, scope, &family)) return -1;
+  return parse_add_reg(p, name, p->func->regs[family - kFamily].type, scope);
 }
 
 // What a name means here, from the innermost scope: its entry in the table, or -1.

@@ -19,6 +19,7 @@ PtxSpace parse_space(const Parser *p) {
 static void add_init(Parser *p, PtxVar *var, PtxInit init) {
   var->init = list_more(p->ptx, var->init, var->ninit, sizeof init);
   var->init[var->ninit++] = init;
+  var->pointers |= init.symbol != NULL;
 }
 
 // name, generic(name), generic(name) + 4 - 2

@@ -93,6 +93,7 @@ typedef struct PtxVar {
   int reg;     // which
   PtxInit *init;
   int ninit;
+  bool pointers; // some of init are addresses
   int scope;
   size_t offset; // of a parameter, of a shared variable
 } PtxVar;
@@ -170,6 +171,8 @@ typedef struct PtxFunc {
   int cluster[3];
   size_t param_bytes, smem; // of shared variables that it reaches
   bool *reaches;            // by number of a shared variable
+  size_t local;             // bytes of .local variables, with those of its deepest calls
+  enum { LocalUnknown, LocalAsked, LocalKnown } local_state;
 } PtxFunc;
 
 typedef struct PtxLoc {
@@ -231,12 +234,14 @@ void emit_fail(const Emitter *e, const char *format, ...)
 void lint_instr(const Emitter *e);
 void lint_width(const Emitter *e, const PtxReg *reg, PtxType type);
 void lint_address(const Emitter *e, const Operand *base, PtxSpace space);
+void lint_form(const Emitter *e); // words, and operands beside them (emit_lint_forms.c)
 void lint_convert(const Emitter *e, PtxType to, PtxType from); // cvt (emit_lint_cvt.c)
 // Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).
 void pending_begin(Emitter *e, const PtxFunc *func); // the registers it concerns
 void pending_label(Emitter *e);
 void pending_before(Emitter *e);
 void pending_behind(Emitter *e);
+size_t emit_local_bytes(PtxModule *module, PtxFunc *func); // emit_local.c
 void emit_counted(Emitter *e, const Instr *instr); // before the instruction's text; or a label
 void emit_returns(Emitter *e); // what a function gives in registers, into its results' places
 void emit_counts(Emitter *e); // the module's table, at its end

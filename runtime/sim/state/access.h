@@ -14,10 +14,11 @@ typedef struct Access { // as the race check remembers it
   uint16_t thread;
   uint8_t bytes;              // of the cell, as a mask
   bool atomic : 1, async : 1; // async: by a copy of the asynchronous proxy
+  bool compare : 1;           // atomic: compare and swap
 } Access;
 
 // A plain read that races with an atomic operation, unless its thread next compares and swaps at
-// that place: then a stale value only costs another turn of its loop.
+// that place: then a stale value only costs another turn of its loop (first_read.c).
 typedef struct EarlyRead {
   uintptr_t base; // of the access; 0: there is none
   Access old, now;

@@ -60,8 +60,7 @@ struct CUfunc_st {
   char *name; // the linker's
   int param_count;
   size_t static_smem; // bytes of static shared memory that its code reaches
-  int max_dynamic_smem;
-  int carveout;
+  int max_dynamic_smem, carveout;
   bool wide_clusters; // of more than 8 blocks
   struct KernelCounters *counters;
   struct CUfunc_st *next;
@@ -105,7 +104,7 @@ typedef struct Launch {
   struct {
     unsigned bytes, barrier, unused[14];
   } workspace;
-  bool loops; // each block as a loop over its threads
+  bool loops;                // each block as a loop over its threads
   struct LaunchNames *names; // or null; counted
   void **params; // param_count pointers into the bytes behind them; owned
   size_t params_bytes;
@@ -115,6 +114,7 @@ typedef struct Launch {
   atomic_ulong next;             // cluster index to hand out
   atomic_int error;              // first fault's CUresult
   uint64_t order_add, order_mul; // seeded order: (i * mul + add) % units
+  struct Lower *lower; // with a seed: which clusters have begun (lower.c); or null
 } Launch;
 
 extern CUmodule sim_modules; // all that are loaded
@@ -218,6 +218,7 @@ typedef struct Cluster {
   int size;
   struct Block *blocks[kMostCluster];
   unsigned char *smem[kMostCluster]; // of each block
+  unsigned long index;               // in the grid
   unsigned phase;                    // of their barrier
   int arrived;                       // threads, of this phase
 } Cluster;
@@ -250,6 +251,7 @@ typedef struct Block {
   bool atomic_open[kMaxThreads]; // its last atomic operation may not have been made yet
   MbarClock mbars[kMbarClocks];
   struct Readings *readings; // of products under way (reading.c); null: none
+  struct Passed *passed[kMaxWarps]; // reads that are over (passed.c); null: the lanes have not met
   int registers[kMaxWarps]; // of a thread of each warp, since its setmaxnreg; 0: as at launch
   struct Clock *cluster_clocks[2]; // what threads published at the cluster's barrier, by its phase
   struct Clock *exited;         // what threads published that have ended
@@ -264,8 +266,7 @@ typedef struct Worker {
   Block block;     // the first one of
   Cluster cluster; // the others are owned
   void *main_sp; // its own stack, while a fiber runs
-  Fiber *free;
-  Fiber **fibers; // all it has made
+  Fiber *free, **fibers; // of those it has made, the free ones; and all
   int nfibers;
   bool abandoned;            // the block ended with a fault
   unsigned quick;            // what the short way of accesses looks at (shadow.h); 0: it is closed
@@ -274,16 +275,15 @@ typedef struct Worker {
   unsigned char *tls_shared; // the module's static shared memory of this thread
   size_t tls_bytes;          // without the guard behind it, kTlsGuard bytes
   const void *fault_pc, *fault_address; // signal -> report
-  bool fault_known; // the address is
+  bool fault_known;       // the address is
   const char *fault_kind; // ", a write", ", a read" or, where the processor does not tell, ""
-  int fault_signal;
+  int fault_signal, ticks; // ticks: since a thread ended
   void *signal_stack; // owned; null: the program has set its own
   timer_t timer; // watchdog.c
   bool has_timer;
   MemoryFound found[1 << kFoundBits]; // last, by a hash of the address
   void *scratch; // owned; for the work of meetings
   size_t scratch_bytes;
-  int ticks; // since a thread ended
   uint64_t ended_before;
 } Worker;
 
