@@ -217,6 +217,8 @@ int64_t tensor_count(const PlanTensor *tensor);      // elements
 // Whole tensors as stored (order, dtype); `bytes` must be the tensor's.
 int tensor_read(Loaded *loaded, int tensor, void *stored, size_t bytes, Error *err);
 int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, Error *err);
+// In its dtype, but row-major in the model's shape.
+int tensor_read_plain(Loaded *loaded, int tensor, void *values, size_t bytes, Error *err);
 
 // Whole tensors as floats, row-major in the model's shape; `count` must be tensor_count.
 int tensor_read_floats(Loaded *loaded, int tensor, float *values, int64_t count, Error *err);

@@ -184,15 +184,11 @@ int params_values(const Params *params, const PlanTensor *tensor, float *values,
   return rc;
 }
 
-static bool is_row_major(const PlanTensor *t) {
-  bool same = true;
-  for (int d = 0; d < t->rank; d++) same = same && t->order[d] == d;
-  return same;
-}
-
 // Are its values on the device those of params_values?
 static bool is_plain(const PlanTensor *t) {
-  return t->dtype == DtF32 && is_row_major(t);
+  bool plain = t->dtype == DtF32;
+  for (int d = 0; d < t->rank; d++) plain = plain && t->order[d] == d;
+  return plain;
 }
 
 static int fill_integers(Loaded *loaded, int tensor, const WeightTensor *weight, Error *err) {
@@ -286,20 +282,6 @@ static const char *const stored_as[DtCount] = {
     [DtF32] = "F32", [DtF16] = "F16", [DtBf16] = "BF16", [DtF64] = "F64",
     [DtI32] = "I32", [DtU8] = "U8",   [DtI64] = "I64",   [DtBool] = "BOOL"};
 
-// A state as the model has it: filters that training updates lie in the order of their products.
-static int read_state(Loaded *loaded, int tensor, void *data, size_t bytes, Error *err) {
-  PlanTensor t = loaded->plan->tensors[tensor];
-  int64_t count = tensor_count(&t);
-  if (is_row_major(&t)) return tensor_read(loaded, tensor, data, bytes, err);
-  double *values = heap_alloc((size_t)count, sizeof *values);
-  if (!values) return heap_error(err, "saving states");
-  int rc = tensor_read_doubles(loaded, tensor, values, count, err);
-  for (int d = 0; d < t.rank; d++) t.order[d] = d;
-  if (!rc) tensor_from_doubles(&t, values, data);
-  free(values);
-  return rc;
-}
-
 // States from the device; parameters without updates from `params`.
 static int save_one(const Params *params, Loaded *loaded, int tensor, WeightTensor *out,
                     Error *err) {
@@ -313,7 +295,7 @@ static int save_one(const Params *params, Loaded *loaded, int tensor, WeightTens
   void *data = heap_alloc(out->bytes, 1);
   if (!data) return heap_error(err, "saving parameters");
   out->data = data;
-  return state ? read_state(loaded, tensor, data, out->bytes, err)
+  return state ? tensor_read_plain(loaded, tensor, data, out->bytes, err)
                : params_values(params, t, data, err);
 }
 

@@ -165,6 +165,23 @@ int tensor_read(Loaded *loaded, int tensor, void *stored, size_t bytes, Error *e
   return rc ? rc : CU(&device->api, err, cuStreamSynchronize, device->stream);
 }
 
+int tensor_read_plain(Loaded *loaded, int tensor, void *values, size_t bytes, Error *err) {
+  int rc = tensor_read(loaded, tensor, values, bytes, err);
+  const PlanTensor *t = &loaded->plan->tensors[tensor];
+  bool plain = true;
+  for (int d = 0; !rc && d < t->rank; d++) plain = plain && t->order[d] == d;
+  if (rc || plain || !bytes) return rc;
+  char *stored = heap_alloc(bytes, 1), *to = values;
+  if (!stored) return heap_error(err, "reading a tensor");
+  memcpy(stored, values, bytes);
+  Walk walk = walk_begin(t);
+  size_t size = dtype_size(t->dtype), count = bytes / size;
+  for (size_t i = 0; i < count; i++, walk_next(&walk))
+    memcpy(to + i * size, stored + (size_t)walk.at * size, size);
+  free(stored);
+  return ExitOk;
+}
+
 int tensor_write(Loaded *loaded, int tensor, const void *stored, size_t bytes, Error *err) {
   const Device *device = loaded->device;
   CUdeviceptr at = 0;
