@@ -26,7 +26,7 @@ int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err) 
   return code;
 }
 
-// Or a copy that is updated with one?
+// A state, or a copy of a parameter that is updated as that is?
 static bool is_state(const Run *r, int tensor) {
   const PlanTensor *t = &r->plan->tensors[tensor];
   return t->role == RoleState || (t->value >= 0 && r->compiler.graph->nodes[t->value]->follows);

@@ -227,7 +227,7 @@ Dtype precision_dtype(Precision precision); // of values between kernels, and op
 bool precision_parse(const char *name, Precision *precision);
 bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions so in memory?
 bool type_innermost_in(const Type *t, int64_t axes);   // is the innermost, larger than 1, of these?
-bool type_same_shape(const Type *a, const Type *b);
+bool type_same_shape(const Type *a, const Type *b), type_same_order(const Type *a, const Type *b);
 typedef struct ShapeText {
   char s[MaxRank * 22 + 4];
 } ShapeText;

@@ -28,6 +28,13 @@ Type type_make(Dtype dtype, int rank, const int64_t *dim) {
   return t;
 }
 
+bool type_same_order(const Type *a, const Type *b) { // of one shape: do their elements lie alike?
+  int64_t sa[MaxRank], sb[MaxRank];
+  type_strides(a, sa);
+  type_strides(b, sb);
+  return !memcmp(sa, sb, sizeof sa[0] * (size_t)a->rank);
+}
+
 bool type_same_shape(const Type *a, const Type *b) {
   return a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof a->dim[0] * (size_t)a->rank);
 }

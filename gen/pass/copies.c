@@ -24,12 +24,6 @@ static Node *cast_of(const Node *n) {
   return param && of->type.dtype != n->type.dtype ? of : NULL;
 }
 
-static bool same_order(const Type *a, const Type *b) {
-  for (int d = 0; d < a->rank; d++)
-    if (a->order[d] != b->order[d]) return false;
-  return true;
-}
-
 // `n` again, of `in`, in memory as it was.
 static Node *again(Graph *to, Node *n, Node *in) {
   Node *same = graph_add(to, n->op, 1, &in, &n->attr, n);
@@ -54,7 +48,7 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
   }
   if (copy->type.dtype != n->type.dtype) return n;
   Node *moved = is_permute(n->in[0]) ? again(to, n->in[0], copy) : copy;
-  return same_order(&moved->type, &n->type) ? moved : again(to, n, moved);
+  return type_same_order(&moved->type, &n->type) ? moved : again(to, n, moved);
 }
 
 static void update_with(Graph *g, Node *copy) {

@@ -19,25 +19,18 @@ static void set_order(Type *t, const uint8_t *order) {
   memcpy(t->order, order, (size_t)t->rank);
 }
 
-static bool same_order(const Type *a, const Type *b) {
-  int64_t sa[MaxRank], sb[MaxRank];
-  type_strides(a, sa);
-  type_strides(b, sb);
-  return !memcmp(sa, sb, sizeof sa[0] * (size_t)a->rank);
-}
-
 // n itself, when it lies as asked; else a copy of it that does (Node.subst: the last one made).
 static Node *as(Graph *to, Node *n, Dtype dtype, const uint8_t *order) {
   Type t = n->type;
   t.dtype = dtype;
   set_order(&t, order);
-  if (dtype == n->type.dtype && same_order(&t, &n->type)) return n;
+  if (dtype == n->type.dtype && type_same_order(&t, &n->type)) return n;
   if (n->op->cls == OpMap && n->uses <= 1) {
     n->type = t;
     return n;
   }
   Node *copy = n->subst;
-  if (copy && copy->type.dtype == dtype && same_order(&t, &copy->type)) return copy;
+  if (copy && copy->type.dtype == dtype && type_same_order(&t, &copy->type)) return copy;
   copy = n->subst = graph_add(to, op_need(to->c, "copy"), 1, &n, NULL, n);
   copy->type = t;
   return copy;
@@ -72,7 +65,7 @@ static Type in_place(const Node *n) {
     for (; at > 0 && stride[t.order[at - 1]] < stride[d]; at--) t.order[at] = t.order[at - 1];
     t.order[at] = (uint8_t)d;
   }
-  return same_order(&t, &n->type) ? n->type : t;
+  return type_same_order(&t, &n->type) ? n->type : t;
 }
 
 static bool is_innermost(const Type *t, int d) {
@@ -94,7 +87,7 @@ static void keep_order(Node *n) {
   Type kept = in_place(n), image = n->type;
   if (n->type.rank == 4) set_order(&image, channels_last);
   if (n->type.rank > 4 || is_innermost(&kept, last_dim(&kept)) ||
-      (n->type.rank == 4 && same_order(&kept, &image)))
+      (n->type.rank == 4 && type_same_order(&kept, &image)))
     n->type = kept;
 }
 
@@ -132,12 +125,12 @@ static void choose_order(Node *n) {
 // A move whose elements lie as its input's: itself, or where others read it a twin (Node.subst).
 static Node *moved_in_place(Graph *to, Node *move) {
   Type type = in_place(move);
-  if (move->uses <= 1 || same_order(&type, &move->type)) {
+  if (move->uses <= 1 || type_same_order(&type, &move->type)) {
     move->type = type;
     return move;
   }
   Node *twin = move->subst;
-  if (!twin || twin->op != move->op || !same_order(&type, &twin->type)) {
+  if (!twin || twin->op != move->op || !type_same_order(&type, &twin->type)) {
     twin = move->subst = graph_add(to, move->op, move->nin, move->in, &move->attr, move);
     twin->type = type;
     twin->uses = 0;
@@ -226,7 +219,8 @@ static Node *rewrite(Graph *to, Node *node, Node **in) {
 static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
   bool reshape = n->op->cls == OpMove && n->op->form == MoveReshape;
   bool plain = is_row_major(wanted);
-  if (reshape && plain && !taken && !same_order(wanted, &n->type) && n->in[0]->op->cls == OpMap) {
+  if (reshape && plain && !taken && !type_same_order(wanted, &n->type) &&
+      n->in[0]->op->cls == OpMap) {
     const Type *from = &n->in[0]->type;
     Type type = type_make(wanted->dtype, from->rank, from->dim);
     Node *turned = at_border(g, n->in[0], &type, true); // where other maps are; a view follows
@@ -234,7 +228,7 @@ static Node *at_border(Graph *g, Node *n, const Type *wanted, bool taken) {
     view->type = *wanted;
     return view;
   }
-  if (!taken && n->op->cls != OpSource && same_order(wanted, &n->type)) return n;
+  if (!taken && n->op->cls != OpSource && type_same_order(wanted, &n->type)) return n;
   Node *copy = graph_add(g, op_need(g->c, "copy"), 1, &n, NULL, n);
   copy->type = *wanted;
   return copy;

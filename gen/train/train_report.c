@@ -8,8 +8,10 @@
 
 static void put_time(Buffer *line, double seconds) {
   long s = (long)(seconds + 0.5);
-  if (s >= 3600) buffer_put(line, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-  if (s < 3600) buffer_put(line, "%ld:%02ld", s / 60, s % 60);
+  if (s >= 3600)
+    buffer_put(line, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+  else
+    buffer_put(line, "%ld:%02ld", s / 60, s % 60);
 }
 
 static void print_time(double seconds) {

@@ -3,7 +3,8 @@
 // is the same whatever order they are met in. Each warp keeps its best in registers, sorted across
 // the lanes; what beats the last of them waits in shared memory, and is sorted and merged by
 // bitonic networks 32 at a time (as WarpSelect of Johnson, Douze and Jegou, "Billion-scale
-// similarity search with GPUs", 2017). Warps that share a row then merge in pairs, blocks through global memory.
+// similarity search with GPUs", 2017). Warps that share a row then merge in pairs, blocks through
+// global memory.
 #pragma once
 
 using Key = unsigned long long;  // 0: none

@@ -146,7 +146,8 @@ CUSIM_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
 CUSIM_DOT(int, (signed char), short)
 CUSIM_DOT(unsigned, (unsigned char), (unsigned short))
 #undef CUSIM_DOT
-// The position of the offset-th set bit of mask from base upwards, downwards if offset < 0; else ~0.
+// The position of the offset-th set bit of mask from base upwards, downwards if offset < 0; else
+// ~0.
 CUSIM_FN unsigned __fns(unsigned mask, unsigned base, int offset) {
   int step = offset < 0 ? -1 : 1, left = offset < 0 ? -offset : offset;
   if (offset == 0) return base < 32 && mask >> base & 1 ? base : ~0u;

@@ -112,7 +112,8 @@ template <int kMode> CUSIM_FN bf16 fma_directed(bf16 a, bf16 b, bf16 c) {
 #define PTX_FMA(how, mode)                                                                         \
   CUSIM_FN bf16 x_fma_##how(bf16 a, bf16 b, bf16 c) { return fma_directed<mode>(a, b, c); }        \
   CUSIM_FN bf16x2 x_fma_##how(bf16x2 a, bf16x2 b, bf16x2 c) {                                      \
-    return pair<bf16x2>(x_fma_##how(low(a), low(b), low(c)), x_fma_##how(high(a), high(b), high(c))); \
+    return pair<bf16x2>(x_fma_##how(low(a), low(b), low(c)),                                       \
+                        x_fma_##how(high(a), high(b), high(c)));                                   \
   }
 PTX_FMA(rz, FE_TOWARDZERO)
 PTX_FMA(rm, FE_DOWNWARD)
