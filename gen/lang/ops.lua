@@ -244,21 +244,20 @@ op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
 
 -- The place of the largest and the smallest element: the lowest one; NaN before all, as in NumPy.
-local function place(name, init, sign, better)
-  local second = "(nn_isnan(a.best) ? nn_isnan(b.best) && b.at < a.at : nn_isnan(b.best) || b.best " ..
-                 sign .. " a.best || (b.best == a.best && b.at < a.at))"
+local function place(name, init, before, better)
+  local second = before .. "(b.best, b.at, a.best, a.at)"
   local function wins(best, x) return where(eq(best, best), where(eq(x, x), better(best, x), 1), 0) end
   op{name = "reduce_" .. name, class = "reduce", attrs = {"axes"}, result = "a.at", gives = "i32", flops = 4,
      ref_result = function(best, at) return at end, acc = {name = name,
        {"best", init = init, element = "$1", combine = second .. " ? b.best : a.best",
-        ref_init = sign == ">" and -1 / 0 or 1 / 0,
+        ref_init = init == "nn_inf()" and 1 / 0 or -1 / 0,
         ref = function(best, at, x, i) return where(wins(best, x), x, best) end},
        {"at", type = "int", init = "2147483647", element = "$i",
         combine = second .. " ? b.at : a.at",
         ref_init = 0, ref = function(best, at, x, i) return where(wins(best, x), i, at) end}}}
 end
-place("argmax", "-nn_inf()", ">", function(best, x) return lt(best, x) end)
-place("argmin", "nn_inf()", "<", function(best, x) return lt(x, best) end)
+place("argmax", "-nn_inf()", "nn_above", function(best, x) return lt(best, x) end)
+place("argmin", "nn_inf()", "nn_below", function(best, x) return lt(x, best) end)
 
 -- The largest element and the sum of exp(x - largest), in one pass over a row of any length.
 local function below(x) return "(" .. x .. ".most == nn_max(a.most, b.most) ? " .. x .. ".sum : " .. x ..
