@@ -234,6 +234,9 @@ static void print_result(const char *kind, const char *name, const Type *t, cons
   printf("%-9s %s %s: relative error %.2e (%s%s) %s\n", kind, name, type_shape(t).s, c->relative,
          gate, c->rounding ? "; within what rounding alone explains" : "",
          c->passed ? "ok" : "WRONG");
+  if (c->infinite)
+    printf("%-9s %lld of its elements are beyond the range of this dtype, and infinite\n", "",
+           (long long)c->infinite);
 }
 
 static void print_checks(const Run *r) {

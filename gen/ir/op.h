@@ -67,6 +67,7 @@ enum OpFlag {
   FlagMax = 512,       // of a reduction: the largest element
   FlagDiv = 2048,      // division
   FlagShrinks = 32768, // of large inputs it makes small results
+  FlagBounded = 65536, // its results are small, of any input
   FlagEqual = 16384,   // true where its inputs are equal
   FlagOnline = 4096, // of a reduction: made of the largest element and the sum of exp(x - largest)
   FlagLipschitz = 64 // an error of its inputs grows no larger: |f(x) - f(y)| <= |x - y|, summed

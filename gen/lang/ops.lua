@@ -157,10 +157,10 @@ op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"lipschitz"},
 op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"lipschitz"},
    ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
-op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz"},
+op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz", "bounded"},
    ref = function(x) return tanh(x) end,
    grad = function(g, y) return g * (1 - y * y) end}
-op{name = "erf", cuda = "nn_erf($1)", flops = 16, ref = function(x) return erf(x) end,
+op{name = "erf", cuda = "nn_erf($1)", flops = 16, flags = {"bounded"}, ref = function(x) return erf(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * 1.1283791670955126 end}
 op{name = "erfc", cuda = "nn_erfc($1)", flops = 20, ref = function(x) return erfc(x) end,
    grad = function(g, y, x) return g * exp(-x * x) * -1.1283791670955126 end}
@@ -168,10 +168,10 @@ op{name = "log1p", cuda = "nn_log1p($1)", flops = 6, flags = {"wide", "shrinks"}
    grad = function(g, y, x) return g / (x + 1) end}
 op{name = "expm1", cuda = "nn_expm1($1)", flops = 6, flags = {"wide"}, ref = function(x) return expm1(x) end,
    grad = function(g, y) return g * (y + 1) end}
-op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz"},
+op{name = "atan", cuda = "nn_atan($1)", flops = 12, flags = {"lipschitz", "bounded"},
    ref = function(x) return atan(x) end,
    grad = function(g, y, x) return g / (x * x + 1) end}
-op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"lipschitz"},
+op{name = "sigmoid", cuda = "1.f / (1.f + nn_exp(-$1))", flops = 6, flags = {"lipschitz", "bounded"},
    ref = function(x) return 1 / (1 + math.exp(-x)) end, grad = function(g, y) return g * y * (1 - y) end}
 op{name = "silu", cuda = "$1 / (1.f + nn_exp(-$1))", flops = 7,
    ref = function(x) return x / (1 + math.exp(-x)) end,
@@ -186,7 +186,7 @@ op{name = "round", cuda = "nn_round($1)", flags = {"step"}, ref = function(x)
   local rest, odd = x - down, down - 2 * floor(down / 2)
   return down + where(eq(rest, 0.5), odd, lt(0.5, rest))
 end, grad = none}
-op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "step"},
+op{name = "sign", type = "arith", cuda = "($1 > 0) - ($1 < 0)", flags = {"lipschitz", "step", "bounded"},
    ref = function(x) return lt(0, x) - lt(x, 0) end, grad = none}
 
 -- To another dtype: floats are cut toward zero, as PyTorch does.

@@ -28,6 +28,7 @@ static const struct {
                   {"step", FlagStep},
                   {"wide", FlagWide},
                   {"shrinks", FlagShrinks},
+                  {"bounded", FlagBounded},
                   {"online", FlagOnline},
                   {"lipschitz", FlagLipschitz}};
 

@@ -47,6 +47,7 @@ CheckResult check_compare(const double *want, const double *got, const double *b
     double e = got[i] - want[i];
     bool same = same_number(want[i], got[i], most);
     if (same) e = 0;
+    r.infinite += same && isinf(got[i]) && isfinite(want[i]);
     error += e * e;
     if (fabs(want[i]) < most) norm += want[i] * want[i];
     bool over = bound && !same && !(fabs(e) <= bound[i]);

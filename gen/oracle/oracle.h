@@ -41,6 +41,7 @@ typedef struct CheckResult {
   double gate;      // the largest relative error allowed
   double max_error; // largest absolute error
   int64_t bad;      // elements outside their bound, or not finite
+  int64_t infinite; // elements that the dtype does not hold, and that are infinite
   int64_t worst;    // index of the first of them, row-major; -1: none
   double want, got; // there
 } CheckResult;

@@ -8,9 +8,10 @@
 //
 // Whether 16 bits overflow must not depend on what was fused, which keeps values in 32. So these
 // are stored in 32 bits: what is made with a number beyond f16; values that grow, as the squares of
-// a variance do, and lead through maps to what makes them small alone: reductions, roots, an eighth
-// of them; products and sums of windows that are made small at once. And growing maps of sources,
-// if one reader makes them small: kernels compute those again.
+// a variance do, products and sums of windows, if they lead through maps to what makes them small
+// alone: reductions, roots, an eighth of them; or to results that are bounded. And growing maps of
+// sources, if one reader makes them small: kernels compute those again. A reader of another kind
+// stores what it makes of an infinity: the model's results are not finite, fused or not.
 //
 // Statistics that only products read are stored as products read them. Outputs of the model are
 // fp32. Moves of one value keep its dtype. Where states are updated, as in training, so is what
@@ -19,7 +20,6 @@
 #include "pass.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 Dtype prec_operand(const Node *contract) {
   return precision_dtype(contract->precision);
@@ -78,18 +78,31 @@ static Dtype stored(const Node *n, bool shrunk) {
   return wide ? DtF32 : precision_dtype(n->precision);
 }
 
-// How many of each node's uses make it small, through moves and, with `maps`, through maps and
-// windows that only these read.
-static int *count_shrunk(const Graph *g, bool maps) {
-  int *count = base_alloc((size_t)g->nnodes, sizeof *count);
+// By id: is the value read to be made small, through moves, maps and windows, by each reader that
+// an infinity of it would reach? `whole`: by each, else by one at least.
+typedef struct {
+  bool *whole, *some;
+} Shrunk;
+
+static Shrunk find_shrunk(const Graph *g) {
+  size_t count = (size_t)g->nnodes + 1;
+  Shrunk found = {arena_alloc(g->arena, sizeof(bool) * count),
+                  arena_alloc(g->arena, sizeof(bool) * count)};
+  int *small = arena_alloc(g->arena, sizeof *small * count),
+      *bounded = arena_alloc(g->arena, sizeof *bounded * count);
   for (int i = g->nnodes - 1; i >= 0; i--) {
     const Node *n = g->nodes[i];
-    bool maplike = n->op->cls == OpMap || n->op->cls == OpWindow;
-    bool passes = n->op->cls == OpMove || (maps && maplike);
-    bool shrunk = shrinks(n, kSmall) || (passes && count[i] == n->uses);
-    for (int j = 0; shrunk && n->uses && j < n->nin; j++) count[n->in[j]->id]++;
+    bool passes = n->op->cls == OpMove || n->op->cls == OpMap || n->op->cls == OpWindow;
+    bool limits = n->op->flags & FlagBounded || n->op->typing == TypeCompare;
+    found.some[i] = small[i];
+    found.whole[i] = small[i] && small[i] + bounded[i] == n->uses;
+    bool shrunk = n->uses && (shrinks(n, kSmall) || (passes && found.whole[i]));
+    for (int j = 0; j < n->nin; j++) {
+      small[n->in[j]->id] += shrunk;
+      bounded[n->in[j]->id] += !shrunk && limits;
+    }
   }
-  return count;
+  return found;
 }
 
 // By id: does all that reads the value lead, through maps and moves, to new values of states?
@@ -169,13 +182,12 @@ void prec_pass(Compiler *c) {
   bool *leads = g->nupdates ? find_leading(g) : NULL, *statistics = find_made(g, true),
        *compared = find_compared(g), *plain = find_made(g, false);
   bool *multiplied = find_multiplied(g);
-  int *shrunk = count_shrunk(g, true), *at_once = count_shrunk(g, false);
+  Shrunk shrunk = find_shrunk(g);
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i];
-    int uses = (sums_up(n) ? at_once : shrunk)[i];
     bool again = plain[i] && n->op->typing != TypeDraw && !shrinks(n, 1);
     if (!dtype_is_float(n->type.dtype)) continue;
-    n->type.dtype = stored(n, uses && (uses == n->uses || again));
+    n->type.dtype = stored(n, shrunk.whole[i] || (again && shrunk.some[i]));
     bool statistic = statistics[i] && n->op->cls == OpMap && (g->nupdates || !multiplied[i]);
     bool wide = compared[i] || statistic || (leads && leads[i]);
     if (wide && !is_said(n)) n->type.dtype = DtF32;
@@ -188,6 +200,4 @@ void prec_pass(Compiler *c) {
   }
   for (int i = 0; i < g->noutputs; i++)
     if (dtype_is_float(g->outputs[i].node->type.dtype)) set_output(g->outputs[i].node);
-  free(shrunk);
-  free(at_once);
 }

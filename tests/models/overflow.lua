@@ -1,6 +1,5 @@
 -- Values beyond f16 on the way to results within it: whatever is fused, and which kernels read
--- them, these are right. NOTE: a value that is made of no sources alone, and has readers of both
--- kinds, those that make it small and others, is stored as --dtype says.
+-- them, these are right. (What is beyond f16 in the end, too, may be infinite: "beyond".)
 local nn = require "nn"
 local cfg = nn.config{case = "product"}
 local x = nn.input("x", {64, 32})
@@ -21,9 +20,17 @@ elseif cfg.case == "mixed" then -- one reader sums, the other does not
   local q = (x * 300) * (x * 300)
   nn.output("sums", q:sum(1) * 1e-4)
   nn.output("bounded", nn.tanh(q))
+elseif cfg.case == "readers" then -- of a product: bounded, and small after another map
+  local h = (x * 300):matmul(w * 300)
+  nn.output("bounded", nn.tanh(h))
+  nn.output("positive", nn.relu(h) * 1e-4)
+  nn.output("gated", nn.gelu(h):mean(2) * 1e-4)
 elseif cfg.case == "root" then
   local h = x:matmul(w) * 300
   nn.output("root", nn.sqrt(h * h + 1))
+elseif cfg.case == "beyond" then -- read in 16 bits, where it is infinite, as its reader's result is
+  local h = (nn.abs(x) * 1e4):matmul(nn.abs(w) * 1e4)
+  nn.output("product", h:matmul(nn.abs(w) * 10))
 elseif cfg.case == "window" then
   nn.output("pooled", (x * 3e4):reshape{1, 2, 32, 32}:avg_pool2d{kernel = 8})
 end

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Whether f16 overflows depends on what a model computes, not on what was fused.
 . "$(dirname "$0")/../tap.sh"
-for case in product squares statistic mixed root window; do
+for case in product squares statistic mixed readers root window; do
   for lowering in fused unfused; do
     ok "beyond f16 on the way: $case, $lowering" build/nngen tests/models/overflow.lua --quiet \
       --dtype fp16 --lowering $lowering --set case=$case
   done
 done
+says_infinite() {
+  build/nngen tests/models/overflow.lua --dtype fp16 --set case=beyond >"$work/log" || return 1
+  grep -q "2048 of its elements are beyond the range of this dtype, and infinite" "$work/log"
+}
+ok "infinite results are said to be so" says_infinite
 tap_done
