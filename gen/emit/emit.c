@@ -53,43 +53,6 @@ const char *const *emit_index_names(int rank) {
   return names[rank];
 }
 
-static void describe_value(Buffer *b, const Group *g, const Node *n, const char *role) {
-  buffer_put(b, "//   %-3s %s: %s%s", role, expr_pointer(g, n), dtype_name(n->type.dtype),
-             type_shape(&n->type).s);
-  bool plain = true;
-  for (int d = 0; d < n->type.rank; d++) plain = plain && n->type.order[d] == d;
-  for (int d = 0; !plain && d < n->type.rank; d++)
-    buffer_put(b, d ? ",%d" : " in memory order %d", n->type.order[d]);
-  buffer_put(b, ", %s\n", n->name && *n->name ? n->name : n->op->name);
-}
-
-static void put_lines(Buffer *b, const Group *g) { // the model lines the kernel comes from
-  Loc last = {0};
-  for (int i = 0; i < g->nnodes; i++) {
-    Loc loc = g->nodes[i]->loc;
-    if (!loc.file || (last.file && !strcmp(loc.file, last.file) && loc.line == last.line)) continue;
-    buffer_put(b, last.file ? ", %s:%d" : "%s:%d", loc.file, loc.line);
-    last = loc;
-  }
-}
-
-// The comment a kernel opens with.
-static void put_header(Emitter *e) {
-  const Group *g = e->g;
-  Buffer b = {0};
-  buffer_put(&b, "// %s: %s\n// from ", g->name, g->ops);
-  put_lines(&b, g);
-  buffer_put(&b, "\n");
-  for (int i = 0; i < g->ninputs; i++) describe_value(&b, g, g->inputs[i], "in");
-  for (int i = 0; i < g->noutputs; i++) describe_value(&b, g, g->outputs[i], "out");
-  buffer_put(&b, "// grid %lldx%lldx%lld of %d threads, %d bytes of dynamic shared memory\n",
-             (long long)g->tile.grid[0], (long long)g->tile.grid[1], (long long)g->tile.grid[2],
-             g->tile.threads, g->tile.smem);
-  buffer_put(&b, "// %.0f FLOP, %lld bytes read, %lld bytes written\n", g->flops,
-             (long long)g->bytes_read, (long long)g->bytes_written);
-  hole_take(e, "header", &b);
-}
-
 static const char *alone(const Group *g, const Node *n) { // is no other parameter the same memory?
   return group_aliases(g, n) ? "" : "__restrict__ ";
 }
@@ -394,7 +357,7 @@ void emit_group(Compiler *c, Group *g) {
   expr_name_args(g);
   lua_newtable(c->lua);
   hole_text(&e, "name", g->name);
-  put_header(&e);
+  emit_header(&e);
   put_params(&e);
   put_includes(&e);
   hole_int(&e, "lanes", g->tile.lanes);

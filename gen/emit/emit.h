@@ -142,6 +142,9 @@ const char *hole_get(Emitter *e, const char *name);         // null when there i
 void hole_int(Emitter *e, const char *name, int64_t value);
 void hole_bool(Emitter *e, const char *name, bool value);
 
+// Fills the hole `header`: the comment that a kernel opens with.
+void emit_header(Emitter *e);
+
 // Letters for the indices of a value of this rank: n c h w, m n, ...
 const char *const *emit_index_names(int rank);
 

@@ -1,5 +1,5 @@
 // all_maps__to_and_1_more: sigmoid+add+sigmoid+add+add+sub+mul+div+pow+atan2+max+min+maximum+minimum+floordiv+mod+lt+le+gt+ge+eq+ne+logical_and+logical_or+logical_xor+logical_not+where+copy+neg+relu+abs+exp+log+sqrt+rsqrt+sin+cos+tanh+erf+erfc+log1p+expm1+atan+sigmoid+silu+floor+ceil+trunc+round+sign+to and 1 more
-// from tests/models/all_maps.lua:5, tests/models/all_maps.lua:6, tests/models/all_maps.lua:14, tests/models/all_maps.lua:12, tests/models/all_maps.lua:14, tests/models/all_maps.lua:13, tests/models/all_maps.lua:12, tests/models/all_maps.lua:15, tests/models/all_maps.lua:13, tests/models/all_maps.lua:11
+// from tests/models/all_maps.lua:5, 6, 11, 12, 13, 14, 15
 //   in  g_x: f32(3, 96), x
 //   in  g_y: f32(96), y
 //   out g_add: f32(3, 96), add
