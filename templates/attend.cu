@@ -23,6 +23,7 @@ constexpr int kSplits = $(k.splits);  // parts of the keys, each a block's
 constexpr int kThreads = $(k.threads);
 constexpr int kBlocksPerSm = $(k.blocks);
 constexpr float kScale = $(k.scale), kLog2e = 1.4426950408889634f;  // of what `score` gives
+constexpr int kSlack = $(k.weighing and 0 or 8);  // a power is at most 2 to this
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
@@ -135,13 +136,14 @@ $(k.weighing.body)
 //@ end
     if (kKeys % kTileKeys && tile == kTilesKeys - 1) cut_scores<Warp::Tile>(
         scores, kKeys % kTileKeys, -nn_inf());
-    warp.power(scores, kScale * kLog2e);
+    warp.power<kSlack>(scores, kScale * kLog2e);
 //@ if k.weighing then
     apply_scores<Warp::Tile, kM, kKeys>(scores, m, key, weighed);
 //@ end
     warp.weigh(scores, smem.v[stage]);
     tile = after;
   }
+  warp.settle(kScale * kLog2e);
 
   // The factor of outputs of row `at`; of the threads that have it, one is the first.
   auto factor = [&](int at, const ScoreRow &state, bool first) {
