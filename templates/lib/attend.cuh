@@ -23,6 +23,11 @@ template <class T, int kDepth> struct HeadRows {
   __device__ static int at(int row, int chunk) {
     return (row * kRowChunks + (chunk ^ (row / (8 / kTurns) % kTurns))) * kChunkBytes;
   }
+  // at(row, chunk + more) from at(row, chunk), where chunk is 0 or 1 and `more`, known when this is
+  // compiled, is even.
+  __device__ static int further(int at, int more) {
+    return (at ^ (more % kTurns * kChunkBytes)) + more / kTurns * kTurns * kChunkBytes;
+  }
 };
 
 // Starts copying kTile rows from row0 on, zeros past the last. The map says where rows are:
@@ -35,21 +40,28 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   constexpr int kPack = kChunkBytes / int(sizeof(T)), kChunksOfTile = kTile * Rows::kRowChunks;
   constexpr bool kWhole = Map::kRows % kTile == 0 && Map::kDepth * sizeof(T) % 32 == 0;
   constexpr int kCopies = (kChunksOfTile + kThreads - 1) / kThreads;
+  // Copies that are 8 rows apart, or a multiple, stand equally far apart in shared memory.
+  constexpr int kApart = kThreads / Rows::kRowChunks;
+  constexpr bool kEven = kThreads % Rows::kRowChunks == 0 && kApart % 8 == 0;
+  const int r0 = threadIdx.x / Rows::kRowChunks, chunk0 = threadIdx.x % Rows::kRowChunks;
 #pragma unroll kCopies <= 8 ? kCopies : 4
   for (int i = 0; i < kCopies; ++i) {
-    const int at = i * kThreads + threadIdx.x, r = at / Rows::kRowChunks,
-              chunk = at % Rows::kRowChunks;
+    const int at = i * kThreads + threadIdx.x;
+    const int r = kEven ? r0 + i * kApart : at / Rows::kRowChunks;
+    const int chunk = kEven ? chunk0 : at % Rows::kRowChunks;
     if (kChunksOfTile % kThreads && at >= kChunksOfTile) break;
-    const bool inside = row0 + r < Map::kRows;
-    const T *row = base + Map::row(inside ? row0 + r : 0, batch);
+    char *chunk_of_tile =
+        tile + (kEven ? Rows::at(r0, chunk0) + i * kApart * Rows::kBytes : Rows::at(r, chunk));
+    const bool inside = Map::kRows % kTile == 0 || row0 + r < Map::kRows;
+    const int row = Map::row(inside ? row0 + r : 0, batch);
 #pragma unroll
     for (int piece = 0; piece < kPack / Map::kPiece; ++piece) {
       const int e = chunk * kPack + piece * Map::kPiece;
-      char *to = tile + Rows::at(r, chunk) + piece * Map::kPiece * int(sizeof(T));
+      char *to = chunk_of_tile + piece * Map::kPiece * int(sizeof(T));
       if constexpr (kWhole)
-        nn_cp_async<Map::kPiece * sizeof(T)>(to, row + e);
+        nn_cp_async<Map::kPiece * sizeof(T)>(to, base + (row + e));
       else
-        nn_cp_async<Map::kPiece * sizeof(T)>(to, row + e, inside && e < Map::kDepth);
+        nn_cp_async<Map::kPiece * sizeof(T)>(to, base + (row + e), inside && e < Map::kDepth);
     }
   }
 }

@@ -29,8 +29,8 @@ struct ScoreRows {
   int row0;
 
   __device__ __forceinline__ void load_query(unsigned (&fragment)[4], int i, int step) const {
-    const int lane = threadIdx.x % kWarp;
-    nn_ldmatrix_x4(fragment, queries + Depth::at(row0 + i * 16 + lane % 16, step * 2 + lane / 16));
+    const int lane = threadIdx.x % kWarp, at = Depth::at(row0 + lane % 16, lane / 16);
+    nn_ldmatrix_x4(fragment, queries + Depth::further(at, step * 2) + i * 16 * Depth::kBytes);
   }
 
   __device__ __forceinline__ ScoreRows(const char *queries, int row0)
@@ -45,6 +45,7 @@ struct ScoreRows {
   __device__ __forceinline__ void multiply(typename Tile::Scores &scores, const char *keys) const {
     constexpr int kTiles = Tile::kTiles, kScores = Tile::kScores;
     const int lane = threadIdx.x % kWarp;
+    const int at = Depth::at(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
     for (int i = 0; i < kTiles; ++i)
       for (int j = 0; j < kScores; ++j)
@@ -59,7 +60,7 @@ struct ScoreRows {
         else
           for (int e = 0; e < 4; ++e) rows[i][e] = query[i][step][e];
       }
-      const char *from = keys + Depth::at(lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2);
+      const char *from = keys + Depth::further(at, step * 2);
 #pragma unroll
       for (int j = 0; j < kScores; j += 2) {
         unsigned both[4];
@@ -85,7 +86,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
   }
 
   __device__ __forceinline__ void weigh(const typename Tile::Scores &scores, const char *values) {
-    const int lane = threadIdx.x % kWarp;
+    const int lane = threadIdx.x % kWarp, at = Width::at(lane % 16, lane / 16);
     // The fragment of sums is that of an operand, two columns at a time.
     unsigned rows[kKeys / 16][Tile::kTiles][4];
 #pragma unroll
@@ -102,7 +103,7 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
       const char *from[kPart / 2];
 #pragma unroll
       for (int j = 0; j < kPart / 2; ++j)
-        from[j] = values + Width::at(lane / 8 % 2 * 8 + lane % 8, part * kPart + j * 2 + lane / 16);
+        from[j] = values + Width::further(at, part * kPart + j * 2);
 #pragma unroll
       for (int step = 0; step < kKeys / 16; ++step) {
         unsigned columns[kPart][2];
