@@ -2,6 +2,7 @@
 // summary on stdout.
 #include "train.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,8 +72,10 @@ int train_report_profiled(const Train *t, Error *err) {
 }
 
 static void put_values(Buffer *line, const Metrics *m, bool mean) {
-  for (int i = 0; i < m->count; i++)
-    buffer_put(line, "  %s %.4g", m->name[i], mean ? m->sum[i] / m->weight : m->value[i]);
+  for (int i = 0; i < m->count; i++) {
+    double value = mean ? m->sum[i] / m->weight : m->value[i];
+    buffer_put(line, "  %s %.4g", m->name[i], isnan(value) ? NAN : value); // of either sign: nan
+  }
 }
 
 static void print_values(const Metrics *m, bool mean) {

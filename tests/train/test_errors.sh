@@ -51,6 +51,15 @@ bad() { # the step and the layer are named; the checkpoint stays as it was
 ok "a learning rate that blows up" bad
 ok "the same, from the beginning" fails 1 "there is no checkpoint yet" \
   run $data --lr 1e14 --out-dir "$work/bad2"
+root() { # at the end of an epoch: no checkpoint holds such weights
+  local first="step 1: the first value that is NaN: 'optimizer_step.where' of the layer sum"
+  fails 1 "'p' is NaN after step 10; $first" run $data --set case=root --accumulate 10 \
+    --out-dir "$work/root" && ! ls "$work/root" | grep safetensors
+}
+ok "weights that are not finite where a checkpoint is due" root
+ok "gradients that are not finite, however small the loss is made" fails 1 \
+  "the gradients of 32 steps in a row, up to step 32, are not finite; step 32: the first value" \
+  run $data --set case=root --amp fp16 --epochs 4 --out-dir "$work/root16"
 
 # ---- checkpoints -------------------------------------------------------------------------------
 train --epochs 2 --out-dir "$at" >/dev/null || exit
