@@ -36,10 +36,19 @@ short() { # the mean loss of 11 examples, whatever batches they come in
       embed "$work/eleven" "$work/by$b" --batch $b --lr 0 --steps 1 || return
       close "$(reference log "$work/by$b/log.jsonl" eval_loss)" \
         "$(reference log "$work/by8/log.jsonl" eval_loss)" 1e-6 &&
-        close "$(reference log "$work/by$b/log.jsonl" eval_even)" 43.5 1e-5 || return
+        close "$(reference log "$work/by$b/log.jsonl" eval_even)" 43.5 1e-5 &&
+        close "$(reference log "$work/by$b/log.jsonl" eval_level)" \
+          "$(reference log "$work/by8/log.jsonl" eval_level)" 1e-6 || return
     done
 }
 ok "a last short batch, of a loss that is one number" short
+made_up() { # of inputs by chance there is at least one example that counts
+  build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
+    python3 -c 'import math, struct, sys
+loss = struct.unpack("<f", open(sys.argv[1], "rb").read()[-4:])[0]
+sys.exit(not math.isfinite(loss))' "$work/chance/eval.loss.npy"
+}
+ok "an evaluation of inputs that nobody gave" made_up
 
 ema() {
   local i files=
