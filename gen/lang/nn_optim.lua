@@ -208,9 +208,6 @@ local function options_of(name, o, known)
   for key in pairs(known) do own[key] = o[key] end
   if any_fits(o.no_decay, name) then own.weight_decay = 0.0 end
   for _, group in ipairs(o.groups) do
-    if type(group) ~= "table" or not group.match then
-      fail("optimize: a group wants {match = \"*.bias\", ...}")
-    end
     if any_fits(group.match, name) then
       for key, value in pairs(group) do
         if key ~= "match" and key ~= "lr" and known[key] == nil then
@@ -222,6 +219,21 @@ local function options_of(name, o, known)
     end
   end
   return own
+end
+
+-- Each group is of some of these parameters, frozen ones too.
+local function check_groups(groups, list)
+  for _, group in ipairs(groups) do
+    if type(group) ~= "table" or not group.match then
+      fail("optimize: a group wants {match = \"*.bias\", ...}")
+    end
+    local found = false
+    for _, p in ipairs(list) do found = found or any_fits(group.match, core.name(p)) end
+    if not found then
+      fail("optimize: group: '%s' matches no parameter",
+           type(group.match) == "table" and table.concat(group.match, "', '") or group.match)
+    end
+  end
 end
 
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
@@ -259,8 +271,9 @@ function nn.optimize(loss, given)
   for key, value in pairs(common) do known[key] = value end
   for key, value in pairs(kind.known) do known[key] = value end
   local o = options("optimize", given, known)
-  local list = {}
-  for _, p in ipairs(o.parameters or nn.parameters()) do
+  local list, all = {}, o.parameters or nn.parameters()
+  check_groups(o.groups, all)
+  for _, p in ipairs(all) do
     if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
   end
   if #list == 0 then fail("optimize: the model has no parameter to train") end

@@ -3,8 +3,8 @@
 -- data.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, options, tensor, count = tools.fail, tools.define, tools.options, tools.tensor,
-    tools.count
+local fail, define, options, tensor = tools.fail, tools.define, tools.options, tools.tensor
+local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training -- {active = in the entry train, step = how many steps there were}
@@ -110,10 +110,14 @@ function nn.images(given)
   for key, value in pairs(given) do if type(key) ~= "number" then named[key] = value end end
   local o = options("images", named,
                     {classes = 10, mean = 0.0, std = 1.0, crop = 0, flip = false, cutout = 0})
+  local crop, cutout = amount("images: crop", o.crop), amount("images: cutout", o.cutout)
+  for _, v in ipairs(type(o.std) == "table" and o.std or {o.std}) do
+    if v == 0 then fail("images: std = 0: pictures are divided by it") end
+  end
   local x = nn.input("images", dims, {dtype = "u8"}):to("f32") * (1 / 255)
   local labels = nn.input("labels", {dims[1]},
                           {dtype = "i32", below = count("images: classes", o.classes)})
-  if mode.active and (o.crop > 0 or o.flip) then x = moved(x, o.crop, o.flip) end
+  if mode.active and (crop > 0 or o.flip) then x = moved(x, crop, o.flip) end
   local function each(v) -- a number, or one for each channel
     if type(v) == "number" then return v end
     if #v ~= dims[2] then fail("images: mean and std are numbers, or %d of them", dims[2]) end
@@ -122,7 +126,7 @@ function nn.images(given)
     return all
   end
   x = (x - each(o.mean)) / each(o.std)
-  if mode.active and o.cutout > 0 then x = cut_out(x, o.cutout) end
+  if mode.active and cutout > 0 then x = cut_out(x, cutout) end
   return x, labels
 end
 
@@ -277,6 +281,7 @@ function nn.train(batch, f, given)
   for key, value in pairs(recipe) do known[key] = value end
   for _, key in ipairs(of_optimizers) do known[key] = false end
   local o = options("train", given, known)
+  tools.checks.number("train: lr", o.lr)
   if not core.trains() then return end
   local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
                         warmup = o.warmup, epochs = o.epochs,
