@@ -15,12 +15,7 @@ static void path_of(const Train *t, const char *kind, char *path, size_t size) {
 }
 
 bool train_is_weight(const Train *t, const char *name) {
-  const Graph *g = t->compiler.graph;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    if (n->op->cls == OpSource && n->op->form == SourceParam && !strcmp(n->name, name)) return true;
-  }
-  return false;
+  return cli_is_weight(t->compiler.graph, name);
 }
 
 // ---- the folder -------------------------------------------------------------------------------
@@ -127,9 +122,7 @@ int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   if (code) return code;
   kept = base_alloc((size_t)count, sizeof *kept);
   for (int i = 0; i < count; i++)
-    if (weights_alone
-            ? train_is_weight(t, tensors[i].name)
-            : is_kept(tensors[i].name))
+    if (weights_alone ? train_is_weight(t, tensors[i].name) : is_kept(tensors[i].name))
       kept[nkept++] = tensors[i];
   if (weights_alone) take_averages(t, kept, nkept, tensors, count);
   make_notes(t, &notes);
@@ -241,10 +234,10 @@ bool train_fits(const char *pattern, const char *name) {
 }
 
 // --init takes parameters alone: optimizer states and the step count start from scratch.
-static bool is_fresh(void *user, const PlanTensor *tensor) {
+static ParamsFrom choose(void *user, const PlanTensor *tensor) {
   const Train *t = user;
-  if (!train_is_weight(t, tensor->name)) return true;
-  return t->cli->reset && train_fits(t->cli->reset, tensor->name);
+  if (!train_is_weight(t, tensor->name)) return ParamsSeed;
+  return t->cli->reset && train_fits(t->cli->reset, tensor->name) ? ParamsSeed : ParamsFile;
 }
 
 int train_open_params(Train *t, Error *err) {
@@ -252,6 +245,6 @@ int train_open_params(Train *t, Error *err) {
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
   if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
-  if (!code && t->cli->weights) params_choose(t->params, is_fresh, t);
+  if (!code && t->cli->weights) params_choose(t->params, choose, t);
   return code ? code : open_log(t, 0, err);
 }

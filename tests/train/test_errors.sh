@@ -143,6 +143,14 @@ ok "a pattern of --reset that matches nothing" fails 2 "--reset 'head' matches n
   run $data --init "$init" --reset head
 ok "--reset without weights" fails 2 "--reset needs --init FILE" run $data --reset fc
 ok "--resume and --init" fails 2 "leave out --init" run $data --resume --init "$init"
+lacks() { # a weight that the file has under another name does not start from the seed unnoticed
+  sed 's/"fc.weight"/"no.weight"/' "$init" >"$work/lacks.safetensors"
+  local text="no tensor 'fc.weight' (4x64, tests/train/tiny.lua:15)"
+  fails 5 "$text" run $data --init "$work/lacks.safetensors" --out-dir "$work/init" &&
+    fails 5 "$text" build/nngen tests/train/tiny.lua --quiet --entry train \
+      --weights "$work/lacks.safetensors"
+}
+ok "weights that lack one" lacks
 head() { # the rest of the weights starts from the file, the head from the seed
   python3 tests/train/data.py "$work/five" 84 20 5
   build/nngen train tests/train/tiny.lua --quiet --data "$work/five" --set classes=5 \
