@@ -66,7 +66,10 @@ void train_report_begin(const Train *t) {
 int train_report_profiled(const Train *t, Error *err) {
   double step = (double)t->warmup_iters + 1;
   if (t->step >= 0 && tensor_read_doubles(t->loaded, t->step, &step, 1, err)) return err->code;
-  if (!t->cli->json)
+  if (t->cli->json)
+    printf("{\n  \"schema_version\": 1,\n  \"profiled_step\": %.0f,\n  \"warmup_steps\": %lld\n}\n",
+           step, (long long)t->warmup_iters);
+  else
     printf("profiled  step %.0f, after %lld of warmup\n", step, (long long)t->warmup_iters);
   return ExitOk;
 }

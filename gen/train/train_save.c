@@ -76,9 +76,14 @@ static void take_averages(const Train *t, WeightTensor *kept, int nkept, const W
 }
 
 typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs besides tensors
-  char step[32], batch[32], seed[32], best[64], bad[32], sums[32 * (kMostMetrics + 1)];
+  char step[32], batch[32], seed[32], pictures[32], best[64], bad[32],
+      sums[32 * (kMostMetrics + 1)];
   const char *pairs[24];
 } Notes;
+
+static int64_t pictures(const Train *t) { // for training; 0: the model generates its data
+  return t->data ? dataset_count(t->data) : 0;
+}
 
 static void note(Notes *notes, int *count, const char *key, const char *value) {
   notes->pairs[(*count)++] = key;
@@ -92,6 +97,7 @@ static void make_notes(const Train *t, Notes *notes) {
   snprintf(notes->step, sizeof notes->step, "%lld", (long long)t->done);
   snprintf(notes->batch, sizeof notes->batch, "%lld", (long long)t->batch);
   snprintf(notes->seed, sizeof notes->seed, "%lld", (long long)t->seed);
+  snprintf(notes->pictures, sizeof notes->pictures, "%lld", (long long)pictures(t));
   snprintf(notes->best, sizeof notes->best, "%.17g", t->best);
   snprintf(notes->bad, sizeof notes->bad, "%lld", (long long)t->bad_epochs);
   used = snprintf(notes->sums, sizeof notes->sums, "%.17g", m->weight);
@@ -103,6 +109,7 @@ static void make_notes(const Train *t, Notes *notes) {
   note(notes, &count, "nngen_step", notes->step);
   note(notes, &count, "nngen_batch", notes->batch);
   note(notes, &count, "nngen_seed", notes->seed);
+  note(notes, &count, "nngen_pictures", notes->pictures);
   note(notes, &count, "nngen_epoch_sums", notes->sums);
   note(notes, &count, "nngen_bad_epochs", notes->bad);
   if (t->has_best) note(notes, &count, "nngen_best", notes->best);
@@ -145,7 +152,7 @@ static int check_number(const Weights *weights, const char *key, const char *opt
                  then ? then : "?", (long long)now);
 }
 
-// A run resumes with the model, dtype, batch and seed of its checkpoint.
+// A run resumes with the model, dtype, batch, seed and data of its checkpoint.
 static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
   const char *model = weights_metadata(weights, "nngen_model"),
              *dtype = weights_metadata(weights, "nngen_dtype");
@@ -160,7 +167,13 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
                    "--dtype",
                    path, dtype, t->cli->dtype);
   int code = check_number(weights, "nngen_batch", "batch", t->batch, path, err);
-  return code ? code : check_number(weights, "nngen_seed", "seed", t->seed, path, err);
+  if (!code) code = check_number(weights, "nngen_seed", "seed", t->seed, path, err);
+  const char *then = weights_metadata(weights, "nngen_pictures");
+  if (code || (then && atoll(then) == pictures(t))) return code;
+  return err_set(err, ExitUsage,
+                 "--resume: %s was made of %s pictures for training, --data has %lld: give it the "
+                 "same, or take its weights alone: --init",
+                 path, then ? then : "?", (long long)pictures(t));
 }
 
 // Another optimizer, averages that are begun or left out, other frozen layers: other states.

@@ -63,11 +63,14 @@ ok "gradients that are not finite, however small the loss is made" fails 1 \
 
 # ---- checkpoints -------------------------------------------------------------------------------
 train --epochs 2 --out-dir "$at" >/dev/null || exit
+python3 tests/train/data.py "$work/fewer" 24 20
 last=$at/tiny_last.safetensors
 cp -r "$at" "$work/good"
 restore() { rm -rf "$at"; cp -r "$work/good" "$at"; }
 ok "another batch" fails 2 "was made with --batch 8, not 4" \
   run $data --resume --out-dir "$at" --batch 4
+ok "other data" fails 2 "was made of 84 pictures for training, --data has 24: give it the same" \
+  run --data "$work/fewer" --resume --out-dir "$at"
 ok "another seed" fails 2 "was made with --seed 0, not 5" \
   run $data --resume --out-dir "$at" --seed 5
 ok "another precision than the checkpoint's" fails 2 "was made in fp32, this run is in bf16" \

@@ -154,6 +154,11 @@ marked() { # marked STEP OPTIONS...: the step that is marked, of those that the 
     { cat "$work/said"; return 1; }
 }
 ok "a step is marked after ten" marked 11
+marked_json() {
+  train --profile-one-step --out-dir "$work/marked" --json |
+    python3 -c 'import json, sys; assert json.load(sys.stdin)["profiled_step"] == 11'
+}
+ok "the same as JSON" marked_json
 ok "after three" marked 4 --warmup-iters 3
 ok "the seventh is marked" marked 7 --profile-iter 7
 ok "the first" marked 1 --profile-iter 1
