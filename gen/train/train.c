@@ -151,6 +151,10 @@ static int open_data(Train *t, Error *err) {
     return ExitOk;
   }
   t->batch = t->plan->tensors[t->images].shape[0];
+  int64_t wanted = whole_setting(t, "batch", t->batch);
+  if (wanted != t->batch)
+    return err_set(err, ExitUsage, "--batch %lld: %s trains on batches of %lld whatever is set",
+                   (long long)wanted, t->cli->model, (long long)t->batch);
   if (t->patience && !t->eval.count)
     return err_set(err, ExitUsage, "--patience counts evaluations: %s has no entry `eval`",
                    t->cli->model);

@@ -1,6 +1,6 @@
 -- What is wrong in how a model is trained: --set case=...
 local nn = require "nn"
-local case = nn.config{case = "input"}.case
+local case = nn.config{case = "input", batch = 2}.case -- batch: of no effect
 local images, recipe = {2, 1, 4, 4, classes = 3}, {lr = 0.1}
 if case == "crop" then images.crop = -1 end
 if case == "std" then images.std = 0 end
