@@ -171,9 +171,11 @@ local function of_valid(x, valid, batch, known)
   return made
 end
 
--- A value of the batch as one number: the mean over the examples that count, or as it is.
+-- A value of the batch, a bool or an integer too, as one number: the mean over the examples that
+-- count, or as it is.
 local function over_batch(name, x, valid, batch)
   local dims = shape(tensor("train: " .. name, x))
+  if not core.dtype(x):find("f") then x = x:to("f32") end
   if size(x) == 1 then
     return valid and batch > 1 and of_valid(x, valid, batch, {}) or nn.reshape(x, {1})
   end
