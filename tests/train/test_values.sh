@@ -129,11 +129,13 @@ sweep() {
   cp tests/train/tiny.lua "$work/here/two.lua"
   build/nngen train "$work/here/one.lua" --data "$work/data" --steps 3 \
     --sweep lr=0.1,0.3 model=one,two >"$work/said" || return
-  [ "$(wc -l <"$work/said")" = 5 ] && grep -q '^0.3 *two ' "$work/said" && [ ! -e one_train ] &&
+  [ "$(wc -l <"$work/said")" = 5 ] && [ ! -e one_train ] &&
+    grep -qE '^0.3 *two .* [0-9.]+ +(0\.[0-9]+|1|0)$' "$work/said" &&
     train --steps 3 --sweep batch=4,8 lr=0.1,0.2,0.3 --json | python3 -c '
 import json, sys
 rows = json.load(sys.stdin)["sweep"]
-assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backward"] > 0'
+assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backward"] > 0
+assert all(0 <= row["accuracy"] <= 1 for row in rows)'
 }
 ok "sweeps" sweep
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
