@@ -268,13 +268,14 @@ end
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
 -- made of sums and means over the examples the padding of a last short batch in an evaluation
 -- counts for nothing. It is called twice, for the entry `train`, which updates all parameters, and
--- for `eval`; inputs, parameters and states of equal names are shared. The options are those of nn.optimize and nn.schedule;
--- `accumulate` = N: every N-th step updates, by the mean of N gradients; schedules count updates.
--- `ema` = 0.999, say: evaluations and final weights take a moving average of the weights. An
--- `embedding` among the values (of each example some numbers) is for mar_at_5, how many of an
--- example's five nearest neighbours in the test split share its class; a `reconstruction` (pictures
--- from 0 to 1) is for a PNG of some beside the originals. The command line's --lr, --warmup,
--- --epochs and so on come before them. Without training (nn.trains) nothing is made.
+-- for `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
+-- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
+-- moving average of the weights. An `embedding` among the values (of each example some numbers) is
+-- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
+-- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
+-- line's --lr, --warmup, --epochs and so on come before them. Without training (nn.trains) nothing
+-- is made.
 function nn.train(batch, f, given)
   if math.type(batch) ~= "integer" or type(f) ~= "function" then
     fail("train: wants the batch, a function that returns {loss = ...}, and options")
