@@ -81,8 +81,11 @@ void range_pop(Device *device);
 // Takes `weights` over, closed with *params; `path` is for messages.
 int params_of_weights(Weights *weights, const char *path, uint64_t seed, Params **params,
                       Error *err);
-// Tensors that `anew` accepts get their seeded values also where the file names them.
-void params_choose(Params *params, bool (*anew)(void *user, const PlanTensor *tensor), void *user);
+// Where a parameter or state has its values from, where there is a file: from it, from the seed, or
+// from the file if that has it. Without a choice: states from the file if that has them.
+typedef enum ParamsFrom { ParamsFile, ParamsSeed, ParamsFileIfThere } ParamsFrom;
+typedef ParamsFrom (*ParamsChoice)(void *user, const PlanTensor *tensor);
+void params_choose(Params *params, ParamsChoice choice, void *user);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 
 #include "gen/compile/compile.h"
 #include "nngen_runtime.h"
+#include "nngen_train.h"
 
 enum { kMostSets = 64, kMostInputs = 256, kMostSweeps = 4 };
 
@@ -129,6 +130,10 @@ int run_check_finite(const char *weights, Error *err);
 
 // run_state.c. The entry of this name; null: infer, or the first that is not empty.
 int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err);
+// Is it a parameter or buffer of the model (though an entry updates it)? Of --weights, given
+// params_choose with a graph: these are there, states may be.
+bool cli_is_weight(const Graph *graph, const char *name);
+ParamsFrom cli_params_from(void *graph, const PlanTensor *tensor);
 int run_keep_states(Run *r, Error *err); // saves the states before the run in Run.states
 int run_restore_states(Run *r, Error *err);
 int run_check_states(Run *r, Error *err); // after it: integers beyond what the model allows

@@ -260,7 +260,9 @@ static int open_embed(Emission *e, Error *err) {
 static int open_params(Emission *e, Error *err) {
   int64_t seed;
   int code = cli_number("seed", e->cli->seed, 0, 0, &seed, err);
-  return code ? code : params_open(e->cli->weights, (uint64_t)seed, &e->params, err);
+  if (!code) code = params_open(e->cli->weights, (uint64_t)seed, &e->params, err);
+  if (!code) params_choose(e->params, cli_params_from, e->compilers[0].graph);
+  return code;
 }
 
 static void close_all(Emission *e) {

@@ -212,6 +212,7 @@ static int execute(Run *r, Error *err) {
   if (!code) code = cli_number("warmup", r->cli->warmup, 0, 3, &warmup, err);
   if (!code) code = cli_number("steps", r->cli->steps, 1, 1, &steps, err);
   if (!code) code = params_open(r->cli->weights, (uint64_t)seed, &r->params, err);
+  if (!code) params_choose(r->params, cli_params_from, r->compiler.graph);
   JitOptions jit = jit_options(r);
   double begin = now();
   if (!code) code = load_plan(r->device, r->plan, &jit, &r->loaded, err);

@@ -26,6 +26,18 @@ int run_pick_entry(const Compiler *c, const char *name, int *entry, Error *err) 
   return code;
 }
 
+bool cli_is_weight(const Graph *graph, const char *name) {
+  for (int i = 0; i < graph->nnodes; i++) {
+    const Node *n = graph->nodes[i];
+    if (n->op->cls == OpSource && n->op->form == SourceParam && !strcmp(n->name, name)) return true;
+  }
+  return false;
+}
+
+ParamsFrom cli_params_from(void *graph, const PlanTensor *tensor) {
+  return cli_is_weight(graph, tensor->name) ? ParamsFile : ParamsFileIfThere;
+}
+
 // A state, or a copy of a parameter that is updated as that is?
 static bool is_state(const Run *r, int tensor) {
   const PlanTensor *t = &r->plan->tensors[tensor];

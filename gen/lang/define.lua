@@ -336,7 +336,8 @@ end
 
 local REQUIRED = MISSING
 
--- Checks `given` against `known` (name = default) and fills in the defaults.
+-- Checks `given` against `known` (name = default) and fills in the defaults. Where the default is a
+-- number, lists and tensors are for the function itself to check.
 local function options(what, given, known)
   given = given or {}
   if type(given) ~= "table" then
@@ -356,6 +357,11 @@ local function options(what, given, known)
     if all[name] == nil then
       if default == REQUIRED then fail("%s: option '%s' is missing", what, name) end
       all[name] = default
+    elseif type(default) == "number" then
+      local kind = type(all[name])
+      if kind == "string" or kind == "boolean" or kind == "function" then
+        fail("%s: %s = %s: wants a number", what, name, said(all[name]))
+      end
     end
   end
   return all

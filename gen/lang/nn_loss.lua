@@ -21,10 +21,7 @@ end
 local function reduced(values, how, shares)
   if how == "none" then return values end
   if how == "sum" then return nn.sum(values) end
-  if not shares then return nn.mean(values) end
-  local y = nn.sum(values) / nn.sum(shares)
-  tools.means[y] = {values = values, shares = shares}
-  return y
+  return shares and nn.sum(values) / nn.sum(shares) or nn.mean(values)
 end
 tools.reduced = reduced
 

@@ -50,7 +50,7 @@ end
 
 -- ---- optimizers: (p, g, lr, t, slot, options) -> the parameter after the step -------------------
 -- g: its gradient; lr: the rate of this step; t: the step from 1, as f32; slot(name): a state of
--- p's shape and the function that sets it.
+-- p's shape and the function that sets it. counts: t is how many steps there were that it made.
 
 local optimizers = {}
 
@@ -90,9 +90,9 @@ local function adam(decoupled)
   end
 end
 optimizers.adam = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0},
-                   step = adam(false)}
+                   counts = true, step = adam(false)}
 optimizers.adamw = {known = {beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01},
-                    step = adam(true)}
+                    counts = true, step = adam(true)}
 
 -- Chen et al. 2023: the sign of a mix of momentum and gradient.
 optimizers.lion = {
@@ -121,6 +121,7 @@ end
 -- Matrices by momentum made orthogonal; what is no matrix by AdamW, of the rate `adamw_lr`.
 optimizers.muon = {
   known = {momentum = 0.95, nesterov = true, weight_decay = 0.1, eps = 1e-7, adamw_lr = false},
+  counts = true,
   step = function(p, g, lr, t, slot, o)
     if #shape(p) ~= 2 then
       local rate = o.adamw_lr and lr * (o.adamw_lr / o.lr) or lr
@@ -207,9 +208,6 @@ local function options_of(name, o, known)
   for key in pairs(known) do own[key] = o[key] end
   if any_fits(o.no_decay, name) then own.weight_decay = 0.0 end
   for _, group in ipairs(o.groups) do
-    if type(group) ~= "table" or not group.match then
-      fail("optimize: a group wants {match = \"*.bias\", ...}")
-    end
     if any_fits(group.match, name) then
       for key, value in pairs(group) do
         if key ~= "match" and key ~= "lr" and known[key] == nil then
@@ -221,6 +219,21 @@ local function options_of(name, o, known)
     end
   end
   return own
+end
+
+-- Each group is of some of these parameters, frozen ones too.
+local function check_groups(groups, list)
+  for _, group in ipairs(groups) do
+    if type(group) ~= "table" or not group.match then
+      fail("optimize: a group wants {match = \"*.bias\", ...}")
+    end
+    local found = false
+    for _, p in ipairs(list) do found = found or any_fits(group.match, core.name(p)) end
+    if not found then
+      fail("optimize: group: '%s' matches no parameter",
+           type(group.match) == "table" and table.concat(group.match, "', '") or group.match)
+    end
+  end
 end
 
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
@@ -240,7 +253,7 @@ end
 --   accumulate              N: updates are made at every N-th step, of the mean of N steps'
 --                           gradients
 --   loss_scaling            true: gradients are made of a scaled loss, and a step that overflows is
---                           left out
+--                           left out, and is none to Adam, whose corrections count steps
 --   no_decay, freeze        patterns of names, or of layers ("*.bias", "fc"): without weight
 --                           decay; not updated
 --   groups     {{match = "*.bias", lr = 0.1, weight_decay = 0}, ...}: options of the parameters
@@ -258,8 +271,9 @@ function nn.optimize(loss, given)
   for key, value in pairs(common) do known[key] = value end
   for key, value in pairs(kind.known) do known[key] = value end
   local o = options("optimize", given, known)
-  local list = {}
-  for _, p in ipairs(o.parameters or nn.parameters()) do
+  local list, all = {}, o.parameters or nn.parameters()
+  check_groups(o.groups, all)
+  for _, p in ipairs(all) do
     if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
   end
   if #list == 0 then fail("optimize: the model has no parameter to train") end
@@ -293,7 +307,12 @@ function nn.optimize(loss, given)
       core.update(target, value)
       return value
     end
-    local t = (core.is_tensor(o.step) and o.step or nn.index({1}, 1) + o.step):to("f32") + 1.0
+    local steps = core.is_tensor(o.step) and o.step or nn.index({1}, 1) + o.step
+    if scale and kind.counts then -- without those that were left out
+      steps = core.state("train.updates", {1}, "i32", "constant", 0)
+      put(steps, steps + 1)
+    end
+    local t = steps:to("f32") + 1.0
     for i, p in ipairs(list) do
       local g, name = grads[i], core.name(p)
       if o.clip_value > 0 then g = nn.clamp(g, -o.clip_value, o.clip_value) end

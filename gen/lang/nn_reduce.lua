@@ -37,11 +37,6 @@ local function floats(name, x)
 end
 tools.axes_given = {bits = bits_for, count = count_of, squeeze = squeeze, floats = floats}
 
--- What a mean of all elements is made of: {values, shares = what its sum is divided by, of each
--- value; nil: 1}. nn_train.lua makes it again without the padding of a batch.
-local means = setmetatable({}, {__mode = "k"})
-tools.means = means
-
 -- ---- sums and the like ------------------------------------------------------------------------
 
 -- Of integers and bools exact, in i32.
@@ -53,9 +48,7 @@ define("prod(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
 define("mean(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",
        "torch.mean", function(x, axes, keep)
   local bits = bits_for(floats("mean", x), axes)
-  local y = squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
-  if bits == (1 << #shape(x)) - 1 then means[y] = {values = x} end
-  return y
+  return squeeze(op.reduce_sum(x, {axes = bits}) * (1 / count_of(x, bits)), bits, keep)
 end)
 -- NaN counts as 0.
 define("nansum(x: tensor, axes: axes = nil, keep|keepdim: boolean = false)",

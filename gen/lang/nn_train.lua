@@ -3,8 +3,8 @@
 -- data.
 local core, nn = ...
 local op, shape, tools = core.op, core.shape, core.tools
-local fail, define, options, tensor, count = tools.fail, tools.define, tools.options, tools.tensor,
-    tools.count
+local fail, define, options, tensor = tools.fail, tools.define, tools.options, tools.tensor
+local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
 local mode = tools.training -- {active = in the entry train, step = how many steps there were}
@@ -110,10 +110,14 @@ function nn.images(given)
   for key, value in pairs(given) do if type(key) ~= "number" then named[key] = value end end
   local o = options("images", named,
                     {classes = 10, mean = 0.0, std = 1.0, crop = 0, flip = false, cutout = 0})
+  local crop, cutout = amount("images: crop", o.crop), amount("images: cutout", o.cutout)
+  for _, v in ipairs(type(o.std) == "table" and o.std or {o.std}) do
+    if v == 0 then fail("images: std = 0: pictures are divided by it") end
+  end
   local x = nn.input("images", dims, {dtype = "u8"}):to("f32") * (1 / 255)
   local labels = nn.input("labels", {dims[1]},
                           {dtype = "i32", below = count("images: classes", o.classes)})
-  if mode.active and (o.crop > 0 or o.flip) then x = moved(x, o.crop, o.flip) end
+  if mode.active and (crop > 0 or o.flip) then x = moved(x, crop, o.flip) end
   local function each(v) -- a number, or one for each channel
     if type(v) == "number" then return v end
     if #v ~= dims[2] then fail("images: mean and std are numbers, or %d of them", dims[2]) end
@@ -122,7 +126,7 @@ function nn.images(given)
     return all
   end
   x = (x - each(o.mean)) / each(o.std)
-  if mode.active and o.cutout > 0 then x = cut_out(x, o.cutout) end
+  if mode.active and cutout > 0 then x = cut_out(x, cutout) end
   return x, labels
 end
 
@@ -134,24 +138,47 @@ local function size(x)
   return n
 end
 
--- A mean over all values of a batch, made again over the examples that count; nil: x is none.
-local function mean_of_valid(x, valid, batch)
-  local made = tools.means[x]
-  local first = made and shape(made.values)[1] or 1
-  if not valid or batch == 1 or first % batch ~= 0 then return nil end
-  if not core.reads_input(made.values) then return nil end -- a mean of weights, say
-  local n = size(made.values)
-  local rows = {batch, n // batch}
-  local counts = op.lt(nn.index({batch, 1}, 1), valid)
-  local function sum(y) return nn.sum(op.where(counts, nn.reshape(y, rows), 0.0)) end
-  local shares = made.shares and sum(made.shares) or valid:to("f32") * (n / batch)
-  return nn.reshape(sum(made.values), {1}) / nn.reshape(shares, {1})
+-- A sum over all of a batch, from the examples that count: as large as if they were a whole one.
+local function sum_of_valid(x, valid, batch)
+  local n = size(x)
+  if shape(x)[1] % batch ~= 0 or not core.reads_input(x) then return nil end -- of weights, say
+  local rows = nn.reshape(core.dtype(x):find("f") and x or x:to("f32"), {batch, n // batch})
+  local counted = op.where(op.lt(nn.index({batch, 1}, 1), valid), rows, 0.0)
+  return nn.reshape(nn.sum(counted), {1}) / (valid:to("f32") * (1 / batch))
 end
 
--- A value of the batch as one number: the mean over the examples that count, or as it is.
+-- One number, made again with such sums in place of its own: it is a sum, or a map of some, as a
+-- mean is, or a mean and a penalty. nil: there is none in it. `known`: of each number made before.
+local function of_valid(x, valid, batch, known)
+  local id, node, made = core.id(x), core.node(x), nil
+  if known[id] ~= nil then return known[id] or nil end
+  if size(x) > 1 then return nil end
+  if node.op == "reduce_sum" and size(node.inputs[1]) > 1 then
+    made = sum_of_valid(node.inputs[1], valid, batch)
+  elseif node.op == "reshape" then
+    made = of_valid(node.inputs[1], valid, batch, known)
+  elseif node.class == "map" then
+    local inputs, found = {}, false
+    for i, input in ipairs(node.inputs) do
+      local again = of_valid(input, valid, batch, known)
+      found = found or again
+      inputs[i] = again or nn.reshape(input, {1})
+    end
+    inputs[#inputs + 1] = node -- its attributes
+    made = found and op[node.op](table.unpack(inputs))
+  end
+  known[id] = made or false
+  return made
+end
+
+-- A value of the batch, a bool or an integer too, as one number: the mean over the examples that
+-- count, or as it is.
 local function over_batch(name, x, valid, batch)
   local dims = shape(tensor("train: " .. name, x))
-  if size(x) == 1 then return mean_of_valid(x, valid, batch) or nn.reshape(x, {1}) end
+  if not core.dtype(x):find("f") then x = x:to("f32") end
+  if size(x) == 1 then
+    return valid and batch > 1 and of_valid(x, valid, batch, {}) or nn.reshape(x, {1})
+  end
   if #dims ~= 1 or dims[1] ~= batch then
     fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x),
          batch)
@@ -238,15 +265,17 @@ end
 
 -- train(batch, f, {lr, optimizer = "sgd", schedule = "constant", warmup = 0, epochs = 1, ...}): how
 -- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
--- accuracy = ...}: each one number, or one for each of the `batch` examples. It is called twice,
--- for the entry `train`, which updates all parameters, and for `eval`; inputs, parameters and
--- states of equal names are shared. The options are those of nn.optimize and nn.schedule;
--- `accumulate` = N: every N-th step updates, by the mean of N gradients; schedules count updates.
--- `ema` = 0.999, say: evaluations and final weights take a moving average of the weights. An
--- `embedding` among the values (of each example some numbers) is for mar_at_5, how many of an
--- example's five nearest neighbours in the test split share its class; a `reconstruction` (pictures
--- from 0 to 1) is for a PNG of some beside the originals. The command line's --lr, --warmup,
--- --epochs and so on come before them. Without training (nn.trains) nothing is made.
+-- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
+-- made of sums and means over the examples the padding of a last short batch in an evaluation
+-- counts for nothing. It is called twice, for the entry `train`, which updates all parameters, and
+-- for `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
+-- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
+-- moving average of the weights. An `embedding` among the values (of each example some numbers) is
+-- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
+-- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
+-- line's --lr, --warmup, --epochs and so on come before them. Without training (nn.trains) nothing
+-- is made.
 function nn.train(batch, f, given)
   if math.type(batch) ~= "integer" or type(f) ~= "function" then
     fail("train: wants the batch, a function that returns {loss = ...}, and options")
@@ -255,6 +284,7 @@ function nn.train(batch, f, given)
   for key, value in pairs(recipe) do known[key] = value end
   for _, key in ipairs(of_optimizers) do known[key] = false end
   local o = options("train", given, known)
+  tools.checks.number("train: lr", o.lr)
   if not core.trains() then return end
   local set = nn.config{optimizer = o.optimizer, lr = o.lr + 0.0, schedule = o.schedule,
                         warmup = o.warmup, epochs = o.epochs,
@@ -328,7 +358,8 @@ function nn.train(batch, f, given)
   end)
   nn.entry("eval", function()
     with_averages(averaged or {}, function()
-      values("eval", nn.input("valid", {1}, {dtype = "i32"}))
+      local valid = nn.input("valid", {1}, {dtype = "i32", below = batch + 1})
+      values("eval", op.max(valid, 1))
     end)
   end)
   if width and set.eval_examples > 0 then

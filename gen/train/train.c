@@ -25,15 +25,20 @@ static int64_t whole_setting(const Train *t, const char *name, int64_t fallback)
   return text ? strtoll(text, NULL, 10) : fallback;
 }
 
-static void find_metrics(const Train *t, const char *entry, Metrics *m) {
+static int find_metrics(const Train *t, const char *entry, Metrics *m, Error *err) {
   size_t length = strlen(entry);
-  for (int i = 0; i < t->plan->ntensors && m->count < kMostMetrics; i++) {
+  m->count = 0;
+  for (int i = 0; i < t->plan->ntensors; i++) {
     const PlanTensor *tensor = &t->plan->tensors[i];
     if (tensor->role != RoleOutput || tensor_count(tensor) != 1) continue;
     if (strncmp(tensor->name, entry, length) || tensor->name[length] != '.') continue;
+    if (m->count == kMostMetrics)
+      return err_set(err, ExitUsage, "%s: the entry `%s` makes more than %d numbers: return fewer",
+                     t->cli->model, entry, kMostMetrics);
     m->tensor[m->count] = i;
     m->name[m->count++] = tensor->name + length + 1;
   }
+  return ExitOk;
 }
 
 static int need_train(const Train *t, Error *err) {
@@ -61,7 +66,36 @@ static int need_fit(const Train *t, const char *option, const char *pattern, Err
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
 }
 
-static void find_tensors(Train *t) {
+// What an entry reads of the outside is what open_feed gives it.
+static int need_fed(const Train *t, const PlanEntry *entry, Error *err) {
+  for (int i = 0; i < entry->nsteps; i++) {
+    const PlanStep *step = &entry->steps[i];
+    const PlanKernel *kernel = step->kind == StepLaunch ? &t->plan->kernels[step->kernel] : NULL;
+    for (int j = 0; kernel && j < kernel->nargs; j++) {
+      int at = kernel->args[j].tensor;
+      if (at == t->images || at == t->labels || at == t->valid) continue;
+      const PlanTensor *input = &t->plan->tensors[at];
+      if (input->role == RoleInput)
+        return err_set(err, ExitUsage,
+                       "%s: the entry `%s` reads the input '%s', which no data gives: pictures "
+                       "and labels are nn.images, numbers by chance nn.random",
+                       input->loc, entry->name, input->name);
+    }
+  }
+  return ExitOk;
+}
+
+static int need_inputs(const Train *t, Error *err) {
+  int code = ExitOk;
+  for (int i = 0; i < t->plan->nentries && !code; i++) {
+    const PlanEntry *entry = &t->plan->entries[i];
+    if (!strcmp(entry->name, "train") || !strcmp(entry->name, "eval"))
+      code = need_fed(t, entry, err);
+  }
+  return code;
+}
+
+static int find_tensors(Train *t, Error *err) {
   t->model = t->plan->model;
   t->images = tensor_find(t->plan, "images");
   t->labels = tensor_find(t->plan, "labels");
@@ -70,10 +104,9 @@ static void find_tensors(Train *t) {
   t->steps = tensor_find(t->plan, "train.steps");
   t->embedding = tensor_find(t->plan, "eval.embedding");
   t->picture = tensor_find(t->plan, "eval.reconstruction");
-  t->metrics.count = t->eval.count = t->near.count = 0;
-  find_metrics(t, "train", &t->metrics);
-  find_metrics(t, "eval", &t->eval);
-  find_metrics(t, "neighbours", &t->near);
+  int code = find_metrics(t, "train", &t->metrics, err);
+  if (!code) code = find_metrics(t, "eval", &t->eval, err);
+  return code ? code : find_metrics(t, "neighbours", &t->near, err);
 }
 
 static int compile(Train *t, Error *err) {
@@ -86,8 +119,9 @@ static int compile(Train *t, Error *err) {
   code = compile_model(&t->compiler, &options, err);
   if (code) return code;
   t->plan = plan_build(&t->compiler);
-  find_tensors(t);
   code = need_train(t, err);
+  if (!code) code = find_tensors(t, err);
+  if (!code) code = need_inputs(t, err);
   if (!code) code = need_fit(t, "freeze", t->cli->freeze, err);
   return code ? code : need_fit(t, "reset", t->cli->reset, err);
 }
@@ -107,12 +141,23 @@ static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) 
 static int open_data(Train *t, Error *err) {
   if (t->images < 0) {
     t->batch = whole_setting(t, "batch", 1);
+    if (t->patience)
+      return err_set(err, ExitUsage,
+                     "--patience counts evaluations: %s generates its own data, without a test set",
+                     t->cli->model);
     if (t->cli->data)
       return err_set(err, ExitUsage, "--data: %s generates its own data (it has no input `images`)",
                      t->cli->model);
     return ExitOk;
   }
   t->batch = t->plan->tensors[t->images].shape[0];
+  int64_t wanted = whole_setting(t, "batch", t->batch);
+  if (wanted != t->batch)
+    return err_set(err, ExitUsage, "--batch %lld: %s trains on batches of %lld whatever is set",
+                   (long long)wanted, t->cli->model, (long long)t->batch);
+  if (t->patience && !t->eval.count)
+    return err_set(err, ExitUsage, "--patience counts evaluations: %s has no entry `eval`",
+                   t->cli->model);
   if (!t->cli->data)
     return err_set(err, ExitUsage,
                    "%s trains on pictures: give --data DIR (CIFAR, folders of PNGs, .npy "

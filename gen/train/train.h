@@ -47,8 +47,10 @@ typedef struct Train {
   double begin,
       aside;   // start of the first step, by train_now; seconds since then spent outside steps
   double best; // the best accuracy (or lowest loss, negative) of eval
-  bool has_best, bad_loss, warned_log;
-  bool silent; // a run of a sweep: writes and prints nothing
+  bool has_best, warned_log;
+  char bad[256];   // what is not finite, and ends the run; "": nothing
+  int64_t skipped; // steps in a row whose gradients are not finite
+  bool silent;     // a run of a sweep: writes and prints nothing
 } Train;
 
 // Results of one run; times are milliseconds per step.
@@ -74,7 +76,10 @@ int train_signal(void); // the signal received, or 0
 // train_eval.c: an evaluation on the test split; one interrupted by a signal is discarded.
 int train_evaluate(Train *t, int64_t epoch, Error *err);
 
-// train_bad.c: after a loss that is not finite at step t->read: finds the first such value.
+// train_bad.c: is the loss, or are gradients or weights, not finite? Sets t->bad; then finds the
+// first such value of step t->read.
+void train_check_step(Train *t);
+int train_check_weights(Train *t, Error *err);
 int train_find_bad(Train *t, Error *err);
 
 // train_save.c: FOLDER/MODEL_last.safetensors resumes to the same bits; _best is the checkpoint of

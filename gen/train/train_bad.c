@@ -1,7 +1,7 @@
-// train_bad.c: after a loss that is not finite, names the first value that is NaN or infinite.
-// Restores the last checkpoint (or the initial states), repeats the steps since then on the same
-// batches, and runs the failing step kernel by kernel. A step depends on states and batch alone, so
-// the repeated run is bit-equal.
+// train_bad.c: after a loss, gradients or weights that are not finite, names the first value that
+// is NaN or infinite. Restores the last checkpoint (or the initial states), repeats the steps since
+// then on the same batches, and runs the failing step kernel by kernel. A step depends on states
+// and batch alone, so the repeated run is bit-equal.
 #include "train.h"
 
 #include <math.h>
@@ -26,6 +26,47 @@ static int find_in(Train *t, int tensor, double *bad, Error *err) {
   return code;
 }
 
+static const char *said(double bad) {
+  return isnan(bad) ? "NaN" : "infinite";
+}
+
+// ---- is there one? ----------------------------------------------------------------------------
+
+// Of the metrics of the last step that was read. A step that overflows in f16 is left out and made
+// again of a smaller loss; so many in a row are no overflow.
+void train_check_step(Train *t) {
+  enum { kMostSkipped = 32 };
+  for (int i = 0; i < t->metrics.count; i++) {
+    double value = t->metrics.value[i];
+    if (!strcmp(t->metrics.name[i], "grad_norm")) t->skipped = isfinite(value) ? 0 : t->skipped + 1;
+    if (!strcmp(t->metrics.name[i], "loss") && !isfinite(value))
+      snprintf(t->bad, sizeof t->bad, "the loss is %s at step %lld", said(value),
+               (long long)t->read);
+  }
+  if (!t->bad[0] && t->skipped == kMostSkipped)
+    snprintf(t->bad, sizeof t->bad,
+             "the gradients of %d steps in a row, up to step %lld, are not "
+             "finite",
+             kMostSkipped, (long long)t->read);
+}
+
+// Weights that a checkpoint must not hold: of those that training updates.
+int train_check_weights(Train *t, Error *err) {
+  int code = ExitOk;
+  for (int i = 0; !code && i < t->plan->ntensors && !t->bad[0]; i++) {
+    const PlanTensor *tensor = &t->plan->tensors[i];
+    double bad = 0;
+    if (tensor->role != RoleState || !train_is_weight(t, tensor->name)) continue;
+    code = find_in(t, i, &bad, err);
+    if (!code && bad)
+      snprintf(t->bad, sizeof t->bad, "'%.150s' is %s after step %lld", tensor->name, said(bad),
+               (long long)t->done);
+  }
+  return code;
+}
+
+// ---- which is the first? ----------------------------------------------------------------------
+
 static int after_kernel(void *user, int step, const PlanStep *what, double ms, Error *err) {
   (void)step, (void)ms;
   Search *search = user;
@@ -40,9 +81,8 @@ static int after_kernel(void *user, int step, const PlanStep *what, double ms, E
     if (code) return code;
     if (!bad) continue;
     snprintf(search->found, sizeof search->found,
-             "the first value that is %s: '%s' of the layer %s (%s), kernel %s",
-             isnan(bad) ? "NaN" : "infinite", tensor->name, kernel->layer, kernel->loc,
-             kernel->name);
+             "the first value that is %s: '%s' of the layer %s (%s), kernel %s", said(bad),
+             tensor->name, kernel->layer, kernel->loc, kernel->name);
     break;
   }
   return ExitOk;
@@ -58,7 +98,7 @@ static int search_states(Search *search, int64_t step, Error *err) {
     code = find_in(t, i, &bad, err);
     if (!code && bad)
       snprintf(search->found, sizeof search->found, "'%s' was already %s after step %lld",
-               tensor->name, isnan(bad) ? "NaN" : "infinite", (long long)step - 1);
+               tensor->name, said(bad), (long long)step - 1);
   }
   return code;
 }
@@ -84,11 +124,12 @@ static int go_back(Train *t, Error *err) {
   return train_open_loader(t, t->done, err);
 }
 
-// Repeats the steps before `step`, then runs it kernel by kernel. *before: a state was not finite
-// even before it.
+// Repeats the steps from the last checkpoint to `step`, then runs it kernel by kernel. *before: one
+// of the repeated steps left a state that is not finite.
 static int search_step(Search *search, int64_t step, bool *before, Error *err) {
   Train *t = search->train;
   int code = go_back(t, err);
+  int64_t from = t->done;
   *before = false;
   for (; !code && t->done < step - 1 && !train_signal(); t->done++) {
     code = train_next_batch(t, err);
@@ -96,7 +137,7 @@ static int search_step(Search *search, int64_t step, bool *before, Error *err) {
   }
   if (!code) code = run_wait(t->loaded, err);
   if (!code) code = search_states(search, step, err);
-  *before = search->found[0] && t->done > t->first;
+  *before = search->found[0] && t->done > from;
   if (code || search->found[0]) return code;
   code = train_next_batch(t, err);
   return code ? code : run_steps(t->loaded, "train", after_kernel, search, err);
@@ -117,22 +158,17 @@ static int search_steps(Search *search, int64_t *step, Error *err) {
 
 int train_find_bad(Train *t, Error *err) {
   Search search = {.train = t};
-  int64_t step = t->read, began = step;
-  double loss = NAN;
-  for (int i = 0; i < t->metrics.count; i++)
-    if (!strcmp(t->metrics.name[i], "loss")) loss = t->metrics.value[i];
+  int64_t began = t->read;
   progress_end();
-  fprintf(stderr, "nngen: the loss is %g at step %lld: looking for its cause\n", loss,
-          (long long)step);
+  fprintf(stderr, "nngen: %s: looking for the cause\n", t->bad);
   Error failed = {0};
   if (search_steps(&search, &began, &failed) && !search.found[0])
     snprintf(search.found, sizeof search.found, "the cause was not found: %.400s", failed.message);
-  return err_set(err, ExitMismatch,
-                 "the loss is %g at step %lld; step %lld: %s\na smaller --lr, a longer --warmup or "
-                 "--clip-norm 1 may help; %s",
-                 loss, (long long)step, (long long)began,
-                 search.found[0] ? search.found
-                                 : "run again kernel by kernel, all values are finite",
-                 t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"
-                                                 : "the last checkpoint is kept");
+  return err_set(
+      err, ExitMismatch,
+      "%s; step %lld: %s\na smaller --lr, a longer --warmup or --clip-norm 1 may help; %s", t->bad,
+      (long long)began,
+      search.found[0] ? search.found : "run again kernel by kernel, all values are finite",
+      t->saved < 0 && !t->cli->resume ? "there is no checkpoint yet"
+                                      : "the last checkpoint is kept");
 }

@@ -2,6 +2,7 @@
 // summary on stdout.
 #include "train.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,14 +66,19 @@ void train_report_begin(const Train *t) {
 int train_report_profiled(const Train *t, Error *err) {
   double step = (double)t->warmup_iters + 1;
   if (t->step >= 0 && tensor_read_doubles(t->loaded, t->step, &step, 1, err)) return err->code;
-  if (!t->cli->json)
+  if (t->cli->json)
+    printf("{\n  \"schema_version\": 1,\n  \"profiled_step\": %.0f,\n  \"warmup_steps\": %lld\n}\n",
+           step, (long long)t->warmup_iters);
+  else
     printf("profiled  step %.0f, after %lld of warmup\n", step, (long long)t->warmup_iters);
   return ExitOk;
 }
 
 static void put_values(Buffer *line, const Metrics *m, bool mean) {
-  for (int i = 0; i < m->count; i++)
-    buffer_put(line, "  %s %.4g", m->name[i], mean ? m->sum[i] / m->weight : m->value[i]);
+  for (int i = 0; i < m->count; i++) {
+    double value = mean ? m->sum[i] / m->weight : m->value[i];
+    buffer_put(line, "  %s %.4g", m->name[i], isnan(value) ? NAN : value); // of either sign: nan
+  }
 }
 
 static void print_values(const Metrics *m, bool mean) {

@@ -65,11 +65,6 @@ int train_next_batch(Train *t, Error *err) {
 
 // ---- steps ------------------------------------------------------------------------------------
 
-static void check_loss(Train *t) {
-  for (int i = 0; i < t->metrics.count; i++)
-    if (!isfinite(t->metrics.value[i]) && !strcmp(t->metrics.name[i], "loss")) t->bad_loss = true;
-}
-
 // A log that cannot be written does not end the run.
 static void write_log(Train *t, int64_t step, const LogValue *values, int count) {
   Error err = {0};
@@ -81,7 +76,7 @@ static void write_log(Train *t, int64_t step, const LogValue *values, int count)
 static int read_step(Train *t, Error *err) {
   Metrics *m = &t->metrics;
   int code = tap_take(m->tap, m->value, err);
-  if (code || t->bad_loss) return code;
+  if (code || t->bad[0]) return code;
   t->read++;
   m->weight++;
   LogValue values[kMostMetrics + 2];
@@ -94,7 +89,7 @@ static int read_step(Train *t, Error *err) {
   values[count++] = (LogValue){"seconds", train_now() - t->begin};
   write_log(t, t->read, values, count);
   train_report_step(t);
-  check_loss(t);
+  train_check_step(t);
   return ExitOk;
 }
 
@@ -170,6 +165,8 @@ static int after_epoch(Train *t, Error *err) {
   t->metrics.weight = 0;
   bool best = t->test && is_best(t);
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
+  code = train_check_weights(t, err);
+  if (code || t->bad[0]) return code;
   if (best) save_or_warn(t, "best");
   if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t, "last");
   t->aside += train_now() - begin;
@@ -185,11 +182,14 @@ static bool epoch_ends(const Train *t) {
 // After SIGINT or SIGTERM: a checkpoint, and the same exit code for both.
 static int stop(Train *t, Error *err) {
   enum { ExitStopped = 130 };
-  int code = train_save(t, "last", false, err);
-  return code ? code
-              : err_set(err, ExitStopped,
-                        "stopped after step %lld of %lld; --resume continues", (long long)t->done,
-                        (long long)t->total);
+  int code = train_check_weights(t, err);
+  if (!code && t->bad[0])
+    return err_set(err, ExitMismatch, "stopped after step %lld of %lld without a checkpoint: %s",
+                   (long long)t->done, (long long)t->total, t->bad);
+  if (!code) code = train_save(t, "last", false, err);
+  if (code) return code;
+  return err_set(err, ExitStopped, "stopped after step %lld of %lld%s", (long long)t->done,
+                 (long long)t->total, t->silent ? "" : "; --resume continues");
 }
 
 static int run_steps_of(Train *t, Error *err) {
@@ -198,9 +198,10 @@ static int run_steps_of(Train *t, Error *err) {
     // after a signal at the end of an epoch, the resumed run evaluates
     bool at_end = t->done >= t->total || (t->done && t->done % t->per_epoch == 0);
     if (at_end || interrupted) code = read_all(t, err);
-    if (!code && t->bad_loss) return train_find_bad(t, err);
+    if (!code && t->bad[0]) return train_find_bad(t, err);
     if (code || interrupted) return code ? code : stop(t, err);
     if (at_end && epoch_ends(t)) code = after_epoch(t, err);
+    if (!code && t->bad[0]) return train_find_bad(t, err);
     if (code || interrupted) return code ? code : stop(t, err);
     if (t->done >= t->total) return ExitOk;
     if (t->patience && t->bad_epochs >= t->patience) {

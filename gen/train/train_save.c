@@ -15,12 +15,7 @@ static void path_of(const Train *t, const char *kind, char *path, size_t size) {
 }
 
 bool train_is_weight(const Train *t, const char *name) {
-  const Graph *g = t->compiler.graph;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    if (n->op->cls == OpSource && n->op->form == SourceParam && !strcmp(n->name, name)) return true;
-  }
-  return false;
+  return cli_is_weight(t->compiler.graph, name);
 }
 
 // ---- the folder -------------------------------------------------------------------------------
@@ -81,9 +76,14 @@ static void take_averages(const Train *t, WeightTensor *kept, int nkept, const W
 }
 
 typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs besides tensors
-  char step[32], batch[32], seed[32], best[64], bad[32], sums[32 * (kMostMetrics + 1)];
+  char step[32], batch[32], seed[32], pictures[32], best[64], bad[32],
+      sums[32 * (kMostMetrics + 1)];
   const char *pairs[24];
 } Notes;
+
+static int64_t pictures(const Train *t) { // for training; 0: the model generates its data
+  return t->data ? dataset_count(t->data) : 0;
+}
 
 static void note(Notes *notes, int *count, const char *key, const char *value) {
   notes->pairs[(*count)++] = key;
@@ -97,6 +97,7 @@ static void make_notes(const Train *t, Notes *notes) {
   snprintf(notes->step, sizeof notes->step, "%lld", (long long)t->done);
   snprintf(notes->batch, sizeof notes->batch, "%lld", (long long)t->batch);
   snprintf(notes->seed, sizeof notes->seed, "%lld", (long long)t->seed);
+  snprintf(notes->pictures, sizeof notes->pictures, "%lld", (long long)pictures(t));
   snprintf(notes->best, sizeof notes->best, "%.17g", t->best);
   snprintf(notes->bad, sizeof notes->bad, "%lld", (long long)t->bad_epochs);
   used = snprintf(notes->sums, sizeof notes->sums, "%.17g", m->weight);
@@ -108,6 +109,7 @@ static void make_notes(const Train *t, Notes *notes) {
   note(notes, &count, "nngen_step", notes->step);
   note(notes, &count, "nngen_batch", notes->batch);
   note(notes, &count, "nngen_seed", notes->seed);
+  note(notes, &count, "nngen_pictures", notes->pictures);
   note(notes, &count, "nngen_epoch_sums", notes->sums);
   note(notes, &count, "nngen_bad_epochs", notes->bad);
   if (t->has_best) note(notes, &count, "nngen_best", notes->best);
@@ -127,9 +129,7 @@ int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
   if (code) return code;
   kept = base_alloc((size_t)count, sizeof *kept);
   for (int i = 0; i < count; i++)
-    if (weights_alone
-            ? train_is_weight(t, tensors[i].name)
-            : is_kept(tensors[i].name))
+    if (weights_alone ? train_is_weight(t, tensors[i].name) : is_kept(tensors[i].name))
       kept[nkept++] = tensors[i];
   if (weights_alone) take_averages(t, kept, nkept, tensors, count);
   make_notes(t, &notes);
@@ -152,7 +152,7 @@ static int check_number(const Weights *weights, const char *key, const char *opt
                  then ? then : "?", (long long)now);
 }
 
-// A run resumes with the model, dtype, batch and seed of its checkpoint.
+// A run resumes with the model, dtype, batch, seed and data of its checkpoint.
 static int check_same(const Train *t, const Weights *weights, const char *path, Error *err) {
   const char *model = weights_metadata(weights, "nngen_model"),
              *dtype = weights_metadata(weights, "nngen_dtype");
@@ -167,7 +167,13 @@ static int check_same(const Train *t, const Weights *weights, const char *path, 
                    "--dtype",
                    path, dtype, t->cli->dtype);
   int code = check_number(weights, "nngen_batch", "batch", t->batch, path, err);
-  return code ? code : check_number(weights, "nngen_seed", "seed", t->seed, path, err);
+  if (!code) code = check_number(weights, "nngen_seed", "seed", t->seed, path, err);
+  const char *then = weights_metadata(weights, "nngen_pictures");
+  if (code || (then && atoll(then) == pictures(t))) return code;
+  return err_set(err, ExitUsage,
+                 "--resume: %s was made of %s pictures for training, --data has %lld: give it the "
+                 "same, or take its weights alone: --init",
+                 path, then ? then : "?", (long long)pictures(t));
 }
 
 // Another optimizer, averages that are begun or left out, other frozen layers: other states.
@@ -241,10 +247,10 @@ bool train_fits(const char *pattern, const char *name) {
 }
 
 // --init takes parameters alone: optimizer states and the step count start from scratch.
-static bool is_fresh(void *user, const PlanTensor *tensor) {
+static ParamsFrom choose(void *user, const PlanTensor *tensor) {
   const Train *t = user;
-  if (!train_is_weight(t, tensor->name)) return true;
-  return t->cli->reset && train_fits(t->cli->reset, tensor->name);
+  if (!train_is_weight(t, tensor->name)) return ParamsSeed;
+  return t->cli->reset && train_fits(t->cli->reset, tensor->name) ? ParamsSeed : ParamsFile;
 }
 
 int train_open_params(Train *t, Error *err) {
@@ -252,6 +258,6 @@ int train_open_params(Train *t, Error *err) {
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
   if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);
-  if (!code && t->cli->weights) params_choose(t->params, is_fresh, t);
+  if (!code && t->cli->weights) params_choose(t->params, choose, t);
   return code ? code : open_log(t, 0, err);
 }

@@ -53,8 +53,12 @@ static int set(Sweep *s, Cli *cli, const char *name, const char *value, Error *e
 
 static void print_head(const Sweep *s) {
   for (int i = 0; i < s->cli->nsweep; i++) printf("%-12s ", s->text[i]);
-  printf("%12s %10s %10s %10s %10s %10s %10s %10s\n", "examples/s", "ms a step", "forward", "loss",
-         "backward", "optimizer", "peak MB", "loss at end");
+  printf("%12s %10s %10s %10s %10s %10s %10s %11s %10s\n", "examples/s", "ms a step", "forward",
+         "loss", "backward", "optimizer", "peak MB", "loss at end", "accuracy");
+}
+
+static json_t *number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
 }
 
 static void print_row(Sweep *s, const TrainSummary *t) {
@@ -67,13 +71,18 @@ static void print_row(Sweep *s, const TrainSummary *t) {
   json_object_set_new(row, "ms_step", json_real(t->ms_step));
   json_object_set_new(row, "ms_phases", phases);
   json_object_set_new(row, "peak_bytes", json_integer(t->bytes));
-  json_object_set_new(row, "loss", isfinite(t->loss) ? json_real(t->loss) : json_null());
+  json_object_set_new(row, "loss", number(t->loss));
+  json_object_set_new(row, "accuracy", number(t->accuracy));
   json_array_append_new(s->rows, row);
   if (s->cli->json) return;
   for (int i = 0; i < s->cli->nsweep; i++) printf("%-12s ", s->cell[i]);
   printf("%12.5g %10.4g", t->rate, t->ms_step);
   for (int i = 0; i < PhaseCount; i++) printf(" %10.4g", t->ms_phase[i]);
-  printf(" %10.4g %10.4g\n", (double)t->bytes / 1e6, t->loss);
+  printf(" %10.4g %11.4g", (double)t->bytes / 1e6, t->loss);
+  if (isnan(t->accuracy))
+    printf(" %10s\n", "-");
+  else
+    printf(" %10.4g\n", t->accuracy);
   fflush(stdout);
 }
 

@@ -153,7 +153,8 @@ static int read_type(const Header *header, NpyView *npy, Error *err) {
   int type = 0;
   while (type < COUNT(types) && strcmp(types[type].descr, header->descr)) type++;
   if (type == COUNT(types))
-    return err_set(err, ExitBadInput, "npy '%s': dtype '%s' is not supported; save it as float32",
+    return err_set(err, ExitBadInput,
+                   "npy '%s': dtype '%s' is not supported; save it as float32, integers as int32",
                    header->path, header->descr);
   npy->dtype = types[type].dtype;
   npy->fortran = header->fortran;

@@ -15,7 +15,7 @@ struct Params {
   char *path;       // NULL: seeded
   Weights *weights; // NULL: seeded
   uint64_t seed;
-  bool (*anew)(void *user, const PlanTensor *tensor); // seeded even if the file has it; may be null
+  ParamsChoice choice; // may be null
   void *user;
 };
 
@@ -86,12 +86,14 @@ bool params_has(const PlanTensor *tensor) {
   return tensor->role == RoleParam || tensor->role == RoleState;
 }
 
-// A state that the weights file lacks gets its initial value; tables of the plan are not weights.
+// Does it get its initial value, though there is a file? Tables of the plan are not weights.
 static bool begins_anew(const Params *params, const PlanTensor *tensor) {
   if (tensor->init == InitTable) return true;
-  if (params->anew && params->anew(params->user, tensor)) return true;
-  return tensor->role == RoleState && tensor->init != InitNone &&
-         !weights_find(params->weights, tensor->name);
+  ParamsFrom from = params->choice              ? params->choice(params->user, tensor)
+                    : tensor->role == RoleState ? ParamsFileIfThere
+                                                : ParamsFile;
+  if (from != ParamsFileIfThere) return from == ParamsSeed;
+  return tensor->init != InitNone && !weights_find(params->weights, tensor->name);
 }
 
 static int missing(const Params *params, const PlanTensor *tensor, Error *err) {
@@ -158,8 +160,8 @@ int params_of_weights(Weights *weights, const char *path, uint64_t seed, Params 
   return ExitOk;
 }
 
-void params_choose(Params *params, bool (*anew)(void *user, const PlanTensor *tensor), void *user) {
-  params->anew = anew;
+void params_choose(Params *params, ParamsChoice choice, void *user) {
+  params->choice = choice;
   params->user = user;
 }
 

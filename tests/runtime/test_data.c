@@ -65,9 +65,9 @@ static void npy_refuses(void **state) {
 #define DICT "the header is not {'descr': ..., 'fortran_order': ..., 'shape': ...}"
   static const char *const bad[][2] = {
       {"{'descr': '|O', 'fortran_order': False, 'shape': (2,)}",
-       "dtype '|O' is not supported; save it as float32"},
+       "dtype '|O' is not supported; save it as float32, integers as int32"},
       {"{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}",
-       "dtype '>f4' is not supported; save it as float32"},
+       "dtype '>f4' is not supported; save it as float32, integers as int32"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", DICT},
       {"{'descr': '<f4', 'fortran_order': False}", DICT},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'shape': (2,)}", DICT},

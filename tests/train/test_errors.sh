@@ -51,14 +51,26 @@ bad() { # the step and the layer are named; the checkpoint stays as it was
 ok "a learning rate that blows up" bad
 ok "the same, from the beginning" fails 1 "there is no checkpoint yet" \
   run $data --lr 1e14 --out-dir "$work/bad2"
+root() { # at the end of an epoch: no checkpoint holds such weights
+  local first="step 1: the first value that is NaN: 'optimizer_step.where' of the layer sum"
+  fails 1 "'p' is NaN after step 10; $first" run $data --set case=root --accumulate 10 \
+    --out-dir "$work/root" && ! ls "$work/root" | grep safetensors
+}
+ok "weights that are not finite where a checkpoint is due" root
+ok "gradients that are not finite, however small the loss is made" fails 1 \
+  "the gradients of 32 steps in a row, up to step 32, are not finite; step 32: the first value" \
+  run $data --set case=root --amp fp16 --epochs 4 --out-dir "$work/root16"
 
 # ---- checkpoints -------------------------------------------------------------------------------
 train --epochs 2 --out-dir "$at" >/dev/null || exit
+python3 tests/train/data.py "$work/fewer" 24 20
 last=$at/tiny_last.safetensors
 cp -r "$at" "$work/good"
 restore() { rm -rf "$at"; cp -r "$work/good" "$at"; }
 ok "another batch" fails 2 "was made with --batch 8, not 4" \
   run $data --resume --out-dir "$at" --batch 4
+ok "other data" fails 2 "was made of 84 pictures for training, --data has 24: give it the same" \
+  run --data "$work/fewer" --resume --out-dir "$at"
 ok "another seed" fails 2 "was made with --seed 0, not 5" \
   run $data --resume --out-dir "$at" --seed 5
 ok "another precision than the checkpoint's" fails 2 "was made in fp32, this run is in bf16" \
@@ -134,6 +146,14 @@ ok "a pattern of --reset that matches nothing" fails 2 "--reset 'head' matches n
   run $data --init "$init" --reset head
 ok "--reset without weights" fails 2 "--reset needs --init FILE" run $data --reset fc
 ok "--resume and --init" fails 2 "leave out --init" run $data --resume --init "$init"
+lacks() { # a weight that the file has under another name does not start from the seed unnoticed
+  sed 's/"fc.weight"/"no.weight"/' "$init" >"$work/lacks.safetensors"
+  local text="no tensor 'fc.weight' (4x64, tests/train/tiny.lua:15)"
+  fails 5 "$text" run $data --init "$work/lacks.safetensors" --out-dir "$work/init" &&
+    fails 5 "$text" build/nngen tests/train/tiny.lua --quiet --entry train \
+      --weights "$work/lacks.safetensors"
+}
+ok "weights that lack one" lacks
 head() { # the rest of the weights starts from the file, the head from the seed
   python3 tests/train/data.py "$work/five" 84 20 5
   build/nngen train tests/train/tiny.lua --quiet --data "$work/five" --set classes=5 \

@@ -31,15 +31,29 @@ ok "a PNG of each validation" picture
 
 short() { # the mean loss of 11 examples, whatever batches they come in
   local b
-  python3 tests/train/data.py "$work/eleven" 16 11 &&
-    for b in 8 $(long && echo 4) 11; do
-      embed "$work/eleven" "$work/by$b" --batch $b --lr 0 --steps 1 || return
-      close "$(reference log "$work/by$b/log.jsonl" eval_loss)" \
-        "$(reference log "$work/by8/log.jsonl" eval_loss)" 1e-6 &&
-        close "$(reference log "$work/by$b/log.jsonl" eval_even)" 43.5 1e-5 || return
-    done
+  python3 tests/train/data.py "$work/eleven" 16 11 || return
+  local bright # of 11 pictures, in that .npy after 128 bytes
+  bright=$(tail -c 704 "$work/eleven/test_images.npy" | python3 -c 'import sys
+x = sys.stdin.buffer.read()
+print(sum(sum(x[i:i + 64]) / 64 / 255 > 0.33 for i in range(0, 704, 64)) / 11)')
+  for b in 8 $(long && echo 4) 11; do
+    embed "$work/eleven" "$work/by$b" --batch $b --lr 0 --steps 1 || return
+    close "$(reference log "$work/by$b/log.jsonl" eval_loss)" \
+      "$(reference log "$work/by8/log.jsonl" eval_loss)" 1e-6 &&
+      close "$(reference log "$work/by$b/log.jsonl" eval_even)" 43.5 1e-5 &&
+      close "$(reference log "$work/by$b/log.jsonl" eval_level)" \
+        "$(reference log "$work/by8/log.jsonl" eval_level)" 1e-6 &&
+      close "$(reference log "$work/by$b/log.jsonl" eval_bright)" $bright 1e-6 || return
+  done
 }
 ok "a last short batch, of a loss that is one number" short
+made_up() { # of inputs by chance there is at least one example that counts
+  build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
+    python3 -c 'import math, struct, sys
+loss = struct.unpack("<f", open(sys.argv[1], "rb").read()[-4:])[0]
+sys.exit(not math.isfinite(loss))' "$work/chance/eval.loss.npy"
+}
+ok "an evaluation of inputs that nobody gave" made_up
 
 ema() {
   local i files=
@@ -79,6 +93,20 @@ ok "accumulated never" fails 2 "accumulate = 0: wants 1 or more" embed "$work/ev
   --accumulate 0
 ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 3 --amp fp16
 
+first() { # Adam's first step is the rate, though steps before it overflowed and were left out
+  local at="$work/first" set="--optimizer adam --lr 0.01 --set loss_scaling=true case=steep"
+  steep() { train $set schedule0=constant --steps $1 --out-dir "$at$1" >/dev/null; }
+  steep 1 && steep 20 || return
+  local step
+  step=$(grep -vm1 -E '"grad_norm":"|eval' "$at"20/log.jsonl | grep -oE '[0-9]+' | head -1)
+  [ "$step" -gt 3 ] && steep $step &&
+    paste <(python3 tests/train/tensors.py values "$at"1/tiny_final_weights.safetensors fc.weight) \
+      <(python3 tests/train/tensors.py values "$at$step/tiny_final_weights.safetensors" fc.weight) |
+    awk '{d = $1 - $2; sum += d * d} # but for weights that no example reaches
+      END {d = sqrt(sum / NR); print d; exit !(d > 0.0095 && d < 0.0101)}'
+}
+ok "steps that are left out count for nothing in Adam's corrections" first
+
 patience() {
   train --epochs 30 --lr 0 --patience 3 --out-dir "$work/patience" >"$work/said" &&
     grep -q "stopped: no improvement in 3 evaluations" "$work/said" &&
@@ -101,11 +129,13 @@ sweep() {
   cp tests/train/tiny.lua "$work/here/two.lua"
   build/nngen train "$work/here/one.lua" --data "$work/data" --steps 3 \
     --sweep lr=0.1,0.3 model=one,two >"$work/said" || return
-  [ "$(wc -l <"$work/said")" = 5 ] && grep -q '^0.3 *two ' "$work/said" && [ ! -e one_train ] &&
+  [ "$(wc -l <"$work/said")" = 5 ] && [ ! -e one_train ] &&
+    grep -qE '^0.3 *two .* [0-9.]+ +(0\.[0-9]+|1|0)$' "$work/said" &&
     train --steps 3 --sweep batch=4,8 lr=0.1,0.2,0.3 --json | python3 -c '
 import json, sys
 rows = json.load(sys.stdin)["sweep"]
-assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backward"] > 0'
+assert len(rows) == 6 and rows[5]["lr"] == "0.3" and rows[5]["ms_phases"]["backward"] > 0
+assert all(0 <= row["accuracy"] <= 1 for row in rows)'
 }
 ok "sweeps" sweep
 ok "a sweep of nothing" fails 2 "--sweep wants" train --sweep batch
@@ -131,6 +161,11 @@ marked() { # marked STEP OPTIONS...: the step that is marked, of those that the 
     { cat "$work/said"; return 1; }
 }
 ok "a step is marked after ten" marked 11
+marked_json() {
+  train --profile-one-step --out-dir "$work/marked" --json |
+    python3 -c 'import json, sys; assert json.load(sys.stdin)["profiled_step"] == 11'
+}
+ok "the same as JSON" marked_json
 ok "after three" marked 4 --warmup-iters 3
 ok "the seventh is marked" marked 7 --profile-iter 7
 ok "the first" marked 1 --profile-iter 1

@@ -20,6 +20,11 @@ if cfg.case ~= "no_train" then
                                 flip = cfg.flip, mean = 0.5, std = 0.25}
     local logits = cfg.case == "no_parameters" and x:mean{2, 3} or network(x)
     local loss = logits:cross_entropy(labels, {reduction = "none"})
+    if cfg.case == "root" then -- of 0: the loss is finite, its gradient is not
+      local p = nn.param("p", {3}, 0)
+      loss = loss + (p * p):sqrt():sum()
+    end
+    if cfg.case == "steep" then loss = loss * 1e16 end
     if cfg.case == "apart" then loss = (x * x):mean{2, 3, 4} end
     if cfg.case == "no_loss" then return {accuracy = logits:accuracy(labels)} end
     return {loss = loss, accuracy = logits:accuracy(labels)}
