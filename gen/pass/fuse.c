@@ -2,6 +2,7 @@
 //
 // Every group has at most one anchor (a node that is no map or move), or, in a row group,
 // reductions over the same innermost dimensions of one full domain. In this order:
+//   tables.c    what is made of positions and takes long is computed once, by init
 //   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
 //   weigh.c     products whose left operand is a map of others, each with scores of its own
 //   attend.c    softmax of a map of a product, times values: both products and what is between them
@@ -302,7 +303,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
   if (strcmp(c->options.lowering, "unfused")) {
-    c->graph = chain_own(c->graph);
+    c->graph = chain_own(tables_make(c->graph));
     if (!c->options.no_flash) c->graph = weigh_own(c->graph);
   }
   if (make_groups(c, c->graph, false)) return;
