@@ -6,6 +6,7 @@
 //   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
 //   weigh.c     products whose left operand is a map of others, each with scores of its own
 //   attend.c    softmax of a map of a product, times values: both products and what is between them
+//   twins.c     slices of a product that maps combine, where a tile holds both
 //   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
 //               same domain; a reduction joins the maps before it, and others of the same elements;
 //               a contraction follows moves of its result, and stores where they lead
@@ -287,7 +288,9 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   }
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
-    if (k && k->nnodes == 1 && k->tm->fusion->product) tail_pair(g, k);
+    if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
+    tail_pair(g, k);
+    if (!unfused) twins_find(g, k);
   }
   grow_epilogues(g);
   if (!unfused && !c->options.apart) place_concats(g);

@@ -101,9 +101,9 @@ typedef struct Scratch {
   bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
 } Scratch;
 
-typedef struct Tail { // of a product's result: moves, and maps of where they lead (tail.c)
-  Node **moves;
-  int nmoves;
+typedef struct Tail {       // of a product's result: moves, and maps of where they lead (tail.c)
+  Node **moves, *twin;      // twin: what a thread has besides (twins.c); null: nothing
+  int nmoves, apart, whole; // columns to the twin; tiles hold multiples of so many
 } Tail;
 
 // Attention: what a row of weights becomes of the values, out = weight v. attend.c: weight is
@@ -158,10 +158,9 @@ struct Group {
   Scratch scratch[4]; // parameters after the outputs
   int nscratch;
   double flops;
-  int64_t bytes_read, bytes_written;
-  int64_t bytes_scratch; // of both: what blocks leave for each other, which stays in L2
-  const char *source;    // CUDA text, set by emit
-  bool visited;          // scratch
+  int64_t bytes_read, bytes_written, bytes_scratch; // of both: what blocks leave for each other
+  const char *source;                               // CUDA text, set by emit
+  bool visited;                                     // scratch
 };
 
 void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c), // a file each
@@ -183,11 +182,10 @@ Graph *copies_follow(Graph *g);
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
-
-typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
-  bool one_call;      // unfused: groups are of one call of the model
-  bool exact;         // dependences are found however groups lie
-  Group **seen;       // room for as many as there are nodes
+typedef struct Fuse {                         // what the sweeps know of the graph (Graph.scratch)
+  bool one_call;                              // unfused: groups are of one call of the model
+  bool exact;                                 // dependences are found however groups lie
+  Group **seen;                               // room for as many as there are nodes
   Node **users; // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
   int *first_user;
 } Fuse;
@@ -255,7 +253,9 @@ int tail_of_inputs(const Group *k, const Node *n);
 bool tail_writes(const Group *g, int tail);
 void tail_join(Group *k, Node *n); // n is in k now
 bool tail_may_begin(const Group *k, const Node *n), tail_goes_on(const Group *k, const Node *n);
-void tail_pair(Graph *g, Group *k); // Group.pair, of a product alone in its group
+Node *tail_mapped(const Group *k);            // what maps alone make of the product
+bool tail_meet(const Node *a, const Node *b); // do maps lead from both to one?
+void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a product that is alone
 
 // ---- attend.c ----------------------------------------------------------------------------------
 // By id: which products may become attention, by what they compute? For layout.

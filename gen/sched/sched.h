@@ -63,13 +63,13 @@ typedef struct Product {
   Maps *maps;  // of each phase; axes as kernels count them, the outermost first
   int size;    // bytes of an operand's element
   bool pair;   // each tile has as many columns of both halves (Group.pair)
+  int whole;   // columns that a tile holds multiples of
   int tap_run; // elements of k that a tap of a is looked up for; 0: there is no table
   Operand a, b;
 } Product;
 
 Product contract_product(const Group *g);
-Maps product_axes(
-    const Node *n); // of one phase: axes as kernels count them, those of one position left out
+Maps product_axes(const Node *n); // of one phase: axes as kernels count them, but those of size 1
 int64_t product_row_tiles(const Product *p, int tile_m); // of all phases
 // What a step on an axis adds in a tensor of these strides.
 int64_t axis_stride(const Maps *m, int tensor, const int64_t *stride, int axis);

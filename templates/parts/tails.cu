@@ -7,6 +7,9 @@
   auto epilogue$(#k.tails > 1 and i or "") = [&](int m, int n, $(outputs)) {
 $(t.decode)
 $(t.moves)
+//@ if t.apart then
+    const auto acc_2 = read_staged<kLanes>(smem.out, kTileN, m - m0, n - n0 + $(t.apart));
+//@ end
 $(t.loads)
 //@ if k.row_states then
     $(k.row_states.type) states;
