@@ -121,7 +121,7 @@ void twins_find(Graph *g, Group *k) {
     return;
   for (int i = 0; i < count && k->ntails <= kMostTwins; i++) {
     Twins t;
-    Lane lane = {tail_product_lane(k->anchor).dim, 0}; // rows begin with a tile, whatever their size
+    Lane lane = {tail_product_lane(k->anchor).dim, 0}; // rows begin with a tile
     if (!is_scattered(readers[i]) || !find_twins(g, readers[i], lane, &t)) continue;
     Tail tail = tail_of(k, made, &t);
     if (pays(k, &tail)) join(g, k, made, &tail);
