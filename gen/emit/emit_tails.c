@@ -24,10 +24,11 @@ static void put_dropped(Buffer *moves, const Node *slice, const Index *at) {
 }
 
 // Follows the moves of a tail from `at`, an index of the product: the last moved value is bound
-// where it goes to, and `at` is this index then.
-static void follow_moves(Emitter *e, Scope *s, Index *at) {
+// where it goes to, and `at` is this index then. `other`: the index of its twin.
+static void follow_moves(Emitter *e, Scope *s, Index *at, const Index *other) {
   const Tail *tail = &e->g->tails[s->tail];
   Buffer moves = {0};
+  const char *beside = tail->twin ? expr_value(s, tail->moves[0]->in[0], other) : NULL;
   for (int i = 0; i < tail->nmoves; i++) {
     const Node *n = tail->moves[i];
     const char *value = expr_value(s, n->in[0], at);
@@ -38,6 +39,7 @@ static void follow_moves(Emitter *e, Scope *s, Index *at) {
     for (int d = 0; d < n->type.rank; d++)
       at[d] = n->type.dim[d] == 1 ? (Index){"0", false} : to[d];
     expr_bind(s, n, at, value);
+    if (tail->twin && n->in[0] == tail->twin->in[0]) expr_bind(s, tail->twin, at, beside);
   }
   if (expr_mentions(moves.text, "j")) die("%s: moves cut the lanes apart", e->g->name);
   hole_take(e, "moves", &moves);
@@ -70,14 +72,16 @@ static void put_tail(ProductText *h, int tail) {
   product_index(h, MapOut, out, "    ", &decode, at);
   at[tail_product_lane(g->anchor).dim].lane = g->tile.lanes > 1;
   expr_bind(&s, g->anchor, at, "acc[j]");
-  if (g->pair[0]) { // its columns, and those of the second half
-    int dim = tail_product_lane(g->anchor).dim;
-    Index other[MaxRank];
-    memcpy(other, at, sizeof other);
-    other[dim] = index_shifted(h->arena, at[dim], g->pair[1]->attr.dims[dim]);
+  int dim = tail_product_lane(g->anchor).dim, twin = g->tails[tail].twin ? g->tails[tail].apart : 0;
+  int64_t apart = g->pair[0] ? g->pair[1]->attr.dims[dim] : twin;
+  Index other[MaxRank];
+  memcpy(other, at, sizeof other);
+  if (apart) { // its columns, and those of the second half, or of a twin
+    other[dim] = index_shifted(h->arena, at[dim], apart);
     expr_bind(&s, g->anchor, other, "acc_2[j]");
   }
-  follow_moves(e, &s, at);
+  if (twin) hole_int(e, "apart", twin);
+  follow_moves(e, &s, at, other);
   bool plain = !g->pair[0] && !g->tails[tail].nmoves;
   emit_epilogue(e, &s, &tail_made(g, tail)->type, at,
                 plain ? product_flat_text(h, MapOut, &g->anchor->type, out) : NULL);

@@ -28,7 +28,8 @@ Node *graph_add(Graph *g, const Op *op, int nin, Node **in, const Attr *attr, No
   if (like) n->late = like->late, n->inner = like->inner, n->again = like->again;
   if (like && like->op == op) n->foot = like->foot, n->follows = like->follows;
   if (like && op->cls != OpSource) n->entry = like->entry;
-  bool varies = op->cls == OpSource && op->form != SourceConst && op->form != SourceParam;
+  bool varies = op->cls == OpSource && op->form != SourceConst && op->form != SourceParam &&
+                !(op->form == SourceIndex && n->attr.fixed);
   n->fixed = !varies && !n->updated;
   for (int i = 0; i < nin; i++) n->fixed = n->fixed && in[i]->fixed && !in[i]->follows;
   n->fixed = n->fixed || n->follows;

@@ -45,23 +45,23 @@ typedef struct Type {
 // The attributes of an op, besides its inputs. Its row says which fields it has (Op.attrs);
 // names and sizes are rows of attr_fields (op.c), so printing, reading and comparing are loops.
 typedef struct Attr {
-  double value;          // const: every element
-  double init_a, init_b; // param: see PlanTensor
-  int64_t init, table;   // param: InitKind; its numbers in Compiler.tables, from 1
-  int64_t axes;          // reduce: bit d set = dimension d becomes 1
-  int64_t kernel[2];     // window: height, width
-  int64_t stride[2];     // window, conv
-  int64_t pad[4];        // window, conv: top, left, bottom, right
-  int64_t dilation[2];   // window, conv
-  int64_t groups;        // conv
-  int64_t size[2];       // conv's gradients: height, width of an image, of a filter
-  int64_t axis;          // concat, index, scan, select
-  int64_t count;         // select: how many elements
-  int64_t smallest;      // select: 1: the smallest ones
-  int64_t dtype;         // to: a Dtype
-  int64_t below;         // input of integers: they are 0 to below - 1; 0: any
-  int64_t dims[MaxRank]; // reshape: shape; permute: each one's source; slice: begin; pad: before
-  int64_t ends[MaxRank]; // slice: end; pad: after
+  double value;            // const: every element
+  double init_a, init_b;   // param: see PlanTensor
+  int64_t init, table;     // param: InitKind; its numbers in Compiler.tables, from 1
+  int64_t axes;            // reduce: bit d set = dimension d becomes 1
+  int64_t kernel[2];       // window: height, width
+  int64_t stride[2];       // window, conv
+  int64_t pad[4];          // window, conv: top, left, bottom, right
+  int64_t dilation[2];     // window, conv
+  int64_t groups;          // conv
+  int64_t size[2];         // conv's gradients: height, width of an image, of a filter
+  int64_t axis;            // concat, index, scan, select
+  int64_t count;           // select: how many elements
+  int64_t smallest, fixed; // 1: select: the smallest ones; index: of a table that `init` makes
+  int64_t dtype;           // to: a Dtype
+  int64_t below;           // input of integers: they are 0 to below - 1; 0: any
+  int64_t dims[MaxRank];   // reshape: shape; permute: each one's source; slice: begin; pad: before
+  int64_t ends[MaxRank];   // slice: end; pad: after
 } Attr;
 
 // The precisions of --dtype; what each means for a value: prec.c.
@@ -76,11 +76,11 @@ struct Node {
   Attr attr;
   const char *name; // dotted place in the model: layer1.0.conv1
   Loc loc;
-  Precision precision;     // of the policy that stores it: prec.c
-  int call;                // which call of a layer made it; what `unfused` may still join
-  int entry;               // of the model that it is computed in; sources belong to all
-  bool updated;            // a state or parameter that an entry writes, or what is written there
-  bool fixed;              // depends on parameters and constants alone: computed once, by `init`
+  Precision precision; // of the policy that stores it: prec.c
+  int call;            // which call of a layer made it; what `unfused` may still join
+  int entry;           // of the model that it is computed in; sources belong to all
+  bool updated;        // a state or parameter that an entry writes, or what is written there
+  bool fixed; // of parameters, constants and positions of tables alone: computed once, by `init`
   const Node *written;     // what it was in the model as written; null: not from a model file
   int uses;                // how many inputs of live nodes and outputs of the graph it is
   int sweep;               // in a kernel of rows: the one over the row that computes it
@@ -136,7 +136,7 @@ typedef struct Options {        // what the user asked of a compilation
   const Arch *arch;
   int nset; // --set name=value
   const char **set_name, **set_value;
-  const char *stage;     // show: stop after this pass
+  const char *stage; // show: stop after this pass
   int (*read_numbers)(const char *path, Numbers *numbers, Error *err);
   const Tuning *tuning;  // measured tiles; null: the model alone decides
   const char *device;    // whose measurements count

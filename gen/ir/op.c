@@ -27,6 +27,7 @@ const AttrField attr_fields[] = {
     {"table", offsetof(Attr, table), 1, false, true},
     {"below", offsetof(Attr, below), 1, false, true},
     {"smallest", offsetof(Attr, smallest), 1, false, true},
+    {"fixed", offsetof(Attr, fixed), 1, false, true},
 };
 #undef FIELD
 const int attr_nfields = sizeof attr_fields / sizeof attr_fields[0];

@@ -40,7 +40,7 @@ op{name = "input", class = "source", form = "input", nin = 0, attrs = {"below"}}
 op{name = "param", class = "source", form = "param", nin = 0, attrs = {"init", "init_a", "init_b", "table"}}
 op{name = "state", class = "source", form = "state", nin = 0, attrs = {"init", "init_a", "init_b"}}
 op{name = "const", class = "source", form = "const", nin = 0, attrs = {"value"}}
-op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis"}}
+op{name = "index", class = "source", form = "index", nin = 0, attrs = {"axis", "fixed"}}
 
 local function wrapped(x) return ((x + 0x80000000) & 0xffffffff) - 0x80000000 end -- to 32 bits
 
@@ -56,7 +56,7 @@ op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, 
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
-op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 4, flags = {"wide"}, ref = function(a, b) return a ^ b end,
+op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 60, flags = {"wide"}, ref = function(a, b) return a ^ b end,
    grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around
      return where(eq(b, 0), 0, g * b * a ^ (b - 1)), where(eq(a, 0) * ge(b, 0), 0, g * y * log(a))
    end}
@@ -151,10 +151,10 @@ op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, flags = {"shrinks"}, ref = fu
    grad = function(g, y) return g / (2 * y) end}
 op{name = "rsqrt", cuda = "nn_rsqrt($1)", flops = 4, flags = {"shrinks"}, ref = function(x) return 1 / math.sqrt(x) end,
    grad = function(g, y) return g * y * y * y * -0.5 end}
-op{name = "sin", cuda = "nn_sin($1)", flops = 8, flags = {"lipschitz"},
+op{name = "sin", cuda = "nn_sin($1)", flops = 24, flags = {"lipschitz"},
    ref = function(x) return math.sin(x) end,
    grad = function(g, y, x) return g * cos(x) end}
-op{name = "cos", cuda = "nn_cos($1)", flops = 8, flags = {"lipschitz"},
+op{name = "cos", cuda = "nn_cos($1)", flops = 24, flags = {"lipschitz"},
    ref = function(x) return math.cos(x) end,
    grad = function(g, y, x) return -g * sin(x) end}
 op{name = "tanh", cuda = "nn_tanh($1)", flops = 8, flags = {"lipschitz", "bounded"},

@@ -2,9 +2,11 @@
 //
 // Every group has at most one anchor (a node that is no map or move), or, in a row group,
 // reductions over the same innermost dimensions of one full domain. In this order:
+//   tables.c    what is made of positions and takes long is computed once, by init
 //   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
 //   weigh.c     products whose left operand is a map of others, each with scores of its own
 //   attend.c    softmax of a map of a product, times values: both products and what is between them
+//   twins.c     slices of a product that maps combine, where a tile holds both
 //   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
 //               same domain; a reduction joins the maps before it, and others of the same elements;
 //               a contraction follows moves of its result, and stores where they lead
@@ -286,7 +288,9 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   }
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
-    if (k && k->nnodes == 1 && k->tm->fusion->product) tail_pair(g, k);
+    if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
+    tail_pair(g, k);
+    if (!unfused) twins_find(g, k);
   }
   grow_epilogues(g);
   if (!unfused && !c->options.apart) place_concats(g);
@@ -302,7 +306,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
 // Needs: dtypes and orders. Gives: Graph.groups in launch order, with names, inputs and outputs.
 void fuse_pass(Compiler *c) {
   if (strcmp(c->options.lowering, "unfused")) {
-    c->graph = chain_own(c->graph);
+    c->graph = chain_own(tables_make(c->graph));
     if (!c->options.no_flash) c->graph = weigh_own(c->graph);
   }
   if (make_groups(c, c->graph, false)) return;

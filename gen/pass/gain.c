@@ -70,6 +70,27 @@ bool gain_again(const Arch *arch, const Node *map) {
   return gain_again_work(arch, map, map->op->flops);
 }
 
+// How often neighbouring elements of `reader`, of which a block has so many, read one of t.
+static double read_together(const Type *t, const Type *reader) {
+  const double block = 2048;
+  double run = 1, apart = 1;
+  for (int d = 1; d <= reader->rank && run < block; d++) {
+    int at = reader->order[reader->rank - d], own = at - (reader->rank - t->rank);
+    run *= (double)reader->dim[at];
+    if (own >= 0 && t->dim[own] > 1) apart *= (double)reader->dim[at];
+  }
+  return run > apart ? run / apart : 1;
+}
+
+bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double reads, double work) {
+  const double load = 4; // operations that take as long as reading an element: an estimate
+  double bytes = (double)type_count(t) * 4, read = reads * 4 / read_together(t, reader);
+  bool stays = bytes < (double)arch->l2 / 2;
+  double seconds = compute_seconds(arch, reads * load) + dram_seconds(arch, bytes) +
+                   (stays ? l2_seconds(arch, read) : dram_seconds(arch, read));
+  return seconds < compute_seconds(arch, reads * work);
+}
+
 bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows) {
   enum { kTile = 64 };        // rows
   const double reached = 0.5; // of the peak, by products of few rows: an estimate

@@ -135,6 +135,15 @@ static const Node *stored_after(const Node *n, Lane *lane, bool *maps) {
   return n;
 }
 
+// Does what n moves go to memory in any case, for readers that k does not compute?
+static bool is_stored_for_others(const Group *k, const Node *n) {
+  int count;
+  Node **readers = fuse_readers(k->graph, n->in[0], &count);
+  bool found = count != n->in[0]->uses;
+  for (int i = 0; i < count; i++) found = found || (readers[i] != n && readers[i]->group != k);
+  return found;
+}
+
 // A product follows a move of its result when it stores runs where the moves lead in the end.
 static const char *move_joins_product(const Group *k, const Node *n) {
   if (tail_of_inputs(k, n) == kFootTail)
@@ -147,7 +156,7 @@ static const char *move_joins_product(const Group *k, const Node *n) {
   const Node *stored = stored_after(n, &lane, &maps);
   int readers;
   fuse_readers(k->graph, stored, &readers);
-  if (!tail_goes_on(k, n) && !maps && readers == stored->uses)
+  if (is_stored_for_others(k, n) && !maps && readers == stored->uses)
     return "others read what is moved, and can read it in place";
   if (!tail_may_begin(k, n)) return "the product has as many parts as it may have";
   return when(stores_runs(k, lane, &stored->type),

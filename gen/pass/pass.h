@@ -84,7 +84,7 @@ struct Tile {
   int rows;   // row, reduce, scan: rows (or lane vectors) per block
   int items;  // row: accesses of a row per thread; scan: of those in flight
   uint64_t kept, shared; // row: bits of the row_values that stay between sweeps; in shared memory
-  bool together;   // reduce, scan: a thread's lanes are reduced together
+  bool together;         // reduce, scan: a thread's lanes are reduced together
   int depth, part; // reduce: accesses in flight; reduce, scan: elements of one of `splits` parts
   int64_t grid[3];
   int smem;        // dynamic shared memory, bytes
@@ -101,9 +101,9 @@ typedef struct Scratch {
   bool zeroed;   // once, before the first launch; the kernel leaves it zeroed
 } Scratch;
 
-typedef struct Tail { // of a product's result: moves, and maps of where they lead (tail.c)
-  Node **moves;
-  int nmoves;
+typedef struct Tail {       // of a product's result: moves, and maps of where they lead (tail.c)
+  Node **moves, *twin;      // twin: what a thread has besides (twins.c); null: nothing
+  int nmoves, apart, whole; // columns to the twin; tiles hold multiples of so many
 } Tail;
 
 // Attention: what a row of weights becomes of the values, out = weight v. attend.c: weight is
@@ -158,38 +158,35 @@ struct Group {
   Scratch scratch[4]; // parameters after the outputs
   int nscratch;
   double flops;
-  int64_t bytes_read, bytes_written;
-  int64_t bytes_scratch; // of both: what blocks leave for each other, which stays in L2
-  const char *source;    // CUDA text, set by emit
-  bool visited;          // scratch
+  int64_t bytes_read, bytes_written, bytes_scratch; // of both: what blocks leave for each other
+  const char *source;                               // CUDA text, set by emit
+  bool visited;                                     // scratch
 };
 
-void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c); // a file each
+void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c), // a file each
+    layout_pass(Compiler *c), fuse_pass(Compiler *c);
 typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
-bool sum_is_mean(const Node *c, const Node *y, int64_t axes); // as models write it
 Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
 SimpRule reshape_last, batches_last, reduce_inside, weights_first, turned_product; // of reshapes
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
-bool simp_is_const(const Node *n);
+bool simp_is_const(const Node *n), sum_is_mean(const Node *c, const Node *y, int64_t axes);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_intern(Graph *to, Node *n);    // the node like n that exists already, else n itself
 Dtype prec_operand(const Node *contract); // what a product reads
-void layout_pass(Compiler *c);            // layout.c: memory orders, copies at the border
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
 void channels_make_even(Graph *to, Node *conv, Dtype dtype);
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
-Graph *beside_join(Graph *g), *norms_follow(Graph *g), *copies_follow(Graph *g); // a file each
-void fuse_pass(Compiler *c);                   // fuse.c: groups
+Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g); // a file each
+Graph *copies_follow(Graph *g);
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
-
-typedef struct Fuse { // what the sweeps know of the graph (Graph.scratch)
-  bool one_call; // unfused: groups are of one call of the model
-  bool exact;    // dependences are found however groups lie
-  Group **seen;  // room for as many as there are nodes
-  Node **users;  // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
+typedef struct Fuse {                         // what the sweeps know of the graph (Graph.scratch)
+  bool one_call;                              // unfused: groups are of one call of the model
+  bool exact;                                 // dependences are found however groups lie
+  Group **seen;                               // room for as many as there are nodes
+  Node **users; // those that read node i: users[first_user[i]] to users[first_user[i + 1] - 1]
   int *first_user;
 } Fuse;
 const Fuse *fuse_of(const Graph *g);
@@ -214,9 +211,9 @@ bool fuse_same_call(const Group *a, const Group *b);
 bool fuse_fits_row(const Node *n);    // does a reduction keep its rows in registers?
 bool fuse_fits_across(const Node *n); // may a block hold its rows, which do not lie in one piece?
 Node **fuse_readers(const Graph *g, const Node *n, int *count);
-const Node *fuse_only_reader(const Node *n); // null: there is not one alone
+const Node *fuse_only_reader(const Node *n);       // null: there is not one alone
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
-const Node *bundle_reduction(const Group *k); // that makes one value of a tensor, all k is for
+const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a reduction, and will share a launch with others?
 void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g); // a file each
 void bundle_groups(Graph *g); // bundle.c: many small kernels become one
@@ -239,6 +236,8 @@ double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel tha
 bool gain_scatters(const Arch *arch, const Type *t);
 bool gain_again(const Arch *arch, const Node *map); // is computing it cheaper than reading it?
 bool gain_again_work(const Arch *arch, const Node *map, double work); // of `work` operations
+// Is reading t from a table, `reads` times for `reader`, cheaper than `work` operations each time?
+bool gain_of_table(const Arch *arch, const Type *t, const Type *reader, double reads, double work);
 int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing n in k
 // Is it cheaper to compute what k makes where it is read, `reads` times in all, than in a kernel?
 bool gain_inside(const Arch *arch, const Group *k, double reads);
@@ -253,15 +252,16 @@ Lane tail_lane(const Group *g, int tail);        // and at the end of the tail
 int tail_of_inputs(const Group *k, const Node *n);
 bool tail_writes(const Group *g, int tail);
 void tail_join(Group *k, Node *n); // n is in k now
-bool tail_may_begin(const Group *k, const Node *n);
-bool tail_goes_on(const Group *k, const Node *n); // nobody else reads what move n moves
-void tail_pair(Graph *g, Group *k);               // Group.pair, of a product alone in its group
+bool tail_may_begin(const Group *k, const Node *n), tail_goes_on(const Group *k, const Node *n);
+Node *tail_mapped(const Group *k);            // what maps alone make of the product
+bool tail_meet(const Node *a, const Node *b); // do maps lead from both to one?
+void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a product that is alone
 
 // ---- attend.c ----------------------------------------------------------------------------------
 // By id: which products may become attention, by what they compute? For layout.
 bool *attend_products(const Graph *g);
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
-bool attend_is_row(const Attention *a, const Node *n); // is it one value for a row of scores?
+bool attend_is_row(const Attention *a, const Node *n);   // is it one value for a row of scores?
 const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it
 // How many elements an asynchronous copy takes of operand i, with where they lie; 0: none can.
 int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRank],
@@ -284,7 +284,7 @@ Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or 
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known
 bool group_finish(Graph *g);  // Graph.groups in the order of launches, named; false: there is none
-void in_place_find(Graph *g);                         // in_place.c: Update.in_place, Group.changes
+void in_place_find(Graph *g); // in_place.c: Update.in_place, Group.changes
 double in_place_share(const Group *k, const Node *n); // of input or output n, what is accessed
 double in_place_bytes(const Group *k); // that k reads and writes, if it changes states in place
 // Is n an input of k that k updates in place, or the output that is written there?

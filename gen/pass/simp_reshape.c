@@ -203,7 +203,8 @@ static Node *index_as(Graph *to, const Node *x, const Type *shape, const Type *f
   for (int64_t left = shape->dim[at]; left > 1 || !sum; d++) {
     if (d == from->rank || left % from->dim[d]) return NULL;
     left /= from->dim[d];
-    Node *index = graph_add(to, x->op, 0, NULL, &(Attr){.axis = d}, (Node *)x);
+    Node *index =
+        graph_add(to, x->op, 0, NULL, &(Attr){.axis = d, .fixed = x->attr.fixed}, (Node *)x);
     index->type = type_make(x->type.dtype, from->rank, dims);
     Type scalar = type_make(x->type.dtype, 0, NULL);
     Node *stride[2] = {simp_intern(to, index), simp_const(to, (double)left, &scalar, x)};

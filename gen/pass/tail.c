@@ -69,7 +69,9 @@ bool tail_goes_on(const Group *k, const Node *n) {
 }
 
 static Tail longer(const Group *k, const Tail *t, Node *n) {
-  Tail made = {arena_alloc(k->graph->arena, sizeof n * (size_t)(t->nmoves + 1)), t->nmoves + 1};
+  Tail made = *t;
+  made.moves = arena_alloc(k->graph->arena, sizeof n * (size_t)(t->nmoves + 1));
+  made.nmoves++;
   for (int i = 0; i < t->nmoves; i++) made.moves[i] = t->moves[i];
   made.moves[t->nmoves] = n;
   return made;
@@ -103,7 +105,7 @@ static bool is_half(const Node *n, const Node *y, int d, int half) {
 }
 
 // Do maps of one shape lead from both to one of them, whatever else reads them on the way?
-static bool they_meet(const Node *a, const Node *b) {
+bool tail_meet(const Node *a, const Node *b) {
   const Node *of_a[kMostNodes], *of_b[kMostNodes];
   int na = fuse_mapped(a, of_a), nb = fuse_mapped(b, of_b);
   for (int i = 1; i < na; i++)
@@ -113,7 +115,7 @@ static bool they_meet(const Node *a, const Node *b) {
 }
 
 // What maps alone make of the product, element by element, until several read it.
-static Node *mapped(const Group *k) {
+Node *tail_mapped(const Group *k) {
   Node *y = k->anchor;
   for (Node *next = y; next; next = (Node *)fuse_only_reader(y)) {
     if (next != y && (next->op->cls != OpMap || !type_same_shape(&next->type, &y->type) ||
@@ -126,7 +128,7 @@ static Node *mapped(const Group *k) {
 
 void tail_pair(Graph *g, Group *k) {
   enum { kLeast = 8 }; // columns that tiles cut a half into
-  Node *y = mapped(k);
+  Node *y = tail_mapped(k);
   Maps maps = maps_of(k->anchor, 0);
   int count, d = maps_dim(&maps, MapOut, AxisN);
   Node **readers = fuse_readers(g, y, &count);
@@ -135,7 +137,7 @@ void tail_pair(Graph *g, Group *k) {
   if (maps_count(&maps, AxisN) != y->type.dim[d] || y->type.dim[d] % (2 * kLeast)) return;
   int first = is_half(readers[0], y, d, 0) ? 0 : 1;
   Node *a = readers[first], *b = readers[1 - first];
-  if (!is_half(a, y, d, 0) || !is_half(b, y, d, 1) || !they_meet(a, b)) return;
+  if (!is_half(a, y, d, 0) || !is_half(b, y, d, 1) || !tail_meet(a, b)) return;
   if (!fuse_same_call(k, a->group) || !fuse_same_call(k, b->group)) return;
   for (Node *n = k->anchor; n != y;) {
     n = (Node *)fuse_only_reader(n);

@@ -185,6 +185,14 @@ Maps product_axes(const Node *n) {
   return m;
 }
 
+// The least that is a multiple of what each tail wants together.
+static int whole_columns(const Group *g) {
+  int whole = 1;
+  for (int i = 0; i < g->ntails; i++)
+    for (int once = whole; g->tails[i].twin && whole % g->tails[i].whole;) whole += once;
+  return whole;
+}
+
 Product contract_product(const Group *g) {
   const Node *n = g->anchor;
   Arena *arena = g->graph->arena;
@@ -208,6 +216,7 @@ Product contract_product(const Group *g) {
   drop_axes(p.maps, p.phases);
   for (int i = 0; i < p.phases; i++) order_axes(&p.maps[i]);
   p.k = (int64_t)(multiplies / (double)p.m + 0.5);
+  p.whole = whole_columns(g);
   p.a = operand_of(g, &p, MapA);
   p.b = operand_of(g, &p, MapB);
   p.tap_run = tap_run(&p);

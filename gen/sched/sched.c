@@ -133,20 +133,21 @@ static double share_moved(const Group *g, const Node *x) {
   return fmin(1, count / (double)type_count(&x->type));
 }
 
+double sched_bytes_read(const Group *g, const Node *input) {
+  const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
+  bool alone = input == x; // no other node of the group reads it, maybe all of it
+  for (int j = 0; j < g->nnodes; j++)
+    for (int k = 0; k < g->nodes[j]->nin; k++)
+      alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
+  double share = (alone ? share_read(g->anchor) : 1) * share_moved(g, input);
+  return share * in_place_share(g, input) * (double)type_bytes(&input->type);
+}
+
 void sched_count_work(Group *g) {
   g->flops = 0;
   g->bytes_read = g->bytes_written = g->bytes_scratch = 0;
   for (int i = 0; i < g->nnodes; i++) g->flops += node_flops(g->nodes[i]);
-  const Node *x = g->anchor->nin ? g->anchor->in[0] : NULL;
-  for (int i = 0; i < g->ninputs; i++) {
-    bool alone = g->inputs[i] == x; // no other node of the group reads it, maybe all of it
-    for (int j = 0; j < g->nnodes; j++)
-      for (int k = 0; k < g->nodes[j]->nin; k++)
-        alone = alone && (g->nodes[j] == g->anchor || g->nodes[j]->in[k] != x);
-    double share = (alone ? share_read(g->anchor) : 1) * share_moved(g, g->inputs[i]) *
-                   in_place_share(g, g->inputs[i]);
-    g->bytes_read += (int64_t)(share * (double)type_bytes(&g->inputs[i]->type));
-  }
+  for (int i = 0; i < g->ninputs; i++) g->bytes_read += (int64_t)sched_bytes_read(g, g->inputs[i]);
   for (int i = 0; i < g->noutputs; i++)
     g->bytes_written +=
         (int64_t)(in_place_share(g, g->outputs[i]) * (double)type_bytes(&g->outputs[i]->type));

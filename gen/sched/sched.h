@@ -21,6 +21,7 @@ double sched_contract_flops(const Node *n);
 void sched_explain(const Group *g, const Arch *arch, FILE *file);
 const char *sched_lanes_tile(const Group *g), *sched_row_tile(const Group *g),
     *sched_reduce_tile(const Group *g), *sched_many_tile(const Group *g);
+double sched_bytes_read(const Group *g, const Node *input); // of what it reads of the input, once
 void sched_count_work(Group *g); // Group.flops, bytes_read, bytes_written: each tensor once
 
 enum {
@@ -63,13 +64,13 @@ typedef struct Product {
   Maps *maps;  // of each phase; axes as kernels count them, the outermost first
   int size;    // bytes of an operand's element
   bool pair;   // each tile has as many columns of both halves (Group.pair)
+  int whole;   // columns that a tile holds multiples of
   int tap_run; // elements of k that a tap of a is looked up for; 0: there is no table
   Operand a, b;
 } Product;
 
 Product contract_product(const Group *g);
-Maps product_axes(
-    const Node *n); // of one phase: axes as kernels count them, those of one position left out
+Maps product_axes(const Node *n); // of one phase: axes as kernels count them, but those of size 1
 int64_t product_row_tiles(const Product *p, int tile_m); // of all phases
 // What a step on an axis adds in a tensor of these strides.
 int64_t axis_stride(const Maps *m, int tensor, const int64_t *stride, int axis);
@@ -205,8 +206,7 @@ int tile_part_group(const Tile *t);                 // parts of k whose sums are
 int tile_part_counts(const Tile *t); // counters of a tile: those parts, then all groups of them
 int64_t tile_step(const Tile *t, const Product *p);      // elements of k multiplied at once
 double tile_multiplies(const Tile *t, const Product *p); // with what is padding
-double tile_depth(const Tile *t,
-                  const Product *p); // elements of k, whole steps, of the longest block
+double tile_depth(const Tile *t, const Product *p); // elements of k, whole steps, the most of any
 Cost tile_cost(const Tile *t, const Product *p, const Group *g, const Arch *arch);
 
 // ---- sched_stream.c, sched_row.c, sched_scan.c, sched_select.c: kernels that stream memory -----

@@ -20,6 +20,7 @@ static bool may_cut(const Product *p, const Tile *t) {
   if (tile_spills(t, p)) return false;
   // The halves of a pair stand side by side in a tile.
   if (p->pair && (p->n % t->n || (p->b.across && t->n / 2 % row))) return false;
+  if (t->n % p->whole) return false;
   if ((p->a.across && t->m % row) || (p->b.across && t->n % row)) return false;
   int64_t blocks_of_k = ceil_div(p->k * p->size, kRowBytes);
   return t->splits == 1 ||

@@ -115,7 +115,7 @@ RowReads row_reads(const Group *g, int sweeps, uint64_t kept) {
     reads.count += times;
     if (type_count(&n->type) < row) continue; // of other rows too: near at hand
     if (times > reads.most) reads.most = times;
-    if (times > 1) reads.again += (double)(times - 1) * (double)type_bytes(&n->type);
+    if (times > 1) reads.again += (times - 1) * sched_bytes_read(g, n);
   }
   free(r.seen);
   return reads;
@@ -191,7 +191,7 @@ static double missed_bytes(const Group *g, const Arch *arch, double again, doubl
   const Tile *t = &g->tile;
   int64_t rows = type_count(&g->anchor->type);
   double under_way = 0;
-  for (int i = 0; i < g->ninputs; i++) under_way += (double)type_bytes(&g->inputs[i]->type);
+  for (int i = 0; i < g->ninputs; i++) under_way += sched_bytes_read(g, g->inputs[i]);
   under_way *= fmin(1, blocks * t->rows / (double)rows);
   return under_way > (double)arch->l2 ? again * (1 - (double)arch->l2 / under_way) : 0;
 }

@@ -30,6 +30,22 @@ function cases.beside()
   nn.output("y", q:matmul(nn.param("u", {32, 8})) + k:matmul(nn.param("v", {16, 8})))
   at_most(4)
 end
+-- Rotary positions: a product's tile holds both halves of a head, biased, which its epilogue
+-- combines; it stores the third part beside them.
+function cases.rotary()
+  local N, H, D, C = cfg.rows + 3, 3, 16, 48
+  local h = nn.input("x", {2, N, C}):linear("qkv", {out = 2 * C + 40, bias = true})
+  local angle = nn.index({N, 1}, 1) * nn.pow(100.0, nn.index({1, D // 2}, 2) * (-2.0 / D))
+  local function turned(from)
+    local x = h:slice(3, from, from + C - 1):reshape{2, N, H, D}:permute{1, 3, 2, 4}
+    local a, b = x:slice(4, 1, D // 2), x:slice(4, D // 2 + 1)
+    local cos, sin = nn.cos(angle), nn.sin(angle)
+    return nn.concat({a * cos - b * sin, b * cos + a * sin}, 4)
+  end
+  nn.output("scores", turned(1):matmul(turned(C + 1):permute{1, 2, 4, 3}))
+  nn.output("rest", h:slice(3, 2 * C + 1))
+  at_most(2)
+end
 -- 216 windows, some 1500 operations, of which a kernel takes 160: they are compiled in a moment.
 function cases.windows()
   local x = nn.input("x", {1, 1, 6, 6, 6})

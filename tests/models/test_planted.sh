@@ -96,6 +96,8 @@ fault "pairs: the second half of the columns is the first" templates/lib/order.c
   's#? 0 : kN / 2#? 0 : 0#' run tests/models/fusion.lua --set case=gated
 fault "pairs: both outputs are the first" templates/lib/epilogue.cuh \
   's#kHalf + column));#column));#' run tests/models/fusion.lua --set case=gated
+fault "twins: the other half of a head is the first" templates/parts/tails.cu \
+  's#n - n0 + [$](t.apart)#n - n0#' run tests/models/fusion.lua --set case=rotary
 fault "reference: an oracle that is wrong itself" gen/lang/ops.lua \
   's/ref = function(x) return math.max(x, 0) end/ref = function(x) return math.max(x, 0.001) end/' \
   run models/mlp.lua

@@ -1,0 +1,103 @@
+// tables.c: what maps make of positions and of what is fixed, as the angles of rotary embeddings,
+// is fixed, too: where it takes more to compute it for each element that reads it than to read it,
+// `init` makes a table of it (gain_of_table). Of an expression the largest part of which that is so
+// becomes one. A table is no larger than all that the model is given: a map of pairs of positions,
+// as of the scores of attention, stays one. So do draws, and integers and conditions: they take
+// little, and what tells tiles of scores apart is derived of them.
+#include "pass.h"
+
+typedef struct Tables { // by id
+  bool *placed;         // made of positions by maps and moves
+  double *work;         // operations of an element
+  double *reads;        // by all that read it
+  const Type **reader;  // the largest of these, that is not placed
+  bool *found;          // is a table
+  Node **copy;          // of what a table is made of
+} Tables;
+
+static bool is_index(const Node *n) {
+  return n->op->cls == OpSource && n->op->form == SourceIndex;
+}
+
+static void find_placed(Tables *t, const Graph *g) {
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool map = n->op->cls == OpMap && n->op->typing != TypeDraw, any = is_index(n);
+    bool made = map || (n->op->cls == OpMove && n->nin == 1);
+    for (int j = 0; j < n->nin; j++) {
+      const Node *in = n->in[j];
+      made = made && (in->fixed || t->placed[in->id]);
+      any = any || t->placed[in->id];
+      t->work[i] += in->fixed ? 0 : t->work[in->id];
+    }
+    t->placed[i] = any && !n->fixed && (made || is_index(n));
+    t->work[i] += dtype_is_float(n->type.dtype) ? n->op->flops : 0;
+  }
+}
+
+// What reads n reads its inputs for each element that it is computed for.
+static void note_reads(Tables *t, const Node *n) {
+  bool placed = t->placed[n->id];
+  double reads = placed ? t->reads[n->id] : (double)type_count(&n->type);
+  const Type *reader = placed ? t->reader[n->id] : &n->type;
+  for (int i = 0; i < n->nin; i++) {
+    int in = n->in[i]->id;
+    if (!t->placed[in] || !reader) continue;
+    t->reads[in] += n->op->cls == OpMap ? reads : (double)type_count(&n->in[i]->type);
+    if (!t->reader[in] || type_count(reader) > type_count(t->reader[in])) t->reader[in] = reader;
+  }
+}
+
+static int64_t given_bytes(const Graph *g) {
+  int64_t bytes = 0;
+  for (int i = 0; i < g->nnodes; i++)
+    if (node_has_memory(g->nodes[i])) bytes += type_bytes(&g->nodes[i]->type);
+  return bytes;
+}
+
+static void find_tables(Tables *t, const Graph *g) {
+  int64_t most = given_bytes(g);
+  for (int i = g->nnodes - 1; i >= 0; i--) { // readers first
+    const Node *n = g->nodes[i];
+    bool wanted = t->placed[i] && t->reader[i] && !is_index(n) && dtype_is_float(n->type.dtype);
+    t->found[i] =
+        wanted && type_bytes(&n->type) <= most &&
+        gain_of_table(g->c->options.arch, &n->type, t->reader[i], t->reads[i], t->work[i]);
+    if (n->uses && !t->found[i]) note_reads(t, n);
+  }
+}
+
+static Node *copy_fixed(Graph *to, Tables *t, Node *n) {
+  if (n->fixed) return n->subst;
+  if (t->copy[n->id]) return t->copy[n->id];
+  Node **in = arena_alloc(to->arena, sizeof *in * (size_t)(n->nin + 1));
+  for (int i = 0; i < n->nin; i++) in[i] = copy_fixed(to, t, n->in[i]);
+  Attr attr = n->attr;
+  if (is_index(n)) attr.fixed = 1;
+  Node *copy = graph_add(to, n->op, n->nin, in, &attr, n);
+  copy->type = n->type;
+  if (dtype_is_float(n->type.dtype)) copy->type.dtype = DtF32; // as all that is fixed
+  return t->copy[n->id] = copy;
+}
+
+static Node *rewrite(Graph *to, Node *n, Node **in) {
+  Tables *t = to->scratch;
+  if (t->found[n->id]) return copy_fixed(to, t, n);
+  Node *copy = graph_add(to, n->op, n->nin, in, &n->attr, n);
+  copy->type = n->type;
+  return copy;
+}
+
+Graph *tables_make(Graph *g) {
+  size_t count = (size_t)g->nnodes + 1;
+  Tables t = {.placed = arena_alloc(g->arena, sizeof(bool) * count),
+              .work = arena_alloc(g->arena, sizeof(double) * count),
+              .reads = arena_alloc(g->arena, sizeof(double) * count),
+              .reader = arena_alloc(g->arena, sizeof(Type *) * count),
+              .found = arena_alloc(g->arena, sizeof(bool) * count),
+              .copy = arena_alloc(g->arena, sizeof(Node *) * count)};
+  graph_count_uses(g);
+  find_placed(&t, g);
+  find_tables(&t, g);
+  return graph_rebuild(g, rewrite, &t);
+}
