@@ -253,8 +253,20 @@ static ParamsFrom choose(void *user, const PlanTensor *tensor) {
   return t->cli->reset && train_fits(t->cli->reset, tensor->name) ? ParamsSeed : ParamsFile;
 }
 
+static void warn_of_earlier(const Train *t) {
+  char path[4096], text[4400];
+  path_of(t, "last", path, sizeof path);
+  if (t->silent || t->cli->profile_step || !exists(path)) return;
+  snprintf(text, sizeof text,
+           "this run replaces %s of an earlier one: --resume continues that, another --out-dir "
+           "keeps it",
+           path);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 int train_open_params(Train *t, Error *err) {
   if (t->cli->resume) return resume(t, err);
+  warn_of_earlier(t);
   int code =
       t->cli->weights && t->cli->check_finite ? run_check_finite(t->cli->weights, err) : ExitOk;
   if (!code) code = params_open(t->cli->weights, (uint64_t)t->seed, &t->params, err);

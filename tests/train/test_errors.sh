@@ -136,6 +136,11 @@ two() {
   [ $code = 0 ] && train --epochs 1 --out-dir "$work/two"
 }
 ok "two processes on one folder" two
+replaces() {
+  local text="this run replaces $work/two/tiny_last.safetensors of an earlier one"
+  train --epochs 1 --out-dir "$work/two" 2>"$work/err" && grep -qF "$text" "$work/err"
+}
+ok "a run that replaces an earlier one's checkpoint says so" replaces
 
 # ---- --init -------------------------------------------------------------------------------------
 init=$work/good/tiny_final_weights.safetensors
