@@ -215,8 +215,18 @@ static const char *tail(const char *name) {
   return *last == '.' ? last + 1 : last;
 }
 
-static void append_word(Buffer *b, const char *word) {
-  buffer_put(b, b->size ? "_%s" : "%s", word);
+// Has the text this word between its ends and underscores?
+static bool has_word(const char *text, const char *word) {
+  size_t length = strlen(word);
+  for (const char *at = text; (at = strstr(at, word)); at++)
+    if ((at == text || at[-1] == '_') && (!at[length] || at[length] == '_')) return true;
+  return false;
+}
+
+// Does n only change where elements are, without a name that the model gave?
+static bool is_nameless_move(const Node *n) {
+  return n->op->cls == OpMove && n->op->form <= MoveSlice &&
+         !strcmp(leaf(n->name), n->op->name);
 }
 
 // The ops of a kernel, but for those that only change how elements are counted.
@@ -234,7 +244,9 @@ static const char *ops_of(const Group *k) {
   return text;
 }
 
-// The symbol: model, the anchor's place, then the other layers it fuses:
+enum { kLongName = 60 }; // bytes; then no more words
+
+// The symbol: model, the anchor's place, then the other layers it fuses, each word once:
 // resnet18__layer1_0_conv1_bn1_relu
 static void name_bundle(Graph *g, Group *k, Names *symbols) {
   const Group *first = k->parts[0];
@@ -251,15 +263,13 @@ static void name_group(Graph *g, Group *k, Names *symbols) {
     name_bundle(g, k, symbols);
     return;
   }
-  buffer_put(&name, "%s_", g->model);
-  append_word(&name, k->anchor->name);
-  const char *said = k->anchor->name;
-  for (int i = 0; i < k->nnodes; i++) {
-    Node *n = k->nodes[i];
-    if (n->id > k->anchor->id && strcmp(n->name, said) && strcmp(n->name, k->anchor->name) &&
-        name.size < 96)
-      append_word(&name, tail(n->name));
-    said = n->name;
+  buffer_put(&name, "%s__%s", g->model, k->anchor->name);
+  size_t first = strlen(g->model) + 2 + (size_t)(leaf(k->anchor->name) - k->anchor->name);
+  for (int i = 0; i < k->nnodes && name.size < kLongName; i++) {
+    const Node *n = k->nodes[i];
+    const char *word = tail(n->name);
+    bool says = n->id > k->anchor->id && strcmp(n->name, k->anchor->name) && !is_nameless_move(n);
+    if (says && !has_word(name.text + first, word)) buffer_put(&name, "_%s", word);
   }
   if (k->fixed) buffer_put(&name, "_init");
   if (k->anchor->again) buffer_put(&name, "_again");

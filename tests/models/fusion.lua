@@ -46,6 +46,20 @@ function cases.rotary()
   nn.output("rest", h:slice(3, 2 * C + 1))
   at_most(2)
 end
+-- The same as it is often written, of whole heads and their halves exchanged.
+function cases.rotary_exchanged()
+  local N, H, D, C = cfg.rows + 3, 3, 16, 48
+  local x = nn.input("x", {2, N, C})
+  local angle = nn.index({N, 1}, 1) * nn.pow(100.0, nn.index({1, D // 2}, 2) * (-2.0 / D))
+  local both = nn.concat({angle, angle}, 2)
+  local function turned(name)
+    local h = x:linear(name, {out = C, bias = false}):reshape{2, N, H, D}:permute{1, 3, 2, 4}
+    local exchanged = nn.concat({-h:slice(4, D // 2 + 1), h:slice(4, 1, D // 2)}, 4)
+    return h * nn.cos(both) + exchanged * nn.sin(both)
+  end
+  nn.output("scores", turned("q"):matmul(turned("k"):permute{1, 2, 4, 3}))
+  at_most(2)
+end
 -- 216 windows, some 1500 operations, of which a kernel takes 160: they are compiled in a moment.
 function cases.windows()
   local x = nn.input("x", {1, 1, 6, 6, 6})

@@ -1,0 +1,120 @@
+// simp_concat.c: a rule of simp.c about concats. Rotary positions are often written as
+// x * cos + concat(-b, a) * sin, where a and b are the halves of x: maps of a concat whose parts
+// are made of slices of what these maps read whole. They become a concat of maps of slices alone,
+// as twins.c wants them, and x has two readers, not three.
+#include "pass.h"
+
+#include <string.h>
+
+enum { kMostSearched = 32, kMostParts = 8 }; // nodes of one question; parts
+
+typedef struct Split {
+  Graph *to;
+  const Node *top, *concat; // maps lead from the concat to the top
+  int part;                 // the one that is made
+} Split;
+
+// The dimension of x that broadcasts along the concat's axis; -1: x has none, or one element there.
+static int axis_in(const Split *s, const Node *x) {
+  int d = (int)s->concat->attr.axis - (s->top->type.rank - x->type.rank);
+  return d >= 0 && x->type.dim[d] > 1 ? d : -1;
+}
+
+static bool is_map(const Node *n) {
+  return n->op->cls == OpMap && n->op->typing != TypeDraw;
+}
+
+// Maps of the tree below the top; others that a map reads are its leaves.
+static bool is_inner(const Split *s, const Node *n) {
+  return n == s->top || (is_map(n) && n->uses == 1);
+}
+
+// The concat that x is, or that maps make it of; null: there is none.
+static const Node *find_concat(const Split *s, const Node *x, int *left) {
+  bool concat = x->op->cls == OpMove && x->op->form == MoveConcat;
+  if (concat) return x->uses == 1 && x->nin <= kMostParts ? x : NULL;
+  if (--*left < 0 || !is_inner(s, x)) return NULL;
+  for (int i = 0; i < x->nin; i++) {
+    const Node *found = type_same_shape(&x->in[i]->type, &s->top->type)
+                            ? find_concat(s, x->in[i], left)
+                            : NULL;
+    if (found) return found;
+  }
+  return NULL;
+}
+
+// What n, made by maps of one value, is made of.
+static const Node *origin(const Node *n) {
+  while (is_map(n) && n->nin == 1) n = n->in[0];
+  return n;
+}
+
+// Of what is n a slice along the concat's axis alone? Null: it is none.
+static const Node *sliced(const Split *s, const Node *n) {
+  if (n->op->cls != OpMove || n->op->form != MoveSlice) return NULL;
+  const Node *x = n->in[0];
+  for (int d = 0; d < n->type.rank; d++)
+    if (d != s->concat->attr.axis && n->type.dim[d] != x->type.dim[d]) return NULL;
+  return x;
+}
+
+// Is x a leaf of the tree?
+static bool reads(const Split *s, const Node *n, const Node *x, int *left) {
+  if (n == x) return true;
+  if (--*left < 0 || n == s->concat || !is_inner(s, n)) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (reads(s, n->in[i], x, left)) return true;
+  return false;
+}
+
+// Are all parts of the concat made of slices of one leaf?
+static bool is_of_leaf(const Split *s) {
+  const Node *x = sliced(s, origin(s->concat->in[0]));
+  int left = kMostSearched;
+  if (!x || x->fixed || !type_same_shape(&x->type, &s->top->type)) return false;
+  for (int i = 0; i < s->concat->nin; i++)
+    if (sliced(s, origin(s->concat->in[i])) != x) return false;
+  return reads(s, s->top, x, &left);
+}
+
+// Positions and what maps make of them are computed for a slice, however many read them whole.
+static bool is_placed(const Node *x, int *left) {
+  if (!x->type.rank || (x->op->cls == OpSource && x->op->form == SourceIndex)) return true;
+  bool placed = --*left >= 0 && is_map(x);
+  for (int i = 0; i < x->nin && placed; i++) placed = is_placed(x->in[i], left);
+  return placed;
+}
+
+static Node *slice_of(Graph *to, Node *x, int d, int64_t begin, int64_t end) {
+  Attr cut = {0};
+  memcpy(cut.ends, x->type.dim, sizeof x->type.dim);
+  cut.dims[d] = begin, cut.ends[d] = end;
+  return simp_make(to, op_need(to->c, "slice"), 1, &x, &cut, x);
+}
+
+static Node *part_of(const Split *s, Node *x) {
+  int d = axis_in(s, x), left = kMostSearched;
+  if (x == s->concat) return x->in[s->part];
+  if (d < 0) return x;
+  if (is_inner(s, x) || (is_map(x) && is_placed(x, &left))) {
+    Node *in[MaxInputs];
+    for (int i = 0; i < x->nin; i++) in[i] = part_of(s, x->in[i]);
+    return simp_make(s->to, x->op, x->nin, in, &x->attr, x);
+  }
+  int64_t begin = 0;
+  for (int i = 0; i < s->part; i++) begin += s->concat->in[i]->type.dim[s->concat->attr.axis];
+  int64_t size = s->concat->in[s->part]->type.dim[s->concat->attr.axis];
+  return slice_of(s->to, x, d, begin, begin + size);
+}
+
+Node *concat_last(Graph *to, Node *n) {
+  Split s = {.to = to, .top = n};
+  int left = kMostSearched;
+  if (!is_map(n) || !n->type.rank) return NULL;
+  s.concat = find_concat(&s, n, &left);
+  if (!s.concat || !is_of_leaf(&s)) return NULL;
+  Node *parts[kMostParts];
+  for (; s.part < s.concat->nin; s.part++) parts[s.part] = part_of(&s, n);
+  Attr attr = {.axis = s.concat->attr.axis};
+  return simp_make(to, s.concat->op, s.concat->nin, parts, &attr, n);
+}
