@@ -22,7 +22,7 @@ tuned() { # tuned MODEL LAYER KEY: a tuning file names the product, not the shap
 }
 ok "the key of a linear layer" tuned $block __qkv "20x32 by 32x96 transposed"
 attention_key() {
-  explain $block __matmul_permute_reshape |
+  explain $block __matmul |
     grep -F "in a tuning file: \"fp16 attention 4x10x16 to 4x10x16 by 4x10x16\""
 }
 ok "the key of attention" attention_key
