@@ -1,7 +1,8 @@
 // beside.c: products of one left operand become one, their right operands side by side (by init,
 // which is why these must be fixed): it is read once, and one launch fills the GPU better than
 // several. What reads one of them reads a slice of all, which the product's kernel stores apart
-// (tail.c).
+// (tail.c). Their biases, where each has one, are added to all at once: slices are of one value
+// then, and moves alone lead to what reads them, as twins.c wants it.
 #include "pass.h"
 
 #include <stdlib.h>
@@ -13,7 +14,9 @@ typedef struct Facts { // of a node, by its id
   Node *first;         // of the products that it is one of; null: it stays alone
   Node *made_of;       // the product that it is, or that it is made of by maps of one shape
   Node *meets;         // of a product: one alike, where maps of one shape combine both
-  Node *joined;        // of a first one: what took their place
+  Node *joined, *sum;  // of a first one: what took their place; that and their biases
+  Node *reader;        // one that reads it
+  Node *biases;        // of a sum of a product and its bias, where all have one: the first product
   Node *next;          // another product of the same left operand, after it
   bool reduced;        // as a norm's statistics are, by the product itself
   int level;           // how many that are no maps or moves lead to it
@@ -96,6 +99,7 @@ static void find_readers(const Graph *g, Beside *s) {
     for (int j = 0; n->uses && j < n->nin; j++) {
       Facts *in = &s->of[n->in[j]->id];
       in->reduced = in->reduced || n->op->cls == OpReduce;
+      in->reader = n;
     }
     find_level(s, n);
     if (n->uses) find_meeting(s, n);
@@ -108,6 +112,28 @@ static void find_readers(const Graph *g, Beside *s) {
   free(last);
 }
 
+// The sum of product p and its bias, a fixed number for each column, which alone reads p; null:
+// there is none.
+static Node *bias_sum(const Beside *s, const Node *p) {
+  Node *sum = s->of[p->id].reader;
+  if (p->uses != 1 || !sum || !(sum->op->flags & FlagAdd) || sum->nin != 2 || sum->in[0] != p)
+    return NULL;
+  Maps m = maps_of(p, 0);
+  const Node *bias = sum->in[1];
+  bool row = bias->type.rank == 1 && bias->type.dim[0] == maps_count(&m, AxisN);
+  return bias->fixed && row && maps_dim(&m, MapOut, AxisN) == p->type.rank - 1 ? sum : NULL;
+}
+
+static void mark_biases(Beside *s, Node **products, int count) {
+  for (int i = 0; i < count; i++) {
+    const Node *sum = bias_sum(s, products[i]), *other = bias_sum(s, products[0]);
+    if (!sum || sum->type.dtype != other->type.dtype || sum->precision != other->precision ||
+        sum->in[1]->type.dtype != other->in[1]->type.dtype)
+      return;
+  }
+  for (int i = 0; i < count; i++) s->of[s->of[products[i]->id].reader->id].biases = products[0];
+}
+
 static bool mark(const Graph *g, Beside *s) {
   bool found = false;
   find_readers(g, s);
@@ -116,6 +142,7 @@ static bool mark(const Graph *g, Beside *s) {
     bool begins = s->of[i].next && !s->of[i].first;
     int count = begins ? find_joined(s, g->nodes[i], list) : 0;
     for (int j = 0; count > 1 && j < count; j++) s->of[list[j]->id].first = list[0];
+    if (count > 1) mark_biases(s, list, count);
     found = found || count > 1;
   }
   return found;
@@ -138,44 +165,73 @@ static void fixed_first(Graph *g, Beside *s) {
   s->of = of;
 }
 
-static Node *join(Graph *to, const Beside *s, Node *first, Node *x) {
+// Input 1 of each of the nodes, joined along dimension d.
+static Node *join_second(Graph *to, Node **nodes, int count, int d) {
   Node *parts[kMostBeside];
-  int count = 0;
-  for (const Node *p = first; p; p = s->of[p->id].next)
-    if (s->of[p->id].first == first) parts[count++] = p->in[1]->subst;
-  Maps m = maps_of(first, 0);
-  Attr along = {.axis = maps_dim(&m, MapB, AxisN)};
+  for (int i = 0; i < count; i++) parts[i] = nodes[i]->in[1]->subst;
+  Attr along = {.axis = d};
   Node *w = graph_add(to, op_need(to->c, "concat"), count, parts, &along, parts[0]);
   shape_infer(to->c, w);
   w->type.dtype = parts[0]->type.dtype;
   w->uses = 1;
-  Node *all = graph_add(to, first->op, 2, (Node *[]){x, w}, &first->attr, first);
+  return w;
+}
+
+// What takes the place of several: as the first of them, of x and of what is joined.
+static Node *all_of(Graph *to, const Node *first, Node *x, Node *joined) {
+  Node *all = graph_add(to, first->op, 2, (Node *[]){x, joined}, &first->attr, (Node *)first);
   shape_infer(to->c, all);
   all->type.dtype = first->type.dtype;
   all->written = NULL; // it is not in the model as written
   return all;
 }
 
+static int products_of(const Beside *s, Node *first, Node **list) {
+  int count = 0;
+  for (Node *p = first; p; p = s->of[p->id].next)
+    if (s->of[p->id].first == first) list[count++] = p;
+  return count;
+}
+
+// The columns of product p, in `all`, as `node`.
+static Node *part_of(Graph *to, const Beside *s, Node *all, const Node *p, Node *node) {
+  Maps m = maps_of(p, 0);
+  int d = maps_dim(&m, MapOut, AxisN);
+  Attr cut = {0};
+  const Node *first = s->of[p->id].first;
+  for (int i = 0; i < node->type.rank; i++) cut.ends[i] = node->type.dim[i];
+  for (const Node *q = first; q != p; q = s->of[q->id].next)
+    if (s->of[q->id].first == first) cut.dims[d] += q->type.dim[d];
+  cut.ends[d] += cut.dims[d];
+  Node *part = graph_add(to, op_need(to->c, "slice"), 1, &all, &cut, node);
+  part->type = node->type;
+  return part;
+}
+
 static Node *rewrite(Graph *to, Node *node, Node **in) {
   const Beside *s = to->scratch;
-  Node *first = s->of[node->id].first;
-  if (!first) {
+  Node *first = s->of[node->id].first, *biased = s->of[node->id].biases, *list[kMostBeside];
+  if (!first && !biased) {
     Node *same = graph_add(to, node->op, node->nin, in, &node->attr, node);
     same->type = node->type;
     return same;
   }
-  Node **all = &s->of[first->id].joined;
-  if (!*all) *all = join(to, s, first, in[0]);
-  Maps m = maps_of(node, 0);
-  int d = maps_dim(&m, MapOut, AxisN);
-  Attr cut = {0};
-  for (int i = 0; i < node->type.rank; i++) cut.ends[i] = node->type.dim[i];
-  for (const Node *p = first; p != node; p = s->of[p->id].next)
-    if (s->of[p->id].first == first) cut.dims[d] += p->type.dim[d];
-  cut.ends[d] += cut.dims[d];
-  Node *part = graph_add(to, op_need(to->c, "slice"), 1, all, &cut, node);
-  part->type = node->type;
-  return part;
+  int count = products_of(s, first ? first : biased, list);
+  Facts *all = &s->of[(first ? first : biased)->id];
+  if (first) {
+    Maps m = maps_of(first, 0);
+    if (!all->joined)
+      all->joined =
+          all_of(to, first, in[0], join_second(to, list, count, maps_dim(&m, MapB, AxisN)));
+    const Node *reader = s->of[node->id].reader;
+    bool summed = reader && s->of[reader->id].biases == first;
+    return summed ? all->joined : part_of(to, s, all->joined, node, node);
+  }
+  if (!all->sum) {
+    for (int i = 0; i < count; i++) list[i] = s->of[list[i]->id].reader;
+    all->sum = all_of(to, list[0], all->joined, join_second(to, list, count, 0));
+  }
+  return part_of(to, s, all->sum, node->in[0], node);
 }
 
 Graph *beside_join(Graph *g) {

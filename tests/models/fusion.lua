@@ -53,7 +53,7 @@ function cases.rotary_exchanged()
   local angle = nn.index({N, 1}, 1) * nn.pow(100.0, nn.index({1, D // 2}, 2) * (-2.0 / D))
   local both = nn.concat({angle, angle}, 2)
   local function turned(name)
-    local h = x:linear(name, {out = C, bias = false}):reshape{2, N, H, D}:permute{1, 3, 2, 4}
+    local h = x:linear(name, {out = C, bias = true}):reshape{2, N, H, D}:permute{1, 3, 2, 4}
     local exchanged = nn.concat({-h:slice(4, D // 2 + 1), h:slice(4, 1, D // 2)}, 4)
     return h * nn.cos(both) + exchanged * nn.sin(both)
   end
