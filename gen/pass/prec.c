@@ -3,8 +3,9 @@
 //
 // A dtype for each --dtype (precision_dtype), which nn.precision overrides for a part of a model
 // (Node.precision). What needs it is stored in 32 bits whatever --dtype says: sources, all that is
-// fixed, reductions and what maps make of them and of numbers alone (means, variances), ops that
-// leave the range of 16 bits soon (FlagWide), and what is compared with its own largest element.
+// fixed, reductions and what maps make of them, of positions and of numbers alone (means, angles),
+// ops that leave the range of 16 bits soon (FlagWide), and what is compared with its own largest
+// element.
 //
 // Whether 16 bits overflow must not depend on what was fused, which keeps values in 32. So these
 // are stored in 32 bits: what is made with a number beyond f16; values that grow, as the squares of
@@ -69,12 +70,20 @@ static bool shrinks(const Node *n, double most) {
   return less;
 }
 
+// A concat of what is stored in 32 bits, as of angles: not of sources, which are in any dtype.
+static bool joins_wide(const Node *n) {
+  bool wide = n->op->cls == OpMove && n->op->form == MoveConcat;
+  for (int i = 0; i < n->nin; i++)
+    wide = wide && n->in[i]->op->cls != OpSource && n->in[i]->type.dtype == DtF32;
+  return wide;
+}
+
 // The policy: the dtype that float n is stored in. `shrunk`: it is read to be made small.
 static Dtype stored(const Node *n, bool shrunk) {
   if (n->op->cls == OpSource || n->op->typing == TypeConvert) return n->type.dtype;
   if (n->op->cls == OpMove && n->nin == 1) return n->in[0]->type.dtype;
   bool wide = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagWide ||
-              n->fixed || (shrunk && (grows(n) || sums_up(n))) || reads_large(n);
+              n->fixed || (shrunk && (grows(n) || sums_up(n))) || reads_large(n) || joins_wide(n);
   return wide ? DtF32 : precision_dtype(n->precision);
 }
 
@@ -119,16 +128,18 @@ static bool *find_leading(const Graph *g) {
   return leads;
 }
 
-// By id: do maps make the value of sources alone? `sums`: of sums, numbers and, where states are
-// updated, of states and parameters alone?
+// By id: do maps make the value of sources alone? `sums`: maps and concats of sums, positions,
+// numbers and, where states are updated, of states and parameters alone?
 static bool *find_made(const Graph *g, bool sums) {
   bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    bool given = n->op->form == SourceInput || n->op->form == SourceIndex;
-    bool source = n->op->cls == OpSource;
-    if (sums) source = source && (g->nupdates ? !given : node_is_literal(n));
-    bool made = n->op->cls == OpMap || (n->op->cls == OpMove && n->op->form == MoveReshape);
+    bool source = n->op->cls == OpSource, index = source && n->op->form == SourceIndex;
+    if (sums && !index)
+      source = source && (g->nupdates ? n->op->form != SourceInput : node_is_literal(n));
+    bool keeps = n->op->form == MoveReshape || (sums && n->op->form == MoveConcat);
+    bool map = n->op->cls == OpMap && !(sums && n->op->typing == TypeDraw);
+    bool made = map || (n->op->cls == OpMove && keeps);
     found[i] = source || (sums && n->op->cls == OpReduce) || made;
     for (int j = 0; made && j < n->nin; j++) found[i] = found[i] && found[n->in[j]->id];
   }

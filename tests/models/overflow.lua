@@ -25,6 +25,9 @@ elseif cfg.case == "readers" then -- of a product: bounded, and small after anot
   nn.output("bounded", nn.tanh(h))
   nn.output("positive", nn.relu(h) * 1e-4)
   nn.output("gated", nn.gelu(h):mean(2) * 1e-4)
+elseif cfg.case == "positions" then -- numbers that f16 rounds to whole ones
+  local angle = nn.index({3000, 1}, 1) * nn.exp(nn.index({1, 4}, 2) * -0.5)
+  nn.output("turned", nn.input("rows", {3000, 8}) * nn.cos(nn.concat({angle, angle}, 2)))
 elseif cfg.case == "root" then
   local h = x:matmul(w) * 300
   nn.output("root", nn.sqrt(h * h + 1))
