@@ -239,8 +239,8 @@ end
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
 -- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
 -- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
--- loss_scaling), `finite`, and the lists `parameters` and `values`: what was updated, and what it
--- holds after the step.
+-- loss_scaling), `finite`, `updates` (whether this step does; nil: all do), and the lists
+-- `parameters` and `values`: what was updated, and what it holds after the step.
 --   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
 --              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
 --              weight_decay = 0 (adamw: 0.01)},
@@ -301,9 +301,10 @@ function nn.optimize(loss, given)
       for i, g in ipairs(grads) do grads[i] = g * factor end
     end
     if after then after(result.finite) end
+    local good = scale and result.finite
+    result.updates = good and last and good & last or good or last
     local function put(target, value)
-      value = scale and op.where(result.finite, value, target) or value
-      value = last and op.where(last, value, target) or value
+      value = result.updates and op.where(result.updates, value, target) or value
       core.update(target, value)
       return value
     end

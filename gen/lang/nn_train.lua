@@ -196,18 +196,21 @@ local of_optimizers = {"momentum", "nesterov", "weight_decay", "beta1", "beta2",
 
 -- ---- moving averages of the weights -------------------------------------------------------------
 
--- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value. d is
--- smaller in the first steps, 0 in the very first, so that what the states begin with does not
--- count.
+-- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value, at
+-- each step that updates them. d is smaller in the first of these, 0 until the very first, so that
+-- what the states begin with does not count.
 local function follow(made, decay)
   local steps = core.state("ema.steps", {1}, "i32", "constant", 0)
   local t = steps:to("f32")
   local d = op.min(t / (t + 9.0), decay)
+  local counts = made.updates
+  local takes = counts and counts | op.eq(steps, 0)
   for i, p in ipairs(made.parameters) do
     local mean = core.state("ema." .. core.name(p), shape(p), "f32", "constant", 0)
-    core.update(mean, mean * d + made.values[i] * (1.0 - d))
+    local value = mean * d + made.values[i] * (1.0 - d)
+    core.update(mean, takes and op.where(takes, value, mean) or value)
   end
-  core.update(steps, steps + 1)
+  core.update(steps, counts and op.where(counts, steps + 1, steps) or steps + 1)
 end
 
 -- Runs f with the averages in place of the parameters `list`.

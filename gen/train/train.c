@@ -2,6 +2,7 @@
 // output folder, and loads the initial parameters and states. train_run.c runs the steps.
 #include "train.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,17 @@ double train_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double train_mean(const Metrics *m, int i) {
+  double weight = m->weight - m->missed[i];
+  return weight > 0 ? m->sum[i] / weight : NAN;
+}
+
+void train_forget(Metrics *m) {
+  memset(m->sum, 0, sizeof m->sum);
+  memset(m->missed, 0, sizeof m->missed);
+  m->weight = 0;
 }
 
 // ---- compiling --------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 #ifndef NNGEN_TRAIN_VERB_H
 #define NNGEN_TRAIN_VERB_H
 
+#include <jansson.h>
+
 #include "gen/cli/cli.h"
 #include "nngen_train.h"
 
@@ -15,6 +17,7 @@ typedef struct Metrics { // scalar outputs of an entry, as "train.loss"
   const char *name[kMostMetrics];   // without the entry's name: "loss"
   double value[kMostMetrics];       // of the last step whose results were read
   double sum[kMostMetrics], weight; // over an epoch
+  double missed[kMostMetrics];      // of that weight: of steps without such a number
   Tap *tap;                         // copies them to the host; null: not open
 } Metrics;
 
@@ -63,6 +66,8 @@ typedef struct TrainSummary {
 
 double train_now(void);                      // seconds
 int train_count_steps(Train *t, Error *err); // sets per_epoch and total, on the device too
+double train_mean(const Metrics *m, int i);  // over the epoch; NaN: no step had this number
+void train_forget(Metrics *m);               // begins another epoch
 int train_one(const Cli *cli, TrainSummary *summary, Error *err); // summary null: prints
 int train_sweep(const Cli *cli, Error *err);                      // train_sweep.c: --sweep
 
@@ -101,5 +106,6 @@ void train_report_last(const Train *t, double seconds);
 int train_report_profiled(const Train *t, Error *err);
 int train_report_end(Train *t, TrainSummary *summary, Error *err);
 int train_launches(const Train *t, const char *entry);
+json_t *train_number(double value); // null: not finite
 
 #endif

@@ -73,6 +73,11 @@ static void write_log(Train *t, int64_t step, const LogValue *values, int count)
   t->warned_log = true;
 }
 
+// A step that overflows in f16 is left out: its gradients have no norm.
+static bool is_missing(const Metrics *m, int i) {
+  return !strcmp(m->name[i], "grad_norm") && !isfinite(m->value[i]);
+}
+
 static int read_step(Train *t, Error *err) {
   Metrics *m = &t->metrics;
   int code = tap_take(m->tap, m->value, err);
@@ -82,7 +87,9 @@ static int read_step(Train *t, Error *err) {
   LogValue values[kMostMetrics + 2];
   int count = 0;
   for (int i = 0; i < m->count; i++) {
-    m->sum[i] += m->value[i];
+    bool missed = is_missing(m, i);
+    m->sum[i] += missed ? 0 : m->value[i];
+    m->missed[i] += missed;
     values[count++] = (LogValue){m->name[i], m->value[i]};
   }
   values[count++] = (LogValue){"epoch", (double)((t->read - 1) / t->per_epoch + 1)};
@@ -121,7 +128,7 @@ static int one_step(Train *t, Error *err) {
 static bool is_best(Train *t) {
   double value = NAN;
   for (int i = 0; i < t->eval.count; i++) {
-    double mean = t->eval.sum[i] / t->eval.weight;
+    double mean = train_mean(&t->eval, i);
     if (!strcmp(t->eval.name[i], "loss") && isnan(value)) value = -mean;
     if (!strcmp(t->eval.name[i], "accuracy")) value = mean;
   }
@@ -140,7 +147,7 @@ static void log_evaluation(Train *t) {
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < both[k]->count; i++, count++) {
       snprintf(names[count], sizeof names[count], "eval_%.50s", both[k]->name[i]);
-      values[count] = (LogValue){names[count], both[k]->sum[i] / both[k]->weight};
+      values[count] = (LogValue){names[count], train_mean(both[k], i)};
     }
   write_log(t, t->done, values, count);
 }
@@ -161,8 +168,7 @@ static int after_epoch(Train *t, Error *err) {
   if (code || interrupted) return code;
   if (t->test) log_evaluation(t);
   train_report_epoch(t, epoch, t->test != NULL);
-  memset(t->metrics.sum, 0, sizeof t->metrics.sum);
-  t->metrics.weight = 0;
+  train_forget(&t->metrics);
   bool best = t->test && is_best(t);
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
   code = train_check_weights(t, err);

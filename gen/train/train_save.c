@@ -77,7 +77,7 @@ static void take_averages(const Train *t, WeightTensor *kept, int nkept, const W
 
 typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs besides tensors
   char step[32], batch[32], seed[32], pictures[32], best[64], bad[32],
-      sums[32 * (kMostMetrics + 1)];
+      sums[32 * (2 * kMostMetrics + 1)];
   const char *pairs[24];
 } Notes;
 
@@ -103,6 +103,8 @@ static void make_notes(const Train *t, Notes *notes) {
   used = snprintf(notes->sums, sizeof notes->sums, "%.17g", m->weight);
   for (int i = 0; i < m->count; i++)
     used += snprintf(notes->sums + used, sizeof notes->sums - (size_t)used, " %.17g", m->sum[i]);
+  for (int i = 0; i < m->count; i++)
+    used += snprintf(notes->sums + used, sizeof notes->sums - (size_t)used, " %.17g", m->missed[i]);
   note(notes, &count, "format", "pt");
   note(notes, &count, "nngen_model", t->model);
   note(notes, &count, "nngen_dtype", t->cli->dtype);
@@ -206,6 +208,7 @@ static void take_notes(Train *t, const Weights *weights) {
   char *at = (char *)sums;
   if (sums) t->metrics.weight = strtod(sums, &at);
   for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.sum[i] = strtod(at, &at);
+  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.missed[i] = strtod(at, &at);
 }
 
 static bool exists(const char *path) {

@@ -42,7 +42,7 @@ static int add_up(const Plan *plan, const PlanEntry *entry, const double *ms, Op
 
 static double mean_of(const Metrics *m, const char *name) {
   for (int i = 0; i < m->count; i++)
-    if (!strcmp(m->name[i], name) && m->weight > 0) return m->sum[i] / m->weight;
+    if (!strcmp(m->name[i], name)) return train_mean(m, i);
   return NAN;
 }
 
@@ -75,11 +75,14 @@ static void print_text(const Train *t, const TrainSummary *s, const Operation *a
   (void)t;
 }
 
+json_t *train_number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
+
 static json_t *values_json(const Metrics *m, bool mean) {
   json_t *o = json_object();
   for (int i = 0; i < m->count; i++)
-    json_object_set_new(o, m->name[i],
-                        json_real(mean && m->weight > 0 ? m->sum[i] / m->weight : m->value[i]));
+    json_object_set_new(o, m->name[i], train_number(mean ? train_mean(m, i) : m->value[i]));
   return o;
 }
 

@@ -5,6 +5,7 @@ usage: reference.py mar DATA            mean average recall at 5 of the test pic
        reference.py ema DECAY FILE...   ema of conv1.weight after steps 1, 2, ...; the last file
                                         holds it
        reference.py log FILE KEY        the last value of KEY in a log
+       reference.py norms LOG           what is printed has each epoch's mean of finite grad_norm
        reference.py summary FILE        a --json summary is whole
 """
 import json
@@ -50,6 +51,19 @@ def ema(decay, *files):
     assert floats(files[-1], "conv1.weight") != final
 
 
+def norms(log):
+    steps = [s for s in map(json.loads, open(log)) if "grad_norm" in s]
+    assert any(isinstance(s["grad_norm"], str) for s in steps)
+    for epoch, printed in enumerate(l for l in sys.stdin if l.startswith("epoch")):
+        found = [s["grad_norm"] for s in steps
+                 if s["epoch"] == epoch + 1 and not isinstance(s["grad_norm"], str)]
+        words = printed.split()
+        assert ("grad_norm" in words) == bool(found), printed
+        if found:
+            got = float(words[words.index("grad_norm") + 1])
+            assert abs(got * len(found) / sum(found) - 1) < 1e-3, (printed, found)
+
+
 def summary(path):
     run = json.load(open(path))
     s = run["summary"]
@@ -70,7 +84,7 @@ def main(mode, *rest):
     elif mode == "ema":
         ema(float(rest[0]), *rest[1:])
     else:
-        {"mar": mar, "summary": summary}[mode](*rest)
+        {"mar": mar, "norms": norms, "summary": summary}[mode](*rest)
 
 
 main(*sys.argv[1:])
