@@ -244,6 +244,7 @@ static int load(Train *t, Error *err) {
 
 static void close_train(Train *t) {
   runlog_close(t->log);
+  train_drop_best(t);
   feed_close(t->feed);
   loader_close(t->loader);
   dataset_close(t->data);

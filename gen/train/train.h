@@ -21,6 +21,8 @@ typedef struct Metrics { // scalar outputs of an entry, as "train.loss"
   Tap *tap;                         // copies them to the host; null: not open
 } Metrics;
 
+typedef struct Saving Saving; // a checkpoint in memory
+
 typedef struct Train {
   const Cli *cli;
   Compiler compiler;
@@ -49,8 +51,9 @@ typedef struct Train {
   double drawn;      // when the line of steps was written last, by train_now
   double begin,
       aside;   // start of the first step, by train_now; seconds since then spent outside steps
-  double best; // the best accuracy (or lowest loss, negative) of eval
-  bool has_best, warned_log;
+  double best, stored; // the best accuracy (or lowest loss, negative) of eval; that of _best
+  bool has_best, has_stored, warned_log, warned_best;
+  Saving *unwritten; // the best, as long as it cannot be written; null: it is
   char bad[256];   // what is not finite, and ends the run; "": nothing
   int64_t skipped; // steps in a row whose gradients are not finite
   bool silent;     // a run of a sweep: writes and prints nothing
@@ -92,6 +95,10 @@ int train_find_bad(Train *t, Error *err);
 int train_open_folder(Train *t, Error *err); // and locks it
 void train_unlock(Train *t);
 int train_save(Train *t, const char *kind, bool weights_alone, Error *err);
+int train_keep_best(Train *t, Error *err);  // the states as they are now, in memory
+int train_write_best(Train *t, Error *err); // what is kept, if anything
+void train_drop_best(Train *t);
+int train_say_kept(const Train *t, Error *err); // adds to an error what there is of this run
 int train_open_params(Train *t, Error *err); // from --resume, --init with --reset, or the seed
 bool train_is_weight(const Train *t, const char *name);
 bool train_fits(const char *pattern,

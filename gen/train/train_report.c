@@ -133,6 +133,7 @@ void train_report_last(const Train *t, double seconds) {
       if (!strcmp(t->eval.name[i], "accuracy")) printf(", best accuracy %.4g", t->best);
   if (t->patience && t->bad_epochs >= t->patience)
     printf("; stopped: no improvement in %lld evaluations", (long long)t->bad_epochs);
-  printf("\nwrote     %s/%s_%s.safetensors, log.jsonl\n", t->folder, t->model,
-         t->saved == t->done ? "{last,final_weights}" : "final_weights");
+  printf("\nwrote     %s/%s_%s.safetensors, log.jsonl%s\n", t->folder, t->model,
+         t->saved == t->done ? "{last,final_weights}" : "final_weights",
+         t->unwritten ? "; the best checkpoint could not be written" : "");
 }

@@ -153,11 +153,23 @@ static void log_evaluation(Train *t) {
 }
 
 // The previous checkpoint stays when this one cannot be written.
-static void save_or_warn(Train *t, const char *kind) {
+static void save_or_warn(Train *t) {
   Error err = {0};
-  if (train_save(t, kind, false, &err))
-    warn("the checkpoint is not written: %s; training continues, the previous one is kept",
+  bool had = t->saved >= 0 || t->cli->resume;
+  if (train_save(t, "last", false, &err))
+    warn(had ? "the checkpoint is not written: %s; training continues, the previous one is kept"
+             : "the checkpoint is not written: %s; training continues, there is none yet",
          err.message);
+}
+
+// The best that could not be written waits in memory, while it is the best; says so once.
+static void write_best(Train *t) {
+  Error err = {0};
+  if (!train_write_best(t, &err) || t->warned_best) return;
+  warn("the best checkpoint is not written: %s; training continues, it is tried again after each "
+       "epoch",
+       err.message);
+  t->warned_best = true;
 }
 
 // An evaluation interrupted by a signal is repeated by the resumed run.
@@ -173,8 +185,10 @@ static int after_epoch(Train *t, Error *err) {
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
   code = train_check_weights(t, err);
   if (code || t->bad[0]) return code;
-  if (best) save_or_warn(t, "best");
-  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t, "last");
+  if (best) code = train_keep_best(t, err);
+  if (code) return code;
+  write_best(t);
+  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t);
   t->aside += train_now() - begin;
   return ExitOk;
 }
@@ -192,8 +206,9 @@ static int stop(Train *t, Error *err) {
   if (!code && t->bad[0])
     return err_set(err, ExitMismatch, "stopped after step %lld of %lld without a checkpoint: %s",
                    (long long)t->done, (long long)t->total, t->bad);
+  write_best(t);
   if (!code) code = train_save(t, "last", false, err);
-  if (code) return code;
+  if (code) return train_say_kept(t, err);
   return err_set(err, ExitStopped, "stopped after step %lld of %lld%s", (long long)t->done,
                  (long long)t->total, t->silent ? "" : "; --resume continues");
 }
@@ -211,7 +226,7 @@ static int run_steps_of(Train *t, Error *err) {
     if (code || interrupted) return code ? code : stop(t, err);
     if (t->done >= t->total) return ExitOk;
     if (t->patience && t->bad_epochs >= t->patience) {
-      save_or_warn(t, "last");
+      save_or_warn(t);
       return ExitOk;
     }
     code = one_step(t, err);
@@ -243,5 +258,8 @@ int train_run(Train *t, Error *err) {
   if (!code && t->cli->profile_step) return profile_one(t, err);
   t->begin = train_now();
   if (!code) code = run_steps_of(t, err);
-  return code ? code : train_save(t, "final_weights", true, err);
+  if (code) return code;
+  write_best(t);
+  code = train_save(t, "final_weights", true, err);
+  return code ? train_say_kept(t, err) : ExitOk;
 }

@@ -125,6 +125,28 @@ full() (
     { echo "exit $code"; cat "$work/said" "$work/out1"; ls -la "$full"; return 1; }
 )
 ok "a full disk: training goes on, the checkpoint before stays" full
+fuller() ( # no room for final weights either
+  full=$work/full; cp -r "$full" "$work/before"; rm "$full/tiny_final_weights.safetensors"
+  trap '' XFSZ; ulimit -f 200
+  text="tiny_final_weights.safetensors': File too large; there is of this run:"
+  fails 5 "$text $full/tiny_last.safetensors of step 10, $full/tiny_best.safetensors" \
+    run $data --set width=768 --epochs 2 --resume --out-dir "$full" &&
+    diff "$work/before/tiny_last.safetensors" "$full/tiny_last.safetensors" &&
+    fails 5 "$text no weights" run $data --set width=768 --steps 3 --out-dir "$work/full2" &&
+    ! find "$full" "$work/full2" -name '*.tmp*' | grep . && ! ls "$work/full2" | grep tensors
+)
+ok "a full disk to the end: it is said what there is" fuller
+# The best evaluation, after epoch 1, finds something in the way; two epochs later that is gone.
+late() {
+  local at=$work/late; mkdir -p "$at/tiny_best.safetensors.tmp"
+  train --epochs 40 --out-dir "$work/forty" >/dev/null || return
+  begin "$at" --epochs 40
+  logged "$at" 32 && [ ! -e "$at/tiny_best.safetensors" ] &&
+    rmdir "$at/tiny_best.safetensors.tmp" || return
+  wait $run && same_run "$work/forty" "$at" &&
+    [ "$(grep -c "the best checkpoint is not written: .*; training continues" "$at.err")" = 1 ]
+}
+ok "a best that could not be written is written later" late
 
 # ---- two processes ------------------------------------------------------------------------------
 two() {
