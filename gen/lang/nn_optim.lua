@@ -221,18 +221,26 @@ local function options_of(name, o, known)
   return own
 end
 
--- Each group is of some of these parameters, frozen ones too.
+-- Each pattern is of some of these parameters, frozen ones too.
+local function check_patterns(what, patterns, list)
+  for _, pattern in ipairs(type(patterns) == "table" and patterns or {patterns}) do
+    local found, names = false, {}
+    for i, p in ipairs(list) do
+      names[i] = i < 12 and core.name(p) or i == 12 and "..." or nil
+      found = found or fits(pattern, core.name(p))
+    end
+    if not found then
+      fail("optimize: %s: '%s' matches no parameter of %s", what, pattern,
+           table.concat(names, ", "))
+    end
+  end
+end
 local function check_groups(groups, list)
   for _, group in ipairs(groups) do
     if type(group) ~= "table" or not group.match then
       fail("optimize: a group wants {match = \"*.bias\", ...}")
     end
-    local found = false
-    for _, p in ipairs(list) do found = found or any_fits(group.match, core.name(p)) end
-    if not found then
-      fail("optimize: group: '%s' matches no parameter",
-           type(group.match) == "table" and table.concat(group.match, "', '") or group.match)
-    end
+    check_patterns("group", group.match, list)
   end
 end
 
@@ -273,6 +281,7 @@ function nn.optimize(loss, given)
   local o = options("optimize", given, known)
   local list, all = {}, o.parameters or nn.parameters()
   check_groups(o.groups, all)
+  check_patterns("no_decay", o.no_decay, all)
   for _, p in ipairs(all) do
     if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
   end

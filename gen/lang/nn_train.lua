@@ -111,6 +111,11 @@ function nn.images(given)
   local o = options("images", named,
                     {classes = 10, mean = 0.0, std = 1.0, crop = 0, flip = false, cutout = 0})
   local crop, cutout = amount("images: crop", o.crop), amount("images: cutout", o.cutout)
+  for _, v in ipairs{{"crop", crop}, {"cutout", cutout}} do
+    if v[2] > math.min(dims[3], dims[4]) then
+      fail("images: %s = %d: pictures of %dx%d are smaller", v[1], v[2], dims[3], dims[4])
+    end
+  end
   for _, v in ipairs(type(o.std) == "table" and o.std or {o.std}) do
     if v == 0 then fail("images: std = 0: pictures are divided by it") end
   end
@@ -193,6 +198,16 @@ local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "consta
                 gamma = 0.1, clip_norm = 0.0, clip_value = 0.0, no_decay = {}, groups = {},
                     ema = 0.0, accumulate = 1}
 local of_optimizers = {"momentum", "nesterov", "weight_decay", "beta1", "beta2", "eps", "adamw_lr"}
+
+local function listed(text) -- what stands between commas
+  local list, at = {}, 1
+  while at <= #text do
+    local comma = text:find(",", at, true) or #text + 1
+    if comma > at then list[#list + 1] = text:sub(at, comma - 1) end
+    at = comma + 1
+  end
+  return list
+end
 
 -- ---- moving averages of the weights -------------------------------------------------------------
 
@@ -343,7 +358,7 @@ function nn.train(batch, f, given)
     local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
                  loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups,
-                 freeze = set.freeze ~= "" and {set.freeze} or {}}
+                 freeze = listed(set.freeze)}
     -- the options of another one, --optimizer, are its own defaults
     local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do

@@ -63,19 +63,30 @@ static int need_train(const Train *t, Error *err) {
       t->cli->model);
 }
 
-// A pattern of --freeze or --reset must match a parameter.
-static int need_fit(const Train *t, const char *option, const char *pattern, Error *err) {
+static int need_one_fit(const Train *t, const char *option, const char *pattern, Error *err) {
   char names[256] = "";
-  for (int i = 0; pattern && i < t->plan->ntensors; i++) {
+  for (int i = 0; i < t->plan->ntensors; i++) {
     const char *name = t->plan->tensors[i].name;
     if (!params_has(&t->plan->tensors[i]) || !train_is_weight(t, name)) continue;
     if (train_fits(pattern, name)) return ExitOk;
     size_t used = strlen(names);
     snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
   }
-  if (!pattern || !*pattern) return ExitOk;
   return err_set(err, ExitUsage, "--%s '%s' matches no parameter of %s: %s%s", option, pattern,
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
+}
+
+// Each pattern of --freeze or --reset must match a parameter.
+static int need_fit(const Train *t, const char *option, const char *patterns, Error *err) {
+  char one[1024];
+  int code = ExitOk;
+  for (const char *at = patterns; at && *at && !code;) {
+    size_t length = strcspn(at, ",");
+    snprintf(one, sizeof one, "%.*s", (int)length, at);
+    code = need_one_fit(t, option, one, err);
+    at += length + (at[length] == ',');
+  }
+  return code;
 }
 
 // What an entry reads of the outside is what open_feed gives it.
@@ -312,7 +323,8 @@ static int set_up(Cli *cli, Train *t, Error *err) {
   if (cli->reset && !cli->weights) return err_set(err, ExitUsage, "--reset needs --init FILE");
   if (cli->resume && cli->weights)
     return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
-  if (cli->nset + 3 > kMostSets) return err_set(err, ExitUsage, "too many settings");
+  if (cli->nset + 4 > kMostSets) return err_set(err, ExitUsage, "too many settings");
+  if (cli->freeze) cli->set_name[cli->nset] = "freeze", cli->set_value[cli->nset++] = cli->freeze;
   if (cli->seed) cli->set_name[cli->nset] = "seed", cli->set_value[cli->nset++] = cli->seed;
   return take_amp(cli, err);
 }

@@ -101,8 +101,8 @@ void train_drop_best(Train *t);
 int train_say_kept(const Train *t, Error *err); // adds to an error what there is of this run
 int train_open_params(Train *t, Error *err); // from --resume, --init with --reset, or the seed
 bool train_is_weight(const Train *t, const char *name);
-bool train_fits(const char *pattern,
-                const char *name); // matches the name, or a layer that contains it
+// Does a pattern of the list, separated by commas, match the name, or a layer that contains it?
+bool train_fits(const char *patterns, const char *name);
 
 // train_report.c, train_summary.c: progress lines and the summary.
 void train_report_begin(const Train *t);

@@ -302,12 +302,16 @@ static int resume(Train *t, Error *err) {
 
 // ---- beginning --------------------------------------------------------------------------------
 
-// Does `name`, or a layer that contains it, match the pattern? * stands for any characters.
-bool train_fits(const char *pattern, const char *name) {
-  if (*pattern == '*')
-    return train_fits(pattern + 1, name) || (*name && train_fits(pattern, name + 1));
-  if (!*pattern) return !*name || *name == '.';
-  return *pattern == *name && train_fits(pattern + 1, name + 1);
+// * stands for any characters.
+static bool fits(const char *pattern, const char *name) {
+  if (*pattern == '*') return fits(pattern + 1, name) || (*name && fits(pattern, name + 1));
+  if (!*pattern || *pattern == ',') return !*name || *name == '.';
+  return *pattern == *name && fits(pattern + 1, name + 1);
+}
+
+bool train_fits(const char *patterns, const char *name) {
+  const char *next = strchr(patterns, ',');
+  return fits(patterns, name) || (next && train_fits(next + 1, name));
 }
 
 // --init takes parameters alone: optimizer states and the step count start from scratch.

@@ -19,15 +19,17 @@ ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
 ok "a pattern that matches nothing" fails 2 \
   "--freeze 'layer9.*' matches no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
   run $data --freeze 'layer9.*'
-layer() { # the name of a layer, without *, is all that the layer holds
+layer() { # each pattern counts; the name of a layer, without *, is all that the layer holds
   train --steps 1 --lr 0 --out-dir "$work/frozen0" &&
-    train --steps 3 --freeze fc --out-dir "$work/frozen" || return
+    train --steps 3 --freeze fc.weight --freeze bn1,fc.bias --out-dir "$work/frozen" || return
   local all="$work/frozen0/tiny_final_weights.safetensors"
   local end="$work/frozen/tiny_final_weights.safetensors"
-  python3 tests/train/tensors.py same "$all" "$end" fc.weight fc.bias &&
+  python3 tests/train/tensors.py same "$all" "$end" fc.weight fc.bias bn1.weight &&
     ! python3 tests/train/tensors.py same "$all" "$end" conv1.weight 2>/dev/null
 }
-ok "a frozen layer" layer
+ok "frozen parameters" layer
+ok "one pattern of two that matches nothing" fails 2 "--freeze 'layer9' matches no parameter" \
+  run $data --freeze fc,layer9
 ok "everything frozen" fails 2 "no parameter to train" run $data --freeze '*'
 ok "a model that does not say how" fails 2 "has no entry \`train\`: declare it by nn.train" \
   run $data --set case=no_train
