@@ -137,62 +137,6 @@ end
 
 -- ---- the entries --------------------------------------------------------------------------------
 
-local function size(x)
-  local n = 1
-  for _, d in ipairs(shape(x)) do n = n * d end
-  return n
-end
-
--- A sum over all of a batch, from the examples that count: as large as if they were a whole one.
-local function sum_of_valid(x, valid, batch)
-  local n = size(x)
-  if shape(x)[1] % batch ~= 0 or not core.reads_input(x) then return nil end -- of weights, say
-  local rows = nn.reshape(core.dtype(x):find("f") and x or x:to("f32"), {batch, n // batch})
-  local counted = op.where(op.lt(nn.index({batch, 1}, 1), valid), rows, 0.0)
-  return nn.reshape(nn.sum(counted), {1}) / (valid:to("f32") * (1 / batch))
-end
-
--- One number, made again with such sums in place of its own: it is a sum, or a map of some, as a
--- mean is, or a mean and a penalty. nil: there is none in it. `known`: of each number made before.
-local function of_valid(x, valid, batch, known)
-  local id, node, made = core.id(x), core.node(x), nil
-  if known[id] ~= nil then return known[id] or nil end
-  if size(x) > 1 then return nil end
-  if node.op == "reduce_sum" and size(node.inputs[1]) > 1 then
-    made = sum_of_valid(node.inputs[1], valid, batch)
-  elseif node.op == "reshape" then
-    made = of_valid(node.inputs[1], valid, batch, known)
-  elseif node.class == "map" then
-    local inputs, found = {}, false
-    for i, input in ipairs(node.inputs) do
-      local again = of_valid(input, valid, batch, known)
-      found = found or again
-      inputs[i] = again or nn.reshape(input, {1})
-    end
-    inputs[#inputs + 1] = node -- its attributes
-    made = found and op[node.op](table.unpack(inputs))
-  end
-  known[id] = made or false
-  return made
-end
-
--- A value of the batch, a bool or an integer too, as one number: the mean over the examples that
--- count, or as it is.
-local function over_batch(name, x, valid, batch)
-  local dims = shape(tensor("train: " .. name, x))
-  if not core.dtype(x):find("f") then x = x:to("f32") end
-  if size(x) == 1 then
-    return valid and batch > 1 and of_valid(x, valid, batch, {}) or nn.reshape(x, {1})
-  end
-  if #dims ~= 1 or dims[1] ~= batch then
-    fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x),
-         batch)
-  end
-  if not valid then return nn.reshape(nn.mean(x), {1}) end
-  local counts = op.lt(nn.index({batch}, 1), valid)
-  return nn.reshape(nn.sum(op.where(counts, x, 0.0)), {1}) / valid:to("f32")
-end
-
 local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "constant", warmup = 0,
                 milestones = {0.5, 0.75},
                 gamma = 0.1, clip_norm = 0.0, clip_value = 0.0, no_decay = {}, groups = {},
@@ -284,9 +228,9 @@ end
 -- train(batch, f, {lr, optimizer = "sgd", schedule = "constant", warmup = 0, epochs = 1, ...}): how
 -- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
--- made of sums and means over the examples the padding of a last short batch in an evaluation
--- counts for nothing. It is called twice, for the entry `train`, which updates all parameters, and
--- for `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- made of sums, means and maxima over the examples the padding of a last short batch in an
+-- evaluation counts for nothing. It is called twice, for the entry `train`, which updates all
+-- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options are those of
 -- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
 -- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
@@ -323,6 +267,7 @@ function nn.train(batch, f, given)
     fail("train: accumulate = %s: wants 1 or more steps", tostring(set.accumulate))
   end
   local width, averaged -- of an embedding; parameters that have an average
+  local padded = {} -- values of an evaluation in which padding counts
   local function values(entry, valid)
     local made = f()
     if type(made) ~= "table" or not core.is_tensor(made.loss) then
@@ -340,7 +285,9 @@ function nn.train(batch, f, given)
         end
         goto continue
       end
-      made[name] = nn.scope(name, over_batch, name, made[name], valid, batch)
+      local counts
+      made[name], counts = nn.scope(name, tools.over_batch, name, made[name], valid, batch)
+      if counts then padded[#padded + 1] = name end
       nn.output(entry .. "." .. name, made[name])
       ::continue::
     end
@@ -380,6 +327,7 @@ function nn.train(batch, f, given)
       values("eval", op.max(valid, 1))
     end)
   end)
+  if padded[1] then nn.config{counts_padding = table.concat(padded, ", ")} end -- for the verb
   if width and set.eval_examples > 0 then
     nn.entry("neighbours", function()
       nn.precision("fp32", find_neighbours, batch, set.eval_examples, width)

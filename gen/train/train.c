@@ -161,6 +161,19 @@ static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) 
   return dataset_open(t->cli->data, &options, data, err);
 }
 
+// A last batch that is short is filled up with copies of its last example.
+static void warn_of_padding(const Train *t) {
+  const char *names = setting(t, "counts_padding");
+  char text[512];
+  long long count = t->test ? (long long)dataset_count(t->test) : 0, left = count % t->batch;
+  if (!names || !left || t->silent) return;
+  snprintf(text, sizeof text,
+           "eval %.200s: the last batch has %lld of %lld examples, and copies of the last one "
+           "count for the rest; return one number for each example, or give a --batch that divides %lld",
+           names, left, (long long)t->batch, count);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 static int open_data(Train *t, Error *err) {
   if (t->images < 0) {
     t->batch = whole_setting(t, "batch", 1);
@@ -188,6 +201,7 @@ static int open_data(Train *t, Error *err) {
                    t->cli->model);
   int code = open_split(t, DatasetTrain, &t->data, err);
   if (!code && t->eval.count) code = open_split(t, DatasetTest, &t->test, err);
+  if (!code) warn_of_padding(t);
   if (!code && dataset_count(t->data) < t->batch)
     code = err_set(err, ExitBadInput,
                    "--data %s: its %lld pictures for training are fewer than a batch of %lld; give "

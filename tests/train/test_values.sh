@@ -47,6 +47,21 @@ print(sum(sum(x[i:i + 64]) / 64 / 255 > 0.33 for i in range(0, 704, 64)) / 11)')
   done
 }
 ok "a last short batch, of a loss that is one number" short
+alone() { # three examples: in a batch of three, and of eight with five copies of the last
+  local key b
+  python3 tests/train/data.py "$work/alone" 16 3 || return
+  for b in 3 8; do
+    embed "$work/alone" "$work/of$b" --batch $b --lr 0 --steps 1 --set product=true 2>"$work/said$b" ||
+      return
+  done
+  for key in peak spread; do
+    close "$(reference log "$work/of8/log.jsonl" eval_$key)" \
+      "$(reference log "$work/of3/log.jsonl" eval_$key)" 1e-6 || return
+  done
+  grep -q "eval product: the last batch has 3 of 8 examples, and copies" "$work/said8" &&
+    ! grep copies "$work/said3"
+}
+ok "maxima, sums of means; where padding counts it is said" alone
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
