@@ -50,14 +50,20 @@ typedef struct Train {
   char examples[32]; // of the test set, as a setting
   double drawn;      // when the line of steps was written last, by train_now
   double begin,
-      aside;   // start of the first step, by train_now; seconds since then spent outside steps
+      aside; // start of the first step, by train_now; seconds since then spent outside steps
   double best, stored; // the best accuracy (or lowest loss, negative) of eval; that of _best
   bool has_best, has_stored, warned_log, warned_best;
   Saving *unwritten; // the best, as long as it cannot be written; null: it is
-  char bad[256];   // what is not finite, and ends the run; "": nothing
-  int64_t skipped; // steps in a row whose gradients are not finite
-  bool silent;     // a run of a sweep: writes and prints nothing
+  char bad[256];     // what is not finite, and ends the run; "": nothing
+  int64_t skipped;   // steps in a row whose gradients are not finite
+  bool silent;       // a run of a sweep: writes and prints nothing
 } Train;
+
+typedef struct FusionLeft { // of a step, by the cost model
+  int kernels;
+  double bytes, between; // of DRAM traffic; of that, what one kernel leaves for another
+  double seconds, gain;  // of all kernels; the most of it that fusion could still save
+} FusionLeft;
 
 // Results of one run; times are milliseconds per step.
 typedef struct TrainSummary {
@@ -65,6 +71,7 @@ typedef struct TrainSummary {
   double ms, ms_phase[PhaseCount]; // of kernels, by events
   int64_t bytes;                   // of device memory
   double loss, accuracy;           // NaN: none
+  FusionLeft fusion;
 } TrainSummary;
 
 double train_now(void);                      // seconds
@@ -99,10 +106,12 @@ int train_keep_best(Train *t, Error *err);  // the states as they are now, in me
 int train_write_best(Train *t, Error *err); // what is kept, if anything
 void train_drop_best(Train *t);
 int train_say_kept(const Train *t, Error *err); // adds to an error what there is of this run
-int train_open_params(Train *t, Error *err); // from --resume, --init with --reset, or the seed
+int train_open_params(Train *t, Error *err);    // from --resume, --init with --reset, or the seed
 bool train_is_weight(const Train *t, const char *name);
 // Does a pattern of the list, separated by commas, match the name, or a layer that contains it?
 bool train_fits(const char *patterns, const char *name);
+
+void train_fusion(const Train *t, FusionLeft *f); // train_fusion.c
 
 // train_report.c, train_summary.c: progress lines and the summary.
 void train_report_begin(const Train *t);

@@ -203,8 +203,8 @@ int train_say_kept(const Train *t, Error *err) {
   if (!text.text) buffer_put(&text, "no weights");
   path_of(t, "final_weights", path, sizeof path);
   if (exists(path)) buffer_put(&text, "; %s is of an earlier one", path);
-  int code = err_set(err, err->code, "%.1500s; there is of this run: %.2000s", err->message,
-                     text.text);
+  int code =
+      err_set(err, err->code, "%.1500s; there is of this run: %.2000s", err->message, text.text);
   buffer_free(&text);
   return code;
 }

@@ -6,7 +6,7 @@ usage: reference.py mar DATA            mean average recall at 5 of the test pic
                                         holds it
        reference.py log FILE KEY        the last value of KEY in a log
        reference.py norms LOG           what is printed has each epoch's mean of finite grad_norm
-       reference.py summary FILE        a --json summary is whole
+       reference.py summary FILE ONCE   a --json summary is whole; beside that of `nngen run`
 """
 import json
 import struct
@@ -64,9 +64,15 @@ def norms(log):
             assert abs(got * len(found) / sum(found) - 1) < 1e-3, (printed, found)
 
 
-def summary(path):
-    run = json.load(open(path))
+def summary(path, once):
+    run, work = json.load(open(path)), json.load(open(once))["work"]
     s = run["summary"]
+    assert s["accuracy"] == run["eval"]["accuracy"], s
+    left = s["fusion"]
+    outside = left["dram_bytes"] - left["dram_bytes_between"] # pictures; weights read and written
+    assert left["kernels"] == run["kernels"] and left["dram_bytes"] == work["bytes"], left
+    assert 0 < left["dram_bytes_between"] and outside > 8 * 64 + 2 * 4 * 304, left
+    assert 1.3 * (left["kernels"] - 1) < left["at_most_gain_us"] < left["modelled_us"], left
     assert set(s["ms_phases"]) == {"forward", "loss", "backward", "optimizer_step"}, s
     assert all(v > 0 for v in s["ms_phases"].values()), s
     assert abs(sum(s["ms_phases"].values()) - s["ms_kernels"]) < 1e-6 * s["ms_kernels"] + 1e-9

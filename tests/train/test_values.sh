@@ -135,13 +135,15 @@ patience() {
 ok "an early stop" patience
 summary() {
   train --steps 10 --out-dir "$work/json" --json >"$work/json.txt" &&
-    reference summary "$work/json.txt"
+    build/nngen tests/train/tiny.lua --entry train --no-check --quiet --json >"$work/once.json" &&
+    reference summary "$work/json.txt" "$work/once.json"
 }
 ok "the summary as JSON" summary
 text() {
   train --steps 10 --out-dir "$work/json" >"$work/text" &&
     grep -q "^speed .* examples/s" "$work/text" &&
-    grep -q "by events: forward .*, loss .*, backward .*, optimizer_step" "$work/text"
+    grep -q "by events: forward .*, loss .*, backward .*, optimizer_step" "$work/text" &&
+    grep -q "^accuracy " "$work/text" && grep -q "is left to gain" "$work/text"
 }
 ok "the summary as text" text
 sweep() {
