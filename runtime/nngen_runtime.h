@@ -185,8 +185,8 @@ typedef struct ParamsReport {
   int filled;     // parameters given a value
   int64_t count;  // their elements
   double seconds_init; // of it, the entry `init` on the device
-  char **unused;  // tensors of the weights file that no parameter took
-  int nunused;
+  char **unused, **seeded; // the file's that no parameter took; states that it lacks: an updated
+  int nunused, nseeded;    // weight, too, which has its initial value, unless params_choose says so
 } ParamsReport;
 
 // `weights` is a safetensors file, or NULL: seeded random values. Errors: ExitBadInput.

@@ -13,6 +13,7 @@ enum Kind {
   KindSet,
   KindInput,
   KindSetting,
+  KindList,
   KindSweep
 };
 
@@ -98,7 +99,7 @@ static const Option options[] = {
      "of the learning rate (the model's)"},
     {"clip-norm", KindSetting, 0, "train", "X",
      "largest norm of the gradient; 0: any (the model's)"},
-    {"freeze", KindSetting, AT(freeze), "train", "PATTERN",
+    {"freeze", KindList, AT(freeze), "train", "PATTERN,..",
      "parameters that are not trained: 'layer1.*'"},
     {"accumulate", KindSetting, 0, "train", "N",
      "gradient accumulation: an update every N steps, by their mean gradient (1)"},
@@ -107,7 +108,7 @@ static const Option options[] = {
     {"amp", KindValue, AT(amp), "train", "fp16|bf16",
      "mixed precision; fp16 with dynamic loss scaling"},
     {"init", KindValue, AT(weights), "train", "FILE", "safetensors to start from"},
-    {"reset", KindValue, AT(reset), "train", "PATTERN",
+    {"reset", KindList, AT(reset), "train", "PATTERN,..",
      "with --init: parameters, or a layer, initialized from the seed instead: fc"},
     {"seed", KindValue, AT(seed), "train", "N", "of weights, order and augmentation (0)"},
     {"steps", KindValue, AT(steps), "train", "N",
@@ -216,14 +217,28 @@ static int take_set(Cli *cli, char *text, Error *err) {
   return add_set(cli, text, equal + 1, err);
 }
 
+// A list, separated by commas; of an option that is given again, all count.
+static int add_to_list(Cli *cli, const Option *o, const char *value, Error *err) {
+  const char **list = (const char **)((char *)cli + o->offset);
+  size_t room = sizeof cli->joined - cli->njoined;
+  char *both = cli->joined + cli->njoined;
+  if (!*list) return *list = value, ExitOk;
+  size_t length = (size_t)snprintf(both, room, "%s,%s", *list, value);
+  if (length >= room) return err_set(err, ExitUsage, "--%s: the list is too long", o->name);
+  cli->njoined += length + 1;
+  *list = both;
+  return ExitOk;
+}
+
 static int take_value(Cli *cli, const Option *o, char *value, Error *err) {
   struct stat info;
   switch (o->kind) {
   case KindSet:
     return take_set(cli, value, err);
   case KindSetting:
-    if (o->offset) *(const char **)((char *)cli + o->offset) = value;
     return add_set(cli, setting_name(cli, o->name), value, err);
+  case KindList:
+    return add_to_list(cli, o, value, err);
   case KindSweep:
     if (cli->nsweep == kMostSweeps || !strchr(value, '='))
       return err_set(err, ExitUsage, "--sweep wants up to %d of NAME=A,B,..., not '%s'",

@@ -24,6 +24,8 @@ struct Cli {
   const char *set_name[kMostSets], *set_value[kMostSets];
   char setting[kMostSets][24]; // settings named by options, as label_smoothing
   int nset;
+  char joined[1024]; // lists of options that were given more than once
+  size_t njoined;
   const char *input[kMostInputs]; // FILE or NAME=FILE
   int ninput;
   const char *lowering, *dtype, *device, *arch, *weights, *labels, *output, *dump, *explain, *nvtx,

@@ -221,26 +221,34 @@ local function options_of(name, o, known)
   return own
 end
 
--- Each group is of some of these parameters, frozen ones too.
+-- Each pattern is of some of these parameters, frozen ones too.
+local function check_patterns(what, patterns, list)
+  for _, pattern in ipairs(type(patterns) == "table" and patterns or {patterns}) do
+    local found, names = false, {}
+    for i, p in ipairs(list) do
+      names[i] = i < 12 and core.name(p) or i == 12 and "..." or nil
+      found = found or fits(pattern, core.name(p))
+    end
+    if not found then
+      fail("optimize: %s: '%s' matches no parameter of %s", what, pattern,
+           table.concat(names, ", "))
+    end
+  end
+end
 local function check_groups(groups, list)
   for _, group in ipairs(groups) do
     if type(group) ~= "table" or not group.match then
       fail("optimize: a group wants {match = \"*.bias\", ...}")
     end
-    local found = false
-    for _, p in ipairs(list) do found = found or any_fits(group.match, core.name(p)) end
-    if not found then
-      fail("optimize: group: '%s' matches no parameter",
-           type(group.match) == "table" and table.concat(group.match, "', '") or group.match)
-    end
+    check_patterns("group", group.match, list)
   end
 end
 
 -- optimize(loss, {optimizer, lr, ...}): one step down the gradient of a loss of one element, of all
 -- parameters (of the list `parameters`, if given): in the entry at hand they, and the optimizer's
 -- states, are updated. Returns a table: `norm`, the gradients' norm (with clip_norm or
--- loss_scaling), `finite`, and the lists `parameters` and `values`: what was updated, and what it
--- holds after the step.
+-- loss_scaling), `finite`, `updates` (whether this step does; nil: all do), and the lists
+-- `parameters` and `values`: what was updated, and what it holds after the step.
 --   optimizer  "sgd" {momentum = 0, nesterov = false, weight_decay = 0},
 --              "adam", "adamw" {beta1 = 0.9, beta2 = 0.999, eps = 1e-8,
 --              weight_decay = 0 (adamw: 0.01)},
@@ -273,6 +281,7 @@ function nn.optimize(loss, given)
   local o = options("optimize", given, known)
   local list, all = {}, o.parameters or nn.parameters()
   check_groups(o.groups, all)
+  check_patterns("no_decay", o.no_decay, all)
   for _, p in ipairs(all) do
     if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
   end
@@ -301,9 +310,10 @@ function nn.optimize(loss, given)
       for i, g in ipairs(grads) do grads[i] = g * factor end
     end
     if after then after(result.finite) end
+    local good = scale and result.finite
+    result.updates = good and last and good & last or good or last
     local function put(target, value)
-      value = scale and op.where(result.finite, value, target) or value
-      value = last and op.where(last, value, target) or value
+      value = result.updates and op.where(result.updates, value, target) or value
       core.update(target, value)
       return value
     end

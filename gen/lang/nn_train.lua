@@ -111,6 +111,11 @@ function nn.images(given)
   local o = options("images", named,
                     {classes = 10, mean = 0.0, std = 1.0, crop = 0, flip = false, cutout = 0})
   local crop, cutout = amount("images: crop", o.crop), amount("images: cutout", o.cutout)
+  for _, v in ipairs{{"crop", crop}, {"cutout", cutout}} do
+    if v[2] > math.min(dims[3], dims[4]) then
+      fail("images: %s = %d: pictures of %dx%d are smaller", v[1], v[2], dims[3], dims[4])
+    end
+  end
   for _, v in ipairs(type(o.std) == "table" and o.std or {o.std}) do
     if v == 0 then fail("images: std = 0: pictures are divided by it") end
   end
@@ -132,82 +137,39 @@ end
 
 -- ---- the entries --------------------------------------------------------------------------------
 
-local function size(x)
-  local n = 1
-  for _, d in ipairs(shape(x)) do n = n * d end
-  return n
-end
-
--- A sum over all of a batch, from the examples that count: as large as if they were a whole one.
-local function sum_of_valid(x, valid, batch)
-  local n = size(x)
-  if shape(x)[1] % batch ~= 0 or not core.reads_input(x) then return nil end -- of weights, say
-  local rows = nn.reshape(core.dtype(x):find("f") and x or x:to("f32"), {batch, n // batch})
-  local counted = op.where(op.lt(nn.index({batch, 1}, 1), valid), rows, 0.0)
-  return nn.reshape(nn.sum(counted), {1}) / (valid:to("f32") * (1 / batch))
-end
-
--- One number, made again with such sums in place of its own: it is a sum, or a map of some, as a
--- mean is, or a mean and a penalty. nil: there is none in it. `known`: of each number made before.
-local function of_valid(x, valid, batch, known)
-  local id, node, made = core.id(x), core.node(x), nil
-  if known[id] ~= nil then return known[id] or nil end
-  if size(x) > 1 then return nil end
-  if node.op == "reduce_sum" and size(node.inputs[1]) > 1 then
-    made = sum_of_valid(node.inputs[1], valid, batch)
-  elseif node.op == "reshape" then
-    made = of_valid(node.inputs[1], valid, batch, known)
-  elseif node.class == "map" then
-    local inputs, found = {}, false
-    for i, input in ipairs(node.inputs) do
-      local again = of_valid(input, valid, batch, known)
-      found = found or again
-      inputs[i] = again or nn.reshape(input, {1})
-    end
-    inputs[#inputs + 1] = node -- its attributes
-    made = found and op[node.op](table.unpack(inputs))
-  end
-  known[id] = made or false
-  return made
-end
-
--- A value of the batch, a bool or an integer too, as one number: the mean over the examples that
--- count, or as it is.
-local function over_batch(name, x, valid, batch)
-  local dims = shape(tensor("train: " .. name, x))
-  if not core.dtype(x):find("f") then x = x:to("f32") end
-  if size(x) == 1 then
-    return valid and batch > 1 and of_valid(x, valid, batch, {}) or nn.reshape(x, {1})
-  end
-  if #dims ~= 1 or dims[1] ~= batch then
-    fail("train: %s is %s; wants one number, or one for each of the %d examples", name, tostring(x),
-         batch)
-  end
-  if not valid then return nn.reshape(nn.mean(x), {1}) end
-  local counts = op.lt(nn.index({batch}, 1), valid)
-  return nn.reshape(nn.sum(op.where(counts, x, 0.0)), {1}) / valid:to("f32")
-end
-
 local recipe = {epochs = 1, optimizer = "sgd", lr = REQUIRED, schedule = "constant", warmup = 0,
                 milestones = {0.5, 0.75},
                 gamma = 0.1, clip_norm = 0.0, clip_value = 0.0, no_decay = {}, groups = {},
                     ema = 0.0, accumulate = 1}
 local of_optimizers = {"momentum", "nesterov", "weight_decay", "beta1", "beta2", "eps", "adamw_lr"}
 
+local function listed(text) -- what stands between commas
+  local list, at = {}, 1
+  while at <= #text do
+    local comma = text:find(",", at, true) or #text + 1
+    if comma > at then list[#list + 1] = text:sub(at, comma - 1) end
+    at = comma + 1
+  end
+  return list
+end
+
 -- ---- moving averages of the weights -------------------------------------------------------------
 
--- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value. d is
--- smaller in the first steps, 0 in the very first, so that what the states begin with does not
--- count.
+-- In the entry train: states ema.NAME follow the parameters, ema = d * ema + (1 - d) * value, at
+-- each step that updates them. d is smaller in the first of these, 0 until the very first, so that
+-- what the states begin with does not count.
 local function follow(made, decay)
   local steps = core.state("ema.steps", {1}, "i32", "constant", 0)
   local t = steps:to("f32")
   local d = op.min(t / (t + 9.0), decay)
+  local counts = made.updates
+  local takes = counts and counts | op.eq(steps, 0)
   for i, p in ipairs(made.parameters) do
     local mean = core.state("ema." .. core.name(p), shape(p), "f32", "constant", 0)
-    core.update(mean, mean * d + made.values[i] * (1.0 - d))
+    local value = mean * d + made.values[i] * (1.0 - d)
+    core.update(mean, takes and op.where(takes, value, mean) or value)
   end
-  core.update(steps, steps + 1)
+  core.update(steps, counts and op.where(counts, steps + 1, steps) or steps + 1)
 end
 
 -- Runs f with the averages in place of the parameters `list`.
@@ -266,9 +228,9 @@ end
 -- train(batch, f, {lr, optimizer = "sgd", schedule = "constant", warmup = 0, epochs = 1, ...}): how
 -- the model is trained. f makes loss and metrics from its inputs and returns them as {loss = ...,
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
--- made of sums and means over the examples the padding of a last short batch in an evaluation
--- counts for nothing. It is called twice, for the entry `train`, which updates all parameters, and
--- for `eval`; inputs, parameters and states of equal names are shared. The options are those of
+-- made of sums, means and maxima over the examples the padding of a last short batch in an
+-- evaluation counts for nothing. It is called twice, for the entry `train`, which updates all
+-- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options are those of
 -- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
 -- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
@@ -305,6 +267,7 @@ function nn.train(batch, f, given)
     fail("train: accumulate = %s: wants 1 or more steps", tostring(set.accumulate))
   end
   local width, averaged -- of an embedding; parameters that have an average
+  local padded = {} -- values of an evaluation in which padding counts
   local function values(entry, valid)
     local made = f()
     if type(made) ~= "table" or not core.is_tensor(made.loss) then
@@ -322,7 +285,9 @@ function nn.train(batch, f, given)
         end
         goto continue
       end
-      made[name] = nn.scope(name, over_batch, name, made[name], valid, batch)
+      local counts
+      made[name], counts = nn.scope(name, tools.over_batch, name, made[name], valid, batch)
+      if counts then padded[#padded + 1] = name end
       nn.output(entry .. "." .. name, made[name])
       ::continue::
     end
@@ -340,7 +305,7 @@ function nn.train(batch, f, given)
     local how = {optimizer = set.optimizer, lr = set.lr, factor = factor, step = updates,
                  accumulate = set.accumulate, clip_norm = set.clip_norm, clip_value = o.clip_value,
                  loss_scaling = set.loss_scaling, no_decay = o.no_decay, groups = o.groups,
-                 freeze = set.freeze ~= "" and {set.freeze} or {}}
+                 freeze = listed(set.freeze)}
     -- the options of another one, --optimizer, are its own defaults
     local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do
@@ -362,6 +327,7 @@ function nn.train(batch, f, given)
       values("eval", op.max(valid, 1))
     end)
   end)
+  if padded[1] then nn.config{counts_padding = table.concat(padded, ", ")} end -- for the verb
   if width and set.eval_examples > 0 then
     nn.entry("neighbours", function()
       nn.precision("fp32", find_neighbours, batch, set.eval_examples, width)

@@ -122,19 +122,6 @@ static int lua_dtype(lua_State *lua) { // dtype(tensor) -> its name
   return 1;
 }
 
-static int lua_reads_input(lua_State *lua) { // reads_input(tensor): is it made of any input?
-  Compiler *c = front_compiler(lua);
-  const Node *n = *(Node **)luaL_checkudata(lua, 1, kTensorType);
-  bool *made = arena_alloc(c->arena, sizeof *made * (size_t)(n->id + 1));
-  for (int i = 0; i <= n->id; i++) { // what a node reads stands before it
-    const Node *m = c->graph->nodes[i];
-    made[i] = m->op->cls == OpSource && m->op->form == SourceInput;
-    for (int j = 0; j < m->nin; j++) made[i] = made[i] || made[m->in[j]->id];
-  }
-  lua_pushboolean(lua, made[n->id]);
-  return 1;
-}
-
 static int lua_dtype_number(lua_State *lua) { // dtype_number(name): for an attribute
   lua_pushinteger(lua, read_dtype(lua, 1));
   return 1;
@@ -310,7 +297,6 @@ const luaL_Reg source_functions[] = {
     {"index", lua_index},
     {"dtype", lua_dtype},
     {"dtype_number", lua_dtype_number},
-    {"reads_input", lua_reads_input},
     {"precision", lua_precision},
     {"state", lua_state},
     {"update", lua_update},

@@ -2,6 +2,7 @@
 // output folder, and loads the initial parameters and states. train_run.c runs the steps.
 #include "train.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,17 @@ double train_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double train_mean(const Metrics *m, int i) {
+  double weight = m->weight - m->missed[i];
+  return weight > 0 ? m->sum[i] / weight : NAN;
+}
+
+void train_forget(Metrics *m) {
+  memset(m->sum, 0, sizeof m->sum);
+  memset(m->missed, 0, sizeof m->missed);
+  m->weight = 0;
 }
 
 // ---- compiling --------------------------------------------------------------------------------
@@ -51,19 +63,30 @@ static int need_train(const Train *t, Error *err) {
       t->cli->model);
 }
 
-// A pattern of --freeze or --reset must match a parameter.
-static int need_fit(const Train *t, const char *option, const char *pattern, Error *err) {
+static int need_one_fit(const Train *t, const char *option, const char *pattern, Error *err) {
   char names[256] = "";
-  for (int i = 0; pattern && i < t->plan->ntensors; i++) {
+  for (int i = 0; i < t->plan->ntensors; i++) {
     const char *name = t->plan->tensors[i].name;
     if (!params_has(&t->plan->tensors[i]) || !train_is_weight(t, name)) continue;
     if (train_fits(pattern, name)) return ExitOk;
     size_t used = strlen(names);
     snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
   }
-  if (!pattern || !*pattern) return ExitOk;
   return err_set(err, ExitUsage, "--%s '%s' matches no parameter of %s: %s%s", option, pattern,
                  t->cli->model, names, strlen(names) == sizeof names - 1 ? "..." : "");
+}
+
+// Each pattern of --freeze or --reset must match a parameter.
+static int need_fit(const Train *t, const char *option, const char *patterns, Error *err) {
+  char one[1024];
+  int code = ExitOk;
+  for (const char *at = patterns; at && *at && !code;) {
+    size_t length = strcspn(at, ",");
+    snprintf(one, sizeof one, "%.*s", (int)length, at);
+    code = need_one_fit(t, option, one, err);
+    at += length + (at[length] == ',');
+  }
+  return code;
 }
 
 // What an entry reads of the outside is what open_feed gives it.
@@ -138,6 +161,20 @@ static int open_split(Train *t, DatasetSplit split, Dataset **data, Error *err) 
   return dataset_open(t->cli->data, &options, data, err);
 }
 
+// A last batch that is short is filled up with copies of its last example.
+static void warn_of_padding(const Train *t) {
+  const char *names = setting(t, "counts_padding");
+  char text[512];
+  long long count = t->test ? (long long)dataset_count(t->test) : 0, left = count % t->batch;
+  if (!names || !left || t->silent) return;
+  snprintf(text, sizeof text,
+           "eval %.200s: the last batch has %lld of %lld examples, and copies of the last one "
+           "count for the rest; return one number for each example, or give a --batch that divides "
+           "%lld",
+           names, left, (long long)t->batch, count);
+  log_to_stderr().write(NULL, LogWarning, text);
+}
+
 static int open_data(Train *t, Error *err) {
   if (t->images < 0) {
     t->batch = whole_setting(t, "batch", 1);
@@ -165,6 +202,7 @@ static int open_data(Train *t, Error *err) {
                    t->cli->model);
   int code = open_split(t, DatasetTrain, &t->data, err);
   if (!code && t->eval.count) code = open_split(t, DatasetTest, &t->test, err);
+  if (!code) warn_of_padding(t);
   if (!code && dataset_count(t->data) < t->batch)
     code = err_set(err, ExitBadInput,
                    "--data %s: its %lld pictures for training are fewer than a batch of %lld; give "
@@ -232,6 +270,7 @@ static int load(Train *t, Error *err) {
 
 static void close_train(Train *t) {
   runlog_close(t->log);
+  train_drop_best(t);
   feed_close(t->feed);
   loader_close(t->loader);
   dataset_close(t->data);
@@ -299,7 +338,8 @@ static int set_up(Cli *cli, Train *t, Error *err) {
   if (cli->reset && !cli->weights) return err_set(err, ExitUsage, "--reset needs --init FILE");
   if (cli->resume && cli->weights)
     return err_set(err, ExitUsage, "--resume continues from the checkpoint: leave out --init");
-  if (cli->nset + 3 > kMostSets) return err_set(err, ExitUsage, "too many settings");
+  if (cli->nset + 4 > kMostSets) return err_set(err, ExitUsage, "too many settings");
+  if (cli->freeze) cli->set_name[cli->nset] = "freeze", cli->set_value[cli->nset++] = cli->freeze;
   if (cli->seed) cli->set_name[cli->nset] = "seed", cli->set_value[cli->nset++] = cli->seed;
   return take_amp(cli, err);
 }

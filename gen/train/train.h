@@ -3,6 +3,8 @@
 #ifndef NNGEN_TRAIN_VERB_H
 #define NNGEN_TRAIN_VERB_H
 
+#include <jansson.h>
+
 #include "gen/cli/cli.h"
 #include "nngen_train.h"
 
@@ -15,8 +17,11 @@ typedef struct Metrics { // scalar outputs of an entry, as "train.loss"
   const char *name[kMostMetrics];   // without the entry's name: "loss"
   double value[kMostMetrics];       // of the last step whose results were read
   double sum[kMostMetrics], weight; // over an epoch
+  double missed[kMostMetrics];      // of that weight: of steps without such a number
   Tap *tap;                         // copies them to the host; null: not open
 } Metrics;
+
+typedef struct Saving Saving; // a checkpoint in memory
 
 typedef struct Train {
   const Cli *cli;
@@ -45,13 +50,20 @@ typedef struct Train {
   char examples[32]; // of the test set, as a setting
   double drawn;      // when the line of steps was written last, by train_now
   double begin,
-      aside;   // start of the first step, by train_now; seconds since then spent outside steps
-  double best; // the best accuracy (or lowest loss, negative) of eval
-  bool has_best, warned_log;
-  char bad[256];   // what is not finite, and ends the run; "": nothing
-  int64_t skipped; // steps in a row whose gradients are not finite
-  bool silent;     // a run of a sweep: writes and prints nothing
+      aside; // start of the first step, by train_now; seconds since then spent outside steps
+  double best, stored; // the best accuracy (or lowest loss, negative) of eval; that of _best
+  bool has_best, has_stored, warned_log, warned_best;
+  Saving *unwritten; // the best, as long as it cannot be written; null: it is
+  char bad[256];     // what is not finite, and ends the run; "": nothing
+  int64_t skipped;   // steps in a row whose gradients are not finite
+  bool silent;       // a run of a sweep: writes and prints nothing
 } Train;
+
+typedef struct FusionLeft { // of a step, by the cost model
+  int kernels;
+  double bytes, between; // of DRAM traffic; of that, what one kernel leaves for another
+  double seconds, gain;  // of all kernels; the most of it that fusion could still save
+} FusionLeft;
 
 // Results of one run; times are milliseconds per step.
 typedef struct TrainSummary {
@@ -59,10 +71,13 @@ typedef struct TrainSummary {
   double ms, ms_phase[PhaseCount]; // of kernels, by events
   int64_t bytes;                   // of device memory
   double loss, accuracy;           // NaN: none
+  FusionLeft fusion;
 } TrainSummary;
 
 double train_now(void);                      // seconds
 int train_count_steps(Train *t, Error *err); // sets per_epoch and total, on the device too
+double train_mean(const Metrics *m, int i);  // over the epoch; NaN: no step had this number
+void train_forget(Metrics *m);               // begins another epoch
 int train_one(const Cli *cli, TrainSummary *summary, Error *err); // summary null: prints
 int train_sweep(const Cli *cli, Error *err);                      // train_sweep.c: --sweep
 
@@ -87,10 +102,16 @@ int train_find_bad(Train *t, Error *err);
 int train_open_folder(Train *t, Error *err); // and locks it
 void train_unlock(Train *t);
 int train_save(Train *t, const char *kind, bool weights_alone, Error *err);
-int train_open_params(Train *t, Error *err); // from --resume, --init with --reset, or the seed
+int train_keep_best(Train *t, Error *err);  // the states as they are now, in memory
+int train_write_best(Train *t, Error *err); // what is kept, if anything
+void train_drop_best(Train *t);
+int train_say_kept(const Train *t, Error *err); // adds to an error what there is of this run
+int train_open_params(Train *t, Error *err);    // from --resume, --init with --reset, or the seed
 bool train_is_weight(const Train *t, const char *name);
-bool train_fits(const char *pattern,
-                const char *name); // matches the name, or a layer that contains it
+// Does a pattern of the list, separated by commas, match the name, or a layer that contains it?
+bool train_fits(const char *patterns, const char *name);
+
+void train_fusion(const Train *t, FusionLeft *f); // train_fusion.c
 
 // train_report.c, train_summary.c: progress lines and the summary.
 void train_report_begin(const Train *t);
@@ -101,5 +122,6 @@ void train_report_last(const Train *t, double seconds);
 int train_report_profiled(const Train *t, Error *err);
 int train_report_end(Train *t, TrainSummary *summary, Error *err);
 int train_launches(const Train *t, const char *entry);
+json_t *train_number(double value); // null: not finite
 
 #endif

@@ -6,13 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void forget(Metrics *m) {
-  memset(m->sum, 0, sizeof m->sum);
-  m->weight = 0;
-}
-
 static int open_entry(Train *t, const char *entry, Metrics *m, Replay **replay, Error *err) {
-  forget(m);
+  train_forget(m);
   if (*replay) return ExitOk;
   int code = tap_open(t->loaded, m->tensor, m->count, &m->tap, err);
   return code ? code : replay_capture(t->loaded, entry, replay, err);

@@ -76,7 +76,8 @@ int train_report_profiled(const Train *t, Error *err) {
 
 static void put_values(Buffer *line, const Metrics *m, bool mean) {
   for (int i = 0; i < m->count; i++) {
-    double value = mean ? m->sum[i] / m->weight : m->value[i];
+    if (mean && m->missed[i] >= m->weight) continue; // an epoch of steps that were left out
+    double value = mean ? train_mean(m, i) : m->value[i];
     buffer_put(line, "  %s %.4g", m->name[i], isnan(value) ? NAN : value); // of either sign: nan
   }
 }
@@ -132,6 +133,7 @@ void train_report_last(const Train *t, double seconds) {
       if (!strcmp(t->eval.name[i], "accuracy")) printf(", best accuracy %.4g", t->best);
   if (t->patience && t->bad_epochs >= t->patience)
     printf("; stopped: no improvement in %lld evaluations", (long long)t->bad_epochs);
-  printf("\nwrote     %s/%s_%s.safetensors, log.jsonl\n", t->folder, t->model,
-         t->saved == t->done ? "{last,final_weights}" : "final_weights");
+  printf("\nwrote     %s/%s_%s.safetensors, log.jsonl%s\n", t->folder, t->model,
+         t->saved == t->done ? "{last,final_weights}" : "final_weights",
+         t->unwritten ? "; the best checkpoint could not be written" : "");
 }

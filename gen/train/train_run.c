@@ -73,6 +73,11 @@ static void write_log(Train *t, int64_t step, const LogValue *values, int count)
   t->warned_log = true;
 }
 
+// A step that overflows in f16 is left out: its gradients have no norm.
+static bool is_missing(const Metrics *m, int i) {
+  return !strcmp(m->name[i], "grad_norm") && !isfinite(m->value[i]);
+}
+
 static int read_step(Train *t, Error *err) {
   Metrics *m = &t->metrics;
   int code = tap_take(m->tap, m->value, err);
@@ -82,7 +87,9 @@ static int read_step(Train *t, Error *err) {
   LogValue values[kMostMetrics + 2];
   int count = 0;
   for (int i = 0; i < m->count; i++) {
-    m->sum[i] += m->value[i];
+    bool missed = is_missing(m, i);
+    m->sum[i] += missed ? 0 : m->value[i];
+    m->missed[i] += missed;
     values[count++] = (LogValue){m->name[i], m->value[i]};
   }
   values[count++] = (LogValue){"epoch", (double)((t->read - 1) / t->per_epoch + 1)};
@@ -121,7 +128,7 @@ static int one_step(Train *t, Error *err) {
 static bool is_best(Train *t) {
   double value = NAN;
   for (int i = 0; i < t->eval.count; i++) {
-    double mean = t->eval.sum[i] / t->eval.weight;
+    double mean = train_mean(&t->eval, i);
     if (!strcmp(t->eval.name[i], "loss") && isnan(value)) value = -mean;
     if (!strcmp(t->eval.name[i], "accuracy")) value = mean;
   }
@@ -140,17 +147,29 @@ static void log_evaluation(Train *t) {
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < both[k]->count; i++, count++) {
       snprintf(names[count], sizeof names[count], "eval_%.50s", both[k]->name[i]);
-      values[count] = (LogValue){names[count], both[k]->sum[i] / both[k]->weight};
+      values[count] = (LogValue){names[count], train_mean(both[k], i)};
     }
   write_log(t, t->done, values, count);
 }
 
 // The previous checkpoint stays when this one cannot be written.
-static void save_or_warn(Train *t, const char *kind) {
+static void save_or_warn(Train *t) {
   Error err = {0};
-  if (train_save(t, kind, false, &err))
-    warn("the checkpoint is not written: %s; training continues, the previous one is kept",
+  bool had = t->saved >= 0 || t->cli->resume;
+  if (train_save(t, "last", false, &err))
+    warn(had ? "the checkpoint is not written: %s; training continues, the previous one is kept"
+             : "the checkpoint is not written: %s; training continues, there is none yet",
          err.message);
+}
+
+// The best that could not be written waits in memory, while it is the best; says so once.
+static void write_best(Train *t) {
+  Error err = {0};
+  if (!train_write_best(t, &err) || t->warned_best) return;
+  warn("the best checkpoint is not written: %s; training continues, it is tried again after each "
+       "epoch",
+       err.message);
+  t->warned_best = true;
 }
 
 // An evaluation interrupted by a signal is repeated by the resumed run.
@@ -161,14 +180,15 @@ static int after_epoch(Train *t, Error *err) {
   if (code || interrupted) return code;
   if (t->test) log_evaluation(t);
   train_report_epoch(t, epoch, t->test != NULL);
-  memset(t->metrics.sum, 0, sizeof t->metrics.sum);
-  t->metrics.weight = 0;
+  train_forget(&t->metrics);
   bool best = t->test && is_best(t);
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
   code = train_check_weights(t, err);
   if (code || t->bad[0]) return code;
-  if (best) save_or_warn(t, "best");
-  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t, "last");
+  if (best) code = train_keep_best(t, err);
+  if (code) return code;
+  write_best(t);
+  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t);
   t->aside += train_now() - begin;
   return ExitOk;
 }
@@ -186,8 +206,9 @@ static int stop(Train *t, Error *err) {
   if (!code && t->bad[0])
     return err_set(err, ExitMismatch, "stopped after step %lld of %lld without a checkpoint: %s",
                    (long long)t->done, (long long)t->total, t->bad);
+  write_best(t);
   if (!code) code = train_save(t, "last", false, err);
-  if (code) return code;
+  if (code) return train_say_kept(t, err);
   return err_set(err, ExitStopped, "stopped after step %lld of %lld%s", (long long)t->done,
                  (long long)t->total, t->silent ? "" : "; --resume continues");
 }
@@ -205,7 +226,7 @@ static int run_steps_of(Train *t, Error *err) {
     if (code || interrupted) return code ? code : stop(t, err);
     if (t->done >= t->total) return ExitOk;
     if (t->patience && t->bad_epochs >= t->patience) {
-      save_or_warn(t, "last");
+      save_or_warn(t);
       return ExitOk;
     }
     code = one_step(t, err);
@@ -237,5 +258,8 @@ int train_run(Train *t, Error *err) {
   if (!code && t->cli->profile_step) return profile_one(t, err);
   t->begin = train_now();
   if (!code) code = run_steps_of(t, err);
-  return code ? code : train_save(t, "final_weights", true, err);
+  if (code) return code;
+  write_best(t);
+  code = train_save(t, "final_weights", true, err);
+  return code ? train_say_kept(t, err) : ExitOk;
 }

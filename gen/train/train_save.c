@@ -77,7 +77,7 @@ static void take_averages(const Train *t, WeightTensor *kept, int nkept, const W
 
 typedef struct Notes { // the metadata of a checkpoint: what a resumed run needs besides tensors
   char step[32], batch[32], seed[32], pictures[32], best[64], bad[32],
-      sums[32 * (kMostMetrics + 1)];
+      sums[32 * (2 * kMostMetrics + 1)];
   const char *pairs[24];
 } Notes;
 
@@ -90,7 +90,7 @@ static void note(Notes *notes, int *count, const char *key, const char *value) {
   notes->pairs[(*count)++] = value;
 }
 
-static void make_notes(const Train *t, Notes *notes) {
+static void make_notes(const Train *t, const double *best, Notes *notes) {
   int count = 0, used;
   const Metrics *m = &t->metrics;
   *notes = (Notes){0};
@@ -98,11 +98,12 @@ static void make_notes(const Train *t, Notes *notes) {
   snprintf(notes->batch, sizeof notes->batch, "%lld", (long long)t->batch);
   snprintf(notes->seed, sizeof notes->seed, "%lld", (long long)t->seed);
   snprintf(notes->pictures, sizeof notes->pictures, "%lld", (long long)pictures(t));
-  snprintf(notes->best, sizeof notes->best, "%.17g", t->best);
   snprintf(notes->bad, sizeof notes->bad, "%lld", (long long)t->bad_epochs);
   used = snprintf(notes->sums, sizeof notes->sums, "%.17g", m->weight);
   for (int i = 0; i < m->count; i++)
     used += snprintf(notes->sums + used, sizeof notes->sums - (size_t)used, " %.17g", m->sum[i]);
+  for (int i = 0; i < m->count; i++)
+    used += snprintf(notes->sums + used, sizeof notes->sums - (size_t)used, " %.17g", m->missed[i]);
   note(notes, &count, "format", "pt");
   note(notes, &count, "nngen_model", t->model);
   note(notes, &count, "nngen_dtype", t->cli->dtype);
@@ -112,33 +113,99 @@ static void make_notes(const Train *t, Notes *notes) {
   note(notes, &count, "nngen_pictures", notes->pictures);
   note(notes, &count, "nngen_epoch_sums", notes->sums);
   note(notes, &count, "nngen_bad_epochs", notes->bad);
-  if (t->has_best) note(notes, &count, "nngen_best", notes->best);
+  if (!best) return;
+  snprintf(notes->best, sizeof notes->best, "%.17g", *best);
+  note(notes, &count, "nngen_best", notes->best);
 }
 
 static bool is_kept(const char *name) { // in a checkpoint; neighbours: of an evaluation alone
   return strncmp(name, "neighbours.", strlen("neighbours."));
 }
 
-int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
-  WeightTensor *tensors, *kept;
-  int count, nkept = 0;
-  char path[4096];
+struct Saving {
+  WeightTensor *all, *kept;
+  int count, nkept;
   Notes notes;
+};
+
+static void free_saving(Saving *s) {
+  if (!s) return;
+  params_snapshot_free(s->all, s->count);
+  free(s->kept);
+  free(s);
+}
+
+// The states as they are now; with the value of the evaluation that _best holds, if there is one.
+static int take_states(const Train *t, bool weights_alone, const double *best, Saving **out,
+                       Error *err) {
+  Saving *s = *out = base_alloc(1, sizeof *s);
+  int code = params_snapshot(t->params, t->loaded, &s->all, &s->count, err);
+  if (code) return free(s), *out = NULL, code;
+  s->kept = base_alloc((size_t)s->count, sizeof *s->kept);
+  for (int i = 0; i < s->count; i++)
+    if (weights_alone ? train_is_weight(t, s->all[i].name) : is_kept(s->all[i].name))
+      s->kept[s->nkept++] = s->all[i];
+  if (weights_alone) take_averages(t, s->kept, s->nkept, s->all, s->count);
+  make_notes(t, best, &s->notes);
+  return ExitOk;
+}
+
+int train_save(Train *t, const char *kind, bool weights_alone, Error *err) {
+  char path[4096];
+  Saving *s;
   if (t->silent) return ExitOk;
-  int code = params_snapshot(t->params, t->loaded, &tensors, &count, err);
+  int code = take_states(t, weights_alone, t->has_stored ? &t->stored : NULL, &s, err);
   if (code) return code;
-  kept = base_alloc((size_t)count, sizeof *kept);
-  for (int i = 0; i < count; i++)
-    if (weights_alone ? train_is_weight(t, tensors[i].name) : is_kept(tensors[i].name))
-      kept[nkept++] = tensors[i];
-  if (weights_alone) take_averages(t, kept, nkept, tensors, count);
-  make_notes(t, &notes);
   path_of(t, kind, path, sizeof path);
-  code = weights_alone ? weights_write(path, kept, nkept, notes.pairs, err)
-                       : checkpoint_write(path, kept, nkept, notes.pairs, err);
+  code = weights_alone ? weights_write(path, s->kept, s->nkept, s->notes.pairs, err)
+                       : checkpoint_write(path, s->kept, s->nkept, s->notes.pairs, err);
   if (!code && !strcmp(kind, "last")) t->saved = t->done;
-  free(kept);
-  params_snapshot_free(tensors, count);
+  free_saving(s);
+  return code;
+}
+
+void train_drop_best(Train *t) {
+  free_saving(t->unwritten);
+  t->unwritten = NULL;
+}
+
+int train_keep_best(Train *t, Error *err) {
+  train_drop_best(t);
+  return t->silent ? ExitOk : take_states(t, false, &t->best, &t->unwritten, err);
+}
+
+int train_write_best(Train *t, Error *err) {
+  char path[4096];
+  Saving *s = t->unwritten;
+  if (!s) return ExitOk;
+  path_of(t, "best", path, sizeof path);
+  int code = checkpoint_write(path, s->kept, s->nkept, s->notes.pairs, err);
+  if (code) return code;
+  t->has_stored = true;
+  t->stored = t->best;
+  train_drop_best(t);
+  return ExitOk;
+}
+
+static bool exists(const char *path) {
+  return !access(path, F_OK);
+}
+
+int train_say_kept(const Train *t, Error *err) {
+  char path[4096];
+  Buffer text = {0};
+  bool last = t->saved >= 0 || t->cli->resume;
+  path_of(t, "last", path, sizeof path);
+  if (last)
+    buffer_put(&text, "%s of step %lld", path, (long long)(t->saved < 0 ? t->first : t->saved));
+  path_of(t, "best", path, sizeof path);
+  if (t->has_stored) buffer_put(&text, "%s%s", last ? ", " : "", path);
+  if (!text.text) buffer_put(&text, "no weights");
+  path_of(t, "final_weights", path, sizeof path);
+  if (exists(path)) buffer_put(&text, "; %s is of an earlier one", path);
+  int code =
+      err_set(err, err->code, "%.1500s; there is of this run: %.2000s", err->message, text.text);
+  buffer_free(&text);
   return code;
 }
 
@@ -201,15 +268,12 @@ static void take_notes(Train *t, const Weights *weights) {
   const char *best = weights_metadata(weights, "nngen_best"),
              *sums = weights_metadata(weights, "nngen_epoch_sums"),
              *bad = weights_metadata(weights, "nngen_bad_epochs");
-  if (best) t->has_best = true, t->best = atof(best);
+  if (best) t->has_best = t->has_stored = true, t->best = t->stored = atof(best);
   if (bad) t->bad_epochs = atoll(bad);
   char *at = (char *)sums;
   if (sums) t->metrics.weight = strtod(sums, &at);
   for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.sum[i] = strtod(at, &at);
-}
-
-static bool exists(const char *path) {
-  return !access(path, F_OK);
+  for (int i = 0; sums && i < t->metrics.count; i++) t->metrics.missed[i] = strtod(at, &at);
 }
 
 static int resume(Train *t, Error *err) {
@@ -238,12 +302,16 @@ static int resume(Train *t, Error *err) {
 
 // ---- beginning --------------------------------------------------------------------------------
 
-// Does `name`, or a layer that contains it, match the pattern? * stands for any characters.
-bool train_fits(const char *pattern, const char *name) {
-  if (*pattern == '*')
-    return train_fits(pattern + 1, name) || (*name && train_fits(pattern, name + 1));
-  if (!*pattern) return !*name || *name == '.';
-  return *pattern == *name && train_fits(pattern + 1, name + 1);
+// * stands for any characters.
+static bool fits(const char *pattern, const char *name) {
+  if (*pattern == '*') return fits(pattern + 1, name) || (*name && fits(pattern, name + 1));
+  if (!*pattern || *pattern == ',') return !*name || *name == '.';
+  return *pattern == *name && fits(pattern + 1, name + 1);
+}
+
+bool train_fits(const char *patterns, const char *name) {
+  const char *next = strchr(patterns, ',');
+  return fits(patterns, name) || (next && train_fits(next + 1, name));
 }
 
 // --init takes parameters alone: optimizer states and the step count start from scratch.

@@ -42,7 +42,7 @@ static int add_up(const Plan *plan, const PlanEntry *entry, const double *ms, Op
 
 static double mean_of(const Metrics *m, const char *name) {
   for (int i = 0; i < m->count; i++)
-    if (!strcmp(m->name[i], name) && m->weight > 0) return m->sum[i] / m->weight;
+    if (!strcmp(m->name[i], name)) return train_mean(m, i);
   return NAN;
 }
 
@@ -55,6 +55,7 @@ static void fill(const Train *t, const PlanEntry *entry, const double *ms, const
   s->rate = steps ? (double)(steps * t->batch) / seconds : 0;
   for (int i = 0; i < entry->nsteps; i++) s->ms += ms[i], s->ms_phase[phases[i]] += ms[i];
   s->accuracy = mean_of(&t->eval, "accuracy");
+  train_fusion(t, &s->fusion);
   s->loss = NAN;
   for (int i = 0; i < t->metrics.count; i++)
     if (!strcmp(t->metrics.name[i], "loss")) s->loss = t->metrics.value[i];
@@ -62,28 +63,43 @@ static void fill(const Train *t, const PlanEntry *entry, const double *ms, const
 
 // ---- as text and as JSON ----------------------------------------------------------------------
 
+static void print_fusion(const Train *t, const FusionLeft *f) {
+  printf(
+      "fusion    %d kernels; by the cost model for %s %.4g of %.4g MB of DRAM traffic are between\n"
+      "          kernels: with launches and first loads at most %.4g of %.4g us, %.3g %%, is left "
+      "to gain\n",
+      f->kernels, t->compiler.options.arch->gpu, f->between / 1e6, f->bytes / 1e6, f->gain * 1e6,
+      f->seconds * 1e6, f->seconds > 0 ? 100 * f->gain / f->seconds : 0);
+}
+
 static void print_text(const Train *t, const TrainSummary *s, const Operation *all, int count) {
-  printf("speed     %.4g examples/s, %.4g ms per step\n", s->rate, s->ms_step);
+  printf("speed     %.4g examples/s, %.4g ms per step of %lld examples\n", s->rate, s->ms_step,
+         (long long)t->batch);
   printf("a step    %.4g ms by events:", s->ms);
   for (int i = 0; i < PhaseCount; i++)
     printf("%s %s %.4g", i ? "," : "", phase_name(i), s->ms_phase[i]);
   printf("\n          optimizer updates fused into gradient kernels count as backward\n");
   printf("peak      %.4g MB of device memory\n", (double)s->bytes / 1e6);
+  if (!isnan(s->accuracy)) printf("accuracy  %.4g, of the last evaluation\n", s->accuracy);
+  print_fusion(t, &s->fusion);
   printf("slowest   share   ms  operation, of %d\n", count);
   for (int i = 0; i < count && i < kTop; i++)
     printf("        %5.1f %%  %7.4g  %s\n", 100 * all[i].ms / s->ms, all[i].ms, all[i].layer);
-  (void)t;
+}
+
+json_t *train_number(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *values_json(const Metrics *m, bool mean) {
   json_t *o = json_object();
   for (int i = 0; i < m->count; i++)
-    json_object_set_new(o, m->name[i],
-                        json_real(mean && m->weight > 0 ? m->sum[i] / m->weight : m->value[i]));
+    json_object_set_new(o, m->name[i], train_number(mean ? train_mean(m, i) : m->value[i]));
   return o;
 }
 
 static json_t *summary_json(const TrainSummary *s, const Operation *all, int count) {
+  const FusionLeft *f = &s->fusion;
   json_t *o = json_pack("{s:f, s:f, s:f, s:I}", "examples_per_second", s->rate, "ms_step",
                         s->ms_step, "ms_kernels", s->ms, "peak_bytes", (json_int_t)s->bytes);
   json_t *phases = json_object(), *top = json_array();
@@ -94,6 +110,11 @@ static json_t *summary_json(const TrainSummary *s, const Operation *all, int cou
                                          all[i].ms, "share", s->ms > 0 ? all[i].ms / s->ms : 0));
   json_object_set_new(o, "ms_phases", phases);
   json_object_set_new(o, "operations", top);
+  json_object_set_new(o, "accuracy", train_number(s->accuracy));
+  json_object_set_new(o, "fusion",
+                      json_pack("{s:i, s:f, s:f, s:f, s:f}", "kernels", f->kernels, "dram_bytes",
+                                f->bytes, "dram_bytes_between", f->between, "modelled_us",
+                                f->seconds * 1e6, "at_most_gain_us", f->gain * 1e6));
   return o;
 }
 

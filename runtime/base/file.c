@@ -129,7 +129,13 @@ static int put_in_place(const FileWriter *writer) {
   if (!writer->keeps) return rename(writer->temp, writer->path);
   snprintf(previous, sizeof previous, "%s.previous", writer->path);
   if (must_fail() || (rename(writer->path, previous) && errno != ENOENT)) return -1;
-  if (must_fail() || rename(writer->temp, writer->path)) return -1;
+  if (must_fail() || rename(writer->temp, writer->path)) {
+    int why = errno;
+    int back = rename(previous, writer->path); // what was there, if anything
+    (void)back;
+    errno = why;
+    return -1;
+  }
   return sync_folder(writer->path);
 }
 

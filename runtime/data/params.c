@@ -228,6 +228,26 @@ static bool is_param(const Plan *plan, const char *name) {
   return tensor >= 0 && params_has(&plan->tensors[tensor]);
 }
 
+// Is it in no file, though nobody asked for its initial value?
+static bool is_lacking(const Params *params, const PlanTensor *tensor) {
+  return params->weights && tensor->init != InitTable && begins_anew(params, tensor) &&
+         !weights_find(params->weights, tensor->name) &&
+         !(params->choice && params->choice(params->user, tensor) == ParamsSeed);
+}
+
+static int list_seeded(const Params *params, const Plan *plan, ParamsReport *report, Error *err) {
+  report->seeded = heap_alloc((size_t)plan->ntensors, sizeof *report->seeded);
+  if (!report->seeded) return heap_error(err, "loading parameters");
+  for (int i = 0; i < plan->ntensors; i++) {
+    const PlanTensor *tensor = &plan->tensors[i];
+    if (!params_has(tensor) || !is_lacking(params, tensor)) continue;
+    report->seeded[report->nseeded] = heap_copy(tensor->name);
+    if (!report->seeded[report->nseeded]) return heap_error(err, "loading parameters");
+    report->nseeded++;
+  }
+  return ExitOk;
+}
+
 static int list_unused(const Params *params, const Plan *plan, ParamsReport *report, Error *err) {
   int count = params->weights ? weights_count(params->weights) : 0;
   report->unused = heap_alloc((size_t)count, sizeof *report->unused);
@@ -257,6 +277,7 @@ static int fill_all(const Params *params, Loaded *loaded, ParamsReport *report, 
   if (!rc && has_init) rc = run_entry(loaded, "init", err);
   report->seconds_init = jit_seconds() - begin;
   if (!loaded->keep_init) load_free_space(loaded, SpaceInit);
+  if (!rc) rc = list_seeded(params, plan, report, err);
   return rc ? rc : list_unused(params, plan, report, err);
 }
 
@@ -274,7 +295,9 @@ int params_fill(const Params *params, Loaded *loaded, ParamsReport *report, Erro
 
 void params_report_free(ParamsReport *report) {
   for (int i = 0; i < report->nunused; i++) free(report->unused[i]);
+  for (int i = 0; i < report->nseeded; i++) free(report->seeded[i]);
   free(report->unused);
+  free(report->seeded);
   *report = (ParamsReport){0};
 }
 

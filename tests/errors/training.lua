@@ -6,6 +6,8 @@ if case == "crop" then images.crop = -1 end
 if case == "std" then images.std = 0 end
 if case == "lr" then recipe.lr = "high" end
 if case == "momentum" then recipe.momentum = "high" end
+if case == "cutout" then images.cutout = 5 end
+if case == "no_decay" then recipe.no_decay = {"fc.bias", "bn*"} end
 if case == "group" then recipe.groups = {{match = {"norm*", "*.bias2"}, lr = 1}} end
 nn.train(2, function()
   local x, labels = nn.images(images)

@@ -126,6 +126,37 @@ static int fill_from(const char *name, const WeightTensor *tensors, int count, L
   return rc;
 }
 
+static ParamsFrom chosen(void *from, const PlanTensor *tensor) {
+  (void)tensor;
+  return *(const ParamsFrom *)from;
+}
+
+// What the file lacks, and may lack, is named; not what is wanted from the seed.
+static void parameters_that_a_file_lacks(void **state) {
+  (void)state;
+  float w[3] = {0};
+  Error err = {0};
+  Params *params;
+  ParamsReport report;
+  Loaded *loaded = load();
+  ParamsFrom from = ParamsFileIfThere;
+  WeightTensor extra = {"extra", "F32", 1, {3}, w, 12};
+  const char *path = temp_path("lacks.st");
+  assert_int_equal(weights_write(path, &extra, 1, NULL, &err), ExitOk);
+  assert_int_equal(params_open(path, 0, &params, &err), ExitOk);
+  params_choose(params, chosen, &from);
+  assert_int_equal(params_fill(params, loaded, &report, &err), ExitOk);
+  assert_int_equal(report.nseeded, 1);
+  assert_string_equal(report.seeded[0], "fc.weight");
+  params_report_free(&report);
+  from = ParamsSeed;
+  assert_int_equal(params_fill(params, loaded, &report, &err), ExitOk);
+  assert_int_equal(report.nseeded, 0);
+  params_report_free(&report);
+  params_close(params);
+  load_close(loaded);
+}
+
 static void parameters_of_a_file(void **state) {
   (void)state;
   float w[SmallCount];
@@ -409,6 +440,7 @@ int main(void) {
       cmocka_unit_test(no_device),
       cmocka_unit_test(automatic),
       cmocka_unit_test(tensor_errors),
+      cmocka_unit_test(parameters_that_a_file_lacks),
       cmocka_unit_test(parameters_of_a_file),
       cmocka_unit_test(runs),
       cmocka_unit_test(loads_from_the_cache),

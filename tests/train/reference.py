@@ -5,7 +5,8 @@ usage: reference.py mar DATA            mean average recall at 5 of the test pic
        reference.py ema DECAY FILE...   ema of conv1.weight after steps 1, 2, ...; the last file
                                         holds it
        reference.py log FILE KEY        the last value of KEY in a log
-       reference.py summary FILE        a --json summary is whole
+       reference.py norms LOG           what is printed has each epoch's mean of finite grad_norm
+       reference.py summary FILE ONCE   a --json summary is whole; beside that of `nngen run`
 """
 import json
 import struct
@@ -50,9 +51,28 @@ def ema(decay, *files):
     assert floats(files[-1], "conv1.weight") != final
 
 
-def summary(path):
-    run = json.load(open(path))
+def norms(log):
+    steps = [s for s in map(json.loads, open(log)) if "grad_norm" in s]
+    assert any(isinstance(s["grad_norm"], str) for s in steps)
+    for epoch, printed in enumerate(l for l in sys.stdin if l.startswith("epoch")):
+        found = [s["grad_norm"] for s in steps
+                 if s["epoch"] == epoch + 1 and not isinstance(s["grad_norm"], str)]
+        words = printed.split()
+        assert ("grad_norm" in words) == bool(found), printed
+        if found:
+            got = float(words[words.index("grad_norm") + 1])
+            assert abs(got * len(found) / sum(found) - 1) < 1e-3, (printed, found)
+
+
+def summary(path, once):
+    run, work = json.load(open(path)), json.load(open(once))["work"]
     s = run["summary"]
+    assert s["accuracy"] == run["eval"]["accuracy"], s
+    left = s["fusion"]
+    outside = left["dram_bytes"] - left["dram_bytes_between"] # pictures; weights read and written
+    assert left["kernels"] == run["kernels"] and left["dram_bytes"] == work["bytes"], left
+    assert 0 < left["dram_bytes_between"] and outside > 8 * 64 + 2 * 4 * 304, left
+    assert 1.3 * (left["kernels"] - 1) < left["at_most_gain_us"] < left["modelled_us"], left
     assert set(s["ms_phases"]) == {"forward", "loss", "backward", "optimizer_step"}, s
     assert all(v > 0 for v in s["ms_phases"].values()), s
     assert abs(sum(s["ms_phases"].values()) - s["ms_kernels"]) < 1e-6 * s["ms_kernels"] + 1e-9
@@ -70,7 +90,7 @@ def main(mode, *rest):
     elif mode == "ema":
         ema(float(rest[0]), *rest[1:])
     else:
-        {"mar": mar, "summary": summary}[mode](*rest)
+        {"mar": mar, "norms": norms, "summary": summary}[mode](*rest)
 
 
 main(*sys.argv[1:])

@@ -19,15 +19,17 @@ ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
 ok "a pattern that matches nothing" fails 2 \
   "--freeze 'layer9.*' matches no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
   run $data --freeze 'layer9.*'
-layer() { # the name of a layer, without *, is all that the layer holds
+layer() { # each pattern counts; the name of a layer, without *, is all that the layer holds
   train --steps 1 --lr 0 --out-dir "$work/frozen0" &&
-    train --steps 3 --freeze fc --out-dir "$work/frozen" || return
+    train --steps 3 --freeze fc.weight --freeze bn1,fc.bias --out-dir "$work/frozen" || return
   local all="$work/frozen0/tiny_final_weights.safetensors"
   local end="$work/frozen/tiny_final_weights.safetensors"
-  python3 tests/train/tensors.py same "$all" "$end" fc.weight fc.bias &&
+  python3 tests/train/tensors.py same "$all" "$end" fc.weight fc.bias bn1.weight &&
     ! python3 tests/train/tensors.py same "$all" "$end" conv1.weight 2>/dev/null
 }
-ok "a frozen layer" layer
+ok "frozen parameters" layer
+ok "one pattern of two that matches nothing" fails 2 "--freeze 'layer9' matches no parameter" \
+  run $data --freeze fc,layer9
 ok "everything frozen" fails 2 "no parameter to train" run $data --freeze '*'
 ok "a model that does not say how" fails 2 "has no entry \`train\`: declare it by nn.train" \
   run $data --set case=no_train
@@ -125,6 +127,28 @@ full() (
     { echo "exit $code"; cat "$work/said" "$work/out1"; ls -la "$full"; return 1; }
 )
 ok "a full disk: training goes on, the checkpoint before stays" full
+fuller() ( # no room for final weights either
+  full=$work/full; cp -r "$full" "$work/before"; rm "$full/tiny_final_weights.safetensors"
+  trap '' XFSZ; ulimit -f 200
+  text="tiny_final_weights.safetensors': File too large; there is of this run:"
+  fails 5 "$text $full/tiny_last.safetensors of step 10, $full/tiny_best.safetensors" \
+    run $data --set width=768 --epochs 2 --resume --out-dir "$full" &&
+    diff "$work/before/tiny_last.safetensors" "$full/tiny_last.safetensors" &&
+    fails 5 "$text no weights" run $data --set width=768 --steps 3 --out-dir "$work/full2" &&
+    ! find "$full" "$work/full2" -name '*.tmp*' | grep . && ! ls "$work/full2" | grep tensors
+)
+ok "a full disk to the end: it is said what there is" fuller
+# The best evaluation, after epoch 1, finds something in the way; two epochs later that is gone.
+late() {
+  local at=$work/late; mkdir -p "$at/tiny_best.safetensors.tmp"
+  train --epochs 40 --out-dir "$work/forty" >/dev/null || return
+  begin "$at" --epochs 40
+  logged "$at" 32 && [ ! -e "$at/tiny_best.safetensors" ] &&
+    rmdir "$at/tiny_best.safetensors.tmp" || return
+  wait $run && same_run "$work/forty" "$at" &&
+    [ "$(grep -c "the best checkpoint is not written: .*; training continues" "$at.err")" = 1 ]
+}
+ok "a best that could not be written is written later" late
 
 # ---- two processes ------------------------------------------------------------------------------
 two() {

@@ -47,6 +47,21 @@ print(sum(sum(x[i:i + 64]) / 64 / 255 > 0.33 for i in range(0, 704, 64)) / 11)')
   done
 }
 ok "a last short batch, of a loss that is one number" short
+alone() { # three examples: in a batch of three, and of eight with five copies of the last
+  local key b
+  python3 tests/train/data.py "$work/alone" 16 3 || return
+  for b in 3 8; do
+    embed "$work/alone" "$work/of$b" --batch $b --lr 0 --steps 1 --set product=true 2>"$work/said$b" ||
+      return
+  done
+  for key in peak spread; do
+    close "$(reference log "$work/of8/log.jsonl" eval_$key)" \
+      "$(reference log "$work/of3/log.jsonl" eval_$key)" 1e-6 || return
+  done
+  grep -q "eval product: the last batch has 3 of 8 examples, and copies" "$work/said8" &&
+    ! grep copies "$work/said3"
+}
+ok "maxima, sums of means; where padding counts it is said" alone
 made_up() { # of inputs by chance there is at least one example that counts
   build/nngen tests/train/tiny.lua --quiet --entry eval --output "$work/chance" >"$work/said" &&
     python3 -c 'import math, struct, sys
@@ -75,11 +90,11 @@ averaged() {
 ok "evaluations take them" averaged
 ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
 
-accumulate() { # of two batches of 8: the same as one of 16, but for rounding
+accumulate() { # of two batches of 8: the same as one of 16, but for rounding, in the averages too
   local set="--steps 24 --lr 0.005 --schedule cosine --warmup 3"
   python3 tests/train/data.py "$work/even" 96 8
-  embed "$work/even" "$work/b16" --batch 16 $set --steps 12 &&
-    embed "$work/even" "$work/b8" --batch 8 --accumulate 2 $set &&
+  embed "$work/even" "$work/b16" --batch 16 $set --ema 0.6 --steps 12 &&
+    embed "$work/even" "$work/b8" --batch 8 --accumulate 2 --ema 0.6 $set &&
     paste \
       <(python3 tests/train/tensors.py values "$work/b16/embed_final_weights.safetensors" \
         fc.weight) \
@@ -93,9 +108,10 @@ ok "accumulated never" fails 2 "accumulate = 0: wants 1 or more" embed "$work/ev
   --accumulate 0
 ok "the same with a scaled loss" embed "$work/even" "$work/scaled" --accumulate 3 --amp fp16
 
-first() { # Adam's first step is the rate, though steps before it overflowed and were left out
-  local at="$work/first" set="--optimizer adam --lr 0.01 --set loss_scaling=true case=steep"
-  steep() { train $set schedule0=constant --steps $1 --out-dir "$at$1" >/dev/null; }
+first() { # Adam's first step is the rate, though steps before it overflowed and were left out: of
+          # averages, too
+  local at="$work/first" set="--optimizer adam --lr 0.01 --ema 0.9 --set loss_scaling=true"
+  steep() { train $set schedule0=constant case=steep --steps $1 --out-dir "$at$1" >"$at$1.said"; }
   steep 1 && steep 20 || return
   local step
   step=$(grep -vm1 -E '"grad_norm":"|eval' "$at"20/log.jsonl | grep -oE '[0-9]+' | head -1)
@@ -106,6 +122,10 @@ first() { # Adam's first step is the rate, though steps before it overflowed and
       END {d = sqrt(sum / NR); print d; exit !(d > 0.0095 && d < 0.0101)}'
 }
 ok "steps that are left out count for nothing in Adam's corrections" first
+norms() { # the means of two epochs are those of the steps that have a norm
+  reference norms "$work/first20/log.jsonl" <"$work/first20.said"
+}
+ok "nor in the mean of gradients' norms" norms
 
 patience() {
   train --epochs 30 --lr 0 --patience 3 --out-dir "$work/patience" >"$work/said" &&
@@ -115,13 +135,15 @@ patience() {
 ok "an early stop" patience
 summary() {
   train --steps 10 --out-dir "$work/json" --json >"$work/json.txt" &&
-    reference summary "$work/json.txt"
+    build/nngen tests/train/tiny.lua --entry train --no-check --quiet --json >"$work/once.json" &&
+    reference summary "$work/json.txt" "$work/once.json"
 }
 ok "the summary as JSON" summary
 text() {
   train --steps 10 --out-dir "$work/json" >"$work/text" &&
     grep -q "^speed .* examples/s" "$work/text" &&
-    grep -q "by events: forward .*, loss .*, backward .*, optimizer_step" "$work/text"
+    grep -q "by events: forward .*, loss .*, backward .*, optimizer_step" "$work/text" &&
+    grep -q "^accuracy " "$work/text" && grep -q "is left to gain" "$work/text"
 }
 ok "the summary as text" text
 sweep() {

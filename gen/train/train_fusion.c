@@ -1,0 +1,59 @@
+// train_fusion.c: what fusion could still gain of a step, by the cost model: the time that values
+// which one kernel writes and another reads take in DRAM, and all launches and first loads but
+// those of one. It is the most there is: a kernel that waits for all of a sum cannot be one with
+// it.
+#include "train.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TermDram = 5, TermFill = CostBounds, TermLaunch = CostTerms - 1 }; // of cost_terms
+
+static bool is_output(const Graph *g, const Node *n) {
+  for (int i = 0; i < g->noutputs; i++)
+    if (g->outputs[i].node == n) return true;
+  return false;
+}
+
+// The bytes of a kernel's DRAM traffic that are of values between kernels of the step.
+static double bytes_between(const Group *g) {
+  double bytes = 0;
+  for (int i = 0; i < g->ninputs; i++) {
+    const Node *n = g->inputs[i];
+    if (n->op->cls != OpSource && !n->fixed) bytes += sched_bytes_read(g, n);
+  }
+  for (int i = 0; i < g->noutputs; i++) {
+    const Node *n = g->outputs[i];
+    if (!n->updated && !is_output(g->graph, n)) bytes += (double)type_bytes(&n->type);
+  }
+  return bytes;
+}
+
+// What a kernel takes without `share` of its DRAM traffic: its bounds join by their fourth powers.
+static double seconds_without(const Tile *t, double share) {
+  double extra = 0;
+  for (int i = CostBounds; i < CostTerms; i++) extra += t->term[i];
+  double bounds = fmax(t->seconds - extra, 0), dram = t->term[TermDram];
+  double rest = pow(bounds, 4) - pow(dram, 4) + pow(dram * (1 - share), 4);
+  return extra + pow(fmax(rest, 0), 0.25);
+}
+
+static void add(const Group *g, FusionLeft *f) {
+  double bytes = (double)(g->bytes_read + g->bytes_written - g->bytes_scratch);
+  double between = fmin(bytes_between(g), bytes);
+  f->kernels++;
+  f->bytes += bytes;
+  f->between += between;
+  f->seconds += g->tile.seconds;
+  f->gain += g->tile.seconds - seconds_without(&g->tile, bytes > 0 ? between / bytes : 0);
+  f->gain += f->kernels > 1 ? g->tile.term[TermLaunch] + g->tile.term[TermFill] : 0;
+}
+
+void train_fusion(const Train *t, FusionLeft *f) {
+  const Compiler *c = &t->compiler;
+  *f = (FusionLeft){0};
+  for (int i = 0; i < c->graph->ngroups; i++) {
+    const Group *g = c->graph->groups[i];
+    if (!g->fixed && !strcmp(c->entries[g->anchor->entry], "train")) add(g, f);
+  }
+}
