@@ -18,10 +18,9 @@ __device__ inline bool join_rows(float *out, ScoreRow *rows, float *share, float
   for (int r = threadIdx.x; r < kRows; r += kThreads) {
     ScoreRow all = {-nn_inf(), 0.f};
     for (int p = 0; p < kParts; ++p) all.most = nn_max(all.most, states[(p * kRows + r) * 2]);
-    const float base = all.most == -nn_inf() ? 0.f : nn_fma(all.most, scale, 0.f);
     for (int p = 0; p < kParts; ++p) {
       const Vec<float, 2> state = nn_load<2>(states + (p * kRows + r) * 2);
-      share[p * kRows + r] = nn_exp2_fast(nn_fma(state[0], scale, 0.f) - base);
+      share[p * kRows + r] = power_between(state[0], all.most, scale);
       all.sum = nn_fma(state[1], share[p * kRows + r], all.sum);
     }
     rows[r] = all;
