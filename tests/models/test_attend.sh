@@ -55,6 +55,9 @@ for tile in "128x32 warps 32x0" "128x64 warps 32x0"; do
   ok "warps of 32 rows, whose queries are read again, ${tile%% *}" \
     tuned "$tile stages 2 parts 1" form=causal B=1 H=2 G=1 N=130 M=100 D=96 W=96
 done
+written() { NNGEN_SIM_CHECK=all tuned "$@"; }
+ok "parts: what stands behind a row of values is not read" \
+  written "64x32 warps 16x0 stages 2 parts 4" B=1 H=1 G=1 N=4 M=777 D=34 W=66
 ok "one key" run form=causal M=1 N=5 --dtype fp16
 if long; then
   for form in prefix keep blocks bias unsafe; do ok "$form" one $form; done
