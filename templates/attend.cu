@@ -159,12 +159,12 @@ $(k.row.body)
   nn_sync();  // the last tile has been read
   warp.template stage<kStaged>(smem.out, row0);
   nn_sync();
-  if (!join_rows<kThreads, kTileM, kStaged, kSplits>(
+  if (!join_rows<kThreads, kTileM, kStaged, kN, kSplits>(
           smem.out, smem.rows, smem.share, own_parts + block * (kSplits * kTileM * kStaged),
           own_states + block * (kSplits * kTileM * 2), split, own_arrived + block, &smem.last,
           kScale * kLog2e))
     return;
-  scale_rows<kThreads, kTileM, kStaged>(smem.out, smem.share, [&](int r) {
+  scale_rows<kThreads, kTileM, kStaged, kN>(smem.out, smem.share, [&](int r) {
     const ScoreRow state = smem.rows[r];
     return factor(m0 + r, ScoreRow{state.most * kScale, state.sum}, true);
   });

@@ -201,6 +201,7 @@ typedef struct Copies {
   Node **wide, **reciprocal, **copy;
   const Weights *w;
   const Maps *values;
+  bool scores;  // is what makes scores copied?
 } Copies;
 
 static Node *copied(Graph *to, Node *n, Node **in) {
@@ -210,10 +211,11 @@ static Node *copied(Graph *to, Node *n, Node **in) {
   return copy;
 }
 
-// A value of rows, in 32 bits whatever rows of its size are stored in.
+// A value of rows, in 32 bits whatever rows of its size are stored in; but what scores are made of
+// is as it was for the softmax.
 static Node *wide_row(Graph *to, Copies *c, Node *old) {
-  if (old->op->cls != OpMap || !dtype_is_float(old->type.dtype) || old->type.dtype == DtF32)
-    return old->subst;
+  bool narrow = dtype_is_float(old->type.dtype) && old->type.dtype != DtF32;
+  if (c->scores || old->op->cls != OpMap || !narrow) return old->subst;
   if (c->wide[old->id]) return c->wide[old->id];
   Node *in[MaxInputs];
   for (int i = 0; i < old->nin; i++) in[i] = old->in[i]->subst;
@@ -300,8 +302,11 @@ static Node *own(Graph *to, Copies *c, Node *old) {
   bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&
                  !is_matrix(c->w, c->values, divisor);
   if (of_rows) return c->copy[old->id] = own_quotient(to, c, old);
+  bool scores = c->scores;
+  c->scores = scores || old == c->w->a.power;
   for (int i = 0; i < old->nin; i++)
     in[i] = product ? own_view(to, old->in[i], true) : own(to, c, old->in[i]);
+  c->scores = scores;
   return c->copy[old->id] = copied(to, old, in);
 }
 

@@ -9,6 +9,17 @@ struct ScoreRow {
   float most, sum;
 };
 
+// Whether scale * score is so far from 0 that rounding it, which may be off by 2^-14 then, would be
+// felt in its power, or infinite; differences of scores are multiplied there, else of products.
+__device__ __forceinline__ bool is_far(float product) { return nn_abs(product) > 1024.f; }
+
+// 2^(scale * (score - base)).
+__device__ __forceinline__ float power_between(float score, float base, float scale) {
+  if (score == base) return 1.f;
+  const float a = nn_fma(score, scale, 0.f), b = nn_fma(base, scale, 0.f);  // rounded
+  return nn_exp2_fast(is_far(a) || is_far(b) ? (score - base) * scale : a - b);
+}
+
 template <class T, int kDepth, int kWidth, int kWarpRows, int kTileKeys>
 struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
                      ValueSums<T, kWidth, kWarpRows, kTileKeys> {
@@ -36,21 +47,18 @@ struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
   }
 
   // What has been summed of row r up to now follows its base to `to`.
-  __device__ __forceinline__ float correction_of(int r, float to) const {
-    return base[r] == to ? 1.f : nn_exp2_fast(base[r] - to);
+  __device__ __forceinline__ void follow(int r, float to, float scale) {
+    const float factor = power_between(base[r], to, scale);
+    sum[r] *= factor;
+#pragma unroll
+    for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= factor;
+    base[r] = to;
   }
 
-  __device__ __forceinline__ void correct(const float (&correction)[kRows]) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-#pragma unroll
-      for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= correction[r];
-  }
-
-  // Scores become 2^(scale * score - the row's base).
+  // Scores become 2^(scale * (score - the row's base)).
   template <int kSlack> __device__ __forceinline__ void power(Scores &scores, float scale) {
-    float correction[kRows];
-    bool changed = false;
+    float next[kRows], less[kRows];
+    bool changed = false, far = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -58,34 +66,40 @@ struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
 #pragma unroll
       for (int mask = 1; mask < Tile::kSharing; mask *= 2)
         most[r] = nn_max(most[r], nn_shfl_xor(most[r], mask));
-      // Products are rounded (nn_fma) before they are subtracted: equal scores differ by 0.
-      const float largest = nn_fma(most[r], scale, 0.f);
-      const float next = largest - base[r] <= kSlack ? base[r] : largest;
-      correction[r] = correction_of(r, next);
-      changed = changed || next != base[r];
-      base[r] = next;
-      const float less = next == -nn_inf() ? 0.f : next;  // while all keys are masked
-      float added = 0.f;
+      next[r] = (most[r] - base[r]) * scale <= kSlack ? base[r] : most[r];
+      changed = changed || next[r] != base[r];
+      // While all keys are masked there is nothing to subtract.
+      less[r] = next[r] == -nn_inf() ? 0.f : nn_fma(next[r], scale, 0.f);
+      far = far || is_far(less[r]);
+    }
+    if (nn_ballot(changed))
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) follow(r, next[r], scale);
+    if (nn_ballot(far))
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) approach(scores, r, less[r]);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int c = 0; c < kKeys; ++c) {
         float &score = Tile::at(scores, r, c);
-        score = nn_exp2_fast(nn_fma(score, scale, -less));
-        added += score;
+        score = nn_exp2_fast(nn_fma(score, scale, -less[r]));
+        sum[r] += score;
       }
-      sum[r] = nn_fma(sum[r], correction[r], added);
-    }
-    if (nn_ballot(changed)) correct(correction);
+  }
+
+  // The base is taken from the scores of row r if their products with the scale are far from 0.
+  __device__ __forceinline__ void approach(Scores &scores, int r, float &less) {
+    if (!is_far(less)) return;
+    less = 0.f;
+#pragma unroll
+    for (int c = 0; c < kKeys; ++c) Tile::at(scores, r, c) -= base[r];
   }
 
   // The base of each row becomes its largest score.
   __device__ __forceinline__ void settle(float scale) {
-    float correction[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      correction[r] = correction_of(r, nn_fma(most[r], scale, 0.f));
-      sum[r] *= correction[r];
-    }
-    correct(correction);
+    for (int r = 0; r < kRows; ++r) follow(r, most[r], scale);
   }
 
   // The state of each row, of which `to` has one from the warp's first on.

@@ -26,7 +26,10 @@ dtype=bf16
 for form in causal lengths unsafe dropped added; do ok "$form, bf16" one $form N=70 M=90; done
 ok "all heads share their keys, bf16" one window G=1 N=9 M=80 D=64 W=64
 ok "scores of deviation 20, bf16" one steep
+ok "scores far from 0, bf16" one far
 dtype=fp16
+ok "scores far from 0, fp16" one far
+ok "scores far from 0, parts of the keys" one far G=1 H=2 N=4 M=3000 B=1
 ok "where floats are rounded, tiles are not skipped" run form=tenths M=200 --dtype fp16
 ok "one query: parts of the keys" one causal G=2 H=8 N=1 M=2048 B=1
 parts() {
@@ -52,6 +55,9 @@ for tile in "128x32 warps 32x0" "128x64 warps 32x0"; do
   ok "warps of 32 rows, whose queries are read again, ${tile%% *}" \
     tuned "$tile stages 2 parts 1" form=causal B=1 H=2 G=1 N=130 M=100 D=96 W=96
 done
+written() { NNGEN_SIM_CHECK=all tuned "$@"; }
+ok "parts: what stands behind a row of values is not read" \
+  written "64x32 warps 16x0 stages 2 parts 4" B=1 H=1 G=1 N=4 M=777 D=34 W=66
 ok "one key" run form=causal M=1 N=5 --dtype fp16
 if long; then
   for form in prefix keep blocks bias unsafe; do ok "$form" one $form; done

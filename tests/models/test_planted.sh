@@ -151,13 +151,15 @@ heads() { run tests/models/attend.lua --dtype fp16 --set form=$1 N=150 M=150; }
 ok "no fault, no complaint about attention" heads causal
 ok "no fault, no complaint about attention with steep scores" heads unscaled
 fault "attention: sums do not follow a larger score" templates/lib/attend_softmax.cuh \
-  's/nn_fma(sum\[r\], correction\[r\], added)/sum[r] + added/' heads unscaled
+  's/sum\[r\] \*= factor/sum[r] *= 1.f/' heads unscaled
 fault "attention: outputs do not follow a larger score" templates/lib/attend_softmax.cuh \
-  's/Sums::out(r, c) \*= correction\[r\]/Sums::out(r, c) *= 1.f/' heads unscaled
+  '/void follow/,/^  }/s/Sums::out(r, c) \*= factor/;/' heads unscaled
 fault "attention: what is kept of a row has another base than its largest score" \
   templates/attend.cu 's/  warp.settle(.*//' heads causal
 fault "attention: a base that follows no larger score" templates/lib/attend_softmax.cuh \
   's/<= kSlack ? base/<= 80 * kSlack ? base/' heads unscaled
+fault "attention: products far from 0 are rounded" templates/lib/attend_softmax.cuh \
+  's/nn_abs(product) > 1024.f/false/' heads far
 fault "attention: a tile with a condition counts as plain" templates/lib/span.cuh \
   's/a.hi <= b.lo ? 1. : 0., a.lo <= b.hi/a.lo <= b.lo ? 1. : 0., a.lo <= b.hi/' heads causal
 fault "attention: one masked tile too many" templates/lib/span.cuh \

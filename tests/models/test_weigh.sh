@@ -21,6 +21,9 @@ for one in plain:3 bias:1 table:1 rows:1 dropout:3 lengths:3 lse:3 grouped:3 one
   done
 done
 for one in lengths $(long && echo grouped fused_projection); do ok "$one, tf32" derived $one tf32 3; done
+ok "scores far from 0, fp32" derived far fp32 3
+hidden() { derived hidden bf16 3 && ! grep -e "rounding alone" "$work/log"; }
+ok "a mask that is stored rounded, bf16" hidden
 trained() {
   build/nngen tests/models/weigh.lua --quiet --check \
     --entry train --set case=trained >"$work/log" 2>&1 || { cat "$work/log"; return 1; }

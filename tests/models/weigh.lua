@@ -50,6 +50,17 @@ function cases.deep()
   local x, y, z = q(1, 256), k(1, 256), v(1, 256)
   return x:attention(y, z, {}), {x, y, z}
 end
+function cases.far() -- rows whose scores are all the same, and far from 0
+  local x, y, z = q(), k(), v()
+  local row = nn.index({N, 1}, 1) % 3
+  local s = nn.where(row:eq(0), -1e9, nn.where(row:eq(1), -3e38, x:matmul(y:transpose()) * 0.25))
+  return s:softmax():matmul(z), {x, y, z}
+end
+function cases.hidden() -- all keys by a number that bf16 rounds: derivatives see it rounded too
+  local x, y, z = q(), k(), v()
+  local added = (1 - nn.state("seen", {B, 1, 1, M})) * -10000
+  return (x:matmul(y:transpose()) * 0.25 + added):softmax():matmul(z), {x, y, z}
+end
 function cases.low() -- scores of -144: what is past the last key would have a weight of infinity
   local x, y, z = q(), k(), v()
   return (x * 0 + 6):attention(y * 0 - 6, z, {}), {x, y, z}
