@@ -333,8 +333,9 @@ def instructions(sizes, work):
             length, products = unrolled(tool, f"{dump}/{kernel['name']}.cubin")
             rows.append((f"{form}, {depth}", kernel["tile"], length, products,
                          f"{length / products:.2f}"))
-    table("SASS of attention's main loop, sm_90a, fp16, as it stands (causal: "
-          "both of its branches, with the condition and without):",
+    table("SASS of attention's main loop, sm_90a, fp16, all that stands in it: also what few tiles "
+          "execute, where a row's base changes or is large (causal: both branches, with the "
+          "condition and without):",
           ("form, head size", "tile", "instructions", "HMMA", "instructions for each HMMA"), rows)
     beside_triton(tool, sizes, work)
 
