@@ -2,6 +2,8 @@
 #ifndef NNGEN_CLI_H
 #define NNGEN_CLI_H
 
+#include <jansson.h>
+
 #include "gen/compile/compile.h"
 #include "nngen_runtime.h"
 #include "nngen_train.h"
@@ -159,6 +161,7 @@ int report_json(const Run *run, Error *err);    // stdout
 int report_explain(const Run *run, Error *err); // --explain KERNEL
 int report_top(const Run *run, Error *err);     // --labels
 bool report_is_launch(const Run *run, int step); // else a state is copied
+json_t *report_number(double x);                // of JSON; null: not finite
 
 // The labels of the highest scores of a row of the first output, the highest first. Probabilities
 // are from 0 to 1: the values themselves where they are some, else their softmax.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 // JSON has neither NaN nor infinity.
-static json_t *real(double x) {
+json_t *report_number(double x) {
   return isfinite(x) ? json_real(x) : json_null();
 }
 
@@ -22,9 +22,9 @@ static json_t *json_kernel(const Run *r, int step) {
                 k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
                 "bytes_written", (json_int_t)k->bytes_written, "serialized", j->serialized,
                 "cached", j->cached);
-  if (r->ms) json_object_set_new(o, "ms", real(r->ms[step]));
+  if (r->ms) json_object_set_new(o, "ms", report_number(r->ms[step]));
   if (!(r->kernel_error[index] < 0)) // less: not checked
-    json_object_set_new(o, "error", real(r->kernel_error[index]));
+    json_object_set_new(o, "error", report_number(r->kernel_error[index]));
   if (r->counts) {
     const KernelCounts *c = &r->counts[index];
     json_object_set_new(
@@ -47,9 +47,10 @@ static json_t *json_totals(const Totals *t) {
 
 static void add_result(json_t *list, const char *name, const CheckResult *c) {
   if (!c->node) return; // of another entry
-  json_array_append_new(list, json_pack("{s:s s:o s:o s:b s:b}", "name", name, "error",
-                                        real(c->relative), "gate", real(c->gate), "passed",
-                                        c->passed, "rounding", c->rounding));
+  json_t *error = report_number(c->relative), *gate = report_number(c->gate);
+  json_array_append_new(list, json_pack("{s:s s:o s:o s:b s:b}", "name", name, "error", error,
+                                        "gate", gate, "passed", c->passed, "rounding",
+                                        c->rounding));
 }
 
 static json_t *json_outputs(const Run *r) {
@@ -78,7 +79,7 @@ static int json_labels(const Run *r, json_t **list, Error *err) {
     json_t *one = json_array();
     for (int i = 0; i < best[row].count; i++)
       json_array_append_new(one, json_pack("{s:s s:o}", "label", best[row].name[i], "probability",
-                                           real(best[row].probability[i])));
+                                           report_number(best[row].probability[i])));
     json_array_append_new(*list, one);
   }
   free(best);

@@ -1,5 +1,5 @@
-// emit_header.c: the comment that a kernel opens with: its ops, the lines of the model that it comes
-// from, its values, its launch and its traffic.
+// emit_header.c: the comment that a kernel opens with: its ops, the lines of the model that it
+// comes from, its values, its launch and its traffic.
 #include "emit.h"
 
 #include <limits.h>

@@ -30,8 +30,8 @@
 --   flops   floating-point operations per element, for the tables
 --   flags   facts that passes ask for: commutes, add, sub, mul, neg, copy (the identity), lipschitz
 --           (an error of the inputs grows no larger), wide (stored in 32 bits, whatever the policy of
---           precision: exp and its like leave 16 bits soon), shrinks (of large inputs it makes small
---           results, as a root does), div, exp, max (reduce), online (reduce:
+--           precision: exp and its like leave 16 bits soon), shrinks (of large inputs it makes
+--           small results, as a root does), bounded (of any input), div, exp, max (reduce), online (reduce:
 --           its accumulators are the largest element and the sum of exp(x - largest)), step (the
 --           result is a whole number, which no rounding changes)
 
@@ -218,8 +218,8 @@ end
 truth("reduce_all", "all", "1.f", "nn_min(a.value, b.value)", math.min)
 truth("reduce_any", "any", "0.f", "nn_max(a.value, b.value)", math.max)
 
--- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is a sum of
--- two floats, the second what the first lost in rounding (Knuth's two-sum): both results are exact
+-- Mean and sum of squared distances from it (Welford's, joined by Chan's rule). The mean is a sum
+-- of two floats, the second what the first lost in rounding (Knuth's two-sum): both results are exact
 -- where the mean is large beside the deviation, and the mean where it is small.
 local share = "(b.count / nn_max(a.count + b.count, 1.f))"
 local apart = "(b.mean - a.mean + (b.rest - a.rest))"

@@ -187,8 +187,8 @@ typedef struct Cost {
   double seconds;
 } Cost;
 
-// The names of Tile.term: the bounds, then what comes on top.
-enum { CostBounds = 7, CostTerms = 10 };
+enum { TermMath, TermExp, TermSmem, TermIssue, TermL2, TermDram, TermWait, CostBounds };
+enum { TermFill = CostBounds, TermJoin, TermLaunch, CostTerms }; // Tile.term: on top of bounds
 extern const char *const cost_terms[CostTerms];
 void cost_note(Tile *t, const Cost *c); // in the tile: what it takes, and of what
 // The terms of at least 0.01 us, the largest first: "dram 3.20, launch 1.30".

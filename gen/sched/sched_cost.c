@@ -125,12 +125,18 @@ double cost_together(const double *bounds, int count) {
   return most * pow(sum, 0.25);
 }
 
-const char *const cost_terms[CostTerms] = {"math", "exp",  "smem", "issue", "l2",
-                                           "dram", "wait", "fill", "join",  "launch"};
+const char *const cost_terms[CostTerms] = {
+    [TermMath] = "math",   [TermExp] = "exp",   [TermSmem] = "smem",    [TermIssue] = "issue",
+    [TermL2] = "l2",       [TermDram] = "dram", [TermWait] = "wait",    [TermFill] = "fill",
+    [TermJoin] = "join",   [TermLaunch] = "launch",
+};
 
 void cost_note(Tile *t, const Cost *c) {
-  const double term[CostTerms] = {c->math, c->exp,  c->smem, c->issue, c->l2,
-                                  c->dram, c->wait, c->fill, c->split, c->gap};
+  const double term[CostTerms] = {
+      [TermMath] = c->math,   [TermExp] = c->exp,   [TermSmem] = c->smem, [TermIssue] = c->issue,
+      [TermL2] = c->l2,       [TermDram] = c->dram, [TermWait] = c->wait, [TermFill] = c->fill,
+      [TermJoin] = c->split,  [TermLaunch] = c->gap,
+  };
   t->seconds = c->seconds;
   memcpy(t->term, term, sizeof t->term);
 }

@@ -3,8 +3,6 @@
 #ifndef NNGEN_TRAIN_VERB_H
 #define NNGEN_TRAIN_VERB_H
 
-#include <jansson.h>
-
 #include "gen/cli/cli.h"
 #include "nngen_train.h"
 
@@ -122,6 +120,5 @@ void train_report_last(const Train *t, double seconds);
 int train_report_profiled(const Train *t, Error *err);
 int train_report_end(Train *t, TrainSummary *summary, Error *err);
 int train_launches(const Train *t, const char *entry);
-json_t *train_number(double value); // null: not finite
 
 #endif

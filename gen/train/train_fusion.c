@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { TermDram = 5, TermFill = CostBounds, TermLaunch = CostTerms - 1 }; // of cost_terms
-
 static bool is_output(const Graph *g, const Node *n) {
   for (int i = 0; i < g->noutputs; i++)
     if (g->outputs[i].node == n) return true;

@@ -87,14 +87,10 @@ static void print_text(const Train *t, const TrainSummary *s, const Operation *a
     printf("        %5.1f %%  %7.4g  %s\n", 100 * all[i].ms / s->ms, all[i].ms, all[i].layer);
 }
 
-json_t *train_number(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *values_json(const Metrics *m, bool mean) {
   json_t *o = json_object();
   for (int i = 0; i < m->count; i++)
-    json_object_set_new(o, m->name[i], train_number(mean ? train_mean(m, i) : m->value[i]));
+    json_object_set_new(o, m->name[i], report_number(mean ? train_mean(m, i) : m->value[i]));
   return o;
 }
 
@@ -110,7 +106,7 @@ static json_t *summary_json(const TrainSummary *s, const Operation *all, int cou
                                          all[i].ms, "share", s->ms > 0 ? all[i].ms / s->ms : 0));
   json_object_set_new(o, "ms_phases", phases);
   json_object_set_new(o, "operations", top);
-  json_object_set_new(o, "accuracy", train_number(s->accuracy));
+  json_object_set_new(o, "accuracy", report_number(s->accuracy));
   json_object_set_new(o, "fusion",
                       json_pack("{s:i, s:f, s:f, s:f, s:f}", "kernels", f->kernels, "dram_bytes",
                                 f->bytes, "dram_bytes_between", f->between, "modelled_us",

@@ -67,8 +67,8 @@ static void print_row(Sweep *s, const TrainSummary *t) {
   json_object_set_new(row, "ms_step", json_real(t->ms_step));
   json_object_set_new(row, "ms_phases", phases);
   json_object_set_new(row, "peak_bytes", json_integer(t->bytes));
-  json_object_set_new(row, "loss", train_number(t->loss));
-  json_object_set_new(row, "accuracy", train_number(t->accuracy));
+  json_object_set_new(row, "loss", report_number(t->loss));
+  json_object_set_new(row, "accuracy", report_number(t->accuracy));
   json_array_append_new(s->rows, row);
   if (s->cli->json) return;
   for (int i = 0; i < s->cli->nsweep; i++) printf("%-12s ", s->cell[i]);

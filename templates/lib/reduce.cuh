@@ -10,8 +10,8 @@ __device__ inline float nn_lost(float a, float b) {
   return a - (sum - of_b) + (b - of_b);
 }
 
-// Does x of place i come before y of place j where the largest or the smallest is sought: NaN before
-// all, equal ones by their places. Without branches, which cost registers.
+// Does x of place i come before y of place j where the largest or the smallest is sought? NaN
+// before all, equal ones by their places. Without branches, which cost registers.
 __device__ inline bool nn_above(float x, int i, float y, int j) {
   const bool equal = (x == y) | (nn_isnan(x) & nn_isnan(y));
   return (x > y) | (nn_isnan(x) & !nn_isnan(y)) | (equal & (i < j));

@@ -1,6 +1,6 @@
 //@ -- tails.cu: `epilogue`, which takes neighbouring results of a product (of a pair: of both) to
-//@ -- the outputs; of each tail it is a function of its own. A tail with a twin reads the tile where
-//@ -- that is, `apart` columns on.
+//@ -- the outputs; of each tail it is a function of its own. A tail with a twin reads the tile
+//@ -- where that is, `apart` columns on.
 //@ local outputs = "const Vec<float, kLanes> &acc"
 //@ if k.pair then outputs = outputs .. ", const Vec<float, kLanes> &acc_2" end
 //@ local given = "m, n, acc" .. (k.pair and ", acc_2" or "")
