@@ -4,7 +4,7 @@ constexpr int kThreads = $(k.threads);
 //@ local one = #k.parts == 1 and k.parts[1]
 //@ if one then
 constexpr int kLanes = $(one.lanes);  // neighbouring elements per thread
-constexpr int kCount = $(one.count);
+constexpr $(counter(one.count)) kCount = $(one.count);
 //@ end
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(

@@ -11,7 +11,7 @@ constexpr int kOutputs = kTogether ? 1 : kLanes;
 constexpr int kStep = kTogether ? kLanes : 1;
 constexpr int kDepth = $(k.depth);         // accesses in flight
 constexpr int kCount = $(k.count);         // outputs
-constexpr int kReduced = $(k.reduced);     // elements combined into each
+constexpr $(counter(k.reduced)) kReduced = $(k.reduced);     // elements combined into each
 constexpr int kParts = $(k.parts);         // blocks that share them
 constexpr int kPart = $(k.part);           // elements of a part
 
@@ -36,7 +36,7 @@ $(k.element_body)
   };
   State acc[kOutputs];
   const int begin = kParts == 1 ? 0 : blockIdx.y * kPart;
-  const int end = kReduced - begin < kPart ? kReduced : begin + kPart;
+  const $(counter(k.reduced)) end = kReduced - begin < kPart ? kReduced : begin + kPart;
   accumulate<kOutputs, kLanes, kDepth>(acc, begin + row * kStep, end, kRows * kStep, take);
   join_rows<kRows, kColumns, kTogether>(acc, shared, row, column);
 //@ if k.parts > 1 then

@@ -19,9 +19,10 @@ $(k.params)) {
   State acc[1];
 //@ for i, part in ipairs(k.parts) do
   $(i > 1 and "else " or "")if (blockIdx.x < $(part.last)) {  // $(part.layer)
-    constexpr int kLanes = $(part.lanes), kCount = $(part.count);
+    constexpr int kLanes = $(part.lanes);
+    constexpr $(counter(part.count)) kCount = $(part.count);
     const int begin = $(part.begin > 0 and "(blockIdx.x - " .. part.begin .. ")" or "blockIdx.x") * kPart;
-    const int end = kCount - begin < kPart ? kCount : begin + kPart;
+    const $(counter(part.count)) end = kCount - begin < kPart ? kCount : begin + kPart;
     auto take = [&](int e, State (&one)[kLanes]) {
 $(part.decode_element)
 $(part.element_loads)

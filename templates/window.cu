@@ -2,7 +2,7 @@
 
 constexpr int kThreads = $(k.threads);
 constexpr int kLanes = $(k.lanes);  // neighbouring channels per thread
-constexpr int kCount = $(k.count);
+constexpr $(counter(k.count)) kCount = $(k.count);
 
 extern "C" __global__ void __launch_bounds__(kThreads) $(k.name)(
 $(k.params)) {

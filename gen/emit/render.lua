@@ -12,6 +12,9 @@ local read = ... -- read(file): its text
 local match, find, gsub = string.match, string.find, string.gsub
 local gmatch, sub = string.gmatch, string.sub
 
+-- The type of a count of elements: places in a value fit an int, not always their number.
+local function counter(count) return count < 2^31 and "int" or "unsigned" end
+
 local cache = {} -- file -> compiled template
 
 -- One template line as Lua statements on one line.
@@ -37,7 +40,7 @@ local function compile(file, text)
     n = n + 1
     lines[n] = gsub(translate(line), "__LINE__", tostring(n))
   end
-  local head = "local put, put_some, k, part = ...\n"
+  local head = "local put, put_some, k, part, counter = ...\n"
   return assert(load(head .. table.concat(lines, "\n"), "=" .. file, "t"))
 end
 
@@ -61,7 +64,7 @@ return function(file, k, plain)
     local function put_some(n, lines)
       if lines ~= "" then put(n, lines) end
     end
-    cache[name](put, put_some, k, function(part) run("templates/" .. part) end)
+    cache[name](put, put_some, k, function(part) run("templates/" .. part) end, counter)
   end
   run(file)
   return table.concat(out, "\n") .. "\n"

@@ -233,7 +233,7 @@ typedef struct ShapeText {
 } ShapeText;
 ShapeText type_shape(const Type *t);       // .s: "(1, 3, 224, 224)"
 void shape_infer(Compiler *c, Node *node); // shape.c: the type of one node from its inputs
-__attribute__((noreturn)) void err_too_large(Compiler *c, const Node *n);
+void check_elements(Compiler *c, const Node *n, bool stored); // are there too many?
 
 // ---- maps.c: contractions as index maps ---------------------------------------------------------
 

@@ -53,13 +53,23 @@ static void infer_reduce(Compiler *c, Node *n) {
 }
 
 // Each element becomes what the elements up to it along the axis come to.
+// The axis that n goes along, element by element, which it counts with an int.
+static void want_axis(Compiler *c, const Node *n) {
+  const Type *t = &n->in[0]->type;
+  int64_t axis = n->attr.axis;
+  if (axis < 0 || axis >= t->rank)
+    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
+           (long long)axis + 1);
+  if (t->dim[axis] > INT32_MAX)
+    err_at(c, n->loc, "%s: axis %lld of %s is longer than 2^31 - 1: reshape it to shorter rows",
+           n->op->name, (long long)axis + 1, shape_of(n->in[0]));
+}
+
 static void infer_scan(Compiler *c, Node *n) {
   bool whole = n->op->whole && !dtype_is_float(n->in[0]->type.dtype);
   if (!whole) want_float(c, n, 0);
+  want_axis(c, n);
   const Type *t = &n->in[0]->type;
-  if (n->attr.axis < 0 || n->attr.axis >= t->rank)
-    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
-           (long long)n->attr.axis + 1);
   n->type = type_make(whole ? DtI32 : t->dtype, t->rank, t->dim);
 }
 
@@ -67,9 +77,7 @@ static void infer_scan(Compiler *c, Node *n) {
 static void infer_select(Compiler *c, Node *n) {
   Type t = n->in[0]->type;
   int64_t axis = n->attr.axis, count = n->attr.count;
-  if (axis < 0 || axis >= t.rank)
-    err_at(c, n->loc, "%s: %s has no axis %lld", n->op->name, shape_of(n->in[0]),
-           (long long)axis + 1);
+  want_axis(c, n);
   if (count < 1 || count > kMostSelected)
     err_at(c, n->loc, "%s: finds 1 to %d elements, not %lld", n->op->name, kMostSelected,
            (long long)count);
@@ -340,21 +348,20 @@ static void check_size(Compiler *c, Node *n) {
       (n->attr.axis < 0 || n->attr.axis >= n->type.rank))
     err_at(c, n->loc, "index: %s has no axis %lld", type_shape(&n->type).s,
            (long long)n->attr.axis + 1);
-  double count = 1;
-  for (int d = 0; d < n->type.rank; d++) {
+  for (int d = 0; d < n->type.rank; d++)
     if (n->type.dim[d] < 0)
       err_at(c, n->loc, "%s: dimension %d of %s is negative", n->op->name, d + 1,
              type_shape(&n->type).s);
-    count *= (double)n->type.dim[d];
-  }
   // What is computed may be larger where it never is in memory (pass/group.c).
-  if (count > (node_has_memory(n) ? INT32_MAX : 0x1p50)) err_too_large(c, n);
+  check_elements(c, n, node_has_memory(n));
 }
 
-void err_too_large(Compiler *c, const Node *n) {
+void check_elements(Compiler *c, const Node *n, bool stored) {
+  const double most = stored ? 0x1p31 : 0x1p50; // places in memory are ints
   double count = 1;
   for (int d = 0; d < n->type.rank; d++) count *= (double)n->type.dim[d];
-  err_at(c, n->loc, "%s: %s has %.0f elements, over 2^31 - 1: make it of several parts",
+  if (count <= most) return;
+  err_at(c, n->loc, "%s: %s has %.0f elements, over 2^31: make it of several parts",
          n->op->name, type_shape(&n->type).s, count);
 }
 

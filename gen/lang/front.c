@@ -103,8 +103,11 @@ Node *front_place_node(lua_State *lua, Node *n) {
 static int64_t to_integer(lua_State *lua, const Op *op, const char *what) {
   int ok;
   int64_t v = lua_tointegerx(lua, -1, &ok);
-  if (!ok || v > INT32_MAX || v < INT32_MIN)
+  if (!ok)
     err_at(front_compiler(lua), front_here(lua), "%s: %s must be whole numbers, not %s", op->name,
+           what, luaL_tolstring(lua, -1, NULL));
+  if (v > INT32_MAX || v < INT32_MIN)
+    err_at(front_compiler(lua), front_here(lua), "%s: %s must be less than 2^31, not %s", op->name,
            what, luaL_tolstring(lua, -1, NULL));
   return v;
 }

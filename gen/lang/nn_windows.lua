@@ -157,8 +157,8 @@ define([[max_unpool{1,2,3}d(x: image#, places|indices: image#, kernel|kernel_siz
     end
     local count = 1.0
     for i = 1, rank do count = count * size[i] end
-    if count >= 2^31 then
-      fail("%s: (%s) has %.0f elements, over 2^31 - 1", what, table.concat(size, ", "), count)
+    if count > 2^31 then
+      fail("%s: (%s) has %.0f elements, over 2^31", what, table.concat(size, ", "), count)
     end
     return unpooled(x, places, {kernel = kernel, stride = stride, pad = o.pad}, size)
   end

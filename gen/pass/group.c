@@ -278,18 +278,17 @@ static void name_group(Graph *g, Group *k, Names *symbols) {
   k->layer = k->anchor->name;
 }
 
-// Kernels count the elements of a value in 32 bits, but for scores that are never in memory.
+// Places in a value have 31 bits, but for scores that are never in memory.
 static void check_sizes(const Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     const Group *k = n->group;
     if (!k) continue;
     for (int j = 0; j < n->nin && !k->attention; j++) // positions are of no kernel
-      if (!n->in[j]->group && type_count(&n->in[j]->type) > INT32_MAX)
-        err_too_large(g->c, n->in[j]);
+      if (!n->in[j]->group) check_elements(g->c, n->in[j], true);
     bool stored = !k->attention;
     for (int j = 0; j < k->noutputs; j++) stored = stored || k->outputs[j] == n;
-    if (stored && type_count(&n->type) > INT32_MAX) err_too_large(g->c, n);
+    if (stored) check_elements(g->c, n, true);
   }
 }
 

@@ -175,6 +175,7 @@ void sched_reduce(Group *g, const Arch *arch) {
   int most = t->together ? t->threads / 32 : 32;
   for (int columns = 1; columns <= most && columns <= t->threads; columns *= 2)
     for (int64_t parts = 1; parts <= 4096 && parts <= x.reduced; parts *= 2) {
+      if (x.reduced / parts > INT32_MAX) continue; // a part is counted in 31 bits
       Cost c = reduce_cost(t, &x, g, arch, columns, parts);
       cost_note(t, &c);
       if (t->grid[1] <= 65535 && c.seconds < best.seconds * (1 - 1e-9)) best = *t;

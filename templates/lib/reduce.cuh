@@ -38,9 +38,10 @@ __device__ inline void add_lanes(State (&acc)[kOutputs], State (&one)[kLanes]) {
 // Accumulates elements begin, begin + step, .. before `end`; take(e, one) gives the states of
 // kLanes neighbours. Runs of kRun steps of kDepth vectors, whose loads are in flight together, are
 // summed apart: thousands of elements meet in three levels of few additions each. What is left is
-// counted, as `end` may be the largest int.
+// counted, as `end` may be 2^31; `end - begin` is less.
 template <int kOutputs, int kLanes, int kDepth, class State, class Take>
-__device__ inline void accumulate(State (&acc)[kOutputs], int begin, int end, int step, Take take) {
+__device__ inline void accumulate(State (&acc)[kOutputs], int begin, unsigned end, int step,
+                                  Take take) {
   constexpr int kRun = 16;
   State one[kDepth][kLanes];
 #pragma unroll
