@@ -59,13 +59,14 @@ static bool find_ends(const Arch *arch, const Node *n, const Node **ends, int *c
   return true;
 }
 
-// n, or a copy of it that nobody else reads, if it is cheap.
-static Node *own_chain(Graph *to, Node *n) {
+// n, or a copy of it that nobody else reads, if it is cheap. shared: others read what is made of it.
+static Node *own_chain(Graph *to, Node *n, bool shared) {
   if (!chain_is_cheap(to->c->options.arch, n)) return n;
   Node *in[MaxInputs];
-  bool same = n->uses <= 1;
+  shared = shared || n->uses > 1;
+  bool same = !shared;
   for (int i = 0; i < n->nin; i++) {
-    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i]) : n->in[i];
+    in[i] = chain_is_large(n->in[i], n) ? own_chain(to, n->in[i], shared) : n->in[i];
     same = same && in[i] == n->in[i];
   }
   return same ? n : chain_copy(to, n, in);
@@ -125,11 +126,14 @@ static Node *chain_for(Graph *to, const Node *reduction, Node *x) {
   }
   c->of = x;
   c->axes = reduction->attr.axes;
-  return c->copy = own_chain(to, x);
+  return c->copy = own_chain(to, x, false);
 }
 
 static void set_late(Node *n) { // a chain of its own
-  for (; n->op->cls == OpMap && n->uses <= 1; n = n->in[0]) n->late = true;
+  if (n->op->cls != OpMap || n->uses > 1) return;
+  n->late = true;
+  for (int i = 0; i < n->nin; i++)
+    if (chain_is_large(n->in[i], n)) set_late(n->in[i]);
 }
 
 static Node *rewrite(Graph *to, Node *node, Node **in) {

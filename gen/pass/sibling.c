@@ -7,16 +7,23 @@ static bool independent(Group *a, Group *b) {
   return !fuse_reaches(a, b) && !fuse_reaches(b, a);
 }
 
-// The elements that a group of maps, or of rows, runs over; null: of another template.
+// Reductions whose elements are not stored.
+static bool only_reduces(const Group *k) {
+  return k->tm->fusion->sweeps && !k->tm->fusion->elements;
+}
+
+// The elements that a group of maps, rows or reductions runs over; null: of another template.
 static const Type *elements_of(const Group *k) {
+  if (only_reduces(k)) return &k->anchor->in[0]->type;
   return k->tm->fusion->elements ? k->tm->fusion->elements(k) : NULL;
 }
 
-// Maps over the same elements that read one value become one kernel, and so do rows and maps.
+// Maps over the same elements that read one value become one kernel, and so do rows and maps, and
+// reductions.
 static bool siblings_legal(Group *a, Group *b) {
   const Type *x = elements_of(a), *y = elements_of(b);
   bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
-  if (!x || !y || a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
+  if (!x || !y || only_reduces(a) != only_reduces(b) || a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
   if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order)) return false;
   if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes) return false;
   if (a->anchor->again != b->anchor->again) return false;

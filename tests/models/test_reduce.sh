@@ -47,11 +47,14 @@ ok "as many elements as an int can count" most 2147483647 6
 ok "sums of 2^31 elements" most 2147483648 7
 long=tests/models/long_rows.lua
 ok "long rows, and rows across memory" run $long
-two() { # two NAME: kernels of infer, however long the rows are
+reads() { # reads NAME COUNT: kernels of infer, however long the rows are
   local got; got=$(build/nngen show $long --set only=$1 columns=100000 | grep -c '^# kernel.*infer')
-  [ "$got" = 2 ] || { echo "$got kernels"; return 1; }
+  [ "$got" = $2 ] || { echo "$got kernels"; return 1; }
 }
-for name in softmax log_softmax layer_norm; do ok "$name reads them twice" two $name; done
+for name in softmax log_softmax layer_norm; do ok "$name reads them twice" reads $name 2; done
+for name in norm_softmax softmax_grad norm_grad; do
+  ok "$name, whose sums wait for others, three times" reads $name 3
+done
 # across SETTINGS...: rows across memory and what reads their results are one kernel, which is
 # right.
 across() {
