@@ -226,14 +226,21 @@ static void print_counts(const Run *r) {
   }
 }
 
+static const double kFewDigits = 0.1; // of an allowed error: it is said that mistakes may hide
+
 static void print_result(const char *kind, const char *name, const Type *t, const CheckResult *c) {
   if (!c->node) return; // of another entry
-  char gate[64];
+  char gate[64], rounding[64] = "";
   snprintf(gate, sizeof gate,
            isfinite(c->gate) ? "gate %.0e" : "no gate: a derivative is discontinuous", c->gate);
+  if (c->rounding > 0)
+    snprintf(rounding, sizeof rounding, "; rounding alone explains up to %.1e", c->rounding);
   printf("%-9s %s %s: relative error %.2e (%s%s) %s\n", kind, name, type_shape(t).s, c->relative,
-         gate, c->rounding ? "; within what rounding alone explains" : "",
-         c->passed ? "ok" : "WRONG");
+         gate, rounding, c->passed ? "ok" : "WRONG");
+  if (c->rounding > kFewDigits)
+    printf("%-9s of so few digits that mistakes up to there are not found; a finer --dtype or "
+           "nn.precision leaves more\n",
+           "");
   if (c->infinite)
     printf("%-9s %lld of its elements are beyond the range of this dtype, and infinite\n", "",
            (long long)c->infinite);

@@ -48,9 +48,9 @@ static json_t *json_totals(const Totals *t) {
 static void add_result(json_t *list, const char *name, const CheckResult *c) {
   if (!c->node) return; // of another entry
   json_t *error = report_number(c->relative), *gate = report_number(c->gate);
-  json_array_append_new(list, json_pack("{s:s s:o s:o s:b s:b}", "name", name, "error", error,
+  json_array_append_new(list, json_pack("{s:s s:o s:o s:b s:b s:f}", "name", name, "error", error,
                                         "gate", gate, "passed", c->passed, "rounding",
-                                        c->rounding));
+                                        c->rounding > 0, "rounding_error", c->rounding));
 }
 
 static json_t *json_outputs(const Run *r) {

@@ -38,6 +38,11 @@ static bool same_number(double want, double got, double most) {
   return (want >= most && got >= most) || (want <= -most && got <= -most);
 }
 
+// The error of a value near 0 (a sum that cancels) is relative to 0.003.
+double check_relative(double error, double norm, int64_t count) {
+  return count ? sqrt(error / fmax(norm, 9e-6 * (double)count)) : 0;
+}
+
 CheckResult check_compare(const double *want, const double *got, const double *bound, int64_t count,
                           double gate, double most) {
   CheckResult r = {.gate = gate, .worst = -1};
@@ -57,8 +62,7 @@ CheckResult check_compare(const double *want, const double *got, const double *b
     }
     if (fabs(e) > r.max_error) r.max_error = fabs(e);
   }
-  // The error of a value near 0 (a sum that cancels) is relative to 0.003.
-  if (count) r.relative = sqrt(error / fmax(norm, 9e-6 * (double)count));
+  r.relative = check_relative(error, norm, count);
   r.passed = r.relative <= gate && !r.bad;
   return r;
 }
@@ -203,8 +207,9 @@ static CheckResult check_output(const Group *g, Node *out, double **value, const
     }
     double gate = group_gate(g, out);
     r = check_values(out, value[out->id], got, bound, gate, out->type.dtype);
-    if (!r.passed && rounding_explains(g->graph, g, value, out, 0x1p-24, got, bound, gate))
-      r.passed = r.rounding = true;
+    if (!r.passed)
+      r.rounding = rounding_explains(g->graph, g, value, out, 0x1p-24, got, bound, gate);
+    r.passed = r.passed || r.rounding > 0;
   }
   r.node = out;
   free(got);
@@ -348,7 +353,8 @@ CheckResult check_model_output(Graph *g, const Node *n, double **value, const do
   CheckResult r = check_values(n, value[n->id], got, NULL, gate, held);
   if (r.passed || !rounds) return r;
   double unit = roundoff(computed);
-  if (rounding_explains(g, NULL, value, n, unit, got, NULL, gate)) r.passed = r.rounding = true;
+  r.rounding = rounding_explains(g, NULL, value, n, unit, got, NULL, gate);
+  r.passed = r.rounding > 0;
   return r;
 }
 

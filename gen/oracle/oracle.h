@@ -35,7 +35,7 @@ typedef bool (*CheckRead)(void *user, const Node *n, double *values);
 
 typedef struct CheckResult {
   bool passed, failed_read;
-  bool rounding;    // passed beyond the gate: rounding alone explains the error
+  double rounding;  // passed beyond the gate: an error that rounding alone explains, relative
   const Node *node; // the output that was compared
   double relative;  // L2 error / L2 norm
   double gate;      // the largest relative error allowed
@@ -49,6 +49,9 @@ typedef struct CheckResult {
 int64_t check_terms(const Node *n); // of the longest sum of a product
 // The gate of a whole model's outputs: fp32 1e-5, tf32 1e-3, fp16 2e-3, bf16 1e-2.
 double check_model_gate(const char *dtype);
+
+// An error of L2 norm sqrt(error), relative to a value of `count` elements of L2 norm sqrt(norm).
+double check_relative(double error, double norm, int64_t count);
 
 // Compares `got` with `want`; `bound` (may be null) holds the largest error of each element, `most`
 // is the largest number that a device's value holds: infinity stands for those beyond it.
@@ -99,9 +102,9 @@ bool ids_check(Compiler *c, int entry, CheckRead read, void *user);
 
 // ---- rounding.c: how far rounding alone may take each element -----------------------------------
 // Would got, n's elements as the device has them, pass check_values less what comes of values
-// before n being off by some units of roundoff? value: in double, n's and those of the inputs of
-// group g; g null: of the sources of the graph.
-bool rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
-                       double unit, const double *got, const double *bound, double gate);
+// before n being off by some units of roundoff? 0: no; else the relative error that is allowed so.
+// value: in double, n's and those of the inputs of group g; g null: of the sources of the graph.
+double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
+                         double unit, const double *got, const double *bound, double gate);
 
 #endif

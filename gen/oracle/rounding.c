@@ -135,6 +135,18 @@ static void forgive(Allowed *a) {
   }
 }
 
+// All of it, relative to the value.
+static double relative(const Allowed *a) {
+  double error = 0, norm = 0;
+  for (int64_t i = 0; i < a->count; i++) {
+    double e = fabs(a->nearest[i] - a->want[i]) + a->may[i];
+    if (!isfinite(e) || !isfinite(a->want[i])) continue;
+    error += e * e;
+    norm += a->want[i] * a->want[i];
+  }
+  return check_relative(error, norm, a->count);
+}
+
 static void free_allowed(Allowed *a) {
   free(a->nearest);
   free(a->may);
@@ -221,8 +233,8 @@ static double **try_graph(Graph *g, double *const *value, int how, double unit) 
   return again;
 }
 
-bool rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
-                       double unit, const double *got, const double *bound, double gate) {
+double rounding_explains(Graph *graph, const Group *g, double *const *value, const Node *n,
+                         double unit, const double *got, const double *bound, double gate) {
   Allowed a = allow(value[n->id], got, type_count(&n->type));
   double error = check_values(n, a.want, got, bound, gate, n->type.dtype).relative;
   CheckResult r = {0};
@@ -236,6 +248,7 @@ bool rounding_explains(Graph *graph, const Group *g, double *const *value, const
     forgive(&a);
     r = check_values(n, a.nearest, a.forgiven, bound, gate, n->type.dtype);
   }
+  double allowed = r.passed ? relative(&a) : 0;
   free_allowed(&a);
-  return r.passed;
+  return allowed;
 }
