@@ -27,6 +27,12 @@ nn.output("s", nn.softmax(x, 2))
 LUA
 ok "reductions of one value are one kernel" kernels 1 "$work/siblings.lua"
 ok "which is right" run "$work/siblings.lua"
+cat >"$work/many.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {20, 40000})
+for i = 1, 20 do nn.output("y" .. i, x:slice(1, i, i):sum()) end
+LUA
+ok "20 of them are three, whose sums registers hold" kernels 3 "$work/many.lua"
 cat >"$work/near.lua" <<'LUA'
 local nn = require "nn"
 nn.output("y", nn.input("x", {4, 100000}):layer_norm("n"))
