@@ -58,9 +58,10 @@ bool legal_keeps_places(const Node *n) {
 }
 
 bool legal_moved(const Node *n, const Group *k) {
+  bool moved = false;
   for (; n->group == k && n->op->cls == OpMove && n->nin == 1; n = n->in[0])
-    if (!legal_keeps_places(n)) return true;
-  return false;
+    moved = moved || !legal_keeps_places(n);
+  return moved && n->group == k; // else it is read, wherever it lies
 }
 
 // A map of sums of columns has an element for each.

@@ -134,12 +134,17 @@ static Node *drop_identity(Graph *to, Node *n) {
   return NULL;
 }
 
-// reshape(reshape(x)) and permute(permute(x)) are one move.
+// reshape(reshape(x)), permute(permute(x)) and slice(slice(x)) are one move.
 static Node *join_moves(Graph *to, Node *n) {
   if (n->op->cls != OpMove || n->nin != 1 || n->in[0]->op != n->op) return NULL;
   Attr attr = n->attr;
   if (n->op->form == MovePermute)
     for (int d = 0; d < n->type.rank; d++) attr.dims[d] = n->in[0]->attr.dims[n->attr.dims[d]];
+  else if (n->op->form == MoveSlice)
+    for (int d = 0; d < n->type.rank; d++) {
+      attr.dims[d] += n->in[0]->attr.dims[d];
+      attr.ends[d] += n->in[0]->attr.dims[d];
+    }
   else if (n->op->form != MoveReshape)
     return NULL;
   return simp_make(to, n->op, 1, n->in[0]->in, &attr, n);
@@ -317,7 +322,7 @@ static SimpRule *const rules[] = {
     drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
     broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
     batches_last,   reduce_inside,   weights_first,      turned_product,
-    concat_last,
+    concat_last,    concat_of_concats,
 };
 
 static Node *apply(Graph *to, Node *n) {

@@ -1,7 +1,8 @@
-// simp_concat.c: a rule of simp.c about concats. Rotary positions are often written as
+// simp_concat.c: rules of simp.c about concats. Rotary positions are often written as
 // x * cos + concat(-b, a) * sin, where a and b are the halves of x: maps of a concat whose parts
 // are made of slices of what these maps read whole. They become a concat of maps of slices alone,
-// as twins.c wants them, and x has two readers, not three.
+// as twins.c wants them, and x has two readers, not three. So do maps of a concat alone, as where
+// it is scaled, whose parts are made of slices of one value; and a concat of such concats is one.
 #include "pass.h"
 
 #include <string.h>
@@ -58,9 +59,9 @@ static const Node *sliced(const Split *s, const Node *n) {
   return x;
 }
 
-// Is x a leaf of the tree?
+// Is x, or a slice of it, a leaf of the tree?
 static bool reads(const Split *s, const Node *n, const Node *x, int *left) {
-  if (n == x) return true;
+  if (type_same_shape(&n->type, &s->top->type) && (n == x || sliced(s, n) == x)) return true;
   if (--*left < 0 || n == s->concat || !is_inner(s, n)) return false;
   for (int i = 0; i < n->nin; i++)
     if (reads(s, n->in[i], x, left)) return true;
@@ -71,10 +72,39 @@ static bool reads(const Split *s, const Node *n, const Node *x, int *left) {
 static bool is_of_leaf(const Split *s) {
   const Node *x = sliced(s, origin(s->concat->in[0]));
   int left = kMostSearched;
-  if (!x || x->fixed || !type_same_shape(&x->type, &s->top->type)) return false;
+  if (!x || x->fixed) return false;
   for (int i = 0; i < s->concat->nin; i++)
     if (sliced(s, origin(s->concat->in[i])) != x) return false;
   return reads(s, s->top, x, &left);
+}
+
+// Of what is n a slice, or made of a slice by maps? Null: there is none. What slices of constants
+// are beside it does not matter.
+static const Node *cut_from(const Split *s, const Node *n, int *left) {
+  const Node *x = sliced(s, n);
+  if (x || --*left < 0 || !is_map(n)) return x && !x->fixed ? x : NULL;
+  for (int i = 0; i < n->nin && !x; i++)
+    if (n->in[i]->type.rank == n->type.rank) x = cut_from(s, n->in[i], left);
+  return x;
+}
+
+// Is the concat, of parts cut from one value, all along its axis that the maps read?
+static bool is_alone(const Split *s, const Node *n) {
+  if (n == s->concat) return true;
+  if (axis_in(s, n) < 0) return true;
+  bool alone = is_inner(s, n);
+  for (int i = 0; i < n->nin && alone; i++) alone = is_alone(s, n->in[i]);
+  return alone;
+}
+static bool is_cut(const Split *s) {
+  const Node *x = NULL;
+  for (int i = 0; i < s->concat->nin; i++) {
+    int left = kMostSearched;
+    const Node *from = cut_from(s, s->concat->in[i], &left);
+    if (!from || (x && from != x)) return false;
+    x = from;
+  }
+  return is_alone(s, s->top);
 }
 
 // Positions and what maps make of them are computed for a slice, however many read them whole.
@@ -112,9 +142,24 @@ Node *concat_last(Graph *to, Node *n) {
   int left = kMostSearched;
   if (!is_map(n) || !n->type.rank) return NULL;
   s.concat = find_concat(&s, n, &left);
-  if (!s.concat || !is_of_leaf(&s)) return NULL;
+  if (!s.concat || !(is_of_leaf(&s) || is_cut(&s))) return NULL;
   Node *parts[kMostParts];
   for (; s.part < s.concat->nin; s.part++) parts[s.part] = part_of(&s, n);
   Attr attr = {.axis = s.concat->attr.axis};
   return simp_make(to, s.concat->op, s.concat->nin, parts, &attr, n);
+}
+
+// concat(concat(a, b), c) = concat(a, b, c), where nobody else reads the first.
+Node *concat_of_concats(Graph *to, Node *n) {
+  int count = 0, most = n->nin;
+  if (n->op->cls != OpMove || n->op->form != MoveConcat) return NULL;
+  for (int i = 0; i < n->nin; i++) most += n->in[i]->nin;
+  Node **parts = arena_alloc(to->arena, sizeof *parts * (size_t)most);
+  for (int i = 0; i < n->nin; i++) {
+    Node *x = n->in[i];
+    bool inner = x->op == n->op && x->attr.axis == n->attr.axis && x->uses == 1;
+    for (int j = 0; inner && j < x->nin; j++) parts[count++] = x->in[j];
+    if (!inner) parts[count++] = x;
+  }
+  return count > n->nin ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
 }

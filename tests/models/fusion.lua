@@ -30,6 +30,17 @@ function cases.beside()
   nn.output("y", q:matmul(nn.param("u", {32, 8})) + k:matmul(nn.param("v", {16, 8})))
   at_most(4)
 end
+-- Norms of each head, of slices that the kernel of their rows reads where they lie.
+function cases.head_norms()
+  local N, H, D = cfg.rows + 3, 3, 16
+  local h = nn.input("x", {2, N, 48}):linear("qkv", {out = 2 * H * D})
+  local function head(name, from)
+    local x = h:slice(3, from, from + H * D - 1):reshape{2, N, H, D}
+    return x:rms_norm(name):permute{1, 3, 2, 4}
+  end
+  nn.output("scores", head("q", 1):matmul(head("k", H * D + 1):permute{1, 2, 4, 3}))
+  at_most(3)
+end
 -- Rotary positions: a product's tile holds both halves of a head, biased, which its epilogue
 -- combines; it stores the third part beside them.
 function cases.rotary()
@@ -58,6 +69,23 @@ function cases.rotary_exchanged()
     return h * nn.cos(both) + exchanged * nn.sin(both)
   end
   nn.output("scores", turned("q"):matmul(turned("k"):permute{1, 2, 4, 3}))
+  at_most(2)
+end
+-- A part of each head alone is turned, the first or the last, and all of it is scaled.
+function cases.rotary_partial()
+  local N, H, D, C, R = cfg.rows + 3, 3, 16, 48, 8
+  local x = nn.input("x", {2, N, C})
+  local angle = nn.index({N, 1}, 1) * nn.pow(100.0, nn.index({1, R // 2}, 2) * (-2.0 / R))
+  local both = nn.concat({angle, angle}, 2)
+  local function turned(name, from, last)
+    local h = x:linear(name, {out = C}):reshape{2, N, H, D}:permute{1, 3, 2, 4}
+    local r = h:slice(4, from, from + R - 1)
+    local rest = last and h:slice(4, 1, from - 1) or h:slice(4, R + 1)
+    local exchanged = nn.concat({-r:slice(4, R // 2 + 1), r:slice(4, 1, R // 2)}, 4)
+    r = r * nn.cos(both) + exchanged * nn.sin(both)
+    return nn.concat(last and {rest, r} or {r, rest}, 4) * 0.5
+  end
+  nn.output("scores", turned("q", 1):matmul(turned("k", D - R + 1, true):permute{1, 2, 4, 3}))
   at_most(2)
 end
 -- 216 windows, some 1500 operations, of which a kernel takes 160: they are compiled in a moment.

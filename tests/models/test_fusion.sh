@@ -9,7 +9,7 @@ fused() { # fused OPTIONS...: at most as many kernels as the model says, and rig
       exit !want || got > want}' "$work/log"
 }
 for case in siblings dropped diamond statistics squares groups images concat parts adam cycle gated \
-  heads branches turned ordered recursion beside rotary rotary_exchanged activations residual norms \
+  heads branches turned ordered recursion beside rotary rotary_exchanged rotary_partial head_norms activations residual norms \
   group_layer \
   $(long && echo windows); do
   ok "$case" fused --set case=$case
