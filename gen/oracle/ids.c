@@ -35,14 +35,17 @@ static bool *find_known(const Graph *g) {
   return known;
 }
 
-bool ids_wanted(const Graph *g, int entry) {
+// Is n a gather of the entry, that something reads, with ids to be checked?
+static bool is_wanted(const Node *n, int entry, const bool *known) {
+  return n->uses && is_gather(n) && n->entry == entry && known[n->in[1]->id] &&
+         !is_declared(n->in[1], n->in[0]->type.dim[n->attr.axis]);
+}
+
+bool ids_wanted(Graph *g, int entry) {
   const bool *known = find_known(g);
   bool any = false;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    any = any || (is_gather(n) && n->entry == entry && known[n->in[1]->id] &&
-                  !is_declared(n->in[1], n->in[0]->type.dim[n->attr.axis]));
-  }
+  graph_count_uses(g);
+  for (int i = 0; i < g->nnodes; i++) any = any || is_wanted(g->nodes[i], entry, known);
   return any;
 }
 
@@ -64,10 +67,10 @@ bool ids_check(Compiler *c, int entry, CheckRead read, void *user) {
   const bool *known = find_known(g);
   double **value = arena_alloc(c->arena, sizeof *value * (size_t)(g->nnodes + 1));
   bool ok = true;
+  graph_count_uses(g);
   for (int i = 0; ok && i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    int64_t size = is_gather(n) ? n->in[0]->type.dim[n->attr.axis] : 0;
-    if (!size || n->entry != entry || !known[n->in[1]->id] || is_declared(n->in[1], size)) continue;
+    if (!is_wanted(n, entry, known)) continue;
     ok = evaluate(c, n->in[1], value, read, user);
     if (ok) eval_ids(c, n, value);
   }

@@ -96,7 +96,7 @@ bool check_reference(Compiler *c, CheckRead read, void *user, double ***value);
 
 // ---- ids.c
 // Has the entry, of the model as written, gathers whose ids are to be checked before a run?
-bool ids_wanted(const Graph *original, int entry);
+bool ids_wanted(Graph *original, int entry);
 // Checks them: err_at names the first that is outside its table. False: a source cannot be read.
 bool ids_check(Compiler *c, int entry, CheckRead read, void *user);
 

@@ -21,6 +21,13 @@ do
   ok "an id too large, $form" outside $form 5
   ok "an id below 0, $form" outside $form -100 --no-check
 done
+cat >"$work/unread.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {4, 8})
+local unread = nn.gather(x, (nn.param("p", {4}):abs() * 100):to("i32"), 1)
+nn.output("y", x * 2)
+LUA
+ok "what nobody reads is not looked at" build/nngen "$work/unread.lua" --quiet --check
 ok "an id that a product makes is too large" outside product 5
 steps() { # its fourth run reads beyond the table
   run --set case=counted --steps 2 &&
