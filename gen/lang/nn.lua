@@ -21,7 +21,7 @@ local REQUIRED, whole, join, tensor = tools.REQUIRED, tools.whole, tools.join, t
 
 core.tools = tools
 tools.buffers = {}
-tools.training = {active = false, seed = 0} -- nn_train.lua
+tools.training = {active = false, scaled = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
 function tools.define_here(signature, torch, f)
   return tools.declare(nn, signature, torch, f, true)

@@ -48,6 +48,7 @@ static int find_metrics(const Train *t, const char *entry, Metrics *m, Error *er
       return err_set(err, ExitUsage, "%s: the entry `%s` makes more than %d numbers: return fewer",
                      t->cli->model, entry, kMostMetrics);
     m->tensor[m->count] = i;
+    m->value[m->count] = NAN;
     m->name[m->count++] = tensor->name + length + 1;
   }
   return ExitOk;
@@ -127,6 +128,9 @@ static int find_tensors(Train *t, Error *err) {
   t->steps = tensor_find(t->plan, "train.steps");
   t->embedding = tensor_find(t->plan, "eval.embedding");
   t->picture = tensor_find(t->plan, "eval.reconstruction");
+  const char *scaled = setting(t, "loss_scaling");
+  t->accumulate = whole_setting(t, "accumulate", 1);
+  t->scaled = scaled && !strcmp(scaled, "true");
   int code = find_metrics(t, "train", &t->metrics, err);
   if (!code) code = find_metrics(t, "eval", &t->eval, err);
   return code ? code : find_metrics(t, "neighbours", &t->near, err);

@@ -60,7 +60,7 @@ root() { # at the end of an epoch: no checkpoint holds such weights
 }
 ok "weights that are not finite where a checkpoint is due" root
 ok "gradients that are not finite, however small the loss is made" fails 1 \
-  "the gradients of 32 steps in a row, up to step 32, are not finite; step 32: the first value" \
+  "the gradients of 32 updates in a row, up to step 32, are not finite; step 32: the first value" \
   run $data --set case=root --amp fp16 --epochs 4 --out-dir "$work/root16"
 
 # ---- checkpoints -------------------------------------------------------------------------------
