@@ -236,6 +236,9 @@ int train_count_steps(Train *t, Error *err) {
   t->total = t->per_epoch * whole_setting(t, "epochs", 1);
   if (t->most_steps) t->total = t->most_steps;
   if (t->total < 1) t->total = 1;
+  if (t->total < t->accumulate)
+    return err_set(err, ExitUsage, "--accumulate %lld: this run of %lld steps makes no update",
+                   (long long)t->accumulate, (long long)t->total);
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
 }
@@ -300,6 +303,8 @@ static int take_amp(Cli *cli, Error *err) {
   if (!cli->amp) return ExitOk;
   if (strcmp(cli->amp, "fp16") && strcmp(cli->amp, "bf16"))
     return err_set(err, ExitUsage, "--amp %s: wants fp16 or bf16", cli->amp);
+  if (strcmp(cli->dtype, "fp32") && strcmp(cli->dtype, cli->amp))
+    return err_set(err, ExitUsage, "--amp %s and --dtype %s: one of the two", cli->amp, cli->dtype);
   cli->dtype = cli->amp;
   if (strcmp(cli->amp, "fp16")) return ExitOk;
   cli->set_name[cli->nset] = "loss_scaling";
