@@ -57,6 +57,7 @@ typedef struct Train {
   Saving *unwritten; // the best, as long as it cannot be written; null: it is
   char bad[256];     // what is not finite, and ends the run; "": nothing
   int64_t skipped;   // updates in a row whose gradients are not finite
+  int64_t lost;      // steps in a row that are left out and whose loss is not finite either
   bool silent;       // a run of a sweep: writes and prints nothing
 } Train;
 

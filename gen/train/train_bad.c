@@ -45,16 +45,20 @@ bool train_is_lost(const Train *t, const double *now) {
 }
 
 // A step that overflows in f16 is left out, and the next made of a smaller loss; so many in a row
-// are no overflow.
+// are no overflow. The loss itself is not scaled: where it is not finite, fewer will do.
 void train_check_step(Train *t, const double *now) {
-  enum { kMostSkipped = 32 };
+  enum { kMostSkipped = 32, kMostLost = 8 };
   bool lost = train_is_lost(t, now);
+  t->lost = lost ? t->lost + 1 : 0;
   if (t->read % t->accumulate == 0)
     t->skipped = is_finite(&t->metrics, "grad_norm", now) ? 0 : t->skipped + 1;
   for (int i = 0; i < t->metrics.count; i++)
     if (!strcmp(t->metrics.name[i], "loss") && !isfinite(now[i]) && !lost)
       snprintf(t->bad, sizeof t->bad, "the loss is %s at step %lld", said(now[i]),
                (long long)t->read);
+  if (t->lost == kMostLost)
+    snprintf(t->bad, sizeof t->bad, "the loss of %d steps in a row, up to step %lld, is not finite",
+             kMostLost, (long long)t->read);
   if (!t->bad[0] && t->skipped == kMostSkipped)
     snprintf(t->bad, sizeof t->bad,
              "the gradients of %d updates in a row, up to step %lld, are not finite", kMostSkipped,

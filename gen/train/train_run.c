@@ -181,7 +181,8 @@ static void write_best(Train *t) {
   t->warned_best = true;
 }
 
-// An evaluation interrupted by a signal is repeated by the resumed run.
+// An evaluation interrupted by a signal is repeated by the resumed run. Where the loss of the last
+// step is not finite, no checkpoint is written, as the weights may be beyond f16, but at the end.
 static int after_epoch(Train *t, Error *err) {
   double begin = train_now();
   int64_t epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
@@ -190,14 +191,14 @@ static int after_epoch(Train *t, Error *err) {
   if (t->test) log_evaluation(t);
   train_report_epoch(t, epoch, t->test != NULL);
   train_forget(&t->metrics);
-  bool best = t->test && is_best(t);
+  bool doubtful = t->lost && t->done < t->total, best = t->test && !doubtful && is_best(t);
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
   code = train_check_weights(t, err);
   if (code || t->bad[0]) return code;
   if (best) code = train_keep_best(t, err);
   if (code) return code;
   write_best(t);
-  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t);
+  if ((epoch % t->save_every == 0 && !doubtful) || t->done >= t->total) save_or_warn(t);
   t->aside += train_now() - begin;
   return ExitOk;
 }

@@ -56,6 +56,14 @@ bad() { # the step and the layer are named; the checkpoint stays as it was
     cmp "$work/kept" "$work/bad/tiny_last.safetensors"
 }
 ok "a learning rate that blows up" bad
+bad16() { # in steps that are left out, too; no checkpoint has what came of it
+  train --epochs 1 --amp fp16 --out-dir "$work/bad16" &&
+    cp "$work/bad16/tiny_last.safetensors" "$work/kept" || return
+  fails 1 "the loss of 8 steps in a row, up to step 19, is not finite; step" \
+    run $data --epochs 3 --lr 1e14 --amp fp16 --resume --out-dir "$work/bad16" &&
+    cmp "$work/kept" "$work/bad16/tiny_last.safetensors"
+}
+ok "the same in f16, with a scaled loss" bad16
 ok "the same, from the beginning" fails 1 "there is no checkpoint yet" \
   run $data --lr 1e14 --out-dir "$work/bad2"
 root() { # at the end of an epoch: no checkpoint holds such weights
