@@ -27,7 +27,7 @@ constexpr int kSlack = $(k.weighing and 0 or 8);  // a power is at most 2 to thi
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Warp = SoftmaxWarp<T, kDepth, kN, kWarpM, kTileKeys>;
+using Warp = SoftmaxWarp<$(k.unit == "mma" and "Mma" or "Fma")Unit, T, kDepth, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ for _, o in ipairs(k.operands) do
 

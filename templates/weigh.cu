@@ -8,6 +8,7 @@
 //@ local v = k.operands[#k.operands]
 //@ local own = k.shared == 0  -- v is no rows of keys
 //@ local mapped = two and "scores of two products" or "scores"
+//@ local unit = k.unit == "mma" and "Mma" or "Fma"
 //@ local function word(name, i) return i > 1 and name .. i or name end
 
 // out[m] = sum over keys of weighed(m, key) * v[key]; weights, a map of $(mapped), are
@@ -24,8 +25,8 @@ constexpr float kLog2e = 1.4426950408889634f;
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Tile = ScoreTile<kWarpM, kTileKeys>;
-using Sums = ValueSums<T, kN, kWarpM, kTileKeys>;
+using Tile = $(unit)ScoreTile<kWarpM, kTileKeys>;
+using Sums = $(unit)ValueSums<T, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ for i, o in ipairs(k.operands) do
 //@ if o ~= v or own then
@@ -41,7 +42,7 @@ $(o.decode)
 //@ end
 //@ end
 //@ for i = 1, #k.products do
-using $(word("Rows", i)) = ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
+using $(word("Rows", i)) = $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
 //@ end
 
 struct Smem {

@@ -108,12 +108,12 @@ typedef struct Run {
   Arch arch; // of the device
   Loaded *loaded;
   Params *params;
+  ParamsReport filled;                                 // parameters as they were loaded
   JitReport *jit;                                      // owned by loaded, or by only_jit
   JitReport only_jit;                                  // --arch: compiled, not run
   double begin;                                        // when the verb began, by now()
   double seconds_generate;                             // Lua to plan
   double seconds_device, seconds_load, seconds_params; // opened; kernels loaded; parameters filled
-  double seconds_init;                                 // of seconds_params, on the device
   double seconds_ready; // from the start of the verb to a plan that can be launched
   double *ms;           // per step of `infer`; null: not timed
   RunTiming timing;     // --repeat
@@ -142,6 +142,8 @@ int run_keep_states(Run *r, Error *err); // saves the states before the run in R
 int run_restore_states(Run *r, Error *err);
 int run_check_states(Run *r, Error *err); // after it: integers beyond what the model allows
 bool run_has_states(const Run *r);
+// Is r->filled.seeded[i], which --weights has not, something that the entry works on?
+bool run_lacks(const Run *r, int i);
 void run_free_states(Run *r);
 
 // run_check.c: run_afford_check clears *check, with a warning, when there is no memory for the

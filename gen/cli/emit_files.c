@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char kMark[] = "nngen emit"; // in the first bytes of every emitted file
+// In the first bytes of every emitted file: in a header behind a table of all entries.
+static const char kMark[] = "nngen emit";
 
 static bool is_ours(const char *path) {
-  char begin[1024];
+  char begin[64 << 10];
   FILE *file = fopen(path, "rb");
   if (!file) return true; // there is none
   size_t n = fread(begin, 1, sizeof begin, file);

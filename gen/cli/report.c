@@ -83,6 +83,19 @@ static void print_device(const Run *r) {
            d->driver_version % 1000 / 10);
 }
 
+// States that the weights file has not: they begin as the model declares.
+static void print_seeded(const Run *r) {
+  enum { kMostNames = 6 };
+  int count = 0;
+  for (int i = 0; i < r->filled.nseeded; i++) {
+    if (!run_lacks(r, i)) continue;
+    if (!count++) printf("weights   not in %s, begun anew:", r->cli->weights);
+    if (count <= kMostNames) printf("%s %s", count > 1 ? "," : "", r->filled.seeded[i]);
+  }
+  if (count > kMostNames) printf(" and %d more", count - kMostNames);
+  if (count) printf("\n");
+}
+
 static void print_summary(const Run *r) {
   const Plan *p = r->plan;
   printf("model     %s, %s, %s\n", p->model, p->dtype, p->lowering);
@@ -103,6 +116,7 @@ static void print_summary(const Run *r) {
          time_text(r->seconds_generate), distinct, distinct + r->jit->shared, r->jit->compiled,
          r->jit->cached, time_text(r->jit->seconds));
   if (r->device) printf("input     %s\n", r->input_note);
+  print_seeded(r);
 }
 
 static const char *number_or_dash(int v) {

@@ -86,6 +86,13 @@ static int json_labels(const Run *r, json_t **list, Error *err) {
   return code;
 }
 
+static json_t *json_seeded(const Run *r) {
+  json_t *list = json_array();
+  for (int i = 0; i < r->filled.nseeded; i++)
+    if (run_lacks(r, i)) json_array_append_new(list, json_string(r->filled.seeded[i]));
+  return list;
+}
+
 int report_json(const Run *r, Error *err) {
   json_t *kernels = json_array();
   for (int i = 0; i < r->entry->nsteps; i++)
@@ -101,10 +108,11 @@ int report_json(const Run *r, Error *err) {
       r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
   if (r->loaded)
     json_object_set_new(o, "seconds",
-                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->seconds_init, "device",
+                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->filled.seconds_init, "device",
                                   r->seconds_device, "generate", r->seconds_generate, "load",
                                   r->seconds_load, "parameters", r->seconds_params, "ready",
                                   r->seconds_ready));
+  if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_weights", json_seeded(r));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
   if (r->timed) json_object_set_new(o, "timing", json_timing(&r->timing));
   json_t *labels = NULL;

@@ -225,10 +225,7 @@ static int execute(Run *r, Error *err) {
   code = run_afford_check(r, &check, err);
   if (code) return code;
   load_keep_init(r->loaded, check);
-  ParamsReport filled = {0};
-  code = params_fill(r->params, r->loaded, &filled, err);
-  r->seconds_init = filled.seconds_init;
-  params_report_free(&filled);
+  code = params_fill(r->params, r->loaded, &r->filled, err);
   r->seconds_load = loaded - begin;
   r->seconds_params = now() - loaded;
   r->seconds_ready = now() - r->begin;
@@ -263,6 +260,7 @@ static void close_run(Run *r) {
   free(r->first_outputs);
   free(r->counts);
   labels_free(&r->labels);
+  params_report_free(&r->filled);
   if (r->params) params_close(r->params);
   if (r->loaded) load_close(r->loaded);
   if (r->device) device_close(r->device);

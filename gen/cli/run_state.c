@@ -96,6 +96,17 @@ bool run_has_states(const Run *r) {
   return any;
 }
 
+bool run_lacks(const Run *r, int i) {
+  int tensor = tensor_find(r->plan, r->filled.seeded[i]);
+  for (int s = 0; s < r->entry->nsteps; s++) {
+    const PlanStep *step = &r->entry->steps[s];
+    const PlanKernel *k = step->kind == StepLaunch ? &r->plan->kernels[step->kernel] : NULL;
+    for (int j = 0; k && j < k->nargs; j++)
+      if (k->args[j].tensor == tensor) return true;
+  }
+  return false;
+}
+
 void run_free_states(Run *r) {
   for (int i = 0; r->states && i < r->plan->ntensors; i++) free(r->states[i]);
   free(r->states);

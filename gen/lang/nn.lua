@@ -21,7 +21,7 @@ local REQUIRED, whole, join, tensor = tools.REQUIRED, tools.whole, tools.join, t
 
 core.tools = tools
 tools.buffers = {}
-tools.training = {active = false, seed = 0} -- nn_train.lua
+tools.training = {active = false, scaled = false, seed = 0} -- nn_train.lua
 function tools.define(signature, torch, f) return tools.declare(nn, signature, torch, f) end
 function tools.define_here(signature, torch, f)
   return tools.declare(nn, signature, torch, f, true)
@@ -191,7 +191,11 @@ function nn.config(defaults)
     local given = core.setting(name, tostring(default))
     if given == nil then values[name] = default
     elseif type(default) == "number" then
-      values[name] = tonumber(given) or fail("--set %s=%s: wants a number", name, given)
+      local number = tonumber(given)
+      if not number or number - number ~= 0 then
+        fail("--set %s=%s: wants a number", name, given)
+      end
+      values[name] = number
       if math.type(default) == "integer" and math.type(values[name]) ~= "integer" then
         fail("--set %s=%s: wants a whole number", name, given)
       end

@@ -12,6 +12,14 @@ local function batch_moments(x, near, over, n)
   return near + ahead, op.max(op.reduce_sum(d * d, over) * (1 / n) - ahead * ahead, 0.0)
 end
 
+-- Statistics of running means follow the forward pass, in steps that a scaled loss leaves out too,
+-- as in PyTorch; but what is not finite there, as after an overflow in f16, is not taken: such a
+-- step changes nothing that stays.
+local function keep_statistic(state, now)
+  local finite = tools.training.scaled and op.le(op.abs(now), 3e38)
+  core.update(state, finite and op.where(finite, now, state) or now)
+end
+
 local function batch_norm(rank)
   local what = "batch_norm" .. rank .. "d"
   local layout = (rank == 1 and "(N, C) or " or "") .. tools.layouts[rank]
@@ -43,7 +51,7 @@ local function batch_norm(rank)
     else mean, var = op.reduce_mean(x, over), op.reduce_var(x, over) end
     if tracked then
       local function moved(state, old, now)
-        core.update(state, narrow(old + (now - old) * o.momentum))
+        keep_statistic(state, narrow(old + (now - old) * o.momentum))
       end
       moved(running_mean, old_mean, mean)
       moved(running_var, old_var, var * (n / (n - 1)))
@@ -238,8 +246,8 @@ define([[instance_norm{1,2,3}d(x: image#, name: name, {eps: number = 1e-5,
     end
     local y, new_mean, new_var =
         of_instances(what, x, mean, var, o.momentum, o.eps, weight, bias)
-    core.update(mean, new_mean)
-    core.update(var, new_var)
+    keep_statistic(mean, new_mean)
+    keep_statistic(var, new_var)
     return y
   end
 end)

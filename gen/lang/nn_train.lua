@@ -7,7 +7,8 @@ local fail, define, options, tensor = tools.fail, tools.define, tools.options, t
 local count, amount = tools.count, tools.amount
 local REQUIRED = tools.REQUIRED
 
-local mode = tools.training -- {active = in the entry train, step = how many steps there were}
+local mode = tools.training
+-- {active = in the entry train, step = how many steps there were, scaled = of a scaled loss}
 
 -- trains(): whether this compilation is for training: by `nngen train`, or for the entry train or
 -- eval.
@@ -297,6 +298,7 @@ function nn.train(batch, f, given)
     local step = core.state("train.step", {1}, "i32", "constant", 0)
     local total = core.state("train.steps", {1}, "i32", "constant", 1000)
     mode.active, mode.step, mode.seed = true, step, set.seed
+    mode.scaled = set.loss_scaling
     local loss = values("train")
     local updates, all = step, total -- of parameters
     if set.accumulate > 1 then updates, all = step // set.accumulate, total // set.accumulate end
@@ -319,7 +321,7 @@ function nn.train(batch, f, given)
     end
     if made.norm then nn.output("train.grad_norm", made.norm) end
     nn.update(step, step + 1)
-    mode.active, mode.step = false, nil
+    mode.active, mode.step, mode.scaled = false, nil, false
   end)
   nn.entry("eval", function()
     with_averages(averaged or {}, function()

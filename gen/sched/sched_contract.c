@@ -30,11 +30,11 @@ static bool may_cut(const Product *p, const Tile *t) {
 // The cheapest so far are tiles[0..kept), of `most` at the most.
 int sched_keep_cheapest(Tile *tiles, int kept, int most, const Tile *t) {
   if (isinf(t->seconds) || (kept == most && tiles[most - 1].seconds <= t->seconds)) return kept;
-  int at = kept < most ? kept : most - 1;
-  kept = at + 1;
-  for (; at > 0 && tiles[at - 1].seconds > t->seconds; at--) tiles[at] = tiles[at - 1];
+  int last = kept < most ? kept : most - 1, at = last;
+  while (at > 0 && tiles[at - 1].seconds > t->seconds) at--;
+  memmove(&tiles[at + 1], &tiles[at], sizeof *tiles * (size_t)(last - at));
   tiles[at] = *t;
-  return kept;
+  return last + 1;
 }
 
 // The two rings that are the best for a tile and number of parts, and no longer than a part of k.

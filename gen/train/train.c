@@ -48,6 +48,7 @@ static int find_metrics(const Train *t, const char *entry, Metrics *m, Error *er
       return err_set(err, ExitUsage, "%s: the entry `%s` makes more than %d numbers: return fewer",
                      t->cli->model, entry, kMostMetrics);
     m->tensor[m->count] = i;
+    m->value[m->count] = NAN;
     m->name[m->count++] = tensor->name + length + 1;
   }
   return ExitOk;
@@ -127,6 +128,9 @@ static int find_tensors(Train *t, Error *err) {
   t->steps = tensor_find(t->plan, "train.steps");
   t->embedding = tensor_find(t->plan, "eval.embedding");
   t->picture = tensor_find(t->plan, "eval.reconstruction");
+  const char *scaled = setting(t, "loss_scaling");
+  t->accumulate = whole_setting(t, "accumulate", 1);
+  t->scaled = scaled && !strcmp(scaled, "true");
   int code = find_metrics(t, "train", &t->metrics, err);
   if (!code) code = find_metrics(t, "eval", &t->eval, err);
   return code ? code : find_metrics(t, "neighbours", &t->near, err);
@@ -232,6 +236,9 @@ int train_count_steps(Train *t, Error *err) {
   t->total = t->per_epoch * whole_setting(t, "epochs", 1);
   if (t->most_steps) t->total = t->most_steps;
   if (t->total < 1) t->total = 1;
+  if (t->total < t->accumulate)
+    return err_set(err, ExitUsage, "--accumulate %lld: this run of %lld steps makes no update",
+                   (long long)t->accumulate, (long long)t->total);
   double total = (double)t->total;
   return t->steps < 0 ? ExitOk : tensor_write_doubles(t->loaded, t->steps, &total, 1, err);
 }
@@ -296,6 +303,8 @@ static int take_amp(Cli *cli, Error *err) {
   if (!cli->amp) return ExitOk;
   if (strcmp(cli->amp, "fp16") && strcmp(cli->amp, "bf16"))
     return err_set(err, ExitUsage, "--amp %s: wants fp16 or bf16", cli->amp);
+  if (strcmp(cli->dtype, "fp32") && strcmp(cli->dtype, cli->amp))
+    return err_set(err, ExitUsage, "--amp %s and --dtype %s: one of the two", cli->amp, cli->dtype);
   cli->dtype = cli->amp;
   if (strcmp(cli->amp, "fp16")) return ExitOk;
   cli->set_name[cli->nset] = "loss_scaling";

@@ -16,6 +16,7 @@ typedef struct Metrics { // scalar outputs of an entry, as "train.loss"
   double value[kMostMetrics];       // of the last step whose results were read
   double sum[kMostMetrics], weight; // over an epoch
   double missed[kMostMetrics];      // of that weight: of steps without such a number
+  bool fresh[kMostMetrics];         // `value` is of the last step, not of an earlier one
   Tap *tap;                         // copies them to the host; null: not open
 } Metrics;
 
@@ -39,6 +40,8 @@ typedef struct Train {
   int32_t valid_now;                                          // goes to `valid`
   int64_t batch, per_epoch, total; // examples in a step; steps in an epoch, in all
   int64_t first, done, read;       // steps before this process; launched so far; read so far
+  int64_t accumulate;              // steps whose gradients make an update
+  bool scaled;                     // the loss, for gradients in f16
   int64_t saved;                   // the step of the last checkpoint of this process; -1: none
   int64_t most_steps;              // --steps; 0: all epochs
   int64_t seed, save_every, log_every, patience, workers, warmup_iters, bad_epochs;
@@ -53,7 +56,8 @@ typedef struct Train {
   bool has_best, has_stored, warned_log, warned_best;
   Saving *unwritten; // the best, as long as it cannot be written; null: it is
   char bad[256];     // what is not finite, and ends the run; "": nothing
-  int64_t skipped;   // steps in a row whose gradients are not finite
+  int64_t skipped;   // updates in a row whose gradients are not finite
+  int64_t lost;      // steps in a row that are left out and whose loss is not finite either
   bool silent;       // a run of a sweep: writes and prints nothing
 } Train;
 
@@ -91,7 +95,8 @@ int train_evaluate(Train *t, int64_t epoch, Error *err);
 
 // train_bad.c: is the loss, or are gradients or weights, not finite? Sets t->bad; then finds the
 // first such value of step t->read.
-void train_check_step(Train *t);
+void train_check_step(Train *t, const double *now); // the metrics of step t->read
+bool train_is_lost(const Train *t, const double *now);
 int train_check_weights(Train *t, Error *err);
 int train_find_bad(Train *t, Error *err);
 

@@ -32,22 +32,37 @@ static const char *said(double bad) {
 
 // ---- is there one? ----------------------------------------------------------------------------
 
-// Of the metrics of the last step that was read. A step that overflows in f16 is left out and made
-// again of a smaller loss; so many in a row are no overflow.
-void train_check_step(Train *t) {
-  enum { kMostSkipped = 32 };
-  for (int i = 0; i < t->metrics.count; i++) {
-    double value = t->metrics.value[i];
-    if (!strcmp(t->metrics.name[i], "grad_norm")) t->skipped = isfinite(value) ? 0 : t->skipped + 1;
-    if (!strcmp(t->metrics.name[i], "loss") && !isfinite(value))
-      snprintf(t->bad, sizeof t->bad, "the loss is %s at step %lld", said(value),
+static bool is_finite(const Metrics *m, const char *name, const double *now) {
+  for (int i = 0; i < m->count; i++)
+    if (!strcmp(m->name[i], name)) return isfinite(now[i]);
+  return true;
+}
+
+// Is the step left out for its overflow, which made the loss NaN or infinite, too?
+bool train_is_lost(const Train *t, const double *now) {
+  return t->scaled && !is_finite(&t->metrics, "loss", now) &&
+         !is_finite(&t->metrics, "grad_norm", now);
+}
+
+// A step that overflows in f16 is left out, and the next made of a smaller loss; so many in a row
+// are no overflow. The loss itself is not scaled: where it is not finite, fewer will do.
+void train_check_step(Train *t, const double *now) {
+  enum { kMostSkipped = 32, kMostLost = 8 };
+  bool lost = train_is_lost(t, now);
+  t->lost = lost ? t->lost + 1 : 0;
+  if (t->read % t->accumulate == 0)
+    t->skipped = is_finite(&t->metrics, "grad_norm", now) ? 0 : t->skipped + 1;
+  for (int i = 0; i < t->metrics.count; i++)
+    if (!strcmp(t->metrics.name[i], "loss") && !isfinite(now[i]) && !lost)
+      snprintf(t->bad, sizeof t->bad, "the loss is %s at step %lld", said(now[i]),
                (long long)t->read);
-  }
+  if (t->lost == kMostLost)
+    snprintf(t->bad, sizeof t->bad, "the loss of %d steps in a row, up to step %lld, is not finite",
+             kMostLost, (long long)t->read);
   if (!t->bad[0] && t->skipped == kMostSkipped)
     snprintf(t->bad, sizeof t->bad,
-             "the gradients of %d steps in a row, up to step %lld, are not "
-             "finite",
-             kMostSkipped, (long long)t->read);
+             "the gradients of %d updates in a row, up to step %lld, are not finite", kMostSkipped,
+             (long long)t->read);
 }
 
 // Weights that a checkpoint must not hold: of those that training updates.

@@ -76,7 +76,7 @@ int train_report_profiled(const Train *t, Error *err) {
 
 static void put_values(Buffer *line, const Metrics *m, bool mean) {
   for (int i = 0; i < m->count; i++) {
-    if (mean && m->missed[i] >= m->weight) continue; // an epoch of steps that were left out
+    if (mean ? m->missed[i] >= m->weight : !m->fresh[i]) continue; // no step had such a number
     double value = mean ? train_mean(m, i) : m->value[i];
     buffer_put(line, "  %s %.4g", m->name[i], isnan(value) ? NAN : value); // of either sign: nan
   }

@@ -73,30 +73,39 @@ static void write_log(Train *t, int64_t step, const LogValue *values, int count)
   t->warned_log = true;
 }
 
-// A step that overflows in f16 is left out: its gradients have no norm.
-static bool is_missing(const Metrics *m, int i) {
-  return !strcmp(m->name[i], "grad_norm") && !isfinite(m->value[i]);
+// Takes the numbers of the step that was just read. A norm of a part of the gradients that an update
+// is made of is no norm of the gradient. A step that overflows in f16 is left out: its gradients
+// have no norm, and where its loss is not finite either, its numbers are in no mean.
+static void take_step(Train *t, const double *now) {
+  Metrics *m = &t->metrics;
+  bool lost = train_is_lost(t, now), part = t->read % t->accumulate;
+  m->weight++;
+  for (int i = 0; i < m->count; i++) {
+    bool norm = !strcmp(m->name[i], "grad_norm");
+    bool missed = lost || (norm && (part || !isfinite(now[i])));
+    m->fresh[i] = !(norm && part);
+    if (m->fresh[i]) m->value[i] = now[i];
+    m->sum[i] += missed ? 0 : now[i];
+    m->missed[i] += missed;
+  }
 }
 
 static int read_step(Train *t, Error *err) {
   Metrics *m = &t->metrics;
-  int code = tap_take(m->tap, m->value, err);
+  double now[kMostMetrics];
+  int code = tap_take(m->tap, now, err);
   if (code || t->bad[0]) return code;
   t->read++;
-  m->weight++;
+  take_step(t, now);
   LogValue values[kMostMetrics + 2];
   int count = 0;
-  for (int i = 0; i < m->count; i++) {
-    bool missed = is_missing(m, i);
-    m->sum[i] += missed ? 0 : m->value[i];
-    m->missed[i] += missed;
-    values[count++] = (LogValue){m->name[i], m->value[i]};
-  }
+  for (int i = 0; i < m->count; i++)
+    if (m->fresh[i]) values[count++] = (LogValue){m->name[i], m->value[i]};
   values[count++] = (LogValue){"epoch", (double)((t->read - 1) / t->per_epoch + 1)};
   values[count++] = (LogValue){"seconds", train_now() - t->begin};
   write_log(t, t->read, values, count);
   train_report_step(t);
-  train_check_step(t);
+  train_check_step(t, now);
   return ExitOk;
 }
 
@@ -172,7 +181,8 @@ static void write_best(Train *t) {
   t->warned_best = true;
 }
 
-// An evaluation interrupted by a signal is repeated by the resumed run.
+// An evaluation interrupted by a signal is repeated by the resumed run. Where the loss of the last
+// step is not finite, no checkpoint is written, as the weights may be beyond f16, but at the end.
 static int after_epoch(Train *t, Error *err) {
   double begin = train_now();
   int64_t epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
@@ -181,14 +191,14 @@ static int after_epoch(Train *t, Error *err) {
   if (t->test) log_evaluation(t);
   train_report_epoch(t, epoch, t->test != NULL);
   train_forget(&t->metrics);
-  bool best = t->test && is_best(t);
+  bool doubtful = t->lost && t->done < t->total, best = t->test && !doubtful && is_best(t);
   t->bad_epochs = best ? 0 : t->bad_epochs + 1;
   code = train_check_weights(t, err);
   if (code || t->bad[0]) return code;
   if (best) code = train_keep_best(t, err);
   if (code) return code;
   write_best(t);
-  if (epoch % t->save_every == 0 || t->done >= t->total) save_or_warn(t);
+  if ((epoch % t->save_every == 0 && !doubtful) || t->done >= t->total) save_or_warn(t);
   t->aside += train_now() - begin;
   return ExitOk;
 }

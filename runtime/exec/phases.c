@@ -2,8 +2,9 @@
 // profilers around them.
 //
 // A gradient's layer has "_grad" in its name, the optimizer's begin with optimizer_step, losses and
-// metrics with the name of the output they make. What has no such name (an addition of gradients,
-// say) lies before the loss or behind it: forward or backward.
+// metrics with the name of the output they make. All else lies before the loss or behind it: forward
+// or backward. The loss is the last of that name with gradients behind it, as what is left of it may
+// be stored at the end; without one, gradients begin where the first is made.
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,15 +55,17 @@ int phases_find(const Plan *plan, const char *name, Phase *phases, Error *err) {
   for (int i = 0; i < plan->nentries; i++)
     if (!strcmp(plan->entries[i].name, name)) entry = &plan->entries[i];
   if (!entry) return err_set(err, ExitUsage, "plan '%s' has no entry '%s'", plan->model, name);
-  int loss = -1, forward = -1; // the last step of each
+  int loss = -1, last = -1, forward = -1; // last steps: of losses before a gradient, of all
+  int backward = -1;                      // the first
   for (int i = 0; i < entry->nsteps; i++) {
     const PlanStep *step = &entry->steps[i];
     phases[i] =
         step->kind == StepLaunch ? named(plan, name, &plan->kernels[step->kernel]) : PhaseCount;
-    if (phases[i] == PhaseLoss) loss = i;
+    if (phases[i] == PhaseLoss) last = i;
     if (phases[i] == PhaseForward) forward = i;
+    if (phases[i] == PhaseBackward) loss = last, backward = backward < 0 ? i : backward;
   }
-  int turn = loss >= 0 ? loss : forward;
+  int turn = loss >= 0 ? loss : backward >= 0 ? backward - 1 : last >= 0 ? last : forward;
   for (int i = 0; i < entry->nsteps; i++)
     if (phases[i] != PhaseLoss && phases[i] != PhaseOptimizer)
       phases[i] = i <= turn ? PhaseForward : PhaseBackward;

@@ -42,25 +42,47 @@ static bool is_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-// Which of the blank-separated `names` the word is, from 0; -1: none.
-static int find_name(const char *names, const char *word, size_t length) {
-  int i = 0;
-  for (const char *at = names; at && *at; i++) {
-    size_t n = strcspn(at, " ");
-    if (n == length && !memcmp(at, word, n)) return i;
-    at += n + (at[n] == ' ');
+// Words to be renamed: in lists, by their first character. Most words of a source are none of them.
+typedef struct Name {
+  const char *text;
+  size_t length;
+  int number, next; // in order of appearance, 0: not yet; the next of its list, -1: none
+} Name;
+
+typedef struct Names {
+  Name *all;
+  int first[256], known;
+} Names;
+
+// `list`: the names between blanks; null: none.
+static bool open_names(Names *names, const char *list) {
+  int count = 0, at = 1;
+  for (const char *s = list; s && *s; s++) at += *s == ' ';
+  *names = (Names){.all = heap_alloc((size_t)at, sizeof *names->all)};
+  for (int i = 0; i < 256; i++) names->first[i] = -1;
+  for (const char *s = list; names->all && s && *s; count++) {
+    size_t n = strcspn(s, " ");
+    int *first = &names->first[(unsigned char)*s];
+    names->all[count] = (Name){.text = s, .length = n, .next = *first};
+    *first = count;
+    s += n + (s[n] == ' ');
   }
-  return -1;
+  return names->all;
 }
 
-char *source_rename(const char *source, const char *symbol, const char *neutral,
-                    const char *names) {
-  size_t n = strlen(source), room = n + 1, used = 0, longest = strlen(neutral) + 12;
-  int count = 1, known = 0;
-  for (const char *s = names; s && *s; s++) count += *s == ' ';
-  int *number = heap_alloc((size_t)count, sizeof *number); // of each name, by first appearance
-  char *out = heap_alloc(room += longest, 1);
-  for (const char *at = source; number && out && *at;) {
+static Name *find_name(const Names *names, const char *word, size_t length) {
+  for (int i = names->first[(unsigned char)*word]; i >= 0; i = names->all[i].next)
+    if (names->all[i].length == length && !memcmp(names->all[i].text, word, length))
+      return &names->all[i];
+  return NULL;
+}
+
+char *source_rename(const char *source, const char *symbol, const char *neutral, const char *list) {
+  size_t room = strlen(source) + 1, used = 0, longest = strlen(neutral) + 12;
+  size_t of_symbol = strlen(symbol);
+  Names names;
+  char *out = open_names(&names, list) ? heap_alloc(room += longest, 1) : NULL;
+  for (const char *at = source; out && *at;) {
     size_t length = 0;
     while (is_word(at[length])) length++;
     if (!length) length = 1;
@@ -70,20 +92,19 @@ char *source_rename(const char *source, const char *symbol, const char *neutral,
       out = more;
       if (!out) break;
     }
-    int name = find_name(names, at, length);
-    if (length == strlen(symbol) && !memcmp(at, symbol, length)) {
+    Name *name = find_name(&names, at, length);
+    if (length == of_symbol && !memcmp(at, symbol, length)) {
       used += (size_t)sprintf(out + used, "%s", neutral);
-    } else if (name >= 0) { // $ is in no identifier of ours: the text cannot be mistaken
-      if (!number[name]) number[name] = ++known;
-      used += (size_t)sprintf(out + used, "$%d", number[name]);
+    } else if (name) { // $ is in no identifier of ours: the text cannot be mistaken
+      if (!name->number) name->number = ++names.known;
+      used += (size_t)sprintf(out + used, "$%d", name->number);
     } else {
       memcpy(out + used, at, length);
       used += length;
     }
     at += length;
   }
-  if (out && !number) free(out), out = NULL;
   if (out) out[used] = 0;
-  free(number);
+  free(names.all);
   return out;
 }

@@ -4,7 +4,7 @@
 
 // A warp's scores of kWarpRows rows, a multiple of 4, and kKeys keys, a multiple of 8: a lane has
 // rows lane / 8 + 4 r and keys lane % 8 + 8 c.
-template <int kWarpRows, int kKeys> struct ScoreTile {
+template <int kWarpRows, int kKeys> struct FmaScoreTile {
   static constexpr int kRowsOfLane = kWarpRows / 4, kKeysOfLane = kKeys / 8;
   static constexpr int kSharing = 8, kTileKeys = kKeys;
   struct Scores {
@@ -18,13 +18,13 @@ template <int kWarpRows, int kKeys> struct ScoreTile {
 };
 
 // kWarpRows rows with heads of kDepth, which each tile reads.
-template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> struct ScoreRows {
-  using Tile = ScoreTile<kWarpRows, kKeys>;
+template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> struct FmaScoreRows {
+  using Tile = FmaScoreTile<kWarpRows, kKeys>;
   using Depth = HeadRows<T, kDepth>;
   const char *queries;
   int row0;
 
-  __device__ __forceinline__ ScoreRows(const char *queries, int row0)
+  __device__ __forceinline__ FmaScoreRows(const char *queries, int row0)
       : queries(queries), row0(row0) {}
 
   __device__ __forceinline__ void multiply(typename Tile::Scores &scores, const char *keys) const {
@@ -47,8 +47,8 @@ template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = false> str
 
 // The outputs of kWarpRows rows: sums of values of kWidth. Of each of its rows a lane has every
 // eighth group of four.
-template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
-  using Tile = ScoreTile<kWarpRows, kKeys>;
+template <class T, int kWidth, int kWarpRows, int kKeys> struct FmaValueSums {
+  using Tile = FmaScoreTile<kWarpRows, kKeys>;
   using Width = HeadRows<T, kWidth>;
   static constexpr int kGroups = (Width::kRowChunks + 7) / 8, kOutsOfLane = kGroups * 4;
   float outs[Tile::kRowsOfLane][kOutsOfLane];
@@ -100,4 +100,12 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
         nn_store<4>(to + staged(kStaged, to_row + Tile::row(r), column), four);
       }
   }
+};
+
+struct FmaUnit {
+  template <int kWarpRows, int kKeys> using ScoreTile = FmaScoreTile<kWarpRows, kKeys>;
+  template <class T, int kDepth, int kWarpRows, int kKeys>
+  using ScoreRows = FmaScoreRows<T, kDepth, kWarpRows, kKeys>;
+  template <class T, int kWidth, int kWarpRows, int kKeys>
+  using ValueSums = FmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };

@@ -4,7 +4,7 @@
 
 // A warp's scores of kWarpRows rows, a multiple of 16, and kKeys keys: fragments of mma; of every
 // 16 x 8 a lane has two neighbours in rows lane / 4 and lane / 4 + 8.
-template <int kWarpRows, int kKeys> struct ScoreTile {
+template <int kWarpRows, int kKeys> struct MmaScoreTile {
   static constexpr int kTiles = kWarpRows / 16, kScores = kKeys / 8;
   static constexpr int kRowsOfLane = kTiles * 2, kKeysOfLane = kScores * 2;
   static constexpr int kSharing = 4, kTileKeys = kKeys;
@@ -21,8 +21,8 @@ template <int kWarpRows, int kKeys> struct ScoreTile {
 // kWarpRows rows with heads of kDepth. kHeld: they stay in registers, 32 of each lane at most; else
 // each tile of keys reads them again.
 template <class T, int kDepth, int kWarpRows, int kKeys, bool kHeld = (kWarpRows * kDepth <= 2048)>
-struct ScoreRows {
-  using Tile = ScoreTile<kWarpRows, kKeys>;
+struct MmaScoreRows {
+  using Tile = MmaScoreTile<kWarpRows, kKeys>;
   using Depth = HeadRows<T, kDepth>;
   unsigned query[Tile::kTiles][kHeld ? Depth::kSteps : 1][4];
   const char *queries;
@@ -33,7 +33,7 @@ struct ScoreRows {
     nn_ldmatrix_x4(fragment, queries + Depth::further(at, step * 2) + i * 16 * Depth::kBytes);
   }
 
-  __device__ __forceinline__ ScoreRows(const char *queries, int row0)
+  __device__ __forceinline__ MmaScoreRows(const char *queries, int row0)
       : queries(queries), row0(row0) {
 #pragma unroll
     for (int i = 0; i < Tile::kTiles; ++i)
@@ -73,8 +73,8 @@ struct ScoreRows {
 };
 
 // The outputs of kWarpRows rows: sums of values of kWidth, fragments like those of scores.
-template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
-  using Tile = ScoreTile<kWarpRows, kKeys>;
+template <class T, int kWidth, int kWarpRows, int kKeys> struct MmaValueSums {
+  using Tile = MmaScoreTile<kWarpRows, kKeys>;
   using Width = HeadRows<T, kWidth>;
   static constexpr int kOuts = Width::kSteps * 2, kOutsOfLane = kOuts * 2;
   static constexpr int kPart =  // of kOuts, at once
@@ -133,4 +133,12 @@ template <class T, int kWidth, int kWarpRows, int kKeys> struct ValueSums {
         nn_store<2>(to + staged(kStaged, to_row + Tile::row(r), Tile::key(c)),
                     Vec<float, 2>{{out(r, c), out(r, c + 1)}});
   }
+};
+
+struct MmaUnit {
+  template <int kWarpRows, int kKeys> using ScoreTile = MmaScoreTile<kWarpRows, kKeys>;
+  template <class T, int kDepth, int kWarpRows, int kKeys>
+  using ScoreRows = MmaScoreRows<T, kDepth, kWarpRows, kKeys>;
+  template <class T, int kWidth, int kWarpRows, int kKeys>
+  using ValueSums = MmaValueSums<T, kWidth, kWarpRows, kKeys>;
 };

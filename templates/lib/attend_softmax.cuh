@@ -20,12 +20,12 @@ __device__ __forceinline__ float power_between(float score, float base, float sc
   return nn_exp2_fast(is_far(a) || is_far(b) ? (score - base) * scale : a - b);
 }
 
-template <class T, int kDepth, int kWidth, int kWarpRows, int kTileKeys>
-struct SoftmaxWarp : ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
-                     ValueSums<T, kWidth, kWarpRows, kTileKeys> {
-  using Tile = ScoreTile<kWarpRows, kTileKeys>;
-  using Queries = ScoreRows<T, kDepth, kWarpRows, kTileKeys>;
-  using Sums = ValueSums<T, kWidth, kWarpRows, kTileKeys>;
+template <class Unit, class T, int kDepth, int kWidth, int kWarpRows, int kTileKeys>
+struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
+                     Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys> {
+  using Tile = typename Unit::template ScoreTile<kWarpRows, kTileKeys>;
+  using Queries = typename Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>;
+  using Sums = typename Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys>;
   static constexpr int kRows = Tile::kRowsOfLane, kKeys = Tile::kKeysOfLane,
                        kOuts = Sums::kOutsOfLane;
   using Scores = typename Tile::Scores;

@@ -5,7 +5,7 @@
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b; kAcross*: the operand
 // lies across k (tile.cuh). Lane l has the outputs of rows l / 8 + 4 i and columns l % 8 + 8 j: the
 // 8 lanes that read at once meet 8 neighbouring rows of b, in different banks, and one row of a.
-template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct FmaTile {
   static constexpr int kLanesM = 4, kLanesN = 8;
   static constexpr int kRows = kM / kLanesM, kColumns = kN / kLanesN;
   static constexpr int kStepBytes = kChunkBytes;  // of k read at once: 4 floats

@@ -5,7 +5,7 @@
 // The product of kM x kN outputs by one warp: kM rows of a, kN rows of b, as T (float: TF32). An
 // mma has 16 x 8 outputs: 16 along m and 8 along n or, where kM is no multiple of 16, swapped: its
 // 16 rows are b's, its 8 columns a's.
-template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct MmaTile {
   static constexpr bool kSwapped = kM % 16 != 0;
   static constexpr int kStepBytes = 32;  // of k in one mma: 16 16-bit elements, or 8 of TF32
   static constexpr int kRows = (kSwapped ? kN : kM) / 16;  // of mmas

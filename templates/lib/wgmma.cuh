@@ -7,7 +7,7 @@
 // The product of kM x kN outputs by one warp, of 4 kM x kN by the group of four: one instruction
 // multiplies 64 rows of a by kN rows of b, and each warp holds 16 of these rows. The products of a
 // block of k run on while the next block is loaded.
-template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WarpTile {
+template <class T, int kM, int kN, bool kAcrossA = false, bool kAcrossB = false> struct WgmmaTile {
   static constexpr int kStepBytes = 32;  // of k in one instruction
   static constexpr int kInFlight = 1;    // blocks of k whose products may still run
   static constexpr int kGroup = 4 * kM;  // rows of the warp group

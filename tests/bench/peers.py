@@ -33,6 +33,7 @@ import argparse
 import copy
 import gc
 import json
+import os
 import sys
 import time
 
@@ -318,6 +319,8 @@ def main():
     if options.device == "cuda" and not torch.cuda.is_available():
         say(error="this PyTorch sees no GPU")
         sys.exit(3)
+    if options.device == "cpu":  # on all cores, as libcusim
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
     if not options.quick:
         note(f"torch {torch.__version__} on {options.device}")
     serve(Peers(options.device, options.quick))

@@ -137,6 +137,26 @@ compiles() {
   emit models/block.lua "$work/block" --entry train --set tokens=32 width=64 heads=4 --no-check &&
     compile "cc $strict" "$work/block" block example.c
 }
+units() { # one text of products and attention on tensor cores, and in fp32
+  cat >"$work/units.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {1, 2, 64, 32})
+local function heads(name)
+  return nn.functional.scaled_dot_product_attention(x:linear(name, {out = 32}), x, x)
+end
+nn.output("fast", heads("fc1"))
+nn.output("exact", nn.precision("fp32", heads, "fc2"))
+LUA
+  local gpu
+  for gpu in sm_80 sm_90a; do
+    build/nngen emit "$work/units.lua" -o "$work/units" --quiet --arch $gpu --dtype bf16 --no-check &&
+      build/nngen emit models/mlp.lua -o "$work/units_mlp" --quiet --arch $gpu --dtype bf16 \
+        --entry train --no-check || return # twice into one folder
+  done
+  grep -q MmaUnit "$work/units/units.cu" && grep -q FmaUnit "$work/units/units.cu" &&
+    grep -q WgmmaTile "$work/units_mlp/mlp.cu" && grep -q MmaTile "$work/units_mlp/mlp.cu"
+}
+ok "kernels of several units in one text" units
 long && ok "a transformer block's step of training compiles" compiles
 long && ok "ResNet-18 of 32x32 pixels in bf16" \
   model models/resnet18.lua resnet18 image '1, 3, 32, 32' 12288 logits --set stem=cifar --dtype bf16

@@ -46,6 +46,22 @@ counts() { # 7, 8, 9 over three runs; then another entry's 10, and 0
     [ "$(last "$work/n/before.npy")" = 0 ]
 }
 ok "saved and restored" counts
+lacks() { # a network's weights alone begin a step of training: what else the step has is said
+  local file=$work/mlp.safetensors said="$work/said"
+  build/nngen models/mlp.lua --quiet --save "$file" >"$said" &&
+    ! grep ^weights "$said" &&
+    build/nngen models/mlp.lua --quiet --weights "$file" >"$said" && ! grep ^weights "$said" &&
+    build/nngen models/mlp.lua --quiet --entry train --weights "$file" --save "$work/all" \
+      >"$said" &&
+    grep -q "^weights   not in $file, begun anew: train.step, adam.exp_avg.fc1.weight, .* and 7 more$" "$said" &&
+    build/nngen models/mlp.lua --quiet --entry train --weights "$file" --json |
+    python3 -c 'import json, sys
+names = json.load(sys.stdin)["not_in_weights"]
+sys.exit("train.step" not in names or "fc1.weight" in names)' &&
+    build/nngen models/mlp.lua --quiet --entry train --weights "$work/all" >"$said" &&
+    ! grep ^weights "$said"
+}
+ok "states that a file of weights has not" lacks
 falls() { # the loss of each step is below the one before
   local from= i loss before=1e30
   for i in 1 2 3; do

@@ -5,7 +5,8 @@ usage: reference.py mar DATA            mean average recall at 5 of the test pic
        reference.py ema DECAY FILE...   ema of conv1.weight after steps 1, 2, ...; the last file
                                         holds it
        reference.py log FILE KEY        the last value of KEY in a log
-       reference.py norms LOG           what is printed has each epoch's mean of finite grad_norm
+       reference.py means LOG KEY       what is printed has each epoch's mean of KEY, over the
+                                        steps that have one that is finite
        reference.py summary FILE ONCE   a --json summary is whole; beside that of `nngen run`
 """
 import json
@@ -51,16 +52,16 @@ def ema(decay, *files):
     assert floats(files[-1], "conv1.weight") != final
 
 
-def norms(log):
-    steps = [s for s in map(json.loads, open(log)) if "grad_norm" in s]
-    assert any(isinstance(s["grad_norm"], str) for s in steps)
+def means(log, key):
+    steps = [s for s in map(json.loads, open(log)) if "epoch" in s]
+    assert any(isinstance(s.get(key, ""), str) for s in steps)
     for epoch, printed in enumerate(l for l in sys.stdin if l.startswith("epoch")):
-        found = [s["grad_norm"] for s in steps
-                 if s["epoch"] == epoch + 1 and not isinstance(s["grad_norm"], str)]
-        words = printed.split()
-        assert ("grad_norm" in words) == bool(found), printed
+        found = [s[key] for s in steps
+                 if s["epoch"] == epoch + 1 and not isinstance(s.get(key, ""), str)]
+        words = printed.split("eval")[0].split()
+        assert (key in words) == bool(found), printed
         if found:
-            got = float(words[words.index("grad_norm") + 1])
+            got = float(words[words.index(key) + 1])
             assert abs(got * len(found) / sum(found) - 1) < 1e-3, (printed, found)
 
 
@@ -90,7 +91,7 @@ def main(mode, *rest):
     elif mode == "ema":
         ema(float(rest[0]), *rest[1:])
     else:
-        {"mar": mar, "norms": norms, "summary": summary}[mode](*rest)
+        {"mar": mar, "means": means, "summary": summary}[mode](*rest)
 
 
 main(*sys.argv[1:])

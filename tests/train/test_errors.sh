@@ -15,6 +15,11 @@ cp -r "$work/data" "$work/labels"; python3 tests/train/data.py "$work/three" 84 
 python3 tests/train/data.py --labels "$work/labels" 4
 ok "a label out of range" fails 5 "train_labels.npy" run --data "$work/labels"
 ok "another precision" fails 2 "--amp int8: wants fp16 or bf16" run $data --amp int8
+ok "two precisions" fails 2 "--amp bf16 and --dtype fp16: one of the two" \
+  run $data --amp bf16 --dtype fp16
+ok "a number beyond all" fails 2 "lr=1e400: wants a number" run $data --lr 1e400
+ok "too few steps for an update" fails 2 "--accumulate 5: this run of 4 steps makes no update" \
+  run $data --steps 4 --accumulate 5 --out-dir "$work/w"
 ok "no threads" fails 2 "--workers" run $data --workers 0 --out-dir "$work/w"
 ok "a pattern that matches nothing" fails 2 \
   "--freeze 'layer9.*' matches no parameter of tests/train/tiny.lua: conv1.weight, bn1.weight" \
@@ -51,6 +56,14 @@ bad() { # the step and the layer are named; the checkpoint stays as it was
     cmp "$work/kept" "$work/bad/tiny_last.safetensors"
 }
 ok "a learning rate that blows up" bad
+bad16() { # in steps that are left out, too; no checkpoint has what came of it
+  train --epochs 1 --amp fp16 --out-dir "$work/bad16" &&
+    cp "$work/bad16/tiny_last.safetensors" "$work/kept" || return
+  fails 1 "the loss of 8 steps in a row, up to step 19, is not finite; step" \
+    run $data --epochs 3 --lr 1e14 --amp fp16 --resume --out-dir "$work/bad16" &&
+    cmp "$work/kept" "$work/bad16/tiny_last.safetensors"
+}
+ok "the same in f16, with a scaled loss" bad16
 ok "the same, from the beginning" fails 1 "there is no checkpoint yet" \
   run $data --lr 1e14 --out-dir "$work/bad2"
 root() { # at the end of an epoch: no checkpoint holds such weights
@@ -60,7 +73,7 @@ root() { # at the end of an epoch: no checkpoint holds such weights
 }
 ok "weights that are not finite where a checkpoint is due" root
 ok "gradients that are not finite, however small the loss is made" fails 1 \
-  "the gradients of 32 steps in a row, up to step 32, are not finite; step 32: the first value" \
+  "the gradients of 32 updates in a row, up to step 32, are not finite; step 32: the first value" \
   run $data --set case=root --amp fp16 --epochs 4 --out-dir "$work/root16"
 
 # ---- checkpoints -------------------------------------------------------------------------------

@@ -123,9 +123,29 @@ first() { # Adam's first step is the rate, though steps before it overflowed and
 }
 ok "steps that are left out count for nothing in Adam's corrections" first
 norms() { # the means of two epochs are those of the steps that have a norm
-  reference norms "$work/first20/log.jsonl" <"$work/first20.said"
+  reference means "$work/first20/log.jsonl" grad_norm <"$work/first20.said"
 }
 ok "nor in the mean of gradients' norms" norms
+spike() { # the forward pass overflows in one step: nothing that stays knows of it
+  local at="$work/spike" steps=$1; shift
+  train --amp fp16 --set case=spike --steps $steps --out-dir "$at" "$@" >"$at.said" &&
+    grep -q '"step":4,"accuracy":[0-9.]*,"loss":"NaN"' "$at/log.jsonl" &&
+    reference means "$at/log.jsonl" loss <"$at.said" &&
+    reference means "$at/log.jsonl" grad_norm <"$at.said"
+}
+statistics() { # of three steps and of the fourth, which is left out
+  train --amp fp16 --steps 3 --schedule constant --out-dir "$work/three" && spike 4 --schedule constant &&
+    python3 tests/train/tensors.py same "$work/three/tiny_last.safetensors" \
+      "$work/spike/tiny_last.safetensors" bn1.running_mean bn1.running_var conv1.weight
+}
+ok "a loss that is not finite in a step that is left out" spike 20
+ok "and what such a step makes of running statistics" statistics
+whole() { # of every third step
+  spike 20 --accumulate 3 --clip-norm 1 &&
+    [ "$(sed -nE 's/^.{8}([0-9]+).*grad_norm.*/\1/p' "$work/spike/log.jsonl" | paste -sd' ')" = \
+      "3 6 9 12 15 18" ]
+}
+ok "norms of whole gradients alone, where they are accumulated" whole
 
 patience() {
   train --epochs 30 --lr 0 --patience 3 --out-dir "$work/patience" >"$work/said" &&

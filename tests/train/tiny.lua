@@ -18,6 +18,9 @@ if cfg.case ~= "no_train" then
   nn.train(B, function()
     local x, labels = nn.images{B, 1, 8, 8, classes = cfg.classes, crop = cfg.flip and 1 or 0,
                                 flip = cfg.flip, mean = 0.5, std = 0.25}
+    if cfg.case == "spike" then -- beyond f16, in one step
+      x = x * nn.where(nn.eq(nn.training_step(), 3), 1e6, 1.0)
+    end
     local logits = cfg.case == "no_parameters" and x:mean{2, 3} or network(x)
     local loss = logits:cross_entropy(labels, {reduction = "none"})
     if cfg.case == "root" then -- of 0: the loss is finite, its gradient is not

@@ -26,7 +26,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 25, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = FmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
   "the planner's figures");
@@ -271,7 +271,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 100, kK = 150, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = FmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 16 && Product::kInFlight == 0,
   "the planner's figures");

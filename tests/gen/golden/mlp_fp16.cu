@@ -81,7 +81,7 @@ constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 3, kBatch = 1;  // parts of k, each a block's; products
 constexpr int kPartGroup = 3;  // of parts, whose sums are added first
 constexpr int kPartCounts = 1;  // counters of a tile
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
@@ -267,7 +267,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
@@ -443,7 +443,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 8, kK = 256, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");

@@ -105,7 +105,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 576, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
@@ -358,7 +358,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 1152, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
@@ -606,7 +606,7 @@ constexpr int kTileK = kRowBytes / int(sizeof(T));
 constexpr int kM = 784, kK = 64, kTilesM = (kM + kTileM - 1) / kTileM;
 constexpr int kBlocks = (kK + kTileK - 1) / kTileK;  // of k
 constexpr int kSplits = 1, kBatch = 1;  // parts of k, each a block's; products
-using Product = WarpTile<T, kWarpM, kWarpN>;
+using Product = MmaTile<T, kWarpM, kWarpN>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == 32 && Product::kInFlight == 0,
   "the planner's figures");
