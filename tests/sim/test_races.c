@@ -144,6 +144,41 @@ static const Case cases[] = {
      "v += __shfl_xor_sync(t & 16 ? 0xffff0000u : 0xffffu, v, 1); s[t] = v; __syncthreads();"
      "y[i] = s[t];",
      "shared memory"},
+    {"a place that the next thread has read, too",
+     "int v = t < 63 ? x[i + 1] : 0; x[i] = x[i] + v;", "race on global memory"},
+    {"the same behind a barrier",
+     "int v = x[i]; if (t < 63) v += x[i + 1]; __syncthreads(); x[i] = v;", NULL},
+    {"the same in shared memory",
+     "__shared__ int s[65]; s[t] = t; if (t == 0) s[64] = 0; __syncthreads(); s[t] = s[t + 1] + "
+     "s[t]; __syncthreads(); y[i] = s[t];",
+     "race on shared memory"},
+    {"a place that the block before has read, too",
+     "if (t == 63 && b < 3) y[i] = x[i + 1]; if (t == 0) x[i] = x[i] + 1;",
+     "another block's thread 63"},
+    {"the same behind an atomic counter",
+     "if (t == 63) { y[i] = x[64 * (b + 1) & 255]; __threadfence(); atomicAdd(&count, 1u); }"
+     "__syncthreads(); __shared__ bool last; if (t == 0) last = atomicAdd(&count, 0u) == 4;"
+     "__syncthreads(); if (last && t == 0) for (int j = 0; j < 4; j++) x[64 * j] = x[64 * j] + 1;",
+     NULL},
+    {"a read that is not ordered, then one that is",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); if (t == 40 || t == 3) y[i] = s;"
+     "__syncwarp(); if (t == 4) s = 8;",
+     "by thread 40 "},
+    {"two reads that are",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); if (t == 40 || t == 3) y[i] = s;"
+     "__syncthreads(); if (t == 4) s = 8;",
+     NULL},
+    {"all lanes of two warps read, one warp is ordered",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); y[i] = s; __syncwarp();"
+     "if (t == 5) s = 8;",
+     "race on shared memory"},
+    {"the same of one place in global memory", "y[i] = x[b]; __syncwarp(); if (t == 37) x[b] = 8;",
+     "race on global memory"},
+    {"the same, both warps ordered", "y[i] = x[b]; __syncthreads(); if (t == 37) x[b] = 8;", NULL},
+    {"lanes read, and meet, before one of them writes",
+     "y[i] = x[b * 64 + t / 32]; int v = __shfl_xor_sync(~0u, t, 1);"
+     "if (t % 32 == 5) x[b * 64 + t / 32] = v;",
+     NULL},
     {"constants", "x[i] = table[t & 3] + table[b];", NULL},
 };
 

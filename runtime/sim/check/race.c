@@ -194,17 +194,50 @@ static void own_first_read(Access *read, const Access *swap) {
   read->atomic = true;
 }
 
+static Access access_of(const OtherRead *other) {
+  return (Access){.pc = (const void *)(uintptr_t)other->pc,
+                  .block = other->block,
+                  .clock = other->when,
+                  .thread = other->thread,
+                  .bytes = other->bytes,
+                  .atomic = other->atomic};
+}
+
+// The read before the last one, and a write that is perhaps not ordered with it.
+static __attribute__((noinline)) void after_other(const Fiber *fiber, const Cell *cell,
+                                                  const Access *now, AccessKind kind,
+                                                  uintptr_t address, bool shared) {
+  const Block *block = fiber->block;
+  Access read = access_of(&cell->other);
+  if (!(read.bytes & now->bytes) || (read.atomic && now->atomic)) return;
+  if (passed_read(block, &read, now->thread)) return;
+  if (kind == AccessCompare && first_read_is(read.pc)) return;
+  report_race(&read, false, now, true, address, shared);
+}
+
+static void own_other_read(OtherRead *read, const Access *swap) {
+  if (read->block != swap->block || read->thread != swap->thread || read->atomic) return;
+  first_read_add((const void *)(uintptr_t)read->pc);
+  read->atomic = true;
+}
+
 static inline void check_cell(Fiber *fiber, Cell *cell, const Access *now, bool writes,
                               AccessKind kind, uintptr_t base, uintptr_t address, bool shared) {
   const Block *block = fiber->block;
-  if (kind == AccessCompare) own_first_read(&cell->read, now);
+  if (kind == AccessCompare) {
+    own_first_read(&cell->read, now);
+    if (!cell->other.outside) own_other_read(&cell->other, now);
+  }
   if (conflicts(&cell->write, now, block, shared))
     after_write(fiber, cell, now, writes, kind, base, address, shared);
   if (writes && conflicts(&cell->read, now, block, shared) &&
       !passed_read(block, &cell->read, now->thread) &&
       !(kind == AccessCompare && first_read_is(cell->read.pc)))
     report_race(&cell->read, false, now, writes, address, shared);
+  if (writes && other_unordered(&cell->other, now->thread, block, shared))
+    after_other(fiber, cell, now, kind, address, shared);
   if (kind == AccessProduct) return;
+  if (!writes) keep_other(cell, now->thread, block, shared);
   Access *slot = writes ? &cell->write : &cell->read;
   bool same = slot->block == now->block && slot->thread == now->thread;
   bool more = same && slot->clock == now->clock;

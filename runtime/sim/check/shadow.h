@@ -1,6 +1,6 @@
 // shadow.h: what the race check remembers of memory, and the short way of an access that is all
-// right. A cell per 4 bytes holds the last write and the last read: who, when (clock.c), from
-// where. All else goes to trace_access.
+// right. A cell per 4 bytes holds the last write, the last read, and one read more that another
+// thread made before that: who, when (clock.c), from where. All else goes to trace_access.
 #ifndef CUSIM_SHADOW_H
 #define CUSIM_SHADOW_H
 
@@ -11,10 +11,22 @@
 
 #pragma GCC visibility push(hidden)
 
+// A read before the last one, by another thread, that is not ordered with it: a write may be ordered
+// with the last one alone.
+typedef struct OtherRead {
+  uint64_t pc : 48, thread : 10, bytes : 4, atomic : 1;
+  uint64_t outside : 1; // of another block than the read that followed it
+  uint32_t block;
+  uint32_t when; // the thread's clock; outside: atomic operations before it
+} OtherRead;
+
 typedef struct Cell { // one line of the processor's cache
   _Alignas(64) Access write;
   Access read;
+  OtherRead other;
 } Cell;
+
+_Static_assert(sizeof(Cell) == 64 && kMaxThreads <= 1 << 10, "a line; a thread has 10 bits");
 
 enum { kPageBytes = 4096, kPageCells = kPageBytes / kCellBytes, kRecentPages = 256 };
 
@@ -58,6 +70,48 @@ static inline bool unordered(const Access *old, int thread, const Block *block, 
   return !shared && !ordered_by_atomics(old, block);
 }
 
+// NOTE: whether another block's read whose clock alone is known is ordered, nothing tells: the last
+// read is of a later block then, and is looked at.
+static inline bool other_unordered(const OtherRead *old, int thread, const Block *block,
+                                   bool shared) {
+  if (old->block < race_shadow.launch_serial) return false;
+  if (old->block == block->serial)
+    return !old->outside && !clock_ordered(block, old->thread, old->when, thread);
+  return old->outside && !shared &&
+         !(race_shadow.atomics > old->when && block->last_atomic > old->when);
+}
+
+// Of another launch, or the thread's own.
+static inline bool is_past(const Access *old, const Block *block, int thread) {
+  return old->block < race_shadow.launch_serial ||
+         (old->block == block->serial && old->thread == thread);
+}
+
+static inline bool is_elsewhere(int a, int b) { // in another warp
+  return a / kWarpLanes != b / kWarpLanes;
+}
+
+// The thread reads: what another one read last is kept, unless the read kept by now will do. It
+// does not where it is ordered with this one, or where its thread is in this warp and the last one
+// is not: warps are more seldom ordered than lanes.
+static inline void keep_other(Cell *cell, int thread, const Block *block, bool shared) {
+  const Access *last = &cell->read;
+  if (is_past(last, block, thread)) return;
+  bool same_block = last->block == block->serial;
+  if (other_unordered(&cell->other, thread, block, shared)) {
+    bool near = !cell->other.outside && !is_elsewhere(cell->other.thread, thread);
+    if (!near || (same_block && !is_elsewhere(last->thread, thread))) return;
+  }
+  if (!unordered(last, thread, block, shared)) return;
+  cell->other = (OtherRead){.pc = (uintptr_t)last->pc & 0xffffffffffff,
+                            .thread = last->thread & (kMaxThreads - 1),
+                            .bytes = last->bytes & 15,
+                            .atomic = last->atomic,
+                            .outside = !same_block,
+                            .block = last->block,
+                            .when = same_block ? last->clock : last->atomics};
+}
+
 // ---- the short way ------------------------------------------------------------------------------
 
 // The words of an Access behind its pc, of a plain one.
@@ -80,6 +134,8 @@ static inline bool cell_quick(Cell *cell, AccessWords now, int thread, bool writ
   if (old.when != now.when || old.what != now.what) {
     if (unordered(&cell->write, thread, block, false)) return false;
     if (writes && unordered(&cell->read, thread, block, false)) return false;
+    if (writes && other_unordered(&cell->other, thread, block, false)) return false;
+    if (!writes) keep_other(cell, thread, block, false);
     bool more = old.when == now.when && slot->thread == thread;
     if (more) now.what |= (uint64_t)slot->bytes << 48;
     memcpy(&slot->block, &now, sizeof now);
@@ -109,12 +165,6 @@ static inline bool race_quick(const Fiber *fiber, uintptr_t address, int bytes, 
   return true;
 }
 
-// Of another launch, or the thread's own.
-static inline bool is_past(const Access *old, const Block *block, int thread) {
-  return old->block < race_shadow.launch_serial ||
-         (old->block == block->serial && old->thread == thread);
-}
-
 // The same of one cell whose page was found lately, without a call: false, too, where clocks would
 // have to be asked.
 static inline bool race_plain(const Fiber *fiber, uintptr_t address, int bytes, bool writes,
@@ -132,6 +182,8 @@ static inline bool race_plain(const Fiber *fiber, uintptr_t address, int bytes, 
   if (old.when != now.when || old.what != now.what) {
     if (block->atomic_open[thread] || !is_past(&cell->write, block, thread)) return false;
     if (writes && !is_past(&cell->read, block, thread)) return false;
+    if (writes && other_unordered(&cell->other, thread, block, false)) return false;
+    if (!writes) keep_other(cell, thread, block, false);
     if (old.when == now.when && last->thread == thread) now.what |= (uint64_t)last->bytes << 48;
     memcpy(&last->block, &now, sizeof now);
   }
