@@ -132,7 +132,6 @@ static inline void clock_drop(struct Clock **place) {
 void passed_forget(Block *block);
 void passed_meet(Block *block, int warp, unsigned lanes);
 bool passed_read(const Block *block, const Access *read, int thread);
-bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
 
 #pragma GCC visibility pop
 #endif

@@ -54,8 +54,8 @@ Cell *race_page(uintptr_t base) {
   while (*at && (*at)->base != base) at = &(*at)->next;
   if (!*at) *at = new_page(base);
   size_t slot = base / kPageBytes % kRecentPages;
-  race_shadow.recent[slot].base = base;
-  return race_shadow.recent[slot].cells = (*at)->cells;
+  race_shadow.recent[slot] = (RecentPage){.base = base, .cells = (*at)->cells};
+  return (*at)->cells;
 }
 
 // ---- the worker that is looked at ---------------------------------------------------------------
@@ -284,13 +284,6 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
-// NOTE: an access is announced before it is made, and other threads may run between: what other
-// blocks did until the thread's next step, it may have seen.
-static void end_atomic(Block *block, int thread) {
-  block->last_atomic = ++race_shadow.atomics;
-  block->atomic_open[thread] = false;
-}
-
 // PTX's volatile is a relaxed atomic. Of shared memory it is what warps once used in place of
 // __syncwarp, which is an error: there it is a plain access.
 static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
@@ -300,7 +293,7 @@ static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes
   if (fiber->early.base) follow_early(fiber, address, bytes, kind);
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
-  if (fiber->block->atomic_open[thread]) end_atomic(fiber->block, thread);
+  if (fiber->block->atomic_open[thread]) race_atomic_done(fiber->block, (unsigned)thread);
   if (atomic) clock_learn_atomic(fiber->block, *atomic_clock(fiber->block, address), thread);
   check_race(fiber, address, bytes, writes, kind, pc, shared);
   if (!atomic) return;
@@ -320,7 +313,7 @@ void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Access
 void trace_atomic_done(Block *block, int thread) {
   if (!block->atomic_open[thread]) return;
   trace_lock(block->launch);
-  end_atomic(block, thread);
+  race_atomic_done(block, (unsigned)thread);
   trace_unlock();
 }
 
