@@ -1,4 +1,5 @@
-// quick.h: the short ways of an access that nothing is to be said of. All others go to trace_access.
+// quick.h: the short ways of an access that nothing is to be said of. All others go to
+// trace_access.
 #ifndef CUSIM_QUICK_H
 #define CUSIM_QUICK_H
 

@@ -1,5 +1,6 @@
-// shadow.h: what the race check remembers of memory. A cell per 4 bytes holds the last write, the last read, and one read more that another
-// thread made before that: who, when (clock.c), from where.
+// shadow.h: what the race check remembers of memory. A cell per 4 bytes holds the last write, the
+// last read, and one read more that another thread made before that: who, when (clock.c), from
+// where.
 #ifndef CUSIM_SHADOW_H
 #define CUSIM_SHADOW_H
 
@@ -10,8 +11,8 @@
 
 #pragma GCC visibility push(hidden)
 
-// A read before the last one, by another thread, that is not ordered with it: a write may be ordered
-// with the last one alone.
+// A read before the last one, by another thread, that is not ordered with it: a write may be
+// ordered with the last one alone.
 typedef struct OtherRead {
   uint64_t pc : 48, thread : 10, bytes : 4, atomic : 1;
   uint64_t outside : 1; // of another block than the read that followed it
