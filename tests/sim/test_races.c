@@ -256,6 +256,49 @@ static void test_look_back(void **state) {
     device_child(any_order, look_back, orders[i]);
 }
 
+// ---- modules that come and go -------------------------------------------------------------------
+
+enum { kModules = 4 };
+
+static const char *loop_source =
+    "extern \"C\" __global__ void k(int *x, int *y, int loops) { int t = threadIdx.x, old = 0;\n"
+    "  if (loops || t) old = *x;\n"
+    "  if (loops) { while (t > old) { int was = atomicCAS(x, old, t);\n"
+    "    if (was == old) break; old = was; } }\n"
+    "  else { y[t] = old; if (t == 0) atomicCAS(x, 0, 1); } }\n";
+
+// In the last of several modules of the same code the read begins no loop.
+static void load_again(const void *user) {
+  static int zeros[kThreads];
+  int report = *(const int *)user;
+  setenv("NNGEN_SIM_CHECK", "race", 1);
+  dup2(report, 2);
+  if (!device_open()) _exit(96);
+  CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
+  for (int i = 0; i < kModules; i++) {
+    CUmodule module = device_module(loop_source);
+    CUfunction k;
+    int loops = i < kModules - 1;
+    OK(cuModuleGetFunction(&k, module, "k"));
+    CUresult r = device_run(k, 1, kThreads, 0, (void *[]){&x, &y, &loops});
+    if (!loops) _exit(r == CUDA_ERROR_LAUNCH_FAILED ? 0 : 1);
+    OK(r);
+    OK(cuModuleUnload(module));
+  }
+}
+
+static void test_modules(void **state) {
+  (void)state;
+  FILE *report = tmpfile();
+  assert_non_null(report);
+  int fd = fileno(report), status = 0;
+  pid_t pid = fork();
+  if (pid == 0) load_again(&fd);
+  waitpid(pid, &status, 0);
+  fclose(report);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 // ---- what the check costs -----------------------------------------------------------------------
 
 static void all_checks(const void *user) {
@@ -305,6 +348,7 @@ static void test_cost_of_atomics(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
                                      cmocka_unit_test(test_look_back),
+                                     cmocka_unit_test(test_modules),
                                      cmocka_unit_test(test_cost_of_atomics)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
 void race_block(Block *block); // before its threads run
 void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                  const void *pc, bool shared);
+// Code that is unloaded, while nothing runs: its addresses come again (first_read.c).
+void first_read_forget(uintptr_t begin, size_t bytes);
 void race_proxy(const Block *block, uintptr_t address, int bytes, const void *pc);
 // Shared memory that a product reads until its wait; and what is written there before, or, later,
 // by a copy that is asked for.
