@@ -255,6 +255,16 @@ static const Refused refused[] = {
      "line 10: error: wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16: products with a "
      "sparse"},
     {BODY("isspacep;"), CUDA_ERROR_INVALID_PTX, "line 9: error: isspacep: it needs more pieces"},
+    {BODY("mma.sync.aligned.m16n8k8.col.row.f32.f16.f16.f32 "
+          "{%f1, %f1, %f1, %f1}, {%r1, %r1}, {%r1}, {%f1, %f1, %f1, %f1};"),
+     CUDA_ERROR_INVALID_PTX, "`.row.col` is awaited"},
+    {BODY_80("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+             "{%f1, %f1, %f1, %f1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f1, %f1, %f1, %f1};"),
+     CUDA_ERROR_INVALID_PTX, "it needs .target sm_89, not sm_80"},
+    {BODY("mov.u32 %r1, %globaltimer;"), CUDA_ERROR_INVALID_PTX, "%globaltimer is no .u32"},
+    {BODY("ld.volatile.global.ca.u32 %r1, [a];"), CUDA_ERROR_INVALID_PTX, "these words do not go"},
+    {BODY("pmevent 16;"), CUDA_ERROR_INVALID_PTX, "operand 1 is a number from 0 to 15"},
+    {BODY("set.eq.u64.f32 %r1, %f1, %f2;"), CUDA_ERROR_INVALID_PTX, "`.u64` of `.f32`"},
     {BODY("mul24.wide.u32 %r1, %r2, %r3;"), CUDA_ERROR_INVALID_PTX, "`.wide` is not known here"},
     {".version 2147483647.9\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "version 2147483647.9"},
     {HEAD ".global .u8 a[1] = " BRACES BRACES "1", CUDA_ERROR_INVALID_PTX,

@@ -3,17 +3,19 @@
 // with registers of every kind, comparisons, roundings and orders of all types, copies. Skipped
 // where there is no ptxas.
 #include "tests/sim/device.h"
+#include "tests/sim/ptxas_lines.h"
 
 #include <unistd.h>
 
-enum { kMostLines = 1 << 16, kWidth = 128 };
+enum { kMostLines = 1 << 16, kWidth = 160 };
 
 typedef CUresult (*TranslatePtx)(const char *, char *, size_t, size_t *);
 
 static const char head[] =
     ".version 8.6\n.target %s\n.address_size 64\n.visible .entry k(.param .u64 x)\n{\n"
     ".reg .pred %%p<6>; .reg .b16 %%h<6>; .reg .b32 %%r<10>; .reg .b64 %%d<6>; .reg .f32 %%f<6>;\n"
-    ".reg .f64 %%e<6>; .reg .u16 %%uh<4>; .reg .s32 %%sr<4>; .reg .u32 %%ur<4>; .reg .b8 %%b<4>;\n"
+    ".reg .f64 %%e<6>; .reg .u16 %%uh<4>; .reg .s32 %%sr<4>; .reg .u32 %%ur<4>; .reg .b8 %%b<4>; "
+    ".reg .b128 %%q<6>;\n"
     ".shared .align 16 .b8 s[1024];\n";
 enum { kHeadLines = 8 };
 
@@ -215,6 +217,73 @@ static void copies(void) {
                k & 1 ? "_" : "%d1", k & 2 ? ", 4" : "");
 }
 
+// ---- patterns -----------------------------------------------------------------------------------
+
+// The text with what is chosen so far, and the rest of the pattern.
+static void expand(const char *text, const char *rest);
+
+// Each of the words up to `end`, with blanks or `|` between them.
+static void expand_each(const char *text, const char *words, const char *end, const char *rest) {
+  char more[kWidth];
+  for (const char *word = words; word <= end;) {
+    size_t n = strcspn(word, "|>");
+    snprintf(more, sizeof more, "%s%.*s", text, (int)n, word);
+    if (strchr(more, '#')) { // within an alternative
+      char whole[4 * kWidth], *at = strchr(more, '#');
+      snprintf(whole, sizeof whole, "%s%s", at, rest);
+      *at = 0;
+      expand(more, whole);
+    } else {
+      expand(more, rest);
+    }
+    word += n + 1;
+  }
+}
+
+// Of the type with which the opcode ends.
+static char register_of(const char *opcode) {
+  static const struct {
+    const char *type, *name;
+  } rows[] = {{".f32", "f"}, {".f64", "e"}, {"16", "h"},   {"64", "d"},   {".s8", "h"},
+              {".u8", "h"},  {".b8", "h"},  {".pred", "p"}, {".b128", "q"}};
+  size_t n = strcspn(opcode, " ");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t m = strlen(rows[i].type);
+    if (n >= m && !strncmp(opcode + n - m, rows[i].type, m)) return rows[i].name[0];
+  }
+  return 'r';
+}
+
+static void finish(const char *text) {
+  char whole[kWidth];
+  size_t n = 0;
+  for (const char *at = text; *at && n < sizeof whole - 3; at++) {
+    if (*at == '@') whole[n++] = '%', whole[n++] = register_of(text);
+    else whole[n++] = *at == '\xff' ? '|' : *at;
+  }
+  whole[n] = 0;
+  line("%s", whole);
+}
+
+static void expand(const char *text, const char *rest) {
+  static const char types[] = "s16|u16|s32|u32|s64|u64|b16|b32|b64|f16|f16x2|bf16|bf16x2|f32|f64|"
+                              "s8|u8|b8|pred|b128|s16x2|u16x2|tf32";
+  char more[kWidth];
+  size_t n = strcspn(rest, "<#");
+  snprintf(more, sizeof more, "%s%.*s", text, (int)n, rest);
+  if (!rest[n])
+    finish(more);
+  else if (rest[n] == '#')
+    expand_each(more, types, types + sizeof types - 2, rest + n + 1);
+  else
+    expand_each(more, rest + n + 1, strchr(rest + n, '>') - 1, strchr(rest + n, '>') + 1);
+}
+
+static void patterns(void) {
+  for (size_t i = 0; i < sizeof ptxas_patterns / sizeof *ptxas_patterns; i++)
+    expand("", ptxas_patterns[i]);
+}
+
 // ---- both ---------------------------------------------------------------------------------------
 
 static char ptxas[512];
@@ -299,6 +368,7 @@ int main(void) {
   floats();
   orders();
   copies();
+  patterns();
   const struct CMUnitTest tests[] = {
       {"sm_90a", test_target, NULL, NULL, (void *)"sm_90a"},
       {"sm_80", test_target, NULL, NULL, (void *)"sm_80"}};

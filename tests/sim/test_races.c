@@ -144,6 +144,41 @@ static const Case cases[] = {
      "v += __shfl_xor_sync(t & 16 ? 0xffff0000u : 0xffffu, v, 1); s[t] = v; __syncthreads();"
      "y[i] = s[t];",
      "shared memory"},
+    {"a place that the next thread has read, too",
+     "int v = t < 63 ? x[i + 1] : 0; x[i] = x[i] + v;", "race on global memory"},
+    {"the same behind a barrier",
+     "int v = x[i]; if (t < 63) v += x[i + 1]; __syncthreads(); x[i] = v;", NULL},
+    {"the same in shared memory",
+     "__shared__ int s[65]; s[t] = t; if (t == 0) s[64] = 0; __syncthreads(); s[t] = s[t + 1] + "
+     "s[t]; __syncthreads(); y[i] = s[t];",
+     "race on shared memory"},
+    {"a place that the block before has read, too",
+     "if (t == 63 && b < 3) y[i] = x[i + 1]; if (t == 0) x[i] = x[i] + 1;",
+     "another block's thread 63"},
+    {"the same behind an atomic counter",
+     "if (t == 63) { y[i] = x[64 * (b + 1) & 255]; __threadfence(); atomicAdd(&count, 1u); }"
+     "__syncthreads(); __shared__ bool last; if (t == 0) last = atomicAdd(&count, 0u) == 4;"
+     "__syncthreads(); if (last && t == 0) for (int j = 0; j < 4; j++) x[64 * j] = x[64 * j] + 1;",
+     NULL},
+    {"a read that is not ordered, then one that is",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); if (t == 40 || t == 3) y[i] = s;"
+     "__syncwarp(); if (t == 4) s = 8;",
+     "by thread 40 "},
+    {"two reads that are",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); if (t == 40 || t == 3) y[i] = s;"
+     "__syncthreads(); if (t == 4) s = 8;",
+     NULL},
+    {"all lanes of two warps read, one warp is ordered",
+     "__shared__ int s; if (t == 0) s = 7; __syncthreads(); y[i] = s; __syncwarp();"
+     "if (t == 5) s = 8;",
+     "race on shared memory"},
+    {"the same of one place in global memory", "y[i] = x[b]; __syncwarp(); if (t == 37) x[b] = 8;",
+     "race on global memory"},
+    {"the same, both warps ordered", "y[i] = x[b]; __syncthreads(); if (t == 37) x[b] = 8;", NULL},
+    {"lanes read, and meet, before one of them writes",
+     "y[i] = x[b * 64 + t / 32]; int v = __shfl_xor_sync(~0u, t, 1);"
+     "if (t % 32 == 5) x[b * 64 + t / 32] = v;",
+     NULL},
     {"constants", "x[i] = table[t & 3] + table[b];", NULL},
 };
 
@@ -221,6 +256,49 @@ static void test_look_back(void **state) {
     device_child(any_order, look_back, orders[i]);
 }
 
+// ---- modules that come and go -------------------------------------------------------------------
+
+enum { kModules = 4 };
+
+static const char *loop_source =
+    "extern \"C\" __global__ void k(int *x, int *y, int loops) { int t = threadIdx.x, old = 0;\n"
+    "  if (loops || t) old = *x;\n"
+    "  if (loops) { while (t > old) { int was = atomicCAS(x, old, t);\n"
+    "    if (was == old) break; old = was; } }\n"
+    "  else { y[t] = old; if (t == 0) atomicCAS(x, 0, 1); } }\n";
+
+// In the last of several modules of the same code the read begins no loop.
+static void load_again(const void *user) {
+  static int zeros[kThreads];
+  int report = *(const int *)user;
+  setenv("NNGEN_SIM_CHECK", "race", 1);
+  dup2(report, 2);
+  if (!device_open()) _exit(96);
+  CUdeviceptr x = device_upload(zeros, sizeof zeros), y = device_upload(zeros, sizeof zeros);
+  for (int i = 0; i < kModules; i++) {
+    CUmodule module = device_module(loop_source);
+    CUfunction k;
+    int loops = i < kModules - 1;
+    OK(cuModuleGetFunction(&k, module, "k"));
+    CUresult r = device_run(k, 1, kThreads, 0, (void *[]){&x, &y, &loops});
+    if (!loops) _exit(r == CUDA_ERROR_LAUNCH_FAILED ? 0 : 1);
+    OK(r);
+    OK(cuModuleUnload(module));
+  }
+}
+
+static void test_modules(void **state) {
+  (void)state;
+  FILE *report = tmpfile();
+  assert_non_null(report);
+  int fd = fileno(report), status = 0;
+  pid_t pid = fork();
+  if (pid == 0) load_again(&fd);
+  waitpid(pid, &status, 0);
+  fclose(report);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 // ---- what the check costs -----------------------------------------------------------------------
 
 static void all_checks(const void *user) {
@@ -270,6 +348,7 @@ static void test_cost_of_atomics(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
                                      cmocka_unit_test(test_look_back),
+                                     cmocka_unit_test(test_modules),
                                      cmocka_unit_test(test_cost_of_atomics)};
   if (on_gpu()) return printf("1..0 # SKIP only on libcusim\n"), 0;
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,6 +206,7 @@ static void unload(CUmodule module) {
   }
   free(module->blocks);
   free(module->guards);
+  first_read_forget(module->base, module->bytes);
   if (module->handle) dlclose(module->handle);
   if (module->fd >= 0) close(module->fd);
   free(module);

@@ -1,6 +1,6 @@
 // announce.c: accesses and operations that kernels and libcusim announce themselves, because the
 // compiler's instrumentation does not see them, or sees them in pieces.
-#include "sim/check/check.h"
+#include "sim/check/quick.h"
 
 #include <string.h>
 
@@ -8,6 +8,15 @@ void cusim_access(const void *address, int bytes, int writes) {
   if (sim_settings()->trace)
     trace_access(fiber_running(), (uintptr_t)address, bytes, writes != 0, AccessMove,
                  __builtin_return_address(0));
+}
+
+static void watch(uintptr_t address, int bytes, bool writes, AccessKind kind, const void *pc) {
+  bool plain = kind == AccessPlain || kind == AccessMove, whole = !(bytes & (bytes - 1));
+  if (plain && whole && access_quick(address, bytes, writes, pc)) return;
+  if (kind == AccessAtomic || kind == AccessCompare)
+    access_atomic(address, bytes, writes, kind, pc);
+  else
+    trace_access(fiber_running(), address, bytes, writes, kind, pc);
 }
 
 void cusim_watch(const void *address, int bytes, int how) {
@@ -18,9 +27,8 @@ void cusim_watch(const void *address, int bytes, int how) {
                     : bytes > 8           ? AccessMove
                                           : AccessPlain;
   for (int i = 0; i < bytes; i += kWidest)
-    trace_access(fiber_running(), (uintptr_t)address + (uintptr_t)i,
-                 bytes - i < kWidest ? bytes - i : kWidest, how & CusimWrites, kind,
-                 __builtin_return_address(0));
+    watch((uintptr_t)address + (uintptr_t)i, bytes - i < kWidest ? bytes - i : kWidest,
+          how & CusimWrites, kind, __builtin_return_address(0));
 }
 
 // NOTE: local memory is the fiber's stack, where the simulator's own lies beside a variable.

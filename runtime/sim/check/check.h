@@ -86,6 +86,8 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
 void race_block(Block *block); // before its threads run
 void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
                  const void *pc, bool shared);
+// Code that is unloaded, while nothing runs: its addresses come again (first_read.c).
+void first_read_forget(uintptr_t begin, size_t bytes);
 void race_proxy(const Block *block, uintptr_t address, int bytes, const void *pc);
 // Shared memory that a product reads until its wait; and what is written there before, or, later,
 // by a copy that is asked for.
@@ -132,7 +134,6 @@ static inline void clock_drop(struct Clock **place) {
 void passed_forget(Block *block);
 void passed_meet(Block *block, int warp, unsigned lanes);
 bool passed_read(const Block *block, const Access *read, int thread);
-bool clock_ordered(const Block *block, int earlier, uint32_t when, int now);
 
 #pragma GCC visibility pop
 #endif

@@ -6,28 +6,10 @@
 // operations of one thread at one place, as long as no other thread comes there. Clocks share what
 // they hold of a warp: where threads come by one after the other, most know the same of most warps.
 // L. Lamport 1978; the representation follows C. Flanagan, S. Freund, "FastTrack", PLDI 2009.
-#include "sim/check/check.h"
+#include "sim/check/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef int32_t Four __attribute__((vector_size(16))); // counts of releases: never negative
-
-enum { kFours = kWarpLanes / 4 };
-
-typedef struct Part { // what is known of a warp's threads; shared parts are not changed
-  int refs;
-  Four at[kFours];
-} Part;
-
-struct Clock {
-  int refs;
-  int last;        // the thread that published here last, if nothing else came since; else -1
-  uint64_t id;     // of what it holds: another when it has grown
-  uint64_t joined; // id of what was joined last: joining it again adds nothing; 0: none
-  int warps;
-  Part *parts[]; // of each warp; null: nothing
-};
 
 // A block's clocks are one OS thread's.
 static __thread uint64_t last_id __attribute__((tls_model("initial-exec")));
@@ -70,7 +52,9 @@ static Part *own_part(Part **slot) {
 }
 
 static bool any(Four v) {
-  return v[0] | v[1] | v[2] | v[3];
+  typedef int64_t Two __attribute__((vector_size(16)));
+  Two halves = (Two)v;
+  return halves[0] | halves[1];
 }
 
 static void join_part(Part **slot, Part *from) {
@@ -109,11 +93,6 @@ static void join(struct Clock *into, const struct Clock *from) {
   into->joined = from->id;
   into->id = ++last_id;
   into->last = -1;
-}
-
-static uint32_t count_of(const struct Clock *clock, int thread) {
-  const Part *part = clock->parts[thread / kWarpLanes];
-  return part ? ((const uint32_t *)part->at)[thread % kWarpLanes] : 0;
 }
 
 // Adds `from` to what the thread knows, in a copy of its own: `from` may still grow.
@@ -157,7 +136,7 @@ void clock_pass(Block *block, struct Clock **place, int thread) {
 void clock_take(Block *block, struct Clock *from, int thread) {
   if (!sim_settings()->race || !from) return;
   // It arrived there: `from` knows all it knows.
-  if (count_of(from, thread) + 1 == block->own[thread]) {
+  if (clock_count(from, thread) + 1 == block->own[thread]) {
     keep(&block->known[thread], from);
     return;
   }
@@ -180,9 +159,4 @@ void clock_join(struct Clock **place, const struct Clock *from) {
 void clock_drop_slowly(struct Clock **place) {
   drop(*place);
   *place = NULL;
-}
-
-bool clock_ordered(const Block *block, int earlier, uint32_t when, int now) {
-  const struct Clock *known = block->known[now];
-  return earlier == now || (known && count_of(known, earlier) >= when);
 }

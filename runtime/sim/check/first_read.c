@@ -33,6 +33,13 @@ void first_read_add(const void *pc) {
   }
 }
 
+void first_read_forget(uintptr_t begin, size_t bytes) {
+  int kept = 0;
+  for (int i = 0; i < kFirstReads && reads[i]; i++)
+    if ((uintptr_t)reads[i] - begin >= bytes) reads[kept++] = reads[i];
+  while (kept < kFirstReads) reads[kept++] = NULL;
+}
+
 bool first_read_is(const void *pc) {
   char line[kLine], other[kLine];
   if (first_read_known(pc)) return true;

@@ -54,8 +54,8 @@ Cell *race_page(uintptr_t base) {
   while (*at && (*at)->base != base) at = &(*at)->next;
   if (!*at) *at = new_page(base);
   size_t slot = base / kPageBytes % kRecentPages;
-  race_shadow.recent[slot].base = base;
-  return race_shadow.recent[slot].cells = (*at)->cells;
+  race_shadow.recent[slot] = (RecentPage){.base = base, .cells = (*at)->cells};
+  return (*at)->cells;
 }
 
 // ---- the worker that is looked at ---------------------------------------------------------------
@@ -194,17 +194,50 @@ static void own_first_read(Access *read, const Access *swap) {
   read->atomic = true;
 }
 
+static Access access_of(const OtherRead *other) {
+  return (Access){.pc = (const void *)(uintptr_t)other->pc,
+                  .block = other->block,
+                  .clock = other->when,
+                  .thread = other->thread,
+                  .bytes = other->bytes,
+                  .atomic = other->atomic};
+}
+
+// The read before the last one, and a write that is perhaps not ordered with it.
+static __attribute__((noinline)) void after_other(const Fiber *fiber, const Cell *cell,
+                                                  const Access *now, AccessKind kind,
+                                                  uintptr_t address, bool shared) {
+  const Block *block = fiber->block;
+  Access read = access_of(&cell->other);
+  if (!(read.bytes & now->bytes) || (read.atomic && now->atomic)) return;
+  if (passed_read(block, &read, now->thread)) return;
+  if (kind == AccessCompare && first_read_is(read.pc)) return;
+  report_race(&read, false, now, true, address, shared);
+}
+
+static void own_other_read(OtherRead *read, const Access *swap) {
+  if (read->block != swap->block || read->thread != swap->thread || read->atomic) return;
+  first_read_add((const void *)(uintptr_t)read->pc);
+  read->atomic = true;
+}
+
 static inline void check_cell(Fiber *fiber, Cell *cell, const Access *now, bool writes,
                               AccessKind kind, uintptr_t base, uintptr_t address, bool shared) {
   const Block *block = fiber->block;
-  if (kind == AccessCompare) own_first_read(&cell->read, now);
+  if (kind == AccessCompare) {
+    own_first_read(&cell->read, now);
+    if (!cell->other.outside) own_other_read(&cell->other, now);
+  }
   if (conflicts(&cell->write, now, block, shared))
     after_write(fiber, cell, now, writes, kind, base, address, shared);
   if (writes && conflicts(&cell->read, now, block, shared) &&
       !passed_read(block, &cell->read, now->thread) &&
       !(kind == AccessCompare && first_read_is(cell->read.pc)))
     report_race(&cell->read, false, now, writes, address, shared);
+  if (writes && other_unordered(&cell->other, now->thread, block, shared))
+    after_other(fiber, cell, now, kind, address, shared);
   if (kind == AccessProduct) return;
+  if (!writes) keep_other(cell, now->thread, block, shared);
   Access *slot = writes ? &cell->write : &cell->read;
   bool same = slot->block == now->block && slot->thread == now->thread;
   bool more = same && slot->clock == now->clock;
@@ -251,13 +284,6 @@ static struct Clock **atomic_clock(Block *block, uintptr_t address) {
   return &block->atomics[address / kCellBytes * 0x9e3779b1u % kAtomicClocks];
 }
 
-// NOTE: an access is announced before it is made, and other threads may run between: what other
-// blocks did until the thread's next step, it may have seen.
-static void end_atomic(Block *block, int thread) {
-  block->last_atomic = ++race_shadow.atomics;
-  block->atomic_open[thread] = false;
-}
-
 // PTX's volatile is a relaxed atomic. Of shared memory it is what warps once used in place of
 // __syncwarp, which is an error: there it is a plain access.
 static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, AccessKind kind,
@@ -267,7 +293,7 @@ static void order_access(Fiber *fiber, uintptr_t address, int bytes, bool writes
   if (fiber->early.base) follow_early(fiber, address, bytes, kind);
   if (shared && !writes && !atomic) check_shared_written(fiber, address, bytes, pc);
   int thread = (int)fiber->self.linear;
-  if (fiber->block->atomic_open[thread]) end_atomic(fiber->block, thread);
+  if (fiber->block->atomic_open[thread]) race_atomic_done(fiber->block, (unsigned)thread);
   if (atomic) clock_learn_atomic(fiber->block, *atomic_clock(fiber->block, address), thread);
   check_race(fiber, address, bytes, writes, kind, pc, shared);
   if (!atomic) return;
@@ -287,7 +313,7 @@ void race_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Access
 void trace_atomic_done(Block *block, int thread) {
   if (!block->atomic_open[thread]) return;
   trace_lock(block->launch);
-  end_atomic(block, thread);
+  race_atomic_done(block, (unsigned)thread);
   trace_unlock();
 }
 

@@ -4,7 +4,7 @@
 //
 // NOTE: it is over for whoever is ordered behind the wait of one thread of its warp group: a GPU's
 // warps end a product together, and CUTLASS gives a stage back by one thread of each warp group.
-#include "sim/check/check.h"
+#include "sim/check/clock.h"
 
 #include <stdlib.h>
 

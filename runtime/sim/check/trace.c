@@ -4,7 +4,7 @@
 // The host compiler's thread-sanitizer instrumentation calls __tsan_* before each access; those
 // functions are here (tsan_abi.c) in place of its run-time library. What is plain and all right
 // takes a shorter way (shadow.h).
-#include "sim/check/shadow.h"
+#include "sim/check/quick.h"
 
 // Counts and forgets the bytes one launch touched.
 static uint64_t count_touched(const Allocation *a, int which) {
@@ -176,6 +176,7 @@ void trace_access(Fiber *fiber, uintptr_t address, int bytes, bool writes, Acces
   if (settings->address && global) check_written(a, address, bytes, writes, pc);
   if (!settings->race || !(shared || global || variable)) return;
   race_access(fiber, address, bytes, writes, kind, pc, shared);
+  if (global) page_lies_in(a, address);
 }
 
 void trace_proxy_read(Fiber *fiber, uintptr_t address, int bytes, const void *pc) {

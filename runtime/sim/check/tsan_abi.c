@@ -1,6 +1,6 @@
 // tsan_abi.c: the functions that -fsanitize=thread and -fsanitize=alignment make a kernel call. GCC
 // and Clang share these interfaces; here they lead to reports instead of to a run-time library.
-#include "sim/check/shadow.h"
+#include "sim/check/quick.h"
 
 #include <string.h>
 
@@ -119,14 +119,12 @@ FILL(__wrap_)
 // ---- atomics ------------------------------------------------------------------------------------
 
 static inline void atomic(const volatile void *address, int bytes, bool writes, const void *pc) {
-  if (cusim_self)
-    trace_access(fiber_running(), (uintptr_t)address, bytes, writes, AccessAtomic, pc);
+  if (cusim_self) access_atomic((uintptr_t)address, bytes, writes, AccessAtomic, pc);
 }
 
 // NOTE: cusim_atomic.h compares weakly where it makes another operation of it.
 static inline void compare(const volatile void *address, int bytes, const void *pc) {
-  if (cusim_self)
-    trace_access(fiber_running(), (uintptr_t)address, bytes, true, AccessCompare, pc);
+  if (cusim_self) access_atomic((uintptr_t)address, bytes, true, AccessCompare, pc);
 }
 
 #define FETCH(T, bits, name, builtin)                                                              \

@@ -354,7 +354,8 @@ static void emit_dp(Emitter *e) { // dp4a.atype.btype, dp2a.mode.atype.btype
   const Instr *in = e->instr;
   PtxType u = ptx_type_of("u32");
   char name[48];
-  bool lo = instr_has(in, "lo"), hi = instr_has(in, "hi");
+  bool lo = instr_has(in, "lo"), hi = instr_has(in, "hi"), halves = in->part[0][2] == '2';
+  if (halves != (lo || hi) || in->nparts != (halves ? 4 : 3)) emit_fail(e, "two types are awaited");
   only_parts(e, 1, in->nparts, "lo hi u32 s32");
   snprintf(name, sizeof name, "x_%s%s<%s, %s>", in->part[0], lo ? "_lo" : hi ? "_hi" : "",
            in->part[in->nparts - 2][0] == 's' ? "true" : "false",

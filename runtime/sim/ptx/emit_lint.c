@@ -9,6 +9,13 @@ static bool begins_with(const char *opcode, const char *name) {
   return !strncmp(opcode, name, n) && (!opcode[n] || opcode[n] == '.');
 }
 
+static bool has_word(const char *words, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
+    if (strcspn(at, " ") == n && !strncmp(at, word, n)) return true;
+  return false;
+}
+
 // ---- registers ----------------------------------------------------------------------------------
 
 // As wide as the type; one of a load, a store or a conversion may be wider.
@@ -50,6 +57,33 @@ static void check_kinds(const Emitter *e) {
   bool integers = seen[KindUnsigned] || seen[KindSigned];
   if (seen[KindBits] || seen[KindPred] || integers == seen[KindFloat]) return;
   for (int i = 0; i < in->nops; i++) refuse_kind(e, &in->op[i], seen[KindFloat]);
+}
+
+// Of slct the first type is that of what is chosen.
+static void check_choice(const Emitter *e) {
+  const Instr *in = e->instr;
+  if (strcmp(in->part[0], "slct") || in->nparts < 3) return;
+  PtxKind kind = ptx_type_of(in->part[in->nparts - 2]).kind;
+  for (int i = 0; i < in->nops && i < 3 && kind != KindBits; i++)
+    refuse_kind(e, &in->op[i], kind == KindFloat);
+}
+
+// set.op[.bool].to.from: of 16 bits from such floats alone, and pairs as pairs or as bits.
+static void check_set(const Emitter *e) {
+  static const char *const rows[][2] = {{"u32 s32", ""}, // of any
+                                        {"f32", "u16 s16 b16 u32 s32 b32 u64 s64 b64 f32 f64"},
+                                        {"u16 s16", "f16 bf16"},
+                                        {"f16", "f16 f32 f64 u16 s16 b16 u32 s32 b32 u64 s64 b64"},
+                                        {"bf16", "bf16 f16 f32 f64 u16 s16 b16 u32 s32 b32 u64 "
+                                                 "s64 b64"},
+                                        {"f16x2", "f16x2"},
+                                        {"bf16x2", "bf16x2"}};
+  const Instr *in = e->instr;
+  if (strcmp(in->part[0], "set") || in->nparts < 4) return;
+  const char *to = in->part[in->nparts - 2], *from = in->part[in->nparts - 1];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (has_word(rows[i][0], to) && (i == 0 || has_word(rows[i][1], from))) return;
+  emit_fail(e, "`.%s` of `.%s`", to, from);
 }
 
 static void check_vectors(const Emitter *e) {
@@ -106,6 +140,10 @@ static const Need needs[] = {
     {"fence.proxy.async", NULL, 90, false},
     {"mbarrier.try_wait", NULL, 90, false},
     {"mbarrier", "expect_tx", 90, false},
+    {"mbarrier", "relaxed", 90, false},
+    {"fence.proxy", "tensormap::generic", 90, false},
+    {"tensormap.cp_fenceproxy", NULL, 90, false},
+    {"prefetch", "tensormap", 90, false},
     {"add", "bf16", 90, false},
     {"add", "bf16x2", 90, false},
     {"sub", "bf16", 90, false},
@@ -144,10 +182,43 @@ static void check_pairs(const Emitter *e) {
   if (!strstr("add sub min max", in->part[0])) emit_fail(e, "pairs of integers");
 }
 
+// What is given back has a place, if only `_`.
+static void check_result(const Emitter *e) {
+  const Instr *in = e->instr;
+  bool arrives = begins_with(in->opcode, "mbarrier.arrive") ||
+                 begins_with(in->opcode, "mbarrier.arrive_drop");
+  if (arrives && in->nops && in->op[0].kind == OpAddress) emit_fail(e, "a result is awaited");
+}
+
+static void refuse_floats(const Emitter *e, const Operand *op) {
+  for (int i = 0; i < op->nparts; i++) refuse_kind(e, &op->parts[i], false);
+}
+
+// A lies by rows and B by columns, in this order.
+static void check_layout(const Emitter *e) {
+  bool mma = !strcmp(e->instr->part[0], "mma") && !begins_with(e->instr->opcode, "mma.sp");
+  if (mma && !strstr(e->instr->opcode, ".row.col.")) emit_fail(e, "`.row.col` is awaited");
+  for (int i = 0; i < e->instr->nops && i < 4 && mma && instr_has(e->instr, "s32"); i++)
+    refuse_floats(e, &e->instr->op[i]);
+}
+
+// The policy of a cache, the last operand, has 64 bits.
+static void check_policy(const Emitter *e) {
+  const Instr *in = e->instr;
+  if (!instr_has(in, "L2::cache_hint") || !in->nops || in->op[in->nops - 1].kind != OpReg) return;
+  const PtxReg *reg = &e->func->regs[in->op[in->nops - 1].reg];
+  if (reg->type.bits != 64) emit_fail(e, "%s has %d bits, not 64", reg->c_name, reg->type.bits);
+}
+
 void lint_instr(const Emitter *e) {
+  check_layout(e);
+  check_policy(e);
   check_pairs(e);
   lint_form(e);
   check_target(e);
   check_kinds(e);
+  check_choice(e);
+  check_set(e);
+  check_result(e);
   check_vectors(e);
 }

@@ -203,6 +203,11 @@ bool emit_wide_run(Emitter *e, const Instr *instr, int *count) {
   }
   e->instr = instr;
   if (!n) return false;
+  for (int i = 0; i < n; i++) {
+    e->instr = &instr[i];
+    lint_instr(e);
+  }
+  e->instr = instr;
   only_parts(e, 1, instr->nparts - 4,
              "sync aligned row col m16n8k4 m16n8k8 m16n8k16 m16n8k32 kind::f8f6f4");
   make_groups(table, form, n);

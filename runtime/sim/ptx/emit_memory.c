@@ -77,6 +77,13 @@ static void check_param(Emitter *e, const Operand *op, int bytes) {
               kernel ? "the parameters" : var->name);
 }
 
+// A store by the name of a parameter: what a function was given is only read.
+static void check_target_param(Emitter *e, const Operand *op) {
+  const PtxVar *var = op->kind == OpAddress && op->parts[0].kind == OpVar ? op->parts[0].var : NULL;
+  for (int i = 0; var && i < e->func->nparams; i++)
+    if (e->func->params[i] == var) emit_fail(e, "%.100s is only read", var->name);
+}
+
 static void emit_ld(Emitter *e) {
   PtxType type = memory_type(instr_type(e, 0));
   PtxSpace space = need_space(e);
@@ -113,6 +120,7 @@ static void emit_st(Emitter *e) {
   const Operand *value = need_op(e, 1);
   int n = vector_count(e, value);
   if (space == SpaceConst) emit_fail(e, "constant memory is only read");
+  check_target_param(e, need_op(e, 0));
   check_param(e, need_op(e, 0), n * type.bits / 8);
   text_print(e->out, "x_st<%s>(", access_kind(e, space));
   address(e, need_op(e, 0));
@@ -173,6 +181,28 @@ static void emit_mov_vector(Emitter *e, PtxType type) {
   text_print(e->out, " }");
 }
 
+// Special registers have 32 bits, some 64; those of old may be read by their lower 16. One is a
+// predicate.
+static void check_special(Emitter *e, const Operand *op, PtxType type) {
+  static const char *const wide[] = {"%clock64", "%globaltimer", "%current_graph_exec", "%gridid"};
+  static const char *const narrow[] = {"%tid", "%ntid", "%ctaid", "%nctaid", "%gridid"};
+  bool is_wide = strstr(op->name, "_64") != NULL, is_narrow = false;
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) is_wide |= !strcmp(op->name, wide[i]);
+  for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
+    is_narrow |= !strncmp(op->name, narrow[i], strlen(narrow[i])) &&
+                 strchr(".", op->name[strlen(narrow[i])]);
+  bool is_pred = !strcmp(op->name, "%is_explicit_cluster");
+  bool cluster = is_pred || !strncmp(op->name, "%cluster", 8) ||
+                 !strncmp(op->name, "%ncluster", 9) ||
+                 !strcmp(op->name, "%aggr_smem_size");
+  bool fits = is_pred || type.kind == KindPred ? is_pred && type.kind == KindPred
+              : type.bits == 32                ? !is_wide || is_narrow
+              : type.bits == 16                ? is_narrow
+                                               : is_wide && type.bits == 64;
+  if (cluster && e->module->arch < 90) emit_fail(e, "%s needs .target sm_90", op->name);
+  if (!fits || type.kind == KindFloat) emit_fail(e, "%s is no .%s", op->name, type.name);
+}
+
 static void emit_mov(Emitter *e) {
   PtxType type = register_type(e, instr_type(e, 0));
   const Operand *to = alone(need_op(e, 0)), *from = alone(need_op(e, 1));
@@ -181,7 +211,13 @@ static void emit_mov(Emitter *e) {
     return;
   }
   only_parts(e, 1, e->instr->nparts - 1, "");
+  if (from->kind == OpSpecial) check_special(e, from, instr_type(e, 0));
   if (to->kind == OpVector && from->kind == OpVector) emit_fail(e, "between vectors");
+  bool parts = to->kind == OpVector || from->kind == OpVector;
+  if (parts && instr_type(e, 0).kind != KindBits) emit_fail(e, "`.b` of so many bits is awaited");
+  bool fixed = from->kind == OpInt || from->kind == OpVar;
+  if (type.kind == KindFloat && fixed) emit_fail(e, "an integer or address");
+  if (type.kind == KindPred && from->kind == OpVar) emit_fail(e, "an address");
   if (to->kind == OpVector) { // unpack
     PtxType part = part_type(e, type, to->nparts);
     text_print(e->out, "{ %s t_ = ",

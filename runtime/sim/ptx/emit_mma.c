@@ -101,6 +101,8 @@ static void emit_mma(Emitter *e) {
   only_parts(e, 1, last - 3,
              "sync aligned row col satfinite rn rz rm rp kind::f8f6f4 m8n8k4 m8n8k16 m8n8k32 "
              "m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256");
+  if (!strcmp(types[0], "f16") && !strcmp(types[3], "f32"))
+    emit_fail(e, "`f32` is added to what is kept as `f16`");
   if (a->family != b->family) emit_fail(e, "`%s` with `%s`", a->name, b->name);
   if (bits != instr_has(in, "popc")) emit_fail(e, "`.xor.popc` and `.and.popc` are of `b1`");
   shape_of(e, a, &rows, &depth);

@@ -14,6 +14,7 @@ static void emit_shfl(Emitter *e) {
   only_parts(e, 2, 3, "up down bfly idx");
   const Operand *to = need_op(e, 0), *pred = NULL;
   if (to->kind == OpPair) pred = &to->parts[1], to = &to->parts[0];
+  if (to->kind == OpSink) emit_fail(e, "what it gives goes nowhere");
   PtxType u32 = ptx_type_of("u32");
   text_print(e->out, "{ x_shuffled t_ = x_shfl_%s(", in->part[2]);
   for (int i = 1; i <= 4; i++) {
@@ -21,11 +22,9 @@ static void emit_shfl(Emitter *e) {
     value(e, i, "u32");
   }
   text_print(e->out, "); ");
-  if (to->kind != OpSink) {
-    emit_begin(e, to, u32);
-    text_print(e->out, "t_.value");
-    emit_end(e, to, u32);
-  }
+  emit_begin(e, to, u32);
+  text_print(e->out, "t_.value");
+  emit_end(e, to, u32);
   if (pred && pred->kind != OpSink) {
     text_print(e->out, " ");
     emit_begin(e, pred, ptx_type_of("pred"));
@@ -61,6 +60,7 @@ static void emit_match(Emitter *e) {
   bool all = instr_has(in, "all");
   const Operand *to = need_op(e, 0), *pred = NULL;
   if (to->kind == OpPair) pred = &to->parts[1], to = &to->parts[0];
+  if (pred && !all) emit_fail(e, "`.any` gives no predicate");
   text_print(e->out,
              all ? "{ int all_; u32 t_ = __match_all_sync(" : "{ u32 t_ = __match_any_sync(");
   value(e, 2, "u32");
