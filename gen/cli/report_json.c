@@ -14,14 +14,13 @@ static json_t *json_kernel(const Run *r, int step) {
   int index = r->entry->steps[step].kernel;
   const PlanKernel *k = &r->plan->kernels[index];
   const KernelReport *j = &r->jit->kernels[index];
-  json_t *o =
-      json_pack("{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b s:b}", "name",
-                k->name, "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile",
-                k->tile, "loc", k->loc, "grid", k->grid[0], k->grid[1], k->grid[2], "block",
-                k->block[0], "registers", j->registers, "spill_bytes", j->spill_bytes, "smem",
-                k->smem, "flops", k->flops, "bytes_read", (json_int_t)k->bytes_read,
-                "bytes_written", (json_int_t)k->bytes_written, "serialized", j->serialized,
-                "cached", j->cached);
+  json_t *o = json_pack(
+      "{s:s s:s s:s s:s s:s s:s s:[iii] s:i s:i s:i s:i s:f s:I s:I s:b s:b}", "name", k->name,
+      "layer", k->layer, "ops", k->ops, "template", k->class_name, "tile", k->tile, "loc", k->loc,
+      "grid", k->grid[0], k->grid[1], k->grid[2], "block", k->block[0], "registers", j->registers,
+      "spill_bytes", j->spill_bytes, "smem", k->smem, "flops", k->flops, "bytes_read",
+      (json_int_t)k->bytes_read, "bytes_written", (json_int_t)k->bytes_written, "serialized",
+      j->serialized, "cached", j->cached);
   if (r->ms) json_object_set_new(o, "ms", report_number(r->ms[step]));
   if (!(r->kernel_error[index] < 0)) // less: not checked
     json_object_set_new(o, "error", report_number(r->kernel_error[index]));
@@ -48,9 +47,9 @@ static json_t *json_totals(const Totals *t) {
 static void add_result(json_t *list, const char *name, const CheckResult *c) {
   if (!c->node) return; // of another entry
   json_t *error = report_number(c->relative), *gate = report_number(c->gate);
-  json_array_append_new(list, json_pack("{s:s s:o s:o s:b s:b}", "name", name, "error", error,
-                                        "gate", gate, "passed", c->passed, "rounding",
-                                        c->rounding));
+  json_array_append_new(list,
+                        json_pack("{s:s s:o s:o s:b s:b}", "name", name, "error", error, "gate",
+                                  gate, "passed", c->passed, "rounding", c->rounding));
 }
 
 static json_t *json_outputs(const Run *r) {
@@ -108,9 +107,9 @@ int report_json(const Run *r, Error *err) {
       r->jit->compiled, "cached", r->jit->cached, "shared", r->jit->shared, "kernels", kernels);
   if (r->loaded)
     json_object_set_new(o, "seconds",
-                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->filled.seconds_init, "device",
-                                  r->seconds_device, "generate", r->seconds_generate, "load",
-                                  r->seconds_load, "parameters", r->seconds_params, "ready",
+                        json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->filled.seconds_init,
+                                  "device", r->seconds_device, "generate", r->seconds_generate,
+                                  "load", r->seconds_load, "parameters", r->seconds_params, "ready",
                                   r->seconds_ready));
   if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_weights", json_seeded(r));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));
