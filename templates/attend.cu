@@ -8,6 +8,7 @@
 #include "lib/span.cuh"
 //@ end
 #include "lib/epilogue.cuh"
+//@ local unit = k.unit == "mma" and "MmaUnit" or "FmaUnit"
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
 // out[m] = factor[m] * sum over keys of exp(score(m, key)) * v[key]; scores are never in memory.
@@ -27,7 +28,7 @@ constexpr int kSlack = $(k.weighing and 0 or 8);  // a power is at most 2 to thi
 constexpr int kLanes = $(k.lanes);  // neighbouring outputs per thread in the epilogue
 constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
-using Warp = SoftmaxWarp<$(k.unit == "mma" and "Mma" or "Fma")Unit, T, kDepth, kN, kWarpM, kTileKeys>;
+using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ for _, o in ipairs(k.operands) do
 

@@ -60,7 +60,8 @@ constexpr int kColumnSums = $(#k.columns) * (kTilesM + kGroups);  // rows of the
 // Statistics of rows of the outputs.
 $(k.row_states.states)
 //@ end
-using Product = $(({fma = "Fma", mma = "Mma", wgmma = "Wgmma"})[k.unit])Tile<T, kWarpM, kWarpN$(k.across)>;
+//@ local units = {fma = "FmaTile", mma = "MmaTile", wgmma = "WgmmaTile"}
+using Product = $(units[k.unit])<T, kWarpM, kWarpN$(k.across)>;
 constexpr int kSteps = kRowBytes / Product::kStepBytes;
 static_assert(Product::kStepBytes == $(k.step) && Product::kInFlight == $(k.in_flight),
               "the planner's figures");

@@ -42,7 +42,8 @@ $(o.decode)
 //@ end
 //@ end
 //@ for i = 1, #k.products do
-using $(word("Rows", i)) = $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
+using $(word("Rows", i)) =
+    $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;
 //@ end
 
 struct Smem {

@@ -52,7 +52,7 @@ int cli_number(const char *option, const char *text, int64_t least, int64_t fall
                int64_t *value, Error *err);
 void cli_help(FILE *file, const Verb *verbs, const char *verb); // null: all verbs
 
-int cli_options(const Cli *cli, Options *options, Error *err); // for compile_model
+int cli_options(const Cli *cli, Options *options, Error *err);        // for compile_model
 int cli_read_numbers(const char *path, Numbers *numbers, Error *err); // Options.read_numbers
 
 int cli_device(const Cli *cli, Device **device, Error *err); // open.c: --device, --ordinal
@@ -158,12 +158,12 @@ bool run_wants_ids(const Run *r);
 int run_forget(Run *r, Error *err);
 int run_compare_again(Run *r, Error *err);
 
-void report_text(const Run *run);               // stdout
-int report_json(const Run *run, Error *err);    // stdout
-int report_explain(const Run *run, Error *err); // --explain KERNEL
-int report_top(const Run *run, Error *err);     // --labels
+void report_text(const Run *run);                // stdout
+int report_json(const Run *run, Error *err);     // stdout
+int report_explain(const Run *run, Error *err);  // --explain KERNEL
+int report_top(const Run *run, Error *err);      // --labels
 bool report_is_launch(const Run *run, int step); // else a state is copied
-json_t *report_number(double x);                // of JSON; null: not finite
+json_t *report_number(double x);                 // of JSON; null: not finite
 
 // The labels of the highest scores of a row of the first output, the highest first. Probabilities
 // are from 0 to 1: the values themselves where they are some, else their softmax.
@@ -182,8 +182,8 @@ enum { kMostArchs = 8, kMostBatches = 8 };
 typedef struct Emission {
   const Cli *cli;
   const char *dir;
-  bool new_folder; // created by this emission
-  char name[128];  // the prefix of every symbol
+  bool new_folder;                  // created by this emission
+  char name[128];                   // the prefix of every symbol
   Compiler compilers[kMostBatches]; // of the model, or of each batch size
   int entries_of[kMostBatches];     // entries of the plan from each compiler, in this order
   int ncompilers;
@@ -256,7 +256,7 @@ typedef struct TuneOptions {
   int most;            // candidates of a problem, at most kMostVariants
   int launches;        // of a variant in one replayed graph
   int64_t flush_bytes; // of the memset that evicts the L2; 0: no cold times
-  const char *path; // written after each problem, for interrupted runs; may be null
+  const char *path;    // written after each problem, for interrupted runs; may be null
   JitOptions jit;
   Progress progress;
   Log log;

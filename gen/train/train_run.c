@@ -73,9 +73,9 @@ static void write_log(Train *t, int64_t step, const LogValue *values, int count)
   t->warned_log = true;
 }
 
-// Takes the numbers of the step that was just read. A norm of a part of the gradients that an update
-// is made of is no norm of the gradient. A step that overflows in f16 is left out: its gradients
-// have no norm, and where its loss is not finite either, its numbers are in no mean.
+// Takes the numbers of the step that was just read. A norm of a part of the gradients that an
+// update is made of is no norm of the gradient. A step that overflows in f16 is left out: its
+// gradients have no norm, and where its loss is not finite either, its numbers are in no mean.
 static void take_step(Train *t, const double *now) {
   Metrics *m = &t->metrics;
   bool lost = train_is_lost(t, now), part = t->read % t->accumulate;

@@ -2,9 +2,9 @@
 // profilers around them.
 //
 // A gradient's layer has "_grad" in its name, the optimizer's begin with optimizer_step, losses and
-// metrics with the name of the output they make. All else lies before the loss or behind it: forward
-// or backward. The loss is the last of that name with gradients behind it, as what is left of it may
-// be stored at the end; without one, gradients begin where the first is made.
+// metrics with the name of the output they make. All else lies before the loss or behind it:
+// forward or backward. The loss is the last of that name with gradients behind it, as what is left
+// of it may be stored at the end; without one, gradients begin where the first is made.
 #include <stdlib.h>
 #include <string.h>
 

@@ -149,7 +149,8 @@ nn.output("exact", nn.precision("fp32", heads, "fc2"))
 LUA
   local gpu
   for gpu in sm_80 sm_90a; do
-    build/nngen emit "$work/units.lua" -o "$work/units" --quiet --arch $gpu --dtype bf16 --no-check &&
+    build/nngen emit "$work/units.lua" -o "$work/units" --quiet --arch $gpu --dtype bf16 \
+      --no-check &&
       build/nngen emit models/mlp.lua -o "$work/units_mlp" --quiet --arch $gpu --dtype bf16 \
         --entry train --no-check || return # twice into one folder
   done

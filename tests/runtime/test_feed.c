@@ -159,7 +159,7 @@ static void phases(void **state) {
   expect_phases("loss", "sum", "add", "mul+add", PhaseLoss, PhaseBackward);
   expect_phases("add", "mul+add", "loss", "sum", PhaseForward, PhaseLoss);
   expect_phases("bn_grad.mul", "mul", "loss", "sum", PhaseBackward, PhaseLoss); // stored at last
-  expect_phases("loss", "sum", "conv1", "conv2d", PhaseLoss, PhaseBackward); // computed again
+  expect_phases("loss", "sum", "conv1", "conv2d", PhaseLoss, PhaseBackward);    // computed again
   expect_phases("losses", "sum", "conv1_grad.conv2d", "conv2d", PhaseForward, PhaseBackward);
   expect_phases("conv1_grad", "conv2d", "optimizer_step.sub", "sub", PhaseBackward, PhaseOptimizer);
   assert_int_equal(phases_find(plan, "train", none, &err), ExitUsage);

@@ -134,7 +134,8 @@ spike() { # the forward pass overflows in one step: nothing that stays knows of 
     reference means "$at/log.jsonl" grad_norm <"$at.said"
 }
 statistics() { # of three steps and of the fourth, which is left out
-  train --amp fp16 --steps 3 --schedule constant --out-dir "$work/three" && spike 4 --schedule constant &&
+  train --amp fp16 --steps 3 --schedule constant --out-dir "$work/three" &&
+    spike 4 --schedule constant &&
     python3 tests/train/tensors.py same "$work/three/tiny_last.safetensors" \
       "$work/spike/tiny_last.safetensors" bn1.running_mean bn1.running_var conv1.weight
 }
