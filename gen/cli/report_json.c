@@ -109,8 +109,8 @@ int report_json(const Run *r, Error *err) {
   if (r->loaded)
     json_object_set_new(o, "seconds",
                         json_pack("{s:f s:f s:f s:f s:f s:f}", "init", r->filled.seconds_init,
-                                  "device", r->seconds_device, "generate", r->seconds_generate, "load",
-                                  r->seconds_load, "parameters", r->seconds_params, "ready",
+                                  "device", r->seconds_device, "generate", r->seconds_generate,
+                                  "load", r->seconds_load, "parameters", r->seconds_params, "ready",
                                   r->seconds_ready));
   if (r->loaded && r->cli->weights) json_object_set_new(o, "not_in_weights", json_seeded(r));
   if (r->checked) json_object_set_new(o, "outputs", json_outputs(r));

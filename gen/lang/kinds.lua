@@ -38,7 +38,7 @@ local function whole(what, v)
   return n
 end
 
-local most = 2^31 - 1 | 0 -- elements of a tensor: so are counts, sizes and steps
+local most = 2^31 - 1 | 0 -- counts, sizes and steps are ints in kernels
 local function from(least, what, v, all)
   local n = whole(what, v)
   if n < least then fail("%s = %s: wants at least %d", what, said(all or v), least) end
