@@ -70,10 +70,11 @@ static bool shrinks(const Node *n, double most) {
   return less;
 }
 
-// A concat of what is stored in 32 bits, as of angles: not of sources, which are in any dtype.
+// A concat of what is stored in 32 bits, as of angles, or what is gathered of it: not of sources,
+// which are in any dtype.
 static bool joins_wide(const Node *n) {
-  bool wide = n->op->cls == OpMove && n->op->form == MoveConcat;
-  for (int i = 0; i < n->nin; i++)
+  bool wide = n->op->cls == OpMove && n->nin > 0;
+  for (int i = 0; i < (n->op->form == MoveConcat ? n->nin : 1); i++)
     wide = wide && n->in[i]->op->cls != OpSource && n->in[i]->type.dtype == DtF32;
   return wide;
 }

@@ -13,6 +13,11 @@ elseif cfg.case == "squares" then
   local q = (x * 300) * (x * 300)
   nn.output("sums", q:sum(1) * 1e-4)
   nn.output("scaled", (q - 5) * 1e-4)
+elseif cfg.case == "gathered" then
+  local q = (x * 300) * (x * 300)
+  nn.output("rows", q:gather(nn.index({3}, 1), 1) * 1e-4)
+  nn.output("best", (q:topk(3, 2)) * 1e-4)
+  nn.output("sums", q:take_along(nn.index({64, 2}, 2), 2):sum(2) * 1e-4)
 elseif cfg.case == "statistic" then
   local v = ((x * 1000) * (x * 1000)):mean(1, true)
   nn.output("scaled", x:matmul(w) * v * 1e-6)
