@@ -168,7 +168,7 @@ void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c)
 typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
 Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
-SimpRule reshape_last, batches_last, reduce_inside, weights_first, turned_product, concat_last, concat_of_concats;
+SimpRule reshape_last, batches_last, reduce_inside, weights_first, turned_product, concat_simpler;
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
 bool simp_is_const(const Node *n), sum_is_mean(const Node *c, const Node *y, int64_t axes);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);

@@ -322,7 +322,7 @@ static SimpRule *const rules[] = {
     drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
     broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
     batches_last,   reduce_inside,   weights_first,      turned_product,
-    concat_last,    concat_of_concats,
+    concat_simpler,
 };
 
 static Node *apply(Graph *to, Node *n) {

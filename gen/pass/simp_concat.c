@@ -137,7 +137,7 @@ static Node *part_of(const Split *s, Node *x) {
   return slice_of(s->to, x, d, begin, begin + size);
 }
 
-Node *concat_last(Graph *to, Node *n) {
+static Node *concat_last(Graph *to, Node *n) {
   Split s = {.to = to, .top = n};
   int left = kMostSearched;
   if (!is_map(n) || !n->type.rank) return NULL;
@@ -150,7 +150,7 @@ Node *concat_last(Graph *to, Node *n) {
 }
 
 // concat(concat(a, b), c) = concat(a, b, c), where nobody else reads the first.
-Node *concat_of_concats(Graph *to, Node *n) {
+static Node *concat_of_concats(Graph *to, Node *n) {
   int count = 0, most = n->nin;
   if (n->op->cls != OpMove || n->op->form != MoveConcat) return NULL;
   for (int i = 0; i < n->nin; i++) most += n->in[i]->nin;
@@ -162,4 +162,26 @@ Node *concat_of_concats(Graph *to, Node *n) {
     if (!inner) parts[count++] = x;
   }
   return count > n->nin ? simp_make(to, n->op, count, parts, &n->attr, n) : NULL;
+}
+
+// A slice of a concat that lies in one part, which is made of positions, is a slice of that part:
+// the halves of concat(cos, cos) are one table.
+static Node *slice_of_part(Graph *to, Node *n) {
+  Node *concat = n->op->cls == OpMove && n->nin == 1 ? n->in[0] : n;
+  if (n->op->form != MoveSlice || concat->op->cls != OpMove || concat->op->form != MoveConcat)
+    return NULL;
+  int64_t d = concat->attr.axis, from = 0;
+  int i = 0, left = kMostSearched;
+  while (from + concat->in[i]->type.dim[d] <= n->attr.dims[d]) from += concat->in[i++]->type.dim[d];
+  Node *part = concat->in[i];
+  if (n->attr.ends[d] > from + part->type.dim[d] || !is_placed(part, &left)) return NULL;
+  Attr attr = n->attr;
+  attr.dims[d] -= from, attr.ends[d] -= from;
+  return simp_make(to, n->op, 1, &part, &attr, n);
+}
+
+Node *concat_simpler(Graph *to, Node *n) {
+  Node *better = concat_last(to, n);
+  if (!better) better = concat_of_concats(to, n);
+  return better ? better : slice_of_part(to, n);
 }

@@ -14,6 +14,12 @@ for case in siblings dropped diamond statistics squares groups images concat par
   $(long && echo windows); do
   ok "$case" fused --set case=$case
 done
+tables() { # cos and sin, each once, by one kernel of five
+  local got; got=$(build/nngen show tests/models/fusion.lua --set case=rotary_exchanged 2>&1)
+  [ "$(grep -c '^# kernel' <<<"$got")" = 5 ] && grep -q '^# kernel.*cos+sin, init' <<<"$got" ||
+    { grep '^# kernel' <<<"$got"; return 1; }
+}
+ok "tables of halves that are alike" tables
 for case in siblings statistics images concat parts cycle gated heads branches turned ordered \
   activations residual norms groups; do
   few 2 || continue
