@@ -231,7 +231,7 @@ local moments = {name = "moments",
    combine = "a.count > 0.f ? a.mean + " .. move .. " : b.mean",
    ref_init = 0, ref = function(count, mean, rest, m2, x) return mean + (x - mean) / (count + 1) end},
   {"rest", init = "0.f", element = "0.f",
-   combine = "a.count > 0.f ? a.rest + nn_lost(a.mean, " .. move .. ") : b.rest",
+   combine = "a.count > 0.f ? a.rest + nn_lost(a.mean, " .. move .. ", both.mean) : b.rest",
    ref_init = 0, ref = function(count, mean, rest, m2, x) return 0 * x end},
   {"m2", init = "0.f", element = "0.f",
    combine = "a.m2 + b.m2 + " .. apart .. " * " .. apart .. " * (a.count * " .. share .. ")",
@@ -273,8 +273,9 @@ op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops 
    ref_result = function(most, sum) return most + math.log(sum) end}
 op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
    result = "a.most", ref_result = function(most, sum) return most end}
+-- Of a row with an infinity at the top it is NaN, as exp(inf - inf) is.
 op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
-   result = "a.sum", ref_result = function(most, sum) return sum end}
+   result = "a.sum + (a.most - a.most)", ref_result = function(most, sum) return sum + (most - most) end}
 
 -- scans: each element becomes what the elements up to it, along one axis, come to
 op{name = "scan_sum", class = "scan", attrs = {"axis"}, cuda = "$1 + $2", wraps = "nn_add($1, $2)",

@@ -43,6 +43,38 @@ local nn = require "nn"
 local cfg = nn.config{count = 1}
 nn.output("y", nn.index({cfg.count}, 1):gt(2147483640):sum())
 LUA
+cat >"$work/far.lua" <<'LUA'
+local nn = require "nn"
+local cfg = nn.config{make = false}
+local x = nn.input("x", {64, 1024})
+nn.output("y", cfg.make and x + 1e4 or x:var(2))
+LUA
+far() { # multiplications and additions that the compiler joins round once
+  build/nngen "$work/far.lua" --quiet --set make=true --output "$work/far" >"$work/log" &&
+    NNGEN_SIM_OPTIMIZE=2 build/nngen "$work/far.lua" --quiet --check \
+      --input x="$work/far/y.npy" >"$work/log" || return
+  grep -q 'relative error [0-9.]*e-0[7-9]' "$work/log" || { grep '^output' "$work/log"; return 1; }
+}
+ok "a variance far below the mean's square, with multiply-adds" far
+cat >"$work/infinite.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {40, 3}) * 0
+local y = nn.where(nn.index({40, 1}, 1):eq(2), x + 1 / 0, x)
+for axis, z in ipairs{y, y:transpose()} do
+  for name, s in pairs{softmax = z:softmax(axis), log_softmax = z:log_softmax(axis)} do
+    nn.output(name .. axis, s:ne(s):sum())
+  end
+end
+LUA
+infinite() { # all 120 are NaN, however rows lie
+  build/nngen "$work/infinite.lua" --quiet --output "$work/infinite" "$@" >"$work/log" || return
+  for name in softmax1 softmax2 log_softmax1 log_softmax2; do
+    local got; got=$(tail -c 4 "$work/infinite/$name.npy" | od -An -td4)
+    [ "$got" -eq 120 ] || { echo "$name: $got are NaN"; return 1; }
+  done
+}
+ok "the softmax of a row with an infinity is NaN" infinite
+ok "the softmax of a row with an infinity is NaN, unfused" infinite --lowering unfused
 most() { # COUNT WANT: no thread goes past the largest int, to elements that there are not
   NNGEN_SIM_OPTIMIZE=2 build/nngen "$work/most.lua" --set count=$1 --quiet --no-check \
     --output "$work/most" >"$work/log" || return
