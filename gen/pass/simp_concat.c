@@ -171,8 +171,9 @@ static Node *slice_of_part(Graph *to, Node *n) {
   if (n->op->form != MoveSlice || concat->op->cls != OpMove || concat->op->form != MoveConcat)
     return NULL;
   int64_t d = concat->attr.axis, from = 0;
-  int i = 0, left = kMostSearched;
-  while (from + concat->in[i]->type.dim[d] <= n->attr.dims[d]) from += concat->in[i++]->type.dim[d];
+  int i = 0, left = kMostSearched, last = concat->nin - 1;
+  for (; i < last && from + concat->in[i]->type.dim[d] <= n->attr.dims[d]; i++)
+    from += concat->in[i]->type.dim[d];
   Node *part = concat->in[i];
   if (n->attr.ends[d] > from + part->type.dim[d] || !is_placed(part, &left)) return NULL;
   Attr attr = n->attr;

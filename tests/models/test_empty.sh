@@ -30,7 +30,8 @@ def read(name):
 x = list(range(12))
 want = {"sums": ((2, 4), [1] * 8), "product": ((), [1]), "all": ((2, 4), [1] * 8),
         "any": ((2, 4), [0] * 8), "lse": ((), [-math.inf]), "joined": ((3, 4), x),
-        "matmul": ((3, 2), [0, 1, 4, 5, 8, 9]), "none": ((0, 4), []), "relu": ((2, 0, 4), [])}
+        "matmul": ((3, 2), [0, 1, 4, 5, 8, 9]), "none": ((0, 4), []), "relu": ((2, 0, 4), []),
+        "end": ((0, 4), [])}
 for name, value in want.items():
     assert read(name) == value, (name, read(name), value)
 shape, values = read("mean")
