@@ -59,7 +59,8 @@ static bool find_ends(const Arch *arch, const Node *n, const Node **ends, int *c
   return true;
 }
 
-// n, or a copy of it that nobody else reads, if it is cheap. shared: others read what is made of it.
+// n, or a copy of it that nobody else reads, if it is cheap. shared: others read what is made of
+// it.
 static Node *own_chain(Graph *to, Node *n, bool shared) {
   if (!chain_is_cheap(to->c->options.arch, n)) return n;
   Node *in[MaxInputs];

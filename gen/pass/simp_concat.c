@@ -88,14 +88,15 @@ static const Node *cut_from(const Split *s, const Node *n, int *left) {
   return x;
 }
 
-// Is the concat, of parts cut from one value, all along its axis that the maps read?
+// Is the concat all that the maps below n read along its axis?
 static bool is_alone(const Split *s, const Node *n) {
-  if (n == s->concat) return true;
-  if (axis_in(s, n) < 0) return true;
+  if (n == s->concat || axis_in(s, n) < 0) return true;
   bool alone = is_inner(s, n);
   for (int i = 0; i < n->nin && alone; i++) alone = is_alone(s, n->in[i]);
   return alone;
 }
+
+// Is it, of parts that are cut from one value?
 static bool is_cut(const Split *s) {
   const Node *x = NULL;
   for (int i = 0; i < s->concat->nin; i++) {

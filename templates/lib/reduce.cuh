@@ -5,7 +5,8 @@
 #pragma once
 
 // What a + b lost in rounding, exactly (Knuth, "The Art of Computer Programming", 4.2.2), where it
-// became `sum`: computed again it may be another number, as b's last multiplication joins it or not.
+// became `sum`: computed again it may be another number, as b's last multiplication joins it or
+// not.
 __device__ inline float nn_lost(float a, float b, float sum) {
   const float of_b = sum - a;
   return a - (sum - of_b) + (b - of_b);
