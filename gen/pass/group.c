@@ -278,6 +278,19 @@ static void name_group(Graph *g, Group *k, Names *symbols) {
   k->layer = k->anchor->name;
 }
 
+int state_words(const Group *g) {
+  int words = 0;
+  for (int i = 0; i < g->nnodes; i++) {
+    const Node *n = g->nodes[i];
+    bool known = n->op->cls != OpReduce;
+    for (int j = 0; j < i && !known; j++)
+      known = g->nodes[j]->op->cls == OpReduce && g->nodes[j]->in[0] == n->in[0] &&
+              monoid_same(op_monoid(g->nodes[j]), op_monoid(n));
+    if (!known) words += op_monoid(n)->count;
+  }
+  return words;
+}
+
 // Places in a value have 31 bits, but for scores that are never in memory.
 static void check_sizes(const Graph *g) {
   for (int i = 0; i < g->nnodes; i++) {

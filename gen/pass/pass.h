@@ -278,8 +278,8 @@ bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, fo
 const Node *group_statistic(const Group *g); // of its rows; null: none. All have one state
 // Beside its columns, the dimensions of its result (bits) that a product's sum keeps; null: all do.
 unsigned group_dims_kept(const Group *g, const Node *sum);
-// The value whose elements g writes for output n: n, or what n is another shape of.
-const Node *group_stored(const Group *g, const Node *n);
+int state_words(const Group *g); // 4-byte fields of accumulators, of different monoids
+const Node *group_stored(const Group *g, const Node *n); // n, or what n is another shape of
 Group *const *group_parts(Group *const *g, int *count); // of one launch: g, or those of a bundle
 const Group *group_part(const Group *g, const Node *n); // the one that computes n
 void group_borders(Group *k); // what it reads and writes; while the graph's readers are known

@@ -12,14 +12,6 @@ static bool only_reduces(const Group *k) {
   return k->tm->fusion->sweeps && !k->tm->fusion->elements;
 }
 
-// Words that a thread accumulates in for each of its elements.
-static int state_words_of(const Group *k) {
-  int words = 0;
-  for (int i = 0; i < k->nnodes; i++)
-    if (k->nodes[i]->op->cls == OpReduce) words += op_monoid(k->nodes[i])->count;
-  return words;
-}
-
 // The elements that a group of maps, rows or reductions runs over; null: of another template.
 static const Type *elements_of(const Group *k) {
   if (only_reduces(k)) return &k->anchor->in[0]->type;
@@ -33,7 +25,7 @@ static bool siblings_legal(Group *a, Group *b) {
   bool both_rows = !a->tm->fusion->maps && !b->tm->fusion->maps;
   enum { kMostWords = 8 }; // which registers hold beside several elements in flight
   if (!x || !y || only_reduces(a) != only_reduces(b)) return false;
-  if (only_reduces(a) && state_words_of(a) + state_words_of(b) > kMostWords) return false;
+  if (only_reduces(a) && state_words(a) + state_words(b) > kMostWords) return false;
   if (a->fixed != b->fixed || a->nnodes + b->nnodes > kMostNodes) return false;
   if (!type_same_shape(x, y) || memcmp(x->order, y->order, sizeof x->order)) return false;
   if (both_rows && a->anchor->attr.axes != b->anchor->attr.axes) return false;

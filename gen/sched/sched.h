@@ -224,7 +224,6 @@ typedef struct Stream {
 
 Cost stream_cost(const Stream *s, const Group *g, const Arch *arch);
 double stream_under_way(const Stream *s, const Arch *arch); // blocks, at once
-int state_words(const Group *g); // 4-byte fields of accumulators, of different monoids
 int64_t sched_innermost(const Type *t); // size of the innermost dimension larger than 1
 void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);

@@ -103,19 +103,6 @@ void sched_window(Group *g, const Arch *arch) {
 
 // ---- reductions --------------------------------------------------------------------------------
 
-int state_words(const Group *g) {
-  int words = 0;
-  for (int i = 0; i < g->nnodes; i++) {
-    const Node *n = g->nodes[i];
-    bool known = n->op->cls != OpReduce;
-    for (int j = 0; j < i && !known; j++)
-      known = g->nodes[j]->op->cls == OpReduce && g->nodes[j]->in[0] == n->in[0] &&
-              monoid_same(op_monoid(g->nodes[j]), op_monoid(n));
-    if (!known) words += op_monoid(n)->count;
-  }
-  return words;
-}
-
 typedef struct Shape {
   int64_t outputs, reduced;
   int words;
