@@ -59,7 +59,8 @@ static int fill_from_png(const char *path, const PlanTensor *t, double *values, 
 // The integers of a file must be in the range that the model declares for the input.
 static int check_integers(const Run *r, const char *path, const PlanTensor *t, const Npy *npy,
                           Error *err) {
-  int64_t below = r->compiler.graph->nodes[t->value]->attr.below;
+  const Node *input = r->compiler.graph->nodes[t->value];
+  int64_t below = input->attr.below;
   if (!npy->integers)
     return err_set(err, ExitBadInput, "--input %s: '%s' wants %s, the file holds floats", path,
                    t->name, dtype_name(t->dtype));
@@ -67,8 +68,10 @@ static int check_integers(const Run *r, const char *path, const PlanTensor *t, c
     double v = npy->exact[i];
     if (v >= INT32_MIN && v <= INT32_MAX && (!below || (v >= 0 && v < (double)below))) continue;
     if (below)
-      return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, not 0 to %lld",
-                     path, (long long)i, t->name, v, (long long)below - 1);
+      return err_set(err, ExitBadInput,
+                     "--input %s: element %lld of '%s' is %.0f, not 0 to %lld (declared in %s:%d)", path,
+                     (long long)i, t->name, v, (long long)below - 1, input->loc.file,
+                     input->loc.line);
     return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, over 32 bits",
                    path, (long long)i, t->name, v);
   }

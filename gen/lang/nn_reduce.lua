@@ -308,6 +308,7 @@ local function largest(reduce, x, bits) return op.stop_gradient(reduce(x, {axes 
 -- exp(x) over the sum of exp(x) along one axis.
 define("softmax(x: tensor, axis: axis = -1)", "F.softmax, nn.Softmax", function(x, axis)
   local bits = 1 << (axis - 1)
+  floats("softmax", x)
   if is_read_again(x, bits) then -- twice, not three times
     return op.exp(x - largest(op.reduce_most, x, bits)) / op.reduce_expsum(x, {axes = bits})
   end
@@ -317,6 +318,7 @@ end)
 -- Its logarithm.
 define("log_softmax(x: tensor, axis: axis = -1)", "F.log_softmax, nn.LogSoftmax", function(x, axis)
   local bits = 1 << (axis - 1)
+  floats("log_softmax", x)
   if is_read_again(x, bits) then
     return x - largest(op.reduce_most, x, bits) - op.log(op.reduce_expsum(x, {axes = bits}))
   end

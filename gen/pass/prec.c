@@ -10,9 +10,9 @@
 // Whether 16 bits overflow must not depend on what was fused, which keeps values in 32. So these
 // are stored in 32 bits: what is made with a number beyond f16; values that grow, as the squares of
 // a variance do, products and sums of windows, if they lead through maps to what makes them small
-// alone: reductions, roots, an eighth of them; or to results that are bounded. And growing maps of
-// sources, if one reader makes them small: kernels compute those again. A reader of another kind
-// stores what it makes of an infinity: the model's results are not finite, fused or not.
+// alone: reductions, softmax, roots, an eighth of them; or to results that are bounded. And growing
+// maps of sources, if one reader makes them small: kernels compute those again. A reader of another
+// kind stores what it makes of an infinity: the model's results are not finite, fused or not.
 //
 // Statistics that only products read are stored as products read them. Outputs of the model are
 // fp32. Moves of one value keep its dtype. Where states are updated, as in training, so is what
@@ -59,9 +59,19 @@ static bool grows(const Node *n) {
 // moves 4 % more bytes.
 static const double kSmall = 0.125;
 
+// Does n take the largest elements from what they are the largest of, as softmax does? What is left
+// is no more than 0, and exponentials follow.
+static bool takes_largest(const Node *n) {
+  if (!(n->op->flags & FlagSub)) return false;
+  const Node *x = unmoved(n->in[0]), *most = unmoved(n->in[1]);
+  return most->op->cls == OpReduce && most->op->flags & (FlagMax | FlagOnline) &&
+         unmoved(most->in[0]) == x;
+}
+
 // Does n make little of much? Reductions do, and maps that are roots or multiply by `most` or less.
 static bool shrinks(const Node *n, double most) {
-  bool less = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagShrinks;
+  bool less = n->op->cls == OpReduce || n->op->cls == OpScan || n->op->flags & FlagShrinks ||
+              takes_largest(n);
   for (int i = 0; n->op->cls == OpMap && i < n->nin; i++) {
     double number = node_is_literal(n->in[i]) ? fabs(n->in[i]->attr.value) : NAN;
     less = less || (n->op->flags & FlagMul && number <= most) ||

@@ -15,6 +15,8 @@ if case == "gather" then nn.output("y", nn.gather(nn.input("x", {4, 4}), nn.inpu
 if case == "axis" then nn.output("y", nn.gather(i, i, 3)) end
 if case == "along" then nn.output("y", nn.input("x", {4, 3}):take_along(i, 1)) end
 if case == "scan" then nn.output("y", i:logcumsumexp(1)) end
+if case == "softmax" then nn.output("y", i:softmax()) end
+if case == "log_softmax" then nn.output("y", b:log_softmax()) end
 if case == "few" then nn.output("y", (nn.input("x", {4, 100}):topk(5, 1))) end
 if case == "scan axis" then nn.output("y", i:cumsum(3)) end
 if case == "literal" then nn.output("y", i + 3000000000) end

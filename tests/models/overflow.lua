@@ -39,6 +39,11 @@ elseif cfg.case == "root" then
 elseif cfg.case == "beyond" then -- read in 16 bits, where it is infinite, as its reader's result is
   local h = (nn.abs(x) * 1e4):matmul(nn.abs(w) * 1e4)
   nn.output("product", h:matmul(nn.abs(w) * 10))
+elseif cfg.case == "scores" then -- of which softmax takes the largest
+  local heads, i, j = x:reshape{1, 2, 32, 32} * 300, nn.index({32, 32}, 1), nn.index({32, 32}, 2)
+  local scores = heads:matmul(heads:transpose(3, 4))
+  nn.output("attention", nn.softmax(scores):matmul(nn.input("v", {1, 2, 32, 32})))
+  nn.output("masked", nn.log_softmax(nn.where(j:le(i), scores, -1e9)) * 1e-4)
 elseif cfg.case == "window" then
   nn.output("pooled", (x * 3e4):reshape{1, 2, 32, 32}:avg_pool2d{kernel = 8})
 end

@@ -6,7 +6,7 @@ within() { # within CASE LOWERING: every output is, and not for what rounding ma
     return 1
   ! grep 'rounding alone' "$work/log"
 }
-for case in product squares gathered statistic mixed readers positions root window; do
+for case in product squares gathered statistic mixed readers positions root scores window; do
   for lowering in fused unfused; do
     ok "beyond f16 on the way: $case, $lowering" within $case $lowering
   done
