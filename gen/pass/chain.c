@@ -9,6 +9,8 @@
 
 enum { kMostEnds = 2 }; // large values that a chain is made of
 
+typedef enum Made { NotAsked, MadeFree, MadeOfMemory } Made;
+
 typedef struct Chains {
   bool *stored; // by id in the graph before: does something other than maps read it?
   const Late *late;
@@ -17,6 +19,9 @@ typedef struct Chains {
   const Node *of;
   int64_t axes;
   Node *copy;
+  // By id in the new graph, what is_free has said, of the first nmade.
+  Made *made;
+  int nmade;
 } Chains;
 
 bool chain_is_large(const Node *n, const Node *beside) {
@@ -73,15 +78,28 @@ static Node *own_chain(Graph *to, Node *n, bool shared) {
   return same ? n : chain_copy(to, n, in);
 }
 
-// Is n made of nothing in memory that is as large as itself?
-static bool is_free(const Arch *arch, const Node *n) {
-  if (!chain_is_cheap(arch, n)) return false;
-  for (int i = 0; i < n->nin; i++) {
+static Made *made_of(Graph *to, const Node *n) {
+  Chains *c = to->scratch;
+  for (; c->nmade <= n->id; c->nmade++) {
+    c->made = arena_grow(to->arena, c->made, c->nmade, sizeof *c->made);
+    c->made[c->nmade] = NotAsked;
+  }
+  return &c->made[n->id];
+}
+
+// Is n made of nothing in memory that is as large as itself? Each node is asked once: chains of
+// residual blocks are deep.
+static bool is_free(Graph *to, const Node *n) {
+  Made known = *made_of(to, n);
+  if (known) return known == MadeFree;
+  bool free = chain_is_cheap(to->c->options.arch, n);
+  for (int i = 0; free && i < n->nin; i++) {
     const Node *in = n->in[i];
     bool computed = in->op->cls == OpSource && !node_has_memory(in);
-    if (!computed && chain_is_large(in, n) && !is_free(arch, in)) return false;
+    free = computed || !chain_is_large(in, n) || is_free(to, in);
   }
-  return true;
+  *made_of(to, n) = free ? MadeFree : MadeOfMemory;
+  return free;
 }
 
 // Is n a source, or a result of a reduction, in another shape, that each reader may read where it
@@ -94,7 +112,7 @@ static bool is_view(const Node *n) {
 // n, or a copy of it that nobody else reads, of copies as far as they are free.
 static Node *own_free(Graph *to, Node *n) {
   if (is_view(n)) return chain_copy(to, n, n->in);
-  if (!is_free(to->c->options.arch, n)) return n;
+  if (!is_free(to, n)) return n;
   Node *in[MaxInputs];
   for (int i = 0; i < n->nin; i++) in[i] = own_free(to, n->in[i]);
   return chain_copy(to, n, in);
