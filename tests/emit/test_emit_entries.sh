@@ -125,8 +125,8 @@ forgets() ( # a step of training whose updates are left out
     ./step_check >said; cat said; [ "$(grep -c fail said)" = 1 ] && grep -q 'states: fail' said
 )
 ok "stored results show updates that are missing" forgets
-ok "stored results of every batch" checks_all models/mlp.lua mlp "run_b1 run_b3" --set batch=1,3
-ok "numbers of the model itself" checks_all tests/models/tables.lua tables "masked rows"
+long && ok "stored results of every batch" checks_all models/mlp.lua mlp "run_b1 run_b3" --set batch=1,3
+long && ok "numbers of the model itself" checks_all tests/models/tables.lua tables "masked rows"
 long && ok "stored results of every entry" checks_all models/gpt2.lua gpt2 "run prompt next"
 shares() {
   [ "$(grep -c '__global__' "$work/step/step.cu")" \
@@ -157,7 +157,7 @@ LUA
   grep -q MmaUnit "$work/units/units.cu" && grep -q FmaUnit "$work/units/units.cu" &&
     grep -q WgmmaTile "$work/units_mlp/mlp.cu" && grep -q MmaTile "$work/units_mlp/mlp.cu"
 }
-ok "kernels of several units in one text" units
+long && ok "kernels of several units in one text" units
 long && ok "a transformer block's step of training compiles" compiles
 long && ok "ResNet-18 of 32x32 pixels in bf16" \
   model models/resnet18.lua resnet18 image '1, 3, 32, 32' 12288 logits --set stem=cifar --dtype bf16

@@ -7,7 +7,7 @@
 . tests/emit/models.sh
 without_tools "emitted models"
 
-ok "block in fp16" same_bits block --set tokens=32 width=64 heads=4 --dtype fp16
+long && ok "block in fp16" same_bits block --set tokens=32 width=64 heads=4 --dtype fp16
 long && ok "gpt2" same_bits gpt2
 ok "lenet" same_bits lenet
 long && {

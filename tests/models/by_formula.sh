@@ -1,8 +1,6 @@
-# by_formula.sh: what is held to formulas in plain Python and doubles (train_reference.py, which is
-# held to PyTorch where it is installed). Source it behind tap.sh.
-python=python3
-/usr/bin/python3 -c 'import torch' 2>/dev/null && python=/usr/bin/python3
-reference() { $python tests/models/train_reference.py "$@"; }
+# by_formula.sh: what is held to formulas in plain Python and doubles (train_reference.py). Source it
+# behind tap.sh.
+reference() { python3 tests/models/train_reference.py "$@"; }
 plainly() { build/nngen "$@" --quiet >"$work/log" 2>&1 || { tail -4 "$work/log"; return 1; }; }
 
 optimizer() { # optimizer CASE CLIP: twenty steps

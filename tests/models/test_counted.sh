@@ -29,14 +29,14 @@ each() { # each CONDITION ARGUMENTS...: it holds of every kernel, and there are 
 [ "${NNGEN_SIM_FRONTEND:-}" = nvrtc ] && more=1.2 || more=1.05
 planned='$3 <= 1.01 * $2 && $3 >= 0.99 * $2' clean='$4 == 0' \
   whole='$1 ~ /__(conv1|fc|image)/ || $5 <= '"$more * \$6"
-for dtype in $(long && echo fp16 fp32); do
+for dtype in fp16 $(long && echo fp32); do
   ok "planned bytes are counted bytes, unfused lenet $dtype" each "$planned" models/lenet.lua \
     --dtype $dtype --lowering unfused
 done
 for dtype in fp32 $(long && echo fp16 tf32); do
   ok "no bank conflicts in lenet, $dtype" each "$clean" models/lenet.lua --dtype $dtype
 done
-for dtype in fp16 $(long && echo fp32 tf32 bf16); do
+for dtype in $(long && echo fp16 fp32 tf32 bf16); do
   network="models/resnet18.lua --dtype $dtype --set size=32"
   ok "planned bytes are counted bytes, resnet18 $dtype" each "$planned" $network
   ok "no bank conflicts in resnet18, $dtype" each "$clean" $network
@@ -66,7 +66,7 @@ for case in softmax norm; do
 done
 for dtype in bf16 $(long && echo fp32); do
   block="models/block.lua --entry train --dtype $dtype \
-    --set tokens=$(long && echo 192 || echo 96) width=96 heads=3"
+    --set tokens=$(long && echo 192 || echo 80) width=$(long && echo 96 || echo 32) heads=$(long && echo 3 || echo 1)"
   ok "planned bytes are counted bytes, attention's derivatives $dtype" \
     each "\$1 !~ /attention/ || $planned" $block
   ok "no bank conflicts in attention's derivatives, $dtype" \

@@ -23,20 +23,21 @@ looped() { # looped DTYPE LENGTH OUTER INNER
   loop $2 $3 $4 $gate
 }
 for length in 1 31 32 33 1023; do
-  ok "$length elements, innermost" looped fp32 $length 5 1
-  ok "$length elements, across memory" looped fp32 $length 2 7
+  few 3 && ok "$length elements, innermost" looped fp32 $length 5 1
+  few 3 && ok "$length elements, across memory" looped fp32 $length 2 7
 done
-ok "100000 elements" looped fp32 100000 1 1
+long && ok "100000 elements" looped fp32 100000 1 1
 ok "100000 elements, across memory" looped fp32 100000 1 3
 ok "100001 elements of two rows" looped fp32 100001 2 1
 ok "many rows" looped fp32 300 600 1
-for dtype in fp16 bf16; do ok "1023 elements, $dtype" looped $dtype 1023 3 2; done
+for dtype in fp16 $(long && echo bf16); do ok "1023 elements, $dtype" looped $dtype 1023 3 2; done
 for case in every maps integers nonfinite softly; do
   ok "$case" run case=$case
   few 2 && ok "$case, fp16, unfused" run case=$case --dtype fp16 --lowering unfused
 done
 for shape in "length=33 inner=1" "length=1023 inner=1" "length=20000 outer=1 inner=1" \
   "length=3 inner=40"; do
+  few 2 || continue
   ok "integers, $shape" run case=integers $shape
 done
 ok "a map before and maps behind, of rows in parts" run case=maps outer=1 inner=1 length=60000

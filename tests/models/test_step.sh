@@ -11,7 +11,7 @@ ok "a step, every access checked" env NNGEN_SIM_CHECK=all build/nngen tests/mode
 long && ok "a step, gradients clipped by their norm" step --set optimizer_clip=0.5
 long && ok "a step, unfused" step --lowering unfused
 for dtype in $(long && echo bf16 tf32); do ok "a step, $dtype" step --dtype $dtype; done
-ok "a step, fp16 with a scaled loss" step --dtype fp16 --set loss_scaling=true
+long && ok "a step, fp16 with a scaled loss" step --dtype fp16 --set loss_scaling=true
 ok "an evaluation" build/nngen tests/models/step.lua --quiet --check --entry eval
 skips() { # a loss that overflows fp16 changes nothing but the scale, which is halved
   local at=$work/skip

@@ -23,8 +23,8 @@ published  23834568 inception_v3
 published  28589128 convnext_tiny
 published  32957013 fcn_resnet50 classes=21
 
-small 64 squeezenet
 long && {
+  small 64 squeezenet
   small 64 mobilenet_v2 width=0.5
   small 64 mobilenet_v2
   small 64 mobilenet_v3

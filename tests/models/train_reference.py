@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Losses, optimizers, schedules and running statistics by their formulas, in plain Python and doubles; with PyTorch
-where it is installed.
+"""Losses, optimizers, schedules and running statistics by their formulas, in plain Python and doubles.
 
 usage: train_reference.py losses FOLDER            writes the inputs of losses.lua, and what it
                                                    should give
@@ -9,6 +8,7 @@ usage: train_reference.py losses FOLDER            writes the inputs of losses.l
        train_reference.py schedules FOLDER         what optim.lua's schedules should give
        train_reference.py statistics FOLDER        the input of statistics.lua, and what it gives
                                                    in and after its third step
+       train_reference.py pytorch FOLDER           all of these formulas beside PyTorch's
        train_reference.py compare FOLDER OUT GATE  every expected array beside the one in OUT
        train_reference.py weights FILE FOLDER GATE layer.weight and layer.bias of a safetensors file
                                                    beside W and B
@@ -22,10 +22,7 @@ import sys
 
 from attention_reference import Array, read, write
 
-try:
-    import torch
-except ImportError:
-    torch = None
+torch = None  # but for `pytorch`: to import it takes longer than all that is computed here
 
 
 def save(folder, name, shape, values, descr="<f4"):
@@ -255,8 +252,16 @@ def optim(folder, case, clip):
         w, b = of_w.step(w, gw), of_b.step(b, gb)
     save(folder + "/out", "W", (3, 4), w)
     save(folder + "/out", "B", (3,), b)
-    if torch and not clip:
+    if torch:
         check_optimizer(case, x, y, first, w, b)
+
+
+PYTORCH_OPTIMIZERS = {
+    "sgd": lambda o, p: o.SGD(p, lr=0.02),
+    "momentum": lambda o, p: o.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.05),
+    "nesterov": lambda o, p: o.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.05),
+    "adam": lambda o, p: o.Adam(p, lr=0.02, weight_decay=0.05),
+    "adamw": lambda o, p: o.AdamW(p, lr=0.02, weight_decay=0.05)}
 
 
 def check_optimizer(case, x, y, first, w, b):
@@ -264,15 +269,7 @@ def check_optimizer(case, x, y, first, w, b):
     with torch.no_grad():
         layer.weight.copy_(torch.tensor(first[0]).reshape(3, 4))
         layer.bias.copy_(torch.tensor(first[1]))
-    o = torch.optim
-    made = {"sgd": lambda p: o.SGD(p, lr=0.02),
-            "momentum": lambda p: o.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.05),
-            "nesterov": lambda p: o.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.05),
-            "adam": lambda p: o.Adam(p, lr=0.02, weight_decay=0.05),
-            "adamw": lambda p: o.AdamW(p, lr=0.02, weight_decay=0.05)}
-    if case not in made:
-        return
-    step = made[case](layer.parameters())
+    step = PYTORCH_OPTIMIZERS[case](torch.optim, layer.parameters())
     x, y = torch.tensor(x, dtype=torch.float64), torch.tensor(y, dtype=torch.float64)
     for _ in range(20):
         step.zero_grad()
@@ -370,11 +367,22 @@ def weights(path, folder, gate):
         close(name, read(os.path.join(folder, file + ".npy")).values, got, gate)
 
 
+def pytorch(folder):
+    global torch
+    import torch
+    losses(folder)
+    for case in PYTORCH_OPTIMIZERS:
+        optim(folder, case, 0)
+    schedules(folder)
+    statistics(folder)
+
+
 def main(verb, *args):
     if verb == "losses": losses(*args)
     elif verb == "optim": optim(args[0], args[1], float(args[2]))
     elif verb == "schedules": schedules(*args)
     elif verb == "statistics": statistics(*args)
+    elif verb == "pytorch": pytorch(*args)
     elif verb == "compare": compare(args[0], args[1], float(args[2]))
     elif verb == "weights": weights(args[0], args[1], float(args[2]))
     else: sys.exit(__doc__)

@@ -342,17 +342,24 @@ static bool run_seen(const Planted *c, bool faulty, const char *const *setting, 
   return *code == 1 && matches(*report, pattern);
 }
 
+// In the short run, one of three: with each setting others.
+static bool is_left_out(int i, const char *const *setting) {
+  return !getenv("NNGEN_TEST_LONG") && i % 3 != atoi(setting[1]) % 3;
+}
+
 static void test_twins(void **state) {
   const char **setting = *state;
-  int alarms = 0;
+  int alarms = 0, tried = 0;
   for (int i = 0; i < kCases; i++) {
     int code;
     char *report;
+    if (is_left_out(i, setting)) continue;
+    tried++;
     if (!run_seen(&cases[i], false, setting, Nothing, &code, &report))
       fprintf(stderr, "false alarm (%d): %s\n%s", code, cases[i].name, report), alarms++;
     free(report);
   }
-  printf("# twins accused: %d of %d, NNGEN_SIM_CHECK=%s NNGEN_SIM_SEED=%s\n", alarms, kCases,
+  printf("# twins accused: %d of %d, NNGEN_SIM_CHECK=%s NNGEN_SIM_SEED=%s\n", alarms, tried,
          setting[0], setting[1]);
   assert_int_equal(alarms, 0);
 }
@@ -365,8 +372,7 @@ static void test_bugs(void **state) {
     Seen seen = all ? cases[i].all : cases[i].basic;
     int code;
     char *report;
-    // In the short run, one of two: nearly all that the default checks see, all checks see, too.
-    if (seen == Nothing || (!all && i % 2 && !getenv("NNGEN_TEST_LONG"))) continue;
+    if (seen == Nothing || is_left_out(i, setting)) continue;
     tried++;
     bool found = run_seen(&cases[i], true, setting, seen, &code, &report);
     if (!found) fprintf(stderr, "missed (%d): %s\n%s", code, cases[i].name, report), missed++;
@@ -379,7 +385,7 @@ static void test_bugs(void **state) {
 
 // With a number, the short form: all checks, one order, and that many bugs may be missed.
 int main(int argc, char **argv) {
-  static const char *all[] = {"all", "0"}, *seeded[] = {"all", "7"}, *basic[] = {"basic", "3"};
+  static const char *all[] = {"all", "0"}, *seeded[] = {"all", "7"}, *basic[] = {"basic", "2"};
   const struct CMUnitTest tests[] = {
       {"bugs are caught, all checks", test_bugs, NULL, NULL, all},
       {"bugs are caught, all checks, seed 7", test_bugs, NULL, NULL, seeded},
