@@ -267,5 +267,6 @@ void layout_pass(Compiler *c) {
     u->value->updated = true;
   }
   g = c->nentries > 1 ? graph_split(g) : g; // copies made here are shared yet
+  if (c->nentries > 1) share_fixed(g);
   c->graph = graph_copy(owns_parameters(g) ? copies_follow(g) : g);
 }

@@ -173,9 +173,10 @@ Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, c
 bool simp_is_const(const Node *n), sum_is_mean(const Node *c, const Node *y, int64_t axes);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
 Node *simp_intern(Graph *to, Node *n);    // the node like n that exists already, else n itself
+void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size); // n's, of these inputs
 Dtype prec_operand(const Node *contract); // what a product reads
-void channels_pack_groups(Graph *to, Node *conv, Dtype dtype); // channels.c: both for layout
-void channels_make_even(Graph *to, Node *conv, Dtype dtype);
+void channels_pack_groups(Graph *to, Node *conv, Dtype dtype), // channels.c: both for layout
+    channels_make_even(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // share.c
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
 Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g); // a file each
 Graph *copies_follow(Graph *g);
@@ -220,8 +221,7 @@ void bundle_groups(Graph *g); // bundle.c: many small kernels become one
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------
 Graph *chain_own(Graph *g); // the graph with chains of cheap maps for single readers
-bool chain_is_large(const Node *n, const Node *beside);
-bool chain_is_cheap(const Arch *arch, const Node *n);
+bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
 Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
 typedef struct Late Late;
 Late *late_find(const Graph *g, bool *stored);                     // stored: by id, and adds to it

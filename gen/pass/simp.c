@@ -29,13 +29,14 @@ typedef struct Key {
   const Op *op;
   Attr attr;
   int64_t dims[MaxRank]; // const, reshape: the shape
+  uint8_t order[MaxRank];
   Dtype dtype;
   int rank, nin, precision, entry;
   Node *in[];
 } Key;
 
 // Attributes that the op has not are left out: what a rule or a model left there tells nothing.
-static Key *make_key(Arena *arena, const Node *n, size_t *size) {
+void *simp_key(Arena *arena, const Node *n, Node *const *in, size_t *size) {
   *size = sizeof(Key) + sizeof n->in[0] * (size_t)n->nin;
   Key *key = arena_alloc(arena, *size);
   key->op = n->op;
@@ -46,7 +47,8 @@ static Key *make_key(Arena *arena, const Node *n, size_t *size) {
   key->entry = n->fixed ? 0 : n->entry;
   key->rank = n->type.rank;
   memcpy(key->dims, n->type.dim, sizeof n->type.dim[0] * (size_t)n->type.rank);
-  if (n->nin) memcpy(key->in, n->in, sizeof n->in[0] * (size_t)n->nin);
+  memcpy(key->order, n->type.order, sizeof key->order[0] * (size_t)n->type.rank);
+  if (n->nin) memcpy(key->in, in, sizeof *in * (size_t)n->nin);
   return key;
 }
 
@@ -54,7 +56,7 @@ Node *simp_intern(Graph *to, Node *n) {
   if (node_has_memory(n)) return n; // has a name
   Known *known = to->scratch;
   size_t size;
-  Key *key = make_key(to->arena, n, &size);
+  void *key = simp_key(to->arena, n, n->in, &size);
   Entry *e;
   HASH_FIND(hh, known->table, key, size, e);
   if (e) {

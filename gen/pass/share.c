@@ -1,0 +1,39 @@
+// share.c: what is fixed, and computed alike for several entries, as weights times a norm's, is
+// computed once by `init`, and once in memory. Of each such expression the whole: parts of it may
+// be there several times, each for a kernel of its own.
+#include "pass.h"
+
+#include <string.h>
+#include <uthash.h>
+
+typedef struct Known { // a fixed value, by what it is
+  Node *node;
+  UT_hash_handle hh;
+} Known;
+
+// The first of the values like n, whose inputs are the first of theirs; n itself, if it is that.
+static Node *first_like(Graph *g, Known **table, Node *const *first, Node *n) {
+  Node **in = arena_alloc(g->arena, sizeof *in * (size_t)(n->nin + 1));
+  for (int i = 0; i < n->nin; i++) in[i] = first[n->in[i]->id];
+  size_t size;
+  void *key = simp_key(g->arena, n, in, &size);
+  Known *known;
+  HASH_FIND(hh, *table, key, size, known);
+  if (known) return known->node;
+  known = arena_alloc(g->arena, sizeof *known);
+  known->node = n;
+  HASH_ADD_KEYPTR(hh, *table, key, size, known);
+  return n;
+}
+
+// Needs: orders.
+void share_fixed(Graph *g) {
+  Node **first = arena_alloc(g->arena, sizeof *first * (size_t)(g->nnodes + 1));
+  Known *table = NULL;
+  for (int i = 0; i < g->nnodes; i++) {
+    Node *n = g->nodes[i];
+    first[i] = n->fixed && !node_has_memory(n) ? first_like(g, &table, first, n) : n;
+    for (int j = 0; !n->fixed && j < n->nin; j++) n->in[j] = first[n->in[j]->id];
+  }
+  HASH_CLEAR(hh, table);
+}
