@@ -30,4 +30,82 @@ local function join_heads(x)
   return x:permute{1, 3, 2, 4}:reshape{d[1], d[3], d[2] * d[4]}
 end
 
-return {sizes = sizes, split_heads = split_heads, join_heads = join_heads}
+-- ---- text: states hold the tokens, and keys and values of all but the last ----------------------
+
+-- Entries that write text, a token a step, on the states `count` (of tokens), `tokens` (batch,
+-- positions), and `keys` and `values` of each layer: `prompt` reads input_ids (batch, tokens),
+-- `next` the token before. m: batch, tokens, positions, vocab; heads of keys, and the size `head` of
+-- each; decode(ids, positions, attend): the logits (batch, n, vocab) of ids (batch, n) at positions
+-- (n), whose heads attend(q, k, v) lets see each other; called in each entry, in scopes of its own.
+-- Settings: temperature, 0 for the most likely token; top_k, 0 to draw of all; seed.
+local function writes_text(m)
+  local B, N, P = m.batch, m.tokens, m.positions
+  local own = nn.config{temperature = 0.0, top_k = 0, seed = 0}
+  if N < 1 then error("a prompt has at least one token", 2) end
+  if N > P then error("there are more tokens than positions", 2) end
+  if own.temperature < 0 then error("temperature is above 0, or 0: the most likely token", 2) end
+  if own.top_k < 0 or own.top_k > m.vocab then
+    error("top_k is from 1 to vocab, or 0: all tokens", 2)
+  end
+  -- How many tokens there are: one more is asked for than fit in a context that is full.
+  local count = nn.state("count", {1}, {dtype = "i32", init = 1, below = P + 1}) -- P: it is full
+  local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
+  local function cache(name) return nn.state(name, {B, m.heads, P, m.head}, {dtype = "auto"}) end
+
+  -- The next token of logits (B, vocab), the position-th of the text: the most likely one, or drawn
+  -- from the `top_k` most likely at `temperature` (by the largest sum of a logit and a Gumbel
+  -- variate).
+  local function choose(logits, position)
+    if own.temperature == 0 then return logits:argmax(2) end
+    local x = logits * (1 / own.temperature)
+    if own.top_k > 0 then
+      local most = nn.topk(x, own.top_k, 2)
+      x = nn.where(x:ge(nn.slice(most, 2, own.top_k, own.top_k)), x, -math.huge)
+    end
+    local u = nn.random({B, m.vocab}, {kind = "uniform", seed = own.seed, step = position})
+    return (x - (-((u + 1e-7):log())):log()):argmax(2)
+  end
+
+  -- The token after `last`, which counts from 0; nothing is written beyond the last position.
+  local function append(name, logits, last, written)
+    local next_token = choose(logits, last)
+    local place = nn.index({1, P}, 2)
+    nn.update(tokens, nn.where(place:eq(last + 1), next_token:reshape{B, 1}, written))
+    nn.update(count, nn.min(last + 2, P + 1))
+    nn.output(name, next_token)
+  end
+
+  nn.entry("prompt", function()
+    local ids = nn.input("input_ids", {B, N}, {dtype = "i32", below = m.vocab})
+    local function attend(q, k, v)
+      for name, x in pairs{keys = k, values = v} do
+        local all = cache(name)
+        nn.update(all, N == P and x or nn.concat({x, nn.slice(all, 3, N + 1, P)}, 3))
+      end
+      return q:attention(k, v, {causal = true})
+    end
+    local logits = m.decode(ids, nn.index({N}, 1), attend)
+    local written = N == P and ids or nn.concat({ids, nn.slice(tokens, 2, N + 1, P)}, 2)
+    append("first_token", nn.slice(logits, 2, N, N):reshape{B, m.vocab},
+           nn.index({1}, 1) + (N - 1), written)
+  end)
+
+  nn.entry("next", function() -- one token more
+    local last = nn.min(count, P) - 1
+    local here, seen = nn.index({1, 1, P, 1}, 3):eq(last), function(at) return at.key:le(last) end
+    local function attend(q, k, v)
+      local old_k, old_v = cache("keys"), cache("values")
+      local all_k, all_v = nn.where(here, k, old_k), nn.where(here, v, old_v)
+      nn.update(old_k, all_k)
+      nn.update(old_v, all_v)
+      return q:attention(all_k, all_v, {keep = seen})
+    end
+    local ids = tokens:take_along(nn.index({B, 1}, 2) + last, 2)
+    local logits = m.decode(ids, last, attend):reshape{B, m.vocab}
+    nn.output("next_logits", logits)
+    append("token", logits, last, tokens)
+  end)
+end
+
+return {sizes = sizes, split_heads = split_heads, join_heads = join_heads,
+        writes_text = writes_text}

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Text from GPT-2 (models/gpt2.lua): a token a run, of keys and values that states hold, is what
-# whole prompts give; seeded draws; a full context.
+# Text from GPT-2 and LLaMA: a token a run, of keys and values that states hold, is what whole
+# prompts give; seeded draws; a full context.
 . "$(dirname "$0")/../tap.sh"
-run() { build/nngen models/gpt2.lua --quiet "$@"; }
+model=gpt2
+run() { build/nngen models/$model.lua --quiet "$@"; }
 text() { # text FILE: count, then the tokens of the state
   python3 - "$1" <<'P'
 import json, struct, sys
@@ -69,6 +70,10 @@ P
 }
 settings=
 ok "ten tokens, one a run" matches 10 fp32 1e-5
+model=llama
+ok "ten tokens of LLaMA" matches 10 fp32 1e-5
+long && ok "ten tokens of LLaMA, fp16" matches 10 fp16 5e-3
+model=gpt2
 settings="temperature=3.0 seed=5"
 ok "ten drawn tokens, fp32" matches 10 fp32 1e-5
 long && ok "ten drawn tokens, fp16" matches 10 fp16 5e-3
@@ -84,13 +89,23 @@ full() { # no token is written beyond the last position, and the model's line sa
   local list=($(written 33))
   [ ${list[0]} = 40 ] && [ ${#list[@]} = 41 ] || return 1
   run --entry next --weights "$work/b.safetensors" --save "$work/c.safetensors" >"$work/log" 2>&1
-  [ $? = 5 ] && grep -q "^nngen: models/gpt2.lua:[0-9]*: state 'count' is 41 .*, not 0 to 40" \
-    "$work/log" && grep -q "| local count = .* -- P: it is full" "$work/log" &&
+  [ $? = 5 ] && grep -q "^nngen: models/transformer.lua:[0-9]*: state 'count' is 41 .*, not 0 to 40" \
+    "$work/log" && grep -q "|   local count = .* -- P: it is full" "$work/log" &&
     [ "$(text "$work/c.safetensors" | cut -d' ' -f2-)" = "$(text "$work/b.safetensors" |
       cut -d' ' -f2-)" ]
 }
 ok "a context that is full: an error, and the text stays" full
 shown() { build/nngen show models/gpt2.lua "$@"; }
+weights_once() { # what weights are made into is the same memory for every entry
+  local model twice
+  for model in gpt2 llama; do
+    build/nngen show models/$model.lua --set layers=1 | grep '^# kernel.*, init, ' >"$work/init"
+    twice=$(grep -E '(mul\+sub|concat\+(mul|copy)), init' "$work/init" |
+      sed 's/.*reads \(%[0-9]* %[0-9]*\).*/\1/' | sort | uniq -d)
+    [ -s "$work/init" ] && [ ! "$twice" ] || { cat "$work/init"; return 1; }
+  done
+}
+ok "weights are scaled and joined once for all entries" weights_once
 in_place() { ! shown | grep ': permute, next'; }
 ok "heads of one token are read where they are" in_place
 ok "keys and values are stored in 16 bits" \
