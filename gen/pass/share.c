@@ -26,7 +26,7 @@ static Node *first_like(Graph *g, Known **table, Node *const *first, Node *n) {
   return n;
 }
 
-// Needs: orders.
+// Needs: dtypes, and orders as far as they are known.
 void share_fixed(Graph *g) {
   Node **first = arena_alloc(g->arena, sizeof *first * (size_t)(g->nnodes + 1));
   Known *table = NULL;
@@ -36,4 +36,5 @@ void share_fixed(Graph *g) {
     for (int j = 0; !n->fixed && j < n->nin; j++) n->in[j] = first[n->in[j]->id];
   }
   HASH_CLEAR(hh, table);
+  graph_count_uses(g);
 }

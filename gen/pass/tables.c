@@ -99,5 +99,7 @@ Graph *tables_make(Graph *g) {
   graph_count_uses(g);
   find_placed(&t, g);
   find_tables(&t, g);
-  return graph_rebuild(g, rewrite, &t);
+  g = graph_rebuild(g, rewrite, &t);
+  if (g->c->nentries > 1) share_fixed(g);
+  return g;
 }

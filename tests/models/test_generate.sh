@@ -104,6 +104,7 @@ weights_once() { # what weights are made into is the same memory for every entry
       sed 's/.*reads \(%[0-9]* %[0-9]*\).*/\1/' | sort | uniq -d)
     [ -s "$work/init" ] && [ ! "$twice" ] || { cat "$work/init"; return 1; }
   done
+  [ "$(grep -c 'cos+sin, init' "$work/init")" = 1 ] || { cat "$work/init"; return 1; }
 }
 ok "weights are scaled and joined once for all entries" weights_once
 in_place() { ! shown | grep ': permute, next'; }
