@@ -5,7 +5,8 @@
 //
 // Weights are as many as scores, so they are never in memory: each such product has scores of its
 // own (weigh_own), which its kernel computes again (weigh_find), with what the softmax of each row
-// has come to, which the first kernel leaves.
+// has come to, which the first kernel leaves. Sums of such weights, as the derivative of a bias
+// that batches or rows share, are the same without v.
 #include "pass.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 enum { kMostAround = 16 }; // nodes of a kernel besides maps and products: the last one, its copies
 
 typedef struct Weights {
-  const Node *last; // the product that reads them
+  const Node *last; // the product, or the sum, that reads them
   Node *root;       // below its copies and permutations
   Node *scaled;     // and below its multiplication by a number; null: there is none
   Attention a;
@@ -38,6 +39,58 @@ static bool find_root(Weights *w) {
   if (scales && type_same_shape(&n->in[0]->type, &n->type)) w->scaled = n, n = n->in[0];
   w->root = n;
   return n->op->cls == OpMap && dtype_is_float(n->type.dtype);
+}
+
+static bool is_sum(const Node *n) {
+  return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->type.dtype);
+}
+
+// A product in the root that has its shape.
+static const Node *first_product(const Weights *w) {
+  const Node *seen[kMostNodes] = {w->root};
+  for (int i = 0, count = 1; i < count; i++) {
+    if (seen[i]->op->cls == OpContract) return seen[i];
+    for (int j = 0; seen[i]->op->cls == OpMap && j < seen[i]->nin; j++) {
+      int known = 0;
+      while (known < count && seen[known] != seen[i]->in[j]) known++;
+      bool alike = type_same_shape(&seen[i]->in[j]->type, &w->root->type);
+      if (alike && known == count && count < kMostNodes) seen[count++] = seen[i]->in[j];
+    }
+  }
+  return NULL;
+}
+
+// Of the axes of a sum: rows of the scores, keys, or batches, of which some are summed.
+enum { StepKept, StepSummed, StepRows, StepKeys, StepCount };
+
+// Axes of a sum of weights, as of a product that sums keys up and has no columns: the rows and
+// keys are those of `product`; batches that the sum keeps stand before those that it does not.
+Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
+  static const char *const names[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"};
+  const Type *none = &sum->type, *weights = &sum->in[0]->type;
+  Maps of = maps_of(product, 0),
+       m = {.rank = {weights->rank, 0, sum->type.rank}, .type = {weights, none, &sum->type}};
+  int step[MaxRank], rows = -1, keys = -1, rank = of.rank[MapOut];
+  for (int d = 0; d < rank; d++) {
+    if (of.type[MapOut]->dim[d] == 1) continue;
+    if (maps_uses(&of.dim[MapOut][d], &of, AxisM)) rows = d;
+    if (maps_uses(&of.dim[MapOut][d], &of, AxisN)) keys = d;
+  }
+  for (int d = 0; d < rank; d++)
+    step[d] = d == rows                        ? StepRows
+              : d == keys                      ? StepKeys
+              : sum->attr.axes >> place[d] & 1 ? StepSummed
+                                               : StepKept;
+  for (int i = 0; i < StepCount; i++)
+    for (int d = 0; d < rank; d++) {
+      if (step[d] != i || of.type[MapOut]->dim[d] == 1) continue;
+      AxisRole role = i == StepRows ? AxisM : i == StepKeys ? AxisK : AxisBatch;
+      m.axis[m.naxes] = (Axis){names[d], role, of.type[MapOut]->dim[d]};
+      m.dim[MapA][place[d]].by[m.naxes] = 1;
+      m.dim[MapOut][place[d]].by[m.naxes] = !(sum->attr.axes >> place[d] & 1);
+      m.naxes++;
+    }
+  return m;
 }
 
 // The roles of the last product along a dimension of the root.
@@ -151,12 +204,14 @@ static bool lies_along(const Node *operand, int along) {
 static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
   enum { kMostDepth = 256, kLeastRows = 16, kLeastKeys = 32, kSmemLeft = 4096 };
   Attention *a = &w->a;
+  bool sum = is_sum(w->last);
   int count = 0;
   int64_t bytes = 0; // of shared memory, for the smallest tile
   for (int i = 0; i < a->nproducts; i++) {
     Node *p = a->product[i];
     Maps inner = maps_of(p, 0);
-    if (maps_phases(p) > 1 || p->precision != w->last->precision || !attend_is_plain(&inner) ||
+    const Node *like = sum ? a->product[0] : w->last;
+    if (maps_phases(p) > 1 || p->precision != like->precision || !attend_is_plain(&inner) ||
         !find_turn(w, values, i))
       return false;
     for (int j = 0; j < 2; j++) {
@@ -165,14 +220,19 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
       a->operand[count++] = p->in[side];
     }
   }
-  a->along[count] = attend_dim(values, MapB, AxisN);
-  a->operand[count++] = w->last->in[1];
+  if (!sum) {
+    a->along[count] = attend_dim(values, MapB, AxisN);
+    a->operand[count++] = w->last->in[1];
+  }
+  a->noperands = count;
   for (int i = 0; i < count; i++) {
     int64_t depth = a->along[i] < 0 ? 0 : a->operand[i]->type.dim[a->along[i]];
     if (a->along[i] < 0 || depth > kMostDepth || !lies_along(a->operand[i], a->along[i]))
       return false;
-    bytes += depth * (int64_t)dtype_size(prec_operand(w->last)) *
-             (i % 2 || i == count - 1 ? 2 * kLeastKeys : kLeastRows);
+    int64_t size = (int64_t)dtype_size(prec_operand(a->product[0]));
+    int keys = sum && size == 2 ? 4 * kLeastKeys : 2 * kLeastKeys; // and the next tile's
+    int rows = sum ? 2 * kLeastRows : kLeastRows;
+    bytes += depth * size * (i % 2 || i == count - 1 ? keys : rows);
   }
   return bytes <= arch->smem - kSmemLeft;
 }
@@ -180,17 +240,20 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
 // Is n a product that is weighed so? Attention itself is not: it finds its rows' softmax first.
 static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner) {
   *w = (Weights){.last = n};
-  if (n->op->cls != OpContract || maps_phases(n) > 1 || n->fixed)
-    return false;
-  Maps values = maps_of(n, 0);
-  if (!attend_is_plain(&values) || !find_root(w) || !find_products(w, &values, inner) ||
-      !find_score(w, &values) || !find_operands(w, &values, arch))
+  bool product = n->op->cls == OpContract && maps_phases(n) == 1;
+  if ((!product && !is_sum(n)) || n->fixed || !find_root(w)) return false;
+  const Node *first = product ? n : first_product(w);
+  if (!first) return false;
+  Maps values = product ? maps_of(n, 0) : weigh_sum_axes(n, first, w->a.place);
+  if (!attend_is_plain(&values) || !find_products(w, &values, inner) || !find_score(w, &values) ||
+      !find_operands(w, &values, arch))
     return false;
   int sums = attend_dim(&values, MapA, AxisK);
   w->a.nsteps = -1;
   w->a.key = 0;
   while (w->a.key < w->root->type.rank && w->a.place[w->a.key] != sums) w->a.key++;
-  return sums >= 0 && (w->a.nproducts > 1 || w->a.turned[0]);
+  bool alike = product || (w->a.product[0] == first && w->a.nproducts > 1);
+  return sums >= 0 && alike && (w->a.nproducts > 1 || w->a.turned[0]);
 }
 
 // ---- scores of its own --------------------------------------------------------------------------
@@ -201,7 +264,7 @@ typedef struct Copies {
   Node **wide, **reciprocal, **copy;
   const Weights *w;
   const Maps *values;
-  bool scores;  // is what makes scores copied?
+  bool scores; // is what makes scores copied?
 } Copies;
 
 static Node *copied(Graph *to, Node *n, Node **in) {
@@ -327,10 +390,12 @@ static Node *same_node(Graph *to, Node *n, Node **in) {
 static Node *own_weights(Graph *to, Node *n, Node **in) {
   Copies *c = to->scratch;
   Weights w;
-  if (n->op->cls != OpContract) return same_node(to, n, in);
-  for (int i = 0; i < n->nin; i++) in[i] = own_view(to, n->in[i], false);
-  if (!find_weights(&w, to->c->options.arch, n, false)) return same_node(to, n, in);
-  Maps values = maps_of(n, 0);
+  for (int i = 0; i < n->nin && n->op->cls == OpContract; i++)
+    in[i] = own_view(to, n->in[i], false);
+  const Arch *arch = to->c->options.arch;
+  if (!find_weights(&w, arch, n, false)) return same_node(to, n, in);
+  if (is_sum(n) && !gain_scores_again(arch, w.root, &w.a)) return same_node(to, n, in);
+  Maps values = is_sum(n) ? weigh_sum_axes(n, w.a.product[0], w.a.place) : maps_of(n, 0);
   c->w = &w, c->values = &values;
   in[0] = own_operand(to, c, n->in[0]);
   for (int i = 0; i < w.count; i++) c->copy[w.seen[i]->id] = NULL;
@@ -361,23 +426,23 @@ static void absorb_inner(Graph *g, Group *k, const Node *n) {
   }
 }
 
-static const Template *weigh_template(const Graph *g) {
+static const Template *weigh_template(const Graph *g, bool sum) {
   const Template *tm = g->c->templates;
-  while (tm->fusion != &fusion_weigh) tm++;
+  while (tm->fusion != (sum ? &fusion_sums : &fusion_weigh)) tm++;
   return tm;
 }
 
 void weigh_find(Graph *g, Group *k) {
   Weights w;
   const Node *n = k->anchor;
-  if (!n->in[0]->inner || !find_weights(&w, g->c->options.arch, n, true)) return;
-  for (int i = 0; i < 2 * w.a.nproducts + 1; i++) {
+  if (!n->nin || !n->in[0]->inner || !find_weights(&w, g->c->options.arch, n, true)) return;
+  for (int i = 0; i < w.a.noperands; i++) {
     int64_t stride[MaxRank], offset;
     const Node *base;
     if (!attend_piece(k, &w.a, i, stride, &offset, &base)) return;
   }
   const Template *tm = k->tm;
-  k->tm = weigh_template(g);
+  k->tm = weigh_template(g, is_sum(n));
   k->attention = arena_alloc(g->arena, sizeof w.a);
   *k->attention = w.a;
   Tile best;
