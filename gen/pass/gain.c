@@ -119,11 +119,11 @@ static double scores_seconds(const Arch *arch, bool tensor, double count, double
 // Kept, scores and what the softmax makes of them are written and read by the forward pass, which
 // else is one kernel of two products; then the softmax is read, the weights are written, and read
 // to be summed.
-bool gain_scores_again(const Arch *arch, const Node *weights, const Attention *a) {
+bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a) {
   enum { kLeast = 32, kAccesses = 7, kLaunches = 3 }; // kLeast: rows, and keys, of a tile
   enum { kFill = 1600 };                              // clocks of a launch
   const double reached = 0.8;                         // by products that are kernels alone
-  const Node *product = a->product[0];
+  const Node *product = a->product[0], *weights = sum->in[0];
   bool tensor = dtype_size(prec_operand(product)) == 2;
   double count = (double)type_count(&weights->type), depth = 0, padded = count, large = count;
   for (int i = 0; i < a->nproducts; i++)
@@ -134,7 +134,9 @@ bool gain_scores_again(const Arch *arch, const Node *weights, const Attention *a
     padded *= (double)round_up(along, kLeast) / (double)along;
     large *= (double)round_up(along, 2 * kLeast) / (double)along;
   }
-  double bytes = (double)type_bytes(&weights->type), seen = kAccesses * bytes;
+  double bytes = (double)type_bytes(&weights->type);
+  bool stored = type_same_shape(&sum->type, &weights->type); // in any case, and not read again
+  double seen = (stored ? kAccesses - 2 : kAccesses) * bytes;
   double moved = bytes < (double)arch->l2 / 4 ? l2_seconds(arch, seen) : dram_seconds(arch, seen);
   double share = arch->wgmma ? 1 : arch->mma_share;
   double units = tensor                           ? arch->tensor16 * share

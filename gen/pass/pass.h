@@ -243,7 +243,7 @@ int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing 
 bool gain_inside(const Arch *arch, const Group *k, double reads);
 // Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?
 bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows);
-bool gain_scores_again(const Arch *arch, const Node *weights, const Attention *a); // than kept?
+bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a); // than kept?
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of

@@ -41,8 +41,11 @@ static bool find_root(Weights *w) {
   return n->op->cls == OpMap && dtype_is_float(n->type.dtype);
 }
 
+// A sum of the root, or a copy: then weights themselves are stored, a sum over nothing.
 static bool is_sum(const Node *n) {
-  return n->op->cls == OpReduce && n->op->flags & FlagAdd && dtype_is_float(n->type.dtype);
+  bool copies = n->op->cls == OpMap && n->op->flags & FlagCopy && !n->inner;
+  bool adds = n->op->cls == OpReduce && n->op->flags & FlagAdd;
+  return (copies || adds) && dtype_is_float(n->type.dtype);
 }
 
 // A product in the root that has its shape.
@@ -58,39 +61,6 @@ static const Node *first_product(const Weights *w) {
     }
   }
   return NULL;
-}
-
-// Of the axes of a sum: rows of the scores, keys, or batches, of which some are summed.
-enum { StepKept, StepSummed, StepRows, StepKeys, StepCount };
-
-// Axes of a sum of weights, as of a product that sums keys up and has no columns: the rows and
-// keys are those of `product`; batches that the sum keeps stand before those that it does not.
-Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place) {
-  static const char *const names[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"};
-  const Type *none = &sum->type, *weights = &sum->in[0]->type;
-  Maps of = maps_of(product, 0),
-       m = {.rank = {weights->rank, 0, sum->type.rank}, .type = {weights, none, &sum->type}};
-  int step[MaxRank], rows = -1, keys = -1, rank = of.rank[MapOut];
-  for (int d = 0; d < rank; d++) {
-    if (of.type[MapOut]->dim[d] == 1) continue;
-    if (maps_uses(&of.dim[MapOut][d], &of, AxisM)) rows = d;
-    if (maps_uses(&of.dim[MapOut][d], &of, AxisN)) keys = d;
-  }
-  for (int d = 0; d < rank; d++)
-    step[d] = d == rows                        ? StepRows
-              : d == keys                      ? StepKeys
-              : sum->attr.axes >> place[d] & 1 ? StepSummed
-                                               : StepKept;
-  for (int i = 0; i < StepCount; i++)
-    for (int d = 0; d < rank; d++) {
-      if (step[d] != i || of.type[MapOut]->dim[d] == 1) continue;
-      AxisRole role = i == StepRows ? AxisM : i == StepKeys ? AxisK : AxisBatch;
-      m.axis[m.naxes] = (Axis){names[d], role, of.type[MapOut]->dim[d]};
-      m.dim[MapA][place[d]].by[m.naxes] = 1;
-      m.dim[MapOut][place[d]].by[m.naxes] = !(sum->attr.axes >> place[d] & 1);
-      m.naxes++;
-    }
-  return m;
 }
 
 // The roles of the last product along a dimension of the root.
@@ -264,7 +234,9 @@ typedef struct Copies {
   Node **wide, **reciprocal, **copy;
   const Weights *w;
   const Maps *values;
-  bool scores; // is what makes scores copied?
+  bool scores;           // is what makes scores copied?
+  bool *leaves, *rooted; // by id: do maps lead from it to what the model stores; is it weights that
+                         // have been asked about, or made of such?
 } Copies;
 
 static Node *copied(Graph *to, Node *n, Node **in) {
@@ -386,6 +358,32 @@ static Node *same_node(Graph *to, Node *n, Node **in) {
   return made;
 }
 
+// What the last product, or the sum, reads instead.
+static Node *own_root(Graph *to, Copies *c, const Weights *w) {
+  const Node *n = w->last;
+  Maps values = is_sum(n) ? weigh_sum_axes(n, w->a.product[0], w->a.place) : maps_of(n, 0);
+  c->w = w, c->values = &values;
+  Node *made = own_operand(to, c, n->in[0]);
+  for (int i = 0; i < w->count; i++) c->copy[w->seen[i]->id] = NULL;
+  return made;
+}
+
+// Weights that the model stores, as the derivative of a bias that nothing shares: those that read n
+// read a copy, which has scores of its own. Null: n is none of these.
+static Node *own_stored(Graph *to, Copies *c, Node *n) {
+  Weights w;
+  Node copy = {.op = op_need(to->c, "copy"), .nin = 1, .in = &n, .type = n->type};
+  for (int i = 0; i < n->nin; i++) c->rooted[n->id] |= c->rooted[n->in[i]->id];
+  if (!c->leaves[n->id] || c->rooted[n->id]) return NULL;
+  if (!find_weights(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
+  c->rooted[n->id] = true;
+  if (!gain_scores_again(to->c->options.arch, &copy, &w.a)) return NULL;
+  Node *in = own_root(to, c, &w), *made = graph_add(to, copy.op, 1, &in, NULL, n);
+  made->type = n->type;
+  made->inner = false;
+  return made;
+}
+
 // n, with weights of its own; what all of them are multiplied by stands behind it.
 static Node *own_weights(Graph *to, Node *n, Node **in) {
   Copies *c = to->scratch;
@@ -393,12 +391,11 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   for (int i = 0; i < n->nin && n->op->cls == OpContract; i++)
     in[i] = own_view(to, n->in[i], false);
   const Arch *arch = to->c->options.arch;
+  Node *stored = n->op->cls == OpMap ? own_stored(to, c, n) : NULL;
+  if (stored) return stored;
   if (!find_weights(&w, arch, n, false)) return same_node(to, n, in);
-  if (is_sum(n) && !gain_scores_again(arch, w.root, &w.a)) return same_node(to, n, in);
-  Maps values = is_sum(n) ? weigh_sum_axes(n, w.a.product[0], w.a.place) : maps_of(n, 0);
-  c->w = &w, c->values = &values;
-  in[0] = own_operand(to, c, n->in[0]);
-  for (int i = 0; i < w.count; i++) c->copy[w.seen[i]->id] = NULL;
+  if (is_sum(n) && !gain_scores_again(arch, n, &w.a)) return same_node(to, n, in);
+  in[0] = own_root(to, c, &w);
   Node *made = same_node(to, n, in);
   if (!w.scaled) return made;
   Node *factors[2] = {made, w.scaled->in[1]->subst};
@@ -407,11 +404,26 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   return all;
 }
 
+// From which values do maps and moves lead to outputs and to what is updated?
+static void find_leaves(const Graph *g, bool *leaves) {
+  for (int i = 0; i < g->noutputs; i++) leaves[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++) leaves[g->updates[i].value->id] = true;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    bool each = leaves[i] && n->uses && (n->op->cls == OpMap || n->op->cls == OpMove);
+    for (int j = 0; j < n->nin && each; j++)
+      if (type_count(&n->in[j]->type) == type_count(&n->type)) leaves[n->in[j]->id] = true;
+  }
+}
+
 Graph *weigh_own(Graph *g) {
   size_t bytes = sizeof(Node *) * (size_t)(g->nnodes + 1);
   Copies c = {.wide = arena_alloc(g->arena, bytes),
               .reciprocal = arena_alloc(g->arena, bytes),
-              .copy = arena_alloc(g->arena, bytes)};
+              .copy = arena_alloc(g->arena, bytes),
+              .leaves = arena_alloc(g->arena, bytes),
+              .rooted = arena_alloc(g->arena, bytes)};
+  find_leaves(g, c.leaves);
   return graph_rebuild(g, own_weights, &c);
 }
 

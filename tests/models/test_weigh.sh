@@ -12,8 +12,8 @@ derived() { # derived CASE DTYPE KERNELS[:SUMS]: so many of the template `weigh`
     { cat "$work/log"; echo "not $3 kernels compute scores again"; return 1; }
 }
 i=0
-for one in plain:3 bias:3:1 bias_keys:3:1 bias_shared:3:1 bias_heads:3:1 bias_odd:3:1 windows:3:1 \
-  slopes:3:1 scales:3:1 cap:3:2 table:3:1 rows:3:1 dropout:3 lengths:3 lse:3 grouped:3 one_key:0 \
+for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_heads:3:1 bias_odd:3:1 \
+  windows:3:1 slopes:3:1 scales:3:1 cap:3:2 table:3:1 rows:3:1 dropout:3 lengths:3 lse:3 grouped:3 one_key:0 \
   odd_values:0 deep:3 low:3 itself:3 twice:3 two_values:1 entropy:1 shared_keys:2 learned_keys:2 \
   mixed_heads:1 fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
@@ -67,12 +67,18 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
 fi
 hidden() { derived hidden bf16 3 && ! grep -e "rounding alone" "$work/log"; }
 ok "a mask that is stored rounded, bf16" hidden
-trained() {
+trained() { # trained CASE TEMPLATE COUNT
   build/nngen tests/models/weigh.lua --quiet --check \
-    --entry train --set case=trained >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
-  [ "$(grep -c " weigh  " "$work/log")" = 3 ] || { cat "$work/log"; return 1; }
+    --entry train --set case=$1 >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
+  [ "$(grep -c " $2  " "$work/log")" = $3 ] || { cat "$work/log"; return 1; }
 }
-ok "scores divided by a parameter that is trained" trained
+ok "scores divided by a parameter that is trained" trained trained weigh 3
+ok "a sum of two biases that are trained" trained trained_bias sum_weights 1
+copies() { # but for the bias itself, which other kernels read, moments are updated in their place
+  build/nngen show tests/models/weigh.lua --entry train --set case=trained_bias --plan \
+    >"$work/plan" && [ $(grep -c '"kind": "copy"' "$work/plan") = $1 ]
+}
+ok "moments of a bias are updated in their place" copies 1
 in_order() {
   build/nngen show tests/models/weigh.lua --set case=joined_inputs |
     grep -q '^%0 = input() : f32(2,3,4,8)<0,1,2,3>'

@@ -184,6 +184,19 @@ function cases.padded_types() -- integers and floats beside each other
   local a, b = nn.input("a", {4}, {dtype = "i32"}), nn.input("b", {4})
   return nn.op.pad(a, {dims = {0}, ends = {4}}) + nn.op.pad(b, {dims = {4}, ends = {0}})
 end
+function cases.bias_own() -- that nothing shares
+  local b = nn.input("b", {B, H, N, M})
+  return attention({bias = b, causal = true}, b)
+end
+function cases.trained_bias() -- parameters, scaled and updated by the kernels that find derivatives
+  local function network(x, y, z)
+    local b, c = nn.param("b", {H, N, M}, {"normal", 1}), nn.param("c", {1, H, 1, M}, {"normal", 1})
+    return x:attention(y, z, {bias = b + c, causal = true}):linear("out", {out = W})
+  end
+  nn.train(B, function() return {loss = (network(q(), k(), v()) ^ 2):mean()} end,
+           {optimizer = "adamw", lr = 0.1})
+  return network(q(), k(), v())
+end
 function cases.trained() -- two entries, and scores divided by a parameter that is trained
   local function network(x, y, z)
     local scores = x:linear("q_proj", {out = D}):matmul(y:linear("k_proj", {out = D}):transpose())
