@@ -316,6 +316,13 @@ static Node *own_view(Graph *to, Node *old, bool again) {
   return own_moves(to, old, from);
 }
 
+// What scores are combined with, as another shape of what is in memory: no kernel copies it.
+static Node *own_shape(Graph *to, Node *old) {
+  const Node *from = old;
+  while (is_view(from) && view_same_memory(from)) from = from->in[0];
+  return own_moves(to, old, from);
+}
+
 static Node *own(Graph *to, Copies *c, Node *old);
 
 // x / c = x (1 / c), where c is of rows: it is one over c that the kernel reads.
@@ -331,7 +338,8 @@ static Node *own(Graph *to, Copies *c, Node *old) {
   bool product = false;
   for (int i = 0; i < c->w->a.nproducts; i++) product = product || c->w->a.product[i] == old;
   bool map = old->op->cls == OpMap && is_matrix(c->w, c->values, old);
-  if (!product && !map) return is_matrix(c->w, c->values, old) ? old->subst : wide_row(to, c, old);
+  if (!product && !map)
+    return is_matrix(c->w, c->values, old) ? own_shape(to, old) : wide_row(to, c, old);
   if (c->copy[old->id]) return c->copy[old->id];
   Node *in[MaxInputs], *divisor = map && old->op->flags & FlagDiv ? old->in[1] : NULL;
   bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&

@@ -26,6 +26,11 @@ for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_head
 done
 for one in lengths $(long && echo grouped fused_projection); do ok "$one, tf32" derived $one tf32 3; done
 ok "scores far from 0, fp32" derived far fp32 3
+reshapes() { # a bias that is seen in the shape of scores is not copied into it
+  build/nngen show tests/models/weigh.lua --set case=bias --stage fuse >"$work/fuse" || return 1
+  ! grep "^# kernel .*: reshape," "$work/fuse"
+}
+ok "a bias is read where it is" reshapes
 summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads, all accesses seen
   export NNGEN_SIM_SEED=$3 NNGEN_SIM_CHECK=all
   build/nngen tests/models/weigh.lua --quiet --check --dtype $2 --candidate $3 --set case=$1 \
