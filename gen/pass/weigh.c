@@ -381,6 +381,7 @@ static Node *own_root(Graph *to, Copies *c, const Weights *w) {
 static Node *own_stored(Graph *to, Copies *c, Node *n) {
   Weights w;
   Node copy = {.op = op_need(to->c, "copy"), .nin = 1, .in = &n, .type = n->type};
+  copy.fixed = n->fixed;
   for (int i = 0; i < n->nin; i++) c->rooted[n->id] |= c->rooted[n->in[i]->id];
   if (!c->leaves[n->id] || c->rooted[n->id]) return NULL;
   if (!find_weights(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
