@@ -169,7 +169,7 @@ typedef struct ProductText {
 enum { kRoleBatch = 1 << AxisBatch, kRoleM = 1 << AxisM, kRoleN = 1 << AxisN, kRoleK = 1 << AxisK };
 
 extern const char *const product_letters[AxisRoles];
-void product_open(ProductText *h, Emitter *e);
+void product_open(ProductText *h, Emitter *e, const Product *p);
 void product_name_axes(ProductText *h); // anew, after ProductText.number
 const char *product_literal(const ProductText *h, int64_t value);
 // Numbers, or members of `phase` where phases differ.
@@ -209,6 +209,7 @@ void emit_select(Emitter *e);
 void emit_contract(Emitter *e);
 void emit_attend(Emitter *e);
 void emit_weigh(Emitter *e);
+void emit_sum_weights(Emitter *e);
 
 // ---- embed.c, embed_cuda.c: a plan as files that other programs build ---------------------------
 

@@ -232,26 +232,30 @@ static void put_shape(AttendText *t) {
   hole_text(e, "unit", tile->unit->name);
   hole_text(e, "operand", expr_ctype(prec_operand(e->g->anchor)));
   hole_int(e, "m", t->a.rows);
-  hole_int(e, "n", t->a.width);
   hole_int(e, "keys", t->a.keys);
   hole_int(e, "tile_m", tile->m);
   hole_int(e, "tile_keys", tile->n);
   hole_int(e, "warp_m", tile->tm);
   hole_int(e, "blocks", tile->blocks);
-  hole_int(e, "staged", attend_staged(&t->a));
-  TileShares shares = attend_tiles(e->g, &t->a, tile);
-  hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);
   hole_int(e, "smem", tile->smem);
+  hole_int(e, "splits", tile->splits);
   lua_newtable(e->c->lua);
-  for (int i = 0; i <= 2 * t->a.nproducts; i++) put_operand(t, i);
+  for (int i = 0; i < e->g->attention->noperands; i++) put_operand(t, i);
   lua_setfield(e->c->lua, -2, "operands");
+}
+
+// What kernels that make rows of values have besides.
+static void put_rows(AttendText *t) {
+  Emitter *e = t->e;
+  TileShares shares = attend_tiles(e->g, &t->a, &e->g->tile);
+  hole_int(e, "n", t->a.width);
+  hole_int(e, "staged", attend_staged(&t->a));
+  hole_bool(e, "descends", shares.skipped_first > shares.skipped_last);
 }
 
 static void open_text(AttendText *t, Emitter *e) {
   *t = (AttendText){.e = e, .a = attend_problem(e->g)};
-  product_open(&t->values, e);
-  t->values.p = t->a.values;
-  t->values.maps = t->a.values.maps;
+  product_open(&t->values, e, &t->a.values);
   t->values.number[AxisK] = "key";
   product_name_axes(&t->values);
   for (int i = 0; i < t->a.nproducts; i++) {
@@ -272,10 +276,10 @@ void emit_attend(Emitter *e) {
   AttendText t;
   open_text(&t, e);
   put_shape(&t);
+  put_rows(&t);
   const Node *scaled;
   double scale = common_factor(e->g->attention->score, e->g, &scaled);
   hole_text(e, "scale", expr_literal(e->c->arena, scale, DtF32));
-  hole_int(e, "splits", e->g->tile.splits);
   hole_int(e, "depth", t.a.depth[0]);
   Masking masking = attend_masking(e->g, &t.a);
   hole_text(e, "product", t.product[0]);
@@ -305,20 +309,60 @@ static void put_mapped(AttendText *t, const char *name, const Masking *holding) 
   lua_setfield(t->e->c->lua, -2, name);
 }
 
+static void put_products(AttendText *t) {
+  lua_State *lua = t->e->c->lua;
+  lua_newtable(lua);
+  for (int i = 0; i < t->a.nproducts; i++) {
+    lua_pushstring(lua, t->product[i]);
+    lua_rawseti(lua, -2, i + 1);
+  }
+  lua_setfield(lua, -2, "products");
+}
+
 void emit_weigh(Emitter *e) {
   AttendText t;
   const Attention *a = e->g->attention;
   open_text(&t, e);
   put_shape(&t);
-  lua_newtable(e->c->lua);
-  for (int i = 0; i < a->nproducts; i++) {
-    lua_pushstring(e->c->lua, t.product[i]);
-    lua_rawseti(e->c->lua, -2, i + 1);
-  }
-  lua_setfield(e->c->lua, -2, "products");
+  put_rows(&t);
+  put_products(&t);
   hole_int(e, "shared", t.a.shared < 2 * a->nproducts ? t.a.shared + 1 : 0);
   Masking masking = attend_masking(e->g, &t.a);
   put_mapped(&t, "weighing", &(Masking){0});
   if (masking.count) put_masking(&t, &masking), put_mapped(&t, "plain", &masking);
   tails_put(&t.values);
+}
+
+// ---- sums of such weights -----------------------------------------------------------------------
+
+// What the sum of these rows, keys and kept batches becomes, and where it is stored.
+static void put_sum(AttendText *t) {
+  Emitter *e = t->e;
+  const Type *type = &e->g->anchor->type;
+  Scope s = open_scope(t);
+  Buffer decode = {0};
+  Index at[MaxRank];
+  lua_newtable(e->c->lua);
+  product_index(&t->values, MapOut, kRoleBatch | kRoleM | kRoleK, "    ", &decode, at);
+  expr_bind(&s, e->g->anchor, at, "sum");
+  emit_epilogue(e, &s, type, at, NULL);
+  const char *texts[] = {hole_get(e, "loads"), hole_get(e, "body"), hole_get(e, "stores")};
+  hole_text(e, "decode", text_mentioned(t->values.arena, &decode, LENGTH(texts), texts));
+  lua_setfield(e->c->lua, -2, "sum");
+}
+
+void emit_sum_weights(Emitter *e) {
+  AttendText t;
+  open_text(&t, e);
+  put_shape(&t);
+  put_products(&t);
+  hole_int(e, "batches", t.a.looped);
+  hole_bool(e, "sums_rows", t.a.sums_rows);
+  hole_bool(e, "sums_keys", t.a.sums_keys);
+  hole_int(e, "part_group", tile_part_group(&e->g->tile));
+  hole_int(e, "part_counts", tile_part_counts(&e->g->tile));
+  Masking masking = attend_masking(e->g, &t.a);
+  put_mapped(&t, "weighing", &(Masking){0});
+  if (masking.count) put_masking(&t, &masking), put_mapped(&t, "plain", &masking);
+  put_sum(&t);
 }

@@ -330,7 +330,8 @@ void emit_contract(Emitter *e) {
   ProductText h;
   States rows = {.group = e->g};
   find_rows(e, &rows);
-  product_open(&h, e);
+  Product product = contract_product(e->g);
+  product_open(&h, e, &product);
   if (e->rows) put_rows(&h);
   put_shape(&h);
   put_operand(&h, MapA);

@@ -169,8 +169,8 @@ const char *product_flat_text(ProductText *h, int tensor, const Type *t, unsigne
   return h->p.phases > 1 ? NULL : product_offset_text(h, tensor, stride, roles);
 }
 
-void product_open(ProductText *h, Emitter *e) {
-  *h = (ProductText){.e = e, .arena = e->c->arena, .p = contract_product(e->g)};
+void product_open(ProductText *h, Emitter *e, const Product *p) {
+  *h = (ProductText){.e = e, .arena = e->c->arena, .p = *p};
   h->maps = h->p.maps;
   h->values = arena_alloc(h->arena, sizeof *h->values * (size_t)h->p.phases);
   memcpy(h->number, product_letters, sizeof product_letters);

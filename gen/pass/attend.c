@@ -247,7 +247,7 @@ static bool operands_fit(Search *s) {
   if (maps_count(&scores, AxisN) < 2) return refuse(s, NULL); // one key
   if (s->a.key < 0 || s->a.along[0] < 0 || s->a.along[1] < 0 || s->a.along[2] < 0)
     return refuse(s, "heads and keys are not one dimension each");
-  s->a.nproducts = 1;
+  s->a.nproducts = 1, s->a.noperands = 3;
   for (int d = 0; d < scores.rank[MapOut]; d++) s->a.place[d] = d;
   s->a.operand[0] = first->in[0], s->a.operand[1] = first->in[1], s->a.operand[2] = last->in[1];
   for (int i = 0; i < 3; i++) {

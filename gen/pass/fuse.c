@@ -282,9 +282,9 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
   find_users(g, &f);
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
-    if (!k || k->nnodes != 1 || !k->tm->fusion->product || unfused || c->options.no_flash) continue;
+    if (!k || k->nnodes != 1 || unfused || c->options.no_flash) continue;
     weigh_find(g, k);
-    if (!k->attention) attend_find(g, k);
+    if (!k->attention && k->tm->fusion->product) attend_find(g, k);
   }
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;

@@ -2,6 +2,7 @@
 // through DRAM and L2, and instructions for what is computed again.
 #include "pass.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { kSector = 32 }; // bytes of memory that a single element moves
@@ -97,6 +98,53 @@ bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows) {
   double outside = (double)round_up(rows, kTile) / (double)rows - 1; // multiplied for nothing
   double more = outside * 2 * maps_multiplies(k->anchor) / (reached * k->tm->rate(k, arch));
   return more < arch->launch_gap + dram_seconds(arch, (double)type_bytes(&k->anchor->type));
+}
+
+// Seconds for the scores of a tile after the other, `count` in all, of products of `depth` elements
+// together: on the units, from L2 and in shared memory, where each warp reads the keys; and for a
+// warp's first tile.
+static double scores_seconds(const Arch *arch, bool tensor, double count, double depth) {
+  enum { kMostTile = 64, kWarpRows = 16, kSmemRate = 128, kFirst = 16 };
+  const double reached = tensor ? 0.5 : 0.6; // of the peak: an estimate
+  double units = tensor ? arch->tensor16 * arch->mma_share : arch->fp32, clock = arch->clock * 1e9;
+  double row = depth * (tensor ? 2 : 4), tile = kMostTile;
+  while (4 * tile * row > arch->smem) tile /= 2; // two stages, of rows and keys
+  double smem = count * row * (1. / kWarpRows + 3 / tile) / (kSmemRate * clock * arch->sms);
+  double math = 2 * count * depth / (reached * units),
+         l2 = l2_seconds(arch, 2 * count * row / tile);
+  double together = pow(pow(math, 4) + pow(smem, 4) + pow(l2, 4), 0.25); // as cost_together
+  return together + (tensor ? 0 : kFirst * depth / clock);
+}
+
+// Kept, scores and what the softmax makes of them are written and read by the forward pass, which
+// else is one kernel of two products; then the softmax is read, the weights are written, and read
+// to be summed.
+bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a) {
+  enum { kLeast = 32, kAccesses = 7, kLaunches = 3 }; // kLeast: rows, and keys, of a tile
+  enum { kFill = 1600 };                              // clocks of a launch
+  const double reached = 0.8;                         // by products that are kernels alone
+  const Node *product = a->product[0], *weights = sum->in[0];
+  bool tensor = dtype_size(prec_operand(product)) == 2;
+  double count = (double)type_count(&weights->type), depth = 0, padded = count, large = count;
+  for (int i = 0; i < a->nproducts; i++)
+    depth += (double)a->operand[2 * i]->type.dim[a->along[2 * i]];
+  Maps m = maps_of(product, 0);
+  for (int role = AxisM; role <= AxisN; role++) {
+    int64_t along = maps_count(&m, (AxisRole)role);
+    padded *= (double)round_up(along, kLeast) / (double)along;
+    large *= (double)round_up(along, 2 * kLeast) / (double)along;
+  }
+  double bytes = (double)type_bytes(&weights->type);
+  bool stored = type_same_shape(&sum->type, &weights->type); // in any case, and not read again
+  double seen = (stored ? kAccesses - 2 : kAccesses) * bytes;
+  double moved = bytes < (double)arch->l2 / 4 ? l2_seconds(arch, seen) : dram_seconds(arch, seen);
+  double share = arch->wgmma ? 1 : arch->mma_share;
+  double units = tensor                           ? arch->tensor16 * share
+                 : product->precision == PrecTf32 ? arch->tf32 * share
+                                                  : arch->fp32;
+  double launches = kLaunches * (arch->launch_gap + kFill / (arch->clock * 1e9));
+  double products = 3 * large * depth / (reached * units); // of half the depth each
+  return 2 * scores_seconds(arch, tensor, padded, depth) < launches + moved + products;
 }
 
 bool gain_inside(const Arch *arch, const Group *k, double reads) {

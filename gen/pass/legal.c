@@ -329,6 +329,10 @@ const Fusion fusion_weigh = {.anchors = anchors_none,
                              .takes = prologue_of_attention,
                              .product = true,
                              .anywhere = true};
+const Fusion fusion_sums = {.anchors = anchors_none,
+                            .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
+                            .takes = prologue_of_attention,
+                            .in_place = true};
 const Fusion fusion_many = {.anchors = anchors_none};
 const Fusion fusion_scan = {.anchors = anchors_scan,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},

@@ -108,7 +108,8 @@ typedef struct Tail {       // of a product's result: moves, and maps of where t
 
 // Attention: what a row of weights becomes of the values, out = weight v. attend.c: weight is
 // exp(score - shift) after `step`, and score a map of q k^T. weigh.c: it is any map of one or two
-// products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf.
+// products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum
+// of weights has no v.
 enum { kRowTail = -1, kFootTail = -2 }; // Node.tail of values of rows, of sums of columns
 enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1 };
 typedef struct Weighing { // from the weights down to the power
@@ -118,7 +119,7 @@ typedef struct Weighing { // from the weights down to the power
 typedef struct Attention {
   Node *product[kMostScores], *score, *shift, *power; // shift null: nothing is subtracted
   bool turned[kMostScores];                           // the product's rows are what is summed over
-  int nproducts;
+  int nproducts, noperands;
   Weighing step[kMostWeighings];
   int nsteps;
   int key;                   // the dimension of scores that rows run along
@@ -178,8 +179,8 @@ Dtype prec_operand(const Node *contract); // what a product reads
 void channels_pack_groups(Graph *to, Node *conv, Dtype dtype), // channels.c: both for layout
     channels_make_even(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // share.c
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
-Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g); // a file each
-Graph *copies_follow(Graph *g);
+Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
+    *copies_follow(Graph *g), *weigh_own(Graph *g), *chain_own(Graph *g); // a file each
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
@@ -199,7 +200,7 @@ bool legal_lies_alike(const Group *k, const Node *n);   // a move whose elements
 bool legal_alone(const Group *k, const Node *n);        // nobody but n reads what k makes
 const char *legal_size(const Group *a, const Group *b); // why one kernel of both is too large
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
-    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_many; // legal.c
+    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_sums, fusion_many; // legal.c
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before);                // prologue.c
@@ -216,11 +217,10 @@ const Node *fuse_only_reader(const Node *n);       // null: there is not one alo
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a reduction, and will share a launch with others?
-void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g); // a file each
-void bundle_groups(Graph *g); // bundle.c: many small kernels become one
+void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
+    bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------
-Graph *chain_own(Graph *g); // the graph with chains of cheap maps for single readers
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
 Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
 typedef struct Late Late;
@@ -243,6 +243,7 @@ int64_t gain_behind(const Group *k, const Node *n); // bytes saved by computing 
 bool gain_inside(const Arch *arch, const Group *k, double reads);
 // Is it cheaper that product k's tiles end with every `rows` rows, than to add these up elsewhere?
 bool gain_sums_parts(const Arch *arch, const Group *k, int64_t rows);
+bool gain_scores_again(const Arch *arch, const Node *sum, const Attention *a); // than kept?
 
 // ---- tail.c ------------------------------------------------------------------------------------
 const Node *tail_made(const Group *g, int tail); // what its maps have the shape of
@@ -250,9 +251,9 @@ Lane tail_product_lane(const Node *product);     // where neighbours along n are
 Lane tail_lane(const Group *g, int tail);        // and at the end of the tail
 // The tail of what n reads of k, kRowTail and kFootTail among them; less: there are several.
 int tail_of_inputs(const Group *k, const Node *n);
-bool tail_writes(const Group *g, int tail);
 void tail_join(Group *k, Node *n); // n is in k now
-bool tail_may_begin(const Group *k, const Node *n), tail_goes_on(const Group *k, const Node *n);
+bool tail_writes(const Group *g, int tail), tail_may_begin(const Group *k, const Node *n),
+    tail_goes_on(const Group *k, const Node *n);
 Node *tail_mapped(const Group *k);            // what maps alone make of the product
 bool tail_meet(const Node *a, const Node *b); // do maps lead from both to one?
 void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a product that is alone
@@ -268,8 +269,8 @@ int attend_piece(const Group *g, const Attention *a, int i, int64_t stride[MaxRa
                  int64_t *offset, const Node **base);
 bool attend_is_plain(const Maps *m); // is each dimension one axis of its own, counted from 0?
 int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with such axes; -1
-Graph *weigh_own(Graph *g); // weigh.c: with scores of its own for each product that they weigh
-void weigh_find(Graph *g, Group *k); // makes such a product, alone in its group, one kernel
+void weigh_find(Graph *g, Group *k); // weigh.c: makes such a product, alone, one kernel; or a sum
+Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
 
 // ---- group.c -----------------------------------------------------------------------------------
 bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue
@@ -294,7 +295,6 @@ bool group_aliases(const Group *k, const Node *n);
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
 bool row_needed_later(const Group *g, const Node *n, int sweep); // is the full value n?
 bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?
-void row_join_readers(Graph *g); // what reads results of rows, over their elements, joins them
 void print_groups(const Graph *g, FILE *file), print_dot(const Graph *g, FILE *file);
 
 #endif

@@ -16,7 +16,7 @@ static bool is_head(const Graph *g, const Node *n) {
   Node **readers = fuse_readers(g, n, &count);
   for (int i = 0; i < count; i++) {
     const Attention *a = readers[i]->group ? readers[i]->group->attention : NULL;
-    for (int j = 0; a && j <= 2 * a->nproducts; j++)
+    for (int j = 0; a && j < a->noperands; j++)
       if (a->operand[j] == n) return true;
   }
   return false;

@@ -152,7 +152,7 @@ static bool is_made_of_less(const Group *k) {
 const char *prologue_of_attention(Group *reader, Group *k) {
   const Attention *a = reader->attention;
   const Node *made = k->nodes[k->nnodes - 1];
-  for (int i = 0; i < 2 * a->nproducts + 1; i++) {
+  for (int i = 0; i < a->noperands; i++) {
     const Node *n = a->operand[i], *base;
     while (n != made && n->group == reader && n->nin == 1) n = n->in[0];
     if (n != made) continue;

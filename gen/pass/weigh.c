@@ -5,7 +5,8 @@
 //
 // Weights are as many as scores, so they are never in memory: each such product has scores of its
 // own (weigh_own), which its kernel computes again (weigh_find), with what the softmax of each row
-// has come to, which the first kernel leaves.
+// has come to, which the first kernel leaves. Sums of such weights, as the derivative of a bias
+// that batches or rows share, are the same without v.
 #include "pass.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 enum { kMostAround = 16 }; // nodes of a kernel besides maps and products: the last one, its copies
 
 typedef struct Weights {
-  const Node *last; // the product that reads them
+  const Node *last; // the product, or the sum, that reads them
   Node *root;       // below its copies and permutations
   Node *scaled;     // and below its multiplication by a number; null: there is none
   Attention a;
@@ -38,6 +39,28 @@ static bool find_root(Weights *w) {
   if (scales && type_same_shape(&n->in[0]->type, &n->type)) w->scaled = n, n = n->in[0];
   w->root = n;
   return n->op->cls == OpMap && dtype_is_float(n->type.dtype);
+}
+
+// A sum of the root, or a copy: then weights themselves are stored, a sum over nothing.
+static bool is_sum(const Node *n) {
+  bool copies = n->op->cls == OpMap && n->op->flags & FlagCopy && !n->inner;
+  bool adds = n->op->cls == OpReduce && n->op->flags & FlagAdd;
+  return (copies || adds) && dtype_is_float(n->type.dtype);
+}
+
+// A product in the root that has its shape.
+static const Node *first_product(const Weights *w) {
+  const Node *seen[kMostNodes] = {w->root};
+  for (int i = 0, count = 1; i < count; i++) {
+    if (seen[i]->op->cls == OpContract) return seen[i];
+    for (int j = 0; seen[i]->op->cls == OpMap && j < seen[i]->nin; j++) {
+      int known = 0;
+      while (known < count && seen[known] != seen[i]->in[j]) known++;
+      bool alike = type_same_shape(&seen[i]->in[j]->type, &w->root->type);
+      if (alike && known == count && count < kMostNodes) seen[count++] = seen[i]->in[j];
+    }
+  }
+  return NULL;
 }
 
 // The roles of the last product along a dimension of the root.
@@ -151,12 +174,14 @@ static bool lies_along(const Node *operand, int along) {
 static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
   enum { kMostDepth = 256, kLeastRows = 16, kLeastKeys = 32, kSmemLeft = 4096 };
   Attention *a = &w->a;
+  bool sum = is_sum(w->last);
   int count = 0;
   int64_t bytes = 0; // of shared memory, for the smallest tile
   for (int i = 0; i < a->nproducts; i++) {
     Node *p = a->product[i];
     Maps inner = maps_of(p, 0);
-    if (maps_phases(p) > 1 || p->precision != w->last->precision || !attend_is_plain(&inner) ||
+    const Node *like = sum ? a->product[0] : w->last;
+    if (maps_phases(p) > 1 || p->precision != like->precision || !attend_is_plain(&inner) ||
         !find_turn(w, values, i))
       return false;
     for (int j = 0; j < 2; j++) {
@@ -165,14 +190,19 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
       a->operand[count++] = p->in[side];
     }
   }
-  a->along[count] = attend_dim(values, MapB, AxisN);
-  a->operand[count++] = w->last->in[1];
+  if (!sum) {
+    a->along[count] = attend_dim(values, MapB, AxisN);
+    a->operand[count++] = w->last->in[1];
+  }
+  a->noperands = count;
   for (int i = 0; i < count; i++) {
     int64_t depth = a->along[i] < 0 ? 0 : a->operand[i]->type.dim[a->along[i]];
     if (a->along[i] < 0 || depth > kMostDepth || !lies_along(a->operand[i], a->along[i]))
       return false;
-    bytes += depth * (int64_t)dtype_size(prec_operand(w->last)) *
-             (i % 2 || i == count - 1 ? 2 * kLeastKeys : kLeastRows);
+    int64_t size = (int64_t)dtype_size(prec_operand(a->product[0]));
+    int keys = sum && size == 2 ? 4 * kLeastKeys : 2 * kLeastKeys; // and the next tile's
+    int rows = sum ? 2 * kLeastRows : kLeastRows;
+    bytes += depth * size * (i % 2 || i == count - 1 ? keys : rows);
   }
   return bytes <= arch->smem - kSmemLeft;
 }
@@ -180,17 +210,20 @@ static bool find_operands(Weights *w, const Maps *values, const Arch *arch) {
 // Is n a product that is weighed so? Attention itself is not: it finds its rows' softmax first.
 static bool find_weights(Weights *w, const Arch *arch, const Node *n, bool inner) {
   *w = (Weights){.last = n};
-  if (n->op->cls != OpContract || maps_phases(n) > 1 || n->fixed)
-    return false;
-  Maps values = maps_of(n, 0);
-  if (!attend_is_plain(&values) || !find_root(w) || !find_products(w, &values, inner) ||
-      !find_score(w, &values) || !find_operands(w, &values, arch))
+  bool product = n->op->cls == OpContract && maps_phases(n) == 1;
+  if ((!product && !is_sum(n)) || n->fixed || !find_root(w)) return false;
+  const Node *first = product ? n : first_product(w);
+  if (!first) return false;
+  Maps values = product ? maps_of(n, 0) : weigh_sum_axes(n, first, w->a.place);
+  if (!attend_is_plain(&values) || !find_products(w, &values, inner) || !find_score(w, &values) ||
+      !find_operands(w, &values, arch))
     return false;
   int sums = attend_dim(&values, MapA, AxisK);
   w->a.nsteps = -1;
   w->a.key = 0;
   while (w->a.key < w->root->type.rank && w->a.place[w->a.key] != sums) w->a.key++;
-  return sums >= 0 && (w->a.nproducts > 1 || w->a.turned[0]);
+  bool alike = product || (w->a.product[0] == first && w->a.nproducts > 1);
+  return sums >= 0 && alike && (w->a.nproducts > 1 || w->a.turned[0]);
 }
 
 // ---- scores of its own --------------------------------------------------------------------------
@@ -201,7 +234,9 @@ typedef struct Copies {
   Node **wide, **reciprocal, **copy;
   const Weights *w;
   const Maps *values;
-  bool scores;  // is what makes scores copied?
+  bool scores;           // is what makes scores copied?
+  bool *leaves, *rooted; // by id: do maps lead from it to what the model stores; is it weights that
+                         // have been asked about, or made of such?
 } Copies;
 
 static Node *copied(Graph *to, Node *n, Node **in) {
@@ -281,6 +316,13 @@ static Node *own_view(Graph *to, Node *old, bool again) {
   return own_moves(to, old, from);
 }
 
+// What scores are combined with, as another shape of what is in memory: no kernel copies it.
+static Node *own_shape(Graph *to, Node *old) {
+  const Node *from = old;
+  while (is_view(from) && view_same_memory(from)) from = from->in[0];
+  return own_moves(to, old, from);
+}
+
 static Node *own(Graph *to, Copies *c, Node *old);
 
 // x / c = x (1 / c), where c is of rows: it is one over c that the kernel reads.
@@ -296,7 +338,8 @@ static Node *own(Graph *to, Copies *c, Node *old) {
   bool product = false;
   for (int i = 0; i < c->w->a.nproducts; i++) product = product || c->w->a.product[i] == old;
   bool map = old->op->cls == OpMap && is_matrix(c->w, c->values, old);
-  if (!product && !map) return is_matrix(c->w, c->values, old) ? old->subst : wide_row(to, c, old);
+  if (!product && !map)
+    return is_matrix(c->w, c->values, old) ? own_shape(to, old) : wide_row(to, c, old);
   if (c->copy[old->id]) return c->copy[old->id];
   Node *in[MaxInputs], *divisor = map && old->op->flags & FlagDiv ? old->in[1] : NULL;
   bool of_rows = divisor && divisor->op->cls != OpSource && dtype_is_float(divisor->type.dtype) &&
@@ -323,17 +366,45 @@ static Node *same_node(Graph *to, Node *n, Node **in) {
   return made;
 }
 
+// What the last product, or the sum, reads instead.
+static Node *own_root(Graph *to, Copies *c, const Weights *w) {
+  const Node *n = w->last;
+  Maps values = is_sum(n) ? weigh_sum_axes(n, w->a.product[0], w->a.place) : maps_of(n, 0);
+  c->w = w, c->values = &values;
+  Node *made = own_operand(to, c, n->in[0]);
+  for (int i = 0; i < w->count; i++) c->copy[w->seen[i]->id] = NULL;
+  return made;
+}
+
+// Weights that the model stores, as the derivative of a bias that nothing shares: those that read n
+// read a copy, which has scores of its own. Null: n is none of these.
+static Node *own_stored(Graph *to, Copies *c, Node *n) {
+  Weights w;
+  Node copy = {.op = op_need(to->c, "copy"), .nin = 1, .in = &n, .type = n->type};
+  copy.fixed = n->fixed;
+  for (int i = 0; i < n->nin; i++) c->rooted[n->id] |= c->rooted[n->in[i]->id];
+  if (!c->leaves[n->id] || c->rooted[n->id]) return NULL;
+  if (!find_weights(&w, to->c->options.arch, &copy, false) || w.root != n) return NULL;
+  c->rooted[n->id] = true;
+  if (!gain_scores_again(to->c->options.arch, &copy, &w.a)) return NULL;
+  Node *in = own_root(to, c, &w), *made = graph_add(to, copy.op, 1, &in, NULL, n);
+  made->type = n->type;
+  made->inner = false;
+  return made;
+}
+
 // n, with weights of its own; what all of them are multiplied by stands behind it.
 static Node *own_weights(Graph *to, Node *n, Node **in) {
   Copies *c = to->scratch;
   Weights w;
-  if (n->op->cls != OpContract) return same_node(to, n, in);
-  for (int i = 0; i < n->nin; i++) in[i] = own_view(to, n->in[i], false);
-  if (!find_weights(&w, to->c->options.arch, n, false)) return same_node(to, n, in);
-  Maps values = maps_of(n, 0);
-  c->w = &w, c->values = &values;
-  in[0] = own_operand(to, c, n->in[0]);
-  for (int i = 0; i < w.count; i++) c->copy[w.seen[i]->id] = NULL;
+  for (int i = 0; i < n->nin && n->op->cls == OpContract; i++)
+    in[i] = own_view(to, n->in[i], false);
+  const Arch *arch = to->c->options.arch;
+  Node *stored = n->op->cls == OpMap ? own_stored(to, c, n) : NULL;
+  if (stored) return stored;
+  if (!find_weights(&w, arch, n, false)) return same_node(to, n, in);
+  if (is_sum(n) && !gain_scores_again(arch, n, &w.a)) return same_node(to, n, in);
+  in[0] = own_root(to, c, &w);
   Node *made = same_node(to, n, in);
   if (!w.scaled) return made;
   Node *factors[2] = {made, w.scaled->in[1]->subst};
@@ -342,11 +413,26 @@ static Node *own_weights(Graph *to, Node *n, Node **in) {
   return all;
 }
 
+// From which values do maps and moves lead to outputs and to what is updated?
+static void find_leaves(const Graph *g, bool *leaves) {
+  for (int i = 0; i < g->noutputs; i++) leaves[g->outputs[i].node->id] = true;
+  for (int i = 0; i < g->nupdates; i++) leaves[g->updates[i].value->id] = true;
+  for (int i = g->nnodes - 1; i >= 0; i--) {
+    const Node *n = g->nodes[i];
+    bool each = leaves[i] && n->uses && (n->op->cls == OpMap || n->op->cls == OpMove);
+    for (int j = 0; j < n->nin && each; j++)
+      if (type_count(&n->in[j]->type) == type_count(&n->type)) leaves[n->in[j]->id] = true;
+  }
+}
+
 Graph *weigh_own(Graph *g) {
   size_t bytes = sizeof(Node *) * (size_t)(g->nnodes + 1);
   Copies c = {.wide = arena_alloc(g->arena, bytes),
               .reciprocal = arena_alloc(g->arena, bytes),
-              .copy = arena_alloc(g->arena, bytes)};
+              .copy = arena_alloc(g->arena, bytes),
+              .leaves = arena_alloc(g->arena, bytes),
+              .rooted = arena_alloc(g->arena, bytes)};
+  find_leaves(g, c.leaves);
   return graph_rebuild(g, own_weights, &c);
 }
 
@@ -361,23 +447,23 @@ static void absorb_inner(Graph *g, Group *k, const Node *n) {
   }
 }
 
-static const Template *weigh_template(const Graph *g) {
+static const Template *weigh_template(const Graph *g, bool sum) {
   const Template *tm = g->c->templates;
-  while (tm->fusion != &fusion_weigh) tm++;
+  while (tm->fusion != (sum ? &fusion_sums : &fusion_weigh)) tm++;
   return tm;
 }
 
 void weigh_find(Graph *g, Group *k) {
   Weights w;
   const Node *n = k->anchor;
-  if (!n->in[0]->inner || !find_weights(&w, g->c->options.arch, n, true)) return;
-  for (int i = 0; i < 2 * w.a.nproducts + 1; i++) {
+  if (!n->nin || !n->in[0]->inner || !find_weights(&w, g->c->options.arch, n, true)) return;
+  for (int i = 0; i < w.a.noperands; i++) {
     int64_t stride[MaxRank], offset;
     const Node *base;
     if (!attend_piece(k, &w.a, i, stride, &offset, &base)) return;
   }
   const Template *tm = k->tm;
-  k->tm = weigh_template(g);
+  k->tm = weigh_template(g, is_sum(n));
   k->attention = arena_alloc(g->arena, sizeof w.a);
   *k->attention = w.a;
   Tile best;

@@ -94,6 +94,8 @@ typedef struct Attending {
   int size;        // bytes of an operand's element
   int score_issue; // instructions for each score
   bool softmax;    // weights are found here; else they are a map of scores
+  bool sums, sums_rows, sums_keys; // they are summed up: along rows, along keys, and
+  int64_t looped;                  // over so many batches, the innermost ones
 } Attending;
 
 Attending attend_problem(const Group *g);
@@ -237,8 +239,7 @@ typedef struct RowReads {
   double again;    // bytes, besides those of the first sweep that reads them
 } RowReads;
 RowReads row_reads(const Group *g, int sweeps, uint64_t kept); // if these row_values stay
-void sched_scan(Group *g, const Arch *arch);
-void sched_select(Group *g, const Arch *arch);
+void sched_scan(Group *g, const Arch *arch), sched_select(Group *g, const Arch *arch);
 
 // ---- sched_contract.c --------------------------------------------------------------------------
 void sched_contract(Group *g, const Arch *arch);

@@ -1,9 +1,11 @@
-// sched_attend.c: attention, and products that weigh rows by maps of scores: how rows of queries
-// are cut, and what a tile costs.
+// sched_attend.c: attention, products that weigh rows by maps of scores, and sums of such weights:
+// how rows of queries are cut, and what a tile costs.
 //
 // A block keeps kTileM rows of queries and goes through all keys, a tile at a time; a warp has some
-// of the rows, and all keys of a tile. Bounds are those of products, and the units that compute
-// exponentials: 16 a clock of an SM (CUDA C++ Programming Guide, throughput of arithmetic).
+// of the rows, and all keys of a tile. Where weights are summed, it keeps a tile of sums and goes
+// through all tiles of weights that are added to it, or a part of them. Bounds are those of
+// products, and the units that compute exponentials: 16 a clock of an SM (CUDA C++ Programming
+// Guide, throughput of arithmetic).
 #include "sched.h"
 
 #include <math.h>
@@ -18,7 +20,6 @@ enum {
   kUnheldRegs = 20, // what addresses of queries take, where a warp reads 32 rows again
   kSecondRegs = 48, // and what two products need more
   kExpRate = 16,    // per clock
-  kScoreIssue = 5,  // instructions of a score: scale, largest, exponential, sum, half a pack
   kTileIssue = 60,  // of a warp for each tile of keys: the rows' largest, waits, branches
   kMostExplained = 12
 };
@@ -55,109 +56,6 @@ static const int splits[] = {1, 2, 4, 8, 16}; // of the keys
 
 enum { kMostList = LENGTH(tiles) * LENGTH(splits) + LENGTH(weigh_tiles) };
 
-// ---- the problem -------------------------------------------------------------------------------
-
-static int axis_of(const Maps *m, int tensor, int d) {
-  int i = 0;
-  while (i < m->naxes && !m->dim[tensor][d].by[i]) i++;
-  return i;
-}
-
-static int axis_dim(const Maps *m, int axis) { // of the left operand
-  int d = 0;
-  while (!m->dim[MapA][d].by[axis]) d++;
-  return d;
-}
-
-static void put_axis(Maps *to, const Maps *from, int j, AxisRole role) {
-  int i = to->naxes++;
-  to->axis[i] = from->axis[j];
-  to->axis[i].role = role;
-  for (int t = 0; t < 3; t++)
-    for (int d = 0; d < from->rank[t]; d++) to->dim[t][d].by[i] = from->dim[t][d].by[j];
-}
-
-// The axes of scores in the order of those of the values: a dimension of the first's result is one
-// of the second's left operand. Turned, its right operand stands for its left one.
-static Maps aligned_axes(const Node *product, bool turned, const Maps *values) {
-  Maps from = product_axes(product), to = from;
-  to.naxes = 0;
-  for (int role = 0; role < AxisRoles; role++) // what is summed over is columns of scores
-    for (int i = 0; i < values->naxes; i++) {
-      if ((int)values->axis[i].role != role || role == AxisN) continue;
-      int j = axis_of(&from, MapOut, axis_dim(values, i));
-      put_axis(&to, &from, j, role == AxisK ? AxisN : (AxisRole)role);
-    }
-  for (int j = 0; j < from.naxes; j++)
-    if (from.axis[j].role == AxisK) put_axis(&to, &from, j, AxisK);
-  if (!turned) return to;
-  Maps left = to;
-  for (int t = MapA; t <= MapB; t++) {
-    to.rank[t] = left.rank[MapB - t], to.type[t] = left.type[MapB - t];
-    memcpy(to.dim[t], left.dim[MapB - t], sizeof to.dim[t]);
-  }
-  return to;
-}
-
-// The left operand of the values in the order of the scores' dimensions.
-static void turn_weights(Maps *m, const Attention *a) {
-  IndexMap dim[MaxRank];
-  memcpy(dim, m->dim[MapA], sizeof dim);
-  for (int d = 0; d < m->rank[MapA]; d++) m->dim[MapA][d] = dim[a->place[d]];
-}
-
-// Are rows of values those of operand i, keys, whatever the order of its dimensions?
-static bool values_are_keys(const Attending *a, int i) {
-  const Operand *keys = &a->operand[i], *rows = &a->operand[2 * a->nproducts];
-  const Maps *scores = &a->scores[i / 2], *values = a->values.maps;
-  if (keys->base != rows->base || keys->offset != rows->offset || a->depth[i / 2] != a->width)
-    return false;
-  int j = 0; // axes of both follow each other alike: batches, rows, keys
-  for (int role = 0; role < AxisRoles; role++)
-    for (int x = 0; x < values->naxes; x++) {
-      if ((int)values->axis[x].role != role || role == AxisN) continue;
-      if (axis_stride(scores, MapB, keys->stride, j) != axis_stride(values, MapB, rows->stride, x))
-        return false;
-      j++;
-    }
-  return true;
-}
-
-// Instructions of a score, but for products: the softmax's, or those of the maps that weigh.
-static int score_issue(const Group *g, bool softmax) {
-  enum { kExponential = 2 };
-  int issue = 1; // half a pack, half a load of a row's value
-  for (int i = 0; i < g->nnodes && !softmax; i++) {
-    const Node *n = g->nodes[i];
-    bool map = n->op->cls == OpMap && type_same_shape(&n->type, &g->attention->score->type);
-    if (map && n->id < g->anchor->id) issue += n->op->flags & FlagExp ? kExponential : n->op->flops;
-  }
-  return softmax ? kScoreIssue : issue;
-}
-
-Attending attend_problem(const Group *g) {
-  const Attention *attention = g->attention;
-  int count = attention->nproducts;
-  Attending a = {.values = contract_product(g), .nproducts = count, .shared = 2 * count};
-  turn_weights(a.values.maps, attention);
-  a.softmax = attention->nsteps >= 0;
-  a.rows = a.values.m, a.keys = a.values.k, a.width = a.values.n, a.batch = a.values.batch;
-  for (int i = 0; i < count; i++) {
-    a.scores[i] = aligned_axes(attention->product[i], attention->turned[i], a.values.maps);
-    a.depth[i] = maps_count(&a.scores[i], AxisK);
-  }
-  a.size = a.values.size;
-  a.score_issue = score_issue(g, a.softmax);
-  for (int i = 0; i <= 2 * count; i++) {
-    Operand *o = &a.operand[i];
-    o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);
-    if (!o->piece) die("%s: an operand of attention does not lie in runs", g->anchor->name);
-  }
-  for (int i = 1; i < 2 * count && !a.softmax; i += 2)
-    if (values_are_keys(&a, i)) a.shared = i;
-  return a;
-}
-
 // A power of 2 from 16 on.
 int attend_staged(const Attending *a) {
   int staged = kStep;
@@ -166,6 +64,20 @@ int attend_staged(const Attending *a) {
 }
 
 // ---- tiles -------------------------------------------------------------------------------------
+
+// Tiles of rows, or of sums.
+static double tile_count_of(const Attending *a, const Tile *t) {
+  int64_t rows = a->sums_rows ? 1 : ceil_div(a->rows, t->m);
+  int64_t keys = !a->sums || a->sums_keys ? 1 : ceil_div(a->keys, t->n);
+  return (double)(rows * keys * (a->sums ? a->batch / a->looped : a->batch));
+}
+
+// Tiles of scores that are gone through for each.
+static double steps_of(const Attending *a, const Tile *t) {
+  int64_t rows = a->sums_rows ? ceil_div(a->rows, t->m) : 1;
+  int64_t keys = !a->sums || a->sums_keys ? ceil_div(a->keys, t->n) : 1;
+  return (double)(rows * keys * (a->sums ? a->looped : 1));
+}
 
 static int row_bytes(const Attending *a, int64_t elements) {
   return (int)round_up(elements * a->size, kRowUnit);
@@ -182,9 +94,11 @@ static int key_bytes(const Attending *a) {
 }
 
 static int smem_of(const Attending *a, const Tile *t) {
-  int ring = t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
-  int out = t->m * attend_staged(a) * 4, bits = (int)ceil_div(a->keys, (int64_t)t->n * kWarp) * 4;
-  int states = t->splits > 1 ? t->m * (8 + 4 * t->splits) + kSmemLast : 0;
+  int ring = (a->sums ? t->stages : 1) * t->m * query_bytes(a) + t->stages * t->n * key_bytes(a);
+  int out = t->m * (a->sums ? t->n : attend_staged(a)) * 4,
+      bits = (int)ceil(ceil(steps_of(a, t) / (a->sums ? t->splits : 1)) / kWarp) * 4;
+  int states = t->splits > 1 && !a->sums ? t->m * (8 + 4 * t->splits) : 0;
+  if (t->splits > 1 || a->sums) states += kSmemLast;
   return (ring > out ? ring : out) + states + (int)round_up(2 * bits, 16); // two for each tile
 }
 
@@ -203,6 +117,11 @@ typedef struct AttendUnit {
   void (*reads)(const Attending *a, const Tile *t, TileClocks *c); // of operands, and products
 } AttendUnit;
 
+// Bytes that each tile of scores loads.
+static double loaded_of(const Attending *a, const Tile *t) {
+  return t->n * (double)key_bytes(a) + (a->sums ? t->m * (double)query_bytes(a) : 0);
+}
+
 static double elements_of(const Attending *a) { // of a query and a value
   return (query_bytes(a) + row_bytes(a, a->width)) / (double)a->size;
 }
@@ -211,7 +130,8 @@ static double elements_of(const Attending *a) { // of a query and a value
 
 static int fma_registers(const Attending *a, const Tile *t) { // the operands of a step
   int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
-  return t->tm / 4 * (scores / 8 + (int)ceil_div(width, 32) * 4) + t->tm + t->n / 2;
+  int outputs = a->sums ? t->n / 8 : (int)ceil_div(width, 32) * 4;
+  return t->tm / 4 * (scores / 8 + outputs) + t->tm + t->n / 2;
 }
 
 static int fma_unheld(const Attending *a, const Tile *t) {
@@ -235,7 +155,7 @@ static bool holds_queries(const Attending *a, const Tile *t) {
 }
 
 static int mma_registers(const Attending *a, const Tile *t) { // the queries, or those of a step
-  int width = row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
+  int width = a->sums ? t->n : row_bytes(a, a->width) / a->size, scores = a->nproducts * t->n;
   int steps = holds_queries(a, t) ? (int)ceil_div(a->depth[0], kStep) : a->softmax;
   int queries = t->tm / 16 * 4 * steps;
   return t->tm * (width + scores) / kWarp + queries;
@@ -279,7 +199,7 @@ static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
 
 static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch) {
   double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
-  double loaded = t->n * (double)key_bytes(a), rate = t->unit->rate(arch, a->size);
+  double loaded = loaded_of(a, t), rate = t->unit->rate(arch, a->size);
   TileClocks c = {.math = 2 * scores * elements_of(a) / (rate / arch->sms / (arch->clock * 1e9)),
                   .exponentials = scores / kExpRate};
   c.issue = scores * a->score_issue / kWarp + warps * kTileIssue + loaded / 16 / kWarp * 3;
@@ -290,26 +210,33 @@ static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch)
 }
 
 static double tile_blocks(const Attending *a, const Tile *t) {
-  return (double)(ceil_div(a->rows, t->m) * a->batch * t->splits);
+  return tile_count_of(a, t) * t->splits;
+}
+
+// Floats that a part of a tile leaves.
+static double part_count(const Attending *a, const Tile *t) {
+  if (!a->sums) return t->m * (double)attend_staged(a);
+  return (double)round_up((a->sums_rows ? 1 : t->m) * (a->sums_keys ? 1 : t->n), 4);
 }
 
 // Parts of the keys leave rows in L2, which one block of each tile joins when all have arrived (a
 // microsecond, assumed).
 static double split_seconds(const Attending *a, const Tile *t, const Arch *arch) {
-  double part = t->m * attend_staged(a) * 4.;
+  double part = part_count(a, t) * 4;
   if (t->splits == 1) return 0;
-  return 1e-6 + t->splits * part / (arch->l2_rate / arch->sms) +
+  int joined = a->sums ? tile_part_group(t) + tile_part_counts(t) - 1 : t->splits;
+  return 1e-6 + joined * part / (arch->l2_rate / arch->sms) +
          2 * tile_blocks(a, t) * part / arch->l2_rate;
 }
 
 static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const Arch *arch) {
   double clock = 1 / (arch->clock * 1e9), warps = t->threads / (double)kWarp;
   double blocks = tile_blocks(a, t), on_sm = ceil(blocks / arch->sms);
-  double keys = ceil((double)ceil_div(a->keys, t->n) / t->splits) * attend_share(g, a, t);
-  double rounds = ceil(on_sm / t->blocks), loaded = t->n * key_bytes(a);
+  double keys = ceil(steps_of(a, t) / t->splits) * attend_share(g, a, t);
+  double rounds = ceil(on_sm / t->blocks), loaded = loaded_of(a, t);
   TileClocks c = clocks_of(a, t, arch);
   double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
-  double chain = loaded / t->n / kRowUnit * unit_of(t)->chain;
+  double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
   Cost cost = {.math = on_sm * keys * c.math * clock,
                .exp = on_sm * keys * c.exponentials * clock,
                .smem = on_sm * keys * c.smem * clock,
@@ -321,32 +248,41 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
                .split = split_seconds(a, t, arch),
                .gap = arch->launch_gap};
   double bounds[] = {cost.math, cost.exp, cost.smem, cost.issue, cost.l2, cost.dram, cost.wait};
-  cost.seconds =
-      cost_together(bounds, (int)LENGTH(bounds)) + cost.fill + cost.gap + cost.split;
+  cost.seconds = cost_together(bounds, (int)LENGTH(bounds)) + cost.fill + cost.gap + cost.split;
   return cost;
 }
 
 static bool may_cut(const Attending *a, const Tile *t, int lanes) {
   int along = attend_staged(a) / lanes; // threads that store a row
-  bool divides = t->splits == 1 || (ceil_div(a->keys, t->n) >= 2 * t->splits &&
-                                    tile_blocks(a, t) * t->m * attend_staged(a) <= INT32_MAX);
+  bool divides = t->splits == 1 || (steps_of(a, t) >= (a->sums ? 1 : 2) * t->splits &&
+                                    tile_blocks(a, t) * part_count(a, t) <= INT32_MAX);
   const AttendUnit *unit = unit_of(t);
   int most = kMostSums - (a->nproducts - 1) * kSecondRegs - unit->unheld(a, t);
-  return unit->registers(a, t) <= most && t->threads % along == 0 && divides;
+  return unit->registers(a, t) <= most && (a->sums || t->threads % along == 0) && divides;
 }
 
 static int lanes_of(const Group *g) {
-  int lanes = 8;
+  int lanes = g->ntails ? 8 : 1;
   for (int i = 0; i < g->ntails; i++)
     if (tail_writes(g, i)) lanes = (int)fmin(lanes, sched_lanes(g, tail_lane(g, i).run));
   return lanes;
+}
+
+// How many parts to try as the s-th: of sums as many as blocks fit the GPU at once, half, twice.
+static int splits_of(const Attending *a, const Tile *t, const Arch *arch, size_t s) {
+  if (!a->sums || s == 0) return splits[s];
+  double most = steps_of(a, t), parts = arch->sms * t->blocks * splits[s - 1] / 2.;
+  parts = ceil(parts / tile_count_of(a, t));
+  return (int)fmax(1, fmin(parts, most));
 }
 
 int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
   Attending a = attend_problem(g);
   int kept = 0, lanes = lanes_of(g);
   size_t ntiles = LENGTH(tiles) + (a.softmax ? 0 : LENGTH(weigh_tiles)),
-         nsplits = a.softmax ? LENGTH(splits) : 1;
+         nsplits = a.softmax ? LENGTH(splits)
+                   : a.sums  ? 4
+                             : 1;
   for (size_t i = 0; i < ntiles; i++)
     for (size_t s = 0; s < nsplits; s++) {
       Tile t = i < LENGTH(tiles) ? tiles[i] : weigh_tiles[i - LENGTH(tiles)];
@@ -354,6 +290,8 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
       t.stages = 2, t.splits = splits[s], t.lanes = lanes;
       t.threads = t.m / t.tm * kWarp;
       t.blocks = blocks_per_sm(&a, &t, arch);
+      t.splits = splits_of(&a, &t, arch, s);
+      if (s && t.splits == 1) continue;
       if (!may_cut(&a, &t, lanes) || !t.blocks) break;
       Cost cost = attend_cost(&a, &t, g, arch);
       cost_note(&t, &cost);
@@ -366,11 +304,12 @@ int attend_candidates(const Group *g, const Arch *arch, Tile *list, int most) {
 // arrived.
 static void add_scratch(Group *g, const Attending *a) {
   const Tile *t = &g->tile;
-  int64_t tiles_of_rows = t->grid[0] / t->splits, rows = t->grid[0] * t->m;
-  int64_t outputs = rows * attend_staged(a), bytes = (outputs + rows * 2 + tiles_of_rows) * 4;
+  int64_t outputs = t->grid[0] * (int64_t)part_count(a, t), rows = a->sums ? 0 : t->grid[0] * t->m;
+  int64_t counts = t->grid[0] / t->splits * (a->sums ? tile_part_counts(t) : 1);
+  int64_t bytes = (outputs + rows * 2 + counts) * 4;
   g->scratch[g->nscratch++] = (Scratch){"own_parts", DtF32, outputs, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, rows * 2, false};
-  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, tiles_of_rows, true};
+  if (rows) g->scratch[g->nscratch++] = (Scratch){"own_states", DtF32, rows * 2, false};
+  g->scratch[g->nscratch++] = (Scratch){"own_arrived", DtI32, counts, true};
   g->bytes_read += bytes, g->bytes_written += bytes, g->bytes_scratch += 2 * bytes;
 }
 
@@ -397,7 +336,8 @@ void sched_attend(Group *g, const Arch *arch) {
 }
 
 const char *attend_kind(const Attending *a) {
-  return a->softmax          ? "attention"
+  return a->sums             ? "sums of weights of two products"
+         : a->softmax        ? "attention"
          : a->nproducts == 1 ? "weights of one product"
                              : "weights of two products";
 }

@@ -316,10 +316,11 @@ static const char *attention_problem(const Group *g) {
   Attending p = attend_problem(g);
   double live = attend_share(g, &p, &(Tile){.m = 64, .n = 64});
   const char *part = live < 1 ? arena_printf(arena, " %.0f %% of tiles", 100 * live) : "";
+  const char *to = p.sums ? shape(arena, &g->anchor->type)
+                          : matrices(arena, &a->operand[a->noperands - 1]->type, p.keys, p.width);
   return arena_printf(arena, "%s %s %s to %s by %s%s", precision_name(g->anchor->precision),
                       attend_kind(&p), matrices(arena, &a->operand[0]->type, p.rows, p.depth[0]),
-                      matrices(arena, &a->operand[1]->type, p.keys, p.depth[0]),
-                      matrices(arena, &a->operand[2 * p.nproducts]->type, p.keys, p.width), part);
+                      matrices(arena, &a->operand[1]->type, p.keys, p.depth[0]), to, part);
 }
 
 const char *tuning_problem(const Group *g) {

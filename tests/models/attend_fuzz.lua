@@ -2,9 +2,9 @@
 -- Scores are maps of products, positions, ids and small tensors; conditions mask some of them, some
 -- rows have no key at all. gradients=true: the derivatives of q, k and v are outputs too, each plus
 -- what it belongs to: where each row sees one key they are 0, which no relative error is measured
--- by.
+-- by. learned=true: and those of biases and of factors of the weights.
 local nn = require "nn"
-local cfg = nn.config{seed = 1, gradients = false}
+local cfg = nn.config{seed = 1, gradients = false, learned = false}
 
 local state = cfg.seed * 7919 + 104729
 local function random(n) -- 1 to n
@@ -37,6 +37,11 @@ local count = 0
 local function name(kind)
   count = count + 1
   return kind .. count
+end
+local function factor(kind, dims) -- of scores or weights, maybe one that is learned
+  local x = nn.input(name(kind), dims)
+  if cfg.learned then wanted[#wanted + 1] = x end
+  return x
 end
 local row, key = nn.index({N, 1}, 1), nn.index({1, M}, 2)
 local function position() -- an integer of a row or a key
@@ -77,7 +82,7 @@ for _ = 1, random(4) do
     function() return s * pick{0.5, 2, -1} end,
     function() return (s * 0.25):tanh() * 4 end,
     function() return s + (key - row):to("f32") * 0.03125 end,
-    function() return s + nn.input(name("bias"), shape(pick{1, N}, pick{1, M})) end,
+    function() return s + factor("bias", shape(pick{1, N}, pick{1, M})) end,
     function() return nn.where(condition(2), s, -math.huge) end,
     function() return nn.where(condition(1), -math.huge, s) end,
     function() return nn.where(condition(1), s, s * 0.5) end,
@@ -89,7 +94,7 @@ local shift = nn.stop_gradient(nn.where(most:eq(-math.huge), 0, most))
 local e = (s - shift):exp()
 local sum = e:sum(-1, true)
 local p = e / nn.where(sum:eq(0), 1, sum)
-if sometimes(3) then p = p * nn.input(name("share"), shape(pick{1, N}, pick{1, M})) end
+if sometimes(3) then p = p * factor("share", shape(pick{1, N}, pick{1, M})) end
 if sometimes(4) then
   p = nn.where(nn.random({N, M}, {kind = "bernoulli", p = 0.75, seed = cfg.seed}), p, 0) * (4 / 3)
 end
@@ -102,6 +107,6 @@ nn.output("y", y)
 if cfg.gradients then
   local loss = (y * nn.input("dy", y.shape)):sum()
   for i, g in ipairs(nn.grad(loss, wanted)) do
-    nn.output("d" .. ("qkv"):sub(i, i), g + wanted[i])
+    nn.output("d" .. (i > 3 and i or ("qkv"):sub(i, i)), g + wanted[i])
   end
 end

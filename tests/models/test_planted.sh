@@ -180,6 +180,17 @@ fault "attention's derivatives: a tile is overwritten while it is read" \
 fault "attention's derivatives: rows begin a tile late" templates/weigh.cu \
   's/const int m = m0 + row0, key = tile \* kTileKeys;/const int m = m0 + row0, key = tile * kTileKeys + 1;/' \
   derived lengths
+ok "no fault, no complaint about sums of weights" derived bias_keys
+fault "sums of weights: rows past the last one count" templates/sum_weights.cu \
+  's/kSumsRows ? kM - m0 : kTileM/kTileM/' derived bias_keys
+fault "sums of weights: keys past the last one count" templates/sum_weights.cu \
+  's/kSumsKeys ? kKeys - key0 : kTileKeys/kTileKeys/' derived scales
+fault "sums of weights: a tile is overwritten while it is read" \
+  templates/sum_weights.cu 's/nn_sync();  \/\/ this tile.*//' derived bias
+fault "sums of weights: the last step of a part is left out" \
+  templates/sum_weights.cu 's/step < end; stage/step < end - 1; stage/' derived bias
+fault "sums of weights: a row of each tile is left out" templates/lib/attend_sums.cuh \
+  's/for (int row = 0; row < kRows/for (int row = 1; row < kRows/' derived bias_keys
 norms() { run tests/models/fusion.lua --set case=norms; }
 ok "no fault, no complaint about reductions of several tensors" norms
 fault "reduce_many: a tensor's last block is forgotten" templates/reduce_many.cu \

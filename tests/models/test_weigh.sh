@@ -2,14 +2,18 @@
 # Derivatives of attention in many forms (weigh.lua), each kernel and each output against the
 # oracle; which of them keep scores out of memory.
 . "$(dirname "$0")/../tap.sh"
-derived() { # derived CASE DTYPE KERNELS: so many of the template `weigh`
+derived() { # derived CASE DTYPE KERNELS[:SUMS]: so many of the template `weigh`, of `sum_weights`
   build/nngen tests/models/weigh.lua --quiet --check --dtype $2 --set case=$1 >"$work/log" 2>&1 ||
     { cat "$work/log"; return 1; }
-  [ "$(grep -c " weigh  " "$work/log")" -ge $3 ] ||
+  local sums=${3#*:}
+  [ $sums = $3 ] && sums=0
+  [ "$(grep -c " weigh  " "$work/log")" -ge ${3%:*} ] &&
+    [ "$(grep -c " sum_weights  " "$work/log")" -ge $sums ] ||
     { cat "$work/log"; echo "not $3 kernels compute scores again"; return 1; }
 }
 i=0
-for one in plain:3 bias:1 table:1 rows:1 dropout:3 lengths:3 lse:3 grouped:3 one_key:0 \
+for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_heads:3:1 bias_odd:3:1 \
+  windows:3:1 slopes:3:1 scales:3:1 cap:3:2 table:3:1 rows:3:1 dropout:3 lengths:3 lse:3 grouped:3 one_key:0 \
   odd_values:0 deep:3 low:3 itself:3 twice:3 two_values:1 entropy:1 shared_keys:2 learned_keys:2 \
   mixed_heads:1 fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
@@ -17,19 +21,69 @@ for one in plain:3 bias:1 table:1 rows:1 dropout:3 lengths:3 lse:3 grouped:3 one
   dtypes=(fp32 fp16) i=$((i + 1))
   for dtype in $(long && echo fp32 fp16 || echo ${dtypes[i % 2]}); do
     [ $one$dtype = twice:3fp16 ] && continue # rounding twice costs it the gate of a model
-    ok "${one%:*}, $dtype" derived ${one%:*} $dtype ${one#*:}
+    ok "${one%%:*}, $dtype" derived ${one%%:*} $dtype ${one#*:}
   done
 done
 for one in lengths $(long && echo grouped fused_projection); do ok "$one, tf32" derived $one tf32 3; done
 ok "scores far from 0, fp32" derived far fp32 3
+reshapes() { # a bias that is seen in the shape of scores is not copied into it
+  build/nngen show tests/models/weigh.lua --set case=bias --stage fuse >"$work/fuse" || return 1
+  ! grep "^# kernel .*: reshape," "$work/fuse"
+}
+ok "a bias is read where it is" reshapes
+summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads, all accesses seen
+  export NNGEN_SIM_SEED=$3 NNGEN_SIM_CHECK=all
+  build/nngen tests/models/weigh.lua --quiet --check --dtype $2 --candidate $3 --set case=$1 \
+    >"$work/log" 2>&1 && grep -q " sum_weights  " "$work/log" || { cat "$work/log"; return 1; }
+}
+i=0
+for one in bias_odd bias_shared bias_keys scales; do
+  for dtype in fp32 fp16 bf16; do
+    few 3 || continue
+    for place in $(long && seq 1 8 || echo $((++i * 3 - 2))); do
+      ok "sums of weights, $one, $dtype, candidate $place" summed $one $dtype $place
+    done
+  done
+done
+kept() { # kept COUNT SET...: so many kernels sum weights; else the scores are kept
+  local count=$1; shift
+  build/nngen show tests/models/weigh.lua --cuda --set case=large $@ >"$work/cuda" || return 1
+  [ $(grep -c "clear_scores<Tile>(sums)" "$work/cuda") = $count ]
+}
+ok "scores of large heads in fp32 are kept, as the cost model has it" kept 0 d=128
+ok "those of 16 bits are not" kept 1 d=128 dtype=fp16
+ok "nor those of small heads" kept 1 d=32
+ok "few scores of large heads in fp32 are kept" kept 0 d=256 n=17
+spills() { # spills ARCH SET...: does a kernel that sums weights?
+  build/nngen tests/models/weigh.lua --quiet --arch $1 --set case=large ${@:2} \
+    --json >"$work/json" || return 2
+  grep -q '"template": "sum_weights"' "$work/json" || return 2
+  grep -q '"spill_bytes": [1-9]' "$work/json" && return 0
+  grep -q '"spill_bytes": 0' "$work/json" && return 1
+}
+does_not_spill() { spills "$@"; [ $? = 1 ] || { cat "$work/json"; return 1; }; }
+if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
+  for arch in sm_80 sm_90a sm_100a; do
+    for of in $(long && echo fp16:32 fp16:40 bf16:64 fp16:128 fp16:192 fp32:32 || echo fp16:64); do
+      ok "sums of weights, heads of ${of#*:}, ${of%:*}, spill nothing, $arch" \
+        does_not_spill $arch dtype=${of%:*} d=${of#*:}
+    done
+  done
+fi
 hidden() { derived hidden bf16 3 && ! grep -e "rounding alone" "$work/log"; }
 ok "a mask that is stored rounded, bf16" hidden
-trained() {
+trained() { # trained CASE TEMPLATE COUNT
   build/nngen tests/models/weigh.lua --quiet --check \
-    --entry train --set case=trained >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
-  [ "$(grep -c " weigh  " "$work/log")" = 3 ] || { cat "$work/log"; return 1; }
+    --entry train --set case=$1 >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
+  [ "$(grep -c " $2  " "$work/log")" = $3 ] || { cat "$work/log"; return 1; }
 }
-ok "scores divided by a parameter that is trained" trained
+ok "scores divided by a parameter that is trained" trained trained weigh 3
+ok "a sum of two biases that are trained" trained trained_bias sum_weights 1
+copies() { # but for the bias itself, which other kernels read, moments are updated in their place
+  build/nngen show tests/models/weigh.lua --entry train --set case=trained_bias --plan \
+    >"$work/plan" && [ $(grep -c '"kind": "copy"' "$work/plan") = $1 ]
+}
+ok "moments of a bias are updated in their place" copies 1
 in_order() {
   build/nngen show tests/models/weigh.lua --set case=joined_inputs |
     grep -q '^%0 = input() : f32(2,3,4,8)<0,1,2,3>'

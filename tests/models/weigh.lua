@@ -2,7 +2,7 @@
 -- and what only looks like it (case=...). Outputs are the value and, where `list` is given, each
 -- derivative plus what it belongs to.
 local nn = require "nn"
-local cfg = nn.config{case = "plain"}
+local cfg = nn.config{case = "plain", n = 1024, d = 64}
 local B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
 local function q(h, d) return nn.input("q", {B, h or H, N, d or D}) end
 local function k(h, d) return nn.input("k", {B, h or H, M, d or D}) end
@@ -16,7 +16,54 @@ local function attention(options, more)
 end
 function cases.plain() return attention{} end
 function cases.bias() local b = nn.input("b", {H, N, M}); return attention({bias = b}, b) end
-function cases.table() -- a learned bias by distance: its derivative needs scores in memory
+function cases.bias_keys() -- of heads and keys
+  local b = nn.input("b", {1, H, 1, M})
+  return attention({bias = b, causal = true}, b)
+end
+function cases.bias_shared() -- by heads that share keys
+  local x, y, z, b = q(6), k(2), v(2), nn.input("b", {N, M})
+  return x:attention(y, z, {bias = b, causal = true}), {x, y, z, b}
+end
+function cases.bias_heads() -- of each batch
+  local b = nn.input("b", {B, 1, N, M})
+  return attention({bias = b, lengths = nn.input("n", {B}, {dtype = "i32", below = M + 1})}, b)
+end
+function cases.bias_odd()
+  local x, y = nn.input("q", {5, 2, 129, 40}), nn.input("k", {5, 2, 17, 40})
+  local z, b = nn.input("v", {5, 2, 17, 40}), nn.input("b", {2, 129, 17})
+  return x:attention(y, z, {bias = b}), {x, y, z, b}
+end
+function cases.large()
+  local x, y, z = nn.input("q", {4, 8, cfg.n, cfg.d}), nn.input("k", {4, 8, cfg.n, cfg.d}),
+    nn.input("v", {4, 8, cfg.n, cfg.d})
+  local b = nn.input("b", {8, cfg.n, cfg.n})
+  return x:attention(y, z, {bias = b}), {b}
+end
+function cases.windows() -- a table by distance in windows of 4 x 4, some pairs of which are masked
+  local x, y, z = nn.input("q", {3, 2, H, 16, D}), nn.input("k", {3, 2, H, 16, D}),
+    nn.input("v", {3, 2, H, 16, D})
+  local t, seen = nn.input("t", {49, H}), nn.input("seen", {2, 16, 16}):gt(-1)
+  local function row(i) return nn.op.floor(i:to("f32") / 4):to("i32") end
+  local i, j = nn.index({16, 1}, 1), nn.index({1, 16}, 2)
+  local at = (row(i) - row(j) + 3) * 7 + (i - row(i) * 4) - (j - row(j) * 4) + 3
+  local b = t:index_select(1, at:reshape{256}):reshape{16, 16, H}:permute{3, 1, 2}
+  local s, hidden = x:matmul(y:transpose()) * 0.25 + b, nn.op.logical_not(seen)
+  return s:masked_fill(hidden:reshape{2, 1, 16, 16}, -1e9):softmax():matmul(z), {x, y, z, t}
+end
+function cases.slopes() -- of distances
+  local m = nn.input("m", {H, 1, 1})
+  local distance = (nn.index({N, 1}, 1) - nn.index({1, M}, 2)):to("f32")
+  return attention({bias = m * distance * 0.1, causal = true}, m)
+end
+function cases.scales() -- of heads
+  local w = nn.input("w", {H, 1, 1})
+  return attention({score = function(s) return (s + 1) * w end}, w)
+end
+function cases.cap() -- of all heads
+  local c = nn.input("c", {1})
+  return attention({score = function(s) return (s / (c * c + 1)):tanh() * (c * c + 1) end}, c)
+end
+function cases.table() -- a learned bias by distance
   local t = nn.input("t", {(M + N) * H})
   local function score(s, at) return s + t:gather((at.key - at.query + N - 1) * H + at.head) end
   return attention({score = score}, t)
@@ -136,6 +183,19 @@ end
 function cases.padded_types() -- integers and floats beside each other
   local a, b = nn.input("a", {4}, {dtype = "i32"}), nn.input("b", {4})
   return nn.op.pad(a, {dims = {0}, ends = {4}}) + nn.op.pad(b, {dims = {4}, ends = {0}})
+end
+function cases.bias_own() -- that nothing shares
+  local b = nn.input("b", {B, H, N, M})
+  return attention({bias = b, causal = true}, b)
+end
+function cases.trained_bias() -- parameters, scaled and updated by the kernels that find derivatives
+  local function network(x, y, z)
+    local b, c = nn.param("b", {H, N, M}, {"normal", 1}), nn.param("c", {1, H, 1, M}, {"normal", 1})
+    return x:attention(y, z, {bias = b + c, causal = true}):linear("out", {out = W})
+  end
+  nn.train(B, function() return {loss = (network(q(), k(), v()) ^ 2):mean()} end,
+           {optimizer = "adamw", lr = 0.1})
+  return network(q(), k(), v())
 end
 function cases.trained() -- two entries, and scores divided by a parameter that is trained
   local function network(x, y, z)

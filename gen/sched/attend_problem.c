@@ -1,0 +1,139 @@
+// attend_problem.c: what attention, products that weigh rows by maps of scores, and sums of such
+// weights multiply: axes, where operands lie, what is summed.
+#include "sched.h"
+
+#include <string.h>
+
+static int axis_of(const Maps *m, int tensor, int d) {
+  int i = 0;
+  while (i < m->naxes && !m->dim[tensor][d].by[i]) i++;
+  return i;
+}
+
+static int axis_dim(const Maps *m, int axis) { // of the left operand
+  int d = 0;
+  while (!m->dim[MapA][d].by[axis]) d++;
+  return d;
+}
+
+static void put_axis(Maps *to, const Maps *from, int j, AxisRole role) {
+  int i = to->naxes++;
+  to->axis[i] = from->axis[j];
+  to->axis[i].role = role;
+  for (int t = 0; t < 3; t++)
+    for (int d = 0; d < from->rank[t]; d++) to->dim[t][d].by[i] = from->dim[t][d].by[j];
+}
+
+// The axes of scores in the order of those of the values: a dimension of the first's result is one
+// of the second's left operand. Turned, its right operand stands for its left one.
+static Maps aligned_axes(const Node *product, bool turned, const Maps *values) {
+  Maps from = product_axes(product), to = from;
+  to.naxes = 0;
+  for (int role = 0; role < AxisRoles; role++) // what is summed over is columns of scores
+    for (int i = 0; i < values->naxes; i++) {
+      if ((int)values->axis[i].role != role || role == AxisN) continue;
+      int j = axis_of(&from, MapOut, axis_dim(values, i));
+      put_axis(&to, &from, j, role == AxisK ? AxisN : (AxisRole)role);
+    }
+  for (int j = 0; j < from.naxes; j++)
+    if (from.axis[j].role == AxisK) put_axis(&to, &from, j, AxisK);
+  if (!turned) return to;
+  Maps left = to;
+  for (int t = MapA; t <= MapB; t++) {
+    to.rank[t] = left.rank[MapB - t], to.type[t] = left.type[MapB - t];
+    memcpy(to.dim[t], left.dim[MapB - t], sizeof to.dim[t]);
+  }
+  return to;
+}
+
+// The left operand of the values in the order of the scores' dimensions.
+static void turn_weights(Maps *m, const Attention *a) {
+  IndexMap dim[MaxRank];
+  memcpy(dim, m->dim[MapA], sizeof dim);
+  for (int d = 0; d < m->rank[MapA]; d++) m->dim[MapA][d] = dim[a->place[d]];
+}
+
+// Are rows of values those of operand i, keys, whatever the order of its dimensions?
+static bool values_are_keys(const Attending *a, int i) {
+  const Operand *keys = &a->operand[i], *rows = &a->operand[2 * a->nproducts];
+  const Maps *scores = &a->scores[i / 2], *values = a->values.maps;
+  if (keys->base != rows->base || keys->offset != rows->offset || a->depth[i / 2] != a->width)
+    return false;
+  int j = 0; // axes of both follow each other alike: batches, rows, keys
+  for (int role = 0; role < AxisRoles; role++)
+    for (int x = 0; x < values->naxes; x++) {
+      if ((int)values->axis[x].role != role || role == AxisN) continue;
+      if (axis_stride(scores, MapB, keys->stride, j) != axis_stride(values, MapB, rows->stride, x))
+        return false;
+      j++;
+    }
+  return true;
+}
+
+// Instructions of a score, but for products: the softmax's, or those of the maps that weigh.
+static int score_issue(const Group *g, bool softmax) {
+  enum { kExponential = 2, kSoftmax = 5 }; // kSoftmax: scale, largest, power, sum, half a pack
+  int issue = 1;                           // half a pack, half a load of a row's value
+  for (int i = 0; i < g->nnodes && !softmax; i++) {
+    const Node *n = g->nodes[i];
+    bool map = n->op->cls == OpMap && type_same_shape(&n->type, &g->attention->score->type);
+    if (map && n->id < g->anchor->id) issue += n->op->flags & FlagExp ? kExponential : n->op->flops;
+  }
+  return softmax ? kSoftmax : issue;
+}
+
+// A sum of weights, as a product without columns.
+static Product sum_product(const Group *g) {
+  const Attention *a = g->attention;
+  Product p = {.phases = 1, .maps = arena_alloc(g->graph->arena, sizeof *p.maps)};
+  *p.maps = weigh_sum_axes(g->anchor, a->product[0], a->place);
+  p.size = (int)dtype_size(prec_operand(a->product[0]));
+  p.m = maps_count(p.maps, AxisM), p.k = p.longest = maps_count(p.maps, AxisK);
+  p.n = 0, p.batch = maps_count(p.maps, AxisBatch), p.whole = 1;
+  return p;
+}
+
+// Does the sum add up what is apart along this axis?
+static bool is_summed(const Maps *m, int axis) {
+  for (int d = 0; d < m->rank[MapOut]; d++)
+    if (m->dim[MapOut][d].by[axis]) return false;
+  return true;
+}
+
+static void find_sums(Attending *a) {
+  const Maps *m = a->values.maps;
+  a->sums = true, a->looped = 1;
+  for (int i = 0; i < m->naxes; i++) {
+    if (!is_summed(m, i)) continue;
+    if (m->axis[i].role == AxisBatch) a->looped *= m->axis[i].size;
+    if (m->axis[i].role == AxisM) a->sums_rows = true;
+    if (m->axis[i].role == AxisK) a->sums_keys = true;
+  }
+}
+
+Attending attend_problem(const Group *g) {
+  const Attention *attention = g->attention;
+  int count = attention->nproducts;
+  bool sums = attention->noperands == 2 * count;
+  Attending a = {.values = sums ? sum_product(g) : contract_product(g),
+                 .nproducts = count,
+                 .shared = 2 * count};
+  if (sums) find_sums(&a);
+  turn_weights(a.values.maps, attention);
+  a.softmax = attention->nsteps >= 0;
+  a.rows = a.values.m, a.keys = a.values.k, a.width = a.values.n, a.batch = a.values.batch;
+  for (int i = 0; i < count; i++) {
+    a.scores[i] = aligned_axes(attention->product[i], attention->turned[i], a.values.maps);
+    a.depth[i] = maps_count(&a.scores[i], AxisK);
+  }
+  a.size = a.values.size;
+  a.score_issue = score_issue(g, a.softmax);
+  for (int i = 0; i < attention->noperands; i++) {
+    Operand *o = &a.operand[i];
+    o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);
+    if (!o->piece) die("%s: an operand of attention does not lie in runs", g->anchor->name);
+  }
+  for (int i = 1; i < 2 * count && !a.softmax && !sums; i += 2)
+    if (values_are_keys(&a, i)) a.shared = i;
+  return a;
+}
