@@ -48,6 +48,10 @@ static void run_forms(const Form *forms, size_t count) {
 // ---- words in another order ---------------------------------------------------------------------
 
 static const Form orders[] = {
+    {TEXT("mov.b16 %h1, 5;\nmov.b32 %r2, {%h1, _};\nand.b32 %r1, %r2, 0xffff;"), 5},
+    {TEXT("mov.b16 %h1, 5;\nmov.b32 %r2, {_, %h1};\nshr.u32 %r1, %r2, 16;"), 5},
+    {TEXT("createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %rd1, 0.5;\n"
+          "createpolicy.cvt.L2.b64 %rd2, %rd1;\ncvt.u32.u64 %r1, %rd2;\nand.b32 %r1, %r1, 0;"), 0},
     {TEXT("mov.s32 %r2, -5;\nmov.s32 %r3, -9;\nmax.s32.relu %r1, %r2, %r3;"), 0},
     {TEXT("mov.s32 %r2, 5;\nmov.s32 %r3, -9;\nmax.s32.relu %r1, %r2, %r3;"), 5},
     {TEXT("mov.s32 %r2, 5;\nmov.s32 %r3, 9;\nmin.s32.relu %r1, %r2, %r3;"), 5},
