@@ -44,7 +44,7 @@ sort -u "$work/forms" -o "$work/forms"
 for file in runtime/sim/ptx/emit_*.c; do
   family=${file##*/emit_} family=${family%.c}
   sed -n '/^const EmitRow/,/{0}}/p' "$file" | grep -oE '\{"[a-z0-9_.:]+", *[a-z_]+' |
-    grep -vE 'emit_(texture|sparse)$' | tr -d '{"' | sed 's/,.*//' |
+    grep -vE 'emit_(texture|sparse|multimem)$' | tr -d '{"' | sed 's/,.*//' |
     sed "s/^/$family /"
 done >"$work/known"
 

@@ -77,6 +77,67 @@ static void test_two(void **state) {
   }
 }
 
+// ---- who sees what ------------------------------------------------------------------------------
+
+// A function that gives n and a variable that holds it.
+#define PIECE(linkage, n)                                                                          \
+  HEAD linkage " .global .u32 g = " n ";\n" linkage " .func (.param .b32 r) f()\n{\n"              \
+  ".reg .b32 %r<2>;\nmov.u32 %r1, " n ";\nst.param.b32 [r], %r1;\nret;\n}\n"
+#define USER(name)                                                                                 \
+  "\n.visible .entry " name "(.param .u64 x)\n{\n.reg .b32 %r<5>;\n.reg .b64 %d<2>;\n"             \
+  "ld.param.u64 %d1, [x];\n{ .param .b32 r; call (r), f, (); ld.param.b32 %r1, [r]; }\n"           \
+  "ld.global.u32 %r2, [g];\nmul.lo.u32 %r3, %r1, 10;\nadd.u32 %r3, %r3, %r2;\n"                   \
+  "st.global.u32 [%d1], %r3;\nret;\n}\n"
+
+static const char names_both[] =
+    HEAD ".extern .global .u32 g;\n.extern .func (.param .b32 r) f();\n" USER("k");
+static const char strong[] = PIECE(".visible", "1"), weak[] = PIECE(".weak", "2"),
+                  weak_too[] = PIECE(".weak", "3"), own[] = PIECE("", "4") USER("own");
+
+typedef struct Seen {
+  const char *pieces[4];
+  unsigned want, own; // 10 times what f gives, and g; of the piece with its own
+} Seen;
+
+static const Seen seen[] = {
+    {{names_both, strong, weak}, 11, 0}, {{names_both, weak, strong}, 11, 0},
+    {{weak, names_both, strong}, 11, 0}, {{names_both, weak, weak_too}, 22, 0},
+    {{names_both, weak}, 22, 0},         {{names_both, strong, own}, 11, 44},
+    {{own, names_both, strong}, 11, 44}, {{own, weak, names_both, weak_too}, 22, 44},
+};
+
+static unsigned give(CUmodule module, const char *kernel) {
+  CUfunction f;
+  unsigned got = 0;
+  CUdeviceptr x = device_upload(NULL, sizeof got);
+  OK(cuModuleGetFunction(&f, module, kernel));
+  OK(device_run(f, 1, 1, 0, (void *[]){&x}));
+  OK(cuMemcpyDtoH(&got, x, sizeof got));
+  return got;
+}
+
+// What is weak gives way to what is not, and to what came before it; what no other piece sees is
+// beside others of its name.
+static void test_seen(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+    CUlinkState link;
+    CUmodule module;
+    void *image;
+    size_t bytes;
+    OK(link_api.create(0, NULL, NULL, &link));
+    for (int k = 0; k < 4 && seen[i].pieces[k]; k++)
+      OK(link_api.add(link, kPtx, (void *)seen[i].pieces[k], strlen(seen[i].pieces[k]) + 1, "", 0,
+                      NULL, NULL));
+    OK(link_api.complete(link, &image, &bytes));
+    OK(cuModuleLoadData(&module, image));
+    assert_int_equal(give(module, "k"), seen[i].want);
+    if (seen[i].own) assert_int_equal(give(module, "own"), seen[i].own);
+    OK(cuModuleUnload(module));
+    OK(link_api.destroy(link));
+  }
+}
+
 static void test_refused(void **state) {
   (void)state;
   char log[256] = "";
@@ -123,6 +184,6 @@ static void test_names(void **state) {
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP only on libcusim"), 0;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_two), cmocka_unit_test(test_refused),
-                                      cmocka_unit_test(test_names)};
+                                      cmocka_unit_test(test_names), cmocka_unit_test(test_seen)};
   return cmocka_run_group_tests_name("test_link", tests, setup, NULL);
 }

@@ -402,6 +402,46 @@ static void test_libraries(void **state) {
   free(log);
 }
 
+// What a library holds: its kernels, and where their parameters lie; from PTX as from C++.
+static void test_library_contents(void **state) {
+  (void)state;
+  static const char source[] =
+      "extern \"C\" __global__ void first(float *x) { x[0] = 1; }\n"
+      "extern \"C\" __global__ void second(char a, double b, short c, float4 d, float *x) {\n"
+      "  x[0] = a + float(b) + c + d.z;\n}\n";
+  static const size_t places[][2] = {{0, 1}, {8, 8}, {16, 2}, {32, 16}, {48, 8}};
+  void *sim = sim_open();
+  CUresult (*count)(unsigned *, CUmodule), (*all)(CUfunction *, unsigned, CUmodule);
+  CUresult (*param)(CUfunction, size_t, size_t *, size_t *);
+  CUresult (*library)(CUmodule *, CUfunction), (*name)(const char **, CUfunction);
+  *(void **)&count = dlsym(sim, "cuLibraryGetKernelCount");
+  *(void **)&all = dlsym(sim, "cuLibraryEnumerateKernels");
+  *(void **)&param = dlsym(sim, "cuKernelGetParamInfo");
+  *(void **)&library = dlsym(sim, "cuKernelGetLibrary");
+  *(void **)&name = dlsym(sim, "cuKernelGetName");
+  CUmodule module = device_module(source), owner;
+  CUfunction kernels[3] = {NULL}, second = NULL;
+  unsigned n = 0;
+  const char *words;
+  size_t offset, bytes;
+  OK(count(&n, module));
+  assert_int_equal(n, 2);
+  OK(all(kernels, 3, module));
+  assert_true(kernels[0] && kernels[1] && !kernels[2] && kernels[0] != kernels[1]);
+  for (int i = 0; i < 2; i++) {
+    OK(library(&owner, kernels[i]));
+    assert_ptr_equal(owner, module);
+    OK(name(&words, kernels[i]));
+    if (!strcmp(words, "second")) second = kernels[i];
+  }
+  for (size_t i = 0; i < 5; i++) {
+    OK(param(second, i, &offset, &bytes));
+    assert_int_equal(offset, places[i][0]);
+    assert_int_equal(bytes, places[i][1]);
+  }
+  assert_int_equal(param(second, 5, &offset, &bytes), CUDA_ERROR_INVALID_VALUE);
+}
+
 // A local array that the usual stack does not hold, in a fiber that ran before, too.
 static void test_stack_limit(void **state) {
   (void)state;
@@ -445,6 +485,7 @@ int main(void) {
       cmocka_unit_test(test_largest_grids),
       cmocka_unit_test(test_names), cmocka_unit_test(test_headers),
       cmocka_unit_test(test_graph_nodes), cmocka_unit_test(test_libraries),
+      cmocka_unit_test(test_library_contents),
       cmocka_unit_test_setup(test_stack_limit, device_setup)};
   return cmocka_run_group_tests_name("test_mended", tests, NULL, NULL);
 }

@@ -48,6 +48,10 @@ static void run_forms(const Form *forms, size_t count) {
 // ---- words in another order ---------------------------------------------------------------------
 
 static const Form orders[] = {
+    {TEXT("mov.b16 %h1, 5;\nmov.b32 %r2, {%h1, _};\nand.b32 %r1, %r2, 0xffff;"), 5},
+    {TEXT("mov.b16 %h1, 5;\nmov.b32 %r2, {_, %h1};\nshr.u32 %r1, %r2, 16;"), 5},
+    {TEXT("createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %rd1, 0.5;\n"
+          "createpolicy.cvt.L2.b64 %rd2, %rd1;\ncvt.u32.u64 %r1, %rd2;\nand.b32 %r1, %r1, 0;"), 0},
     {TEXT("mov.s32 %r2, -5;\nmov.s32 %r3, -9;\nmax.s32.relu %r1, %r2, %r3;"), 0},
     {TEXT("mov.s32 %r2, 5;\nmov.s32 %r3, -9;\nmax.s32.relu %r1, %r2, %r3;"), 5},
     {TEXT("mov.s32 %r2, 5;\nmov.s32 %r3, 9;\nmin.s32.relu %r1, %r2, %r3;"), 5},
@@ -246,10 +250,32 @@ static void test_refused(void **state) {
   }
 }
 
+// ---- the device's multiprocessors ---------------------------------------------------------------
+
+static void seven_multiprocessors(const void *user) {
+  (void)user;
+  setenv("NNGEN_SIM_MULTIPROCESSORS", "7", 1);
+}
+
+static void read_multiprocessors(const void *user) {
+  (void)user;
+  static const Form forms[] = {
+      {TEXT("mov.u32 %r1, %nsmid;"), 7},
+      {TEXT("mov.u32 %r2, %smid;\nsetp.lt.u32 %p1, %r2, 7;\nselp.u32 %r1, 1, 0, %p1;"), 1},
+  };
+  RUN(forms);
+}
+
+static void test_multiprocessors(void **state) {
+  (void)state;
+  device_child(seven_multiprocessors, read_multiprocessors, NULL);
+}
+
 int main(void) {
   if (on_gpu()) return puts("1..0 # SKIP a GPU's driver is not what is tested"), 0;
   setenv("NNGEN_SIM_CHECK", "all", 0);
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_multiprocessors), // before this process opens the device
       cmocka_unit_test_setup(test_orders, device_setup),
       cmocka_unit_test(test_variables),
       cmocka_unit_test(test_initial),

@@ -35,6 +35,27 @@ CUresult cuLibraryGetKernelCount(unsigned *count, CUmodule library) {
   return CUDA_SUCCESS;
 }
 
+// In the order of the module's table, as many as there is room for.
+CUresult cuLibraryEnumerateKernels(CUfunction *kernels, unsigned count, CUmodule library) {
+  if (!kernels && count) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle_is(HandleModule, library)) return CUDA_ERROR_INVALID_HANDLE;
+  for (CUfunction f = library->functions; f && count; f = f->next)
+    if (f->kernel->enter) *kernels++ = f, count--;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module) {
+  return cuLibraryGetKernelCount(count, module);
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule module) {
+  return cuLibraryEnumerateKernels(functions, count, module);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
+  return cuModuleLoadData(module, image);
+}
+
 CUresult cuLibraryGetModule(CUmodule *module, CUmodule library) {
   if (!module) return CUDA_ERROR_INVALID_VALUE;
   if (!handle_is(HandleModule, library)) return CUDA_ERROR_INVALID_HANDLE;
@@ -50,6 +71,46 @@ CUresult cuKernelGetFunction(CUfunction *function, CUfunction kernel) {
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   if (!module_owns(kernel)) return CUDA_ERROR_INVALID_HANDLE;
   *function = kernel;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetLibrary(CUmodule *library, CUfunction kernel) {
+  return cuFuncGetModule(library, kernel);
+}
+
+// One behind the last parameter answers INVALID_VALUE, by which programs count them.
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes) {
+  if (!offset) return CUDA_ERROR_INVALID_VALUE;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  const unsigned *sizes = function->kernel->param_sizes;
+  size_t count = 0;
+  while (sizes[count]) count++;
+  if (index >= count) return CUDA_ERROR_INVALID_VALUE;
+  *offset = function->kernel->param_offsets[index];
+  if (bytes) *bytes = sizes[index];
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetParamInfo(CUfunction kernel, size_t index, size_t *offset, size_t *bytes) {
+  return cuFuncGetParamInfo(kernel, index, offset, bytes);
+}
+
+CUresult cuKernelSetCacheConfig(CUfunction kernel, int config, CUdevice device) {
+  enum { kKinds = 4 };
+  if (device) return CUDA_ERROR_INVALID_DEVICE;
+  if (!module_owns(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  return config < 0 || config >= kKinds ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction function) { // modules are loaded whole
+  return module_owns(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuFuncIsLoaded(int *state, CUfunction function) {
+  enum { kLoaded = 1 };
+  if (!state) return CUDA_ERROR_INVALID_VALUE;
+  if (!module_owns(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *state = kLoaded;
   return CUDA_SUCCESS;
 }
 

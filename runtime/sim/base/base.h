@@ -108,6 +108,7 @@ void args_add_all(Args *args, const char *const *list); // ended by null
 bool host_find_compiler(Args *args, char words[1024], Text *log);
 typedef enum HostKind { HostGcc, HostGcc12, HostClang } HostKind; // GCC 12 or newer fills registers
 HostKind host_kind(const Args *compiler);
+void host_add_frames(Args *args); // how functions keep what they have on the stack
 const char *host_cpu(void); // names the instruction sets that images are compiled for
 // Runs args inside the folder. The exit code; -1: it did not end by itself. said: its messages.
 int host_run(const char *folder, Args *args, Text *said, Text *log);

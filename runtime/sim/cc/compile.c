@@ -222,6 +222,7 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
                                   "-fno-semantic-interposition",
                                   "-fmax-errors=20",
                                   NULL});
+  host_add_frames(&args);
   if (!marks.clang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
   if (marks.fills_registers)                       // with what is NaN, or huge
     args_add(&args, "-ftrivial-auto-var-init=pattern");

@@ -5,7 +5,7 @@
 #ifndef CUSIM_ABI_H
 #define CUSIM_ABI_H
 
-#define CUSIM_ABI 17
+#define CUSIM_ABI 18
 
 #ifdef __cplusplus
 extern "C" {
@@ -233,6 +233,7 @@ void *cusim_malloc(unsigned long long bytes);
 void cusim_free(void *p);
 long long cusim_clock(void);     // a cycle counter
 long long cusim_nanotime(void);
+int cusim_multiprocessors(void); // of the device
 
 // Announces an access of the running thread that is made on its behalf, outside instrumentation.
 void cusim_access(const void *address, int bytes, int writes);

@@ -25,6 +25,10 @@ CUSIM_FN s32 x_subsat(s32 a, s32 b) {
   return sum > 0x7fffffff ? 0x7fffffff : sum < -0x80000000ll ? s32(0x80000000u) : s32(sum);
 }
 CUSIM_FN s32 x_madhisat(s32 a, s32 b, s32 c) { return x_addsat(x_mulhi(a, b), c); }
+CUSIM_FN s32 x_madchisat(u32 carry, s32 a, s32 b, s32 c) {
+  s64 sum = s64(x_mulhi(a, b)) + c + (carry & 1);
+  return sum > 0x7fffffff ? 0x7fffffff : sum < -0x7fffffff - 1 ? -0x7fffffff - 1 : s32(sum);
+}
 template <class T, class W> CUSIM_FN W x_madwide_u(T a, T b, W c) { return W(W(a) * W(b) + c); }
 CUSIM_FN s32 x_madwide_s(s16 a, s16 b, s32 c) { return s32(u32(int(a) * b) + u32(c)); }
 CUSIM_FN s64 x_madwide_s(s32 a, s32 b, s64 c) { return s64(u64(s64(a) * b) + u64(c)); }

@@ -8,7 +8,8 @@ CUSIM_FN u32 x_warps() {
   return (dim[0] * dim[1] * dim[2] + 31) / 32;
 }
 CUSIM_FN u32 x_smid() {
-  return (cusim_self->block[0] + cusim_self->block[1] * 7 + cusim_self->block[2] * 13) % 132;
+  const unsigned *block = cusim_self->block;
+  return (block[0] + block[1] * 7 + block[2] * 13) % u32(cusim_multiprocessors());
 }
 CUSIM_FN u32 x_envreg(int n) { // 1, 2: the address of the grid's workspace, its upper half first
   u64 at = u64(cusim_grid_workspace());

@@ -132,6 +132,10 @@ long long cusim_nanotime(void) {
   return sim_now();
 }
 
+int cusim_multiprocessors(void) {
+  return sim_device()->multiprocessors;
+}
+
 void *cusim_scratch(unsigned long long bytes) {
   Worker *worker = sim_worker;
   if (bytes > worker->scratch_bytes) {

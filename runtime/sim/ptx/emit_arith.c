@@ -127,6 +127,18 @@ static void emit_mul(Emitter *e) {
   }
 }
 
+// madc.hi.sat.s32 d, a, b, c
+static void emit_mad_carry_sat(Emitter *e, PtxType type) {
+  emit_begin(e, need_op(e, 0), type);
+  text_print(e->out, "x_madchisat(CC");
+  for (int i = 1; i < 4; i++) {
+    text_print(e->out, ", ");
+    emit_value(e, need_op(e, i), type);
+  }
+  text_print(e->out, ")");
+  emit_end(e, need_op(e, 0), type);
+}
+
 static void emit_mad(Emitter *e) {
   PtxType type = instr_type(e, 0);
   if (type.kind == KindFloat) {
@@ -142,7 +154,11 @@ static void emit_mad(Emitter *e) {
   bool carry = instr_has(e->instr, "cc") || !strcmp(e->instr->part[0], "madc");
   if (carry) {
     bool in = !strcmp(e->instr->part[0], "madc"), out = instr_has(e->instr, "cc");
-    only_parts(e, 1, e->instr->nparts - 1, "lo hi cc");
+    only_parts(e, 1, e->instr->nparts - 1, "lo hi cc sat");
+    if (instr_has(e->instr, "sat")) {
+      emit_mad_carry_sat(e, type);
+      return;
+    }
     emit_begin(e, need_op(e, 0), bits_type(type, 1));
     text_print(e->out, "x_add%s%s(CC, (u%d)%s(", in ? "c" : "", out ? "cc" : "", type.bits,
                instr_has(e->instr, "hi") ? "x_mulhi" : "x_mullo");
@@ -165,6 +181,8 @@ static void emit_mad(Emitter *e) {
 }
 
 static void emit_fma(Emitter *e) {
+  if (instr_has(e->instr, "oob"))
+    emit_fail(e, "`.oob`: which NaN stands for an element out of bounds is not known");
   call_float(e, "x_fma", 3, "relu");
 }
 

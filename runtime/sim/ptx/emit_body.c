@@ -78,7 +78,7 @@ static void emit_special(Emitter *e, const Operand *op) {
       {"%warpid", "(cusim_self->linear / 32)"},
       {"%nwarpid", "x_warps()"},
       {"%smid", "x_smid()"},
-      {"%nsmid", "132u"},
+      {"%nsmid", "u32(cusim_multiprocessors())"},
       {"%gridid", "0ull"},
       {"%lanemask_eq", "(1u << x_lane())"},
       {"%lanemask_le", "((2u << x_lane()) - 1)"},

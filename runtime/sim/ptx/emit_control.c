@@ -204,7 +204,7 @@ static void emit_bar(Emitter *e) {
   bool arrive = instr_has(in, "arrive");
   if (!arrive && !instr_has(in, "sync")) emit_fail(e, "sync, arrive or red?");
   text_print(e->out, arrive ? "cusim_barrier_arrive(" : "cusim_barrier_named(");
-  operand_or(e, 0, "0");
+  emit_value(e, need_op(e, 0), ptx_type_of("s32"));
   text_print(e->out, ", ");
   operand_or(e, 1, "0");
   text_print(e->out, arrive ? ");" : ", %d);", in->line);
@@ -230,6 +230,10 @@ static void emit_nanosleep(Emitter *e) {
   text_print(e->out, "cusim_yield();");
 }
 
+static void emit_multimem(Emitter *e) {
+  emit_fail(e, "multicast objects are memory of several GPUs, and not modelled");
+}
+
 static void emit_texture(Emitter *e) {
   emit_fail(e, "textures and surfaces are not modelled");
 }
@@ -242,6 +246,7 @@ const EmitRow emit_control_rows[] = {{"tex", emit_texture},
                                      {"sured", emit_texture},
                                      {"suq", emit_texture},
                                      {"istypep", emit_texture},
+                                     {"multimem", emit_multimem},
                                      {"bra", emit_bra},
                                      {"brx.idx", emit_brx},
                                      {"call", emit_call},

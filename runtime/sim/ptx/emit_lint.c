@@ -1,5 +1,5 @@
 // emit_lint.c: what NVIDIA's assembler refuses although its meaning would be plain: registers of
-// another width or kind than the instruction's, and instructions that the module's target lacks.
+// another width or kind than the instruction's, and what goes with it in emit_lint_*.c.
 #include "sim/ptx/ptx.h"
 
 #include <string.h>
@@ -100,6 +100,19 @@ static void check_vectors(const Emitter *e) {
   }
 }
 
+// Addresses of 32 bits, of all memory and of global memory, ended with sm_90; ptxas does not look
+// at those of all instructions.
+static void lint_wide_address(const Emitter *e, const PtxReg *reg, PtxSpace space) {
+  static const char *const looked_at[] = {"ld", "ldu", "st", "atom", "red", "prefetch", "mbarrier",
+                                          "applypriority", "discard", "prefetchu"};
+  bool cluster = instr_has(e->instr, "shared::cluster");
+  if (reg->type.bits != 32 || cluster || e->module->arch < 90) return;
+  if (space != SpaceGeneric && space != SpaceGlobal) return;
+  for (size_t i = 0; i < sizeof looked_at / sizeof *looked_at; i++)
+    if (!strcmp(e->instr->part[0], looked_at[i]))
+      emit_fail(e, "%s has 32 bits: %s has no such addresses", reg->c_name, e->module->target);
+}
+
 // Registers of 16 to 64 bits, and variables of the instruction's own space.
 void lint_address(const Emitter *e, const Operand *base, PtxSpace space) {
   bool cluster = instr_has(e->instr, "shared::cluster"); // that of this block is in it
@@ -112,68 +125,10 @@ void lint_address(const Emitter *e, const Operand *base, PtxSpace space) {
   PtxKind kind = reg->type.kind;
   if (kind == KindFloat || kind == KindPred || reg->type.bits < 16 || reg->type.bits > 64)
     emit_fail(e, "%s is .%s, no address", reg->c_name, reg->type.name);
+  lint_wide_address(e, reg, space);
 }
 
-// ---- targets ------------------------------------------------------------------------------------
-
-typedef struct Need {
-  const char *name; // the opcode's first pieces; or null: of any
-  const char *part; // which makes the difference; or null: none
-  int arch;
-  bool exact; // of `sm_90a`, not of sm_90
-} Need;
-
-static const Need needs[] = {
-    {"wgmma", NULL, 90, true},
-    {"setmaxnreg", NULL, 90, true},
-    {"tensormap.replace", NULL, 90, true},
-    {"barrier.cluster", NULL, 90, false},
-    {"mapa", NULL, 90, false},
-    {"getctarank", NULL, 90, false},
-    {"elect", NULL, 90, false},
-    {"stmatrix", NULL, 90, false},
-    {"griddepcontrol", NULL, 90, false},
-    {"cp.async.bulk", NULL, 90, false},
-    {"cp.reduce.async.bulk", NULL, 90, false},
-    {"st.async", NULL, 90, false},
-    {"red.async", NULL, 90, false},
-    {"fence.proxy.async", NULL, 90, false},
-    {"mbarrier.try_wait", NULL, 90, false},
-    {"mbarrier", "expect_tx", 90, false},
-    {"mbarrier", "relaxed", 90, false},
-    {"fence.proxy", "tensormap::generic", 90, false},
-    {"tensormap.cp_fenceproxy", NULL, 90, false},
-    {"prefetch", "tensormap", 90, false},
-    {"add", "bf16", 90, false},
-    {"add", "bf16x2", 90, false},
-    {"sub", "bf16", 90, false},
-    {"sub", "bf16x2", 90, false},
-    {"mul", "bf16", 90, false},
-    {"mul", "bf16x2", 90, false},
-    {"ex2", "bf16", 90, false},
-    {"ex2", "bf16x2", 90, false},
-    {"tanh", "bf16", 90, false},
-    {"tanh", "bf16x2", 90, false},
-    {NULL, "s16x2", 90, false},
-    {NULL, "u16x2", 90, false},
-    {NULL, "cluster", 90, false}, // as a scope
-    {NULL, "shared::cluster", 90, false},
-    {NULL, "multicast::cluster", 90, false},
-    {"cvt", "e4m3x2", 89, false},
-    {"cvt", "e5m2x2", 89, false},
-};
-
-static void check_target(const Emitter *e) {
-  const char *target = e->module->target;
-  bool exact = strchr("af", target[strlen(target) - 1]) != NULL;
-  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
-    const Need *need = &needs[i];
-    if (need->name && !begins_with(e->instr->opcode, need->name)) continue;
-    if (need->part && !instr_has(e->instr, need->part)) continue;
-    if (e->module->arch < need->arch || (need->exact && !exact))
-      emit_fail(e, "it needs .target sm_%d%s, not %s", need->arch, need->exact ? "a" : "", target);
-  }
-}
+// ---- forms --------------------------------------------------------------------------------------
 
 // Pairs of integers have no other instructions; others would take them for 32 bits.
 static void check_pairs(const Emitter *e) {
@@ -215,7 +170,7 @@ void lint_instr(const Emitter *e) {
   check_policy(e);
   check_pairs(e);
   lint_form(e);
-  check_target(e);
+  lint_target(e);
   check_kinds(e);
   check_choice(e);
   check_set(e);

@@ -98,6 +98,8 @@ void lint_convert(const Emitter *e, PtxType to, PtxType from) {
     if (!among(c->rounding, rounding)) continue;
     rounded = true;
     if (seen & ~c->modifiers || (c->modifiers & Must && !(seen & SatFinite))) continue;
+    if (seen & SatFinite && !(c->modifiers & Must) && e->module->version < 81)
+      emit_fail(e, "`.satfinite` needs .version 8.1");
     if (e->module->arch >= c->arch) return;
   }
   if (!pair && !whole) emit_fail(e, "there is none from `%s` to `%s`", from_name, to_name);

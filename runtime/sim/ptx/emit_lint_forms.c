@@ -60,7 +60,7 @@ static const Form forms[] = {
     {"ld st", "mmio", "relaxed", 0},
     {"ld st", "mmio;v2 v4 v8", NULL, 0},
     {"ld st", "mmio;" SHARED, NULL, 0},
-    {"ld st", "v8", "-b8 -s8 -u8 -b16 -s16 -u16", 100},
+    {"ld st", "v8", "-b8 -s8 -u8", 100},
     {"ldu", "v8", NULL, 0},
     {"ldu", "v4;b64 u64 s64 f64", NULL, 0},
     {"ld ldu st", "v2 v4 v8;b128", NULL, 0},
@@ -120,7 +120,7 @@ static const Form forms[] = {
     {"mad", "wide;sat", NULL, 0},
     {"fma", NULL, "-f32x2 " FLOATS, 0},
     {"mad", NULL, "-f32 -f64 " INTEGERS, 0},
-    {"mad madc", "lo;sat", NULL, 0},
+    {"mad madc", "lo cc;sat", NULL, 0},
     {"mad madc", "hi;sat;-s16 -u16 -u32 -s64 -u64", NULL, 0},
     {"madc", NULL, "lo hi", 0},
     {"madc sad rem", NULL, INTEGERS, 0},
@@ -158,6 +158,7 @@ static const Form forms[] = {
     {"set", "bf16 bf16x2", NULL, 90},
     {"mov", NULL, "-pred -b128 -f32 -f64 " INTEGERS " " BITS, 0},
     {"nanosleep", NULL, "-u32", 0},
+    {"alloca stacksave stackrestore", NULL, "-u32 -u64", 0},
     // Addresses.
     {"cvta", NULL, "-u32 -u64", 0},
     {"cvta", NULL, "global const local param param::entry " SHARED, 0},
@@ -185,6 +186,8 @@ static const Form forms[] = {
     {"fence.mbarrier_init", "cta gpu sys", NULL, 0},
     {"fence.proxy", "shared", NULL, 0},
     {"cp.async.bulk.tensor", "im2col;bulk_group", NULL, 0},
+    {"createpolicy", NULL, "-b64", 0},
+    {"createpolicy.cvt", NULL, "L2", 0},
     {"createpolicy", NULL,
      "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged cvt", 0},
     {"mma", "satfinite", "s8 u8 s4 u4", 0},
@@ -216,8 +219,34 @@ static const Form forms[] = {
     {"cp.async.bulk.global", NULL, "shared::cta", 0},
     {"cp.async.bulk.global", "shared::cluster multicast::cluster", NULL, 0},
     {"cp.async.bulk.global", NULL, "bulk_group", 0},
+    {"cp.async.bulk", NULL,
+     "global shared::cta shared::cluster tensor prefetch commit_group wait_group", 0},
     {"cp.async.bulk.L2::cache_hint cp.async.bulk.multicast::cluster cp.async.bulk.bulk_group "
      "cp.async.bulk.mbarrier::complete_tx::bytes", NULL, NULL, 0},
+};
+
+// Of such words an instruction has one at most, and once.
+typedef struct Choice {
+  const char *names, *except; // instructions it is of, null: of any; and not of
+  const char *words;
+} Choice;
+
+static const Choice choices[] = {
+    {NULL, NULL, ROUNDED " rna rni rzi rmi rpi"},
+    {NULL, NULL, "weak volatile relaxed acquire release acq_rel sc"},
+    {NULL, NULL, SCOPES},
+    {NULL, NULL, "v2 v4 v8"},
+    {NULL, NULL, L1_HINTS},
+    {NULL, NULL, "L2::64B L2::128B L2::256B"},
+    {NULL, "cp tensormap", "global const local " PARAMS " " SHARED},
+    {"ld ldu st", NULL, "ca cg cs lu cv wb wt"},
+    {"atom red redux", NULL, "add min max inc dec and or xor exch cas"},
+    {"mul mad madc mul24 mad24", NULL, "lo hi wide"},
+    {"vote", NULL, "all any uni ballot"},
+    {"div", NULL, "approx full"},
+    {"prefetch", NULL, "L1 L2"},
+    {"setmaxnreg", NULL, "inc dec"},
+    {"membar", NULL, "cta gl sys"},
 };
 
 // So many operands have forms with these words, and one more for each of the others it has.
@@ -283,6 +312,13 @@ static bool is_named(const char *opcode, const char *names) {
   return false;
 }
 
+static bool is_word_of(const char *words, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
+    if (strcspn(at, " ") == n && !strncmp(at, word, n)) return true;
+  return false;
+}
+
 static bool is_word(const Instr *in, const char *word, size_t n) {
   bool last = *word == '-';
   if (last) word++, n--;
@@ -300,6 +336,24 @@ static int words_of(const Instr *in, const char *words) {
     words += n + (words[n] == ' ');
   }
   return count;
+}
+
+// Words that stand more than once, but for types and what NVIDIA's assembler lets pass.
+static void check_twice(const Emitter *e) {
+  static const char passed[] = "approx cc NaN sat satfinite sync uni";
+  const Instr *in = e->instr;
+  if (is_named(in->opcode, "mma wmma wgmma.mma_async createpolicy")) return; // types of their own
+  for (int i = 1; i < in->nparts; i++)
+    for (int k = 1; k < i && !ptx_type_of(in->part[i]).kind; k++)
+      if (!strcmp(in->part[i], in->part[k]) && !is_word_of(passed, in->part[i]))
+        emit_fail(e, "`.%s` is there twice", in->part[i]);
+}
+
+static void check_choice(const Emitter *e, const Choice *c) {
+  const Instr *in = e->instr;
+  if (c->names && !is_named(in->opcode, c->names)) return;
+  if (!c->except || !is_named(in->opcode, c->except))
+    if (words_of(in, c->words) > 1) emit_fail(e, "one of `%s` is awaited", c->words);
 }
 
 static bool fits(const Instr *in, const char *names, const char *has, const char *lacks) {
@@ -321,6 +375,8 @@ static void check_number(const Emitter *e, const Number *n) {
 
 void lint_form(const Emitter *e) {
   const Instr *in = e->instr;
+  check_twice(e);
+  for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) check_choice(e, &choices[i]);
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     const Form *f = &forms[i];
     if ((f->arch && e->module->arch >= f->arch) || !fits(in, f->names, f->has, f->lacks)) continue;

@@ -5,7 +5,6 @@
 
 static const Operand *parts_of(Emitter *e, int index, int count) {
   const Operand *op = need_op(e, index);
-  if (count == 1 && op->kind == OpReg) return op;
   if (op->kind != OpVector || op->nparts != count)
     emit_fail(e, "operand %d holds %d registers", index + 1, count);
   return op->parts;

@@ -203,6 +203,15 @@ static void check_special(Emitter *e, const Operand *op, PtxType type) {
   if (!fits || type.kind == KindFloat) emit_fail(e, "%s is no .%s", op->name, type.name);
 }
 
+// Some part of a vector is a register, which has a type; in what is packed, `_` is a half of 32
+// bits.
+static void check_sinks(Emitter *e, const Operand *op, bool allowed) {
+  int sinks = 0;
+  for (int i = 0; i < op->nparts; i++) sinks += op->parts[i].kind == OpSink;
+  if (op->kind == OpVector && sinks && (!allowed || sinks == op->nparts))
+    emit_fail(e, allowed ? "every part is `_`" : "`_` in what is packed");
+}
+
 static void emit_mov(Emitter *e) {
   PtxType type = register_type(e, instr_type(e, 0));
   const Operand *to = alone(need_op(e, 0)), *from = alone(need_op(e, 1));
@@ -213,6 +222,8 @@ static void emit_mov(Emitter *e) {
   only_parts(e, 1, e->instr->nparts - 1, "");
   if (from->kind == OpSpecial) check_special(e, from, instr_type(e, 0));
   if (to->kind == OpVector && from->kind == OpVector) emit_fail(e, "between vectors");
+  check_sinks(e, to, true);
+  check_sinks(e, from, type.bits == 32);
   bool parts = to->kind == OpVector || from->kind == OpVector;
   if (parts && instr_type(e, 0).kind != KindBits) emit_fail(e, "`.b` of so many bits is awaited");
   bool fixed = from->kind == OpInt || from->kind == OpVar;
@@ -244,7 +255,10 @@ static void emit_mov(Emitter *e) {
     const char *whole = type.bits == 128 ? "b128" : type.bits == 64 ? "u64" : "u32";
     for (int i = 0; i < from->nparts; i++) {
       text_print(e->out, "%s(%s)", i ? " | " : "", whole);
-      emit_value(e, &from->parts[i], part);
+      if (from->parts[i].kind != OpSink) // `_`: any bits; all of them, NaN in halves of floats
+        emit_value(e, &from->parts[i], part);
+      else
+        text_print(e->out, "(%s)~0ull", part.name);
       text_print(e->out, " << %d", i * part.bits);
     }
   } else {
@@ -267,6 +281,7 @@ static void emit_cvta(Emitter *e) {
   const Operand *from = need_op(e, 1);
   bool narrow = type.bits == 32 && from->kind == OpReg;
   if (to && from->kind == OpVar) emit_fail(e, "a register is awaited");
+  if (type.bits == 32 && e->module->arch >= 90) emit_fail(e, "addresses have 64 bits");
   if (from->kind == OpVar) lint_address(e, from, space);
   emit_begin(e, need_op(e, 0), result);
   if (cluster) text_print(e->out, to ? "x_to_cluster(" : "(u64)x_cluster_address((u32)");
@@ -313,8 +328,67 @@ static void emit_stacksave(Emitter *e) {
   emit_end(e, need_op(e, 0), type);
 }
 
-static void emit_nothing(Emitter *e) {
+static void emit_stackrestore(Emitter *e) {
+  if (need_op(e, 0)->kind != OpReg) emit_fail(e, "a register is awaited");
+  text_print(e->out, "(void)(");
+  emit_value(e, need_op(e, 0), instr_type(e, 0));
+  text_print(e->out, ");");
+}
+
+static void emit_touch(Emitter *e) { // an address, for hints that change nothing
+  text_print(e->out, "(void)");
+  emit_address(e, need_op(e, 0), need_space(e));
   text_print(e->out, ";");
+}
+
+// ---- policies of caches -------------------------------------------------------------------------
+
+static void check_second_priority(Emitter *e) {
+  const char *second = e->instr->part[e->instr->nparts - 2];
+  int count = 0;
+  for (int i = 2; i < e->instr->nparts; i++) count += !strncmp(e->instr->part[i], "L2::", 4);
+  if (count > 2) emit_fail(e, "two priorities at most");
+  if (count > 1 && strcmp(second, "L2::evict_first") != 0 &&
+      strcmp(second, "L2::evict_unchanged") != 0)
+    emit_fail(e, "`.%s` as the second priority", second);
+}
+
+static void check_fraction(Emitter *e) {
+  const Operand *op = need_op(e, 1);
+  float f = 0;
+  double d = 0;
+  memcpy(&f, &op->bits, sizeof f);
+  memcpy(&d, &op->bits, sizeof d);
+  if (op->kind == OpFloat) d = f;
+  if (op->kind == OpInt || (op->kind != OpReg && !(d > 0 && d <= 1)))
+    emit_fail(e, "a fraction above 0, at most 1, is awaited");
+}
+
+// createpolicy.fractional.priority[.second].b64 d[, fraction]; .range[.global].priority[.second]
+// .b64 d, [a], bytes, bytes; .cvt.L2.b64 d, a: a policy, which changes nothing here.
+static void emit_policy(Emitter *e) {
+  PtxType b64 = ptx_type_of("b64"), u32 = ptx_type_of("u32");
+  const char *how = e->instr->nparts > 1 ? e->instr->part[1] : "";
+  check_second_priority(e);
+  text_print(e->out, "{ ");
+  if (!strcmp(how, "fractional") && e->instr->nops > 1) {
+    check_fraction(e);
+    text_print(e->out, "(void)");
+    emit_value(e, need_op(e, 1), ptx_type_of("f32"));
+    text_print(e->out, "; ");
+  }
+  for (int i = 2; i < 4 && !strcmp(how, "range"); i++) {
+    text_print(e->out, "(void)");
+    emit_value(e, need_op(e, i), u32);
+    text_print(e->out, "; ");
+  }
+  emit_begin(e, need_op(e, 0), b64);
+  if (!strcmp(how, "cvt"))
+    emit_value(e, need_op(e, 1), b64);
+  else
+    text_print(e->out, "0");
+  emit_end(e, need_op(e, 0), b64);
+  text_print(e->out, " }");
 }
 
 // ---- atomics ------------------------------------------------------------------------------------
@@ -400,14 +474,14 @@ const EmitRow emit_memory_rows[] = {{"ld", emit_ld},
                                     {"mov", emit_mov},
                                     {"cvta", emit_cvta},
                                     {"isspacep", emit_isspacep},
-                                    {"prefetch", emit_nothing},
-                                    {"prefetchu", emit_nothing},
-                                    {"applypriority", emit_nothing},
-                                    {"discard", emit_nothing},
-                                    {"createpolicy", emit_nothing},
+                                    {"prefetch", emit_touch},
+                                    {"prefetchu", emit_touch},
+                                    {"applypriority", emit_touch},
+                                    {"discard", emit_touch},
+                                    {"createpolicy", emit_policy},
                                     {"alloca", emit_alloca},
                                     {"stacksave", emit_stacksave},
-                                    {"stackrestore", emit_nothing},
+                                    {"stackrestore", emit_stackrestore},
                                     {"atom", emit_atom},
                                     {"red", emit_atom},
                                     {0}};

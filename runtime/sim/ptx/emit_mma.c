@@ -39,22 +39,22 @@ static const char *sum_of(Emitter *e, const char *name, const Element *a, bool s
 // A list of so many registers' bits, begun; closed by the caller.
 static void take_in(Emitter *e, int index, int count, PtxType type, const char *name) {
   const Operand *op = need_op(e, index);
-  int given = op->kind == OpVector ? op->nparts : 1;
+  int given = op->kind == OpVector ? op->nparts : 0;
   if (given != count) emit_fail(e, "operand %d holds %d registers", index + 1, count);
   text_print(e->out, "const %s %s[] = {", type.name, name);
   for (int i = 0; i < count; i++) {
     if (i) text_print(e->out, ", ");
-    emit_value(e, op->kind == OpVector ? &op->parts[i] : op, type);
+    emit_value(e, &op->parts[i], type);
   }
   text_print(e->out, "}; ");
 }
 
 static void give_out(Emitter *e, int count, PtxType type) {
   const Operand *op = need_op(e, 0);
-  int given = op->kind == OpVector ? op->nparts : 1;
+  int given = op->kind == OpVector ? op->nparts : 0;
   if (given != count) emit_fail(e, "operand 1 holds %d registers", count);
   for (int i = 0; i < count; i++) {
-    const Operand *to = op->kind == OpVector ? &op->parts[i] : op;
+    const Operand *to = &op->parts[i];
     text_print(e->out, " ");
     emit_begin(e, to, type);
     text_print(e->out, "d_[%d]", i);

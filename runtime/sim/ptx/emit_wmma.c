@@ -21,9 +21,9 @@ static Shape shape_of(Emitter *e) {
 
 // How many registers an operand is, and of what width.
 static int registers(Emitter *e, const Operand *op, PtxType *type) {
-  int n = op->kind == OpVector ? op->nparts : 1;
-  const Operand *first = op->kind == OpVector ? &op->parts[0] : op;
-  if (first->kind != OpReg) emit_fail(e, "registers are awaited");
+  int n = op->kind == OpVector ? op->nparts : 0;
+  const Operand *first = n ? &op->parts[0] : op;
+  if (!n || first->kind != OpReg) emit_fail(e, "registers are awaited");
   *type = ptx_type_of(e->func->regs[first->reg].type.bits == 64 ? "u64" : "u32");
   return n;
 }

@@ -110,19 +110,45 @@ void *list_more(Ptx *ptx, void *list, int count, size_t size) {
   return grown;
 }
 
+// ---- names of pieces ----------------------------------------------------------------------------
+
+typedef enum Linkage { LinkLocal, LinkVisible, LinkExternal, LinkWeak } Linkage;
+
+static const char *local_name(const Parser *p, const char *name) {
+  char number[16];
+  int digits = snprintf(number, sizeof number, ".%d", p->piece);
+  size_t n = strlen(name);
+  char *text = ptx_alloc(p->ptx, n + (size_t)digits + 1);
+  memcpy(text, name, n);
+  memcpy(text + n, number, (size_t)digits + 1);
+  return text;
+}
+
+const char *parse_known_as(const Parser *p, const char *name) {
+  if (!p->piece) return name;
+  const char *local = local_name(p, name);
+  return table_get(&p->module->names, 0, local) != -1 ? local : name;
+}
+
+static const char *key_of(const Parser *p, const char *name, Linkage linkage) {
+  return p->piece && linkage == LinkLocal ? local_name(p, name) : name;
+}
+
 // ---- variables ----------------------------------------------------------------------------------
 
-static void add_module_var(Parser *p, PtxVar *var) {
+static void add_module_var(Parser *p, PtxVar *var, Linkage linkage) {
   PtxModule *m = p->module;
-  PtxVar *known = module_var(m, var->name);
+  const char *key = key_of(p, var->name, linkage);
+  PtxVar *known = module_var(m, key);
+  if (known && (var->external || (var->weak && !known->external))) return;
   if (known && (known->external || known->weak)) { // declared before it is defined
     *known = *var;
     return;
   }
-  if (known && var->external) return;
-  if (known || module_func(m, var->name)) parse_fail(p, "%s is defined twice", var->name);
+  if (known || module_func(m, key)) parse_fail(p, "%s is defined twice", var->name);
+  var->name = key;
   m->vars = list_more(p->ptx, m->vars, m->nvars, sizeof *m->vars);
-  table_put(p->ptx, &m->names, 0, var->name, m->nvars);
+  table_put(p->ptx, &m->names, 0, key, m->nvars);
   m->vars[m->nvars++] = var;
 }
 
@@ -136,18 +162,18 @@ PtxVar *parse_reserved(Parser *p, const char *name) {
   *var = (PtxVar){.name = name, .space = SpaceShared, .type = ptx_type_of("b8"), .align = 16,
                   .line = p->line, .count = kBytes};
   var->c_name = ptx_string(p->ptx, name + 1, strlen(name + 1));
-  add_module_var(p, var);
+  add_module_var(p, var, LinkVisible);
   return var;
 }
 
-static void parse_module_variables(Parser *p, PtxSpace space, bool external, bool weak) {
+static void parse_module_variables(Parser *p, PtxSpace space, Linkage linkage) {
   parse_next(p);
   PtxVar *var = NULL;
   do {
     var = parse_variable(p, space, true, var);
-    var->external = external;
-    var->weak = weak;
-    add_module_var(p, var);
+    var->external = linkage == LinkExternal;
+    var->weak = linkage == LinkWeak;
+    add_module_var(p, var, linkage);
   } while (parse_take(p, ","));
   parse_need(p, ";");
 }
@@ -229,30 +255,34 @@ static void parse_limits(Parser *p, PtxFunc *func) {
 }
 
 // One that was declared before, or a new one.
-static PtxFunc *known_func(Parser *p, PtxFunc *func) {
+static PtxFunc *known_func(Parser *p, PtxFunc *func, Linkage linkage) {
   PtxModule *m = p->module;
-  PtxFunc *known = module_func(m, func->name);
+  const char *key = key_of(p, func->name, func->entry ? LinkVisible : linkage);
+  PtxFunc *known = module_func(m, key);
   if (known) return known;
-  if (module_var(m, func->name)) parse_fail(p, "%s is defined twice", func->name);
+  if (module_var(m, key)) parse_fail(p, "%s is defined twice", func->name);
   m->funcs = list_more(p->ptx, m->funcs, m->nfuncs, sizeof *m->funcs);
-  table_put(p->ptx, &m->names, 0, func->name, -2 - m->nfuncs);
+  table_put(p->ptx, &m->names, 0, key, -2 - m->nfuncs);
   return m->funcs[m->nfuncs++] = func;
 }
 
-static void parse_function(Parser *p, bool entry, bool external, bool weak) {
+static void parse_function(Parser *p, bool entry, Linkage linkage) {
   PtxFunc *func = ptx_alloc(p->ptx, sizeof *func);
   parse_next(p);
   func->line = p->now.line;
   func->entry = entry;
-  func->external = external;
-  func->weak = weak;
+  func->external = linkage == LinkExternal;
+  func->weak = linkage == LinkWeak;
   if (parse_take(p, ".attribute")) parse_fail(p, "attributes of functions");
   parse_signature(p, func);
   parse_limits(p, func);
-  PtxFunc *known = known_func(p, func);
+  PtxFunc *known = known_func(p, func, linkage);
   if (parse_take(p, ";")) return;
-  if (known->defined) {
-    if (!known->weak && !weak) parse_fail(p, "%s is defined twice", func->name);
+  if (known->defined && !known->weak && !func->weak)
+    parse_fail(p, "%s is defined twice", func->name);
+  if (known->defined && func->weak) { // the one before it stays
+    parse_body(p, func);
+    return;
   }
   if (known != func) *known = *func;
   known->defined = true;
@@ -332,17 +362,18 @@ static void skip_section(Parser *p) {
 }
 
 static void parse_definition(Parser *p) {
-  bool external = false, weak = false;
+  Linkage linkage = LinkLocal;
   for (;; parse_next(p)) {
-    if (parse_is(p, ".extern")) external = true;
-    else if (parse_is(p, ".weak") || parse_is(p, ".common")) weak = true;
-    else if (!parse_is(p, ".visible")) break;
+    if (parse_is(p, ".extern")) linkage = LinkExternal;
+    else if (parse_is(p, ".weak") || parse_is(p, ".common")) linkage = LinkWeak;
+    else if (parse_is(p, ".visible")) linkage = LinkVisible;
+    else break;
   }
   PtxSpace space = parse_space(p);
   if (parse_is(p, ".entry") || parse_is(p, ".func"))
-    parse_function(p, parse_is(p, ".entry"), external, weak);
+    parse_function(p, parse_is(p, ".entry"), linkage);
   else if (space == SpaceGlobal || space == SpaceConst || space == SpaceShared)
-    parse_module_variables(p, space, external, weak);
+    parse_module_variables(p, space, linkage);
   else
     parse_fail(p, "`%.*s` is nothing that stands in a module", parse_shown(p), p->now.begin);
 }
@@ -353,13 +384,16 @@ static void parse_alias(Parser *p) {
   parse_need(p, ",");
   const char *of = parse_name(p);
   parse_need(p, ";");
-  int function = table_get(&p->module->names, 0, of);
+  int function = table_get(&p->module->names, 0, parse_known_as(p, of));
   if (function > -2) parse_fail(p, "%s is no function", of);
   table_put(p->ptx, &p->module->names, 0, name, function);
 }
 
 static void parse_top(Parser *p) {
-  if (parse_take(p, ".version")) parse_version(p);
+  if (parse_take(p, ".version")) {
+    parse_version(p);
+    p->piece += p->piece > 0;
+  }
   else if (parse_take(p, ".target")) parse_target(p);
   else if (parse_take(p, ".address_size")) {
     if (parse_integer(p) != 64) parse_fail(p, "addresses of 64 bits alone are modelled");
@@ -385,6 +419,7 @@ PtxModule *ptx_parse(Ptx *ptx, const char *text) {
   module->locs = ptx_alloc(ptx, sizeof *module->locs);
   module->nlocs = 1;
   if (!parse_is(p, ".version")) parse_fail(p, "a module begins with .version");
+  p->piece = strstr(p->now.begin + 1, "\n.version") != NULL;
   while (p->now.kind != TokEnd) parse_top(p);
   if (!module->target) parse_fail(p, "the module names no .target");
   return module;

@@ -18,6 +18,7 @@ typedef struct Parser {
   PtxTable places; // of .loc, by its numbers
   int loc, room_locs;
   int room_body, room_regs, room_vars, depth;
+  int piece; // of a text of several modules: which; 0: there is one alone
 } Parser;
 
 void parse_next(Parser *p);
@@ -47,6 +48,9 @@ PtxVar *parse_variable(Parser *p, PtxSpace space, bool with_init, const PtxVar *
 PtxVar *parse_reserved(Parser *p, const char *name);
 PtxSpace parse_space(const Parser *p); // of the word here; SpaceGeneric: it is none
 void parse_body(Parser *p, PtxFunc *func);
+// Under which name the module knows what has this name here: one that is no other piece's to see
+// has the piece's number behind it.
+const char *parse_known_as(const Parser *p, const char *name);
 void *parse_more(Parser *p, void *list, int count, int *room, size_t size); // the same, faster
 
 // What a name means in a body: a register by its number, a variable by kVar + its; the family

@@ -148,7 +148,7 @@ static void resolve_labels(Parser *p, const int *outer) {
     Instr *instr = &p->func->body[i];
     for (int k = 0; k < instr->nops; k++) resolve_operand(p, outer, &instr->op[k], instr->line);
     for (int k = 0; k < instr->ntargets; k++) {
-      PtxFunc *func = module_func(p->module, instr->targets[k]);
+      PtxFunc *func = module_func(p->module, parse_known_as(p, instr->targets[k]));
       instr->targets[k] = func ? func->name
                                : find_label(p, outer, instr->loc, instr->targets[k],
                                             instr->line);

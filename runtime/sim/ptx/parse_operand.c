@@ -241,10 +241,10 @@ static void parse_named(Parser *p, Operand *op) {
     take_vector(p, found - kVector, op);
   } else if (found >= kVar && found < kFamily) {
     op->kind = OpVar, op->var = p->func->vars[found - kVar];
-  } else if ((op->var = module_var(p->module, name))) {
+  } else if ((op->var = module_var(p->module, parse_known_as(p, name)))) {
     op->kind = OpVar;
-  } else if (module_func(p->module, name)) {
-    op->kind = OpFunc;
+  } else if (module_func(p->module, parse_known_as(p, name))) {
+    op->kind = OpFunc, op->name = parse_known_as(p, name);
   } else if (*name == '%') {
     ptx_fail(p->ptx, CUDA_ERROR_INVALID_PTX, line, "there is no register %.100s", name);
   } else {

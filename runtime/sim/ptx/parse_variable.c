@@ -25,10 +25,10 @@ static void add_init(Parser *p, PtxVar *var, PtxInit init) {
 // name, generic(name), generic(name) + 4 - 2
 static void parse_symbol(Parser *p, PtxInit *init) {
   bool generic = parse_is(p, "generic");
-  init->symbol = parse_name(p);
+  init->symbol = parse_known_as(p, parse_name(p));
   if (generic) {
     parse_need(p, "(");
-    init->symbol = parse_name(p);
+    init->symbol = parse_known_as(p, parse_name(p));
     parse_need(p, ")");
   }
   while (parse_is(p, "+") || parse_is(p, "-")) {

@@ -234,6 +234,7 @@ void emit_fail(const Emitter *e, const char *format, ...)
 void lint_instr(const Emitter *e);
 void lint_width(const Emitter *e, const PtxReg *reg, PtxType type);
 void lint_address(const Emitter *e, const Operand *base, PtxSpace space);
+void lint_target(const Emitter *e); // .target and .version (emit_lint_target.c)
 void lint_form(const Emitter *e); // words, and operands beside them (emit_lint_forms.c)
 void lint_convert(const Emitter *e, PtxType to, PtxType from); // cvt (emit_lint_cvt.c)
 // Around the text of an instruction: whether accumulators are there, and fenced (emit_pending.c).

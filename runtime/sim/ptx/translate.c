@@ -94,6 +94,7 @@ static CUresult compile(const char *folder, const Text *c_text, int checks, Text
                                 "-fvisibility=hidden", "-fno-stack-protector", "-fwrapv",
                                 "-fno-semantic-interposition", "-fmax-errors=20",
                                 "-Idevice", NULL});
+  host_add_frames(&args);
   if (kind != HostClang) args_add(&args, "-fno-gnu-unique"); // Clang has no such variables
   // NOTE: GCC's analysis of what pointers point to takes half of the time of 1.5 MB of C text, and
   // grows faster than the text.
