@@ -105,7 +105,8 @@ static SpanValue of_map(SpanText *t, const Node *n, const SpanIndex *at) {
     else if (s->code == CodeCopy)
       *to = text[s->in[0]];
     else if (!span_has_code(s->code))
-      *to = unknown.text;
+      *to = count > 1 ? "span_unknown()"
+                      : arena_printf(t->arena, "span_of_any(%s)", text[s->in[0]]);
     else
       *to = arena_printf(t->arena, "span_%s(%s%s%s%s%s)", program_code(s->code), text[s->in[0]],
                          count > 1 ? ", " : "", count > 1 ? text[s->in[1]] : "",

@@ -5,14 +5,17 @@
 
 struct Span {
   double lo, hi;
+  bool nan = false;  // it may be NaN besides
 };
 
 // What may be anything finite; values beyond what a float holds count as this.
 constexpr double kSpanMost = 1e300;
 __device__ inline Span span_any() { return {-kSpanMost, kSpanMost}; }
+__device__ inline Span span_unknown() { return {-kSpanMost, kSpanMost, true}; }
+__device__ inline Span span_of_any(Span a) { return {-kSpanMost, kSpanMost, a.nan}; }  // a function
 __device__ inline Span span_at(double x) { return {x, x}; }
-__device__ inline Span span_of(double lo, double hi) {
-  return lo == lo && hi == hi ? Span{lo, hi} : span_any();  // inf - inf is no bound
+__device__ inline Span span_of(double lo, double hi, bool nan) {
+  return lo == lo && hi == hi ? Span{lo, hi, nan} : span_unknown();  // inf - inf is no bound
 }
 __device__ inline double span_floor(double x) {
   if (!(x > -1e15 && x < 1e15)) return x;
@@ -22,37 +25,45 @@ __device__ inline double span_floor(double x) {
 __device__ inline double span_min(double a, double b) { return a < b ? a : b; }
 __device__ inline double span_max(double a, double b) { return a > b ? a : b; }
 
-__device__ inline Span span_add(Span a, Span b) { return span_of(a.lo + b.lo, a.hi + b.hi); }
-__device__ inline Span span_sub(Span a, Span b) { return span_of(a.lo - b.hi, a.hi - b.lo); }
-__device__ inline Span span_neg(Span a) { return {-a.hi, -a.lo}; }
+__device__ inline Span span_add(Span a, Span b) {
+  return span_of(a.lo + b.lo, a.hi + b.hi, a.nan || b.nan);
+}
+__device__ inline Span span_sub(Span a, Span b) {
+  return span_of(a.lo - b.hi, a.hi - b.lo, a.nan || b.nan);
+}
+__device__ inline Span span_neg(Span a) { return {-a.hi, -a.lo, a.nan}; }
 __device__ inline Span span_mul(Span a, Span b) {
   const double p = a.lo * b.lo, q = a.lo * b.hi, r = a.hi * b.lo, s = a.hi * b.hi;
-  if (!(p == p && q == q && r == r && s == s)) return span_any();
-  return {span_min(span_min(p, q), span_min(r, s)), span_max(span_max(p, q), span_max(r, s))};
+  if (!(p == p && q == q && r == r && s == s)) return span_unknown();
+  return {span_min(span_min(p, q), span_min(r, s)), span_max(span_max(p, q), span_max(r, s)),
+          a.nan || b.nan};
 }
 __device__ inline Span span_div(Span a, Span b) {
-  if (b.lo <= 0 && b.hi >= 0) return span_any();
+  if (b.lo <= 0 && b.hi >= 0) return span_unknown();
   const double p = a.lo / b.lo, q = a.lo / b.hi, r = a.hi / b.lo, s = a.hi / b.hi;
-  if (!(p == p && q == q && r == r && s == s)) return span_any();
-  return {span_min(span_min(p, q), span_min(r, s)), span_max(span_max(p, q), span_max(r, s))};
+  if (!(p == p && q == q && r == r && s == s)) return span_unknown();
+  return {span_min(span_min(p, q), span_min(r, s)), span_max(span_max(p, q), span_max(r, s)),
+          a.nan || b.nan};
 }
-__device__ inline Span span_floor(Span a) { return {span_floor(a.lo), span_floor(a.hi)}; }
+__device__ inline Span span_floor(Span a) {
+  return {span_floor(a.lo), span_floor(a.hi), a.nan};
+}
 __device__ inline Span span_abs(Span a) {
   const double most = span_max(-a.lo, a.hi);
-  return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, most};
+  return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, most, a.nan};
 }
 __device__ inline Span span_max(Span a, Span b) {
-  return {span_max(a.lo, b.lo), span_max(a.hi, b.hi)};
+  return {span_max(a.lo, b.lo), span_max(a.hi, b.hi), a.nan || b.nan};
 }
 __device__ inline Span span_min(Span a, Span b) {
-  return {span_min(a.lo, b.lo), span_min(a.hi, b.hi)};
+  return {span_min(a.lo, b.lo), span_min(a.hi, b.hi), a.nan || b.nan};
 }
 __device__ inline Span span_mod(Span a, Span b) {
   const double most = span_abs(b).hi;
-  if (b.lo != b.hi || b.lo == 0) return {-most, most};
+  if (b.lo != b.hi || b.lo == 0) return {-most, most, true};
   const double first = span_floor(a.lo / b.lo), last = span_floor(a.hi / b.lo);
-  if (first == last) return span_of(a.lo - first * b.lo, a.hi - first * b.lo);
-  return {span_min(b.lo, 0.), span_max(b.lo, 0.)};
+  if (first == last) return span_of(a.lo - first * b.lo, a.hi - first * b.lo, a.nan || b.nan);
+  return {span_min(b.lo, 0.), span_max(b.lo, 0.), a.nan || b.nan};
 }
 
 // What floats come to, where s is exact: a number that they do not hold is one near it.
@@ -64,26 +75,29 @@ __device__ inline Span span_near(Span s, Span a, Span b) {
   if (span_whole(s) && span_whole(a) && span_whole(b)) return s;
   const double share = 1. / (1 << 21);
   const double below = s.lo * (s.lo > 0 ? 1 - share : 1 + share);
-  return {below, s.hi * (s.hi > 0 ? 1 + share : 1 - share)};
+  return {below, s.hi * (s.hi > 0 ? 1 + share : 1 - share), s.nan};
 }
 
-// Comparisons are 0, 1, or either.
+// Comparisons are 0, 1, or either: with NaN nothing is sure to hold.
+__device__ inline Span span_compared(Span a, Span b, double surely, double maybe) {
+  return {a.nan || b.nan ? 0. : surely, maybe};
+}
 __device__ inline Span span_lt(Span a, Span b) {
-  return {a.hi < b.lo ? 1. : 0., a.lo < b.hi ? 1. : 0.};
+  return span_compared(a, b, a.hi < b.lo ? 1. : 0., a.lo < b.hi ? 1. : 0.);
 }
 __device__ inline Span span_le(Span a, Span b) {
-  return {a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0.};
+  return span_compared(a, b, a.hi <= b.lo ? 1. : 0., a.lo <= b.hi ? 1. : 0.);
 }
 __device__ inline Span span_eq(Span a, Span b) {
   const bool same = a.lo == a.hi && b.lo == b.hi && a.lo == b.lo;
-  return {same ? 1. : 0., a.lo <= b.hi && b.lo <= a.hi ? 1. : 0.};
+  return span_compared(a, b, same ? 1. : 0., a.lo <= b.hi && b.lo <= a.hi ? 1. : 0.);
 }
 __device__ inline bool span_true(Span a) { return a.lo > 0 || a.hi < 0; }
-__device__ inline bool span_false(Span a) { return a.lo == 0 && a.hi == 0; }
+__device__ inline bool span_false(Span a) { return a.lo == 0 && a.hi == 0 && !a.nan; }
 __device__ inline Span span_where(Span c, Span a, Span b) {
   if (span_true(c)) return a;
   if (span_false(c)) return b;
-  return {span_min(a.lo, b.lo), span_max(a.hi, b.hi)};
+  return {span_min(a.lo, b.lo), span_max(a.hi, b.hi), a.nan || b.nan};
 }
 
 // The digit of the numbers lo to hi that counts in steps of `below` up to `size`.
@@ -95,12 +109,15 @@ __device__ inline Span span_digit(int lo, int hi, int below, int size) {
 
 // What value(i) is for all i of a span of positions.
 template <class Value> __device__ inline Span span_over(Span positions, Value value) {
-  Span all = span_at(double(value(int(positions.lo))));
-  for (int i = int(positions.lo) + 1; i <= int(positions.hi); ++i) {
+  Span all = {nn_inf(), -nn_inf()};
+  for (int i = int(positions.lo); i <= int(positions.hi); ++i) {
     const double x = double(value(i));
-    all = {span_min(all.lo, x), span_max(all.hi, x)};
+    if (x == x)
+      all = {span_min(all.lo, x), span_max(all.hi, x), all.nan};
+    else
+      all.nan = true;
   }
-  return all;
+  return all.lo <= all.hi ? all : span_unknown();
 }
 
 // ---- tiles of keys ----------------------------------------------------------------------------
@@ -108,7 +125,7 @@ template <class Value> __device__ inline Span span_over(Span positions, Value va
 // All scores are minus infinity; some; none is masked.
 enum TileKind { kTileMasked, kTileMixed, kTilePlain };
 __device__ inline TileKind tile_kind(Span score, bool plain) {
-  if (score.hi == -nn_inf()) return kTileMasked;
+  if (score.hi == -nn_inf() && !score.nan) return kTileMasked;
   return plain ? kTilePlain : kTileMixed;
 }
 

@@ -138,4 +138,36 @@ if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
     done
   done
 fi
+# Conditions on floats that hold NaN: with it no comparison is sure, whatever a tile's others are.
+cat >"$work/nan.lua" <<'LUA'
+local nn = require "nn"
+local q, k = nn.input("q", {1, 1, 8, 16}), nn.input("k", {1, 1, 200, 16})
+local v, a = nn.input("v", {1, 1, 200, 16}), nn.input("a", {200})
+local function seen(mask) return q:attention(k, v, {mask = mask}) end
+local cases = {
+  more = function() return seen(a:gt(0)) end,
+  number = function() return seen(a:isnan():logical_not()) end,
+  finite = function() return seen(a:isfinite()) end,
+  bent = function() return seen(a:tanh():gt(0)) end,
+  naive = function()
+    return nn.softmax(nn.where(a:isnan(), -1 / 0, q:matmul(k:transpose()))):matmul(v)
+  end,
+}
+nn.output("y", cases[nn.config{case = "more"}.case]())
+LUA
+nan() { # nan EVERY: each EVERY-th of the numbers
+  python3 - "$work/a.npy" $1 <<'P'
+import struct, sys
+header = "{'descr': '<f4', 'fortran_order': False, 'shape': (200,), }"
+header += ' ' * (63 - (10 + len(header)) % 64) + '\n'
+a = [float('nan') if i % int(sys.argv[2]) == 0 else 1.0 for i in range(200)]
+open(sys.argv[1], 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) +
+                              header.encode() + struct.pack('<200f', *a))
+P
+  for case in more number finite bent naive; do
+    build/nngen "$work/nan.lua" --quiet --check --input a="$work/a.npy" --set case=$case || return
+  done
+}
+ok "conditions on NaN" nan 3
+ok "conditions on one NaN of many numbers" nan 200
 tap_done
