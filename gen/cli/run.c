@@ -34,6 +34,7 @@ static int compile_unfused(Run *r, Options options, Error *err) {
   Compiler c;
   options.lowering = "unfused";
   options.stage = "sched";
+  options.compares = true;
   int code = compile_model(&c, &options, err);
   int entry;
   if (!code) code = run_pick_entry(&c, r->cli->entry, &entry, err);

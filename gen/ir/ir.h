@@ -136,16 +136,16 @@ typedef struct Options {        // what the user asked of a compilation
   const Arch *arch;
   int nset; // --set name=value
   const char **set_name, **set_value;
-  const char *stage; // show: stop after this pass
   int (*read_numbers)(const char *path, Numbers *numbers, Error *err);
   const Tuning *tuning;  // measured tiles; null: the model alone decides
   const char *device;    // whose measurements count
   int candidate, level;  // contractions take the tile in this place, from 1 (0: the best)
   bool no_flash, apart;  // attention is products and rows; concats are kernels, to be run alone
-  const char *recompute; // none, auto, all; null: auto
+  const char *stage, *recompute; // show: stop after this pass; none, auto, all, null: auto
   int64_t memory;        // bytes that the arena may have, 0: any; level: see recompute.c
   bool again, trains; // the model file ran before: its prints stay silent; train and eval are made
-  bool embeds;        // programs of users write parameters, which lie row-major then, as they do
+  bool embeds;   // programs of users write parameters, which lie row-major then, as they do
+  bool compares; // it is made for its figures alone: values may have more than 2^31 elements
 } Options;
 
 // All that one compilation knows.

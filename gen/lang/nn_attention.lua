@@ -171,10 +171,16 @@ local function rescored(s, f, at)
   return new
 end
 
--- Slopes fall by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given.
+-- Slopes fall by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given. Where H
+-- is no power of two, those of the largest n below it, then the first, third and so on of 2 n heads.
 local function alibi(d, slopes, at, behind)
   if slopes == true then
-    slopes = op.pow(2.0, (at.head + 1) * (-8.0 / d.H))
+    local n = 1
+    while 2 * n <= d.H do n = 2 * n end
+    slopes = op.pow(2.0, (at.head + 1) * (-8.0 / n))
+    if n < d.H then
+      slopes = op.where(at.head:lt(n), slopes, op.pow(2.0, (at.head - n) * (-8.0 / n) - 4.0 / n))
+    end
   else
     typed("alibi", slopes, is_float, "true or floats")
     slopes = of_shape(d, "alibi", slopes, {d.H}, 1, d.H, 1, 1)
@@ -243,7 +249,7 @@ end
 --              (B, H, N, M), or (B, G, H / G, N, M) where G ~= H, which `at` broadcasts to
 --   softcap    c: c * tanh(s / c)
 --   bias       floats that broadcast to (B, H, N, M), added
---   alibi      true, or slopes (H): slope * (j - p) is added
+--   alibi      true, or slopes (H): slope * (j - p) is added; true: those of the paper, 2^(-8/H) ..
 --   dropout    {p, seed = 0, step = 0}: of the probabilities, drawn as nn.random does
 --   lse        true: a second result (B, H, N), the logarithm of the sum of exp(score) over visible
 --              keys

@@ -293,6 +293,7 @@ int state_words(const Group *g) {
 
 // Places in a value have 31 bits, but for scores that are never in memory.
 static void check_sizes(const Graph *g) {
+  if (g->c->options.compares) return;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
     const Group *k = n->group;

@@ -105,7 +105,8 @@ def cases(x):
     behind = x.M - x.N
 
     def slope(h):
-        return 2 ** (-8 * (h + 1) / x.H)
+        n = 1 << x.H.bit_length() - 1  # the largest power of two, then every second of 2 n heads
+        return 2 ** (-8 * (h + 1) / n) if h < n else 2 ** (-4 * (2 * (h - n) + 1) / n)
 
     def cap(s, c):
         return c * math.tanh(s / c)

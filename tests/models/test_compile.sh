@@ -59,6 +59,13 @@ for depth in 64 128 $(long && echo 16 40 96 256); do # derivatives of attention
   each "attention's derivatives, heads of $depth, bf16" tests/models/attention.lua --dtype bf16 \
     --set cases=gradient depth=$depth values=$depth queries=512 keys=512
 done
+cat >"$work/scores.lua" <<'LUA'
+local nn = require "nn"
+local q, k = nn.input("q", {1, 32, 16384, 32}), nn.input("k", {1, 32, 16384, 32})
+nn.output("y", q:attention(k, nn.input("v", {1, 32, 16384, 32}), {causal = true}))
+LUA
+ok_or_skip "attention of more scores than memory has places sm_90a" \
+  compiles sm_90a "$work/scores.lua" --dtype fp16
 each "reductions" tests/models/reduce_special.lua --set columns=40000
 each "reductions of several tensors" tests/models/fusion.lua --dtype bf16 --set case=norms
 each "long rows" tests/models/long_rows.lua --set only=softmax columns=32000
