@@ -6,7 +6,7 @@ local nn, transformer = require "nn", require "transformer"
 local cfg = nn.config{batch = 1, tokens = 2048, width = 1024, heads = 32, dropout = 0.0,
                       one_batch = false}
 local B, N, C, H = cfg.batch, cfg.tokens, cfg.width, cfg.heads
-assert(C % H == 0, "width wants to be a multiple of heads")
+assert(H > 0 and C % H == 0, "width wants to be a multiple of heads")
 
 local function attn(x)
   local q, k, v = transformer.split_heads(x:linear("qkv", {out = 3 * C, bias = false}), H, 3)

@@ -15,7 +15,7 @@ end
 -- (B, N, parts * H * D) -> as many tensors (B, H, N, D)
 local function split_heads(x, heads, parts)
   local B, N = x.shape[1], x.shape[2]
-  if x.shape[3] % (heads * parts) ~= 0 then
+  if heads < 1 or x.shape[3] % (heads * parts) ~= 0 then
     error(("a width of %d is no multiple of %d heads"):format(x.shape[3] // parts, heads), 2)
   end
   local D = x.shape[3] // (heads * parts)

@@ -12,7 +12,7 @@ local cfg = transformer.sizes{
             classes = 1000}},
 }
 local C, eps = cfg.width, {eps = 1e-6}
-assert(cfg.image % cfg.patch == 0, "image wants to be a multiple of patch")
+assert(cfg.patch > 0 and cfg.image % cfg.patch == 0, "image wants to be a multiple of patch")
 local side = cfg.image // cfg.patch
 
 local function self_attention(x)

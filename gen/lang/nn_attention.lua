@@ -213,10 +213,12 @@ local function dropout(d, given)
 end
 
 local function check(o)
-  for _, name in ipairs{"scale", "softcap"} do
-    if o[name] and (type(o[name]) ~= "number" or o[name] <= 0) then
-      fail("attention: %s wants a number above 0, not %s", name, tostring(o[name]))
-    end
+  local function finite(x) return type(x) == "number" and x - x == 0 end
+  if o.scale and not finite(o.scale) then
+    fail("attention: scale wants a number, not %s", tostring(o.scale))
+  end
+  if o.softcap and not (finite(o.softcap) and o.softcap > 0) then
+    fail("attention: softcap wants a number above 0, not %s", tostring(o.softcap))
   end
   for name, kind in pairs{score = "function", keep = "function", causal = "boolean",
                           lse = "boolean", weights = "boolean"} do

@@ -35,3 +35,4 @@ if case == "score inside" then nn.attention(q, k, v, {score = function(s, at)
 end}) end
 if case == "function" then nn.attention(q, k, v, {score = q}) end
 if case == "dropout" then nn.attention(q, k, v, {dropout = {p = 1.5}}) end
+if case == "infinite" then nn.attention(q, k, v, {scale = 1 / 0}) end
