@@ -97,10 +97,16 @@ static bool integers_alone(const Group *g) {
   return true;
 }
 
+// What n is rounded to: where it is stored, or as the model says, x:half().
+static double rounding_of(const Node *n) {
+  double stored = roundoff(n->type.dtype);
+  return n->op->typing == TypeConvert ? fmax(stored, roundoff((Dtype)n->attr.dtype)) : stored;
+}
+
 double check_contract_gate(const Group *g) {
   double gate = g->anchor->precision == PrecTf32 ? 1e-3 : 0;
   for (int i = 0; i < g->nnodes; i++) // it rounds operands that it computes
-    if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * roundoff(g->nodes[i]->type.dtype));
+    if (g->nodes[i]->id < g->anchor->id) gate = fmax(gate, 4 * rounding_of(g->nodes[i]));
   return gate;
 }
 
@@ -324,8 +330,13 @@ static bool jumps(const Graph *g, const Node *n) {
   return result;
 }
 
-// The coarsest precision that n depends on: --dtype's, or that of a part of the model made under
-// nn.precision.
+static Precision converted_to(const Node *n) {
+  Dtype to = n->op->typing == TypeConvert ? (Dtype)n->attr.dtype : DtF32;
+  return to == DtF16 ? PrecFp16 : to == DtBf16 ? PrecBf16 : PrecFp32;
+}
+
+// The coarsest precision that n depends on: --dtype's, that of a part of the model made under
+// nn.precision, or of what the model converts to 16 bits.
 static Precision coarsest(const Graph *g, const Node *n, const char *dtype) {
   bool *used = base_alloc((size_t)n->id + 1, sizeof *used);
   Precision most = PrecFp32;
@@ -335,6 +346,7 @@ static Precision coarsest(const Graph *g, const Node *n, const char *dtype) {
     const Node *x = g->nodes[i];
     if (!used[i]) continue;
     if (x->op->cls != OpSource && x->precision > most) most = x->precision;
+    if (converted_to(x) > most) most = converted_to(x);
     for (int j = 0; j < x->nin; j++) used[x->in[j]->id] = true;
   }
   free(used);

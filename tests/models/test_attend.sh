@@ -170,4 +170,11 @@ P
 }
 ok "conditions on NaN" nan 3
 ok "conditions on one NaN of many numbers" nan 200
+cat >"$work/half.lua" <<'LUA'
+local nn = require "nn"
+local function input(name, n) return nn.input(name, {1, 2, n, 32}):half() end
+local s = input("q", 65):matmul(input("k", 70):transpose()) / 32 ^ 0.5
+nn.output("y", s:float():softmax(-1):half():matmul(input("v", 70)):float())
+LUA
+ok "probabilities that the model makes 16 bits of" build/nngen "$work/half.lua" --quiet --check
 tap_done
