@@ -34,9 +34,9 @@ end
 
 -- Entries that write text, a token a step, on the states `count` (of tokens), `tokens` (batch,
 -- positions), and `keys` and `values` of each layer: `prompt` reads input_ids (batch, tokens),
--- `next` the token before. m: batch, tokens, positions, vocab; heads of keys, and the size `head` of
--- each; decode(ids, positions, attend): the logits (batch, n, vocab) of ids (batch, n) at positions
--- (n), whose heads attend(q, k, v) lets see each other; called in each entry, in scopes of its own.
+-- `next` the token before. m: batch, tokens, positions, vocab; heads of keys, and the size `head`
+-- of each; decode(ids, positions, attend): the logits (batch, n, vocab) of ids (batch, n) at
+-- positions (n), whose heads attend(q, k, v) lets see each other.
 -- Settings: temperature, 0 for the most likely token; top_k, 0 to draw of all; seed.
 local function writes_text(m)
   local B, N, P = m.batch, m.tokens, m.positions

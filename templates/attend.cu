@@ -30,17 +30,7 @@ constexpr int kStaged = $(k.staged);
 using T = $(k.operand);
 using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
-//@ for _, o in ipairs(k.operands) do
-
-// Where rows of $(o.name) are.
-struct $(o.map) {
-  static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
-  __device__ static int row($(o.args)) {
-$(o.decode)
-    return $(o.row);
-  }
-};
-//@ end
+//@ part("parts/operands.cu")
 
 struct Smem {
   union {

@@ -33,17 +33,7 @@ constexpr float kLog2e = 1.4426950408889634f;
 using T = $(k.operand);
 using Tile = $(unit)ScoreTile<kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
-//@ for _, o in ipairs(k.operands) do
-
-// Where rows of $(o.name) are.
-struct $(o.map) {
-  static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
-  __device__ static int row($(o.args)) {
-$(o.decode)
-    return $(o.row);
-  }
-};
-//@ end
+//@ part("parts/operands.cu")
 //@ for i = 1, #k.products do
 using $(word("Rows", i)) =
     $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;

@@ -28,19 +28,7 @@ using T = $(k.operand);
 using Tile = $(unit)ScoreTile<kWarpM, kTileKeys>;
 using Sums = $(unit)ValueSums<T, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
-//@ for i, o in ipairs(k.operands) do
-//@ if o ~= v or own then
-
-// Where rows of $(o.name) are.
-struct $(o.map) {
-  static constexpr int kRows = $(o.rows), kDepth = $(o.depth), kPiece = $(o.piece);
-  __device__ static int row($(o.args)) {
-$(o.decode)
-    return $(o.row);
-  }
-};
-//@ end
-//@ end
+//@ part("parts/operands.cu")
 //@ for i = 1, #k.products do
 using $(word("Rows", i)) =
     $(unit)ScoreRows<T, $(word("MapQ", i))::kDepth, kWarpM, kTileKeys, false>;

@@ -69,8 +69,8 @@ static int check_integers(const Run *r, const char *path, const PlanTensor *t, c
     if (v >= INT32_MIN && v <= INT32_MAX && (!below || (v >= 0 && v < (double)below))) continue;
     if (below)
       return err_set(err, ExitBadInput,
-                     "--input %s: element %lld of '%s' is %.0f, not 0 to %lld (declared in %s:%d)", path,
-                     (long long)i, t->name, v, (long long)below - 1, input->loc.file,
+                     "--input %s: element %lld of '%s' is %.0f, not 0 to %lld (declared in %s:%d)",
+                     path, (long long)i, t->name, v, (long long)below - 1, input->loc.file,
                      input->loc.line);
     return err_set(err, ExitBadInput, "--input %s: element %lld of '%s' is %.0f, over 32 bits",
                    path, (long long)i, t->name, v);

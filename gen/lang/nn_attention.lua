@@ -171,8 +171,8 @@ local function rescored(s, f, at)
   return new
 end
 
--- Slopes fall by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given. Where H
--- is no power of two, those of the largest n below it, then the first, third and so on of 2 n heads.
+-- Slopes fall by head: 2^(-8/H), 2^(-16/H) .. 2^-8 (Press, Smith, Lewis 2021), or as given. Where
+-- H is no power of two, those of the largest n below it, then the first, third .. of 2 n heads.
 local function alibi(d, slopes, at, behind)
   if slopes == true then
     local n = 1

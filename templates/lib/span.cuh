@@ -12,7 +12,8 @@ struct Span {
 constexpr double kSpanMost = 1e300;
 __device__ inline Span span_any() { return {-kSpanMost, kSpanMost}; }
 __device__ inline Span span_unknown() { return {-kSpanMost, kSpanMost, true}; }
-__device__ inline Span span_of_any(Span a) { return {-kSpanMost, kSpanMost, a.nan}; }  // a function
+// Some function of a, as an exponential, whose bounds are not computed.
+__device__ inline Span span_of_any(Span a) { return {-kSpanMost, kSpanMost, a.nan}; }
 __device__ inline Span span_at(double x) { return {x, x}; }
 __device__ inline Span span_of(double lo, double hi, bool nan) {
   return lo == lo && hi == hi ? Span{lo, hi, nan} : span_unknown();  // inf - inf is no bound

@@ -54,8 +54,8 @@ bool host_find_compiler(Args *args, char words[1024], Text *log) {
 }
 
 // NOTE: GCC 12 leaves arrays of functions that call nothing misaligned where they lie in the red
-// zone and are filled with a pattern by wide vectors (GCC bug 109780): 6 of 100 such functions died
-// of an aligned store.
+// zone and are filled with a pattern by wide vectors: 6 of 100 such functions died of an aligned
+// store.
 void host_add_frames(Args *args) {
   (void)args;
 #if defined(__x86_64__)
