@@ -12,6 +12,7 @@ jobs=${NNGEN_JOBS:-$(nproc)}
 # optimizes little, and as it does for users in the tests of libcusim and of primitives.
 optimize=${NNGEN_SIM_OPTIMIZE:-$([ "${NNGEN_TEST_LONG:-}" ] && echo g || echo 0)}
 export optimize
+export NNGEN_SIM_PRECOMPILED=${NNGEN_SIM_PRECOMPILED-$PWD/build/tests/precompiled}
 # pyenv's python3 is a script that looks for the program, longer than most of our Python takes.
 python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && [ -x "$python" ] &&
   eval "python3() { ${python@Q} \"\$@\"; }" && export -f python3

@@ -25,6 +25,7 @@ static const Case cases[] = {
     {"NNGEN_SIM_MEMORY_MIB", "-1", true},   {"NNGEN_SIM_KERNEL_REGISTERS", "many", true},
     {"NNGEN_SIM_OPTIMIZE", "4", true},      {"NNGEN_SIM_OPTIMIZE", "fast", true},
     {"NNGEN_SIM_OPTIMIZE", "0", false},     {"NNGEN_SIM_OPTIMIZE", "g", false},
+    {"NNGEN_SIM_PRECOMPILED", "", false},   {"NNGEN_SIM_PRECOMPILED", "/dev/null/headers", true},
 };
 enum { kCases = sizeof cases / sizeof *cases };
 

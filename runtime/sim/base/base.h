@@ -30,6 +30,7 @@ typedef struct Settings {
   double timeout; // NNGEN_SIM_TIMEOUT, seconds; 0: none
   size_t stack_bytes; // NNGEN_SIM_STACK_KIB; of a fiber
   char optimize[4];   // NNGEN_SIM_OPTIMIZE, an option of the host's compiler: -O0 to -O3, -Og
+  const char *precompiled; // NNGEN_SIM_PRECOMPILED, a folder for precompiled headers; or null
   bool nvrtc;    // NNGEN_SIM_FRONTEND=nvrtc: kernels go through NVIDIA's NVRTC and PTX
   bool ready;    // they have been read
 } Settings;

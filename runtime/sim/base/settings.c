@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { kTimeout = 60, kStackKib = 64, kMostThreads = 256 };
@@ -122,6 +123,17 @@ static void read_optimization(void) {
            known ? *level : '2');
 }
 
+// A folder, which is made if it is not there; null: none is named, or it cannot be made.
+static const char *folder(const char *name) {
+  const char *path = getenv(name);
+  if (!path || !*path) return NULL;
+  char *whole = mkdir(path, 0777) == 0 || errno == EEXIST ? realpath(path, NULL) : NULL;
+  if (!whole)
+    fprintf(stderr, "libcusim: %s=%s is left out: it takes a folder: %s\n", name, path,
+            strerror(errno));
+  return whole; // as long as the process lives
+}
+
 static void read_environment(void) {
   read_checks();
   read_frontend();
@@ -132,6 +144,7 @@ static void read_environment(void) {
   sim_current_settings.threads = (int)number("NNGEN_SIM_THREADS", cores, 1, kMostThreads);
   sim_current_settings.kernel_registers = (int)number("NNGEN_SIM_KERNEL_REGISTERS", 0, 0, 1 << 16);
   read_optimization();
+  sim_current_settings.precompiled = folder("NNGEN_SIM_PRECOMPILED");
   sim_current_settings.timeout = seconds("NNGEN_SIM_TIMEOUT", kTimeout);
   sim_current_settings.stack_bytes = (size_t)number("NNGEN_SIM_STACK_KIB", kStackKib, 16, 1 << 20)
                                      << 10;

@@ -162,8 +162,8 @@ static bool make_assembly(const Args *common, bool clang, const char *folder, Te
   args_add_all(&args, (const char *[]){clang ? "-fsanitize-coverage=bb,no-prune,trace-pc"
                                         : "-fsanitize-coverage=trace-pc",
                                   "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
-                                  "-fno-unroll-loops", "-fno-optimize-sibling-calls", "-S",
-                                  "kernels.ii", "-o", "kernels.s", NULL});
+                                  "-fno-unroll-loops", "-fno-optimize-sibling-calls", "-S", "-x",
+                                  "c++-cpp-output", "kernels.ii", "-o", "kernels.s", NULL});
   if (!clang)
     args_add(&args, "-fno-thread-jumps"); // what a warp accesses at once stays at one place
   Text before = {0}, after = {0};
@@ -195,19 +195,14 @@ static bool link_image(const Args *compiler, bool clang, const char *folder, Tex
 static bool make_image(const CompileJob *job, const Args *compiler, const char *folder, Text *log) {
   Args args = *compiler;
   Marks marks = read_marks(folder, log);
-  args_add_all(&args, (const char *[]){"-x",
-                                  "c++-cpp-output",
-                                  "-std=c++17",
+  args_add_all(&args, (const char *[]){"-std=c++17",
                                   job->optimize,
                                   "-fexpensive-optimizations", // or multiply-adds do not contract
                                   "-gdwarf-4", // which alone, or last, means -g2
                                   "-g1",
                                   "-march=native",
                                   "-fPIC",
-                                  "-shared",
-                                  "-Wl,-Bsymbolic",
-                                  "-ffunction-sections", // for shared.c, as the next
-                                  "-Wl,--emit-relocs",
+                                  "-ffunction-sections", // for shared.c, as --emit-relocs below
                                   "-fstack-clash-protection",
                                   "-w",
                                   "-fno-exceptions",
@@ -247,9 +242,13 @@ static bool make_image(const CompileJob *job, const Args *compiler, const char *
   if (job->checks & CusimCount)
     return make_assembly(&args, marks.clang, folder, log) &&
            link_image(compiler, marks.clang && job->checks & CusimTrace, folder, log);
-  args_add_all(&args,
-               (const char *[]){"kernels.ii", "-x", "assembler", "device/cusim_guard.s", "-x",
-                                "none", "-o", "image.so", "-nostdlib", "-lm", "-lc", NULL});
+  const char *const last[] = {
+      "-shared",    "-Wl,-Bsymbolic", "-Wl,--emit-relocs",    "-x",   "c++-cpp-output",
+      "kernels.ii", "-x",             "assembler",            "device/cusim_guard.s",
+      "-x",         "none",           "-o",                   "image.so",
+      "-nostdlib",  "-lm",            "-lc",                  NULL};
+  if (!marks.clang && precompiled_compile(folder, &args, last)) return true;
+  args_add_all(&args, last);
   return run_in(folder, &args, log) == 0;
 }
 
