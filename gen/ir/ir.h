@@ -112,6 +112,8 @@ typedef struct Update {
   bool in_place; // its kernel writes the state itself; else a copy at the end of the run
 } Update;
 
+// What an entry reads in the place of a source.
+typedef struct Instead { int entry; Node *source, *other; } Instead;
 struct Graph {
   Compiler *c;
   Arena *arena;
@@ -121,7 +123,8 @@ struct Graph {
   Output *outputs;
   int noutputs;
   Update *updates;
-  int nupdates;
+  Instead *instead; // that graph_split follows
+  int nupdates, ninstead;
   Group **groups; // in launch order
   int ngroups;
   int nops;      // ops of the model as written
@@ -213,13 +216,12 @@ bool node_depthwise(const Node *n); // a convolution of each channel alone
 // The contraction that n was in the model as written, before channels were padded; else n itself.
 const Node *node_as_written(const Node *n);
 int64_t node_window(const Node *n, int i); // height (0), width (1) of a window or filter
-int64_t type_count(const Type *t);         // elements
+int64_t type_count(const Type *t), type_bytes(const Type *t); // elements, bytes
 Dtype type_compute(Dtype dtype);           // what kernels compute it in: f32, i32, u8 or bool
 Dtype type_operand(const Node *n, int i);  // what map n computes its input i in
 Dtype type_result(const Node *n);          // what map n gives
 bool node_is_literal(const Node *n);       // a number of the model: its kind counts, not its dtype
 bool node_has_memory(const Node *n);       // a source that is read: input, parameter, state
-int64_t type_bytes(const Type *t);
 void type_strides(const Type *t, int64_t stride[MaxRank]); // elements; 0 for dimensions of size 1
 Type type_make(Dtype dtype, int rank, const int64_t *dim); // row-major
 const char *precision_name(Precision precision);           // "fp16"
@@ -228,9 +230,7 @@ bool precision_parse(const char *name, Precision *precision);
 bool type_axes_innermost(const Type *t, int64_t axes); // are these dimensions so in memory?
 bool type_innermost_in(const Type *t, int64_t axes);   // is the innermost, larger than 1, of these?
 bool type_same_shape(const Type *a, const Type *b), type_same_order(const Type *a, const Type *b);
-typedef struct ShapeText {
-  char s[MaxRank * 22 + 4];
-} ShapeText;
+typedef struct ShapeText { char s[MaxRank * 22 + 4]; } ShapeText;
 ShapeText type_shape(const Type *t);       // .s: "(1, 3, 224, 224)"
 void shape_infer(Compiler *c, Node *node); // shape.c: the type of one node from its inputs
 void check_elements(Compiler *c, const Node *n, bool stored); // are there too many?

@@ -17,14 +17,18 @@ static bool shared(const Node *n) {
   return n->op->cls == OpSource || n->fixed;
 }
 
+static Node *copy_of(const Split *s, const Node *n) {
+  if (n->subst) n = n->subst;
+  return shared(n) ? s->copy[n->id] : s->own[n->id];
+}
+
 // Inputs come before users, so one walk over what the entry needs is enough.
 static void copy_entry(Split *s, const Graph *g, const bool *needed) {
   for (int i = 0; i < g->nnodes; i++) {
     Node *n = g->nodes[i], **at = shared(n) ? &s->copy[i] : &s->own[i];
     if (!needed[i] || *at) continue;
     Node **in = arena_alloc(g->arena, sizeof *in * (size_t)(n->nin + 1));
-    for (int j = 0; j < n->nin; j++)
-      in[j] = shared(n->in[j]) ? s->copy[n->in[j]->id] : s->own[n->in[j]->id];
+    for (int j = 0; j < n->nin; j++) in[j] = copy_of(s, n->in[j]);
     *at = graph_add(s->to, n->op, n->nin, in, &n->attr, n);
     (*at)->type = n->type;
     if (!shared(n)) (*at)->entry = s->entry;
@@ -41,8 +45,10 @@ static void find_needed(const Graph *g, int entry, bool *needed) {
     for (int j = 0; needed[i] && j < g->nodes[i]->nin; j++) needed[g->nodes[i]->in[j]->id] = true;
 }
 
-static Node *copy_of(const Split *s, const Node *n) {
-  return shared(n) ? s->copy[n->id] : s->own[n->id];
+static void set_instead(const Graph *g, int entry) {
+  for (int i = 0; i < g->nnodes; i++) g->nodes[i]->subst = NULL;
+  for (int i = 0; i < g->ninstead; i++)
+    if (g->instead[i].entry == entry) g->instead[i].source->subst = g->instead[i].other;
 }
 
 // Whoever trains wants the entries that nn.train makes alone, where the model has them.
@@ -63,11 +69,13 @@ Graph *graph_split(Graph *g) {
   bool *needed = base_alloc(count, sizeof *needed);
   for (int i = 0; i < g->nnodes; i++) // all sources with memory, in the model's order
     needed[i] = node_has_memory(g->nodes[i]);
+  set_instead(g, -1);
   copy_entry(&s, g, needed);
   for (s.entry = 0; s.entry < g->c->nentries; s.entry++) {
     if (!is_wanted(g->c, s.entry)) continue;
     s.own = base_alloc(count, sizeof *s.own);
     find_needed(g, s.entry, needed);
+    set_instead(g, s.entry);
     copy_entry(&s, g, needed);
     for (int i = 0; i < g->noutputs; i++)
       if (g->outputs[i].entry == s.entry)

@@ -173,17 +173,11 @@ local function follow(made, decay)
   core.update(steps, counts and op.where(counts, steps + 1, steps) or steps + 1)
 end
 
--- Runs f with the averages in place of the parameters `list`.
-local function with_averages(list, f)
-  local averaged, param = {}, nn.param
-  for _, p in ipairs(list) do averaged[core.name(p)] = true end
-  nn.param = function(...)
-    local p = param(...)
-    local name = core.name(p)
-    return averaged[name] and core.state("ema." .. name, shape(p), "f32", "constant", 0) or p
+-- This entry reads the averages in the place of the parameters `list`, wherever these were made.
+local function read_averages(list)
+  for _, p in ipairs(list) do
+    core.instead(p, core.state("ema." .. core.name(p), shape(p), "f32", "constant", 0))
   end
-  f()
-  nn.param = param
 end
 
 -- ---- embeddings and pictures --------------------------------------------------------------------
@@ -214,6 +208,9 @@ local function find_neighbours(batch, examples, width)
   local first = core.state("neighbours.first", {1}, "i32", "constant", 0)
   local count = core.state("neighbours.count", {1}, "i32", "constant", 0)
   local rows = first + nn.index({batch}, 1)
+  local taken = op.lt(nn.index({examples, 1}, 1), count)
+  -- without what all have in common, which would leave products no digits for what they differ in
+  all = all - nn.sum(op.where(taken, all, 0.0), 1) / op.max(count, 1):to("f32")
   local products = op.matmul(nn.gather(all, rows, 1), nn.transpose(all))
   local nearness = products * 2.0 - nn.reshape(nn.sum(all * all, 2), {1, examples})
   local column = nn.index({1, examples}, 2)
@@ -324,10 +321,9 @@ function nn.train(batch, f, given)
     mode.active, mode.step, mode.scaled = false, nil, false
   end)
   nn.entry("eval", function()
-    with_averages(averaged or {}, function()
-      local valid = nn.input("valid", {1}, {dtype = "i32", below = batch + 1})
-      values("eval", op.max(valid, 1))
-    end)
+    local valid = nn.input("valid", {1}, {dtype = "i32", below = batch + 1})
+    read_averages(averaged or {})
+    values("eval", op.max(valid, 1))
   end)
   if padded[1] then nn.config{counts_padding = table.concat(padded, ", ")} end -- for the verb
   if width and set.eval_examples > 0 then

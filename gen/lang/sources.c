@@ -287,6 +287,16 @@ static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outp
   return 1;
 }
 
+// instead(source, other): what the entry computes, here or outside of it, reads other.
+static int lua_instead(lua_State *lua) {
+  Compiler *c = front_compiler(lua);
+  Node **source = luaL_checkudata(lua, 1, kTensorType), **other = luaL_checkudata(lua, 2, kTensorType);
+  Graph *g = c->graph;
+  g->instead = arena_grow(g->arena, g->instead, g->ninstead, sizeof *g->instead);
+  g->instead[g->ninstead++] = (Instead){c->entry, *source, *other};
+  return 0;
+}
+
 const luaL_Reg source_functions[] = {
     {"input", lua_input},
     {"param", lua_param},
@@ -301,5 +311,6 @@ const luaL_Reg source_functions[] = {
     {"state", lua_state},
     {"update", lua_update},
     {"entry", lua_entry},
+    {"instead", lua_instead},
     {NULL, NULL},
 };

@@ -1,7 +1,7 @@
 -- The pixels themselves as embedding, and darker pictures as reconstruction: what an evaluation
 -- makes of them is known.
 local nn = require "nn"
-local cfg = nn.config{batch = 8, product = false}
+local cfg = nn.config{batch = 8, product = false, far = 0.0}
 nn.output("y", nn.input("x", {4}):relu())
 nn.train(cfg.batch, function()
   local x = nn.images{cfg.batch, 1, 8, 8, classes = 4}
@@ -14,6 +14,6 @@ nn.train(cfg.batch, function()
   local product = cfg.product and (x:flatten():mean{2} * 0.1 + 1):prod() or nil
   local bright = x:mean{2, 3, 4}:gt(0.33)
   return {loss = (d * d):mean(), even = even, level = level, bright = bright, peak = peak, spread = spread,
-          product = product, embedding = x,
+          product = product, embedding = x + cfg.far,
           reconstruction = x * 0.5}
 end, {lr = 0.01})

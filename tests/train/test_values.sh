@@ -17,6 +17,12 @@ mar() {
       "$(reference mar "$work/near")" 1e-6
 }
 ok "mar_at_5 of 45 examples" mar 45
+far() { # embeddings far from 0, beside their distances
+  python3 tests/train/data.py "$work/near" 16 45 4 && embed "$work/near" "$work/mar" --set far=300.0 &&
+    close "$(reference log "$work/mar/log.jsonl" eval_mar_at_5)" \
+      "$(reference mar "$work/near")" 1e-6
+}
+ok "mar_at_5 of embeddings far from 0" far
 ok "mar_at_5 of 8 examples, one batch" mar 8
 saved() {
   ! python3 tests/train/tensors.py list "$work/mar/embed_last.safetensors" | grep neighbours
@@ -88,6 +94,31 @@ averaged() {
     ! close "$(reference log "$work/long/log.jsonl" eval_loss)" "$plain" 1e-3
 }
 ok "evaluations take them" averaged
+# Also where the parameters, and what is made of them, are of the model outside of nn.train.
+cat >"$work/outside.lua" <<'LUA'
+local nn = require "nn"
+local B, outside = 8, nn.config{outside = false}.outside
+local function weights() return nn.param("fc.weight", {10, 64}, {"normal", 0, 0.05}):t() * 1.5 end
+local made = outside and weights()
+local function net(x) return x:flatten():matmul(made or weights()) end
+nn.output("y", net(nn.input("image", {B, 1, 8, 8})))
+nn.train(B, function()
+  local x, labels = nn.images{B, 1, 8, 8}
+  return {loss = net(x):cross_entropy(labels, {reduction = "none"})}
+end, {lr = 0.1})
+LUA
+outside() {
+  local i log
+  for i in "false 0.9" "true 0.9" "true 0"; do
+    log=$work/outside_${i// /_}
+    build/nngen train "$work/outside.lua" --data "$work/data" --quiet --steps 10 \
+      --set outside=${i% *} --ema ${i#* } --out-dir "$log" >"$work/log" || return
+    reference log "$log/log.jsonl" eval_loss
+  done >"$work/losses" || { cat "$work/losses"; return 1; }
+  cat "$work/losses"
+  [ $(uniq "$work/losses" | wc -l) = 2 ] && [ $(head -2 "$work/losses" | uniq | wc -l) = 1 ]
+}
+ok "of parameters made outside of nn.train, too" outside
 ok "a bad decay" fails 2 "wants 0 (none) up to, but not, 1" train --ema 1.5
 
 accumulate() { # of two batches of 8: the same as one of 16, but for rounding, in the averages too
