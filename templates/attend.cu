@@ -8,6 +8,10 @@
 #include "lib/span.cuh"
 //@ end
 #include "lib/epilogue.cuh"
+//@ if k.states then
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
+//@ end
 //@ local unit = k.unit == "mma" and "MmaUnit" or "FmaUnit"
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
@@ -31,6 +35,10 @@ using T = $(k.operand);
 using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")
+//@ if k.states then
+
+$(k.states)
+//@ end
 
 struct Smem {
   union {
@@ -88,14 +96,25 @@ $(k.weighing.body)
   };
 //@ end
 
+//@ part("parts/heads.cu")
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
+//@ if keys.computed then
+    k_rows(smem.k[stage], tile * kTileKeys);
+//@ else
     load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
+//@ end
+//@ if v.computed then
+    v_rows(smem.v[stage], tile * kTileKeys);
+//@ else
     load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+//@ end
     nn_cp_async_commit();
   };
+//@ if not q.computed then
   load_rows<MapQ, kTileM, kThreads>(smem.q, $(q.pointer), m0, batch);
   nn_cp_async_commit();
+//@ end
 //@ if k.masking then
 //@ part("parts/masking.cu")
   auto next = [&](int tile) { return next_tile(smem.live, tile, end); };
@@ -104,6 +123,9 @@ $(k.weighing.body)
 //@ end
   int tile = next(begin);
   if (tile < end) load(tile, 0);
+//@ if q.computed then
+  q_rows(smem.q, m0);  // while keys are on their way
+//@ end
   nn_cp_async_wait<0>();
   nn_sync();
   Warp warp(smem.q, row0);

@@ -52,8 +52,8 @@ typedef struct Operand {
   int64_t stride[MaxRank]; // of the operand's dimensions in it, in elements
   int64_t offset;          // of the operand's first element
   int piece;
-  bool across;
-  bool bounded; // some products lie outside of it
+  bool across, bounded; // some products lie outside of it
+  int issue, waits; // attention's: instructions to compute an element, loads one after the other
 } Operand;
 
 // Rows (of all phases) and columns of each batch, and k: the mean of the phases.

@@ -20,6 +20,8 @@
 template <class T, int kDepth> struct HeadRows {
   static constexpr int kSteps = (kDepth * int(sizeof(T)) + 31) / 32, kRowChunks = 2 * kSteps;
   static constexpr int kBytes = kRowChunks * kChunkBytes;  // of a row
+  // Lanes that compute a row together (heads.cu): few, so that each has several loads in flight.
+  static constexpr int kSharing = kRowChunks % 4 == 0 ? 4 : 2;
   static constexpr int kTurns = kRowChunks % 8 == 0 ? 8 : kRowChunks % 4 == 0 ? 4 : 2;
   __device__ static int at(int row, int chunk) {
     return (row * kRowChunks + (chunk ^ (row / (8 / kTurns) % kTurns))) * kChunkBytes;
