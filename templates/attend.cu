@@ -100,12 +100,14 @@ $(k.weighing.body)
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
 //@ if keys.computed then
-    k_rows(smem.k[stage], tile * kTileKeys);
+    compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing)>(
+        smem.k[stage], tile * kTileKeys, k_row);
 //@ else
     load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
 //@ end
 //@ if v.computed then
-    v_rows(smem.v[stage], tile * kTileKeys);
+    compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing)>(
+        smem.v[stage], tile * kTileKeys, v_row);
 //@ else
     load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
 //@ end
@@ -124,7 +126,7 @@ $(k.weighing.body)
   int tile = next(begin);
   if (tile < end) load(tile, 0);
 //@ if q.computed then
-  q_rows(smem.q, m0);  // while keys are on their way
+  compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing)>(smem.q, m0, q_row);  // meanwhile
 //@ end
   nn_cp_async_wait<0>();
   nn_sync();

@@ -208,6 +208,7 @@ typedef struct HeadStates { // what all of them accumulate
 // Fills the holes of operand i: `rows` tells which axes its rows are, `along` those of a head.
 void emit_head(Emitter *e, HeadStates *states, const ProductText *h, int i, int tensor,
                AxisRole rows, AxisRole along);
+void emit_head_states(Emitter *e, HeadStates *states);
 
 // ---- emit_span.c -------------------------------------------------------------------------------
 // Pushes a table of holes: what tells which tiles of keys are masked or plain.
@@ -223,6 +224,7 @@ void emit_scan(Emitter *e);
 void emit_select(Emitter *e);
 void emit_contract(Emitter *e);
 void emit_attend(Emitter *e);
+void emit_heads(Emitter *e);
 void emit_weigh(Emitter *e);
 void emit_sum_weights(Emitter *e);
 

@@ -248,9 +248,7 @@ static void put_shape(AttendText *t) {
   lua_newtable(e->c->lua);
   for (int i = 0; i < e->g->attention->noperands; i++) put_operand(t, i);
   lua_setfield(e->c->lua, -2, "operands");
-  Buffer states = {0};
-  if (t->heads.count) states_put(t->heads.list, t->heads.count, &states);
-  if (t->heads.count) hole_take(e, "states", &states);
+  emit_head_states(e, &t->heads);
 }
 
 // What kernels that make rows of values have besides.

@@ -1,6 +1,6 @@
-// emit_heads.c: rows of attention's operands that are computed where they are loaded (heads.c), as
-// text: sweeps for what is reduced along a row, then the elements of a head, in parts between the
-// borders of concats, so that each is of one of their inputs.
+// emit_heads.c: rows of attention's operands that are computed (heads.c), where they are loaded or
+// by a kernel of their own, as text: sweeps for what is reduced along a row, then the elements of a
+// head, in parts between the borders of concats, so that each is of one of their inputs.
 #include "emit.h"
 
 #include <string.h>
@@ -155,34 +155,85 @@ static void put_sweeps(struct Head *h, Buffer *all) {
   lua_setfield(e->c->lua, -2, "sweeps");
 }
 
-void emit_head(Emitter *e, HeadStates *states, const ProductText *product, int i, int tensor,
-               AxisRole rows, AxisRole along) {
+// The holes of rows of n: `row` is the index of one, which `decode` defines, but for dimension d.
+static void put_head(Emitter *e, HeadStates *states, const Node *n, int d, const Index *row,
+                     Buffer *decode) {
   enum { kChunk = 16 }; // bytes
-  const Node *n = e->g->attention->operand[i];
-  int d = e->g->attention->along[i];
-  struct Head h = {.e = e, .states = states};
-  ProductText p = *product;
-  Buffer decode = {0}, all = {0};
-  Index at[MaxRank];
-  h.pack = kChunk / (int)dtype_size(prec_operand(e->g->anchor));
-  p.number[along] = "e";
-  product_name_axes(&p);
-  product_index(&p, tensor, kRoleBatch | 1u << rows | 1u << along, "    ", &decode, at);
+  struct Head h = {.e = e, .states = states, .pack = kChunk / (int)dtype_size(n->type.dtype)};
+  Buffer all = {0};
   Cuts cuts = {.group = e->g, .size = n->type.dim[d]};
   find_cuts(&cuts, n, d, 0);
   int count = 0;
   lua_newtable(e->c->lua);
   for (int64_t first = 0, last = 1; last <= cuts.size; last++) {
     if (last < cuts.size && !cuts.at[last]) continue;
-    put_part(&h, n, d, at, first, last, &all);
+    put_part(&h, n, d, row, first, last, &all);
     lua_seti(e->c->lua, -2, ++count);
     first = last;
   }
   lua_setfield(e->c->lua, -2, "parts");
   put_sweeps(&h, &all);
   const char *texts[] = {all.text};
-  hole_text(e, "decode", text_mentioned(e->c->arena, &decode, 1, texts));
-  hole_text(e, "number", p.number[rows]);
+  hole_text(e, "decode", text_mentioned(e->c->arena, decode, 1, texts));
   hole_bool(e, "computed", true);
   buffer_free(&all);
+}
+
+void emit_head_states(Emitter *e, HeadStates *states) {
+  Buffer text = {0};
+  if (!states->count) return;
+  states_put(states->list, states->count, &text);
+  hole_take(e, "states", &text);
+}
+
+void emit_head(Emitter *e, HeadStates *states, const ProductText *product, int i, int tensor,
+               AxisRole rows, AxisRole along) {
+  enum { kStep = 32, kFew = 4 }; // kFew lanes share a row: each has several loads in flight
+  const Attention *a = e->g->attention;
+  const Type *t = &a->operand[i]->type;
+  ProductText p = *product;
+  Buffer decode = {0};
+  Index row[MaxRank];
+  p.number[along] = "e";
+  product_name_axes(&p);
+  product_index(&p, tensor, kRoleBatch | 1u << rows | 1u << along, "    ", &decode, row);
+  put_head(e, states, a->operand[i], a->along[i], row, &decode);
+  hole_text(e, "number", p.number[rows]);
+  hole_text(e, "to", arena_printf(e->c->arena, "TileRow<T, %lld>",
+                                  (long long)t->dim[a->along[i]]));
+  int64_t steps = ceil_div(t->dim[a->along[i]] * (int64_t)dtype_size(t->dtype), kStep);
+  hole_int(e, "sharing", steps % 2 ? kFew / 2 : kFew);
+}
+
+// ---- a kernel of its own ------------------------------------------------------------------------
+
+void emit_heads(Emitter *e) {
+  const Node *n = e->g->anchor;
+  const Type *t = &n->type;
+  int64_t size[MaxRank];
+  const char *names[MaxRank];
+  Index row[MaxRank];
+  HeadStates states = {0};
+  Buffer decode = {0};
+  int d = t->order[t->rank - 1];
+  for (int i = 0; i < t->rank; i++) {
+    size[i] = t->dim[t->order[i]];
+    names[i] = size[i] > 1 ? emit_index_names(t->rank)[t->order[i]] : NULL;
+    row[t->order[i]] = (Index){names[i] ? names[i] : "0", false};
+  }
+  expr_decode(&decode, "    ", "row", t->rank - 1, size, names);
+  lua_newtable(e->c->lua);
+  lua_newtable(e->c->lua);
+  hole_text(e, "name", "head");
+  put_head(e, &states, n, d, row, &decode);
+  hole_text(e, "number", "row");
+  hole_text(e, "to", "MemoryRow");
+  hole_int(e, "sharing", e->g->tile.tm);
+  lua_seti(e->c->lua, -2, 1);
+  lua_setfield(e->c->lua, -2, "operands");
+  emit_head_states(e, &states);
+  hole_int(e, "depth", t->dim[d]);
+  hole_int(e, "row_count", type_count(t) / t->dim[d]);
+  hole_text(e, "out", expr_pointer(e->g, n));
+  hole_text(e, "stored", expr_ctype(t->dtype));
 }

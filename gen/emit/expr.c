@@ -325,17 +325,15 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   return inside ? arena_printf(arena_of(s), "(%s ? %s : %s)", inside, value, zero) : value;
 }
 
-// How many of the `size` first indices the part's are: all (1), none (0), some or nobody knows (-1).
-static int part_within(const Scope *s, Index at, int64_t size) {
+// Are all indices of the part, moved as `at` says, among the `size` first ones?
+static bool part_within(const Scope *s, Index at, int64_t size) {
   size_t length = s->part ? strlen(s->part) : 0;
+  if (!s->part || strncmp(at.text, s->part, length)) return false;
   const char *rest = at.text + length;
-  bool plain = s->part && !strncmp(at.text, s->part, length) && (!*rest || *rest == ' ');
-  bool shifted = plain && *rest && strchr("+-", rest[1]) && rest[2] == ' ';
   char *end = (char *)rest;
+  bool shifted = *rest == ' ' && strchr("+-", rest[1]) && rest[2] == ' ';
   int64_t by = shifted ? strtoll(rest + 3, &end, 10) * (rest[1] == '-' ? -1 : 1) : 0;
-  if (!plain || *end) return -1;
-  if (s->part_begin + by >= 0 && s->part_end + by <= size) return 1;
-  return s->part_end + by <= 0 || s->part_begin + by >= size ? 0 : -1;
+  return !*end && s->part_begin + by >= 0 && s->part_end + by <= size;
 }
 
 // The one input of a concat that holds all of the part; null: none does.
@@ -345,7 +343,7 @@ static const char *part_value(Scope *s, const Node *n, const Index *at) {
     Index in[MaxRank];
     memcpy(in, at, sizeof *at * (size_t)n->type.rank);
     in[axis] = index_shifted(arena_of(s), at[axis], -begin);
-    if (part_within(s, in[axis], n->in[i]->type.dim[axis]) == 1)
+    if (part_within(s, in[axis], n->in[i]->type.dim[axis]))
       return expr_value(s, n->in[i], in);
     begin += n->in[i]->type.dim[axis];
   }

@@ -4,6 +4,9 @@
 // what these read, where they would copy them. A tile of queries is loaded once, keys and values
 // again by each tile of queries: the cost model decides for each operand.
 //
+// What stays outside becomes one kernel of its own, if it would be several: it computes rows in the
+// same way.
+//
 // Runs behind the epilogues: what a product's own kernel takes stays there. And before concats are
 // placed, as of the turned halves of a head.
 #include "pass.h"
@@ -13,15 +16,12 @@
 
 typedef struct Heads { // an operand, and the kernels that would make it there
   Group *reader;
-  int operand;  // which
-  bool reduced; // may rows be reduced there?
+  Node *head; // the operand, or what is stored and seen as it
+  int along;  // the dimension of a head's elements
+  bool stored, reduced; // stored: others may read it; reduced: may rows be reduced there?
   Group *list[kMostNodes];
   int count, nnodes;
 } Heads;
-
-static Node *head_of(const Heads *h) {
-  return h->reader->attention->operand[h->operand];
-}
 
 static bool is_listed(const Heads *h, const Group *k) {
   for (int i = 0; i < h->count; i++)
@@ -31,7 +31,7 @@ static bool is_listed(const Heads *h, const Group *k) {
 
 // ---- which kernels ------------------------------------------------------------------------------
 
-static bool sums_one_axis(const Node *n) {
+static bool reduces_one_axis(const Node *n) {
   return n->op->cls == OpReduce && n->attr.axes && !(n->attr.axes & (n->attr.axes - 1));
 }
 
@@ -42,22 +42,21 @@ static bool may_load(const Group *reader, const Group *k, bool reduced) {
                k->anchor->again == reader->anchor->again && fuse_same_call(k, reader);
   for (int i = 0; i < k->nnodes && legal; i++) {
     OpClass cls = k->nodes[i]->op->cls;
-    legal = cls == OpMap || cls == OpMove || (reduced && sums_one_axis(k->nodes[i]));
+    legal = cls == OpMap || cls == OpMove || (reduced && reduces_one_axis(k->nodes[i]));
   }
   return legal;
 }
 
-// Do only the kernels of the list read what k makes, and attention for this operand?
+// Do only the kernels of the list read what k makes, and attention once for the operand?
 static bool serves_alone(const Heads *h, const Group *k) {
-  const Attention *a = h->reader->attention;
-  const Node *product = h->operand < 2 ? a->product[0] : h->reader->anchor;
   for (int i = 0; i < k->nnodes; i++) {
     const Node *n = k->nodes[i];
     int count;
     Node **readers = fuse_readers(k->graph, n, &count);
+    if (n == h->head && h->stored) continue;
     if (count != n->uses) return false; // it leaves the model
     for (int j = 0; j < count; j++) {
-      bool loads = n == head_of(h) && readers[j] == product && count == 1;
+      bool loads = n == h->head && readers[j]->group == h->reader && count == 1;
       if (!loads && readers[j]->group != k && !is_listed(h, readers[j]->group)) return false;
     }
   }
@@ -74,7 +73,7 @@ static bool add(Heads *h, Group *k) {
 }
 
 static void find(Heads *h) {
-  bool news = add(h, head_of(h)->group);
+  bool news = add(h, h->head->group);
   while (news) {
     news = false;
     for (int i = 0; i < h->count; i++)
@@ -143,14 +142,14 @@ static bool is_simple(const Heads *h) {
   Node *nodes[kMostNodes];
   int count = 0;
   for (int i = 0; i < h->count; i++)
-    for (int j = 0; j < h->list[i]->nnodes; j++) 
+    for (int j = 0; j < h->list[i]->nnodes; j++)
       list[count++] = (Along){.node = h->list[i]->nodes[j]};
   qsort(list, (size_t)count, sizeof *list, last_first); // readers first
   for (int i = 0; i < count; i++) nodes[count - 1 - i] = (Node *)list[i].node;
   if (legal_values(nodes, count)) return false;
   for (int i = 0; i < count; i++) {
     const Node *n = list[i].node;
-    if (n == head_of(h)) list[i].dims |= 1u << h->reader->attention->along[h->operand];
+    if (n == h->head) list[i].dims |= 1u << h->along;
     unsigned others = n->op->cls == OpReduce ? list[i].dims & ~(unsigned)n->attr.axes : 0;
     if (others || (n->op->cls == OpReduce && list[i].gathered)) return false;
     for (int in = 0; in < n->nin; in++)
@@ -166,11 +165,8 @@ static bool is_simple(const Heads *h) {
 // ---- what pays ----------------------------------------------------------------------------------
 
 static bool computes(const Group *k) {
-  for (int i = 0; i < k->nnodes; i++) {
-    const Node *n = k->nodes[i];
-    bool moves = n->op->cls == OpMove && n->op->form <= MoveSlice;
-    if (!moves && !(n->op->flags & FlagCopy)) return true;
-  }
+  for (int i = 0; i < k->nnodes; i++)
+    if (k->nodes[i]->op->cls != OpMove && !(k->nodes[i]->op->flags & FlagCopy)) return true;
   return false;
 }
 
@@ -178,6 +174,18 @@ static bool reduces(const Group *k) {
   for (int i = 0; i < k->nnodes; i++)
     if (k->nodes[i]->op->cls == OpReduce) return true;
   return false;
+}
+
+// Are the rows that are reduced longer than a head, so that each of its heads would go through one?
+static bool reduces_more(const Heads *h) {
+  int64_t most = 0;
+  for (int i = 0; i < h->count; i++)
+    for (int j = 0; j < h->list[i]->nnodes; j++) {
+      const Node *n = h->list[i]->nodes[j];
+      int64_t row = n->op->cls == OpReduce ? type_count(&n->in[0]->type) / type_count(&n->type) : 0;
+      if (row > most) most = row;
+    }
+  return most > h->head->type.dim[h->along];
 }
 
 static double least_seconds(const Group *reader) {
@@ -199,17 +207,34 @@ static double seconds_inside(const Heads *h) {
   return seconds;
 }
 
-// Rows that are reduced are a kernel each, the maps behind them one; each reads and writes heads.
-// `shared`: these kernels run in any case, for another operand like this one.
-static double seconds_apart(const Heads *h, bool shared) {
-  const Arch *arch = h->reader->graph->c->options.arch;
+// Do moves alone make an input of what is stored? It is a copy of a part then.
+static bool copies_part(const Heads *h) {
+  bool found = false;
+  for (int i = 0; i < h->head->nin && h->head->op->cls == OpMove && h->head->nin > 1; i++) {
+    const Node *n = h->head->in[i];
+    while (n->op->cls == OpMove && n->nin == 1 && is_listed(h, n->group)) n = n->in[0];
+    found = found || !is_listed(h, n->group);
+  }
+  return found;
+}
+
+// How many kernels they would be: rows that are reduced one each, the maps behind them one.
+static int kernels_apart(const Heads *h) {
   int rows = 0, maps = 0;
   for (int i = 0; i < h->count; i++) {
     rows += reduces(h->list[i]);
     maps += !reduces(h->list[i]) && computes(h->list[i]);
   }
-  double each = gain_of_copy(arch, &head_of(h)->type) - (shared ? arch->launch_gap : 0);
-  return least_seconds(h->reader) + (rows + (maps > 0)) * each;
+  return rows + (maps > 0) + copies_part(h);
+}
+
+// One kernel reads and writes heads. `shared`: it runs in any case, for another operand like this.
+static double seconds_apart(const Heads *h, bool shared) {
+  enum { kFill = 1600 }; // clocks of a launch
+  const Arch *arch = h->reader->graph->c->options.arch;
+  double launch = arch->launch_gap + kFill / (arch->clock * 1e9);
+  double bytes = gain_of_copy(arch, &h->head->type) - arch->launch_gap;
+  return least_seconds(h->reader) + bytes + (shared ? 0 : launch);
 }
 
 static void join(Graph *g, Heads *h) {
@@ -219,19 +244,34 @@ static void join(Graph *g, Heads *h) {
   }
 }
 
-// The kernels of an operand, with those that reduce rows or without: false where there are none.
-static bool open_heads(Heads *h, Group *reader, int operand, bool reduced) {
-  *h = (Heads){.reader = reader, .operand = operand, .reduced = reduced};
-  find(h);
+static bool find_simple(Heads *h) {
   bool any = false;
+  find(h);
   for (int i = 0; i < h->count; i++) any = any || computes(h->list[i]);
   return any && is_simple(h);
 }
 
-// Both operands of the product at once, where they are made alike: by the same launches.
+// The kernels of an operand, with those that reduce rows or without: false where there are none.
+static bool open_heads(Heads *h, Group *reader, int operand, bool reduced) {
+  const Attention *a = reader->attention;
+  *h = (Heads){.reader = reader, .reduced = reduced};
+  h->head = a->operand[operand], h->along = a->along[operand];
+  return find_simple(h);
+}
+
+// Would one kernel make both operands of the product, of one shape, by the same operations?
+static bool are_alike(Group *k) {
+  const Attention *a = k->attention;
+  Heads q, keys;
+  return type_count(&a->operand[0]->type) == type_count(&a->operand[1]->type) &&
+         open_heads(&q, k, 0, true) && open_heads(&keys, k, 1, true) && kernels_apart(&q) == 1 &&
+         kernels_apart(&keys) == 1;
+}
+
+// Takes both at once, if that pays.
 static bool join_both(Graph *g, Group *k) {
   Heads q, keys;
-  if (!open_heads(&q, k, 0, true) || !open_heads(&keys, k, 1, true)) return false;
+  open_heads(&q, k, 0, true), open_heads(&keys, k, 1, true);
   double apart = seconds_apart(&q, false) + seconds_apart(&keys, true) - least_seconds(k);
   give(&q, false);
   double inside = seconds_inside(&keys);
@@ -249,9 +289,40 @@ static bool join_one(Graph *g, Group *k, int operand, bool shared) {
       join(g, &h);
       return true;
     }
-    head_of(&h)->kept = "each tile of queries would compute its rows again, which takes longer";
+    h.head->kept = "each tile of queries would compute its rows again, which takes longer";
+    if (!reduces_more(&h)) return false; // a kernel can make them at once
   }
   return false;
+}
+
+// ---- a kernel of its own ------------------------------------------------------------------------
+
+static const Template *heads_template(const Graph *g) {
+  const Template *tm = g->c->templates;
+  while (tm->fusion != &fusion_heads) tm++;
+  return tm;
+}
+
+// What is stored of an operand: it lies there as the operand sees it.
+static Node *stored_of(Node *n, const Group *reader) {
+  while (n->op->cls == OpMove && n->nin == 1 && n->group != reader && view_same_memory(n) &&
+         n->in[0]->group && n->in[0]->group != reader)
+    n = n->in[0];
+  return n;
+}
+
+// Several kernels that make rows of an operand for memory become one.
+static void make_kernel(Graph *g, Group *reader, int operand) {
+  const Attention *a = reader->attention;
+  Node *made = stored_of(a->operand[operand], reader);
+  if (made->group == reader || !made->group || made->type.rank == 0) return;
+  Heads h = {.reader = reader, .head = made, .stored = true, .reduced = true};
+  h.along = made->type.order[made->type.rank - 1];
+  if (made->type.dim[h.along] != a->operand[operand]->type.dim[a->along[operand]]) return;
+  if (!find_simple(&h) || kernels_apart(&h) < 2 || reduces_more(&h)) return;
+  Group *k = h.list[0];
+  for (int i = 1; i < h.count; i++) fuse_absorb(g, k, h.list[i]);
+  k->anchor = made, k->tm = heads_template(g), k->ntails = 0;
 }
 
 void heads_find(Graph *g) {
@@ -259,12 +330,12 @@ void heads_find(Graph *g) {
     Group *k = g->nodes[i]->group;
     if (!k || k->anchor != g->nodes[i] || !k->attention || k->attention->nsteps < 0) continue;
     const Attention *a = k->attention;
-    Heads q, keys;
-    bool alike = type_count(&a->operand[0]->type) == type_count(&a->operand[1]->type) &&
-                 open_heads(&q, k, 0, true) && open_heads(&keys, k, 1, true);
-    if (alike && join_both(g, k)) continue;
-    alike = !join_one(g, k, 0, alike) && alike;
-    join_one(g, k, 1, alike);
+    bool alike = are_alike(k);
+    if (!alike || !join_both(g, k)) {
+      alike = !join_one(g, k, 0, alike) && alike;
+      join_one(g, k, 1, alike);
+    }
     join_one(g, k, 2, false);
+    for (int operand = 0; operand < a->noperands; operand++) make_kernel(g, k, operand);
   }
 }

@@ -335,6 +335,7 @@ const Fusion fusion_sums = {.anchors = anchors_none,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
                             .takes = prologue_of_attention,
                             .in_place = true};
+const Fusion fusion_heads = {.anchors = anchors_none, .takes = prologue_of_elements};
 const Fusion fusion_many = {.anchors = anchors_none};
 const Fusion fusion_scan = {.anchors = anchors_scan,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
@@ -356,8 +357,8 @@ static bool moves_places(const Node *n) {
   return n->op->cls == OpMove && !legal_keeps_places(n);
 }
 
-// How many values are computed for an element, of nodes in order: what moves read is computed at the
-// places of each move, again and again where moves follow each other.
+// How many values are computed for an element, of nodes in order: what moves read is computed at
+// the places of each move, again and again where moves follow each other.
 static double values_of(Node *const *nodes, int count) {
   double times[2 * kMostNodes], sum = 0;
   for (int at = count - 1; at >= 0; at--) {

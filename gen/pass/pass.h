@@ -200,7 +200,7 @@ bool legal_alone(const Group *k, const Node *n);        // nobody but n reads wh
 // Why one kernel of both, or of these nodes in order, is too large.
 const char *legal_size(const Group *a, const Group *b), *legal_values(Node *const *, int count);
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
-    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_sums, fusion_many; // legal.c
+    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_sums, fusion_many, fusion_heads;
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before);                // prologue.c

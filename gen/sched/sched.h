@@ -231,7 +231,7 @@ void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);
 void sched_reduce_many(Group *g, const Arch *arch);
-void sched_row(Group *g, const Arch *arch);
+void sched_row(Group *g, const Arch *arch), sched_heads(Group *g, const Arch *arch);
 enum { kMostRowValues = 64 };
 int row_values(const Group *g, int sweeps, const Node **values); // that later sweeps need
 typedef struct RowReads {

@@ -374,6 +374,10 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  %s of %lld queries to %lld keys, heads of %lld and %lld, batch %lld\n",
           attend_kind(&a), (long long)a.rows, (long long)a.keys, (long long)a.depth[0],
           (long long)a.width, (long long)a.batch);
+  for (int i = 0; i < (a.softmax ? 3 : 0); i++)
+    if (!a.operand[i].piece)
+      fprintf(file, "  %c is computed as it is loaded: some %d instructions an element\n", "qkv"[i],
+              a.operand[i].issue);
   fprintf(file, "  tiles of scores: %.1f %% skipped, %.1f %% with conditions, %.1f %% plain\n",
           100 * s.skipped / all, 100 * s.mixed / all, 100 * s.plain / all);
   fprintf(file, "  candidates (us):\n      place  rows  keys warps split  on SM   total\n");

@@ -3,12 +3,10 @@
 local nn = require "nn"
 local c = nn.config{form = "rms", turn = "none", keys = true, B = 1, H = 4, G = 2, N = 17, D = 40,
                     part = 0, width = 24, causal = true, order = "bnhd", whole = false,
-                    past = 0}
--- whole: a norm is of all heads of a position together; past: room of a cache, to which one is added
+                    past = 0, train = false}
+-- whole: a norm is of all heads of a position together; past: of a cache, to which one is added
 local B, H, G, N, D, C = c.B, c.H, c.G, c.N, c.D, c.width
 local part = c.part > 0 and c.part or D -- how much of a head is turned
-local x = nn.input("x", {B, N, C})
-
 -- (B, heads, N, D) of what a projection gives, whose rows of a position may be normalised as one.
 local function split(y, heads, whole)
   if whole then y = whole(y) end
@@ -58,25 +56,36 @@ local turns = {
   end,
 }
 
-local function head(name, heads, made)
+local function head(x, name, heads, made)
   local y = x:linear(name, {out = heads * D, bias = false})
   local function norm(z) return norms[c.form](z, name .. "_norm") end
   if not made then return split(y, heads) end
   if c.whole then return turns[c.turn](split(y, heads, norm)) end
   return turns[c.turn](norm(split(y, heads)))
 end
-local q, k, v = head("q", H, true), head("k", G, c.keys), head("v", G)
-local masks = {causal = c.causal}
-if at then
+
+local function cached(name, new)
   local here = nn.index({1, 1, c.past, 1}, 3):eq(at:reshape{1, 1, 1, 1})
-  local function cached(name, new)
-    local old = nn.state(name, {B, G, c.past, D}, {dtype = "auto", init = 0.25})
-    local all = nn.where(here, new, old)
-    nn.update(old, all)
-    return all
-  end
-  k, v = cached("keys", k), cached("values", v)
-  masks = {keep = function(i) return i.key:le(at:reshape{1, 1, 1, 1}) end}
+  local old = nn.state(name, {B, G, c.past, D}, {dtype = "auto", init = 0.25})
+  local all = nn.where(here, new, old)
+  nn.update(old, all)
+  return all
 end
-local y = q:attention(k, v, masks)
-nn.output("y", y:permute(1, 3, 2, 4):reshape{B, N, H * D})
+
+local function attend(x)
+  local q, k, v = head(x, "q", H, true), head(x, "k", G, c.keys), head(x, "v", G)
+  local masks = {causal = c.causal}
+  if at then
+    k, v = cached("keys", k), cached("values", v)
+    masks = {keep = function(i) return i.key:le(at:reshape{1, 1, 1, 1}) end}
+  end
+  return q:attention(k, v, masks):permute(1, 3, 2, 4):reshape{B, N, H * D}
+end
+
+nn.output("y", attend(nn.input("x", {B, N, C})))
+if c.train then
+  nn.train(B, function()
+    local y = attend(nn.random({B, N, C}, {kind = "normal", step = nn.training_step()}))
+    return {loss = (y * y):sum{2, 3}}
+  end, {lr = 1e-4, momentum = 0.9})
+end

@@ -37,22 +37,30 @@ for rows in 1 17 129; do
     env dtype=tf32 build/nngen $model --quiet --check --dtype tf32 --set form=layer G=1 N=$rows
 done
 dtype=fp16
-# Many rows: queries are made where they are loaded, once; keys by a kernel, for each tile would make
-# them again.
+# Many rows: queries are made where they are loaded, once; keys by one kernel, for each tile would
+# make them again.
 large="N=1024 H=16 G=8 D=128 width=64"
 fewer() { # fewer MOST SETTINGS...: at most so many kernels
   local got; got=$(kernels "${@:2}")
   [ "$got" -le $1 ] || { echo "$got kernels, want at most $1"; return 1; }
 }
+template() { # of the kernel of keys
+  build/nngen show $model --dtype fp16 --plan --set $large form=rms turn=halves |
+    sed -n 's/.*"class_name": *"\(heads\)".*/\1/p'
+}
 ok "norms of many queries are made in attention" fewer 3 $large form=rms
-ok "and turned" fewer 4 $large form=rms turn=halves
+ok "and turned" fewer 3 $large form=rms turn=halves
+ok "norms and turned keys are one kernel" eval \
+  '[ "$(template)" = heads ] && right N=300 H=4 G=2 D=64 form=rms turn=halves'
+ok "keys of which a part is turned, too" fewer 3 $large form=none turn=halves part=24
 ok "keys as they are" fewer 2 $large form=rms turn=rotate keys=false
 why() { # why REASON SETTINGS...
   build/nngen show $model --dtype fp16 --set "${@:2}" | grep "apart from .*: $1"
 }
 ok "why keys are not" why "each tile of queries would compute its rows again" $large form=rms
-ok "one token more in a cache" right form=rms turn=halves past=70 N=1 H=8 causal=false
-ok "its query is made in attention" fewer 6 form=rms turn=halves past=70 N=1 H=8 causal=false
+next="past=70 N=1 H=8 causal=false"
+ok "one token more in a cache" right form=rms turn=halves $next
+ok "its query is made in attention, its key by one kernel" fewer 5 form=rms turn=halves $next
 tuned() { # tuned TILE SETTINGS...: with this tile, as if it had been measured as the fastest
   local tile=$1 entry device; shift
   device=$(build/nngen $model --quiet --json --no-check --set N=1 |
@@ -70,24 +78,27 @@ for tile in "128x32 warps 32x0 stages 2 parts 1" "16x64 warps 16x0 stages 2 part
   ok "tile ${tile%% *}, parts ${tile##* }" tuned "$tile" form=rms turn=rotate N=150 D=64 width=40 \
     causal=false
 done
+for entry in train eval; do
+  ok "$entry, where the backward pass reads what is stored" build/nngen $model --quiet --check \
+    --dtype fp16 --entry $entry --set form=rms turn=halves part=24 train=true
+done
 for seed in 1 $(long && echo 2 3 4); do
   ok "thread order $seed" env NNGEN_SIM_SEED=$seed build/nngen $model --quiet --check \
     --dtype fp16 --set form=layer turn=halves N=70
 done
 if build/nngen doctor 2>/dev/null | grep -q "^NVRTC.*version"; then
-  spills() { # spills ARCH SETTINGS...: does any kernel?
-    build/nngen $model --quiet --arch $1 --dtype fp16 --json --set "${@:2}" >"$work/json" || return 2
-    grep -q '"spill_bytes": [1-9]' "$work/json" && return 0
-    grep -q '"spill_bytes": 0' "$work/json" && return 1
+  unspilled() { # unspilled ARCH SETTINGS...: it compiles, and no kernel spills
+    build/nngen $model --quiet --arch $1 --dtype fp16 --json --set "${@:2}" >"$work/json" || return
+    ! grep -B5 '"spill_bytes": [1-9]' "$work/json" && grep -q '"spill_bytes": 0' "$work/json"
   }
   sizes="128"
   long && sizes="20 40 64 80 96 128 256"
   for arch in sm_80 sm_90a sm_100a; do
     for size in $sizes; do
-      ok "heads of $size spill nothing, $arch" eval \
-        '! spills $arch N=2048 H=16 G=8 D=$size width=64 turn=halves'
-      long && ok "keys with them, $arch" eval \
-        '! spills $arch N=64 H=16 G=16 D=$size width=64 turn=rotate form=layer'
+      ok "heads of $size spill nothing, $arch" \
+        unspilled $arch N=2048 H=16 G=8 D=$size width=64 turn=halves
+      long && ok "keys of $size with them, $arch" \
+        unspilled $arch N=64 H=16 G=16 D=$size width=64 turn=rotate form=layer
     done
   done
 fi

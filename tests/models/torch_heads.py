@@ -12,7 +12,7 @@ from safetensors_file import write_safetensors
 
 SETTINGS = dict(form="rms", turn="none", keys="true", B="1", H="4", G="2", N="17", D="40", part="0",
                 width="24", causal="true", order="bnhd", whole="false")
-EPS = {"rms": torch.finfo(torch.float32).eps, "layer": 1e-5, "twice": torch.finfo(torch.float32).eps}
+EPS = {"rms": 2**-23, "twice": 2**-23, "layer": 1e-5}
 
 
 def main():
@@ -53,7 +53,8 @@ def main():
             z = torch.view_as_real(z * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
         else:
             a, b = z.chunk(2, -1)
-            z = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+            cos, sin = angle.cos(), angle.sin()
+            z = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
         return torch.cat([z, rest], -1)
 
     def split(y, heads):
