@@ -8,6 +8,10 @@
 #include "lib/span.cuh"
 //@ end
 #include "lib/epilogue.cuh"
+//@ if k.states then
+#include "lib/arrive.cuh"
+#include "lib/reduce.cuh"
+//@ end
 //@ local unit = k.unit == "mma" and "MmaUnit" or "FmaUnit"
 //@ local q, keys, v = k.operands[1], k.operands[2], k.operands[3]
 
@@ -31,6 +35,10 @@ using T = $(k.operand);
 using Warp = SoftmaxWarp<$(unit), T, kDepth, kN, kWarpM, kTileKeys>;
 static_assert(kTileM / kWarpM * kWarp == kThreads, "a warp for every part");
 //@ part("parts/operands.cu")
+//@ if k.states then
+
+$(k.states)
+//@ end
 
 struct Smem {
   union {
@@ -88,14 +96,27 @@ $(k.weighing.body)
   };
 //@ end
 
+//@ part("parts/heads.cu")
   // The ring: one tile of keys and values is on its way while one is used.
   auto load = [&](int tile, int stage) {
+//@ if keys.computed then
+    compute_rows<T, $(keys.depth), kKeys, kTileKeys, kThreads, $(keys.sharing)>(
+        smem.k[stage], tile * kTileKeys, k_row);
+//@ else
     load_rows<MapK, kTileKeys, kThreads>(smem.k[stage], $(keys.pointer), tile * kTileKeys, batch);
+//@ end
+//@ if v.computed then
+    compute_rows<T, $(v.depth), kKeys, kTileKeys, kThreads, $(v.sharing)>(
+        smem.v[stage], tile * kTileKeys, v_row);
+//@ else
     load_rows<MapV, kTileKeys, kThreads>(smem.v[stage], $(v.pointer), tile * kTileKeys, batch);
+//@ end
     nn_cp_async_commit();
   };
+//@ if not q.computed then
   load_rows<MapQ, kTileM, kThreads>(smem.q, $(q.pointer), m0, batch);
   nn_cp_async_commit();
+//@ end
 //@ if k.masking then
 //@ part("parts/masking.cu")
   auto next = [&](int tile) { return next_tile(smem.live, tile, end); };
@@ -104,6 +125,9 @@ $(k.weighing.body)
 //@ end
   int tile = next(begin);
   if (tile < end) load(tile, 0);
+//@ if q.computed then
+  compute_rows<T, kDepth, kM, kTileM, kThreads, $(q.sharing)>(smem.q, m0, q_row);  // meanwhile
+//@ end
   nn_cp_async_wait<0>();
   nn_sync();
   Warp warp(smem.q, row0);

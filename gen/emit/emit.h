@@ -43,6 +43,12 @@ typedef struct Scope {
   const char *flat; // offset of the current element in `flat_type`, when at hand
   Type flat_type;
   Index flat_at[MaxRank]; // the index it stands for
+  // Of rows that are computed (emit_heads.c): an index from part_begin to before part_end, which
+  // begins a vector; what gives the result of a reduction that is not bound.
+  const char *part;
+  int64_t part_begin, part_end;
+  const char *(*reduced)(struct Scope *s, const Node *n, const Index *at);
+  struct Head *head;
 } Scope;
 
 // ---- index.c: indices as C text
@@ -194,6 +200,16 @@ void tails_put(ProductText *h); // the holes `tails` and `pair`
 // Of the lines that define indices, those that one of the texts, or a later line, mentions.
 const char *text_mentioned(Arena *arena, Buffer *decode, int count, const char *const *texts);
 
+// ---- emit_heads.c: operands of attention that are computed where they are loaded ----------------
+typedef struct HeadStates { // what all of them accumulate
+  States *list;
+  int count;
+} HeadStates;
+// Fills the holes of operand i: `rows` tells which axes its rows are, `along` those of a head.
+void emit_head(Emitter *e, HeadStates *states, const ProductText *h, int i, int tensor,
+               AxisRole rows, AxisRole along);
+void emit_head_states(Emitter *e, HeadStates *states);
+
 // ---- emit_span.c -------------------------------------------------------------------------------
 // Pushes a table of holes: what tells which tiles of keys are masked or plain.
 void emit_masking(Emitter *e, const ProductText *values, const Masking *masking,
@@ -208,6 +224,7 @@ void emit_scan(Emitter *e);
 void emit_select(Emitter *e);
 void emit_contract(Emitter *e);
 void emit_attend(Emitter *e);
+void emit_heads(Emitter *e);
 void emit_weigh(Emitter *e);
 void emit_sum_weights(Emitter *e);
 

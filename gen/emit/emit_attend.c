@@ -13,6 +13,7 @@ typedef struct AttendText {
   Index element[MaxRank];                  // of a score
   const char *product[kMostScores];        // names
   const char *decode;                      // defines it, of m, key and batch
+  HeadStates heads;                        // of operands that are computed
 } AttendText;
 
 // ---- operands ----------------------------------------------------------------------------------
@@ -27,15 +28,20 @@ static void put_operand(AttendText *t, int i) {
   ProductText *h = last ? &t->values : &t->scores[i / 2];
   AxisRole rows = left ? AxisM : last ? AxisK : AxisN;
   const char *number = h->number[rows];
-  const char *row = product_offset_text(h, left ? MapA : MapB, o->stride, kRoleBatch | 1u << rows);
   int word = last ? 2 : i < 2 ? i : i + 1;
-  const char *decode = product_decoded(h, kRoleBatch | 1u << rows, "    ", 1, &row);
-  const char *both = arena_printf(h->arena, "%s %s", row, decode);
   lua_newtable(e->c->lua);
   hole_text(e, "name", names[word]);
-  hole_text(e, "map", maps[word]);
   hole_int(e, "rows", left ? t->a.rows : t->a.keys);
   hole_int(e, "depth", last ? t->a.width : t->a.depth[i / 2]);
+  if (!o->piece) {
+    emit_head(e, &t->heads, h, i, left ? MapA : MapB, rows, last ? AxisN : AxisK);
+    lua_rawseti(e->c->lua, -2, i + 1);
+    return;
+  }
+  const char *row = product_offset_text(h, left ? MapA : MapB, o->stride, kRoleBatch | 1u << rows);
+  const char *decode = product_decoded(h, kRoleBatch | 1u << rows, "    ", 1, &row);
+  const char *both = arena_printf(h->arena, "%s %s", row, decode);
+  hole_text(e, "map", maps[word]);
   hole_int(e, "piece", o->piece);
   hole_text(e, "args",
             arena_printf(h->arena, "int%s%s, int%s", expr_mentions(both, number) ? " " : "",
@@ -169,7 +175,7 @@ static void bind_rows(AttendText *t, Scope *s, const Index *at, const char *scal
   Arena *arena = t->e->c->arena;
   for (int i = 0; i < g->nnodes; i++) {
     const Node *n = g->nodes[i];
-    if (n->op->cls != OpReduce) continue;
+    if (n->op->cls != OpReduce || n->tail == kLoadTail) continue;
     const char *text = "state.most";
     if (n->op->flags & FlagOnline)
       text = arena_printf(arena, "(%s)", monoid_result(arena, n, "state"));
@@ -242,6 +248,7 @@ static void put_shape(AttendText *t) {
   lua_newtable(e->c->lua);
   for (int i = 0; i < e->g->attention->noperands; i++) put_operand(t, i);
   lua_setfield(e->c->lua, -2, "operands");
+  emit_head_states(e, &t->heads);
 }
 
 // What kernels that make rows of values have besides.

@@ -102,6 +102,31 @@ static bool begins_vector(const char *text, int lanes) {
   return shifted && end > blank + 3 && !*end && by % lanes == 0;
 }
 
+// Is the text a sum of the index of a part, once, and of multiples of `lanes`?
+static bool begins_part(const char *text, const char *part, int lanes) {
+  int parts = 0;
+  for (const char *term = text; *term;) {
+    const char *end = term;
+    for (int depth = 0; *end; end++) {
+      depth += (*end == '(') - (*end == ')');
+      if (!depth && *end == ' ' && strchr("+-", end[1]) && end[2] == ' ') break;
+    }
+    int length = (int)(end - term), last = length;
+    while (last > 0 && isdigit((unsigned char)term[last - 1])) last--;
+    bool number = last < length && (last == 0 || (last > 3 && !memcmp(term + last - 3, " * ", 3)));
+    bool own = (int)strlen(part) == length && !memcmp(term, part, (size_t)length);
+    if (!own && !(number && strtoll(term + last, NULL, 10) % lanes == 0)) return false;
+    if (own && term > text && term[-2] == '-') return false;
+    parts += own;
+    term = *end ? end + 3 : end;
+  }
+  return parts == 1;
+}
+
+static bool begins_lanes(const Scope *s, const char *text) {
+  return s->part ? begins_part(text, s->part, s->lanes) : begins_vector(text, s->lanes);
+}
+
 // May `lanes` neighbours be one access? Their run must begin at a multiple of `lanes`: every other
 // stride is one, and the lane dimension's indices are (the template's promise for a bare index).
 static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *at) {
@@ -110,7 +135,7 @@ static bool aligned(const Scope *s, const Type *t, int64_t first, const Index *a
   if (first % s->lanes) return false;
   if ((size_t)s->lanes * dtype_size(t->dtype) > 32) return false;
   for (int d = 0; d < t->rank; d++) {
-    if (at[d].lane && (!begins_vector(at[d].text, s->lanes) || t->dim[d] % s->lanes)) return false;
+    if (at[d].lane && (!begins_lanes(s, at[d].text) || t->dim[d] % s->lanes)) return false;
     if (!at[d].lane && stride[d] % s->lanes && !index_is_zero(at[d].text)) return false;
   }
   return true;
@@ -300,8 +325,35 @@ static const char *pad_value(Scope *s, const Node *n, const Index *at) {
   return inside ? arena_printf(arena_of(s), "(%s ? %s : %s)", inside, value, zero) : value;
 }
 
+// Are all indices of the part, moved as `at` says, among the `size` first ones?
+static bool part_within(const Scope *s, Index at, int64_t size) {
+  size_t length = s->part ? strlen(s->part) : 0;
+  if (!s->part || strncmp(at.text, s->part, length)) return false;
+  const char *rest = at.text + length;
+  char *end = (char *)rest;
+  bool shifted = *rest == ' ' && strchr("+-", rest[1]) && rest[2] == ' ';
+  int64_t by = shifted ? strtoll(rest + 3, &end, 10) * (rest[1] == '-' ? -1 : 1) : 0;
+  return !*end && s->part_begin + by >= 0 && s->part_end + by <= size;
+}
+
+// The one input of a concat that holds all of the part; null: none does.
+static const char *part_value(Scope *s, const Node *n, const Index *at) {
+  int64_t axis = n->attr.axis, begin = 0;
+  for (int i = 0; i < n->nin; i++) {
+    Index in[MaxRank];
+    memcpy(in, at, sizeof *at * (size_t)n->type.rank);
+    in[axis] = index_shifted(arena_of(s), at[axis], -begin);
+    if (part_within(s, in[axis], n->in[i]->type.dim[axis]))
+      return expr_value(s, n->in[i], in);
+    begin += n->in[i]->type.dim[axis];
+  }
+  return NULL;
+}
+
 static const char *concat_value(Scope *s, const Node *n, const Index *at) {
   int64_t axis = n->attr.axis, begin = 0;
+  const char *whole = part_value(s, n, at);
+  if (whole) return whole;
   const char *outer = s->pred, *name = expr_local(s->group, n), *chain = "";
   for (int i = 0; i < n->nin; i++) {
     const Type *from = &n->in[i]->type;
@@ -357,7 +409,7 @@ static const char *move_value(Scope *s, const Node *n, const Index *at) {
   case MoveAlong:
     return gathered_value(s, n, at);
   case MoveReshape:
-    index_reshape(arena_of(s), &n->type, &n->in[0]->type, 1, at, in);
+    index_reshape(arena_of(s), &n->type, &n->in[0]->type, s->part ? s->lanes : 1, at, in);
     break;
   case MovePermute:
     for (int d = 0; d < n->type.rank; d++) in[n->attr.dims[d]] = at[d];
@@ -382,6 +434,8 @@ const char *expr_value(Scope *s, const Node *n, const Index *at) {
     text = map_value(s, n, at);
   else if (n->op->cls == OpMove)
     text = move_value(s, n, at);
+  else if (s->reduced)
+    return s->reduced(s, n, at);
   else
     die("%%%d %s is not at hand in kernel %s", n->id, n->op->name, s->group->name);
   if (!s->pred) expr_bind(s, n, at, text);

@@ -44,8 +44,24 @@ const char *index_sum(Arena *a, const char *x, const char *y) {
   return arena_printf(a, "%s + %s", x, y);
 }
 
+// Is the text a name and a number added to it? Then *length is the name's, *by the number.
+static bool is_shifted(const char *text, int *length, int64_t *by) {
+  *length = (int)strcspn(text, " ");
+  const char *sign = text + *length;
+  bool shifted = isalpha((unsigned char)*text) && (*sign && sign[1] && strchr("+-", sign[1])) &&
+                 sign[2] == ' ' && is_number(sign + 3);
+  if (shifted) *by = sign[1] == '-' ? -atoll(sign + 3) : atoll(sign + 3);
+  return shifted;
+}
+
 Index index_shifted(Arena *a, Index at, int64_t by) {
+  int length;
+  int64_t already;
   if (!by) return at;
+  if (is_shifted(at.text, &length, &already)) {
+    at.text = arena_printf(a, "%.*s", length, at.text);
+    return index_shifted(a, at, by + already);
+  }
   if (is_number(at.text))
     at.text = arena_printf(a, "%lld", (long long)atoll(at.text) + by);
   else

@@ -10,6 +10,7 @@
 //   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
 //               same domain; a reduction joins the maps before it, and others of the same elements;
 //               a contraction follows moves of its result, and stores where they lead
+//   heads.c     what attention computes of q, k and v as it loads them
 //   place.c     concats whose parts can be written where they belong need no kernel
 //   prologue.c  backward: a group of maps and moves joins its only reader, when that template can
 //               evaluate an expression at each element it reads
@@ -293,6 +294,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
     if (!unfused) twins_find(g, k);
   }
   grow_epilogues(g);
+  heads_find(g);
   if (!unfused && !c->options.apart) place_concats(g);
   prologue_grow(g);
   if (!unfused) sibling_join(g);

@@ -50,6 +50,7 @@ static int64_t size_from_end(const Type *t, int d) { // of the d-th dimension fr
   return d < t->rank ? t->dim[t->rank - 1 - d] : 1;
 }
 
+// Do elements, broadcast, stay where they were?
 bool legal_keeps_places(const Node *n) {
   bool same = n->op->form == MoveReshape;
   for (int d = 0; d < MaxRank && same; d++)
@@ -57,6 +58,7 @@ bool legal_keeps_places(const Node *n) {
   return same;
 }
 
+// Is n what k makes, in other places?
 bool legal_moved(const Node *n, const Group *k) {
   bool moved = false;
   for (; n->group == k && n->op->cls == OpMove && n->nin == 1; n = n->in[0])
@@ -333,6 +335,7 @@ const Fusion fusion_sums = {.anchors = anchors_none,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
                             .takes = prologue_of_attention,
                             .in_place = true};
+const Fusion fusion_heads = {.anchors = anchors_none, .takes = prologue_of_elements};
 const Fusion fusion_many = {.anchors = anchors_none};
 const Fusion fusion_scan = {.anchors = anchors_scan,
                             .joins = {[OpMap] = map_joins, [OpMove] = move_lies_alike},
@@ -354,16 +357,10 @@ static bool moves_places(const Node *n) {
   return n->op->cls == OpMove && !legal_keeps_places(n);
 }
 
-// How many values a kernel of both groups computes for an element: what moves read is computed at
+// How many values are computed for an element, of nodes in order: what moves read is computed at
 // the places of each move, again and again where moves follow each other.
-static double values_of(const Group *a, const Group *b) {
-  const Node *nodes[2 * kMostNodes];
+static double values_of(Node *const *nodes, int count) {
   double times[2 * kMostNodes], sum = 0;
-  int count = 0, i = 0, j = 0;
-  while (i < a->nnodes || j < b->nnodes) { // in order: readers stand behind what they read
-    bool of_a = j == b->nnodes || (i < a->nnodes && a->nodes[i]->id < b->nodes[j]->id);
-    nodes[count++] = of_a ? a->nodes[i++] : b->nodes[j++];
-  }
   for (int at = count - 1; at >= 0; at--) {
     double here = 1, moved = 0;
     for (int r = at + 1; r < count; r++)
@@ -377,14 +374,24 @@ static double values_of(const Group *a, const Group *b) {
   return sum;
 }
 
-const char *legal_size(const Group *a, const Group *b) {
+const char *legal_values(Node *const *nodes, int count) {
   int moves = 0;
+  for (int i = 0; i < count; i++) moves += moves_places(nodes[i]);
+  return when(moves < 3 || values_of(nodes, count) <= kMostValues,
+              "it would compute values again at too many places");
+}
+
+const char *legal_size(const Group *a, const Group *b) {
+  Node *nodes[2 * kMostNodes];
+  int count = 0;
   if (a->nnodes + b->nnodes > kMostNodes)
     return "together they have more operations than a kernel may have";
-  for (int i = 0; i < a->nnodes; i++) moves += moves_places(a->nodes[i]);
-  for (int i = 0; i < b->nnodes; i++) moves += moves_places(b->nodes[i]);
-  return when(moves < 3 || values_of(a, b) <= kMostValues,
-              "it would compute values again at too many places");
+  for (int i = 0, j = 0; i < a->nnodes || j < b->nnodes;) { // readers behind what they read
+    bool of_a = j == b->nnodes || (i < a->nnodes && a->nodes[i]->id < b->nodes[j]->id);
+    nodes[count] = of_a ? a->nodes[i++] : b->nodes[j++];
+    count += nodes[count]->tail != kLoadTail; // those are computed elsewhere
+  }
+  return legal_values(nodes, count);
 }
 
 const char *legal_epilogue(const Group *k, const Node *n) {

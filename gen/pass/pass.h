@@ -110,7 +110,7 @@ typedef struct Tail {       // of a product's result: moves, and maps of where t
 // exp(score - shift) after `step`, and score a map of q k^T. weigh.c: it is any map of one or two
 // products and of values of rows in memory (nsteps -1), `score` one that makes it 0 at -inf; a sum
 // of weights has no v.
-enum { kRowTail = -1, kFootTail = -2 }; // Node.tail of values of rows, of sums of columns
+enum { kRowTail = -1, kFootTail = -2, kLoadTail = -3 }; // Node.tail of rows, columns, loads
 enum { kMostWeighings = 8, kMostScores = 2, kMostHeads = 2 * kMostScores + 1 };
 typedef struct Weighing { // from the weights down to the power
   Node *node;
@@ -194,13 +194,13 @@ typedef struct Fuse {                         // what the sweeps know of the gra
 const Fuse *fuse_of(const Graph *g);
 const char *legal_epilogue(const Group *k, const Node *n);       // why n does not follow k, or null
 const char *legal_prologue(const Group *reader, const Group *k); // why k is not computed there
-bool legal_keeps_places(const Node *move);              // elements, broadcast, stay where they were
-bool legal_moved(const Node *n, const Group *k);        // is it what k makes, in other places?
+bool legal_keeps_places(const Node *move), legal_moved(const Node *n, const Group *k);
 bool legal_lies_alike(const Group *k, const Node *n);   // a move whose elements lie as there
 bool legal_alone(const Group *k, const Node *n);        // nobody but n reads what k makes
-const char *legal_size(const Group *a, const Group *b); // why one kernel of both is too large
+// Why one kernel of both, or of these nodes in order, is too large.
+const char *legal_size(const Group *a, const Group *b), *legal_values(Node *const *, int count);
 extern const Fusion fusion_map, fusion_reduce, fusion_row, fusion_window, fusion_contract,
-    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_sums, fusion_many; // legal.c
+    fusion_scan, fusion_select, fusion_attend, fusion_weigh, fusion_sums, fusion_many, fusion_heads;
 const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before);                // prologue.c
@@ -217,8 +217,8 @@ const Node *fuse_only_reader(const Node *n);       // null: there is not one alo
 int fuse_mapped(const Node *n, const Node **list); // n, and what maps of its shape make of it
 const Node *bundle_reduction(const Group *k);      // that makes one value of a tensor, all k is for
 bool bundle_shares(const Group *k); // is it such a reduction, and will share a launch with others?
-void place_concats(Graph *g), prologue_grow(Graph *g), sibling_join(Graph *g),
-    bundle_groups(Graph *g), row_join_readers(Graph *g); // a file each
+void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), // a file each
+    sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g);
 
 // ---- chain.c, late.c ---------------------------------------------------------------------------
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);

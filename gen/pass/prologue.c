@@ -148,6 +148,20 @@ static bool is_made_of_less(const Group *k) {
   return true;
 }
 
+static const char *prologue_pays(const Group *k, double reads) {
+  bool pays = gain_inside(k->graph->c->options.arch, k, reads);
+  return pays ? NULL : "its elements would be computed many times";
+}
+
+// Is n, an operand that the reader computes, made of `made`?
+static bool loads(const Node *n, const Group *reader, const Node *made) {
+  if (n == made) return true;
+  bool found = false;
+  for (int i = 0; i < n->nin && n->group == reader && n->tail == kLoadTail && !found; i++)
+    found = loads(n->in[i], reader, made);
+  return found;
+}
+
 // Attention reads its operands where copies find them; the rest is computed for each score.
 const char *prologue_of_attention(Group *reader, Group *k) {
   const Attention *a = reader->attention;
@@ -162,6 +176,9 @@ const char *prologue_of_attention(Group *reader, Group *k) {
     for (int j = 0; j < k->nnodes; j++) k->nodes[j]->group = k;
     if (!found) return "attention copies q, k and v in runs from memory";
   }
+  for (int i = 0; i < a->noperands; i++) // for each element of a head that is computed
+    if (loads(a->operand[i], reader, made))
+      return prologue_pays(k, (double)type_count(&a->operand[i]->type));
   double reads = (double)type_count(&a->score->type);
   bool pays = is_made_of_less(k) || gain_inside(reader->graph->c->options.arch, k, reads);
   return pays ? NULL : "its elements would be computed many times";

@@ -2,6 +2,7 @@
 // weights multiply: axes, where operands lie, what is summed.
 #include "sched.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int axis_of(const Maps *m, int tensor, int d) {
@@ -111,6 +112,45 @@ static void find_sums(Attending *a) {
   }
 }
 
+// ---- operands that are computed ----------------------------------------------------------------
+
+// Instructions for an element of n, each of what it is made of computed once; for rows that are
+// reduced, of `elements`, once more for each of theirs. Returns how many loads wait for each other.
+static int count_issue(const Group *g, const Node *n, double elements, bool *seen, double *issue) {
+  enum { kLoad = 4 }; // an address, a load, a conversion
+  if (n->group != g) {
+    bool read = type_count(&n->type) > 1 && (n->op->cls != OpSource || node_has_memory(n));
+    *issue += read ? kLoad : 1;
+    return read;
+  }
+  if (seen[n->id]) return 0;
+  seen[n->id] = true;
+  double inside = n->op->cls == OpReduce ? kLoad : 0; // it is read again
+  int waits = 0;
+  for (int i = 0; i < n->nin; i++) {
+    double input = 0;
+    int more = count_issue(g, n->in[i], elements, seen, &input);
+    bool some = n->op->cls == OpMove && n->op->form == MoveConcat; // of the elements
+    inside += some ? input * (double)type_count(&n->in[i]->type) / (double)type_count(&n->type)
+                   : input;
+    if (more > waits) waits = more;
+  }
+  double row = n->op->cls == OpReduce
+                   ? (double)(type_count(&n->in[0]->type) / type_count(&n->type)) / elements
+                   : 1;
+  *issue += (inside + n->op->flops) * row;
+  return waits + (n->op->cls == OpReduce);
+}
+
+static void find_issue(const Group *g, const Attention *a, int i, Operand *o) {
+  enum { kStore = 2 };
+  double issue = kStore, elements = (double)a->operand[i]->type.dim[a->along[i]];
+  bool *seen = base_alloc((size_t)g->graph->nnodes + 1, sizeof *seen);
+  o->waits = count_issue(g, a->operand[i], elements, seen, &issue);
+  o->issue = (int)issue;
+  free(seen);
+}
+
 Attending attend_problem(const Group *g) {
   const Attention *attention = g->attention;
   int count = attention->nproducts;
@@ -131,7 +171,9 @@ Attending attend_problem(const Group *g) {
   for (int i = 0; i < attention->noperands; i++) {
     Operand *o = &a.operand[i];
     o->piece = attend_piece(g, attention, i, o->stride, &o->offset, &o->base);
-    if (!o->piece) die("%s: an operand of attention does not lie in runs", g->anchor->name);
+    if (!o->piece && !a.softmax)
+      die("%s: an operand of attention does not lie in runs", g->anchor->name);
+    if (!o->piece) find_issue(g, attention, i, o);
   }
   for (int i = 1; i < 2 * count && !a.softmax && !sums; i += 2)
     if (values_are_keys(&a, i)) a.shared = i;

@@ -52,8 +52,8 @@ typedef struct Operand {
   int64_t stride[MaxRank]; // of the operand's dimensions in it, in elements
   int64_t offset;          // of the operand's first element
   int piece;
-  bool across;
-  bool bounded; // some products lie outside of it
+  bool across, bounded; // some products lie outside of it
+  int issue, waits; // attention's: instructions to compute an element, loads one after the other
 } Operand;
 
 // Rows (of all phases) and columns of each batch, and k: the mean of the phases.
@@ -231,7 +231,7 @@ void sched_map(Group *g, const Arch *arch);
 void sched_window(Group *g, const Arch *arch);
 void sched_reduce(Group *g, const Arch *arch);
 void sched_reduce_many(Group *g, const Arch *arch);
-void sched_row(Group *g, const Arch *arch);
+void sched_row(Group *g, const Arch *arch), sched_heads(Group *g, const Arch *arch);
 enum { kMostRowValues = 64 };
 int row_values(const Group *g, int sweeps, const Node **values); // that later sweeps need
 typedef struct RowReads {

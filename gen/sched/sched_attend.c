@@ -197,6 +197,22 @@ static int blocks_per_sm(const Attending *a, const Tile *t, const Arch *arch) {
   return blocks < 16 ? blocks : 16;
 }
 
+// Clocks of an SM for so many rows of operand i, where they are computed.
+static double computed_issue(const Attending *a, int i, int rows) {
+  double elements = rows * (double)(i < 2 ? a->depth[0] : a->width);
+  return a->operand[i].piece ? 0 : elements * a->operand[i].issue / kWarp / kSchedulers;
+}
+
+// And those that a block takes for it alone: some loads of each thread are in flight, what is
+// reduced has them at hand then, but waits for each sweep.
+static double computed_clocks(const Attending *a, const Tile *t, int i, int rows) {
+  enum { kInFlight = 32, kAgain = 200 }; // kInFlight: elements
+  double each = rows * (double)(i < 2 ? a->depth[0] : a->width) / t->threads;
+  double issue = computed_issue(a, i, rows) * fmax(1, kSchedulers * kWarp / (double)t->threads);
+  if (a->operand[i].piece) return 0;
+  return issue + ceil(each / kInFlight) * (kLoadClocks + (a->operand[i].waits - 1) * kAgain);
+}
+
 static TileClocks clocks_of(const Attending *a, const Tile *t, const Arch *arch) {
   double warps = t->threads / (double)kWarp, scores = t->m * (double)t->n;
   double loaded = loaded_of(a, t), rate = t->unit->rate(arch, a->size);
@@ -237,6 +253,13 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
   TileClocks c = clocks_of(a, t, arch);
   double alone = (c.math + c.exponentials + c.issue) / warps * kSchedulers;
   double chain = (double)key_bytes(a) / kRowUnit * unit_of(t)->chain;
+  double first = 0; // of all blocks of an SM: no product runs meanwhile
+  if (a->softmax) {
+    first = on_sm * computed_issue(a, 0, t->m);
+    first = fmax(first, rounds * computed_clocks(a, t, 0, t->m));
+    c.issue += computed_issue(a, 1, t->n) + computed_issue(a, 2, t->n);
+    chain += computed_clocks(a, t, 1, t->n) + computed_clocks(a, t, 2, t->n);
+  }
   Cost cost = {.math = on_sm * keys * c.math * clock,
                .exp = on_sm * keys * c.exponentials * clock,
                .smem = on_sm * keys * c.smem * clock,
@@ -244,7 +267,7 @@ static Cost attend_cost(const Attending *a, const Tile *t, const Group *g, const
                .l2 = on_sm * keys * loaded / (arch->l2_rate / arch->sms),
                .dram = sched_dram_seconds(g, arch),
                .wait = rounds * keys * (alone + chain) * clock,
-               .fill = kLoadClocks * 2 * clock,
+               .fill = (kLoadClocks * 2 + first) * clock,
                .split = split_seconds(a, t, arch),
                .gap = arch->launch_gap};
   double bounds[] = {cost.math, cost.exp, cost.smem, cost.issue, cost.l2, cost.dram, cost.wait};
@@ -351,6 +374,10 @@ void attend_explain(const Group *g, const Arch *arch, FILE *file) {
   fprintf(file, "  %s of %lld queries to %lld keys, heads of %lld and %lld, batch %lld\n",
           attend_kind(&a), (long long)a.rows, (long long)a.keys, (long long)a.depth[0],
           (long long)a.width, (long long)a.batch);
+  for (int i = 0; i < (a.softmax ? 3 : 0); i++)
+    if (!a.operand[i].piece)
+      fprintf(file, "  %c is computed as it is loaded: some %d instructions an element\n", "qkv"[i],
+              a.operand[i].issue);
   fprintf(file, "  tiles of scores: %.1f %% skipped, %.1f %% with conditions, %.1f %% plain\n",
           100 * s.skipped / all, 100 * s.mixed / all, 100 * s.plain / all);
   fprintf(file, "  candidates (us):\n      place  rows  keys warps split  on SM   total\n");

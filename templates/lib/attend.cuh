@@ -67,6 +67,38 @@ __device__ __forceinline__ void load_rows(char *tile, const T *base, int row0, i
   }
 }
 
+// Where a row that is computed goes to: row r of a tile, zeros where it is past the last.
+template <class T, int kDepth> struct TileRow {
+  char *tile;
+  int r;
+  bool inside;
+  __device__ T *place(int e) const {
+    constexpr int kPack = kChunkBytes / int(sizeof(T));
+    return (T *)(tile + HeadRows<T, kDepth>::at(r, e / kPack)) + e % kPack;
+  }
+  template <int kSome>
+  __device__ __forceinline__ void operator()(int e, Vec<float, kSome> some) const {
+#pragma unroll
+    for (int j = 0; j < kSome; ++j) some[j] = inside ? some[j] : 0.f;
+    nn_store<kSome>(place(e), nn_cast<T>(some));
+  }
+};
+
+// Computes kTile rows from row0 on, of kRows: row(r, lane, to) gives the elements of one to a
+// TileRow, some at once, each of kSharing lanes its own.
+template <class T, int kDepth, int kRows, int kTile, int kThreads, int kSharing, class Row>
+__device__ __forceinline__ void compute_rows(char *tile, int row0, Row row) {
+  constexpr int kPadded = HeadRows<T, kDepth>::kBytes / int(sizeof(T));
+  const int lane = threadIdx.x % kSharing;
+#pragma unroll 1
+  for (int r = threadIdx.x / kSharing; r < kTile; r += kThreads / kSharing) {
+    const bool inside = row0 + r < kRows;
+    const TileRow<T, kDepth> to = {tile, r, inside};
+    row(inside ? row0 + r : 0, lane, to);
+    for (int e = kDepth + lane; e < kPadded; e += kSharing) *to.place(e) = nn_cast<T>(0.f);
+  }
+}
+
 // Each score becomes function(m, key, score, others...), where m counts from m0 and key from key0
 // on: past the last of kM rows and kLast keys, that of the last.
 template <class Tile, int kM, int kLast, class Function, class... Others>

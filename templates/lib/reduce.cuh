@@ -84,9 +84,10 @@ template <class State> __device__ inline State shuffle_state(const State &state,
   return other;
 }
 
-template <class State> __device__ inline State warp_join(State state) {
+// Joins the states of kLanes neighbouring lanes: each of them has all.
+template <int kLanes = kWarp, class State> __device__ inline State warp_join(State state) {
 #pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2)
+  for (int offset = kLanes / 2; offset > 0; offset /= 2)
     state = combine(state, shuffle_state(state, offset));
   return state;
 }

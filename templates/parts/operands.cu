@@ -1,6 +1,7 @@
 //@ -- operands.cu: where rows of operands are: attend.cu, weigh.cu, sum_weights.cu.
 //@ for i, o in ipairs(k.operands) do
-//@ if i < #k.operands or (k.shared or 0) == 0 then -- else its rows are those of keys
+//@ local own = i < #k.operands or (k.shared or 0) == 0  -- else its rows are those of keys
+//@ if own and not o.computed then
 
 // Where rows of $(o.name) are.
 struct $(o.map) {
