@@ -161,9 +161,9 @@ end
 
 -- A dynamic scale of the loss, for gradients in f16: halved where a gradient is not finite, and
 -- then nothing else changes; doubled after 2000 good steps in a row.
-local function loss_scale(now)
-  local scale = core.state("train.loss_scale", {1}, "f32", "constant", 65536)
-  local good = core.state("train.good_steps", {1}, "i32", "constant", 0)
+local function loss_scale(prefix, now)
+  local scale = core.state(prefix .. "loss_scale", {1}, "f32", "constant", 65536)
+  local good = core.state(prefix .. "good_steps", {1}, "i32", "constant", 0)
   return scale, function(finite)
     local enough = op.ge(good, 1999)
     local size = op.where(finite, op.where(enough, scale * 2.0, scale), scale * 0.5)
@@ -176,8 +176,8 @@ end
 -- Gradients of `steps` steps as their mean. Returns whether this step is the last of them, and the
 -- function that adds a gradient to what there is: at the last step a whole mean, before it none
 -- yet.
-local function accumulated(steps)
-  local count = core.state("train.accumulated", {1}, "i32", "constant", 0)
+local function accumulated(prefix, steps)
+  local count = core.state(prefix .. "accumulated", {1}, "i32", "constant", 0)
   local last = op.ge(count, steps - 1)
   core.update(count, op.where(last, 0, count + 1))
   return last, function(g, name)
@@ -196,6 +196,8 @@ local function sum_of_squares(list)
   end
   return nn.reshape(total, {1})
 end
+
+local made = 0 -- optimizers, of all entries
 
 local common = {optimizer = REQUIRED, lr = REQUIRED, factor = false, step = 0, clip_norm = 0.0,
                 clip_value = 0.0,
@@ -286,10 +288,14 @@ function nn.optimize(loss, given)
     if not any_fits(o.freeze, core.name(p)) then list[#list + 1] = p end
   end
   if #list == 0 then fail("optimize: the model has no parameter to train") end
+  made = made + 1
+  local prefix = made == 1 and "train." or "train." .. made .. "." -- of this one's own states
   local scale, after, last, add
-  if o.accumulate > 1 then last, add = accumulated(count("optimize: accumulate", o.accumulate)) end
+  if o.accumulate > 1 then
+    last, add = accumulated(prefix, count("optimize: accumulate", o.accumulate))
+  end
   if o.loss_scaling then
-    scale, after = loss_scale(last)
+    scale, after = loss_scale(prefix, last)
     loss = nn.reshape(loss, {1}) * scale
   end
   local grads, used = tools.gradients(loss, list)
@@ -319,7 +325,7 @@ function nn.optimize(loss, given)
     end
     local steps = core.is_tensor(o.step) and o.step or nn.index({1}, 1) + o.step
     if scale and kind.counts then -- without those that were left out
-      steps = core.state("train.updates", {1}, "i32", "constant", 0)
+      steps = core.state(prefix .. "updates", {1}, "i32", "constant", 0)
       put(steps, steps + 1)
     end
     local t = steps:to("f32") + 1.0

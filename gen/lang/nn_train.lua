@@ -228,9 +228,9 @@ end
 -- accuracy = ...}: each one number, or one for each of the `batch` examples; of a number that is
 -- made of sums, means and maxima over the examples the padding of a last short batch in an
 -- evaluation counts for nothing. It is called twice, for the entry `train`, which updates all
--- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options are those of
--- nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of N
--- gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
+-- parameters, and for `eval`; inputs, parameters and states of equal names are shared. The options
+-- are those of nn.optimize and nn.schedule; `accumulate` = N: every N-th step updates, by the mean of
+-- N gradients; schedules count updates. `ema` = 0.999, say: evaluations and final weights take a
 -- moving average of the weights. An `embedding` among the values (of each example some numbers) is
 -- for mar_at_5, how many of an example's five nearest neighbours in the test split share its class;
 -- a `reconstruction` (pictures from 0 to 1) is for a PNG of some beside the originals. The command
@@ -308,7 +308,7 @@ function nn.train(batch, f, given)
     -- the options of another one, --optimizer, are its own defaults
     local own = set.optimizer == o.optimizer
     for _, key in ipairs(of_optimizers) do
-      if o[key] ~= false and (own or key == "weight_decay") then how[key] = o[key] end
+      if given[key] ~= nil and (own or key == "weight_decay") then how[key] = given[key] end
     end
     local made = nn.optimize(loss, how)
     nn.output("train.lr", factor * set.lr)

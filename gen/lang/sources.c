@@ -290,7 +290,8 @@ static int lua_entry(lua_State *lua) { // entry(name) -> the one before; of outp
 // instead(source, other): what the entry computes, here or outside of it, reads other.
 static int lua_instead(lua_State *lua) {
   Compiler *c = front_compiler(lua);
-  Node **source = luaL_checkudata(lua, 1, kTensorType), **other = luaL_checkudata(lua, 2, kTensorType);
+  Node **source = luaL_checkudata(lua, 1, kTensorType);
+  Node **other = luaL_checkudata(lua, 2, kTensorType);
   Graph *g = c->graph;
   g->instead = arena_grow(g->arena, g->instead, g->ninstead, sizeof *g->instead);
   g->instead[g->ninstead++] = (Instead){c->entry, *source, *other};

@@ -16,6 +16,44 @@ long && ok "losses and their gradients, unfused" losses --lowering unfused
 for case in sgd momentum nesterov adam adamw lion muon groups scaled; do
   ok "20 steps, $case" optimizer $case 0
 done
+# Two optimizers in one entry, as a GAN has them: each has its own scale of the loss and its own sums.
+cat >"$work/two.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {4, 3})
+nn.entry("train", function()
+  local a, b = x:linear("a", {out = 2}), x:linear("b", {out = 2})
+  local function how(first, last)
+    return {optimizer = "sgd", lr = 0.1, accumulate = 2, loss_scaling = true,
+            parameters = table.move(nn.parameters(), first, last, 1, {})}
+  end
+  nn.output("norm_a", nn.optimize(a:square():mean(), how(1, 2)).norm)
+  nn.output("norm_b", nn.optimize((b - 1):square():mean(), how(3, 4)).norm)
+end)
+LUA
+two() {
+  plainly "$work/two.lua" --check --entry train --steps 4 --save "$work/two.safetensors" || return
+  grep -ao '"train[a-z0-9_.]*"' "$work/two.safetensors" | sort | tr -d '\n' | grep -qF \
+    '"train.2.accumulated""train.2.good_steps""train.2.loss_scale""train.accumulated""train.good_steps""train.loss_scale"'
+}
+ok "two optimizers with scaled losses and accumulated gradients" two
+# Muon's own default is true: a model's false is a choice.
+cat >"$work/muon.lua" <<'LUA'
+local nn = require "nn"
+nn.output("y", nn.input("x", {4}))
+nn.train(8, function()
+  local loss = nn.images{8, 1, 8, 8}:flatten():linear("fc", {out = 16}):square():mean()
+  return {loss = loss}
+end, {optimizer = "muon", lr = 0.02, nesterov = nn.config{nesterov = false}.nesterov})
+LUA
+muon() {
+  local of
+  for of in true false; do
+    build/nngen show "$work/muon.lua" --entry train --set nesterov=$of --stage simp |
+      grep -v "^#" | md5sum
+  done >"$work/muon"
+  [ "$(uniq "$work/muon" | wc -l)" = 2 ]
+}
+ok "muon without Nesterov's momentum" muon
 ok "20 steps, gradients clipped by their norm" optimizer momentum 0.3
 ok "a step by the oracle, muon" plainly tests/models/optim.lua --check --entry train --set case=muon
 
