@@ -3,7 +3,7 @@
 # what holds of it whatever it computes (attention_laws.lua).
 . "$(dirname "$0")/../tap.sh"
 . tests/models/attention.sh
-some=causal,causal_window,two_documents,together
+some=$(long && echo causal,two_documents,)causal_window,together
 inputs longer queries=5 keys=33 groups=1
 ok "one head of keys, more keys than queries, fp32" both $some,prefixes,alibi fp32 1e-5
 ok "the same, fp16" both $some fp16 3e-3

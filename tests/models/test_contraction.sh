@@ -65,7 +65,7 @@ ok "whole numbers are exact, fp16" exact --dtype fp16 --set seed=5 count=10
 ok "an operand that phases would copy in different ways" build/nngen $model --quiet --check \
   --dtype tf32 --set "shapes=data 1 4 1 13 236 1 3 1 3 0 0 1 1 4"
 
-for dtype in fp32 fp16; do
+for dtype in fp16 $(long && echo fp32); do
   ok "infinities and NaN spread as IEEE 754 says, $dtype" build/nngen tests/models/nonfinite.lua \
     --quiet --check --dtype $dtype
 done
@@ -97,14 +97,14 @@ each() {
   done < <(if long; then candidates "$@"; else printf '%d\n' $(($3 * 3)) $(($3 * 6)); fi)
   [ $tried -ge $(long && echo 5 || echo 1) ] || { echo "only $tried candidates"; return 1; }
 }
-few 2 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
-few 2 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7
-few 2 && ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 3
-few 2 && ok "candidates, conv fp16, pairs of channels" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 3
-few 2 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
-few 2 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3
-few 2 && ok "candidates, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0" 3
-few 2 && ok "candidates, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0" 3
+few 4 && ok "candidates, conv fp32" each fp32 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 5
+few 4 && ok "candidates, conv fp16" each fp16 "conv 2 40 9 11 40 3 3 1 1 1 1 1 1 1" 7
+few 4 && ok "candidates, conv bf16, taps of whole blocks" each bf16 "conv 1 64 7 6 40 3 3 1 1 1 1 1 1 1" 11 3
+few 4 && ok "candidates, conv fp16, pairs of channels" each fp16 "conv 1 3 11 12 20 7 7 2 2 3 3 1 1 1" 5 3
+few 4 && ok "candidates, matmul bf16, both across k" each bf16 "matmul 1 70 90 250 2 0" 2
+few 4 && ok "candidates, matmul tf32, both across k" each tf32 "matmul 1 70 90 120 1 0" 3
+few 4 && ok "candidates, matmul fp16, b across k" each fp16 "matmul 1 60 72 120 0 0" 3
+few 4 && ok "candidates, matmul tf32, b across k" each tf32 "matmul 1 60 72 60 0 0" 3
 cut() { candidates fp16 "$1" | grep -qv ' 1$'; } # cut SHAPE: a candidate has parts of k
 no_more_parts() { # a product in many parts, the same one when it is refused
   cut "matmul 1 64 64 4096 0 1" || { echo "the one product is not cut"; return 1; }
@@ -140,11 +140,11 @@ vectors() { # vectors DTYPE: of one row, of one column, of both, and with nothin
       matmul 2 33 1 70 1 1; matmul 3 1 9 70 0 0; matmul 1 1 1 40 0 0; matmul 1 1 7 1 0 0; \
       matmul 1 1 100 70 2 2; matmul 2 30 20 1 0 0"
 }
-ok "products of vectors, fp32" vectors fp32
+long && ok "products of vectors, fp32" vectors fp32
 ok "products of vectors, fp16" vectors fp16
 same_bits() { # same_bits OPTIONS...: whatever order threads and blocks run in
   local seed
-  for seed in 0 1 2 3; do
+  for seed in 0 1 $(long && echo 2 3); do
     NNGEN_SIM_SEED=$seed build/nngen $model --quiet --no-check --output "$work/bits$seed" \
       "$@" >"$work/log" || return
     grep -q ' /[0-9]' "$work/log" || { echo "no kernel has parts of k"; return 1; }

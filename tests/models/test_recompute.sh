@@ -27,9 +27,9 @@ ok "ResNet-18: nothing again where nothing limits" plan resnet18 "flops == 1 and
   --recompute auto
 ok "ResNet-18 in 600 MB: little again" \
   plan resnet18 "bytes <= 6e8 and flops <= 1.06 and again > 0" --memory 600M
-ok "ResNet-18 in 400 MB of 659" plan resnet18 "bytes <= 4e8 and flops <= 1.15" --memory 0.4G
+long && ok "ResNet-18 in 400 MB of 659" plan resnet18 "bytes <= 4e8 and flops <= 1.15" --memory 0.4G
 ok "ResNet-18 in half of its memory" plan resnet18 "arena <= 0.5 and flops <= 1.35" --memory 328M
-ok "ResNet-34 in half of its memory" plan resnet34 "arena <= 0.5 and flops <= 1.35" --memory 550M
+long && ok "ResNet-34 in half of its memory" plan resnet34 "arena <= 0.5 and flops <= 1.35" --memory 550M
 ok "autoencoder, all again" plan autoencoder "arena <= 0.75 and again > 3" --recompute all
 step() { # the step of a small network, each kernel and each result against the oracle
   build/nngen tests/models/recompute.lua --entry train --quiet --check "$@" >"$work/log" 2>&1 ||

@@ -6,7 +6,7 @@ for case in counter average swap moved cache descent shared row row_of_old row_u
   other_rows other_than_row rows_below columns another_state placed tails turned flipped \
   narrow; do
   ok "$case" run --set case=$case
-  few 2 && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
+  few 4 && ok "$case, fp16, unfused" run --set case=$case --dtype fp16 --lowering unfused
 done
 ok "another entry" run --set case=counter --entry reset
 ok "an entry that trains" run --set case=descent --entry train

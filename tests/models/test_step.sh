@@ -60,7 +60,7 @@ computed() { # computed MODEL MOST OPTIONS...: kernels that make an operand elem
   local count; count=$(grep -c 'computed_source<' "$work/cuda")
   [ "$count" -le "$2" ] || { echo "$count kernels, wanted at most $2"; return 1; }
 }
-for dtype in fp32 bf16; do # what is left: filters' gradients by images of one or three channels
+for dtype in bf16 $(long && echo fp32); do # what is left: filters' gradients by images of one or three channels
   ok "ResNet-18: operands are copied, $dtype" computed resnet18 1 --dtype $dtype
   ok "autoencoder: operands are copied, $dtype" computed autoencoder 2 --dtype $dtype
 done
@@ -77,7 +77,7 @@ linear() { # of twice the tokens scores are four times as many: they are not in 
   [ "${bytes[1]}" -gt 0 ] && [ $((bytes[1] * 2)) -le $((bytes[0] * 5)) ] ||
     { echo "arena: ${bytes[*]} bytes"; return 1; }
 }
-for dtype in fp32 bf16; do
+for dtype in bf16 $(long && echo fp32); do
   ok "block: the arena of a step grows as tokens do, $dtype" linear --dtype $dtype
 done
 tap_done

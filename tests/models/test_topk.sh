@@ -23,8 +23,8 @@ sorted() { # sorted DTYPE K LENGTH OUTER INNER
   [ -s "$work/want" ] && diff "$work/want" "$work/got" | head -5 && cmp "$work/want" "$work/got"
 }
 for k in 1 2 31 32 33 64; do
-  few 3 && ok "$k of 100, innermost" sorted fp32 $k 100 5 1
-  few 3 && ok "$k of 64, across memory" sorted fp32 $k 64 2 9
+  few 5 && ok "$k of 100, innermost" sorted fp32 $k 100 5 1
+  few 5 && ok "$k of 64, across memory" sorted fp32 $k 64 2 9
 done
 ok "1 of 1" sorted fp32 1 1 3 4
 ok "all of 7" sorted fp32 7 7 40 1
@@ -36,8 +36,8 @@ ok "8 of 64, many rows" sorted fp32 8 64 500 1
 for dtype in fp16 $(long && echo bf16); do ok "33 of 500, $dtype" sorted $dtype 33 500 2 3; done
 for case in every special rising integers maps; do
   ok "$case" run case=$case
-  few 3 && ok "$case, 64, innermost" run case=$case k=64 inner=1
-  [ $case = maps ] || ! few 3 || ok "$case, fp16, unfused" run case=$case --dtype fp16 --lowering unfused
+  few 5 && ok "$case, 64, innermost" run case=$case k=64 inner=1
+  [ $case = maps ] || ! few 5 || ok "$case, fp16, unfused" run case=$case --dtype fp16 --lowering unfused
 done
 ok "maps, unfused" run case=maps --lowering unfused # 16 bits would round what is sorted
 ok "special, rows in parts" run case=special k=40 inner=1 length=20000

@@ -17,14 +17,14 @@ for one in plain:3 bias:3:1 bias_own:3:1 bias_keys:3:1 bias_shared:3:1 bias_head
   one_key:0 odd_values:0 deep:3 low:3 itself:3 twice:3 two_values:1 entropy:1 shared_keys:2 learned_keys:2 \
   mixed_heads:1 fused_projection:3 einsum:3 joined_batches:3 repeated_heads:3 \
   exponentials:0 other_batches:0 joined_inputs:0 padded_types:0; do
-  few 5 || continue
+  few 9 || continue
   dtypes=(fp32 fp16) i=$((i + 1))
   for dtype in $(long && echo fp32 fp16 || echo ${dtypes[i % 2]}); do
     [ $one$dtype = twice:3fp16 ] && continue # rounding twice costs it the gate of a model
     ok "${one%%:*}, $dtype" derived ${one%%:*} $dtype ${one#*:}
   done
 done
-for one in lengths $(long && echo grouped fused_projection); do ok "$one, tf32" derived $one tf32 3; done
+for one in $(long && echo lengths grouped fused_projection); do ok "$one, tf32" derived $one tf32 3; done
 ok "scores far from 0, fp32" derived far fp32 3
 reshapes() { # a bias that is seen in the shape of scores is not copied into it
   build/nngen show tests/models/weigh.lua --set case=bias --stage fuse >"$work/fuse" || return 1
@@ -39,7 +39,7 @@ summed() { # summed CASE DTYPE CANDIDATE: another tile, another order of threads
 i=0
 for one in bias_odd bias_shared bias_keys scales; do
   for dtype in fp32 fp16 bf16; do
-    few 4 || continue
+    few 5 || continue
     for place in $(long && seq 1 8 || echo $((++i * 3 - 2))); do
       ok "sums of weights, $one, $dtype, candidate $place" summed $one $dtype $place
     done
