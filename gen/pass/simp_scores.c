@@ -67,6 +67,35 @@ Node *scale_behind(Graph *to, Node *n) {
   return NULL;
 }
 
+// What x repeats for several batches, as expand writes it; null: nothing.
+static Node *repeated(const Node *x) {
+  if (x->op->cls != OpMap || x->op->typing != TypeWhere || x->in[1] != x->in[2]) return NULL;
+  Node *one = x->in[1];
+  const Type *all = &x->type, *t = &one->type;
+  bool matrices = t->rank > 2 && t->dtype == all->dtype &&
+                  t->dim[t->rank - 1] == all->dim[all->rank - 1] &&
+                  t->dim[t->rank - 2] == all->dim[all->rank - 2];
+  return matrices ? one : NULL;
+}
+
+// Matrices that are repeated for several batches are read once for each, where the other operand
+// has those batches: heads of queries share their keys.
+Node *repeats_read(Graph *to, Node *n) {
+  if (!reshape_batched(n)) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *one = repeated(unturned(n->in[i]));
+    const Type *other = &n->in[1 - i]->type;
+    bool has = one != NULL;
+    for (int d = 3; has && d <= n->type.rank; d++) {
+      int64_t wanted = n->type.dim[n->type.rank - d];
+      bool own = d <= one->type.rank && one->type.dim[one->type.rank - d] == wanted;
+      has = own || (d <= other->rank && other->dim[other->rank - d] == wanted);
+    }
+    if (has) return with_operand(to, n, i, one);
+  }
+  return NULL;
+}
+
 // The exponential that is a factor of all that n adds up; *mixed: there are several.
 static const Node *power_of(const Node *n, bool *mixed) {
   if (!is_map(n, FlagAdd | FlagSub)) return sum_power(n);

@@ -121,6 +121,23 @@ function forms.windows() -- B pictures of H windows of one head, as Swin Transfo
   s = s:reshape{B, H, 1, N, M} + input("bias", {H, N, M}):unsqueeze(2)
   return heads(s:reshape{B * H, 1, N, M}:softmax():matmul(flat(v):unsqueeze(2)):squeeze(2))
 end
+-- keys and values that heads share
+local function grouped(repeated)
+  local x = input("q6", {B, 6, N, D})
+  local y, z = repeated(input("kg", {B, 2, M, D})), repeated(input("vg", {B, 2, M, W}))
+  return (x:matmul(turned(y)) * scale):softmax():matmul(z)
+end
+function forms.repeated() return grouped(function(x) return x:repeat_interleave(3, 2) end) end
+function forms.expanded()
+  return grouped(function(x)
+    return x:unsqueeze(3):expand{-1, -1, 3, -1, -1}:flatten(2, 3)
+  end)
+end
+function forms.shared() -- by all
+  local y, z = input("k1", {B, 1, M, D}), input("v1", {B, 1, M, W})
+  return (q:matmul(turned(y:expand{-1, H, -1, -1})) * scale):softmax()
+    :matmul(z:expand{-1, H, -1, -1})
+end
 
 local y, other = forms[cfg.form]()
 nn.output("y", y)

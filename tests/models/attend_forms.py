@@ -12,7 +12,8 @@ import torch
 B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
 SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, M, 8),
           "q2": (B, H, N, D), "k2": (B, H, M, D), "lambda": (1,), "bias": (H, N, M),
-          "of_head": (H, 1, 1)}
+          "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
+          "k1": (B, 1, M, D), "v1": (B, 1, M, W)}
 
 
 def wanted(form, x):
@@ -47,6 +48,11 @@ def wanted(form, x):
         return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
     if form == "heads_scaled":
         return (weigh((x["q"] * x["of_head"]) @ x["k"].mT),)
+    if form in ("repeated", "expanded"):
+        k, v = (x[name].repeat_interleave(3, 1) for name in ("kg", "vg"))
+        return (weigh(x["q6"] @ k.mT * scale, v),)
+    if form == "shared":
+        return (weigh(x["q"] @ x["k1"].mT * scale, x["v1"]),)
     return (weigh(s),)
 
 
