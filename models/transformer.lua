@@ -47,6 +47,9 @@ local function writes_text(m)
   if own.top_k < 0 or own.top_k > m.vocab then
     error("top_k is from 1 to vocab, or 0: all tokens", 2)
   end
+  if own.top_k > 0 and own.temperature == 0 then
+    error("top_k wants a temperature above 0: at 0 no token is drawn", 2)
+  end
   -- How many tokens there are: one more is asked for than fit in a context that is full.
   local count = nn.state("count", {1}, {dtype = "i32", init = 1, below = P + 1}) -- P: it is full
   local tokens = nn.state("tokens", {B, P}, {dtype = "i32"})
@@ -66,12 +69,13 @@ local function writes_text(m)
     return (x - (-((u + 1e-7):log())):log()):argmax(2)
   end
 
-  -- The token after `last`, which counts from 0; nothing is written beyond the last position.
-  local function append(name, logits, last, written)
+  -- The token after `last`, which counts from 0, and at most how many there are then; nothing is
+  -- written beyond the last position.
+  local function append(name, logits, last, written, most)
     local next_token = choose(logits, last)
     local place = nn.index({1, P}, 2)
     nn.update(tokens, nn.where(place:eq(last + 1), next_token:reshape{B, 1}, written))
-    nn.update(count, nn.min(last + 2, P + 1))
+    nn.update(count, nn.min(last + 2, most))
     nn.output(name, next_token)
   end
 
@@ -87,7 +91,7 @@ local function writes_text(m)
     local logits = m.decode(ids, nn.index({N}, 1), attend)
     local written = N == P and ids or nn.concat({ids, nn.slice(tokens, 2, N + 1, P)}, 2)
     append("first_token", nn.slice(logits, 2, N, N):reshape{B, m.vocab},
-           nn.index({1}, 1) + (N - 1), written)
+           nn.index({1}, 1) + (N - 1), written, P) -- behind a prompt of P tokens it is told alone
   end)
 
   nn.entry("next", function() -- one token more
@@ -103,7 +107,7 @@ local function writes_text(m)
     local ids = tokens:take_along(nn.index({B, 1}, 2) + last, 2)
     local logits = m.decode(ids, last, attend):reshape{B, m.vocab}
     nn.output("next_logits", logits)
-    append("token", logits, last, tokens)
+    append("token", logits, last, tokens, P + 1)
   end)
 end
 

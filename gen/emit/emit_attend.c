@@ -202,6 +202,26 @@ static void put_row_outputs(AttendText *t, Scope *s, const Index *at) {
   }
 }
 
+// Do both compute the same? Conditions are copied for each that reads them (chain.c).
+static bool is_alike(Arena *arena, const Node *a, const Node *b) {
+  size_t size, other;
+  if (a == b) return true;
+  if (node_has_memory(a) || a->op != b->op || a->nin != b->nin) return false;
+  const void *key = simp_key(arena, a, a->in, &size), *of_b = simp_key(arena, b, a->in, &other);
+  if (size != other || memcmp(key, of_b, size)) return false;
+  for (int i = 0; i < a->nin; i++)
+    if (!is_alike(arena, a->in[i], b->in[i])) return false;
+  return true;
+}
+
+// Is this step a condition that the scores have, too, so that what it leaves out is 0 already?
+static bool masks_again(Arena *arena, const Attention *a, const Weighing *w) {
+  if (w->node->op->typing != TypeWhere || w->heavy != 1) return false;
+  for (const Node *n = a->score; n->op->cls == OpMap && n->op->typing == TypeWhere; n = n->in[1])
+    if (is_masked(n->in[2]) && is_alike(arena, n->in[0], w->node->in[0])) return true;
+  return false;
+}
+
 static void put_row(AttendText *t) {
   Emitter *e = t->e;
   const Attention *a = e->g->attention;
@@ -225,6 +245,11 @@ static void put_row(AttendText *t) {
     if (!converts && !is_elementwise(a, w)) value = weighed(&s, w, at, value);
   }
   put_row_outputs(t, &s, at);
+  for (int i = 0; i < a->nsteps; i++)
+    if (masks_again(e->c->arena, a, &a->step[i])) { // a row without a key has no NaN then
+      value = arena_printf(e->c->arena, "(state.sum == 0.f ? 0.f : %s)", value);
+      break;
+    }
   lua_newtable(e->c->lua);
   put_function(t, &s, value);
   lua_setfield(e->c->lua, -2, "row");

@@ -34,6 +34,7 @@ typedef struct SpanText {
 static const SpanValue unknown = {.text = "span_any()", .constant = true, .span = {-1e300, 1e300}};
 
 static const char *number(SpanText *t, double v) {
+  if (isnan(v)) return "span_unknown()";
   if (isinf(v)) return v > 0 ? "span_at(nn_inf())" : "span_at(-nn_inf())";
   return arena_printf(t->arena, "span_at(%.17g)", v);
 }

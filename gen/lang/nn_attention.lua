@@ -25,6 +25,9 @@ local function dimensions(q, k, v)
   if of_k[4] ~= d.D then fail("attention: q has depth %d, k has %d", d.D, of_k[4]) end
   if of_v[2] ~= d.G then fail("attention: k has %d heads, v has %d", d.G, of_v[2]) end
   if of_v[3] ~= d.M then fail("attention: k has %d keys, v has %d", d.M, of_v[3]) end
+  if d.M == 0 and d.B * d.H * d.N > 0 then
+    fail("attention: there is no key: k is %s", said(of_k))
+  end
   if d.H % d.G ~= 0 then
     fail("attention: %d heads of q are no multiple of %d heads of k", d.H, d.G)
   end

@@ -56,7 +56,7 @@ op{name = "mul", nin = 2, type = "arith", cuda = "$1 * $2", wraps = "nn_mul($1, 
    ref = function(a, b) return a * b end, grad = function(g, y, a, b) return g * b, g * a end}
 op{name = "div", nin = 2, cuda = "$1 / $2", flags = {"div"},
    ref = function(a, b) return a / b end, grad = function(g, y, a, b) return g / b, -g * y / b end}
-op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 60, flags = {"wide"}, ref = function(a, b) return a ^ b end,
+op{name = "pow", nin = 2, cuda = "nn_pow($1, $2)", flops = 60, flags = {"wide", "power"}, ref = function(a, b) return a ^ b end,
    grad = function(g, y, a, b) -- 0 ^ 0 is 1 all around
      return where(eq(b, 0), 0, g * b * a ^ (b - 1)), where(eq(a, 0) * ge(b, 0), 0, g * y * log(a))
    end}
@@ -145,7 +145,7 @@ op{name = "abs", type = "arith", cuda = "nn_abs($1)", flags = {"lipschitz"},
    grad = function(g, y, x) return g * (gt(x, 0) - lt(x, 0)) end}
 op{name = "exp", cuda = "nn_exp($1)", flops = 4, flags = {"wide", "exp"}, ref = function(x) return math.exp(x) end,
    grad = function(g, y) return g * y end}
-op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide", "shrinks"}, ref = function(x) return math.log(x) end,
+op{name = "log", cuda = "nn_log($1)", flops = 4, flags = {"wide", "shrinks", "log"}, ref = function(x) return math.log(x) end,
    grad = function(g, y, x) return g / x end}
 op{name = "sqrt", cuda = "nn_sqrt($1)", flops = 4, flags = {"shrinks"}, ref = function(x) return math.sqrt(x) end,
    grad = function(g, y) return g / (2 * y) end}
@@ -271,7 +271,7 @@ local online = {name = "online",
 op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
    result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
-op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
+op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online", "max"},
    result = "a.most", ref_result = function(most, sum) return most end}
 -- Of a row with an infinity at the top it is NaN, as exp(inf - inf) is.
 op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},

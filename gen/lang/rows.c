@@ -22,6 +22,8 @@ static const struct {
                   {"div", FlagDiv},
                   {"neg", FlagNeg},
                   {"exp", FlagExp},
+                  {"log", FlagLog},
+                  {"power", FlagPower},
                   {"max", FlagMax},
                   {"copy", FlagCopy},
                   {"stop", FlagStop},

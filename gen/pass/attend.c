@@ -57,12 +57,16 @@ bool attend_is_row(const Attention *a, const Node *n) {
 
 // ---- from the weights to the power --------------------------------------------------------------
 
-// The input of n that the power is in; -1: n is no step on the way.
-static int heavy_input(const Node *n) {
-  bool zero = n->op->typing == TypeWhere && node_is_literal(n->in[2]) && n->in[2]->attr.value == 0;
+static bool is_zero(const Node *n) {
+  return node_is_literal(n) && n->attr.value == 0;
+}
+
+// May the power be in input i of n, a step on the way to it?
+static bool is_heavy(const Node *n, int i) {
+  if (n->op->typing == TypeWhere) return i > 0 && is_zero(n->in[3 - i]);
+  if (n->op->flags & FlagMul) return true;
   bool converts = n->op->typing == TypeConvert && dtype_is_float((Dtype)n->attr.dtype);
-  if (n->op->flags & (FlagCopy | FlagDiv) || converts) return 0;
-  return n->op->flags & FlagMul ? 2 : zero ? 1 : -1; // 2: either
+  return i == 0 && (converts || n->op->flags & (FlagCopy | FlagDiv));
 }
 
 // Is the power above n? Then the steps to it are noted, from n on.
@@ -75,9 +79,8 @@ static bool find_power(Search *s, Node *n, int steps) {
     s->a.nsteps = steps;
     return true;
   }
-  int heavy = heavy_input(n);
-  for (int i = heavy == 2 ? 0 : heavy; i >= 0 && i <= (heavy == 2 ? 1 : heavy); i++) {
-    if (!find_power(s, n->in[i], steps + 1)) continue;
+  for (int i = 0; i < n->nin; i++) {
+    if (!is_heavy(n, i) || !find_power(s, n->in[i], steps + 1)) continue;
     s->a.step[steps] = (Weighing){n, i};
     return true;
   }
@@ -320,14 +323,17 @@ static bool is_attention(Search *s) {
          may_join(s);
 }
 
+const Node *attend_product(Node *last) {
+  Search s = {.last = last};
+  return last->op->cls == OpContract && find_scores(&s) ? s.a.product[0] : NULL;
+}
+
 bool *attend_products(const Graph *g) {
   bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
   bool wanted = strcmp(g->c->options.lowering, "unfused") && !g->c->options.no_flash;
   for (int i = 0; i < g->nnodes && wanted; i++) {
-    Search s = {.last = g->nodes[i]};
-    if (s.last->op->cls != OpContract || !find_scores(&s))
-      continue;
-    found[s.last->id] = found[s.a.product[0]->id] = true;
+    const Node *product = attend_product(g->nodes[i]);
+    if (product) found[i] = found[product->id] = true;
   }
   return found;
 }

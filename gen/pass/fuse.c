@@ -5,6 +5,7 @@
 //   tables.c    what is made of positions and takes long is computed once, by init
 //   chain.c     a reduction that reads its row again gets the cheap maps before it for itself
 //   weigh.c     products whose left operand is a map of others, each with scores of its own
+//   attend_own.c  attentions that share scores, each with scores of its own
 //   attend.c    softmax of a map of a product, times values: both products and what is between them
 //   twins.c     slices of a product that maps combine, where a tile holds both
 //   epilogue    forward: a map joins the group that makes one of its inputs, when it runs over the
@@ -272,21 +273,38 @@ static void grow_epilogues(Graph *g) {
 
 // ---- the pass ---------------------------------------------------------------------------------
 
+// A group for each node; then attention, of several.
+static void begin_groups(Graph *g, Fuse *f) {
+  f->seen = arena_alloc(g->arena, sizeof *f->seen * (size_t)(g->nnodes + 1));
+  g->scratch = f;
+  for (int i = 0; i < g->nnodes; i++)
+    if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
+  find_users(g, f);
+  for (int i = 0; i < g->nnodes; i++) {
+    Group *k = g->nodes[i]->group;
+    if (!k || k->nnodes != 1 || f->one_call || g->c->options.no_flash) continue;
+    weigh_find(g, k);
+    if (!k->attention && k->tm->fusion->product) attend_find(g, k);
+  }
+}
+
+bool *fuse_attentions(Graph *g) {
+  bool *found = arena_alloc(g->arena, sizeof *found * (size_t)(g->nnodes + 1));
+  Fuse f = {0};
+  begin_groups(g, &f);
+  for (int i = 0; i < g->nnodes; i++) {
+    const Group *k = g->nodes[i]->group;
+    found[i] = k && k->attention && k->anchor == g->nodes[i];
+  }
+  g->scratch = NULL;
+  return found;
+}
+
 // Makes groups; false: two of them wait for each other.
 static bool make_groups(Compiler *c, Graph *g, bool exact) {
   bool unfused = !strcmp(c->options.lowering, "unfused");
   Fuse f = {.one_call = unfused, .exact = exact};
-  f.seen = arena_alloc(g->arena, sizeof *f.seen * (size_t)(g->nnodes + 1));
-  g->scratch = &f;
-  for (int i = 0; i < g->nnodes; i++)
-    if (g->nodes[i]->uses && !is_source(g->nodes[i])) new_group(g, g->nodes[i]);
-  find_users(g, &f);
-  for (int i = 0; i < g->nnodes; i++) {
-    Group *k = g->nodes[i]->group;
-    if (!k || k->nnodes != 1 || unfused || c->options.no_flash) continue;
-    weigh_find(g, k);
-    if (!k->attention && k->tm->fusion->product) attend_find(g, k);
-  }
+  begin_groups(g, &f);
   for (int i = 0; i < g->nnodes; i++) {
     Group *k = g->nodes[i]->group;
     if (!k || k->nnodes != 1 || !k->tm->fusion->product) continue;
@@ -309,7 +327,7 @@ static bool make_groups(Compiler *c, Graph *g, bool exact) {
 void fuse_pass(Compiler *c) {
   if (strcmp(c->options.lowering, "unfused")) {
     c->graph = chain_own(tables_make(c->graph));
-    if (!c->options.no_flash) c->graph = weigh_own(c->graph);
+    if (!c->options.no_flash) c->graph = attend_own(weigh_own(c->graph));
   }
   if (make_groups(c, c->graph, false)) return;
   c->graph = graph_copy(c->graph);

@@ -147,9 +147,7 @@ struct Group {
   Node *pair[2];        // contract: the halves of its columns that it combines; null: none
   Attention *attention; // null: it is none
   Type domain;          // what the epilogue runs over: the outputs' shape
-  const char *name;     // the kernel's symbol
-  const char *layer;    // dotted place
-  const char *ops;      // "conv2d+add+relu"
+  const char *name, *layer, *ops; // the kernel's symbol; dotted place; "conv2d+add+relu"
   bool fixed;           // belongs to `init`
   Group **parts;        // map: groups of different domains in one launch (bundle.c); Node.tail
   int nparts;           // numbers them; 0: it is one
@@ -169,7 +167,12 @@ void simp_pass(Compiler *c), prec_pass(Compiler *c), recompute_pass(Compiler *c)
 typedef Node *SimpRule(Graph *to, Node *n); // gives what n is replaced with, or null
 SimpRule sum_outside, sum_joins_variance, sum_joins_exponentials, sum_joins_product; // simp_sums.c
 Node *sum_deviates(const Node *n); // y, where n sums (y - mean(y))^2 up; null: it does not
-SimpRule reshape_last, batches_last, reduce_inside, weights_first, turned_product, concat_simpler;
+SimpRule reshape_last, batches_last, batches_apart, reduce_inside, weights_first, turned_product,
+    concat_simpler, powers_plain, scores_turned, nan_of_row, weights_apart, scale_behind,
+    sum_inside, repeats_read;
+// simp_reshape.c: the last two dimensions exchanged? By batches? Is a product of batches in it?
+bool reshape_turns(const Node *), reshape_batched(const Node *), reshape_scores(const Node *);
+const Node *sum_power(const Node *n); // the exponential that is a factor of n; null: there is none
 Node *simp_make(Graph *to, const Op *op, int nin, Node **in, const Attr *attr, const Node *like);
 bool simp_is_const(const Node *n), sum_is_mean(const Node *c, const Node *y, int64_t axes);
 Node *simp_const(Graph *to, double value, const Type *shape, const Node *like);
@@ -180,7 +183,7 @@ void channels_pack_groups(Graph *to, Node *conv, Dtype dtype), // channels.c: bo
     channels_make_even(Graph *to, Node *conv, Dtype dtype), share_fixed(Graph *g); // share.c
 Node *vector_product(Graph *to, Node *matmul); // vector.c: what takes its place, or itself
 Graph *tables_make(Graph *g), *beside_join(Graph *g), *norms_follow(Graph *g),
-    *copies_follow(Graph *g), *weigh_own(Graph *g), *chain_own(Graph *g); // a file each
+    *copies_follow(Graph *g), *weigh_own(Graph *g), *attend_own(Graph *g), *chain_own(Graph *g);
 
 // ---- fuse.c: what its sweeps share --------------------------------------------------------------
 enum { kMostNodes = 160, kMostValues = 256 }; // of a group; of a kernel's text
@@ -205,6 +208,7 @@ const char *prologue_of_product(Group *k, Group *before),
     *prologue_of_window(Group *k, Group *before), *prologue_of_attention(Group *k, Group *before),
     *prologue_of_elements(Group *k, Group *before);                // prologue.c
 void fuse_explain(const Group *g, const char *before, FILE *file); // what it is apart from, why
+bool *fuse_attentions(Graph *g); // by id: would it be attention? g is for this question alone
 void fuse_absorb(Graph *g, Group *to, Group *from); // the nodes of `from` become those of `to`
 bool fuse_depends(Group *from, const Group *on, Group **seen, int *nseen);
 bool fuse_reaches(Group *from, const Group *on);       // the same, of one question
@@ -220,7 +224,7 @@ bool bundle_shares(const Group *k); // is it such a reduction, and will share a 
 void heads_find(Graph *g), place_concats(Graph *g), prologue_grow(Graph *g), // a file each
     sibling_join(Graph *g), bundle_groups(Graph *g), row_join_readers(Graph *g);
 
-// ---- chain.c, late.c ---------------------------------------------------------------------------
+// ---- chain.c, late.c, gain.c -------------------------------------------------------------------
 bool chain_is_large(const Node *n, const Node *beside), chain_is_cheap(const Arch *, const Node *n);
 Node *chain_copy(Graph *to, Node *n, Node **in); // of these inputs, for one reader
 typedef struct Late Late;
@@ -228,8 +232,6 @@ Late *late_find(const Graph *g, bool *stored);                     // stored: by
 bool late_wants(const Late *late, const Node *map, const Node *n); // should map compute n itself?
 Node *late_copy(Graph *to, const Late *late, Node *old);           // from its root on
 bool late_sums_columns(const Late *late, const Node *n); // may a product's own kernel sum it?
-
-// ---- gain.c ------------------------------------------------------------------------------------
 bool gain_is_small(const Arch *arch, const Group *k); // is its launch what it costs?
 double gain_of_copy(const Arch *arch, const Type *t); // seconds of a kernel that copies a value
 // Is it cheaper to store elements singly, as a kernel makes them, than to copy them into order?
@@ -259,8 +261,8 @@ bool tail_meet(const Node *a, const Node *b); // do maps lead from both to one?
 void tail_pair(Graph *g, Group *k), twins_find(Graph *g, Group *k); // of a product that is alone
 
 // ---- attend.c ----------------------------------------------------------------------------------
-// By id: which products may become attention, by what they compute? For layout.
-bool *attend_products(const Graph *g);
+const Node *attend_product(Node *last); // that makes the scores; null: it weighs nothing by them
+bool *attend_products(const Graph *g);  // by id: which may become attention? For layout
 void attend_find(Graph *g, Group *k); // makes a product alone in its group attention, if it is
 bool attend_is_row(const Attention *a, const Node *n);   // is it one value for a row of scores?
 const char *attend_joins(const Group *k, const Node *n); // the rule for maps behind it
@@ -272,7 +274,7 @@ int attend_dim(const Maps *m, int tensor, AxisRole role); // the only one with s
 void weigh_find(Graph *g, Group *k); // weigh.c: makes such a product, alone, one kernel; or a sum
 Maps weigh_sum_axes(const Node *sum, const Node *product, const int *place);
 
-// ---- group.c -----------------------------------------------------------------------------------
+// ---- group.c, row.c, print.c -------------------------------------------------------------------
 bool group_reduces(const Group *g, const Node *n);      // at the end of a product's epilogue
 bool group_sums_columns(const Group *g, const Node *n); // so, and down the columns of the product
 bool group_joins_rows(const Group *g, const Node *n);   // or along its rows, for a norm (norms.c)
@@ -290,8 +292,6 @@ double in_place_share(const Group *k, const Node *n); // of input or output n, w
 double in_place_bytes(const Group *k); // that k reads and writes, if it changes states in place
 // Is n an input of k that k updates in place, or the output that is written there?
 bool group_aliases(const Group *k, const Node *n);
-
-// ---- row.c, print.c ----------------------------------------------------------------------------
 int row_sweeps(const Group *g); // sets Node.sweep of g's nodes; how many there are
 bool row_needed_later(const Group *g, const Node *n, int sweep); // is the full value n?
 bool row_waits(const Group *g, const Node *n, int sweep); // is it at hand by then, and needed?

@@ -324,7 +324,9 @@ static SimpRule *const rules[] = {
     drop_taps,      sum_outside,     sum_joins_variance, sum_joins_exponentials,
     broadcast_late, reshape_last,    sum_joins_product,  pads_to_concat,
     batches_last,   reduce_inside,   weights_first,      turned_product,
-    concat_simpler,
+    concat_simpler, powers_plain,    scores_turned,      batches_apart,
+    nan_of_row,     weights_apart,   scale_behind,       sum_inside,
+    repeats_read,
 };
 
 static Node *apply(Graph *to, Node *n) {

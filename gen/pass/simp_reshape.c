@@ -53,17 +53,19 @@ static bool same_matrices(const Type *a, const Type *b) {
 }
 
 // Is n a product of matrices of which each batch has its own?
-static bool is_batched(const Node *n) {
+bool reshape_batched(const Node *n) {
   return n->op->cls == OpContract && n->op->maps->leading && n->in[1]->type.rank > 2;
 }
 
-// Is n made by maps and reductions of a product with matrices like `matrices`?
-static bool made_of_product(const Node *n, const Type *matrices, int *left) {
-  if (is_batched(n)) return same_matrices(&n->type, matrices);
-  if (--*left < 0 || (n->op->cls != OpMap && n->op->cls != OpReduce)) return false;
-  for (int i = 0; i < n->nin; i++)
-    if (made_of_product(n->in[i], matrices, left)) return true;
-  return false;
+// The product with matrices like `matrices` that n is made of, by maps and reductions; null: none.
+static const Node *made_of_product(const Node *n, const Type *matrices, int *left) {
+  if (reshape_batched(n)) return same_matrices(&n->type, matrices) ? n : NULL;
+  if (--*left < 0 || (n->op->cls != OpMap && n->op->cls != OpReduce)) return NULL;
+  for (int i = 0; i < n->nin; i++) {
+    const Node *product = made_of_product(n->in[i], matrices, left);
+    if (product) return product;
+  }
+  return NULL;
 }
 
 static int dims_of_batches(const Type *t) { // those of size 1 left out
@@ -80,16 +82,43 @@ static bool joins_batches(const Node *n) {
   return same_matrices(&n->in[0]->type, &n->type) && (joins || n->type.rank == 3);
 }
 
-static bool joins_of_product(const Node *n) {
+bool reshape_scores(const Node *n) {
   int left = kMostSearched;
-  return joins_batches(n) && made_of_product(n->in[0], &n->type, &left);
+  return n->type.rank > 2 && made_of_product(n, &n->type, &left);
+}
+
+static bool made_of_scores(const Node *n) {
+  return reshape_scores(reshape_turns(n) ? n->in[0] : n);
+}
+
+// Is x, an operand, what exponentials of scores weigh by?
+static bool is_weights(const Node *x) {
+  return sum_power(reshape_turns(x) ? x->in[0] : x);
+}
+
+// The same of a product without weights: it may make some itself.
+static bool first_scores(const Node *n) {
+  int left = kMostSearched;
+  const Node *product = n->type.rank > 2 ? made_of_product(n, &n->type, &left) : NULL;
+  return product && !is_weights(product->in[0]) && !is_weights(product->in[1]);
+}
+
+// Does n see rows of its input, each whole, as a matrix or as more of them?
+static bool joins_rows(const Node *n) {
+  if (!is_reshape(n) || n->in[0]->type.rank <= n->type.rank || n->type.rank < 2) return false;
+  const Type *from = &n->in[0]->type;
+  return from->dim[from->rank - 1] == n->type.dim[n->type.rank - 1];
+}
+
+static bool joins_of_product(const Node *n) {
+  return joins_batches(n) ? reshape_scores(n->in[0]) : joins_rows(n) && first_scores(n->in[0]);
 }
 
 static Type batches_of(const Type *t) {
   return type_make(t->dtype, t->rank - 2, t->dim);
 }
 
-static bool turns_matrices(const Node *n) {
+bool reshape_turns(const Node *n) {
   if (n->op->cls != OpMove || n->op->form != MovePermute) return false;
   int rows = n->type.rank - 2;
   for (int d = 0; d < rows; d++)
@@ -102,7 +131,7 @@ static bool turns_matrices(const Node *n) {
 static Node *with_batches(Graph *to, Node *x, const Type *joined, const Type *apart) {
   int64_t dims[MaxRank];
   if (x->type.rank <= 2) return x;
-  if (turns_matrices(x)) {
+  if (reshape_turns(x)) {
     Node *inner = with_batches(to, x->in[0], joined, apart);
     if (!inner) return NULL;
     Attr attr = {0};
@@ -126,18 +155,12 @@ static Node *product_with_batches(Graph *to, Node *n, const Type *apart) {
   return simp_make(to, n->op, 2, in, &n->attr, n);
 }
 
-static bool made_of_scores(const Node *n) {
-  int left = kMostSearched;
-  if (turns_matrices(n)) n = n->in[0];
-  return n->type.rank > 2 && made_of_product(n, &n->type, &left);
-}
-
 // A product of what is seen with fewer dimensions of batches is a product that has all, seen so.
 Node *batches_last(Graph *to, Node *n) {
-  if (!is_batched(n)) return NULL;
+  if (!reshape_batched(n)) return NULL;
   Type joined = batches_of(&n->type);
   for (int i = 0; i < 2; i++) {
-    const Node *x = turns_matrices(n->in[i]) ? n->in[i]->in[0] : n->in[i];
+    const Node *x = reshape_turns(n->in[i]) ? n->in[i]->in[0] : n->in[i];
     if (!joins_batches(x)) continue;
     Type own = batches_of(&x->type), apart = batches_of(&x->in[0]->type);
     if (!type_same_shape(&own, &joined)) continue;
@@ -151,7 +174,7 @@ Node *batches_last(Graph *to, Node *n) {
 // scores stand on the left then, as weigh.c wants them.
 Node *weights_first(Graph *to, Node *n) {
   int rank = n->type.rank;
-  if (n->op->cls != OpMove || n->op->form != MovePermute || !is_batched(n->in[0])) return NULL;
+  if (n->op->cls != OpMove || n->op->form != MovePermute || !reshape_batched(n->in[0])) return NULL;
   const Node *product = n->in[0];
   Node *in[2] = {product->in[1], product->in[0]};
   if (n->attr.dims[rank - 1] != rank - 2 || product->uses > 1 || in[0]->type.rank != rank ||
@@ -168,7 +191,7 @@ Node *weights_first(Graph *to, Node *n) {
 // A product of two matrices that is only read turned is the product of both, turned, the other way
 // round: gradients of weights come as the weights lie.
 Node *turned_product(Graph *to, Node *n) {
-  Node *product = turns_matrices(n) && n->type.rank == 2 ? n->in[0] : NULL;
+  Node *product = reshape_turns(n) && n->type.rank == 2 ? n->in[0] : NULL;
   if (!product || product->op->cls != OpContract || !product->op->maps->leading ||
       product->uses > 1 || product->in[1]->type.rank != 2 || product->in[0]->type.rank != 2)
     return NULL;
@@ -181,11 +204,45 @@ Node *turned_product(Graph *to, Node *n) {
 Node *reduce_inside(Graph *to, Node *n) {
   if (n->op->cls != OpReduce || !joins_of_product(n->in[0])) return NULL;
   Node *x = n->in[0]->in[0];
-  int rank = n->type.rank, more = x->type.rank - rank;
-  if (n->attr.axes & ((1 << (rank - 2)) - 1)) return NULL;
+  int rank = n->type.rank, more = x->type.rank - rank, whole = joins_batches(n->in[0]) ? 2 : 1;
+  if (n->attr.axes & ((1 << (rank - whole)) - 1)) return NULL;
   Attr attr = n->attr;
   attr.axes <<= more;
   return reshaped(to, simp_make(to, n->op, 1, &x, &attr, n), rank, n->type.dim);
+}
+
+// Does n see the batches of its input, which is made of a product, as more dimensions?
+static bool parts_batches(const Node *n) {
+  return is_reshape(n) && n->in[0]->type.rank < n->type.rank && n->in[0]->type.rank > 2 &&
+         dims_of_batches(&n->in[0]->type) < dims_of_batches(&n->type) &&
+         same_matrices(&n->in[0]->type, &n->type) && first_scores(n->in[0]);
+}
+
+// x, which broadcasts to `from`, where this is seen as `as`, a product of so many batches; null: it
+// cannot be.
+static Node *seen_apart(Graph *to, Node *x, const Type *from, const Type *as) {
+  int64_t dims[MaxRank];
+  bool full = type_same_shape(&x->type, from);
+  if (full && reshape_batched(x)) {
+    Type apart = batches_of(as);
+    Node *y = product_with_batches(to, x, &apart);
+    return y && type_same_shape(&y->type, as) ? y : NULL;
+  }
+  if (full && x->op->cls == OpMap && x->op->typing != TypeDraw && reshape_scores(x)) {
+    Node *in[MaxInputs];
+    for (int i = 0; i < x->nin; i++)
+      if (!(in[i] = seen_apart(to, x->in[i], from, as))) return NULL;
+    return simp_make(to, x->op, x->nin, in, &x->attr, x);
+  }
+  if (!x->type.rank) return x;
+  return seen_as(&x->type, from, as, dims) ? reshaped(to, x, as->rank, dims) : NULL;
+}
+
+// Scores whose batches are seen apart, as windows of pictures are for their masks, are a product
+// whose batches are.
+Node *batches_apart(Graph *to, Node *n) {
+  if (!parts_batches(n) || n->in[0]->uses > 1) return NULL;
+  return seen_apart(to, n->in[0], &n->in[0]->type, &n->type);
 }
 
 // ---- maps ---------------------------------------------------------------------------------------

@@ -164,11 +164,15 @@ static bool is_matrix_product(const Node *n) {
          maps_uses(&m.dim[MapB][last], &m, AxisN);
 }
 
-static bool has_power(const Factors *f) {
-  bool found = false;
+static const Node *power_in(const Factors *f) {
   for (int i = 0; i < f->count; i++)
-    found = found || (f->node[i]->op->cls == OpMap && f->node[i]->op->flags & FlagExp);
-  return found;
+    if (f->node[i]->op->cls == OpMap && f->node[i]->op->flags & FlagExp) return f->node[i];
+  return NULL;
+}
+
+const Node *sum_power(const Node *n) {
+  Factors f = {.scale = 1};
+  return factors_of(&f, n, false) ? power_in(&f) : NULL;
 }
 
 // The product w v, where t = a v^T is the factor `at` of `all`, and w the others, but for a number:
@@ -184,8 +188,7 @@ static Node *weighed_by(Graph *to, const Factors *all, int at, int entry, double
         !type_same_shape(&y->type, &t->in[0]->type) || !is_turned(t->in[1], y->in[1]) ||
         !factors_of(&weights, y->in[0], false) || !same_factors(all, at, &weights))
       continue;
-    bool power = has_power(&weights),
-         other = factors_of(&left, t->in[0], false) && has_power(&left);
+    bool power = power_in(&weights), other = factors_of(&left, t->in[0], false) && power_in(&left);
     if (power == other ? type_count(&y->type) >= type_count(&t->type) : other) continue;
     *scale = all->scale / weights.scale;
     return y;

@@ -58,7 +58,7 @@ __device__ inline void scale_rows(float *out, float *share, Factor factor) {
   nn_sync();
   each_four<kThreads, kRows, kStaged, kColumns>([&](int row, int at) {
     Vec<float, 4> values = nn_load<4>(out + at);
-    for (int j = 0; j < 4; ++j) values[j] *= share[row];
+    for (int j = 0; j < 4; ++j) values[j] = weighed_row(values[j], share[row]);
     nn_store<4>(out + at, values);
   });
   nn_sync();

@@ -20,6 +20,11 @@ __device__ __forceinline__ float power_between(float score, float base, float sc
   return nn_exp2_fast(is_far(a) || is_far(b) ? (score - base) * scale : a - b);
 }
 
+// A row that is left out, as one without a key may be, is 0 whatever its scores were.
+__device__ __forceinline__ float weighed_row(float out, float factor) {
+  return factor == 0.f ? 0.f : out * factor;
+}
+
 template <class Unit, class T, int kDepth, int kWidth, int kWarpRows, int kTileKeys>
 struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
                      Unit::template ValueSums<T, kWidth, kWarpRows, kTileKeys> {
@@ -120,7 +125,7 @@ struct SoftmaxWarp : Unit::template ScoreRows<T, kDepth, kWarpRows, kTileKeys>,
     for (int r = 0; r < kRows; ++r) {
       const float factor = each(Tile::row(r), ScoreRow{most[r] * scale, total_of(r)}, first);
 #pragma unroll
-      for (int c = 0; c < kOuts; ++c) Sums::out(r, c) *= factor;
+      for (int c = 0; c < kOuts; ++c) Sums::out(r, c) = weighed_row(Sums::out(r, c), factor);
     }
   }
 };

@@ -154,6 +154,14 @@ local cases = {
   number = function() return seen(a:isnan():logical_not()) end,
   finite = function() return seen(a:isfinite()) end,
   bent = function() return seen(a:tanh():gt(0)) end,
+  number_itself = function()
+    return nn.softmax(nn.where(a:isnan(), 0 / 0, q:matmul(k:transpose()))):matmul(v)
+  end,
+  twice = function() -- the first query sees no key
+    local seen = nn.index({8, 1}, 1):gt(0)
+    local p = nn.softmax(nn.where(seen, q:matmul(k:transpose()), -1 / 0))
+    return nn.where(seen, p, 0):matmul(v)
+  end,
   naive = function()
     return nn.softmax(nn.where(a:isnan(), -1 / 0, q:matmul(k:transpose()))):matmul(v)
   end,
@@ -169,11 +177,26 @@ a = [float('nan') if i % int(sys.argv[2]) == 0 else 1.0 for i in range(200)]
 open(sys.argv[1], 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) +
                               header.encode() + struct.pack('<200f', *a))
 P
-  for case in more number finite bent naive; do
+  for case in more number finite bent twice naive; do
     build/nngen "$work/nan.lua" --quiet --check --input a="$work/a.npy" --set case=$case || return
   done
 }
 ok "conditions on NaN" nan 3
+cat >"$work/rows.lua" <<'LUA'
+-- Rows of scores that are NaN, -inf and inf, whose probabilities are then 0.
+local nn = require "nn"
+local c = nn.config{N = 9, M = 40}
+local q, k = nn.input("q", {1, 2, c.N, 16}), nn.input("k", {1, 2, c.M, 16})
+local row, s = nn.index({c.N, 1}, 1), q:matmul(k:transpose())
+for i, value in ipairs{0 / 0, -1 / 0, 1 / 0} do s = nn.where(row:eq(i), value, s) end
+nn.output("y", nn.nan_to_num(s:softmax(), 0):matmul(nn.input("v", {1, 2, c.M, 16})))
+LUA
+for sizes in "N=9 M=40" "N=5 M=3000"; do # in one part of the keys, in several
+  ok "rows that are NaN, $sizes" build/nngen "$work/rows.lua" --quiet --check --dtype fp16 \
+    --set $sizes
+done
+compiles() { build/nngen "$work/nan.lua" --quiet --no-check --set case=$1; }
+ok "a score that is NaN by the model" compiles number_itself
 ok "conditions on one NaN of many numbers" nan 200
 cat >"$work/half.lua" <<'LUA'
 local nn = require "nn"

@@ -95,6 +95,26 @@ full() { # no token is written beyond the last position, and the model's line sa
       cut -d' ' -f2-)" ]
 }
 ok "a context that is full: an error, and the text stays" full
+last_prompt() { # one of as many tokens as positions says which would follow, and is kept whole
+  run --set tokens=40 --entry prompt --save "$work/d.safetensors" --output "$work/last" --check ||
+    return
+  local list=($(text "$work/d.safetensors"))
+  ids ${list[@]:1}
+  run --set tokens=40 --weights "$work/d.safetensors" --input input_ids="$work/ids.npy" \
+    --output "$work/npy" || return
+  [ ${list[0]} = 40 ] && python3 - "$work/last/first_token.npy" "$work/npy/logits.npy" <<'P' || return
+import struct, sys
+token, logits = (open(path, 'rb').read() for path in sys.argv[1:])
+last = struct.unpack('<97f', logits[-97 * 4:])
+assert struct.unpack('<i', token[-4:])[0] == max(range(97), key=lambda v: last[v])
+P
+  fails 5 "state 'count' is 41" run --entry next --weights "$work/d.safetensors"
+}
+ok "a prompt that fills the context" last_prompt
+ok "more tokens than positions" fails 2 "there are more tokens than positions" \
+  run --set tokens=41 --entry prompt
+ok "top_k of what is not drawn" fails 2 "top_k wants a temperature above 0" \
+  run --set top_k=5 --entry next
 shown() { build/nngen show models/gpt2.lua "$@"; }
 weights_once() { # what weights are made into is the same memory for every entry
   local model twice

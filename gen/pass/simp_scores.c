@@ -1,0 +1,327 @@
+// simp_scores.c: rules of simp.c about scores, products of which exponentials make weights of
+// values. They give one form to what may be written in several: a factor stands behind a product,
+// powers are exponentials, softmax runs along the last dimension, batches are apart where a map
+// wants them so. What lies between two products is attention then, whatever it was (attend.c).
+#include "pass.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_map(const Node *n, unsigned flags) {
+  return n->op->cls == OpMap && n->op->flags & flags;
+}
+
+static Node *make2(Graph *to, const Op *op, Node *a, Node *b, const Node *like) {
+  Node *in[2] = {a, b};
+  return simp_make(to, op, 2, in, NULL, like);
+}
+
+static Node *turned_matrices(Graph *to, Node *x) { // its last two dimensions exchanged
+  Attr attr = {0};
+  int rank = x->type.rank;
+  for (int d = 0; d < rank; d++) attr.dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+  return simp_make(to, op_need(to->c, "permute"), 1, &x, &attr, x);
+}
+
+// ---- factors and sums behind products -----------------------------------------------------------
+
+// Has c one value for each matrix?
+static bool is_of_matrices(const Node *c) {
+  for (int d = 1; d <= 2 && d <= c->type.rank; d++)
+    if (c->type.dim[c->type.rank - d] != 1) return false;
+  return dtype_is_float(c->type.dtype);
+}
+
+// The input of n, a multiplication or division, that it multiplies by one value for each matrix;
+// -1: it does not.
+static int scaled_input(const Node *n) {
+  if (!is_map(n, FlagMul | FlagDiv) || n->nin != 2 || !dtype_is_float(n->type.dtype)) return -1;
+  for (int i = 0; i < (n->op->flags & FlagDiv ? 1 : 2); i++)
+    if (type_same_shape(&n->in[i]->type, &n->type) && dtype_is_float(n->in[i]->type.dtype) &&
+        is_of_matrices(n->in[1 - i]) && !is_of_matrices(n->in[i]))
+      return i;
+  return -1;
+}
+
+// Operand i of product n is `x`, maybe turned, instead of what it is.
+static Node *with_operand(Graph *to, const Node *n, int i, Node *x) {
+  Node *in[2] = {n->in[0], n->in[1]};
+  in[i] = reshape_turns(n->in[i]) ? turned_matrices(to, x) : x;
+  return simp_make(to, n->op, 2, in, &n->attr, n);
+}
+
+static Node *unturned(Node *x) {
+  return reshape_turns(x) ? x->in[0] : x;
+}
+
+// (a c) b = (a b) c, where c has one value for each matrix. Of fixed weights it becomes a part
+// (simp.c); factors of scores stay with them, where weigh.c knows them.
+Node *scale_behind(Graph *to, Node *n) {
+  if (!reshape_batched(n) || n->in[1]->fixed) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *x = unturned(n->in[i]);
+    int of = scaled_input(x);
+    if (of < 0 || reshape_scores(x)) continue;
+    return make2(to, x->op, with_operand(to, n, i, x->in[of]), x->in[1 - of], n);
+  }
+  return NULL;
+}
+
+// What x repeats for several batches, as expand writes it; null: nothing.
+static Node *repeated(const Node *x) {
+  if (x->op->cls != OpMap || x->op->typing != TypeWhere || x->in[1] != x->in[2]) return NULL;
+  Node *one = x->in[1];
+  const Type *all = &x->type, *t = &one->type;
+  bool matrices = t->rank > 2 && t->dtype == all->dtype &&
+                  t->dim[t->rank - 1] == all->dim[all->rank - 1] &&
+                  t->dim[t->rank - 2] == all->dim[all->rank - 2];
+  return matrices ? one : NULL;
+}
+
+// Matrices that are repeated for several batches are read once for each, where the other operand
+// has those batches: heads of queries share their keys.
+Node *repeats_read(Graph *to, Node *n) {
+  if (!reshape_batched(n)) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *one = repeated(unturned(n->in[i]));
+    const Type *other = &n->in[1 - i]->type;
+    bool has = one != NULL;
+    for (int d = 3; has && d <= n->type.rank; d++) {
+      int64_t wanted = n->type.dim[n->type.rank - d];
+      bool own = d <= one->type.rank && one->type.dim[one->type.rank - d] == wanted;
+      has = own || (d <= other->rank && other->dim[other->rank - d] == wanted);
+    }
+    if (has) return with_operand(to, n, i, one);
+  }
+  return NULL;
+}
+
+// The exponential that is a factor of all that n adds up; *mixed: there are several.
+static const Node *power_of(const Node *n, bool *mixed) {
+  if (!is_map(n, FlagAdd | FlagSub)) return sum_power(n);
+  const Node *a = power_of(n->in[0], mixed), *b = a ? power_of(n->in[1], mixed) : NULL;
+  *mixed = *mixed || (b && a != b);
+  return b;
+}
+
+// (a + b) v = a v + b v, where a and b are weights of different scores, maybe multiplied by one
+// value for each matrix: each is attention.
+Node *weights_apart(Graph *to, Node *n) {
+  if (!reshape_batched(n)) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *x = unturned(n->in[i]), *part[2];
+    int of = scaled_input(x);
+    Node *sum = of < 0 ? x : x->in[of];
+    bool mixed = false;
+    if (!is_map(sum, FlagAdd | FlagSub) || !power_of(sum, &mixed) || !mixed ||
+        !type_same_shape(&sum->in[0]->type, &sum->in[1]->type))
+      continue;
+    for (int j = 0; j < 2; j++) {
+      part[j] = of < 0 ? sum->in[j] : make2(to, x->op, sum->in[j], x->in[1 - of], x);
+      part[j] = with_operand(to, n, i, part[j]);
+    }
+    return make2(to, sum->op, part[0], part[1], n);
+  }
+  return NULL;
+}
+
+// (e v) / r = (e / r) v, where r is the sum of the powers e of a row.
+Node *sum_inside(Graph *to, Node *n) {
+  Node *y = is_map(n, FlagDiv) ? n->in[0] : NULL, *r = y ? n->in[1] : NULL;
+  if (!y || !reshape_batched(y) || y->uses > 1 || r->op->cls != OpReduce ||
+      !(r->op->flags & FlagAdd) || r->in[0] != y->in[0] || !is_map(r->in[0], FlagExp) ||
+      r->attr.axes != 1 << (y->type.rank - 1) || !type_same_shape(&n->type, &y->type))
+    return NULL;
+  return with_operand(to, y, 0, make2(to, n->op, y->in[0], r, y->in[0]));
+}
+
+// ---- exponentials -------------------------------------------------------------------------------
+
+static bool is_largest(const Node *n, const Node *of) {
+  return n->op->cls == OpReduce && n->op->flags & FlagMax && n->in[0] == of;
+}
+
+// c^x = exp(x log c), of scores x. The largest of a row is found of what has been multiplied.
+static Node *power_as_exp(Graph *to, Node *n) {
+  Node *c = n->in[0], *x = n->in[1];
+  if (!node_is_literal(c) || c->attr.value <= 1 || !reshape_scores(x)) return NULL;
+  Type scalar = type_make(DtF32, 0, NULL);
+  Node *by = simp_const(to, log(c->attr.value), &scalar, n);
+  const Op *mul = op_need(to->c, "mul");
+  Node *y;
+  if (is_map(x, FlagSub) && is_largest(x->in[1], x->in[0])) {
+    Node *scaled = make2(to, mul, x->in[0], by, x->in[0]);
+    Node *most = simp_make(to, x->in[1]->op, 1, &scaled, &x->in[1]->attr, x->in[1]);
+    y = make2(to, x->op, scaled, most, x);
+  } else
+    y = make2(to, mul, x, by, x);
+  return simp_make(to, op_need(to->c, "exp"), 1, &y, NULL, n);
+}
+
+// exp(x - log(sum of exp(x))) = exp(x) / sum of exp(x), where the largest x is 0.
+static Node *exp_of_log(Graph *to, Node *n) {
+  Node *d = n->in[0], *x = is_map(d, FlagSub) ? d->in[0] : NULL;
+  if (!x || !is_map(d->in[1], FlagLog) || !is_map(x, FlagSub) || !is_largest(x->in[1], x->in[0]))
+    return NULL;
+  Node *sum = d->in[1]->in[0];
+  bool online = sum->op->cls == OpReduce && sum->op->flags & FlagOnline && sum->in[0] == x->in[0] &&
+                !(sum->op->flags & FlagMax);
+  bool plain = sum->op->cls == OpReduce && sum->op->flags & FlagAdd &&
+               is_map(sum->in[0], FlagExp) && sum->in[0]->in[0] == x;
+  if ((!online && !plain) || sum->attr.axes != x->in[1]->attr.axes) return NULL;
+  Node *e = simp_make(to, n->op, 1, &x, NULL, n);
+  return make2(to, op_need(to->c, "div"), e, sum, n);
+}
+
+Node *powers_plain(Graph *to, Node *n) {
+  if (is_map(n, FlagPower)) return power_as_exp(to, n);
+  return is_map(n, FlagExp) ? exp_of_log(to, n) : NULL;
+}
+
+// ---- rows of softmax that are NaN ---------------------------------------------------------------
+
+// The sum of a row's powers, where n is their softmax: it is 1 or more, or NaN, and n, which is at
+// most 1, is NaN where it is.
+static Node *softmax_sum(const Node *n) {
+  const Node *e = is_map(n, FlagDiv) ? n->in[0] : NULL, *d = e && is_map(e, FlagExp) ? e->in[0] : n;
+  if (!is_map(d, FlagSub) || !is_largest(d->in[1], d->in[0])) return NULL;
+  Node *sum = n->in[1];
+  bool plain = sum->op->flags & FlagAdd && sum->in[0] == e, online = sum->op->flags & FlagOnline &&
+                                                                     !(sum->op->flags & FlagMax) &&
+                                                                     sum->in[0] == d->in[0];
+  bool sums = sum->op->cls == OpReduce && (plain || online);
+  return sums && sum->attr.axes == d->in[1]->attr.axes ? sum : NULL;
+}
+
+// The condition c, of a value beside itself, asked of its row.
+static Node *row_condition(Graph *to, Node *c) {
+  if (c->op->cls == OpMap && c->nin == 1 && c->op->typing == TypeLogic) {
+    Node *in = row_condition(to, c->in[0]);
+    return in ? simp_make(to, c->op, 1, &in, NULL, c) : NULL;
+  }
+  if (c->op->cls != OpMap || c->op->typing != TypeCompare || c->in[0] != c->in[1]) return NULL;
+  Node *sum = softmax_sum(c->in[0]);
+  return sum ? make2(to, c->op, sum, sum, c) : NULL;
+}
+
+// Is n surely no infinity?
+static bool is_finite(const Node *n, int depth) {
+  if (node_is_literal(n)) return isfinite(n->attr.value);
+  if (n->op->typing == TypeWhere && depth)
+    return is_finite(n->in[1], depth - 1) && is_finite(n->in[2], depth - 1);
+  return softmax_sum(n);
+}
+
+// Is c the question whether a softmax is infinite?
+static bool never(const Node *c) {
+  enum { kMostDeep = 4 };
+  return is_map(c, FlagEqual) && node_is_literal(c->in[1]) && isinf(c->in[1]->attr.value) &&
+         is_finite(c->in[0], kMostDeep);
+}
+
+// where(p is NaN, 0, p) asks each row of a softmax p once; where(never, a, b) = b.
+Node *nan_of_row(Graph *to, Node *n) {
+  if (n->op->cls != OpMap || n->op->typing != TypeWhere) return NULL;
+  Node *other = n->in[2];
+  bool same = type_same_shape(&other->type, &n->type) && other->type.dtype == n->type.dtype;
+  if (never(n->in[0]) && same) return other;
+  Node *in[3] = {row_condition(to, n->in[0]), n->in[1], n->in[2]};
+  bool full = type_same_shape(&in[1]->type, &n->type) || same;
+  return in[0] && full ? simp_make(to, n->op, 3, in, NULL, n) : NULL;
+}
+
+// ---- scores that are turned ---------------------------------------------------------------------
+
+enum { kMostDeep = 64 }; // nodes of one question
+
+// An index along a dimension, with the last two exchanged.
+static Node *turned_index(Graph *to, Node *x) {
+  Attr attr = x->attr;
+  int last = x->type.rank - 1;
+  int64_t rows = last ? x->type.dim[last - 1] : 1, columns = x->type.dim[last];
+  if (!last)
+    attr.axis = 0, last = 1;
+  else if (attr.axis >= last - 1)
+    attr.axis = 2 * last - 1 - attr.axis;
+  Node *index = graph_add(to, x->op, 0, NULL, &attr, x);
+  index->type = type_make(x->type.dtype, last + 1, x->type.dim);
+  index->type.dim[last - 1] = columns, index->type.dim[last] = rows;
+  return simp_intern(to, index);
+}
+
+// x, of columns, as a matrix of one column.
+static Node *as_column(Graph *to, Node *x) {
+  Node like = *x;
+  like.type.rank = 2;
+  return simp_make(to, op_need(to->c, "reshape"), 1, &x, &(Attr){.dims = {x->type.dim[0], 1}},
+                   &like);
+}
+
+// x with its last two dimensions exchanged, by products, maps and reductions that are.
+static Node *turn(Graph *to, Node *x) {
+  if (!x->type.rank) return x;
+  if (x->op->cls == OpSource && x->op->form == SourceIndex) return turned_index(to, x);
+  if (x->type.rank == 1) return as_column(to, x);
+  if (reshape_turns(x)) return x->in[0];
+  bool map = x->op->cls == OpMap && x->op->typing != TypeDraw, product = reshape_batched(x);
+  if (!map && !product && x->op->cls != OpReduce) return turned_matrices(to, x);
+  Node *in[MaxInputs];
+  for (int i = 0; i < x->nin; i++)
+    in[i] = product ? turned_matrices(to, x->in[1 - i]) : turn(to, x->in[i]);
+  Attr attr = x->attr;
+  int last = x->type.rank - 1;
+  int64_t rows = attr.axes >> (last - 1) & 1, columns = attr.axes >> last & 1;
+  attr.axes = (attr.axes & ((1 << (last - 1)) - 1)) | columns << (last - 1) | rows << last;
+  return simp_make(to, x->op, x->nin, in, &attr, x);
+}
+
+// Is n made of rows of scores that have been reduced?
+static bool has_reduced(const Node *n, int *left) {
+  if (--*left < 0) return false;
+  if (n->op->cls == OpReduce) return n->attr.axes >> (n->type.rank - 1) & reshape_scores(n->in[0]);
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
+    if (has_reduced(n->in[i], left)) return true;
+  return false;
+}
+
+// Is n made of scores, or of such that are turned?
+static bool of_scores(const Node *n, int *left) {
+  if (reshape_scores(reshape_turns(n) ? n->in[0] : n)) return n->type.rank > 2;
+  if (--*left < 0 || n->op->cls != OpMap) return false;
+  for (int i = 0; i < n->nin; i++)
+    if (type_same_shape(&n->in[i]->type, &n->type) && of_scores(n->in[i], left)) return true;
+  return false;
+}
+
+// Does nobody else read n, nor the scores that it is a map of?
+static bool is_alone(const Node *n) {
+  if (n->uses > 1 || (n->op->cls != OpMap && !reshape_batched(n))) return false;
+  for (int i = 0; n->op->cls == OpMap && i < n->nin; i++)
+    if (reshape_scores(n->in[i]) && !is_alone(n->in[i])) return false;
+  return true;
+}
+
+// Is it what softmax asks of a row, its largest element or the sum of powers?
+static bool is_of_softmax(const Node *n) {
+  const Node *x = reshape_turns(n->in[0]) ? n->in[0]->in[0] : n->in[0];
+  return n->op->cls == OpReduce &&
+         (n->op->flags & (FlagMax | FlagOnline) || (n->op->flags & FlagAdd && is_map(x, FlagExp)));
+}
+
+// A softmax of scores along columns runs along rows of what is turned; a map of what is turned is
+// turned itself; and scores that are only read turned are a product that is.
+Node *scores_turned(Graph *to, Node *n) {
+  int last = n->type.rank - 1, left = kMostDeep;
+  if (n->op->cls == OpReduce && last > 1 && n->attr.axes == 1 << (last - 1) && is_of_softmax(n) &&
+      of_scores(n->in[0], &left))
+    return turned_matrices(to, turn(to, n));
+  if (n->op->cls == OpMap && last > 1 && n->op->typing != TypeDraw) {
+    bool turned = false;
+    for (int i = 0; i < n->nin; i++)
+      turned = turned || (reshape_turns(n->in[i]) && has_reduced(n->in[i]->in[0], &left));
+    return turned ? turned_matrices(to, turn(to, n)) : NULL;
+  }
+  bool alone = last > 1 && reshape_turns(n) && n->in[0]->op->cls == OpMap && is_alone(n->in[0]) &&
+               reshape_scores(n->in[0]) && !has_reduced(n->in[0], &left) && left >= 0;
+  return alone ? turn(to, n->in[0]) : NULL;
+}

@@ -1,0 +1,149 @@
+-- attend_forms.lua: attention as it is written by hand in many ways (form=...): each softmax of
+-- scores that weighs values is one kernel. attend_forms.py computes the same with PyTorch.
+local nn = require "nn"
+local cfg = nn.config{form = "plain", gradients = false}
+local B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
+local scale, inputs = D ^ -0.5, {}
+local function input(name, dims)
+  local x = nn.input(name, dims)
+  inputs[#inputs + 1] = x
+  return x
+end
+local q, k, v = input("q", {B, H, N, D}), input("k", {B, H, M, D}), input("v", {B, H, M, W})
+local row, key = nn.index({N, 1}, 1), nn.index({1, M}, 2)
+local function turned(x) return x:transpose() end
+local function scores() return q:matmul(turned(k)) * scale end
+local function hidden() -- five rows see no key
+  return nn.where(key:le(row - 5), scores(), -math.huge)
+end
+local function flat(x) return x:flatten(1, 2) end
+local function heads(x) return x:unflatten(1, {B, H}) end
+local function over_sum(e) return e / e:sum(-1, true) end
+
+local forms = {}
+-- several attentions of one product
+function forms.two_values()
+  local p = scores():softmax()
+  return p:matmul(v), p:matmul(input("v2", {B, H, M, 8}))
+end
+function forms.two_masks()
+  local s = scores()
+  local function seen(condition) return nn.where(condition, s, -1e9):softmax():matmul(v) end
+  return seen(key:le(row + 9)), seen(key:ge(row - 9))
+end
+function forms.two_scales()
+  local s = scores()
+  return (s * 2):softmax():matmul(v), (s * 0.5):softmax():matmul(v)
+end
+function forms.differential()
+  local s = input("q2", {B, H, N, D}):matmul(turned(input("k2", {B, H, M, D}))) * scale
+  return (scores():softmax() - s:softmax() * input("lambda", {1})):matmul(v)
+end
+function forms.stored() -- the scores leave the model: they are in memory
+  local s = scores()
+  return s:softmax():matmul(v), s
+end
+-- rows that see no key
+function forms.nan_to_num() return nn.nan_to_num(hidden():softmax(), 0):matmul(v) end
+function forms.where_nan()
+  local p = hidden():softmax()
+  return nn.where(p:isnan(), 0, p):matmul(v)
+end
+function forms.kept_numbers()
+  local p = hidden():softmax()
+  return nn.where(p:isnan():logical_not(), p, 0):matmul(v)
+end
+function forms.masked_twice()
+  return nn.where(key:le(row - 5), hidden():softmax(), 0):matmul(v)
+end
+function forms.flat_nan()
+  local p = flat(hidden()):softmax()
+  return heads(p:masked_fill(p:isnan(), 0):bmm(flat(v)))
+end
+-- softmax by hand
+function forms.exp() return over_sum(scores():exp()):matmul(v) end
+function forms.exp_shifted()
+  local s = scores()
+  return over_sum((s - s:amax(-1, true)):exp()):matmul(v)
+end
+function forms.sum_behind()
+  local e = scores():exp()
+  return e:matmul(v) / e:sum(-1, true)
+end
+function forms.exp2() return over_sum(nn.exp2(scores() * 1.4426950408889634)):matmul(v) end
+function forms.exp2_shifted()
+  local s = scores()
+  return over_sum(nn.exp2(s - s:amax(-1, true))):matmul(v)
+end
+function forms.log_softmax() return scores():log_softmax():exp():matmul(v) end
+function forms.logsumexp()
+  local s = scores()
+  return (s - s:logsumexp(-1, true)):exp():matmul(v)
+end
+-- turned
+function forms.keys_first()
+  return turned((k:matmul(turned(q)) * scale):softmax(-2)):matmul(v)
+end
+function forms.turned_scores()
+  return turned(k:matmul(turned(q)) * scale + turned(input("bias", {H, N, M}))):softmax():matmul(v)
+end
+function forms.values_first()
+  return turned(turned(v):matmul(turned(scores():softmax())))
+end
+function forms.all_turned()
+  return turned(turned(v):matmul((k:matmul(turned(q)) * scale):softmax(-2)))
+end
+function forms.turned_mask()
+  local s = nn.where(turned(key):le(turned(row) + 3), k:matmul(turned(q)) * scale, -1e9)
+  return turned((s + nn.index({M}, 1):reshape{M, 1} * 0.1):softmax(-2)):matmul(v)
+end
+function forms.einsum()
+  local s = nn.einsum("bhnd,bhmd->bhmn", q, k) * scale
+  return nn.einsum("bhmn,bhmw->bhnw", s:softmax(-2), v)
+end
+-- factors
+function forms.keys_scaled() return q:matmul(turned(k) * scale):softmax():matmul(v) end
+function forms.keys_divided() return q:matmul(turned(k) / D ^ 0.5):softmax():matmul(v) end
+function forms.both_scaled()
+  return (q * scale ^ 0.5):matmul(turned(k * scale ^ 0.5)):softmax():matmul(v)
+end
+function forms.heads_scaled() -- each by its own number
+  return (q * input("of_head", {H, 1, 1})):matmul(turned(k)):softmax():matmul(v)
+end
+-- other shapes
+function forms.flat()
+  return heads((flat(q):bmm(turned(flat(k))) * scale):softmax():bmm(flat(v)))
+end
+function forms.flat_softmax() return heads(flat(scores()):softmax():bmm(flat(v))) end
+function forms.rows() return scores():reshape{-1, M}:softmax():reshape{B, H, N, M}:matmul(v) end
+function forms.windows() -- B pictures of H windows of one head, as Swin Transformer masks them
+  local s = flat(q):unsqueeze(2):matmul(turned(flat(k):unsqueeze(2))) * scale
+  s = s:reshape{B, H, 1, N, M} + input("bias", {H, N, M}):unsqueeze(2)
+  return heads(s:reshape{B * H, 1, N, M}:softmax():matmul(flat(v):unsqueeze(2)):squeeze(2))
+end
+-- keys and values that heads share
+local function grouped(repeated)
+  local x = input("q6", {B, 6, N, D})
+  local y, z = repeated(input("kg", {B, 2, M, D})), repeated(input("vg", {B, 2, M, W}))
+  return (x:matmul(turned(y)) * scale):softmax():matmul(z)
+end
+function forms.repeated() return grouped(function(x) return x:repeat_interleave(3, 2) end) end
+function forms.expanded()
+  return grouped(function(x)
+    return x:unsqueeze(3):expand{-1, -1, 3, -1, -1}:flatten(2, 3)
+  end)
+end
+function forms.shared() -- by all
+  local y, z = input("k1", {B, 1, M, D}), input("v1", {B, 1, M, W})
+  return (q:matmul(turned(y:expand{-1, H, -1, -1})) * scale):softmax()
+    :matmul(z:expand{-1, H, -1, -1})
+end
+
+local y, other = forms[cfg.form]()
+nn.output("y", y)
+if other then nn.output("y2", other) end
+if cfg.gradients then
+  local loss = (y * y):sum()
+  if other then loss = loss + (other * other * other):sum() end
+  for i, g in ipairs(nn.grad(loss, inputs)) do nn.output("d" .. i, g) end
+end

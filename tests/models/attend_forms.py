@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The forms of attend_forms.lua with PyTorch, in double.
+
+usage: attend_forms.py inputs FOLDER             writes all inputs
+       attend_forms.py check FOLDER OUT FORM GATE   compares what nngen wrote to OUT
+"""
+import sys
+
+import numpy
+import torch
+
+B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
+SHAPES = {"q": (B, H, N, D), "k": (B, H, M, D), "v": (B, H, M, W), "v2": (B, H, M, 8),
+          "q2": (B, H, N, D), "k2": (B, H, M, D), "lambda": (1,), "bias": (H, N, M),
+          "of_head": (H, 1, 1), "q6": (B, 6, N, D), "kg": (B, 2, M, D), "vg": (B, 2, M, W),
+          "k1": (B, 1, M, D), "v1": (B, 1, M, W)}
+
+
+def wanted(form, x):
+    """The outputs of a form, of tensors by name."""
+    scale = D ** -0.5
+    s = x["q"] @ x["k"].mT * scale
+    row, key = torch.arange(N)[:, None], torch.arange(M)[None, :]
+
+    def weigh(scores, v=x["v"]):
+        return scores.softmax(-1) @ v
+
+    def masked(seen, otherwise):
+        return s.masked_fill(~seen, otherwise)
+
+    if form == "two_values":
+        return weigh(s), weigh(s, x["v2"])
+    if form == "two_masks":
+        return weigh(masked(key <= row + 9, -1e9)), weigh(masked(key >= row - 9, -1e9))
+    if form == "two_scales":
+        return weigh(s * 2), weigh(s * 0.5)
+    if form == "differential":
+        return (weigh(s) - x["lambda"] * weigh(x["q2"] @ x["k2"].mT * scale),)
+    if form == "stored":
+        return weigh(s), s
+    if form in ("nan_to_num", "where_nan", "kept_numbers", "masked_twice", "flat_nan"):
+        return (masked(key <= row - 5, -torch.inf).softmax(-1).nan_to_num(0) @ x["v"],)
+    if form == "exp2_shifted":
+        return (weigh(s * numpy.log(2)),)
+    if form in ("turned_scores", "windows"):
+        return (weigh(s + x["bias"]),)
+    if form == "turned_mask":
+        return (weigh(masked(key <= row + 3, -1e9) + key * 0.1),)
+    if form == "heads_scaled":
+        return (weigh((x["q"] * x["of_head"]) @ x["k"].mT),)
+    if form in ("repeated", "expanded"):
+        k, v = (x[name].repeat_interleave(3, 1) for name in ("kg", "vg"))
+        return (weigh(x["q6"] @ k.mT * scale, v),)
+    if form == "shared":
+        return (weigh(x["q"] @ x["k1"].mT * scale, x["v1"]),)
+    return (weigh(s),)
+
+
+def main():
+    if sys.argv[1] == "inputs":
+        random = numpy.random.default_rng(5)
+        for name, shape in SHAPES.items():
+            numpy.save(f"{sys.argv[2]}/{name}.npy", random.standard_normal(shape, numpy.float32))
+        return
+    folder, out, form, gate = *sys.argv[2:5], float(sys.argv[5])
+    x = {name: torch.from_numpy(numpy.load(f"{folder}/{name}.npy")).double() for name in SHAPES}
+    for name, want in zip(("y", "y2"), wanted(form, x)):
+        got = torch.from_numpy(numpy.load(f"{out}/{name}.npy")).double()
+        error = ((got - want).norm() / want.norm()).item()
+        print(f"{form} {name}: relative error {error:.3g}, gate {gate:g}")
+        if not error <= gate:
+            sys.exit(1)
+
+
+main()

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Attention as it is written by hand in many ways (attend_forms.lua): each is one kernel, beside
+# PyTorch in double (attend_forms.py).
+. "$(dirname "$0")/../tap.sh"
+model=tests/models/attend_forms.lua
+python=
+for p in /usr/bin/python3 python3; do
+  [ -z "$python" ] && $p -c 'import torch, numpy' 2>/dev/null && python=$p
+done
+kernels() { # kernels COUNT FORM OPTIONS...
+  build/nngen show $model --stage fuse --set form=$2 ${@:3} >"$work/fuse" || return
+  [ "$(grep -c '^# kernel' "$work/fuse")" = $1 ] || { grep '^# kernel' "$work/fuse"; return 1; }
+}
+for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
+  count=1
+  case $form in two_*|differential) count=2 ;; stored) count=3 ;; esac
+  ok "$form: $count kernels" kernels $count $form
+done
+ok "--no-flash keeps the scores of both in memory" kernels 4 two_values --no-flash
+same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs against PyTorch
+  build/nngen show $model --stage shape --set form=$1 >"$work/show.$1"
+  build/nngen $model --quiet --check --dtype $2 --set form=$1 --output "$work/$1" \
+    $(for file in "$work"/in/*.npy; do name=${file##*/} name=${name%.npy}
+      grep -q "^%.* input() .*\"$name\"" "$work/show.$1" && echo --input $name=$file; done) &&
+    $python tests/models/attend_forms.py check "$work/in" "$work/$1" $1 $3
+}
+[ "$python" ] && mkdir "$work/in" && $python tests/models/attend_forms.py inputs "$work/in"
+i=0
+for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
+  few 3 || continue
+  [ "$python" ] || { skip "$form" "PyTorch is not installed"; continue; }
+  gates=(fp32:1e-5 fp16:3e-3) gate=${gates[i++ % 2]}
+  ok "$form is what it says, ${gate%:*}" same $form ${gate%:*} ${gate#*:}
+done
+differentiated() { # differentiated FORM ATTEND WEIGH: no scores in memory
+  build/nngen $model --quiet --check --set form=$1 gradients=true >"$work/log" &&
+    [ "$(grep -c ' attend  ' "$work/log")" = $2 ] && [ "$(grep -c ' weigh  ' "$work/log")" = $3 ] &&
+    ! grep ' contract  ' "$work/log" || { cat "$work/log"; return 1; }
+}
+for one in two_masks:2:6 differential:2:6 where_nan:1:3 both_scaled:1:3 log_softmax:1:3 \
+  turned_scores:1:3 rows:1:3; do
+  few 4 || continue
+  IFS=: read -r form attend weigh <<<"$one"
+  ok "derivatives of $form" differentiated $form $attend $weigh
+done
+tap_done
