@@ -238,7 +238,7 @@ local moments = {name = "moments",
    ref_init = 0, ref = function(count, mean, rest, m2, x)
      return m2 + (x - mean) * (x - mean) * count / (count + 1)
    end}}
-op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24,
+op{name = "reduce_mean", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24, flags = {"one"},
    result = "a.mean + a.rest", ref_result = function(count, mean, rest, m2) return mean end}
 op{name = "reduce_var", class = "reduce", attrs = {"axes"}, acc = moments, flops = 24,
    result = "a.m2 / a.count", ref_result = function(count, mean, rest, m2) return m2 / count end}
@@ -268,10 +268,12 @@ local online = {name = "online",
    ref_init = -1 / 0, ref = function(most, sum, x) return math.max(most, x) end},
   {"sum", init = "0.f", element = "1.f", combine = below("a") .. " + " .. below("b"),
    ref_init = 0, ref = function(most, sum, x) return sum * faded(most, x) + faded(x, most) end}}
-op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},
+op{name = "reduce_lse", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   flags = {"online", "one"},
    result = "a.most + nn_log(a.sum)",
    ref_result = function(most, sum) return most + math.log(sum) end}
-op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online", "max"},
+op{name = "reduce_most", class = "reduce", attrs = {"axes"}, acc = online, flops = 10,
+   flags = {"online", "max", "one"},
    result = "a.most", ref_result = function(most, sum) return most end}
 -- Of a row with an infinity at the top it is NaN, as exp(inf - inf) is.
 op{name = "reduce_expsum", class = "reduce", attrs = {"axes"}, acc = online, flops = 10, flags = {"online"},

@@ -24,6 +24,7 @@ static const struct {
                   {"exp", FlagExp},
                   {"log", FlagLog},
                   {"power", FlagPower},
+                  {"one", FlagOne},
                   {"max", FlagMax},
                   {"copy", FlagCopy},
                   {"stop", FlagStop},

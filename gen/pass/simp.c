@@ -110,9 +110,17 @@ static Node *fold_constants(Graph *to, Node *n) {
   return holds(n->type.dtype, v) ? simp_const(to, v, &n->type, n) : NULL;
 }
 
+// A reduction over dimensions of size 1 alone, in the dtype of what it reduces; null: it stays.
+static Node *one_element(Graph *to, Node *n) {
+  Node *x = n->in[0];
+  if (n->op->cuda || n->op->flags & FlagOne) return x; // what combines values alone, among others
+  if (!(n->op->flags & FlagOnline)) return NULL;
+  Node *none = simp_make(to, op_need(to->c, "sub"), 2, (Node *[]){x, x}, &n->attr, n);
+  return simp_make(to, op_need(to->c, "exp"), 1, &none, &n->attr, n); // 1; of an infinity NaN
+}
+
 // x + 0, x - 0, x * 1, moves that move nothing, reductions of one element.
 static Node *drop_identity(Graph *to, Node *n) {
-  (void)to;
   Node *x = n->in[0];
   bool same = type_same_shape(&n->type, &x->type) && n->type.dtype == x->type.dtype;
   if (n->op->flags & FlagStop && same) return x; // it has been differentiated
@@ -125,7 +133,7 @@ static Node *drop_identity(Graph *to, Node *n) {
       if (n->attr.dims[d] != d) return NULL;
     return n->nin == 1 ? x : NULL;
   }
-  if (n->op->cls == OpReduce && same) return n->op->cuda ? x : NULL; // what combines values alone
+  if (n->op->cls == OpReduce && same) return one_element(to, n);
   if (n->nin != 2 || n->op->cls != OpMap) return NULL;
   double neutral = n->op->flags & FlagMul ? 1 : 0;
   if (!(n->op->flags & (FlagAdd | FlagSub | FlagMul))) return NULL;

@@ -54,14 +54,20 @@ static Node *unturned(Node *x) {
   return reshape_turns(x) ? x->in[0] : x;
 }
 
+// What it divides is made to sum up to 1, as by softmax.
+static bool is_normalised(const Node *x) {
+  return x->op->flags & FlagDiv && x->in[1]->op->cls == OpReduce && x->in[1]->in[0] == x->in[0];
+}
+
 // (a c) b = (a b) c, where c has one value for each matrix. Of fixed weights it becomes a part
-// (simp.c); factors of scores stay with them, where weigh.c knows them.
+// (simp.c); factors of scores stay with them, where weigh.c knows them, and so do sums of weights,
+// which sum_inside moves to these.
 Node *scale_behind(Graph *to, Node *n) {
   if (!reshape_batched(n) || n->in[1]->fixed) return NULL;
   for (int i = 0; i < 2; i++) {
     Node *x = unturned(n->in[i]);
     int of = scaled_input(x);
-    if (of < 0 || reshape_scores(x)) continue;
+    if (of < 0 || reshape_scores(x) || is_normalised(x)) continue;
     return make2(to, x->op, with_operand(to, n, i, x->in[of]), x->in[1 - of], n);
   }
   return NULL;

@@ -1,8 +1,8 @@
 -- attend_forms.lua: attention as it is written by hand in many ways (form=...): each softmax of
 -- scores that weighs values is one kernel. attend_forms.py computes the same with PyTorch.
 local nn = require "nn"
-local cfg = nn.config{form = "plain", gradients = false}
-local B, H, N, M, D, W = 2, 3, 33, 47, 16, 24
+local cfg = nn.config{form = "plain", gradients = false, queries = 33}
+local B, H, N, M, D, W = 2, 3, cfg.queries, 47, 16, 24
 local scale, inputs = D ^ -0.5, {}
 local function input(name, dims)
   local x = nn.input(name, dims)

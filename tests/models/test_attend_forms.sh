@@ -8,7 +8,7 @@ for p in /usr/bin/python3 python3; do
   [ -z "$python" ] && $p -c 'import torch, numpy' 2>/dev/null && python=$p
 done
 kernels() { # kernels COUNT FORM OPTIONS...
-  build/nngen show $model --stage fuse --set form=$2 ${@:3} >"$work/fuse" || return
+  build/nngen show $model --stage fuse --set form=$2 "${@:3}" >"$work/fuse" || return
   [ "$(grep -c '^# kernel' "$work/fuse")" = $1 ] || { grep '^# kernel' "$work/fuse"; return 1; }
 }
 for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
@@ -16,6 +16,10 @@ for form in $(sed -n 's/^function forms\.\([a-z0-9_]*\)().*/\1/p' $model); do
   case $form in two_*|differential) count=2 ;; stored) count=3 ;; esac
   ok "$form: $count kernels" kernels $count $form
 done
+one_query() { # whose sum of weights is one value for each matrix
+  kernels 1 sum_behind queries=1 && build/nngen $model --quiet --check --set form=sum_behind queries=1
+}
+ok "weights divided behind the product, of one query" one_query
 ok "--no-flash keeps the scores of both in memory" kernels 4 two_values --no-flash
 same() { # same FORM DTYPE GATE: the kernels against the oracle, the outputs against PyTorch
   build/nngen show $model --stage shape --set form=$1 >"$work/show.$1"

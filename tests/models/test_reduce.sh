@@ -119,6 +119,20 @@ for seed in 1 $(long && echo 2); do
   ok "rows across memory, all checks, thread order $seed" \
     env NNGEN_SIM_CHECK=all NNGEN_SIM_SEED=$seed build/nngen tests/models/across.lua --quiet --check
 done
+# Dimensions of one element: what is left are maps, which follow moves.
+cat >"$work/ones.lua" <<'LUA'
+local nn = require "nn"
+local x = nn.input("x", {1, 10}) * 2
+for name, y in pairs{softmax = x:softmax(1), log_softmax = x:log_softmax(1), mean = x:mean(1, true),
+                     logsumexp = x:logsumexp(1, true)} do
+  nn.output(name, y:reshape{1, 5, 2}:permute{2, 3, 1}:reshape{10, 1}:transpose())
+end
+LUA
+ones() {
+  build/nngen "$work/ones.lua" --quiet --check "$@" &&
+    ! build/nngen show "$work/ones.lua" --stage simp "$@" | grep reduce_
+}
+ok "reductions of one element are none" ones
 wide() { # wide NAME COLUMNS: rows as long as registers hold, and longer, are one kernel
   local got
   got=$(build/nngen show tests/models/wide_rows.lua --set only=$1 columns=$2 |
